@@ -1,0 +1,131 @@
+//! The past: everything that can stand in a log, one file a concern.
+//!
+//! Invariant: every variant is always a **fact** (what the session was told) or always an
+//! **intent** (what it decided); [`Event::is_intent`] looks at no field. Enums grow at the end:
+//! the log stores variants by position.
+
+mod compaction;
+mod model;
+mod permission;
+mod session;
+mod subagent;
+mod todo;
+mod tool;
+mod turn;
+
+pub use compaction::Compaction;
+pub use model::{
+    CallSpec, Cost, FailureClass, Finish, Model, ModelRef, PartKind, Purpose, StreamedPart, Usage,
+};
+pub use permission::{Answer, Permission};
+pub use session::Session;
+pub use subagent::Subagent;
+pub use todo::{Todo, TodoItem, TodoPriority, TodoStatus};
+pub use tool::{Access, Attachment, Class, Finished, Resolution, Spill, Tool};
+pub use turn::{Denial, EndReason, Ended, Equipped, PromptKind, PromptPart, Turn};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Payload, Seq, SessionId, Time};
+
+/// One event with its place in a log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Envelope {
+    pub session: SessionId,
+    pub seq: Seq,
+    pub at: Time,
+    /// For an outcome the seq of the intent it answers; for the intents about a call the seq of
+    /// its `model.called`.
+    pub of: Option<Seq>,
+    /// On intents that wait for something: when the wait is over.
+    pub until: Option<Time>,
+    pub event: Event,
+}
+
+/// A fact on its way into a log: it has no seq and no time yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fact {
+    pub of: Option<Seq>,
+    pub event: Event,
+}
+
+impl Fact {
+    pub fn new(event: impl Into<Event>) -> Self {
+        Self { of: None, event: event.into() }
+    }
+
+    /// An outcome: what became of the intent at `of`.
+    pub fn of(of: Seq, event: impl Into<Event>) -> Self {
+        Self { of: Some(of), event: event.into() }
+    }
+}
+
+/// The whole vocabulary, by concern.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    Session(Session),
+    Turn(Turn),
+    Model(Model),
+    Tool(Tool),
+    Permission(Permission),
+    Compaction(Compaction),
+    Subagent(Subagent),
+    Todo(Todo),
+}
+
+impl Event {
+    /// Whether the session decided this itself (see [`next`](crate::next())) or was told it.
+    pub fn is_intent(&self) -> bool {
+        match self {
+            Self::Session(_) | Self::Todo(_) => false,
+            Self::Turn(event) => matches!(event, Turn::Ended(_)),
+            Self::Model(event) => {
+                matches!(event, Model::Requested { .. } | Model::RetryScheduled { .. })
+            }
+            Self::Tool(event) => matches!(
+                event,
+                Tool::Checked { .. }
+                    | Tool::Started { .. }
+                    | Tool::Lost { .. }
+                    | Tool::Cancelled { .. }
+            ),
+            Self::Permission(event) => {
+                matches!(event, Permission::Ruled { .. } | Permission::Asked { .. })
+            }
+            Self::Compaction(event) => {
+                matches!(event, Compaction::Started { .. } | Compaction::Pruned { .. })
+            }
+            Self::Subagent(event) => matches!(event, Subagent::Spawned { .. }),
+        }
+    }
+
+    /// The contents that this event names by hash, for stores and exports to keep beside it.
+    pub fn payloads(&self) -> Vec<&Payload> {
+        if let Self::Turn(Turn::Equipped(equipped)) = self {
+            equipped.payloads().to_vec()
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// The same, to be filled after decoding.
+    pub fn payloads_mut(&mut self) -> Vec<&mut Payload> {
+        if let Self::Turn(Turn::Equipped(equipped)) = self {
+            equipped.payloads_mut().into()
+        } else {
+            Vec::new()
+        }
+    }
+}
+
+macro_rules! concerns {
+    ($($concern:ident),*) => {$(
+        impl From<$concern> for Event {
+            fn from(event: $concern) -> Self {
+                Self::$concern(event)
+            }
+        }
+    )*};
+}
+concerns!(Session, Turn, Model, Tool, Permission, Compaction, Subagent, Todo);

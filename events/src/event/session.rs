@@ -1,0 +1,36 @@
+use serde::{Deserialize, Serialize};
+
+use crate::{Seq, SessionId};
+
+/// The life of a session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Session {
+    Created {
+        /// Where the session works: an absolute path.
+        directory: String,
+        /// The project's root, at or above `directory`.
+        worktree: String,
+        parent: Option<SessionId>,
+        agent: String,
+        /// The version of Leftfold that wrote this.
+        version: String,
+        policy: u16,
+    },
+    Titled {
+        title: String,
+    },
+    /// A node goes on with a log that another one left. `close`: a new prompt follows, so the
+    /// turn that was cut off is brought to its end and nothing of it is run again.
+    Resumed {
+        policy: u16,
+        close: bool,
+    },
+    /// First event of a fork; `at` is the last seq shared with `from`.
+    Forked {
+        from: SessionId,
+        at: Seq,
+    },
+    /// The wait of the intent `of` is over.
+    Elapsed {},
+}

@@ -1,0 +1,105 @@
+use serde::{Deserialize, Serialize};
+
+use crate::{Json, Sha256};
+
+/// A tool call's way from the model's words to a result. `call` is always the model's call id.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tool {
+    /// Work out, without effect, what the call would do.
+    Checked {
+        call: String,
+    },
+    Resolved(Box<Resolution>),
+    Started {
+        call: String,
+        name: String,
+        class: Class,
+        attempt: u32,
+    },
+    /// The last part of what a running tool has printed so far.
+    Progressed {
+        tail: String,
+    },
+    Finished(Box<Finished>),
+    /// Nobody knows whether the tool ran or how far.
+    Lost {
+        call: String,
+        attempt: u32,
+    },
+    Cancelled {
+        call: String,
+        attempt: u32,
+    },
+}
+
+/// What a call would do, with nothing done yet: the strings that permission rules judge.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Resolution {
+    /// The tool that will run: the model's name for it, repaired where needed.
+    pub name: String,
+    pub input: Json,
+    pub class: Class,
+    pub access: Vec<Access>,
+    /// Absolute paths with links resolved that the call reads or writes.
+    pub paths: Vec<String>,
+    /// How long it may run, in milliseconds.
+    pub timeout: u64,
+    /// The call can not be run; the model is told this.
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// Has no effect, so a call whose outcome a crash has taken may run again.
+    Read,
+    /// Changes files that `paths` names.
+    Write,
+    /// May do anything.
+    Command,
+    /// Starts a session of its own.
+    Child,
+    /// Asks a person.
+    Ask,
+}
+
+/// One permission that a call needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Access {
+    pub permission: String,
+    /// What it touches; every one must be allowed.
+    pub patterns: Vec<String>,
+    /// The patterns that an "always" would allow from now on.
+    pub always: Vec<String>,
+}
+
+/// A tool has come to its end, well or not: both are news for the model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finished {
+    pub call: String,
+    pub title: String,
+    pub output: String,
+    pub is_error: bool,
+    pub metadata: Json,
+    /// Where the full text is, if `output` was cut.
+    pub spill: Option<Spill>,
+    pub attachments: Vec<Attachment>,
+}
+
+/// A file beside the log with output too long to keep in it. It may be pruned later.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spill {
+    /// Absolute path.
+    pub path: String,
+    pub sha256: Sha256,
+    pub bytes: u64,
+}
+
+/// Media for the model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    pub mime: String,
+    pub name: String,
+    pub base64: String,
+}

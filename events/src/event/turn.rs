@@ -1,0 +1,107 @@
+use serde::{Deserialize, Serialize};
+
+use super::model::{Cost, ModelRef, Usage};
+use crate::Payload;
+
+/// From a prompt to its answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Turn {
+    Prompted {
+        parts: Vec<PromptPart>,
+        agent: String,
+        model: ModelRef,
+        /// Who prompted, and where from.
+        by: String,
+    },
+    Equipped(Equipped),
+    Interrupted {
+        by: String,
+    },
+    Ended(Box<Ended>),
+}
+
+/// All that the core needs to know of the world for a turn; [`Kit`](crate::Kit) reads it. Each
+/// payload is JSON text.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+pub struct Equipped {
+    pub system: Payload,
+    pub tools: Payload,
+    pub rules: Payload,
+    pub model: Payload,
+    pub options: Payload,
+    /// Name of the base prompt that `system` begins with.
+    pub prompt: String,
+}
+
+impl Equipped {
+    pub fn payloads(&self) -> [&Payload; 5] {
+        [&self.system, &self.tools, &self.rules, &self.model, &self.options]
+    }
+
+    pub fn payloads_mut(&mut self) -> [&mut Payload; 5] {
+        [&mut self.system, &mut self.tools, &mut self.rules, &mut self.model, &mut self.options]
+    }
+}
+
+/// A piece of what the user sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromptPart {
+    #[serde(rename = "type")]
+    pub kind: PromptKind,
+    /// The text, or for `media` the bytes in base64.
+    pub text: String,
+    #[serde(default)]
+    pub mime: Option<String>,
+    #[serde(default)]
+    pub name: Option<String>,
+}
+
+impl PromptPart {
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { kind: PromptKind::Text, text: text.into(), mime: None, name: None }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptKind {
+    Text,
+    Media,
+}
+
+/// How a turn came to its end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ended {
+    pub reason: EndReason,
+    /// The text of the last reply.
+    pub text: String,
+    pub usage: Usage,
+    pub cost: Cost,
+    pub steps: u32,
+    pub permission_denials: Vec<Denial>,
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndReason {
+    Completed,
+    /// A person said no.
+    Blocked,
+    Error,
+    Aborted,
+    MaxSteps,
+    /// A limit of cost or time.
+    Limit,
+}
+
+/// A call that permission rules, a person or their absence kept from running.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Denial {
+    pub call: String,
+    pub tool: String,
+    pub permission: String,
+    pub patterns: Vec<String>,
+    pub reason: String,
+}

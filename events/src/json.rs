@@ -1,0 +1,93 @@
+//! JSON whose shape is not ours (tool arguments, schemas, options), carried as text.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde_json::Value;
+
+/// A JSON value as compact text. In JSON output it is the value itself; in the log it is a string,
+/// because the log's binary form cannot decode values of unknown shape.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Json(String);
+
+impl Json {
+    /// Parses any JSON text and keeps its compact form, with keys in the order they came.
+    ///
+    /// # Errors
+    /// What serde_json says of malformed text, with line and column.
+    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str::<Value>(text).map(|value| Self::from_value(&value))
+    }
+
+    pub fn from_value(value: &Value) -> Self {
+        Self(value.to_string())
+    }
+
+    /// The value; `null` if the text is damaged, which no constructor allows.
+    pub fn value(&self) -> Value {
+        serde_json::from_str(&self.0).unwrap_or(Value::Null)
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub fn is_object(&self) -> bool {
+        self.0.starts_with('{')
+    }
+
+    pub fn object() -> Self {
+        Self("{}".to_owned())
+    }
+}
+
+impl Default for Json {
+    fn default() -> Self {
+        Self("null".to_owned())
+    }
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            self.value().serialize(serializer)
+        } else {
+            self.0.serialize(serializer)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            Value::deserialize(deserializer).map(|value| Self::from_value(&value))
+        } else {
+            let text = String::deserialize(deserializer)?;
+            Self::parse(&text).map_err(|e| de::Error::custom(format!("not JSON: {e}")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_key_order_and_is_compact() {
+        let json = Json::parse("{ \"b\": 1, \"a\": [1.0, 2] }").unwrap();
+        assert_eq!(json.as_str(), r#"{"b":1,"a":[1.0,2]}"#);
+        assert_eq!(Json::from_value(&json.value()), json);
+    }
+}

@@ -1,0 +1,210 @@
+//! What a session works with: the contents of `turn.equipped`, read.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Cost, Equipped, ModelRef, Usage};
+use crate::rules::Rule;
+use crate::{Json, Payload};
+
+/// The system prompt, tools, rules, model and options in force.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+pub struct Kit {
+    /// Blocks, the stable ones first.
+    pub system: Vec<String>,
+    pub tools: Vec<ToolSpec>,
+    /// In merge order: the last match wins.
+    pub rules: Vec<Rule>,
+    pub model: ModelSpec,
+    pub options: Options,
+    /// Name of the base prompt.
+    pub prompt: String,
+}
+
+/// A tool as the model is told of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    pub name: String,
+    pub description: String,
+    /// JSON Schema of the arguments.
+    pub schema: Json,
+}
+
+/// A model with what is known of it.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ModelSpec {
+    pub provider: String,
+    pub id: String,
+    pub limit: Limit,
+    pub cost: Prices,
+}
+
+impl ModelSpec {
+    pub fn name(&self) -> ModelRef {
+        ModelRef { provider: self.provider.clone(), id: self.id.clone() }
+    }
+}
+
+/// Tokens. 0 for `context` or `input` means unknown: no overflow is foreseen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limit {
+    pub context: u64,
+    pub input: u64,
+    pub output: u64,
+}
+
+impl Default for Limit {
+    fn default() -> Self {
+        Self { context: 0, input: 0, output: 8_192 }
+    }
+}
+
+/// US dollars per million tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Prices {
+    pub input: f64,
+    pub output: f64,
+    pub cache_read: f64,
+    pub cache_write: f64,
+}
+
+impl Prices {
+    /// What `usage` costs; reasoning counts as output. 0 where prices make no sense.
+    pub fn of(&self, usage: &Usage) -> Cost {
+        #[expect(clippy::cast_precision_loss, reason = "token counts stay far below 2^52")]
+        let price = |tokens: u64, per_million: f64| tokens as f64 * per_million / 1e6;
+        let sum = price(usage.input, self.input)
+            + price(usage.output.saturating_add(usage.reasoning), self.output)
+            + price(usage.cache_read, self.cache_read)
+            + price(usage.cache_write, self.cache_write);
+        if sum.is_finite() { sum.max(0.0) } else { 0.0 }
+    }
+}
+
+/// What becomes of a call that a person would have to be asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AskMode {
+    /// Somebody is there: ask.
+    Ask,
+    /// Nobody is there: deny.
+    #[default]
+    Deny,
+    /// The user said yes to everything beforehand.
+    Allow,
+}
+
+/// Times in milliseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Options {
+    /// How long a provider may stay silent.
+    pub timeout: u64,
+    /// Attempts at one step beyond the first.
+    pub retries: u32,
+    pub max_steps: u32,
+    pub ask: AskMode,
+    /// How long a question waits for its answer.
+    pub ask_for: u64,
+    /// Output tokens asked for at most.
+    pub max_output: u64,
+    /// Tokens kept free for the reply; `None`: the smaller of 20 000 and `max_output`.
+    pub reserved: Option<u64>,
+    /// Whether overflow is met by compaction.
+    pub compact: bool,
+    /// The provider's own options, passed on in the request body.
+    pub request: Json,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            timeout: 300_000,
+            retries: 10,
+            max_steps: u32::MAX,
+            ask: AskMode::Deny,
+            ask_for: 600_000,
+            max_output: 32_000,
+            reserved: None,
+            compact: true,
+            request: Json::object(),
+        }
+    }
+}
+
+impl Kit {
+    /// The event that puts this kit into a log.
+    pub fn equipped(&self) -> Equipped {
+        Equipped {
+            system: payload(&self.system),
+            tools: payload(&self.tools),
+            rules: payload(&self.rules),
+            model: payload(&self.model),
+            options: payload(&self.options),
+            prompt: self.prompt.clone(),
+        }
+    }
+
+    /// Takes over what `now` changes against `before`. A payload that cannot be read (only a log
+    /// that was tampered with has one) leaves that part as it was.
+    pub(crate) fn equip(&mut self, before: Option<&Equipped>, now: &Equipped) {
+        replace(&mut self.system, before.map(|e| &e.system), &now.system);
+        replace(&mut self.tools, before.map(|e| &e.tools), &now.tools);
+        replace(&mut self.rules, before.map(|e| &e.rules), &now.rules);
+        replace(&mut self.model, before.map(|e| &e.model), &now.model);
+        replace(&mut self.options, before.map(|e| &e.options), &now.options);
+        self.prompt.clone_from(&now.prompt);
+    }
+}
+
+fn payload<T: Serialize>(part: &T) -> Payload {
+    // serialising these types to memory has no way to fail
+    Payload::new(serde_json::to_string(part).unwrap_or_default())
+}
+
+fn replace<T: DeserializeOwned>(part: &mut T, before: Option<&Payload>, now: &Payload) {
+    if before.is_some_and(|before| before.sha256() == now.sha256()) {
+        return;
+    }
+    if let Ok(new) = serde_json::from_str(now.text()) {
+        *part = new;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kit_survives_its_event() {
+        let kit = Kit {
+            system: vec!["a".into(), "b".into()],
+            rules: crate::rules::defaults(),
+            model: ModelSpec { provider: "p".into(), id: "m".into(), ..ModelSpec::default() },
+            prompt: "default".into(),
+            ..Kit::default()
+        };
+        let mut back = Kit::default();
+        back.equip(None, &kit.equipped());
+        assert_eq!(back, kit);
+    }
+
+    #[test]
+    fn nonsense_prices_cost_nothing() {
+        let prices = Prices { input: f64::NAN, ..Prices::default() };
+        let usage = Usage { input: 1, ..Usage::default() };
+        assert!(prices.of(&usage).abs() < f64::EPSILON);
+        let prices = Prices { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75 };
+        let usage = Usage {
+            input: 1_000_000,
+            output: 100_000,
+            reasoning: 100_000,
+            cache_read: 0,
+            cache_write: 0,
+        };
+        assert!((prices.of(&usage) - 6.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,26 @@
+//! The pure core of Leftfold: past (events), present (the state that is their fold), future (the
+//! next intent).
+//!
+//! Invariant: nothing here does I/O, reads a clock or draws a random number.
+
+pub mod event;
+mod id;
+mod json;
+pub mod kit;
+pub mod line;
+mod payload;
+pub mod request;
+pub mod rules;
+mod time;
+
+pub use event::{Envelope, Event, Fact};
+pub use id::{NotASessionId, Seq, SessionId};
+pub use json::Json;
+pub use kit::Kit;
+pub use payload::{Payload, Sha256};
+pub use request::Request;
+pub use time::Time;
+
+/// The version of [`next`](next()): it grows when decisions change on purpose. Old logs fold for
+/// ever; they verify only under their own policy.
+pub const POLICY: u16 = 1;

@@ -1,0 +1,173 @@
+//! The public form of an event: one JSON object a line.
+//!
+//! `{"v":1,"session":"01J…","seq":12,"at":"…","type":"tool.finished","of":7,"data":{}}`; `of` and
+//! `until` stand only where the event has them.
+
+use serde_json::{Map, Value, json};
+
+use crate::{Envelope, Event, Payload, Sha256};
+
+/// The version in `v`.
+pub const VERSION: u64 = 1;
+
+/// A line that is not an event of this version.
+#[derive(Debug, thiserror::Error)]
+pub enum LineError {
+    #[error("not JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("`{0}` is missing or of the wrong type")]
+    Field(&'static str),
+    #[error("version {0} is not known here: this program reads version {VERSION}")]
+    Version(u64),
+    #[error("`{kind}`: {why}")]
+    Event { kind: String, why: serde_json::Error },
+}
+
+/// What a line of an export can be.
+#[derive(Debug)]
+pub enum Line {
+    Event(Box<Envelope>),
+    Payload { sha256: Sha256, text: String },
+}
+
+/// `concern.event`, as in `tool.finished`.
+pub fn type_of(event: &Event) -> String {
+    let (kind, _) = split(event);
+    kind
+}
+
+/// The line of an event, without the newline.
+pub fn write(envelope: &Envelope) -> String {
+    let (kind, data) = split(&envelope.event);
+    let mut line = Map::new();
+    line.insert("v".into(), VERSION.into());
+    line.insert("session".into(), envelope.session.to_string().into());
+    line.insert("seq".into(), envelope.seq.into());
+    line.insert("at".into(), envelope.at.to_string().into());
+    line.insert("type".into(), kind.into());
+    if let Some(of) = envelope.of {
+        line.insert("of".into(), of.into());
+    }
+    if let Some(until) = envelope.until {
+        line.insert("until".into(), until.to_string().into());
+    }
+    line.insert("data".into(), data);
+    Value::Object(line).to_string()
+}
+
+/// The line that carries the contents behind a hash, to stand before the first event naming it.
+pub fn write_payload(payload: &Payload) -> String {
+    json!({"v": VERSION, "payload": payload.sha256(), "text": &**payload.text()}).to_string()
+}
+
+/// Reads what [`write`] or [`write_payload`] wrote. Unknown fields are skipped.
+///
+/// # Errors
+/// The line is not JSON, of another version, or not an event that is known here.
+pub fn read(line: &str) -> Result<Line, LineError> {
+    let Value::Object(mut line) = serde_json::from_str(line)? else {
+        return Err(LineError::Field("v"));
+    };
+    match line.get("v").and_then(Value::as_u64) {
+        None => return Err(LineError::Field("v")),
+        Some(VERSION) => {}
+        Some(other) => return Err(LineError::Version(other)),
+    }
+    if let Some(hash) = line.get("payload") {
+        let sha256 = hash.as_str().and_then(Sha256::from_hex).ok_or(LineError::Field("payload"))?;
+        let text = line.get("text").and_then(Value::as_str).ok_or(LineError::Field("text"))?;
+        return Ok(Line::Payload { sha256, text: text.to_owned() });
+    }
+    let kind = line.get("type").and_then(Value::as_str).ok_or(LineError::Field("type"))?.to_owned();
+    let (concern, name) = kind.split_once('.').ok_or(LineError::Field("type"))?;
+    let data = line.remove("data").unwrap_or_else(|| json!({}));
+    let event = serde_json::from_value(json!({concern: {name: data}}))
+        .map_err(|why| LineError::Event { kind: kind.clone(), why })?;
+    let mut field = |name| line.remove(name).unwrap_or(Value::Null);
+    Ok(Line::Event(Box::new(Envelope {
+        session: serde_json::from_value(field("session"))?,
+        seq: serde_json::from_value(field("seq"))?,
+        at: serde_json::from_value(field("at"))?,
+        of: serde_json::from_value(field("of"))?,
+        until: serde_json::from_value(field("until"))?,
+        event,
+    })))
+}
+
+/// The event's type and its fields: serde's form is `{concern: {event: fields}}`.
+fn split(event: &Event) -> (String, Value) {
+    let outer = serde_json::to_value(event).unwrap_or_default();
+    let (concern, inner) = first(outer);
+    let (name, data) = first(inner);
+    (format!("{concern}.{name}"), data)
+}
+
+fn first(value: Value) -> (String, Value) {
+    if let Value::Object(map) = value {
+        map.into_iter().next().unwrap_or_default()
+    } else {
+        (String::new(), Value::Null)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{CallSpec, Model, Session};
+    use crate::{Json, SessionId, Time};
+
+    fn round_trip(event: Event, of: Option<u64>) -> String {
+        let envelope = Envelope {
+            session: SessionId::default(),
+            seq: 3,
+            at: Time::from_millis(1_000),
+            of,
+            until: None,
+            event,
+        };
+        let line = write(&envelope);
+        let Ok(Line::Event(back)) = read(&line) else { panic!("{line}") };
+        assert_eq!(*back, envelope);
+        assert_eq!(write(&back), line);
+        line
+    }
+
+    #[test]
+    fn events_have_their_public_form() {
+        let call = CallSpec {
+            id: "c".into(),
+            name: "read".into(),
+            input: Json::parse(r#"{"b":1,"a":2}"#).unwrap(),
+        };
+        assert_eq!(
+            round_trip(Model::Called { call }.into(), Some(2)),
+            r#"{"v":1,"session":"00000000000000000000000000","seq":3,"at":"1970-01-01T00:00:01.000Z","type":"model.called","of":2,"data":{"call":{"id":"c","name":"read","input":{"b":1,"a":2}}}}"#
+        );
+        assert!(
+            round_trip(Session::Elapsed {}.into(), Some(1))
+                .ends_with(r#""type":"session.elapsed","of":1,"data":{}}"#)
+        );
+    }
+
+    #[test]
+    fn payload_lines_round_trip() {
+        let payload = Payload::new("text");
+        let Ok(Line::Payload { sha256, text }) = read(&write_payload(&payload)) else { panic!() };
+        assert_eq!((sha256, text.as_str()), (payload.sha256(), "text"));
+    }
+
+    #[test]
+    fn bad_lines_say_what_is_wrong() {
+        for (line, part) in [
+            ("{", "not JSON"),
+            ("[]", "`v`"),
+            (r#"{"v":9}"#, "version 9"),
+            (r#"{"v":1}"#, "`type`"),
+            (r#"{"v":1,"type":"tool.nonsense"}"#, "tool.nonsense"),
+            (r#"{"v":1,"type":"session.titled","data":{}}"#, "title"),
+        ] {
+            let error = read(line).unwrap_err().to_string();
+            assert!(error.contains(part), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The neutral request: what a model is asked, before any provider's wire format.
+//!
+//! Its canonical JSON is its serde form, compact, fields in the order declared here; the hash in
+//! `model.requested` is over those bytes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Attachment, ModelRef, PromptPart};
+use crate::kit::ToolSpec;
+use crate::{Json, Sha256};
+
+/// A whole request. It ends in a user or tool message, each call has exactly one result, directly
+/// after the message that made it, and no text is empty.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    pub model: ModelRef,
+    /// Tokens.
+    pub max_output: u64,
+    /// The provider's own options.
+    pub options: Json,
+    pub system: Vec<String>,
+    pub tools: Vec<ToolSpec>,
+    pub messages: Vec<RequestMessage>,
+}
+
+impl Request {
+    pub fn sha256(&self) -> Sha256 {
+        // serialising these types to memory has no way to fail
+        Sha256::of(&serde_json::to_vec(self).unwrap_or_default())
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "role", rename_all = "snake_case")]
+pub enum RequestMessage {
+    User { parts: Vec<PromptPart> },
+    Assistant { parts: Vec<AssistantPart> },
+    Tool { results: Vec<ToolResult> },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum AssistantPart {
+    Text {
+        text: String,
+    },
+    /// To be sent back as it came, and only to the model that wrote it.
+    Reasoning {
+        text: String,
+        signature: String,
+        redacted: bool,
+    },
+    Call {
+        id: String,
+        name: String,
+        input: Json,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolResult {
+    /// The id of the call this answers.
+    pub call: String,
+    pub name: String,
+    pub output: String,
+    pub is_error: bool,
+    pub attachments: Vec<Attachment>,
+}

@@ -1,0 +1,169 @@
+//! Permission rules: wildcards, and the last matching rule decides.
+
+use serde::{Deserialize, Serialize};
+
+/// What a rule says of what it matches. Ordered from best to worst for whoever asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    Allow,
+    Ask,
+    Deny,
+}
+
+/// `permission` and `pattern` are wildcards ([`matches`]).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    pub permission: String,
+    pub pattern: String,
+    pub action: Action,
+}
+
+impl Rule {
+    pub fn new(permission: impl Into<String>, pattern: impl Into<String>, action: Action) -> Self {
+        Self { permission: permission.into(), pattern: pattern.into(), action }
+    }
+}
+
+/// The rules in force where nobody has set any.
+pub fn defaults() -> Vec<Rule> {
+    use Action::{Allow, Ask, Deny};
+    [
+        ("*", "*", Allow),
+        ("doom_loop", "*", Ask),
+        ("external_directory", "*", Ask),
+        ("question", "*", Deny),
+        ("plan_enter", "*", Deny),
+        ("plan_exit", "*", Deny),
+        ("read", "*", Allow),
+        ("read", "*.env", Ask),
+        ("read", "*.env.*", Ask),
+        ("read", "*.env.example", Allow),
+    ]
+    .into_iter()
+    .map(|(permission, pattern, action)| Rule::new(permission, pattern, action))
+    .collect()
+}
+
+/// The last rule that matches both; `None` means nobody has said anything, which is to ask.
+pub fn evaluate<'a>(rules: &'a [Rule], permission: &str, pattern: &str) -> Option<&'a Rule> {
+    rules
+        .iter()
+        .rev()
+        .find(|rule| matches(&rule.permission, permission) && matches(&rule.pattern, pattern))
+}
+
+/// The permission that stands for a tool in rules: all that change files are `edit`.
+pub fn permission_of(tool: &str) -> &str {
+    match tool {
+        "write" | "apply_patch" | "multiedit" | "patch" => "edit",
+        other => other,
+    }
+}
+
+/// Whether `tool` is not even offered: the last rule that names it denies everything.
+pub fn hides(rules: &[Rule], tool: &str) -> bool {
+    rules
+        .iter()
+        .rev()
+        .find(|rule| matches(&rule.permission, permission_of(tool)))
+        .is_some_and(|rule| rule.pattern == "*" && rule.action == Action::Deny)
+}
+
+/// `*` matches any run of characters, `/` and newlines too, `?` exactly one, everything else
+/// itself. A trailing ` *` is optional: `git *` matches `git`. Case counts. Takes time
+/// proportional to the product of both lengths at worst.
+pub fn matches(pattern: &str, text: &str) -> bool {
+    glob(pattern, text) || pattern.strip_suffix(" *").is_some_and(|start| glob(start, text))
+}
+
+fn glob(pattern: &str, text: &str) -> bool {
+    let (mut pattern, mut text) = (pattern.chars(), text.chars());
+    // where to go on when a literal fails: after the last `*`, one character further in the text
+    let mut retry = None;
+    loop {
+        let (mut rest, mut ahead) = (pattern.clone(), text.clone());
+        match (rest.next(), ahead.next()) {
+            (Some('*'), _) => {
+                retry = Some((rest.clone(), text.clone()));
+                pattern = rest;
+                continue;
+            }
+            (None, None) => return true,
+            (Some(p), Some(t)) if p == '?' || p == t => {
+                (pattern, text) = (rest, ahead);
+                continue;
+            }
+            (None | Some(_), _) => {}
+        }
+        let Some((after_star, from)) = &mut retry else { return false };
+        if from.next().is_none() {
+            return false;
+        }
+        (pattern, text) = (after_star.clone(), from.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wildcards() {
+        for (pattern, text, expected) in [
+            ("*", "", true),
+            ("*", "a/b\nc", true),
+            ("git *", "git", true),
+            ("git *", "git status", true),
+            ("git *", "gitk", false),
+            ("git * --all", "git log --all", true),
+            ("a?c", "abc", true),
+            ("a?c", "ac", false),
+            ("?", "é", true),
+            ("*.env", "dir/.env", true),
+            ("*.env", ".env.local", false),
+            ("*.env.*", ".env.local", true),
+            ("a.c", "abc", false),
+            ("[ab]", "a", false),
+            ("Src/*", "src/x", false),
+            ("", "", true),
+            ("", "a", false),
+            ("a*b*c", "a--b--b--c", true),
+            ("a*b*c", "a--b--b--", false),
+            ("**", "x", true),
+            ("*?", "", false),
+        ] {
+            assert_eq!(matches(pattern, text), expected, "{pattern:?} on {text:?}");
+        }
+    }
+
+    #[test]
+    fn adversarial_pattern_is_not_exponential() {
+        let pattern = "*a".repeat(200) + "b";
+        assert!(!matches(&pattern, &"a".repeat(5_000)));
+    }
+
+    #[test]
+    fn last_match_wins_and_defaults_guard_env_files() {
+        let mut rules = defaults();
+        let action = |rules: &[Rule], p: &str, x: &str| evaluate(rules, p, x).map(|r| r.action);
+        assert_eq!(action(&rules, "read", "src/main.rs"), Some(Action::Allow));
+        assert_eq!(action(&rules, "read", "a/.env"), Some(Action::Ask));
+        assert_eq!(action(&rules, "read", ".env.example"), Some(Action::Allow));
+        assert_eq!(action(&rules, "external_directory", "/etc/*"), Some(Action::Ask));
+        assert_eq!(action(&[], "read", "x"), None);
+        rules.push(Rule::new("bash", "rm *", Action::Deny));
+        assert_eq!(action(&rules, "bash", "rm -rf /"), Some(Action::Deny));
+        assert_eq!(action(&rules, "bash", "ls"), Some(Action::Allow));
+    }
+
+    #[test]
+    fn a_tool_is_hidden_only_by_a_last_rule_that_denies_everything() {
+        let deny = |pattern| Rule::new("edit", pattern, Action::Deny);
+        assert!(hides(&[deny("*")], "write"));
+        assert!(hides(&[deny("*")], "edit"));
+        assert!(!hides(&[deny("src/*")], "write"));
+        assert!(!hides(&[deny("*"), Rule::new("edit", "docs/*", Action::Allow)], "write"));
+        assert!(!hides(&defaults(), "bash"));
+    }
+}
