@@ -115,6 +115,8 @@ pub struct Options {
     pub reserved: Option<u64>,
     /// Whether overflow is met by compaction.
     pub compact: bool,
+    /// What a model is told that is to write a summary.
+    pub summary_prompt: String,
     /// The provider's own options, passed on in the request body.
     pub request: Json,
 }
@@ -130,6 +132,7 @@ impl Default for Options {
             max_output: 32_000,
             reserved: None,
             compact: true,
+            summary_prompt: String::new(),
             request: Json::object(),
         }
     }

@@ -3,23 +3,32 @@
 //!
 //! Invariant: nothing here does I/O, reads a clock or draws a random number.
 
+pub mod context;
 pub mod event;
 mod id;
 mod json;
 pub mod kit;
 pub mod line;
+mod next;
 mod payload;
 pub mod request;
 pub mod rules;
+mod settle;
+pub mod state;
 mod time;
+pub mod verify;
 
 pub use event::{Envelope, Event, Fact};
 pub use id::{NotASessionId, Seq, SessionId};
 pub use json::Json;
 pub use kit::Kit;
+pub use next::{delay, judge, next};
 pub use payload::{Payload, Sha256};
 pub use request::Request;
+pub use settle::{fold, settle};
+pub use state::State;
 pub use time::Time;
+pub use verify::verify;
 
 /// The version of [`next`](next()): it grows when decisions change on purpose. Old logs fold for
 /// ever; they verify only under their own policy.

@@ -1,0 +1,155 @@
+//! The neutral request, built from the state alone.
+//!
+//! Invariant: from any prefix of any log that holds a prompt, the request ends in a user or tool
+//! message, each call has exactly one result in place, and no block is empty.
+
+use std::collections::HashSet;
+
+use crate::Seq;
+use crate::event::{ModelRef, PromptKind, PromptPart};
+use crate::request::{AssistantPart, Request, RequestMessage, ToolResult};
+use crate::state::{Call, Message, Phase, Reply, ReplyEnd, ReplyPart, State, words};
+
+/// The request for the next step of the turn.
+pub fn request(s: &State) -> Request {
+    let mut builder = Builder::new(s.kit.model.name());
+    s.messages.iter().for_each(|message| builder.message(message));
+    builder.finish(s, false)
+}
+
+/// The request that asks for a summary of everything through seq `through`.
+pub fn summary_request(s: &State, through: Seq) -> Request {
+    let mut builder = Builder::new(s.kit.model.name());
+    let past = |m: &&Message| m.prompt().is_none_or(|prompt| prompt.seq <= through);
+    s.messages.iter().filter(past).for_each(|message| builder.message(message));
+    builder.drop_trailing_answers();
+    builder.user(vec![PromptPart::text(s.kit.options.summary_prompt.clone())]);
+    builder.finish(s, true)
+}
+
+struct Builder {
+    model: ModelRef,
+    messages: Vec<RequestMessage>,
+    /// Ids given to calls so far: providers want them unique, models do not always oblige.
+    ids: HashSet<String>,
+}
+
+impl Builder {
+    fn new(model: ModelRef) -> Self {
+        Self { model, messages: Vec::new(), ids: HashSet::new() }
+    }
+
+    fn finish(mut self, s: &State, summary: bool) -> Request {
+        self.drop_trailing_answers();
+        let kit = &s.kit;
+        Request {
+            model: self.model,
+            max_output: kit.model.limit.output.min(kit.options.max_output),
+            options: kit.options.request.clone(),
+            system: kit.system.iter().filter(|block| !block.is_empty()).cloned().collect(),
+            tools: if summary { Vec::new() } else { kit.tools.clone() },
+            messages: self.messages,
+        }
+    }
+
+    /// An assistant message at the end would be one to continue, and no API takes that for granted.
+    fn drop_trailing_answers(&mut self) {
+        while matches!(self.messages.last(), Some(RequestMessage::Assistant { .. })) {
+            self.messages.pop();
+        }
+    }
+
+    fn message(&mut self, message: &Message) {
+        match message {
+            Message::User(prompt) => self.user(prompt.parts.clone()),
+            Message::Assistant(reply) => self.reply(reply),
+            Message::Summary { text } => self.user(vec![PromptPart::text(words::summary(text))]),
+        }
+    }
+
+    fn user(&mut self, mut parts: Vec<PromptPart>) {
+        parts.retain(|part| part.kind != PromptKind::Text || !part.text.trim().is_empty());
+        if parts.is_empty() {
+            parts.push(PromptPart::text(words::EMPTY_PROMPT));
+        }
+        self.messages.push(RequestMessage::User { parts });
+    }
+
+    fn reply(&mut self, reply: &Reply) {
+        if !reply.has_calls() && !matches!(reply.end, ReplyEnd::Whole(_)) {
+            return;
+        }
+        let mut parts = Vec::new();
+        let mut results = Vec::new();
+        for part in &reply.parts {
+            match part {
+                ReplyPart::Text { text, .. } if text.trim().is_empty() => {}
+                ReplyPart::Text { text, .. } => {
+                    parts.push(AssistantPart::Text { text: text.clone() })
+                }
+                ReplyPart::Reasoning { text, signature: Some(signature), redacted, .. }
+                    if reply.model == self.model =>
+                {
+                    let (text, signature) = (text.clone(), signature.clone());
+                    parts.push(AssistantPart::Reasoning { text, signature, redacted: *redacted });
+                }
+                ReplyPart::Reasoning { .. } => {}
+                ReplyPart::Call(call) => {
+                    let (id, name) = (self.unique_id(call), usable_name(call));
+                    let input = call.input.clone();
+                    results.push(result(call, id.clone(), name.clone()));
+                    parts.push(AssistantPart::Call { id, name, input });
+                }
+            }
+        }
+        // reasoning alone says nothing that a provider would take back
+        if parts.iter().all(|part| matches!(part, AssistantPart::Reasoning { .. })) {
+            return;
+        }
+        self.messages.push(RequestMessage::Assistant { parts });
+        if !results.is_empty() {
+            self.messages.push(RequestMessage::Tool { results });
+        }
+    }
+
+    fn unique_id(&mut self, call: &Call) -> String {
+        let mut id =
+            if call.id.is_empty() { format!("call_{}", call.seq) } else { call.id.clone() };
+        if !self.ids.insert(id.clone()) {
+            id = format!("{id}_{}", call.seq);
+            self.ids.insert(id.clone());
+        }
+        id
+    }
+}
+
+/// The tool's name in the form that every API takes: at most 64 of `[A-Za-z0-9_-]`.
+fn usable_name(call: &Call) -> String {
+    let name = call.resolved.as_ref().map_or(&call.name, |resolved| &resolved.name);
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    let name: String = name.chars().take(64).map(plain).collect();
+    if name.is_empty() { "invalid".to_owned() } else { name }
+}
+
+fn result(call: &Call, id: String, name: String) -> ToolResult {
+    let (output, is_error, attachments) = match &call.phase {
+        Phase::Done(_) if call.pruned => (words::CLEARED.to_owned(), false, Vec::new()),
+        Phase::Done(outcome) => {
+            let output = match outcome.output.trim() {
+                "" => words::NO_OUTPUT.to_owned(),
+                _ => outcome.output.clone(),
+            };
+            (output, outcome.is_error, outcome.attachments.clone())
+        }
+        Phase::Called
+        | Phase::Checking(_)
+        | Phase::Resolved
+        | Phase::MustAsk { .. }
+        | Phase::Asking { .. }
+        | Phase::Allowed
+        | Phase::Running { .. }
+        | Phase::TimedOut { .. }
+        | Phase::Unknown { .. } => (words::INTERRUPTED.to_owned(), true, Vec::new()),
+    };
+    ToolResult { call: id, name, output, is_error, attachments }
+}

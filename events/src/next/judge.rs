@@ -1,0 +1,47 @@
+//! What the rules say of a call.
+
+use crate::event::Access;
+use crate::kit::AskMode;
+use crate::rules::{self, Action, Rule};
+use crate::state::{Call, State};
+
+/// The verdict of `rules` on one access: the worst over its patterns, with the rule that decided.
+/// What "always" has allowed turns a question into a yes, never a no.
+pub fn judge(rules: &[Rule], approved: &[Rule], access: &Access) -> (Action, Option<Rule>) {
+    let mut worst = (Action::Allow, None);
+    for pattern in &access.patterns {
+        let rule = rules::evaluate(rules, &access.permission, pattern);
+        let mut verdict = (rule.map_or(Action::Ask, |rule| rule.action), rule);
+        if verdict.0 == Action::Ask
+            && let Some(yes) = rules::evaluate(approved, &access.permission, pattern)
+        {
+            verdict = (yes.action, Some(yes));
+        }
+        if verdict.0 > worst.0 || worst.1.is_none() {
+            worst = (verdict.0, verdict.1.cloned());
+        }
+    }
+    worst
+}
+
+/// The same in a session: where nobody is there to be asked, a question is decided beforehand.
+pub(super) fn access(s: &State, access: &Access) -> (Action, Option<Rule>) {
+    let (action, rule) = judge(&s.kit.rules, &s.approved, access);
+    let action = match (action, s.kit.options.ask) {
+        (Action::Ask, AskMode::Deny) => Action::Deny,
+        (Action::Ask, AskMode::Allow) => Action::Allow,
+        (action, _) => action,
+    };
+    (action, rule)
+}
+
+/// The verdict on a whole call: the worst of its accesses. A call that touches nothing is allowed.
+pub(super) fn verdict(s: &State, c: &Call) -> (Action, Option<Rule>) {
+    let mut worst = (Action::Allow, None);
+    for verdict in c.access().iter().map(|a| access(s, a)) {
+        if verdict.0 > worst.0 || worst.1.is_none() {
+            worst = verdict;
+        }
+    }
+    worst
+}

@@ -1,0 +1,248 @@
+//! The future: the next intent, read off the state alone. This file is the agent's policy, and it
+//! is to be read from top to bottom.
+
+mod judge;
+mod retry;
+
+pub use judge::judge;
+pub use retry::delay;
+
+use crate::context;
+use crate::event::{
+    Class, Compaction, EndReason, Ended, Event, FailureClass, Finish, Model, Permission, Purpose,
+    Tool, Turn as TurnEvent,
+};
+use crate::rules::Action;
+use crate::state::{Ask, Call, Failure, Phase, State, Turn};
+use crate::{Envelope, Seq};
+
+/// How long a tool may take to work out what a call would do, in milliseconds.
+const CHECK: u64 = 30_000;
+/// Calls of one reply that run at once.
+const AT_ONCE: usize = 8;
+/// Compactions in a row that leave no room before the turn is given up.
+const COMPACTIONS: u32 = 2;
+
+/// What the session decides now: `None` when it waits or is at rest. Pure and total.
+pub fn next(s: &State) -> Option<Envelope> {
+    let turn = s.turn.as_ref()?;
+    if let Some(intent) = s.calls().find_map(|c| call(s, turn, c)) {
+        return Some(intent);
+    }
+    if let Some(reason) = turn.stop {
+        return Some(end(s, turn, reason, None));
+    }
+    if let Ask::Compacting { request: None, through, started } = &turn.ask
+        && s.seq == started.intent
+    {
+        return Some(ask_summary(s, turn, *through));
+    }
+    if !s.open().is_empty() {
+        return None;
+    }
+    Some(match &turn.ask {
+        Ask::Failed(failure) => failed(s, turn, failure),
+        Ask::Answered { finish } if !s.calls().any(|_| true) && s.last_prompt() < turn.asked => {
+            answered(s, turn, *finish)
+        }
+        Ask::Again => ask(s, turn.step.max(1), turn.attempt + 1),
+        Ask::CompactionFailed { message } => end(s, turn, EndReason::Error, Some(message.clone())),
+        Ask::Due
+        | Ask::Answered { .. }
+        | Ask::Waiting(_)
+        | Ask::Backoff(_)
+        | Ask::Compacting { .. } => step(s, turn),
+    })
+}
+
+/// A new step, if limits and room allow one.
+fn step(s: &State, turn: &Turn) -> Envelope {
+    if turn.step >= s.kit.options.max_steps {
+        end(s, turn, EndReason::MaxSteps, None)
+    } else if s.overflows() {
+        make_room(s, turn, "the conversation no longer fits the model's context")
+    } else {
+        ask(s, turn.step + 1, 1)
+    }
+}
+
+/// The next intent of one call: check, rule, ask, start.
+fn call(s: &State, turn: &Turn, c: &Call) -> Option<Envelope> {
+    let stopped = turn.stop.is_some();
+    match &c.phase {
+        Phase::Done(_) => None,
+        Phase::TimedOut { attempt } => Some(cancelled(s, c, *attempt)),
+        Phase::Unknown { attempt: 1 } if c.class() == Class::Read && !stopped => {
+            Some(start(s, c, 2))
+        }
+        // never silently run twice
+        Phase::Unknown { attempt } => {
+            Some(about(s, c, None, Tool::Lost { call: c.id.clone(), attempt: *attempt }))
+        }
+        _ if stopped => Some(cancelled(s, c, c.attempt())),
+        Phase::Called => Some(about(s, c, Some(CHECK), Tool::Checked { call: c.id.clone() })),
+        Phase::Resolved => Some(rule(s, c)),
+        Phase::MustAsk { access } => question(s, c, *access).or_else(|| run(s, c)),
+        Phase::Allowed => run(s, c),
+        Phase::Checking(_) | Phase::Asking { .. } | Phase::Running { .. } => None,
+    }
+}
+
+fn rule(s: &State, c: &Call) -> Envelope {
+    let (action, rule) = judge::verdict(s, c);
+    about(s, c, None, Permission::Ruled { call: c.id.clone(), action, rule })
+}
+
+/// The question about the first access from `from` on that still needs one.
+fn question(s: &State, c: &Call, from: usize) -> Option<Envelope> {
+    let mut rest = c.access().iter().skip(from);
+    let access = rest.find(|access| judge::access(s, access).0 == Action::Ask)?;
+    let asked = Permission::Asked {
+        call: c.id.clone(),
+        permission: access.permission.clone(),
+        patterns: access.patterns.clone(),
+        always: access.always.clone(),
+    };
+    Some(about(s, c, Some(s.kit.options.ask_for), asked))
+}
+
+fn run(s: &State, c: &Call) -> Option<Envelope> {
+    may_start(s, c).then(|| start(s, c, 1))
+}
+
+/// Eight at once; who writes a path waits for the earlier calls that write it, or may.
+fn may_start(s: &State, c: &Call) -> bool {
+    let writes = |call: &Call| call.class() == Class::Write;
+    let blocks = |earlier: &Call| match &earlier.resolved {
+        None => true,
+        Some(theirs) => {
+            let ours = c.resolved.iter().flat_map(|mine| &mine.paths);
+            writes(earlier) && ours.into_iter().any(|path| theirs.paths.contains(path))
+        }
+    };
+    let mut earlier = s.calls().take_while(|call| call.seq < c.seq);
+    s.calls().filter(|call| call.is_running()).count() < AT_ONCE
+        && (!writes(c) || !earlier.any(|call| !call.is_done() && blocks(call)))
+}
+
+fn start(s: &State, c: &Call, attempt: u32) -> Envelope {
+    let (name, timeout) = c
+        .resolved
+        .as_ref()
+        .map_or((c.name.clone(), 0), |resolved| (resolved.name.clone(), resolved.timeout));
+    let started = Tool::Started { call: c.id.clone(), name, class: c.class(), attempt };
+    about(s, c, Some(timeout), started)
+}
+
+fn cancelled(s: &State, c: &Call, attempt: u32) -> Envelope {
+    about(s, c, None, Tool::Cancelled { call: c.id.clone(), attempt })
+}
+
+fn failed(s: &State, turn: &Turn, failure: &Failure) -> Envelope {
+    if failure.class == FailureClass::Overflow {
+        return make_room(s, turn, &failure.message);
+    }
+    if !failure.retryable || turn.attempt > s.kit.options.retries {
+        let attempts = if turn.attempt > 1 {
+            format!(" (after {} attempts)", turn.attempt)
+        } else {
+            String::new()
+        };
+        return end(s, turn, EndReason::Error, Some(format!("{}{attempts}", failure.message)));
+    }
+    let wait = retry::delay(turn.attempt, failure.retry_after, s.session, s.seq + 1);
+    let event = Model::RetryScheduled { attempt: turn.attempt, error: failure.message.clone() };
+    intent(s, None, Some(wait), event)
+}
+
+/// A whole reply without calls: the turn is over.
+fn answered(s: &State, turn: &Turn, finish: Finish) -> Envelope {
+    let error = match finish {
+        Finish::ContentFilter if s.answer().is_empty() => {
+            Some("the provider withheld the answer (content filter or refusal)".to_owned())
+        }
+        Finish::Error => Some("the provider broke off its answer with an error".to_owned()),
+        Finish::Stop
+        | Finish::Length
+        | Finish::ToolCalls
+        | Finish::ContentFilter
+        | Finish::Pause
+        | Finish::Other => None,
+    };
+    let reason = if error.is_some() { EndReason::Error } else { EndReason::Completed };
+    end(s, turn, reason, error)
+}
+
+fn ask(s: &State, step: u32, attempt: u32) -> Envelope {
+    let request = context::request(s);
+    let requested = Model::Requested {
+        model: request.model.clone(),
+        step,
+        attempt,
+        purpose: Purpose::Turn,
+        request_sha256: request.sha256(),
+    };
+    intent(s, None, Some(s.kit.options.timeout), requested)
+}
+
+/// Replaces what a model has seen by a summary, if that can help.
+fn make_room(s: &State, turn: &Turn, why: &str) -> Envelope {
+    let through = s.unsent_prompt().map_or(s.seq, |prompt| prompt - 1);
+    let sent = s.messages.iter().any(|message| message.reply().is_some());
+    let advice = if !s.kit.options.compact {
+        "compaction is off in the settings"
+    } else if !sent {
+        "there is nothing left to summarise: make the prompt shorter"
+    } else if turn.compactions >= COMPACTIONS {
+        "summaries leave no room"
+    } else {
+        return intent(
+            s,
+            None,
+            Some(s.kit.options.timeout),
+            Compaction::Started { through, auto: true },
+        );
+    };
+    end(s, turn, EndReason::Error, Some(format!("{why}, and {advice}")))
+}
+
+fn ask_summary(s: &State, turn: &Turn, through: Seq) -> Envelope {
+    let request = context::summary_request(s, through);
+    let requested = Model::Requested {
+        model: request.model.clone(),
+        step: turn.step,
+        attempt: 1,
+        purpose: Purpose::Compaction,
+        request_sha256: request.sha256(),
+    };
+    intent(s, None, Some(s.kit.options.timeout), requested)
+}
+
+fn end(s: &State, turn: &Turn, reason: EndReason, error: Option<String>) -> Envelope {
+    let ended = Ended {
+        reason,
+        text: s.answer(),
+        usage: turn.usage,
+        cost: turn.cost,
+        steps: turn.step,
+        permission_denials: turn.denials.clone(),
+        error,
+    };
+    intent(s, None, None, TurnEvent::Ended(Box::new(ended)))
+}
+
+/// An intent about a call.
+fn about(s: &State, c: &Call, wait: Option<u64>, event: impl Into<Event>) -> Envelope {
+    intent(s, Some(c.seq), wait, event)
+}
+
+fn intent(s: &State, of: Option<Seq>, wait: Option<u64>, event: impl Into<Event>) -> Envelope {
+    Envelope {
+        session: s.session,
+        seq: s.seq + 1,
+        at: s.at,
+        of,
+        until: wait.map(|millis| s.at.plus(millis)),
+        event: event.into(),
+    }
+}

@@ -1,0 +1,46 @@
+//! When a failed request is made again: SPEC R1.
+
+use crate::payload::Sha256;
+use crate::{Seq, SessionId};
+
+const FIRST: u64 = 2_000;
+const CAP: u64 = 30_000;
+/// The longest a server's own hint is believed: about 24 days.
+const HINT_CAP: u64 = 2_147_483_647;
+
+/// Milliseconds to wait after failed attempt number `attempt` (from 1). A server's hint is taken
+/// as it is; otherwise 2 s, doubled each time up to 30 s, plus up to a quarter that is drawn from
+/// a hash of the place in the log, so that it is the same in every replay.
+pub fn delay(attempt: u32, hint: Option<u64>, session: SessionId, seq: Seq) -> u64 {
+    if let Some(hint) = hint {
+        return hint.min(HINT_CAP);
+    }
+    let doublings = attempt.saturating_sub(1).min(10);
+    let base = (FIRST << doublings).min(CAP);
+    let mut place = session.to_bytes().to_vec();
+    place.extend(seq.to_be_bytes());
+    let drawn = u64::from(Sha256::of(&place).as_bytes()[0]);
+    base + base * drawn / 4 / 255
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubles_to_the_cap_with_at_most_a_quarter_of_jitter() {
+        for (attempt, base) in [(1, 2_000), (2, 4_000), (4, 16_000), (5, 30_000), (900, 30_000)] {
+            for seq in 1..50 {
+                let delay = delay(attempt, None, SessionId::default(), seq);
+                assert!((base..=base + base / 4).contains(&delay), "{attempt}: {delay}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_hint_is_taken_up_to_its_cap() {
+        let id = SessionId::default();
+        assert_eq!(delay(3, Some(7), id, 1), 7);
+        assert_eq!(delay(1, Some(u64::MAX), id, 1), 2_147_483_647);
+    }
+}

@@ -1,0 +1,214 @@
+//! The fold. It cannot fail and never acts; an event that means nothing in this state changes
+//! nothing but the position.
+
+use super::message::{Message, Prompt, ReplyEnd};
+use super::open::Wait;
+use super::{Ask, Child, Origin, State, Turn};
+use crate::event::{Compaction, EndReason, Event, Session, Subagent, Todo, Turn as TurnEvent};
+use crate::{Envelope, Seq};
+
+impl State {
+    /// Folds one event, fact or intent.
+    pub fn apply(&mut self, envelope: &Envelope) {
+        self.session = envelope.session;
+        self.seq = envelope.seq;
+        self.at = self.at.max(envelope.at);
+        match &envelope.event {
+            Event::Session(event) => self.apply_session(envelope, event),
+            Event::Turn(event) => self.apply_turn(envelope, event),
+            Event::Model(event) => self.apply_model(envelope, event),
+            Event::Tool(event) => self.apply_tool(envelope, event),
+            Event::Permission(event) => self.apply_permission(envelope, event),
+            Event::Compaction(event) => self.apply_compaction(envelope, event),
+            Event::Subagent(event) => self.apply_subagent(envelope, event),
+            Event::Todo(Todo::Updated { todos }) => self.todos.clone_from(todos),
+        }
+    }
+
+    fn apply_session(&mut self, envelope: &Envelope, event: &Session) {
+        match event {
+            Session::Created { directory, worktree, parent, agent, version, policy } => {
+                self.origin = Some(Origin {
+                    directory: directory.clone(),
+                    worktree: worktree.clone(),
+                    parent: *parent,
+                    version: version.clone(),
+                });
+                self.agent.clone_from(agent);
+                self.policy = *policy;
+            }
+            Session::Titled { title } => self.title = Some(title.clone()),
+            Session::Resumed { policy, close } => {
+                self.policy = *policy;
+                self.resumed(*close);
+            }
+            Session::Forked { .. } => self.resumed(true),
+            Session::Elapsed {} => {
+                if let Some(of) = envelope.of {
+                    self.elapsed(of);
+                }
+            }
+        }
+    }
+
+    fn apply_turn(&mut self, envelope: &Envelope, event: &TurnEvent) {
+        match event {
+            TurnEvent::Prompted { parts, agent, .. } => {
+                self.agent.clone_from(agent);
+                let prompt = Prompt { seq: envelope.seq, parts: parts.clone() };
+                self.messages.push(Message::User(prompt));
+                self.turn.get_or_insert_with(|| Turn::new(envelope));
+            }
+            TurnEvent::Equipped(equipped) => {
+                self.kit.equip(self.equipped.as_ref(), equipped);
+                self.equipped = Some(equipped.clone());
+            }
+            TurnEvent::Interrupted { .. } => self.stop(EndReason::Aborted),
+            TurnEvent::Ended(ended) => {
+                self.turn = None;
+                self.ended = Some(ended.clone());
+            }
+        }
+    }
+
+    fn apply_compaction(&mut self, envelope: &Envelope, event: &Compaction) {
+        match event {
+            Compaction::Started { through, .. } => {
+                if let Some(turn) = &mut self.turn {
+                    turn.compactions += 1;
+                    let started = Wait::of(envelope);
+                    turn.ask = Ask::Compacting { started, through: *through, request: None };
+                }
+            }
+            Compaction::Finished { summary } => self.summarised(envelope.of, summary),
+            Compaction::Failed { message } => {
+                if let Some(turn) = self.compacting_turn(envelope.of) {
+                    turn.ask = Ask::CompactionFailed { message: message.clone() };
+                }
+            }
+            Compaction::Pruned { calls } => {
+                let replies = self.messages.iter_mut().filter_map(Message::reply_mut);
+                for call in replies.flat_map(super::Reply::calls_mut) {
+                    call.pruned |= calls.contains(&call.seq);
+                }
+            }
+        }
+    }
+
+    fn compacting_turn(&mut self, of: Option<Seq>) -> Option<&mut Turn> {
+        self.turn.as_mut().filter(|turn| {
+            let open =
+                matches!(&turn.ask, Ask::Compacting { started, .. } if Some(started.intent) == of);
+            open && turn.stop.is_none()
+        })
+    }
+
+    fn summarised(&mut self, of: Option<Seq>, summary: &str) {
+        let Some(turn) = self.compacting_turn(of) else { return };
+        let Ask::Compacting { through, .. } = turn.ask else { return };
+        turn.ask = Ask::Due;
+        self.messages.retain(|m| m.prompt().is_some_and(|prompt| prompt.seq > through));
+        self.messages.insert(0, Message::Summary { text: summary.to_owned() });
+    }
+
+    fn apply_subagent(&mut self, envelope: &Envelope, event: &Subagent) {
+        match event {
+            Subagent::Spawned { session, agent, .. } => self.children.push(Child {
+                session: *session,
+                call: envelope.of.unwrap_or_default(),
+                agent: agent.clone(),
+                ended: false,
+            }),
+            Subagent::Ended { session, .. } => {
+                let ended = self.children.iter_mut().filter(|child| child.session == *session);
+                ended.for_each(|child| child.ended = true);
+            }
+        }
+    }
+
+    /// Interrupt, rejection, limit: nothing that is open counts any longer.
+    pub(super) fn stop(&mut self, reason: EndReason) {
+        let Some(turn) = &mut self.turn else { return };
+        turn.stop.get_or_insert(reason);
+        let Some(reply) = self.last_reply_mut().filter(|reply| reply.end == ReplyEnd::Open) else {
+            return;
+        };
+        if reply.has_calls() {
+            reply.cut();
+        } else {
+            // kept for the turn's answer, left out of every request
+            reply.end = ReplyEnd::Cut;
+        }
+    }
+
+    /// A node has died here and another one goes on.
+    fn resumed(&mut self, close: bool) {
+        let Some(turn) = &mut self.turn else { return };
+        if close {
+            turn.stop.get_or_insert(EndReason::Aborted);
+        }
+        match turn.ask {
+            Ask::Waiting(_) => {
+                let called = self.last_reply().is_some_and(super::Reply::has_calls);
+                self.close_reply();
+                if let Some(turn) = &mut self.turn {
+                    turn.ask = if called { Ask::Due } else { Ask::Again };
+                }
+            }
+            Ask::Compacting { .. } => {
+                // cut off, not tried in vain
+                turn.compactions = turn.compactions.saturating_sub(1);
+                turn.ask = Ask::Due;
+            }
+            Ask::Due
+            | Ask::Answered { .. }
+            | Ask::Failed(_)
+            | Ask::Backoff(_)
+            | Ask::Again
+            | Ask::CompactionFailed { .. } => {}
+        }
+        if let Some(reply) = self.last_reply_mut() {
+            reply.calls_mut().for_each(|call| call.forget(close));
+        }
+    }
+
+    fn elapsed(&mut self, of: Seq) {
+        let Some(turn) = self.turn.as_mut().filter(|turn| turn.stop.is_none()) else { return };
+        match &turn.ask {
+            Ask::Backoff(wait) if wait.intent == of => turn.ask = Ask::Again,
+            Ask::Compacting { started, request, .. }
+                if started.intent == of || request.is_some_and(|wait| wait.intent == of) =>
+            {
+                let message = "writing the summary took too long".to_owned();
+                turn.ask = Ask::CompactionFailed { message };
+            }
+            Ask::Waiting(wait) if wait.intent == of => self.request_elapsed(of),
+            Ask::Due
+            | Ask::Waiting(_)
+            | Ask::Answered { .. }
+            | Ask::Failed(_)
+            | Ask::Backoff(_)
+            | Ask::Again
+            | Ask::Compacting { .. }
+            | Ask::CompactionFailed { .. } => self.call_elapsed(of),
+        }
+    }
+}
+
+impl Turn {
+    fn new(envelope: &Envelope) -> Self {
+        Self {
+            prompted: envelope.seq,
+            since: envelope.at,
+            step: 0,
+            attempt: 0,
+            asked: 0,
+            ask: Ask::Due,
+            stop: None,
+            compactions: 0,
+            usage: crate::event::Usage::default(),
+            cost: 0.0,
+            denials: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! A call's way through check, rules, questions and run, and how `tool.*` and `permission.*`
+//! events move it on.
+
+use serde::Serialize;
+
+use super::open::Wait;
+use super::{State, words};
+use crate::event::{
+    Access, Answer, Attachment, Class, Denial, EndReason, Permission, Resolution, Tool,
+};
+use crate::rules::{Action, Rule};
+use crate::{Envelope, Json, Seq};
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Call {
+    /// The seq of its `model.called`, which identifies it: the model's own ids repeat.
+    pub seq: Seq,
+    /// The model's id for it.
+    pub id: String,
+    pub name: String,
+    pub input: Json,
+    pub resolved: Option<Box<Resolution>>,
+    pub phase: Phase,
+    /// The last that a running tool has shown.
+    pub tail: String,
+    /// Its output is no longer sent.
+    pub pruned: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    Called,
+    Checking(Wait),
+    Resolved,
+    /// A person is to be asked about the accesses from this one on.
+    MustAsk {
+        access: usize,
+    },
+    Asking {
+        wait: Wait,
+        access: usize,
+    },
+    Allowed,
+    Running {
+        wait: Wait,
+        attempt: u32,
+    },
+    /// Its time is up and it is to be stopped.
+    TimedOut {
+        attempt: u32,
+    },
+    /// A crash came between start and outcome; attempt 0 never started.
+    Unknown {
+        attempt: u32,
+    },
+    Done(Box<Outcome>),
+}
+
+/// What the model is told of a call.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    pub output: String,
+    pub is_error: bool,
+    pub attachments: Vec<Attachment>,
+}
+
+impl Call {
+    pub fn is_done(&self) -> bool {
+        matches!(self.phase, Phase::Done(_))
+    }
+
+    pub fn is_running(&self) -> bool {
+        matches!(self.phase, Phase::Running { .. })
+    }
+
+    /// Unknown before the check: then as dangerous as can be.
+    pub fn class(&self) -> Class {
+        self.resolved.as_ref().map_or(Class::Command, |resolved| resolved.class)
+    }
+
+    pub fn access(&self) -> &[Access] {
+        self.resolved.as_ref().map_or(&[], |resolved| &resolved.access)
+    }
+
+    /// The attempt that is or was under way; 0 before the first.
+    pub fn attempt(&self) -> u32 {
+        match &self.phase {
+            Phase::Running { attempt, .. }
+            | Phase::TimedOut { attempt }
+            | Phase::Unknown { attempt } => *attempt,
+            Phase::Called
+            | Phase::Checking(_)
+            | Phase::Resolved
+            | Phase::MustAsk { .. }
+            | Phase::Asking { .. }
+            | Phase::Allowed
+            | Phase::Done(_) => 0,
+        }
+    }
+
+    fn done(&mut self, output: String, is_error: bool) {
+        self.phase = Phase::Done(Box::new(Outcome { output, is_error, attachments: Vec::new() }));
+    }
+
+    fn denial(&self, access: &Access, reason: &str) -> Denial {
+        Denial {
+            call: self.id.clone(),
+            tool: self.resolved.as_ref().map_or(&self.name, |resolved| &resolved.name).clone(),
+            permission: access.permission.clone(),
+            patterns: access.patterns.clone(),
+            reason: reason.to_owned(),
+        }
+    }
+
+    /// The crash-time view of a call: running and checking are as good as unknown.
+    pub(super) fn forget(&mut self, close: bool) {
+        let attempt = self.attempt();
+        match &self.phase {
+            Phase::Done(_) => {}
+            _ if close => self.phase = Phase::Unknown { attempt },
+            Phase::Running { .. } => self.phase = Phase::Unknown { attempt },
+            Phase::Checking(_) => self.phase = Phase::Called,
+            Phase::Called
+            | Phase::Resolved
+            | Phase::MustAsk { .. }
+            | Phase::Asking { .. }
+            | Phase::Allowed
+            | Phase::TimedOut { .. }
+            | Phase::Unknown { .. } => {}
+        }
+    }
+
+    fn timed_out(&self) -> String {
+        let limit = self.resolved.as_ref().map_or(0, |resolved| resolved.timeout);
+        words::timed_out(limit, &self.tail)
+    }
+}
+
+impl State {
+    /// The open call whose `model.called` is `of`.
+    fn call_mut(&mut self, of: Option<Seq>) -> Option<&mut Call> {
+        self.last_reply_mut()?.calls_mut().find(|call| Some(call.seq) == of && !call.is_done())
+    }
+
+    /// The call that waits for the outcome of the intent `of`; none once the turn is stopped.
+    fn waiting_mut(&mut self, of: Option<Seq>) -> Option<&mut Call> {
+        if self.turn.as_ref().is_none_or(|turn| turn.stop.is_some()) {
+            return None;
+        }
+        self.last_reply_mut()?.calls_mut().find(|call| match &call.phase {
+            Phase::Checking(wait) | Phase::Asking { wait, .. } | Phase::Running { wait, .. } => {
+                Some(wait.intent) == of
+            }
+            Phase::Called
+            | Phase::Resolved
+            | Phase::MustAsk { .. }
+            | Phase::Allowed
+            | Phase::TimedOut { .. }
+            | Phase::Unknown { .. }
+            | Phase::Done(_) => false,
+        })
+    }
+
+    pub(super) fn apply_tool(&mut self, envelope: &Envelope, event: &Tool) {
+        let of = envelope.of;
+        match event {
+            Tool::Checked { .. } => {
+                if let Some(call) = self.call_mut(of) {
+                    call.phase = Phase::Checking(Wait::of(envelope));
+                }
+            }
+            Tool::Resolved(resolution) => self.resolved(of, resolution),
+            Tool::Started { attempt, .. } => {
+                if let Some(call) = self.call_mut(of) {
+                    call.tail.clear();
+                    call.phase = Phase::Running { wait: Wait::of(envelope), attempt: *attempt };
+                }
+            }
+            Tool::Progressed { tail } => {
+                if let Some(call) = self.waiting_mut(of) {
+                    call.tail.clone_from(tail);
+                }
+            }
+            Tool::Finished(finished) => {
+                if let Some(call) = self.waiting_mut(of).filter(|call| call.is_running()) {
+                    call.phase = Phase::Done(Box::new(Outcome {
+                        output: finished.output.clone(),
+                        is_error: finished.is_error,
+                        attachments: finished.attachments.clone(),
+                    }));
+                }
+            }
+            Tool::Lost { attempt, .. } => {
+                if let Some(call) = self.call_mut(of) {
+                    let told = if *attempt == 0 { words::NEVER_STARTED } else { words::LOST };
+                    call.done(told.to_owned(), true);
+                }
+            }
+            Tool::Cancelled { .. } => {
+                if let Some(call) = self.call_mut(of) {
+                    let timed_out = matches!(call.phase, Phase::TimedOut { .. });
+                    let told = if timed_out { call.timed_out() } else { words::ABORTED.to_owned() };
+                    call.done(told, true);
+                }
+            }
+        }
+    }
+
+    fn resolved(&mut self, of: Option<Seq>, resolution: &Resolution) {
+        let Some(call) = self.waiting_mut(of).filter(|c| matches!(c.phase, Phase::Checking(_)))
+        else {
+            return;
+        };
+        call.resolved = Some(Box::new(resolution.clone()));
+        match &resolution.error {
+            Some(error) => call.done(error.clone(), true),
+            None => call.phase = Phase::Resolved,
+        }
+    }
+
+    pub(super) fn apply_permission(&mut self, envelope: &Envelope, event: &Permission) {
+        let of = envelope.of;
+        match event {
+            Permission::Ruled { action, rule, .. } => self.ruled(of, *action, rule.as_ref()),
+            Permission::Asked { permission, patterns, .. } => {
+                if let Some(call) = self.call_mut(of) {
+                    let from = if let Phase::MustAsk { access } = call.phase { access } else { 0 };
+                    let about = |a: &Access| a.permission == *permission && a.patterns == *patterns;
+                    let found = call.access().iter().skip(from).position(about);
+                    let access = from + found.unwrap_or(0);
+                    call.phase = Phase::Asking { wait: Wait::of(envelope), access };
+                }
+            }
+            Permission::Answered { reply, feedback, .. } => {
+                self.answered(of, *reply, feedback.as_deref());
+            }
+        }
+    }
+
+    fn ruled(&mut self, of: Option<Seq>, action: Action, rule: Option<&Rule>) {
+        let Some(call) = self.call_mut(of) else { return };
+        match action {
+            Action::Allow => call.phase = Phase::Allowed,
+            Action::Ask => call.phase = Phase::MustAsk { access: 0 },
+            Action::Deny => {
+                let decided = |a: &&Access| {
+                    rule.is_none_or(|rule| crate::rules::matches(&rule.permission, &a.permission))
+                };
+                let access = call.access().iter().find(decided).cloned();
+                let access = access.unwrap_or_else(|| Access {
+                    permission: call.name.clone(),
+                    patterns: Vec::new(),
+                    always: Vec::new(),
+                });
+                let told = words::denied(rule, &access.permission, &access.patterns);
+                let denial = call.denial(&access, "denied");
+                call.done(told, true);
+                self.deny(denial);
+            }
+        }
+    }
+
+    fn answered(&mut self, of: Option<Seq>, reply: Answer, feedback: Option<&str>) {
+        let Some(call) = self.waiting_mut(of) else { return };
+        let Phase::Asking { access: at, .. } = call.phase else { return };
+        let Some(access) = call.access().get(at).cloned() else { return };
+        if reply == Answer::Reject {
+            let denial = call.denial(&access, "rejected");
+            call.done(words::rejected(feedback), true);
+            self.deny(denial);
+            if feedback.is_none() {
+                self.stop(EndReason::Blocked);
+            }
+            return;
+        }
+        call.phase = Phase::MustAsk { access: at + 1 };
+        if reply == Answer::Always {
+            let allow =
+                |pattern: String| Rule::new(access.permission.clone(), pattern, Action::Allow);
+            self.approved.extend(access.always.into_iter().map(allow));
+        }
+    }
+
+    /// The wait of a check, a question or a run is over.
+    pub(super) fn call_elapsed(&mut self, of: Seq) {
+        let Some(call) = self.waiting_mut(Some(of)) else { return };
+        match call.phase {
+            Phase::Checking(_) => call.done(words::check_timed_out(), true),
+            Phase::Running { attempt, .. } => call.phase = Phase::TimedOut { attempt },
+            Phase::Asking { access: at, .. } => {
+                let Some(access) = call.access().get(at).cloned() else { return };
+                let told = words::unanswered(&access.permission, &access.patterns);
+                let denial = call.denial(&access, "nobody answered");
+                call.done(told, true);
+                self.deny(denial);
+            }
+            Phase::Called
+            | Phase::Resolved
+            | Phase::MustAsk { .. }
+            | Phase::Allowed
+            | Phase::TimedOut { .. }
+            | Phase::Unknown { .. }
+            | Phase::Done(_) => {}
+        }
+    }
+
+    fn deny(&mut self, denial: Denial) {
+        if let Some(turn) = &mut self.turn {
+            turn.denials.push(denial);
+        }
+    }
+}

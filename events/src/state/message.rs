@@ -1,0 +1,102 @@
+use serde::Serialize;
+
+use super::call::Call;
+use crate::Seq;
+use crate::event::{Finish, ModelRef, PromptPart, Usage};
+
+/// One entry of the conversation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Message {
+    User(Prompt),
+    Assistant(Reply),
+    /// Stands for everything before it.
+    Summary {
+        text: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Prompt {
+    pub seq: Seq,
+    pub parts: Vec<PromptPart>,
+}
+
+/// What a model answered to one request.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Reply {
+    /// The seq of its `model.requested`.
+    pub asked: Seq,
+    pub model: ModelRef,
+    /// In the order they began.
+    pub parts: Vec<ReplyPart>,
+    pub end: ReplyEnd,
+    pub usage: Usage,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplyPart {
+    Text { id: String, text: String },
+    Reasoning { id: String, text: String, signature: Option<String>, redacted: bool },
+    Call(Box<Call>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplyEnd {
+    /// Still streaming.
+    Open,
+    Whole(Finish),
+    /// Broken off; what is left of it is complete.
+    Cut,
+}
+
+impl Message {
+    pub fn reply(&self) -> Option<&Reply> {
+        if let Self::Assistant(reply) = self { Some(reply) } else { None }
+    }
+
+    pub(super) fn reply_mut(&mut self) -> Option<&mut Reply> {
+        if let Self::Assistant(reply) = self { Some(reply) } else { None }
+    }
+
+    pub fn prompt(&self) -> Option<&Prompt> {
+        if let Self::User(prompt) = self { Some(prompt) } else { None }
+    }
+}
+
+impl Reply {
+    pub(super) fn new(asked: Seq, model: ModelRef) -> Self {
+        Self { asked, model, parts: Vec::new(), end: ReplyEnd::Open, usage: Usage::default() }
+    }
+
+    pub fn calls(&self) -> impl Iterator<Item = &Call> {
+        self.parts.iter().filter_map(|part| match part {
+            ReplyPart::Call(call) => Some(&**call),
+            ReplyPart::Text { .. } | ReplyPart::Reasoning { .. } => None,
+        })
+    }
+
+    pub(super) fn calls_mut(&mut self) -> impl Iterator<Item = &mut Call> {
+        self.parts.iter_mut().filter_map(|part| match part {
+            ReplyPart::Call(call) => Some(&mut **call),
+            ReplyPart::Text { .. } | ReplyPart::Reasoning { .. } => None,
+        })
+    }
+
+    pub fn has_calls(&self) -> bool {
+        self.calls().next().is_some()
+    }
+
+    /// All its text, blocks joined with nothing between them, as providers mean them.
+    pub fn text(&self) -> String {
+        self.parts
+            .iter()
+            .map(|part| match part {
+                ReplyPart::Text { text, .. } => text.as_str(),
+                ReplyPart::Reasoning { .. } | ReplyPart::Call(_) => "",
+            })
+            .collect()
+    }
+}

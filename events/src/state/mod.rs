@@ -1,0 +1,189 @@
+//! The present: what a session is, folded from its log. [`State::apply`] is the only way it
+//! changes, [`next`](crate::next()) the only thing that decides from it.
+
+mod apply;
+mod call;
+mod message;
+mod open;
+mod reply;
+pub(crate) mod words;
+
+pub use call::{Call, Outcome, Phase};
+pub use message::{Message, Prompt, Reply, ReplyEnd, ReplyPart};
+pub use open::{Open, Wait};
+
+use serde::Serialize;
+
+use crate::event::{
+    Cost, Denial, EndReason, Ended, Equipped, FailureClass, Finish, TodoItem, Usage,
+};
+use crate::rules::Rule;
+use crate::{Kit, Seq, SessionId, Time};
+
+/// A session at one point of its log.
+#[derive(Clone, Debug, PartialEq, Default, Serialize)]
+pub struct State {
+    pub session: SessionId,
+    /// The last event folded; 0 before the first.
+    pub seq: Seq,
+    pub at: Time,
+    pub origin: Option<Origin>,
+    /// The policy that the latest node to write here decided by.
+    pub policy: u16,
+    pub title: Option<String>,
+    pub agent: String,
+    pub kit: Kit,
+    pub messages: Vec<Message>,
+    /// The turn under way.
+    pub turn: Option<Turn>,
+    /// How the last turn ended.
+    pub ended: Option<Box<Ended>>,
+    pub todos: Vec<TodoItem>,
+    /// What "always" has allowed in this session.
+    pub approved: Vec<Rule>,
+    pub children: Vec<Child>,
+    pub usage: Usage,
+    pub cost: Cost,
+    #[serde(skip)]
+    equipped: Option<Equipped>,
+}
+
+/// Where the session comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Origin {
+    pub directory: String,
+    pub worktree: String,
+    pub parent: Option<SessionId>,
+    pub version: String,
+}
+
+/// A turn under way: from its first prompt to `turn.ended`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Turn {
+    pub prompted: Seq,
+    pub since: Time,
+    /// The last step asked for; 0 before the first.
+    pub step: u32,
+    /// Attempts at that step.
+    pub attempt: u32,
+    /// The last `model.requested` of this turn; 0 before the first.
+    pub asked: Seq,
+    pub ask: Ask,
+    /// The turn is to end for this reason as soon as its calls are told so.
+    pub stop: Option<EndReason>,
+    /// Compactions since the last reply that left room.
+    pub compactions: u32,
+    pub usage: Usage,
+    pub cost: Cost,
+    pub denials: Vec<Denial>,
+}
+
+/// How things stand with the model.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ask {
+    /// Not asked yet in this turn, or room was made: the next step is due.
+    Due,
+    Waiting(Wait),
+    Answered {
+        finish: Finish,
+    },
+    Failed(Failure),
+    /// A retry is scheduled.
+    Backoff(Wait),
+    /// The same step is to be asked again.
+    Again,
+    /// A summary is being written: the compaction, and its request to a model.
+    Compacting {
+        started: Wait,
+        through: Seq,
+        request: Option<Wait>,
+    },
+    CompactionFailed {
+        message: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Failure {
+    pub class: FailureClass,
+    pub message: String,
+    pub retryable: bool,
+    /// Milliseconds.
+    pub retry_after: Option<u64>,
+}
+
+/// A session that a call of this one started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Child {
+    pub session: SessionId,
+    pub call: Seq,
+    pub agent: String,
+    pub ended: bool,
+}
+
+impl State {
+    /// The last reply, and with it the only calls that can be open.
+    pub fn last_reply(&self) -> Option<&Reply> {
+        self.messages.iter().rev().find_map(Message::reply)
+    }
+
+    fn last_reply_mut(&mut self) -> Option<&mut Reply> {
+        self.messages.iter_mut().rev().find_map(Message::reply_mut)
+    }
+
+    /// The calls of the last reply, in call order.
+    pub fn calls(&self) -> impl Iterator<Item = &Call> {
+        self.last_reply().into_iter().flat_map(Reply::calls)
+    }
+
+    /// The last prompt's seq; 0 without one.
+    pub fn last_prompt(&self) -> Seq {
+        self.messages.iter().rev().find_map(Message::prompt).map_or(0, |prompt| prompt.seq)
+    }
+
+    /// The first prompt that no model has seen yet.
+    pub fn unsent_prompt(&self) -> Option<Seq> {
+        let asked = self.last_reply().map_or(0, |reply| reply.asked);
+        self.messages.iter().filter_map(Message::prompt).map(|p| p.seq).find(|seq| *seq > asked)
+    }
+
+    /// The text of this turn's last reply.
+    pub fn answer(&self) -> String {
+        let since = self.turn.as_ref().map_or(0, |turn| turn.prompted);
+        self.last_reply().filter(|reply| reply.asked > since).map(Reply::text).unwrap_or_default()
+    }
+
+    /// Tokens that history may take up: SPEC C1. `None` where the model's limits are unknown.
+    pub fn usable(&self) -> Option<u64> {
+        let limit = &self.kit.model.limit;
+        let output = limit.output.min(self.kit.options.max_output);
+        let reserved = self.kit.options.reserved;
+        if limit.input > 0 {
+            Some(limit.input.saturating_sub(reserved.unwrap_or(output.min(20_000))))
+        } else if limit.context > 0 {
+            Some(
+                limit
+                    .context
+                    .saturating_sub(reserved.map_or(output, |reserved| reserved.max(output))),
+            )
+        } else {
+            None
+        }
+    }
+
+    /// Whether the last exchange filled the model's context. False right after a compaction.
+    pub fn overflows(&self) -> bool {
+        let Some(Message::Assistant(reply)) = self.messages.iter().rfind(|m| m.prompt().is_none())
+        else {
+            return false;
+        };
+        self.usable().is_some_and(|usable| reply.usage.total() > 0 && reply.usage.total() >= usable)
+    }
+
+    /// The kit's event, if it differs from the one in force: what a node writes before a prompt.
+    pub fn changed_kit(&self, kit: &Kit) -> Option<Equipped> {
+        let equipped = kit.equipped();
+        (self.equipped.as_ref() != Some(&equipped)).then_some(equipped)
+    }
+}

@@ -1,0 +1,139 @@
+//! What the session waits for: one list that serves the timer, `why`, re-dispatch and the
+//! question whether an outcome is still wanted.
+
+use serde::Serialize;
+
+use super::call::Phase;
+use super::{Ask, State};
+use crate::event::{Compaction, Event, Model, Permission, Session, Subagent, Todo, Tool, Turn};
+use crate::{Envelope, Fact, Seq, Time};
+
+/// An intent that waits for its outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Wait {
+    /// The seq of the intent.
+    pub intent: Seq,
+    pub since: Time,
+    pub until: Time,
+}
+
+impl Wait {
+    pub(super) fn of(envelope: &Envelope) -> Self {
+        Self {
+            intent: envelope.seq,
+            since: envelope.at,
+            until: envelope.until.unwrap_or(envelope.at),
+        }
+    }
+}
+
+/// What kind of outcome is awaited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Open {
+    Request,
+    Retry,
+    Check,
+    Question,
+    Tool,
+    Compaction,
+}
+
+impl State {
+    /// Every open intent. Empty once the turn is stopped: nothing that comes late counts.
+    pub fn open(&self) -> Vec<(Open, Wait)> {
+        let Some(turn) = self.turn.as_ref().filter(|turn| turn.stop.is_none()) else {
+            return Vec::new();
+        };
+        let mut open = Vec::new();
+        match &turn.ask {
+            Ask::Waiting(wait) => open.push((Open::Request, *wait)),
+            Ask::Backoff(wait) => open.push((Open::Retry, *wait)),
+            Ask::Compacting { started, request, .. } => {
+                open.push((Open::Compaction, *started));
+                open.extend(request.map(|wait| (Open::Request, wait)));
+            }
+            Ask::Due
+            | Ask::Answered { .. }
+            | Ask::Failed(_)
+            | Ask::Again
+            | Ask::CompactionFailed { .. } => {}
+        }
+        open.extend(self.calls().filter_map(|call| match &call.phase {
+            Phase::Checking(wait) => Some((Open::Check, *wait)),
+            Phase::Asking { wait, .. } => Some((Open::Question, *wait)),
+            Phase::Running { wait, .. } => Some((Open::Tool, *wait)),
+            Phase::Called
+            | Phase::Resolved
+            | Phase::MustAsk { .. }
+            | Phase::Allowed
+            | Phase::TimedOut { .. }
+            | Phase::Unknown { .. }
+            | Phase::Done(_) => None,
+        }));
+        open
+    }
+
+    /// When the first open wait is over.
+    pub fn due(&self) -> Option<Time> {
+        self.open().iter().map(|(_, wait)| wait.until).min()
+    }
+
+    /// The open intents whose wait is over at `now`, the longest overdue first.
+    pub fn overdue(&self, now: Time) -> Vec<Seq> {
+        let mut open = self.open();
+        open.retain(|(_, wait)| wait.until <= now);
+        open.sort_by_key(|(_, wait)| (wait.until, wait.intent));
+        open.into_iter().map(|(_, wait)| wait.intent).collect()
+    }
+
+    /// Whether a fact still means anything. Late and doubled outcomes do not; they are not to be
+    /// appended.
+    pub fn admits(&self, fact: &Fact) -> bool {
+        let born = self.origin.is_some();
+        let awaits = |kinds: &[Open]| {
+            self.open()
+                .iter()
+                .any(|(kind, wait)| Some(wait.intent) == fact.of && kinds.contains(kind))
+        };
+        match &fact.event {
+            Event::Session(event) => match event {
+                Session::Created { .. } | Session::Forked { .. } => !born,
+                Session::Titled { .. } | Session::Resumed { .. } => born,
+                Session::Elapsed {} => self.open().iter().any(|(_, w)| Some(w.intent) == fact.of),
+            },
+            Event::Turn(event) => match event {
+                Turn::Prompted { .. } | Turn::Equipped(_) => born,
+                Turn::Interrupted { .. } => self.turn.is_some(),
+                Turn::Ended(_) => false,
+            },
+            Event::Model(event) => match event {
+                Model::Streamed { .. } | Model::Called { .. } => {
+                    awaits(&[Open::Request]) && !self.compacting()
+                }
+                Model::Replied { .. } | Model::Failed { .. } => awaits(&[Open::Request]),
+                Model::Requested { .. } | Model::RetryScheduled { .. } => false,
+            },
+            Event::Tool(event) => match event {
+                Tool::Resolved(_) => awaits(&[Open::Check]),
+                Tool::Progressed { .. } | Tool::Finished(_) => awaits(&[Open::Tool]),
+                Tool::Checked { .. }
+                | Tool::Started { .. }
+                | Tool::Lost { .. }
+                | Tool::Cancelled { .. } => false,
+            },
+            Event::Permission(Permission::Answered { .. }) => awaits(&[Open::Question]),
+            Event::Compaction(Compaction::Finished { .. } | Compaction::Failed { .. }) => {
+                awaits(&[Open::Compaction])
+            }
+            Event::Subagent(Subagent::Ended { .. }) | Event::Todo(Todo::Updated { .. }) => {
+                awaits(&[Open::Tool])
+            }
+            Event::Permission(_) | Event::Compaction(_) | Event::Subagent(_) => false,
+        }
+    }
+
+    fn compacting(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| matches!(turn.ask, Ask::Compacting { .. }))
+    }
+}

@@ -1,0 +1,219 @@
+//! How `model.*` events change the state.
+
+use super::message::{Message, Reply, ReplyEnd, ReplyPart};
+use super::open::Wait;
+use super::{Ask, Call, Failure, State, Turn, words};
+use crate::event::{
+    CallSpec, Cost, FailureClass, Finish, Model, ModelRef, PartKind, Purpose, StreamedPart, Usage,
+};
+use crate::{Envelope, Seq};
+
+impl State {
+    pub(super) fn apply_model(&mut self, envelope: &Envelope, event: &Model) {
+        match event {
+            Model::Requested { model, step, attempt, purpose, .. } => {
+                self.requested(envelope, model, (*step, *attempt), *purpose);
+            }
+            Model::RetryScheduled { .. } => {
+                if let Some(turn) = &mut self.turn {
+                    turn.ask = Ask::Backoff(Wait::of(envelope));
+                }
+            }
+            Model::Streamed { parts } => {
+                if let Some(reply) = self.streaming(envelope) {
+                    parts.iter().for_each(|part| reply.append(part));
+                }
+            }
+            Model::Called { call } => {
+                if let Some(reply) = self.streaming(envelope) {
+                    reply.parts.push(ReplyPart::Call(Box::new(Call::new(envelope.seq, call))));
+                }
+            }
+            Model::Replied { finish, usage, cost, .. } => {
+                self.replied(envelope.of, *finish, *usage, *cost);
+            }
+            Model::Failed { class, message, retryable, retry_after, .. } => {
+                let failure = Failure {
+                    class: *class,
+                    message: message.clone(),
+                    retryable: *retryable,
+                    retry_after: *retry_after,
+                };
+                self.request_failed(envelope.of, failure);
+            }
+        }
+    }
+
+    fn requested(
+        &mut self,
+        envelope: &Envelope,
+        model: &ModelRef,
+        count: (u32, u32),
+        purpose: Purpose,
+    ) {
+        let Some(turn) = &mut self.turn else { return };
+        let wait = Wait::of(envelope);
+        match (purpose, &mut turn.ask) {
+            (Purpose::Compaction, Ask::Compacting { request, .. }) => *request = Some(wait),
+            (Purpose::Turn, _) => {
+                (turn.step, turn.attempt) = count;
+                turn.asked = envelope.seq;
+                turn.ask = Ask::Waiting(wait);
+                self.messages.push(Message::Assistant(Reply::new(envelope.seq, model.clone())));
+            }
+            (Purpose::Compaction | Purpose::Title, _) => {}
+        }
+    }
+
+    /// The reply that a piece belongs to; its arrival moves the request's deadline on.
+    fn streaming(&mut self, envelope: &Envelope) -> Option<&mut Reply> {
+        let timeout = self.kit.options.timeout;
+        let Some(Turn { ask: Ask::Waiting(wait), stop: None, .. }) = &mut self.turn else {
+            return None;
+        };
+        if envelope.of != Some(wait.intent) {
+            return None;
+        }
+        wait.until = self.at.plus(timeout);
+        self.last_reply_mut()
+    }
+
+    fn replied(&mut self, of: Option<Seq>, finish: Finish, usage: Usage, cost: Cost) {
+        let Some(turn) = self.turn.as_mut().filter(|turn| turn.awaits_reply(of)) else { return };
+        turn.usage += usage;
+        turn.cost += cost;
+        self.usage += usage;
+        self.cost += cost;
+        if let Ask::Compacting { request, .. } = &mut turn.ask {
+            *request = None;
+            return;
+        }
+        turn.ask = Ask::Answered { finish };
+        if let Some(reply) = self.last_reply_mut() {
+            reply.end = ReplyEnd::Whole(finish);
+            reply.usage = usage;
+        }
+        if !self.overflows()
+            && let Some(turn) = &mut self.turn
+        {
+            turn.compactions = 0;
+        }
+    }
+
+    /// The request at `of` has come to nothing, or to no more than the calls already logged.
+    pub(super) fn request_failed(&mut self, of: Option<Seq>, failure: Failure) {
+        let Some(turn) = self.turn.as_mut().filter(|turn| turn.awaits_reply(of)) else { return };
+        if let Ask::Compacting { request, .. } = &mut turn.ask {
+            *request = None;
+            return;
+        }
+        turn.ask = Ask::Failed(failure);
+        self.close_reply();
+    }
+
+    /// A streaming reply goes no further. With calls it stays, cut down to what is complete;
+    /// without any the attempt is abandoned.
+    pub(super) fn close_reply(&mut self) {
+        let Some(at) = self.messages.iter().rposition(|m| m.reply().is_some()) else { return };
+        let Some(reply) = self.messages[at].reply_mut().filter(|r| r.end == ReplyEnd::Open) else {
+            return;
+        };
+        if reply.has_calls() {
+            reply.cut();
+        } else {
+            self.messages.remove(at);
+        }
+    }
+
+    pub(super) fn request_elapsed(&mut self, of: Seq) {
+        let waited = self.kit.options.timeout;
+        self.request_failed(
+            Some(of),
+            Failure {
+                class: FailureClass::Stalled,
+                message: words::silent(waited),
+                retryable: true,
+                retry_after: None,
+            },
+        );
+    }
+}
+
+impl Turn {
+    fn awaits_reply(&self, of: Option<Seq>) -> bool {
+        let waiting = match &self.ask {
+            Ask::Waiting(wait) => Some(wait.intent),
+            Ask::Compacting { request, .. } => request.map(|wait| wait.intent),
+            Ask::Due
+            | Ask::Answered { .. }
+            | Ask::Failed(_)
+            | Ask::Backoff(_)
+            | Ask::Again
+            | Ask::CompactionFailed { .. } => None,
+        };
+        self.stop.is_none() && waiting.is_some() && waiting == of
+    }
+}
+
+impl Reply {
+    fn append(&mut self, piece: &StreamedPart) {
+        let known = self.parts.iter_mut().rev().find(|part| part.is(piece));
+        match known {
+            Some(ReplyPart::Text { text, .. }) => text.push_str(&piece.text),
+            Some(ReplyPart::Reasoning { text, signature, redacted, .. }) => {
+                text.push_str(&piece.text);
+                *redacted |= piece.redacted;
+                if piece.signature.is_some() {
+                    signature.clone_from(&piece.signature);
+                }
+            }
+            Some(ReplyPart::Call(_)) | None => self.parts.push(ReplyPart::begin(piece)),
+        }
+    }
+
+    /// Keeps what is complete: text that a call follows, signed reasoning, calls.
+    pub(super) fn cut(&mut self) {
+        self.end = ReplyEnd::Cut;
+        let calls = self.parts.iter().rposition(|part| matches!(part, ReplyPart::Call(_)));
+        self.parts.truncate(calls.map_or(0, |last| last + 1));
+        self.parts.retain(|part| !matches!(part, ReplyPart::Reasoning { signature: None, .. }));
+    }
+}
+
+impl ReplyPart {
+    fn begin(piece: &StreamedPart) -> Self {
+        let (id, text) = (piece.id.clone(), piece.text.clone());
+        match piece.kind {
+            PartKind::Text => Self::Text { id, text },
+            PartKind::Reasoning => Self::Reasoning {
+                id,
+                text,
+                signature: piece.signature.clone(),
+                redacted: piece.redacted,
+            },
+        }
+    }
+
+    fn is(&self, piece: &StreamedPart) -> bool {
+        match self {
+            Self::Text { id, .. } => piece.kind == PartKind::Text && *id == piece.id,
+            Self::Reasoning { id, .. } => piece.kind == PartKind::Reasoning && *id == piece.id,
+            Self::Call(_) => false,
+        }
+    }
+}
+
+impl Call {
+    fn new(seq: Seq, spec: &CallSpec) -> Self {
+        Self {
+            seq,
+            id: spec.id.clone(),
+            name: spec.name.clone(),
+            input: spec.input.clone(),
+            resolved: None,
+            phase: super::Phase::Called,
+            tail: String::new(),
+            pruned: false,
+        }
+    }
+}

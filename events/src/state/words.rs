@@ -1,0 +1,74 @@
+//! What a model is told about calls that did not run to their end. One place, so that tone and
+//! advice stay the same.
+
+use crate::rules::Rule;
+
+/// Stands where a call has no result yet.
+pub(crate) const INTERRUPTED: &str = "[Tool execution was interrupted]";
+pub(crate) const ABORTED: &str = "Tool execution aborted";
+pub(crate) const CLEARED: &str = "[Old tool result content cleared]";
+pub(crate) const NO_OUTPUT: &str = "(no output)";
+
+pub(crate) const LOST: &str = "The outcome of this call is unknown: the program stopped while it \
+    was running. It may have taken effect fully, partly or not at all. Look at the current state \
+    before you run it again.";
+
+pub(crate) const NEVER_STARTED: &str =
+    "This call was not started: the program stopped before it could run.";
+
+/// A prompt without any text still needs a block that is not empty.
+pub(crate) const EMPTY_PROMPT: &str = "(empty prompt)";
+
+pub(crate) fn summary(text: &str) -> String {
+    format!(
+        "What has happened in this conversation so far, in summary:\n\n{text}\n\nGo on from here if \
+         there are next steps; stop and ask if it is not clear how to proceed."
+    )
+}
+
+pub(crate) fn silent(millis: u64) -> String {
+    format!("the provider was silent for {} s", seconds(millis))
+}
+
+pub(crate) fn timed_out(millis: u64, tail: &str) -> String {
+    let told = format!("The call was stopped after {} s, its time limit.", seconds(millis));
+    if tail.is_empty() { told } else { format!("{told} Its output until then:\n{tail}") }
+}
+
+pub(crate) fn check_timed_out() -> String {
+    "The call was not run: working out what it would do took too long.".to_owned()
+}
+
+pub(crate) fn denied(rule: Option<&Rule>, permission: &str, patterns: &[String]) -> String {
+    let what = format!("{permission} on {}", patterns.join(", "));
+    match rule {
+        Some(rule) => format!(
+            "Permission denied: {what}. The rule that decided is {} `{}`: {:?}. Do not try to get \
+             round it; go on without this call or say what you need.",
+            rule.permission, rule.pattern, rule.action
+        ),
+        None => format!("Permission denied: {what}. No rule allows it and nobody is there to ask."),
+    }
+}
+
+pub(crate) fn unanswered(permission: &str, patterns: &[String]) -> String {
+    format!(
+        "Permission denied: nobody answered in time whether {permission} on {} is allowed.",
+        patterns.join(", ")
+    )
+}
+
+pub(crate) fn rejected(feedback: Option<&str>) -> String {
+    match feedback {
+        Some(feedback) => format!("The user rejected this call and said: {feedback}"),
+        None => "The user rejected this call.".to_owned(),
+    }
+}
+
+fn seconds(millis: u64) -> String {
+    if millis.is_multiple_of(1000) {
+        (millis / 1000).to_string()
+    } else {
+        format!("{}.{:03}", millis / 1000, millis % 1000).trim_end_matches('0').to_owned()
+    }
+}

@@ -1,0 +1,100 @@
+//! Would today's code have decided the same? The log is folded, and before each event the next
+//! intent is compared with what stands there.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::event::{Event, Session, Turn};
+use crate::state::State;
+use crate::{Envelope, Seq, SessionId, line, next};
+
+/// Where a log and today's code part.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Divergence {
+    pub session: SessionId,
+    pub seq: Seq,
+    /// Path of the field within the event's JSON line; `type` where another event was expected.
+    pub field: String,
+    /// What today's code decides; null for nothing.
+    pub expected: Value,
+    /// What the log has; null for nothing.
+    pub found: Value,
+}
+
+/// Every divergence, in order. After one the recorded event is applied and comparison goes on.
+pub fn verify(events: &[Envelope]) -> Vec<Divergence> {
+    let mut state = State::default();
+    let mut found = Vec::new();
+    for (index, event) in events.iter().enumerate() {
+        if !cuts_in(event, events.get(index + 1)) {
+            found.extend(compare(&state, event));
+        }
+        state.apply(event);
+    }
+    if let Some(left) = next(&state) {
+        found.push(Divergence {
+            session: state.session,
+            seq: left.seq,
+            field: "type".to_owned(),
+            expected: line::type_of(&left.event).into(),
+            found: Value::Null,
+        });
+    }
+    found
+}
+
+/// `resumed` and `forked`, and an `equipped` right before one, may cut a batch short.
+fn cuts_in(event: &Envelope, following: Option<&Envelope>) -> bool {
+    let cuts = |event: &Envelope| {
+        matches!(event.event, Event::Session(Session::Resumed { .. } | Session::Forked { .. }))
+    };
+    let equips = matches!(event.event, Event::Turn(Turn::Equipped(_)));
+    cuts(event) || equips && following.is_some_and(cuts)
+}
+
+fn compare(state: &State, event: &Envelope) -> Option<Divergence> {
+    let expected = next(state);
+    if expected.as_ref() == event.event.is_intent().then_some(event) {
+        return None;
+    }
+    let (field, expected, found) = match &expected {
+        Some(intent) if event.event.is_intent() => difference(&json(intent), &json(event), "")?,
+        intent => {
+            let expected = intent.as_ref().map_or(Value::Null, |i| line::type_of(&i.event).into());
+            ("type".to_owned(), expected, line::type_of(&event.event).into())
+        }
+    };
+    Some(Divergence { session: event.session, seq: event.seq, field, expected, found })
+}
+
+fn json(event: &Envelope) -> Value {
+    serde_json::from_str(&line::write(event)).unwrap_or_default()
+}
+
+/// The first place where two values differ.
+pub fn difference(expected: &Value, found: &Value, path: &str) -> Option<(String, Value, Value)> {
+    if expected == found {
+        return None;
+    }
+    let at = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    match (expected, found) {
+        (Value::Object(a), Value::Object(b)) => {
+            let keys = a.keys().chain(b.keys().filter(|key| !a.contains_key(*key)));
+            let absent = Value::Null;
+            let mut pairs =
+                keys.map(|k| (k, a.get(k).unwrap_or(&absent), b.get(k).unwrap_or(&absent)));
+            // another type says more than whatever field of it comes first
+            if a.get("type") != b.get("type") && path.is_empty() {
+                let kind =
+                    |map: &serde_json::Map<_, _>| map.get("type").cloned().unwrap_or_default();
+                return Some(("type".to_owned(), kind(a), kind(b)));
+            }
+            pairs.find_map(|(key, a, b)| difference(a, b, &at(key)))
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            let mut pairs = a.iter().zip(b).enumerate();
+            pairs.find_map(|(index, (a, b))| difference(a, b, &at(&index.to_string())))
+        }
+        _ => Some((path.to_owned(), expected.clone(), found.clone())),
+    }
+}
