@@ -1,1 +1,48 @@
+//! The actors: thin shells around the pure core. They add time and the results of I/O, and decide
+//! nothing.
+//!
+//! ```text
+//! Node ─┬─ Observers
+//!       └─ Session ─┬─ Processor   ├─ ToolExecutor   ├─ Permission   └─ Compaction
+//! ```
+//!
+//! Invariant: only Session appends; every effect is the dispatch of an intent that has just become
+//! durable; workers know only Session, and tell it facts.
 
+mod coalesce;
+mod compaction;
+mod dispatch;
+pub mod equip;
+mod node;
+mod observers;
+mod permission;
+mod processor;
+mod session;
+mod tool_executor;
+mod world;
+
+pub use node::{Node, NodeMessage, Open, Opened};
+pub use observers::{Observation, Watch};
+pub use permission::Answered;
+pub use session::{Reply, SessionMessage};
+pub use world::{Models, World};
+
+use std::time::SystemTime;
+
+use leftfold_events::Time;
+
+/// The clock, read only where a fact is stamped or a timer set.
+fn now() -> Time {
+    Time::from(SystemTime::now())
+}
+
+/// What can go wrong with a node or one of its sessions.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] leftfold_store::Error),
+    #[error("session {0} is not open in this node")]
+    NotOpen(leftfold_events::SessionId),
+    #[error("an actor could not be started: {0}")]
+    Spawn(#[from] ractor::SpawnErr),
+}

@@ -279,6 +279,21 @@ impl State {
             let allow =
                 |pattern: String| Rule::new(access.permission.clone(), pattern, Action::Allow);
             self.approved.extend(access.always.into_iter().map(allow));
+            self.release();
+        }
+    }
+
+    /// Questions that "always" has just answered too are closed.
+    fn release(&mut self) {
+        let (rules, approved) = (self.kit.rules.clone(), self.approved.clone());
+        let Some(reply) = self.last_reply_mut() else { return };
+        for call in reply.calls_mut() {
+            if let Phase::Asking { access, .. } = call.phase
+                && let Some(asked) = call.access().get(access)
+                && crate::judge(&rules, &approved, asked).0 == Action::Allow
+            {
+                call.phase = Phase::MustAsk { access };
+            }
         }
     }
 

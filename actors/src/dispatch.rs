@@ -1,0 +1,267 @@
+//! From a durable intent to the worker that performs it, and what is lost when a worker dies.
+
+use leftfold_events::event::{
+    CallSpec, Class, Event, FailureClass, Finished, Model, Permission as PermissionEvent, Purpose,
+    Resolution, Session as SessionEvent, Tool, Turn,
+};
+use leftfold_events::state::{Ask as Asked, Call, Open};
+use leftfold_events::{Envelope, Fact, Json, Seq, SessionId, State, context};
+use leftfold_events::event::Compaction as CompactionEvent;
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort};
+
+use crate::compaction::{Compaction, CompactionMessage};
+use crate::permission::{Answered, Permission, PermissionMessage};
+use crate::processor::{Ask, Processor, ProcessorMessage};
+use crate::session::{Reply, SessionMessage};
+use crate::tool_executor::{Run, ToolExecutor, ToolExecutorMessage};
+use crate::{World, tool_executor};
+
+/// A session's workers.
+pub(crate) struct Workers {
+    session: SessionId,
+    world: World,
+    store: String,
+    processor: ActorRef<ProcessorMessage>,
+    executor: ActorRef<ToolExecutorMessage>,
+    permission: ActorRef<PermissionMessage>,
+    compaction: ActorRef<CompactionMessage>,
+}
+
+type Owner = ActorRef<SessionMessage>;
+
+impl Workers {
+    pub(crate) async fn start(
+        owner: &Owner,
+        session: SessionId,
+        world: World,
+        store: String,
+    ) -> Result<Self, ActorProcessingErr> {
+        Ok(Self {
+            processor: start_processor(owner, &world).await?,
+            executor: start_executor(owner, &world, &store, session).await?,
+            permission: start_permission(owner).await?,
+            compaction: start_compaction(owner, &world).await?,
+            session,
+            world,
+            store,
+        })
+    }
+
+    /// Performs what `event` intends. Facts have no effect, but for the few that end a wait which
+    /// a worker keeps too.
+    pub(crate) fn dispatch(&self, envelope: &Envelope, state: &State) {
+        let seq = envelope.seq;
+        match &envelope.event {
+            Event::Model(Model::Requested { purpose, .. }) => self.request(seq, *purpose, state),
+            Event::Model(Model::RetryScheduled { .. }) => self.to_processor(ProcessorMessage::Cancel),
+            Event::Tool(Tool::Checked { .. }) => self.check(envelope, state),
+            Event::Tool(Tool::Started { attempt, .. }) => self.run(envelope, *attempt, state),
+            Event::Tool(Tool::Cancelled { .. }) => {
+                let call = envelope.of.unwrap_or_default();
+                self.to_executor(ToolExecutorMessage::Cancel { call });
+            }
+            Event::Permission(PermissionEvent::Asked { .. }) => {
+                self.to_permission(PermissionMessage::Ask { of: seq });
+            }
+            Event::Turn(Turn::Ended(_)) => self.cancel(),
+            Event::Session(SessionEvent::Resumed { .. }) => self.ask_again(seq, state),
+            Event::Session(SessionEvent::Elapsed {}) => {
+                let of = envelope.of.unwrap_or_default();
+                self.to_permission(PermissionMessage::Withdraw { of });
+            }
+            Event::Session(_)
+            | Event::Turn(_)
+            | Event::Model(_)
+            | Event::Tool(_)
+            | Event::Permission(_)
+            | Event::Compaction(_)
+            | Event::Subagent(_)
+            | Event::Todo(_) => {}
+        }
+    }
+
+    fn request(&self, of: Seq, purpose: Purpose, state: &State) {
+        let prices = state.kit.model.cost;
+        match (purpose, state.turn.as_ref().map(|turn| &turn.ask)) {
+            (Purpose::Compaction, Some(Asked::Compacting { started, through, .. })) => {
+                let request = context::summary_request(state, *through);
+                let started = started.intent;
+                let summarise = CompactionMessage::Summarise { of: started, requested: of, request, prices };
+                tell(&self.compaction, summarise);
+            }
+            _ => {
+                let request = context::request(state);
+                self.to_processor(ProcessorMessage::Ask(Box::new(Ask { of, request, prices })));
+            }
+        }
+    }
+
+    fn check(&self, envelope: &Envelope, state: &State) {
+        let Some(call) = call(state, envelope.of) else { return };
+        let spec = CallSpec { id: call.id.clone(), name: call.name.clone(), input: call.input.clone() };
+        self.to_executor(ToolExecutorMessage::Check { of: envelope.seq, call: spec });
+    }
+
+    fn run(&self, envelope: &Envelope, attempt: u32, state: &State) {
+        let Some(call) = call(state, envelope.of) else { return };
+        let Some(resolution) = call.resolved.clone() else { return };
+        let run = Run {
+            of: envelope.seq,
+            call: call.seq,
+            id: call.id.clone(),
+            attempt,
+            resolution,
+            todos: state.todos.clone(),
+        };
+        self.to_executor(ToolExecutorMessage::Run(Box::new(run)));
+    }
+
+    /// A question that stood open before the restart is still to be answered.
+    fn ask_again(&self, resumed: Seq, state: &State) {
+        for (_, wait) in state.open().into_iter().filter(|(kind, _)| *kind == Open::Question) {
+            if wait.intent < resumed {
+                self.to_permission(PermissionMessage::Ask { of: wait.intent });
+            }
+        }
+    }
+
+    fn cancel(&self) {
+        self.to_processor(ProcessorMessage::Cancel);
+        self.to_executor(ToolExecutorMessage::CancelAll);
+        self.to_permission(PermissionMessage::WithdrawAll);
+        tell(&self.compaction, CompactionMessage::Cancel);
+    }
+
+    pub(crate) fn answer(&self, of: Seq, reply: Reply, told: RpcReplyPort<Answered>) {
+        self.to_permission(PermissionMessage::Answer { of, reply, told });
+    }
+
+    fn to_processor(&self, message: ProcessorMessage) {
+        tell(&self.processor, message);
+    }
+
+    fn to_executor(&self, message: ToolExecutorMessage) {
+        tell(&self.executor, message);
+    }
+
+    fn to_permission(&self, message: PermissionMessage) {
+        tell(&self.permission, message);
+    }
+
+    /// Starts the worker that died again, and says what became of what it had in hand.
+    pub(crate) async fn restart(
+        &mut self,
+        owner: &Owner,
+        who: ActorId,
+        state: &State,
+    ) -> Result<Vec<Fact>, ActorProcessingErr> {
+        let open = state.open();
+        let of = |kind| open.iter().filter(move |(k, _)| *k == kind).map(|(_, wait)| wait.intent);
+        if who == self.processor.get_id() {
+            self.processor = start_processor(owner, &self.world).await?;
+            return Ok(of(Open::Request).map(request_lost).collect());
+        }
+        if who == self.executor.get_id() {
+            self.executor = start_executor(owner, &self.world, &self.store, self.session).await?;
+            let checks = state.calls().filter_map(check_lost);
+            return Ok(checks.chain(state.calls().filter_map(run_lost)).collect());
+        }
+        if who == self.permission.get_id() {
+            self.permission = start_permission(owner).await?;
+            of(Open::Question).for_each(|of| self.to_permission(PermissionMessage::Ask { of }));
+        } else if who == self.compaction.get_id() {
+            self.compaction = start_compaction(owner, &self.world).await?;
+            let message = "the worker that wrote the summary died".to_owned();
+            let failed = |of| Fact::of(of, CompactionEvent::Failed { message: message.clone() });
+            return Ok(of(Open::Compaction).map(failed).collect());
+        }
+        Ok(Vec::new())
+    }
+}
+
+/// A worker that has died is started again by its supervisor, and what it had in hand is reported
+/// lost: the message may go.
+fn tell<M: ractor::Message>(worker: &ActorRef<M>, message: M) {
+    if worker.cast(message).is_err() {
+        tracing::warn!("a worker is gone: a message to it was dropped");
+    }
+}
+
+fn call(state: &State, of: Option<Seq>) -> Option<&Call> {
+    state.calls().find(|call| Some(call.seq) == of)
+}
+
+fn request_lost(of: Seq) -> Fact {
+    Fact::of(
+        of,
+        Model::Failed {
+            class: FailureClass::Other,
+            message: "the worker that read the reply died".to_owned(),
+            status: None,
+            retryable: true,
+            retry_after: None,
+        },
+    )
+}
+
+fn check_lost(call: &Call) -> Option<Fact> {
+    let leftfold_events::state::Phase::Checking(wait) = &call.phase else { return None };
+    let resolution = Resolution {
+        name: call.name.clone(),
+        input: call.input.clone(),
+        class: Class::Command,
+        access: Vec::new(),
+        paths: Vec::new(),
+        timeout: 0,
+        error: Some("The call could not be checked: the tool worker died.".to_owned()),
+    };
+    Some(Fact::of(wait.intent, Tool::Resolved(Box::new(resolution))))
+}
+
+fn run_lost(call: &Call) -> Option<Fact> {
+    let leftfold_events::state::Phase::Running { wait, .. } = &call.phase else { return None };
+    let finished = Finished {
+        call: call.id.clone(),
+        title: String::new(),
+        output: tool_executor::DIED.to_owned(),
+        is_error: true,
+        metadata: Json::object(),
+        spill: None,
+        attachments: Vec::new(),
+    };
+    Some(Fact::of(wait.intent, Tool::Finished(Box::new(finished))))
+}
+
+async fn start_processor(
+    owner: &Owner,
+    world: &World,
+) -> Result<ActorRef<ProcessorMessage>, ActorProcessingErr> {
+    let arguments = (owner.clone(), world.models.clone());
+    Ok(Actor::spawn_linked(None, Processor, arguments, owner.get_cell()).await?.0)
+}
+
+async fn start_executor(
+    owner: &Owner,
+    world: &World,
+    store: &str,
+    session: SessionId,
+) -> Result<ActorRef<ToolExecutorMessage>, ActorProcessingErr> {
+    let arguments = tool_executor::Arguments {
+        owner: owner.clone(),
+        workspace: world.workspace.clone(),
+        tag: format!("{store}:{session}"),
+    };
+    Ok(Actor::spawn_linked(None, ToolExecutor, arguments, owner.get_cell()).await?.0)
+}
+
+async fn start_permission(owner: &Owner) -> Result<ActorRef<PermissionMessage>, ActorProcessingErr> {
+    Ok(Actor::spawn_linked(None, Permission, owner.clone(), owner.get_cell()).await?.0)
+}
+
+async fn start_compaction(
+    owner: &Owner,
+    world: &World,
+) -> Result<ActorRef<CompactionMessage>, ActorProcessingErr> {
+    let arguments = (owner.clone(), world.models.clone());
+    Ok(Actor::spawn_linked(None, Compaction, arguments, owner.get_cell()).await?.0)
+}

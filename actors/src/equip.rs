@@ -1,0 +1,73 @@
+//! Gathers a [`Kit`]: the one look at the world before an intent. It only reads, and whoever
+//! casts a prompt does it, never a handler.
+
+use std::path::Path;
+
+use leftfold_events::kit::{Kit, ModelSpec, Options, ToolSpec};
+use leftfold_events::rules::{self, Rule};
+use leftfold_events::{Json, Time};
+
+/// What settings and command line have said.
+#[derive(Clone, Debug)]
+pub struct Setup<'a> {
+    pub directory: &'a Path,
+    pub worktree: &'a Path,
+    pub model: ModelSpec,
+    /// The user's rules, to come after the defaults.
+    pub rules: Vec<Rule>,
+    pub options: Options,
+}
+
+const BASE: &str = include_str!("../../prompts/system.md");
+const SUMMARY: &str = include_str!("../../prompts/compaction.md");
+
+/// The kit in force at `now`.
+pub fn gather(setup: Setup<'_>, now: Time) -> Kit {
+    let mut rules = rules::defaults();
+    let environment = environment(&setup, now);
+    rules.extend(setup.rules);
+    let tools = tools(&rules);
+    let mut options = setup.options;
+    options.summary_prompt = SUMMARY.trim().to_owned();
+    Kit {
+        system: vec![BASE.trim().to_owned(), environment],
+        tools,
+        rules,
+        model: setup.model,
+        options,
+        prompt: "default".to_owned(),
+    }
+}
+
+/// Every tool that the rules do not hide.
+fn tools(rules: &[Rule]) -> Vec<ToolSpec> {
+    leftfold_tools::TOOLS
+        .iter()
+        .filter(|tool| tool.offered() && !rules::hides(rules, tool.name()))
+        .map(|tool| ToolSpec {
+            name: tool.name().to_owned(),
+            description: tool.description().trim().to_owned(),
+            schema: tool.schema(),
+        })
+        .collect()
+}
+
+/// The block that differs from project to project and day to day.
+fn environment(setup: &Setup<'_>, now: Time) -> String {
+    let git = if setup.worktree.join(".git").exists() { "yes" } else { "no" };
+    let date = now.to_string();
+    format!(
+        "<environment>\nModel: {}\nWorking directory: {}\nProject root: {}\nGit repository: {git}\n\
+         Platform: {}\nDate: {}\n</environment>",
+        setup.model.name(),
+        setup.directory.display(),
+        setup.worktree.display(),
+        std::env::consts::OS,
+        date.get(..10).unwrap_or(&date),
+    )
+}
+
+/// The provider's own options as settings give them; anything but an object counts as none.
+pub fn request_options(options: &Json) -> Json {
+    if options.is_object() { options.clone() } else { Json::object() }
+}

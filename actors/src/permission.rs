@@ -1,0 +1,97 @@
+//! Questions to people: the first answer counts, everyone else is told who gave it.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use leftfold_events::event::Permission as PermissionEvent;
+use leftfold_events::{Fact, Seq};
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+
+use crate::session::{Reply, SessionMessage};
+
+pub(crate) enum PermissionMessage {
+    /// The question of the intent `of` is open.
+    Ask { of: Seq },
+    Answer { of: Seq, reply: Reply, told: RpcReplyPort<Answered> },
+    /// Its time is up.
+    Withdraw { of: Seq },
+    WithdrawAll,
+}
+
+/// What became of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answered {
+    Accepted,
+    /// Somebody else was first.
+    Already { by: String },
+    /// No such question is open.
+    NotOpen,
+}
+
+impl fmt::Display for Answered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Accepted => f.write_str("accepted"),
+            Self::Already { by } => write!(f, "already answered by {by}"),
+            Self::NotOpen => f.write_str("no such question is open"),
+        }
+    }
+}
+
+pub(crate) struct Permission;
+
+pub(crate) struct Questions {
+    owner: ActorRef<SessionMessage>,
+    /// Who answered; `None` while open.
+    answers: HashMap<Seq, Option<String>>,
+}
+
+impl Actor for Permission {
+    type Msg = PermissionMessage;
+    type State = Questions;
+    type Arguments = ActorRef<SessionMessage>;
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<Self::Msg>,
+        owner: Self::Arguments,
+    ) -> Result<Questions, ActorProcessingErr> {
+        Ok(Questions { owner, answers: HashMap::new() })
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<Self::Msg>,
+        message: PermissionMessage,
+        questions: &mut Questions,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            PermissionMessage::Ask { of } => {
+                questions.answers.entry(of).or_insert(None);
+            }
+            PermissionMessage::Withdraw { of } => {
+                questions.answers.remove(&of);
+            }
+            PermissionMessage::WithdrawAll => questions.answers.clear(),
+            PermissionMessage::Answer { of, reply, told } => {
+                // whoever answered may not want to know
+                let _ = told.send(questions.answer(of, reply)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Questions {
+    fn answer(&mut self, of: Seq, reply: Reply) -> Result<Answered, ActorProcessingErr> {
+        let Some(answer) = self.answers.get_mut(&of) else { return Ok(Answered::NotOpen) };
+        if let Some(by) = answer {
+            return Ok(Answered::Already { by: by.clone() });
+        }
+        *answer = Some(reply.by.clone());
+        let Reply { answer: reply, feedback, by } = reply;
+        let answered = PermissionEvent::Answered { reply, feedback, by };
+        self.owner.cast(SessionMessage::Told(vec![Fact::of(of, answered)]))?;
+        Ok(Answered::Accepted)
+    }
+}

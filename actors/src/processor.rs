@@ -1,0 +1,186 @@
+//! Reads a model's reply off its provider's stream and tells the session, in pieces that are
+//! large enough to be worth a flush and small enough to be read as they come.
+
+use std::panic::AssertUnwindSafe;
+
+use futures::{FutureExt, StreamExt};
+use leftfold_events::event::{FailureClass, Model};
+use leftfold_events::kit::Prices;
+use leftfold_events::{Fact, Request, Seq, Sha256};
+use leftfold_providers::{Failure, Provider, StreamEvent};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use std::sync::Arc;
+use tokio::task::AbortHandle;
+
+use crate::coalesce::Coalescer;
+use crate::session::SessionMessage;
+use crate::world::Models;
+
+pub(crate) enum ProcessorMessage {
+    Ask(Box<Ask>),
+    Cancel,
+}
+
+/// A request to perform, for the intent `of`.
+pub(crate) struct Ask {
+    pub(crate) of: Seq,
+    pub(crate) request: Request,
+    pub(crate) prices: Prices,
+}
+
+pub(crate) struct Processor;
+
+pub(crate) struct Reading {
+    owner: ActorRef<SessionMessage>,
+    models: Models,
+    task: Option<AbortHandle>,
+}
+
+impl Actor for Processor {
+    type Msg = ProcessorMessage;
+    type State = Reading;
+    type Arguments = (ActorRef<SessionMessage>, Models);
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<Self::Msg>,
+        (owner, models): Self::Arguments,
+    ) -> Result<Reading, ActorProcessingErr> {
+        Ok(Reading { owner, models, task: None })
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<Self::Msg>,
+        message: ProcessorMessage,
+        reading: &mut Reading,
+    ) -> Result<(), ActorProcessingErr> {
+        reading.cancel();
+        if let ProcessorMessage::Ask(ask) = message {
+            reading.start(*ask);
+        }
+        Ok(())
+    }
+}
+
+impl Reading {
+    fn start(&mut self, ask: Ask) {
+        let owner = self.owner.clone();
+        let provider = self.models.get(&ask.request.model.provider).cloned();
+        let task = tokio::spawn(async move {
+            let of = ask.of;
+            let Some(provider) = provider else {
+                tell(&owner, vec![failed(of, unknown_provider(&ask.request))]);
+                return;
+            };
+            let reading = AssertUnwindSafe(read(&owner, provider, ask)).catch_unwind();
+            if reading.await.is_err() {
+                tell(&owner, vec![failed(of, broken("reading the reply failed unexpectedly"))]);
+            }
+        });
+        self.task = Some(task.abort_handle());
+    }
+
+    /// Dropping the stream closes the connection.
+    fn cancel(&mut self) {
+        if let Some(task) = self.task.take() {
+            task.abort();
+        }
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
+
+/// Reads one reply to its end. Ends with exactly one `model.replied` or `model.failed`.
+async fn read(owner: &ActorRef<SessionMessage>, provider: Arc<dyn Provider>, ask: Ask) {
+    let of = ask.of;
+    let mut stream = provider.stream(ask.request);
+    let mut body_sha256 = Sha256::default();
+    let mut pieces = Coalescer::default();
+    loop {
+        let event = tokio::select! {
+            event = stream.next() => event,
+            () = pieces.due() => {
+                tell(owner, pieces.take(of).into_iter().collect());
+                continue;
+            }
+        };
+        let mut facts = Vec::new();
+        let over = match event {
+            Some(StreamEvent::Start { body_sha256: sha256 }) => {
+                body_sha256 = sha256;
+                false
+            }
+            Some(StreamEvent::ToolCall(call)) => {
+                facts.extend(pieces.take(of));
+                facts.push(Fact::of(of, Model::Called { call }));
+                false
+            }
+            Some(StreamEvent::Finish { finish, usage }) => {
+                facts.extend(pieces.take(of));
+                let cost = ask.prices.of(&usage);
+                facts.push(Fact::of(of, Model::Replied { finish, usage, cost, body_sha256 }));
+                true
+            }
+            Some(StreamEvent::Failed(failure)) => {
+                facts.extend(pieces.take(of));
+                facts.push(failed(of, failure));
+                true
+            }
+            None => {
+                facts.extend(pieces.take(of));
+                facts.push(failed(of, broken("the reply broke off before its end")));
+                true
+            }
+            Some(event) => {
+                pieces.push(event);
+                if pieces.is_full() {
+                    facts.extend(pieces.take(of));
+                }
+                false
+            }
+        };
+        if !facts.is_empty() {
+            tell(owner, facts);
+        }
+        if over {
+            return;
+        }
+    }
+}
+
+pub(crate) fn tell(owner: &ActorRef<SessionMessage>, facts: Vec<Fact>) {
+    if owner.cast(SessionMessage::Told(facts)).is_err() {
+        tracing::debug!("the session is gone: facts were dropped");
+    }
+}
+
+pub(crate) fn failed(of: Seq, failure: Failure) -> Fact {
+    let Failure { class, message, status, retryable, retry_after } = failure;
+    Fact::of(of, Model::Failed { class, message, status, retryable, retry_after })
+}
+
+pub(crate) fn broken(message: &str) -> Failure {
+    Failure {
+        class: FailureClass::Network,
+        message: message.to_owned(),
+        status: None,
+        retryable: true,
+        retry_after: None,
+    }
+}
+
+pub(crate) fn unknown_provider(request: &Request) -> Failure {
+    let provider = &request.model.provider;
+    Failure {
+        class: FailureClass::Invalid,
+        message: format!("the provider `{provider}` is not in the settings in force"),
+        status: None,
+        retryable: false,
+        retry_after: None,
+    }
+}

@@ -1,0 +1,171 @@
+//! Works out what calls would do, and runs them. Each runs as a task of its own, so that the
+//! executor always has an ear for `Cancel`.
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use leftfold_events::event::{CallSpec, Finished, Resolution, Todo, TodoItem, Tool};
+use leftfold_events::{Fact, Json, Seq};
+use leftfold_tools::{Context, Output, Workspace};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio_util::sync::CancellationToken;
+
+use crate::processor::tell;
+use crate::session::SessionMessage;
+
+/// What the model is told of a call whose worker died.
+pub(crate) const DIED: &str = "The tool worker died while this call was running. It may have taken \
+    effect fully, partly or not at all. Look at the current state before you run it again.";
+
+pub(crate) enum ToolExecutorMessage {
+    Check { of: Seq, call: CallSpec },
+    Run(Box<Run>),
+    /// Stop the call whose `model.called` is `call`.
+    Cancel { call: Seq },
+    CancelAll,
+}
+
+/// A call to run, for the intent `of`.
+pub(crate) struct Run {
+    pub(crate) of: Seq,
+    /// The seq of its `model.called`.
+    pub(crate) call: Seq,
+    /// The model's id for it.
+    pub(crate) id: String,
+    pub(crate) attempt: u32,
+    pub(crate) resolution: Box<Resolution>,
+    pub(crate) todos: Vec<TodoItem>,
+}
+
+pub(crate) struct Arguments {
+    pub(crate) owner: ActorRef<SessionMessage>,
+    pub(crate) workspace: Arc<Workspace>,
+    /// `STORE:SESSION`, the beginning of what marks this session's processes.
+    pub(crate) tag: String,
+}
+
+pub(crate) struct ToolExecutor;
+
+pub(crate) struct Running {
+    owner: ActorRef<SessionMessage>,
+    workspace: Arc<Workspace>,
+    tag: String,
+    calls: HashMap<Seq, CancellationToken>,
+}
+
+impl Actor for ToolExecutor {
+    type Msg = ToolExecutorMessage;
+    type State = Running;
+    type Arguments = Arguments;
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<Self::Msg>,
+        arguments: Arguments,
+    ) -> Result<Running, ActorProcessingErr> {
+        let Arguments { owner, workspace, tag } = arguments;
+        Ok(Running { owner, workspace, tag, calls: HashMap::new() })
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<Self::Msg>,
+        message: ToolExecutorMessage,
+        running: &mut Running,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            ToolExecutorMessage::Check { of, call } => running.check(of, call),
+            ToolExecutorMessage::Run(run) => running.run(*run),
+            ToolExecutorMessage::Cancel { call } => {
+                if let Some(token) = running.calls.remove(&call) {
+                    token.cancel();
+                }
+            }
+            ToolExecutorMessage::CancelAll => running.cancel_all(),
+        }
+        Ok(())
+    }
+}
+
+impl Running {
+    /// Looks at files, so it may block.
+    fn check(&self, of: Seq, call: CallSpec) {
+        let (owner, workspace) = (self.owner.clone(), Arc::clone(&self.workspace));
+        tokio::task::spawn_blocking(move || {
+            let resolve = || leftfold_tools::resolve(&call, &workspace);
+            let resolution = std::panic::catch_unwind(AssertUnwindSafe(resolve))
+                .unwrap_or_else(|_| unresolved(&call));
+            tell(&owner, vec![Fact::of(of, Tool::Resolved(Box::new(resolution)))]);
+        });
+    }
+
+    fn run(&mut self, run: Run) {
+        let Run { of, call, id, attempt, resolution, todos } = run;
+        let cancel = CancellationToken::new();
+        self.calls.retain(|_, token| !token.is_cancelled());
+        self.calls.insert(call, cancel.clone());
+        let (owner, progress) = (self.owner.clone(), self.owner.clone());
+        let context = Context {
+            workspace: Arc::clone(&self.workspace),
+            call: id.clone(),
+            call_env: format!("{}:{call}:{attempt}", self.tag),
+            todos,
+            cancel: cancel.clone(),
+            progress: Arc::new(move |tail| {
+                tell(&progress, vec![Fact::of(of, Tool::Progressed { tail })]);
+            }),
+        };
+        tokio::spawn(async move {
+            let _done = cancel.drop_guard();
+            let running = AssertUnwindSafe(leftfold_tools::run(&resolution, context));
+            let facts = match running.catch_unwind().await {
+                Ok(output) => outcome(of, id, output),
+                Err(_) => vec![Fact::of(of, Tool::Finished(Box::new(panicked(id))))],
+            };
+            tell(&owner, facts);
+        });
+    }
+
+    fn cancel_all(&mut self) {
+        self.calls.drain().for_each(|(_, token)| token.cancel());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.cancel_all();
+    }
+}
+
+fn outcome(of: Seq, call: String, output: Output) -> Vec<Fact> {
+    let Output { title, output, is_error, metadata, spill, attachments, todos } = output;
+    let finished = Finished { call, title, output, is_error, metadata, spill, attachments };
+    let todos = todos.map(|todos| Fact::of(of, Todo::Updated { todos }));
+    todos.into_iter().chain([Fact::of(of, Tool::Finished(Box::new(finished)))]).collect()
+}
+
+fn panicked(call: String) -> Finished {
+    Finished {
+        call,
+        title: String::new(),
+        output: "The tool failed unexpectedly. Its effect is unknown.".to_owned(),
+        is_error: true,
+        metadata: Json::object(),
+        spill: None,
+        attachments: Vec::new(),
+    }
+}
+
+fn unresolved(call: &CallSpec) -> Resolution {
+    Resolution {
+        name: call.name.clone(),
+        input: call.input.clone(),
+        class: leftfold_events::event::Class::Command,
+        access: Vec::new(),
+        paths: Vec::new(),
+        timeout: 0,
+        error: Some("The call was not run: checking it failed unexpectedly.".to_owned()),
+    }
+}

@@ -1,0 +1,396 @@
+//! A session driven by hand: steps name calls by the model's id, and the harness finds the
+//! intent that each outcome answers.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use leftfold_events::event::{
+    Access, Answer, CallSpec, Class, Compaction, Event, FailureClass, Finish, Finished, Model,
+    ModelRef, PartKind, Permission, PromptPart, Resolution, Session, StreamedPart, Tool, Turn,
+    Usage,
+};
+use leftfold_events::kit::{AskMode, Limit, ModelSpec, Options};
+use leftfold_events::request::{AssistantPart, RequestMessage};
+use leftfold_events::rules::{self, Action, Rule};
+use leftfold_events::state::Open;
+use leftfold_events::{
+    Envelope, Fact, Json, Kit, POLICY, Request, Seq, SessionId, Sha256, State, Time, context, line,
+    settle,
+};
+
+pub(crate) const START: u64 = 1_700_000_000_000;
+
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    Prompt(&'static str),
+    Text(&'static str),
+    /// Reasoning with or without a signature.
+    Think(Option<&'static str>),
+    Call(&'static str, &'static str),
+    Reply(Finish),
+    /// A reply that has filled the context with this many tokens.
+    Full(u64),
+    Fail(FailureClass, bool),
+    /// What the call would do: class, permission and pattern, path.
+    Resolve(&'static str, Class, (&'static str, &'static str), &'static str),
+    Unresolved(&'static str),
+    Progress(&'static str, &'static str),
+    Done(&'static str, &'static str),
+    Answer(&'static str, Answer, Option<&'static str>),
+    /// Time goes on to the first deadline.
+    Elapse,
+    Interrupt,
+    Resume {
+        close: bool,
+    },
+    Summary(&'static str),
+    NoSummary,
+}
+
+pub(crate) use Step::*;
+
+pub(crate) fn kit() -> Kit {
+    let mut rules = rules::defaults();
+    rules.push(Rule::new("ask", "*", Action::Ask));
+    rules.push(Rule::new("never", "*", Action::Deny));
+    Kit {
+        system: vec!["system".into()],
+        rules,
+        model: ModelSpec {
+            provider: "p".into(),
+            id: "m".into(),
+            limit: Limit { context: 10_000, input: 0, output: 1_000 },
+            ..ModelSpec::default()
+        },
+        options: Options {
+            retries: 2,
+            max_steps: 20,
+            ask: AskMode::Ask,
+            summary_prompt: "Summarise.".into(),
+            ..Options::default()
+        },
+        prompt: "default".into(),
+        ..Kit::default()
+    }
+}
+
+pub(crate) struct Run {
+    pub(crate) state: State,
+    pub(crate) log: Vec<Envelope>,
+    pub(crate) now: u64,
+}
+
+impl Run {
+    pub(crate) fn new(kit: &Kit) -> Self {
+        let mut run = Self { state: State::default(), log: Vec::new(), now: START };
+        run.tell(Fact::new(Session::Created {
+            directory: "/p".into(),
+            worktree: "/p".into(),
+            parent: None,
+            agent: "build".into(),
+            version: "0".into(),
+            policy: POLICY,
+        }));
+        run.tell(Fact::new(Turn::Equipped(kit.equipped())));
+        run
+    }
+
+    /// A session that was folded from a log, as a new node finds it.
+    pub(crate) fn folded(log: &[Envelope]) -> Self {
+        let now = log.last().map_or(START, |event| event.at.millis());
+        Self { state: leftfold_events::fold(log), log: log.to_vec(), now }
+    }
+
+    pub(crate) fn session() -> SessionId {
+        SessionId::default().child(1, Time::from_millis(START))
+    }
+
+    /// Settles a fact, if it is admitted, and returns what follows from it.
+    pub(crate) fn tell(&mut self, fact: Fact) -> Vec<Envelope> {
+        if !self.state.admits(&fact) {
+            return Vec::new();
+        }
+        self.now += 10;
+        let batch = settle(&mut self.state, Self::session(), fact, Time::from_millis(self.now));
+        self.log.extend(batch.clone());
+        batch
+    }
+
+    fn open(&self, wanted: Open) -> Option<Seq> {
+        self.state.open().iter().find(|(kind, _)| *kind == wanted).map(|(_, wait)| wait.intent)
+    }
+
+    /// The intent about the call with this id that waits.
+    fn waiting(&self, id: &str) -> Option<Seq> {
+        use leftfold_events::state::Phase;
+        self.state.calls().filter(|call| call.id == id).find_map(|call| match &call.phase {
+            Phase::Checking(wait) | Phase::Asking { wait, .. } | Phase::Running { wait, .. } => {
+                Some(wait.intent)
+            }
+            _ => None,
+        })
+    }
+
+    fn to_request(&self, event: Model) -> Fact {
+        Fact::of(self.open(Open::Request).unwrap_or(0), event)
+    }
+
+    pub(crate) fn fact(&mut self, step: &Step) -> Fact {
+        match step {
+            Prompt(text) => Fact::new(Turn::Prompted {
+                parts: vec![PromptPart::text(*text)],
+                agent: "build".into(),
+                model: ModelRef { provider: "p".into(), id: "m".into() },
+                by: "test".into(),
+            }),
+            Text(text) => self.to_request(streamed(PartKind::Text, text, None)),
+            Think(signature) => self.to_request(streamed(PartKind::Reasoning, "hm", *signature)),
+            Call(id, name) => {
+                let call =
+                    CallSpec { id: (*id).into(), name: (*name).into(), input: Json::object() };
+                self.to_request(Model::Called { call })
+            }
+            Reply(finish) => self.to_request(replied(*finish, 10)),
+            Full(tokens) => self.to_request(replied(Finish::Stop, *tokens)),
+            Fail(class, retryable) => self.to_request(Model::Failed {
+                class: *class,
+                message: "it failed".into(),
+                status: None,
+                retryable: *retryable,
+                retry_after: None,
+            }),
+            Resolve(id, class, access, path) => {
+                let resolution = resolution(id, *class, *access, path);
+                Fact::of(self.waiting(id).unwrap_or(0), Tool::Resolved(Box::new(resolution)))
+            }
+            Unresolved(id) => {
+                let mut resolution = resolution(id, Class::Read, ("read", "x"), "");
+                resolution.error = Some("bad arguments".into());
+                Fact::of(self.waiting(id).unwrap_or(0), Tool::Resolved(Box::new(resolution)))
+            }
+            Progress(id, tail) => {
+                Fact::of(self.waiting(id).unwrap_or(0), Tool::Progressed { tail: (*tail).into() })
+            }
+            Done(id, output) => Fact::of(
+                self.waiting(id).unwrap_or(0),
+                Tool::Finished(Box::new(finished(id, output))),
+            ),
+            Answer(id, reply, feedback) => Fact::of(
+                self.waiting(id).unwrap_or(0),
+                Permission::Answered {
+                    reply: *reply,
+                    feedback: feedback.map(Into::into),
+                    by: "somebody".into(),
+                },
+            ),
+            Elapse => {
+                let due = self.state.due().unwrap_or_default();
+                self.now = self.now.max(due.millis());
+                let first = self.state.overdue(due).first().copied();
+                Fact::of(first.unwrap_or(0), Session::Elapsed {})
+            }
+            Interrupt => Fact::new(Turn::Interrupted { by: "test".into() }),
+            Resume { close } => Fact::new(Session::Resumed { policy: POLICY, close: *close }),
+            Summary(text) => {
+                let replied = self.to_request(replied(Finish::Stop, 10));
+                self.tell(replied);
+                let of = self.open(Open::Compaction).unwrap_or(0);
+                Fact::of(of, Compaction::Finished { summary: (*text).into() })
+            }
+            NoSummary => {
+                let of = self.open(Open::Compaction).unwrap_or(0);
+                Fact::of(of, Compaction::Failed { message: "no summary".into() })
+            }
+        }
+    }
+
+    pub(crate) fn step(&mut self, step: &Step) -> Vec<Envelope> {
+        let fact = self.fact(step);
+        self.tell(fact)
+    }
+
+    /// Brings an open turn to its end with a model that only answers and tools that only work.
+    pub(crate) fn finish(&mut self) {
+        for _ in 0..200 {
+            if self.state.turn.is_none() {
+                return;
+            }
+            let open = self.state.open();
+            let (kind, wait) = open.first().copied().expect("a turn that is not over waits");
+            let call = self.state.calls().find(|c| self.waiting(&c.id) == Some(wait.intent));
+            let id = call.map(|call| call.id.clone()).unwrap_or_default();
+            let of = wait.intent;
+            let fact = match kind {
+                Open::Request => Fact::of(of, replied(Finish::Stop, 10)),
+                Open::Retry => {
+                    self.now = wait.until.millis();
+                    Fact::of(of, Session::Elapsed {})
+                }
+                Open::Check => Fact::of(
+                    of,
+                    Tool::Resolved(Box::new(resolution(&id, Class::Read, ("read", "x"), "/p/x"))),
+                ),
+                Open::Question => Fact::of(
+                    of,
+                    Permission::Answered { reply: Answer::Once, feedback: None, by: "t".into() },
+                ),
+                Open::Tool => Fact::of(of, Tool::Finished(Box::new(finished(&id, "ok")))),
+                Open::Compaction => Fact::of(of, Compaction::Finished { summary: "s".into() }),
+            };
+            assert!(!self.tell(fact).is_empty(), "an outcome of an open intent is admitted");
+        }
+        panic!("the turn does not end");
+    }
+}
+
+fn streamed(kind: PartKind, text: &str, signature: Option<&str>) -> Model {
+    let signature = signature.map(Into::into);
+    let id = format!("{kind:?}");
+    Model::Streamed {
+        parts: vec![StreamedPart { id, kind, text: text.into(), signature, redacted: false }],
+    }
+}
+
+fn replied(finish: Finish, input: u64) -> Model {
+    let usage = Usage { input, ..Usage::default() };
+    Model::Replied { finish, usage, cost: 0.5, body_sha256: Sha256::default() }
+}
+
+fn resolution(id: &str, class: Class, access: (&str, &str), path: &str) -> Resolution {
+    Resolution {
+        name: format!("tool_{id}"),
+        input: Json::object(),
+        class,
+        access: vec![Access {
+            permission: access.0.into(),
+            patterns: vec![access.1.into()],
+            always: vec!["*".into()],
+        }],
+        paths: if path.is_empty() { Vec::new() } else { vec![path.into()] },
+        timeout: 5_000,
+        error: None,
+    }
+}
+
+fn finished(id: &str, output: &str) -> Finished {
+    Finished {
+        call: id.into(),
+        title: String::new(),
+        output: output.into(),
+        is_error: false,
+        metadata: Json::object(),
+        spill: None,
+        attachments: Vec::new(),
+    }
+}
+
+/// One event in a few words, for tables.
+pub(crate) fn describe(envelope: &Envelope) -> String {
+    let kind = line::type_of(&envelope.event);
+    let detail = match &envelope.event {
+        Event::Model(Model::Requested { step, attempt, .. }) => format!(" {step}.{attempt}"),
+        Event::Model(Model::RetryScheduled { attempt, .. }) => format!(" {attempt}"),
+        Event::Tool(Tool::Checked { call }) => format!(" {call}"),
+        Event::Tool(
+            Tool::Started { call, attempt, .. }
+            | Tool::Lost { call, attempt }
+            | Tool::Cancelled { call, attempt },
+        ) => format!(" {call} {attempt}"),
+        Event::Permission(Permission::Ruled { call, action, .. }) => {
+            format!(" {call} {action:?}").to_lowercase()
+        }
+        Event::Permission(Permission::Asked { call, .. }) => format!(" {call}"),
+        Event::Turn(Turn::Ended(ended)) => format!(" {:?}", ended.reason).to_lowercase(),
+        _ => String::new(),
+    };
+    format!("{kind}{detail}")
+}
+
+/// Whether any API would take the request, in words where not.
+pub(crate) fn fault(request: &Request) -> Option<String> {
+    let mut ids = std::collections::HashSet::new();
+    let messages = &request.messages;
+    let answers = |at: usize| match messages.get(at) {
+        Some(RequestMessage::Tool { results }) => {
+            results.iter().map(|result| result.call.clone()).collect()
+        }
+        _ => Vec::new(),
+    };
+    if !matches!(messages.first(), Some(RequestMessage::User { .. })) {
+        return Some("it does not begin with a user message".into());
+    }
+    for (at, message) in messages.iter().enumerate() {
+        match message {
+            RequestMessage::User { parts } if parts.iter().any(|p| p.text.trim().is_empty()) => {
+                return Some("empty user text".into());
+            }
+            RequestMessage::User { .. } => {}
+            RequestMessage::Tool { results } => {
+                if !matches!(messages.get(at - 1), Some(RequestMessage::Assistant { .. })) {
+                    return Some("results without calls".into());
+                }
+                if results.iter().any(|result| result.output.trim().is_empty()) {
+                    return Some("empty result".into());
+                }
+            }
+            RequestMessage::Assistant { parts } => {
+                let mut calls = Vec::new();
+                for part in parts {
+                    match part {
+                        AssistantPart::Text { text } if text.trim().is_empty() => {
+                            return Some("empty assistant text".into());
+                        }
+                        AssistantPart::Call { id, .. } => {
+                            calls.push(id.clone());
+                            if !ids.insert(id.clone()) {
+                                return Some(format!("call id {id} twice"));
+                            }
+                        }
+                        _ => {}
+                    }
+                }
+                if parts.is_empty() {
+                    return Some("empty assistant message".into());
+                }
+                if calls != answers(at + 1) {
+                    return Some(format!("calls {calls:?} answered by {:?}", answers(at + 1)));
+                }
+            }
+        }
+    }
+    match messages.last() {
+        Some(RequestMessage::User { .. } | RequestMessage::Tool { .. }) => None,
+        _ => Some("it ends in an assistant message".into()),
+    }
+}
+
+/// Every prefix that holds a prompt yields a valid request.
+pub(crate) fn assert_prefixes_valid(log: &[Envelope]) {
+    let mut state = State::default();
+    for event in log {
+        state.apply(event);
+        if state.last_prompt() > 0 || !state.messages.is_empty() {
+            let request = context::request(&state);
+            if let Some(fault) = fault(&request) {
+                panic!("after {} ({}): {fault}\n{request:#?}", event.seq, describe(event));
+            }
+        }
+    }
+}
+
+/// No call that may have had an effect was started twice, and none ended twice.
+pub(crate) fn assert_started_once(log: &[Envelope]) {
+    let mut started = std::collections::HashMap::new();
+    let mut finished = std::collections::HashSet::new();
+    for event in log {
+        if let Event::Tool(Tool::Started { class, attempt, .. }) = &event.event {
+            let before = started.insert(event.of, *attempt);
+            let again = before == Some(1) && *attempt == 2 && *class == Class::Read;
+            assert!(before.is_none() && *attempt == 1 || again, "{}", describe(event));
+        }
+        let ends = matches!(
+            event.event,
+            Event::Tool(Tool::Finished(_)) if !finished.insert(event.of)
+        );
+        assert!(!ends, "{} ended twice", describe(event));
+    }
+}

@@ -1,0 +1,95 @@
+//! Recorded sessions, cut after every event and resumed.
+
+mod common;
+
+use common::*;
+use leftfold_events::event::{Answer::*, Class, EndReason, FailureClass, Finish};
+use leftfold_events::verify;
+
+fn sessions() -> Vec<Vec<Step>> {
+    let read = |id| Resolve(id, Class::Read, ("read", "x"), "/p/x");
+    let edit = |id| Resolve(id, Class::Write, ("edit", "x"), "/p/x");
+    let bash = |id| Resolve(id, Class::Command, ("bash", "ls"), "");
+    let asks = |id| Resolve(id, Class::Command, ("ask", "x"), "");
+    vec![
+        vec![Prompt("hi"), Text("a"), Text("b"), Reply(Finish::Stop)],
+        vec![
+            Prompt("fix it"),
+            Think(Some("sig")),
+            Text("I look"),
+            Call("a", "read"),
+            Call("b", "bash"),
+            read("a"),
+            bash("b"),
+            Reply(Finish::ToolCalls),
+            Progress("b", "half"),
+            Done("a", "text"),
+            Done("b", "ok"),
+            Text("now I edit"),
+            Call("a", "edit"),
+            Call("c", "edit"),
+            edit("a"),
+            Prompt("and hurry"),
+            edit("c"),
+            Done("a", "ok"),
+            Done("c", "ok"),
+            Reply(Finish::ToolCalls),
+            Text("done"),
+            Reply(Finish::Stop),
+        ],
+        vec![
+            Prompt("hi"),
+            Fail(FailureClass::Overloaded, true),
+            Elapse,
+            Text("half"),
+            Call("a", "bash"),
+            Fail(FailureClass::Network, true),
+            asks("a"),
+            Answer("a", Always, None),
+            Elapse,
+            Elapse,
+            Reply(Finish::Stop),
+        ],
+        vec![
+            Prompt("hi"),
+            Call("a", "x"),
+            Full(9_900),
+            asks("a"),
+            Answer("a", Once, None),
+            Done("a", "ok"),
+            Summary("so far"),
+            Text("done"),
+            Reply(Finish::Stop),
+        ],
+        vec![Prompt("hi"), Call("a", "x"), bash("a"), Interrupt, Prompt("go on"), Text("ok")],
+        vec![Prompt("hi"), Call("a", "x"), asks("a"), Answer("a", Reject, None), Prompt("so")],
+    ]
+}
+
+#[test]
+fn every_cut_is_resumed_to_an_end() {
+    for steps in sessions() {
+        let mut run = Run::new(&kit());
+        for step in &steps {
+            assert!(!run.step(step).is_empty(), "{step:?} means nothing in {steps:?}");
+        }
+        assert_prefixes_valid(&run.log);
+        for cut in 2..=run.log.len() {
+            for close in [false, true] {
+                let mut survivor = Run::folded(&run.log[..cut]);
+                let turn = survivor.state.turn.clone();
+                survivor.step(&Resume { close });
+                if let Some(turn) = turn.filter(|_| close) {
+                    let ended = survivor.state.ended.as_ref().expect("closed at once");
+                    let reason = turn.stop.unwrap_or(EndReason::Aborted);
+                    assert_eq!(ended.reason, reason, "cut at {cut}");
+                }
+                survivor.finish();
+                assert_prefixes_valid(&survivor.log);
+                assert_started_once(&survivor.log);
+                assert_eq!(verify(&survivor.log), vec![], "cut at {cut} of {steps:?}");
+                assert_eq!(leftfold_events::fold(&survivor.log), survivor.state);
+            }
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! The policy as tables: what was given, what follows.
+
+mod common;
+
+use common::*;
+use leftfold_events::event::{Answer::*, Class, EndReason, FailureClass, FailureClass::*, Finish};
+use leftfold_events::kit::AskMode;
+use leftfold_events::{Kit, Seq, verify};
+
+/// After these steps, the last of which is followed by exactly these intents.
+fn check(given: &[Step], then: &[&str]) {
+    check_with(&kit(), given, then);
+}
+
+fn check_with(kit: &Kit, given: &[Step], then: &[&str]) {
+    let mut run = Run::new(kit);
+    let mut last = Vec::new();
+    for step in given {
+        last = run.step(step);
+    }
+    let intents: Vec<_> = last.iter().filter(|e| e.event.is_intent()).map(describe).collect();
+    assert_eq!(intents, then, "given {given:?}");
+    assert_prefixes_valid(&run.log);
+    assert_eq!(verify(&run.log), vec![], "given {given:?}");
+    assert_eq!(leftfold_events::fold(&run.log), run.state, "given {given:?}");
+}
+
+const READ: (&str, &str) = ("read", "x");
+const ASK: (&str, &str) = ("ask", "x");
+
+#[test]
+fn a_prompt_is_asked_and_an_answer_ends_the_turn() {
+    check(&[Prompt("hi")], &["model.requested 1.1"]);
+    check(&[Prompt("hi"), Text("a")], &[]);
+    check(&[Prompt("hi"), Text("a"), Reply(Finish::Stop)], &["turn.ended completed"]);
+    check(&[Prompt("hi"), Reply(Finish::Length)], &["turn.ended completed"]);
+    check(&[Prompt("hi"), Reply(Finish::ContentFilter)], &["turn.ended error"]);
+    check(&[Prompt("hi"), Text("a"), Reply(Finish::ContentFilter)], &["turn.ended completed"]);
+    check(&[Prompt("hi"), Reply(Finish::Stop), Prompt("more")], &["model.requested 1.1"]);
+}
+
+#[test]
+fn a_prompt_during_a_turn_reaches_the_model_at_the_next_step() {
+    check(&[Prompt("hi"), Prompt("and")], &[]);
+    check(&[Prompt("hi"), Prompt("and"), Reply(Finish::Stop)], &["model.requested 2.1"]);
+    check(
+        &[Prompt("hi"), Prompt("and"), Reply(Finish::Stop), Reply(Finish::Stop)],
+        &["turn.ended completed"],
+    );
+}
+
+#[test]
+fn a_call_is_checked_ruled_started_and_answered() {
+    let called = [Prompt("hi"), Call("a", "read")];
+    check(&called, &["tool.checked a"]);
+    let mut given = called.to_vec();
+    given.push(Resolve("a", Class::Read, READ, "/p/x"));
+    check(&given, &["permission.ruled a allow", "tool.started a 1"]);
+    given.push(Reply(Finish::ToolCalls));
+    check(&given, &[]);
+    given.push(Done("a", "ok"));
+    check(&given, &["model.requested 2.1"]);
+    given.extend([Text("done"), Reply(Finish::Stop)]);
+    check(&given, &["turn.ended completed"]);
+}
+
+#[test]
+fn the_next_step_waits_for_reply_and_calls_whichever_comes_last() {
+    let given =
+        [Prompt("hi"), Call("a", "read"), Resolve("a", Class::Read, READ, "/p/x"), Done("a", "ok")];
+    check(&given, &[]);
+    check(&[&given[..], &[Reply(Finish::ToolCalls)]].concat(), &["model.requested 2.1"]);
+}
+
+#[test]
+fn a_call_that_can_not_run_is_answered_at_once() {
+    let given = [Prompt("hi"), Call("a", "read"), Unresolved("a"), Reply(Finish::ToolCalls)];
+    check(&given, &["model.requested 2.1"]);
+    let denied = [
+        Prompt("hi"),
+        Call("a", "x"),
+        Reply(Finish::ToolCalls),
+        Resolve("a", Class::Command, ("never", "x"), ""),
+    ];
+    check(&denied, &["permission.ruled a deny", "model.requested 2.1"]);
+}
+
+#[test]
+fn questions_are_asked_and_answered() {
+    let asked = [
+        Prompt("hi"),
+        Call("a", "x"),
+        Reply(Finish::ToolCalls),
+        Resolve("a", Class::Command, ASK, ""),
+    ];
+    let then = |step: Step| [&asked[..], &[step]].concat();
+    check(&asked, &["permission.ruled a ask", "permission.asked a"]);
+    check(&then(Answer("a", Once, None)), &["tool.started a 1"]);
+    check(&then(Answer("a", Always, None)), &["tool.started a 1"]);
+    check(&then(Answer("a", Reject, None)), &["turn.ended blocked"]);
+    check(&then(Answer("a", Reject, Some("not so"))), &["model.requested 2.1"]);
+    check(&then(Elapse), &["model.requested 2.1"]);
+}
+
+#[test]
+fn always_is_remembered_in_the_session() {
+    let given = [
+        Prompt("hi"),
+        Call("a", "x"),
+        Call("b", "x"),
+        Reply(Finish::ToolCalls),
+        Resolve("a", Class::Command, ASK, ""),
+        Answer("a", Always, None),
+        Resolve("b", Class::Command, ASK, ""),
+    ];
+    check(&given, &["permission.ruled b allow", "tool.started b 1"]);
+}
+
+#[test]
+fn always_releases_what_waits_for_the_same_question() {
+    let given = [
+        Prompt("hi"),
+        Call("a", "x"),
+        Call("b", "x"),
+        Call("c", "x"),
+        Reply(Finish::ToolCalls),
+        Resolve("a", Class::Command, ASK, ""),
+        Resolve("b", Class::Command, ASK, ""),
+        Resolve("c", Class::Command, ("other", "x"), ""),
+        Answer("b", Always, None),
+    ];
+    check(&given, &["tool.started a 1", "tool.started b 1"]);
+}
+
+#[test]
+fn a_plain_rejection_cancels_the_other_calls() {
+    let given = [
+        Prompt("hi"),
+        Call("a", "x"),
+        Call("b", "x"),
+        Reply(Finish::ToolCalls),
+        Resolve("b", Class::Command, READ, ""),
+        Resolve("a", Class::Command, ASK, ""),
+        Answer("a", Reject, None),
+    ];
+    check(&given, &["tool.cancelled b 1", "turn.ended blocked"]);
+}
+
+#[test]
+fn with_nobody_to_ask_a_question_is_decided_beforehand() {
+    let given = [
+        Prompt("hi"),
+        Call("a", "x"),
+        Reply(Finish::ToolCalls),
+        Resolve("a", Class::Command, ASK, ""),
+    ];
+    let mut kit = kit();
+    kit.options.ask = AskMode::Deny;
+    check_with(&kit, &given, &["permission.ruled a deny", "model.requested 2.1"]);
+    kit.options.ask = AskMode::Allow;
+    check_with(&kit, &given, &["permission.ruled a allow", "tool.started a 1"]);
+}
+
+#[test]
+fn denials_are_listed_at_the_end() {
+    let mut run = Run::new(&kit());
+    for step in [
+        Prompt("hi"),
+        Call("a", "x"),
+        Reply(Finish::ToolCalls),
+        Resolve("a", Class::Command, ("never", "x"), ""),
+        Text("well"),
+        Reply(Finish::Stop),
+    ] {
+        run.step(&step);
+    }
+    let ended = run.state.ended.expect("ended");
+    assert_eq!(ended.reason, EndReason::Completed);
+    assert_eq!(ended.text, "well");
+    assert_eq!(ended.steps, 2);
+    assert_eq!(ended.usage.input, 20);
+    assert!((ended.cost - 1.0).abs() < 1e-9);
+    let denial = &ended.permission_denials[0];
+    assert_eq!((denial.call.as_str(), denial.permission.as_str()), ("a", "never"));
+}
+
+#[test]
+fn calls_run_at_once_but_writers_of_one_path_take_turns() {
+    let two = [Prompt("hi"), Call("a", "w"), Call("b", "w")];
+    let edit = |id, path| Resolve(id, Class::Write, ("edit", "x"), path);
+    let given = [&two[..], &[edit("a", "/p/x"), edit("b", "/p/x")]].concat();
+    check(&given, &["permission.ruled b allow"]);
+    check(&[&given[..], &[Done("a", "ok")]].concat(), &["tool.started b 1"]);
+    let apart = [&two[..], &[edit("a", "/p/x"), edit("b", "/p/y")]].concat();
+    check(&apart, &["permission.ruled b allow", "tool.started b 1"]);
+    // the later call is ready first, and the earlier one may yet turn out to write the same path
+    check(&[&two[..], &[edit("b", "/p/x")]].concat(), &["permission.ruled b allow"]);
+    let late = [&two[..], &[edit("b", "/p/x"), edit("a", "/p/y")]].concat();
+    check(&late, &["permission.ruled a allow", "tool.started a 1", "tool.started b 1"]);
+}
+
+#[test]
+fn eight_calls_run_at_once() {
+    let ids = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
+    let mut given = vec![Prompt("hi")];
+    given.extend(ids.map(|id| Call(id, "read")));
+    given.extend(ids.map(|id| Resolve(id, Class::Read, READ, "/p/x")));
+    check(&given, &["permission.ruled i allow"]);
+    given.push(Done("c", "ok"));
+    check(&given, &["tool.started i 1"]);
+}
+
+#[test]
+fn retries_wait_count_and_end() {
+    let failed = [Prompt("hi"), Fail(Overloaded, true)];
+    check(&failed, &["model.retry_scheduled 1"]);
+    let mut given = failed.to_vec();
+    given.push(Elapse);
+    check(&given, &["model.requested 1.2"]);
+    given.push(Fail(Overloaded, true));
+    check(&given, &["model.retry_scheduled 2"]);
+    given.extend([Elapse, Fail(Overloaded, true)]);
+    check(&given, &["turn.ended error"]);
+    check(&[Prompt("hi"), Fail(Auth, false)], &["turn.ended error"]);
+    check(&[Prompt("hi"), Fail(Overloaded, true), Interrupt], &["turn.ended aborted"]);
+    check(&[Prompt("hi"), Fail(Overloaded, true), Prompt("now")], &[]);
+}
+
+#[test]
+fn a_silent_provider_is_given_up_and_asked_again() {
+    check(&[Prompt("hi"), Elapse], &["model.retry_scheduled 1"]);
+    check(&[Prompt("hi"), Text("half"), Elapse, Elapse], &["model.requested 1.2"]);
+}
+
+#[test]
+fn an_abandoned_attempt_leaves_no_trace_in_the_request() {
+    let mut run = Run::new(&kit());
+    [Prompt("hi"), Text("half an ans")].iter().for_each(|step| {
+        run.step(step);
+    });
+    let before = leftfold_events::context::request(&run.state);
+    [Fail(Network, true), Elapse].iter().for_each(|step| {
+        run.step(step);
+    });
+    assert_eq!(leftfold_events::context::request(&run.state), before);
+    run.step(&Text("whole"));
+    run.step(&Reply(Finish::Stop));
+    assert_eq!(run.state.ended.expect("ended").text, "whole");
+}
+
+#[test]
+fn once_a_call_is_logged_the_request_is_not_repeated() {
+    let cut = [
+        Prompt("hi"),
+        Text("I look"),
+        Think(None),
+        Call("a", "read"),
+        Text("and th"),
+        Fail(Network, true),
+    ];
+    check(&cut, &[]);
+    let mut given = cut.to_vec();
+    given.push(Resolve("a", Class::Read, READ, "/p/x"));
+    check(&given, &["permission.ruled a allow", "tool.started a 1"]);
+    given.push(Done("a", "ok"));
+    check(&given, &["model.retry_scheduled 1"]);
+    given.push(Elapse);
+    check(&given, &["model.requested 1.2"]);
+}
+
+#[test]
+fn deadlines_of_calls() {
+    let called = [Prompt("hi"), Call("a", "x"), Reply(Finish::ToolCalls)];
+    check(&[&called[..], &[Elapse]].concat(), &["model.requested 2.1"]);
+    let running = [&called[..], &[Resolve("a", Class::Command, READ, "")]].concat();
+    let late = [&running[..], &[Progress("a", "half way"), Elapse]].concat();
+    check(&late, &["tool.cancelled a 1", "model.requested 2.1"]);
+    check(&[&late[..], &[Done("a", "too late")]].concat(), &[]);
+}
+
+#[test]
+fn an_interrupt_ends_everything_at_once() {
+    check(&[Prompt("hi"), Text("ha"), Interrupt], &["turn.ended aborted"]);
+    let given = [
+        Prompt("hi"),
+        Call("a", "x"),
+        Call("b", "x"),
+        Resolve("a", Class::Command, READ, ""),
+        Interrupt,
+    ];
+    check(&given, &["tool.cancelled a 1", "tool.cancelled b 0", "turn.ended aborted"]);
+    check(&[&given[..], &[Done("a", "late")]].concat(), &[]);
+    check(&[&given[..], &[Interrupt]].concat(), &[]);
+    check(&[&given[..], &[Prompt("again")]].concat(), &["model.requested 1.1"]);
+    check(&[Prompt("hi"), Prompt("queued"), Interrupt], &["turn.ended aborted"]);
+}
+
+#[test]
+fn steps_are_limited() {
+    let mut kit = kit();
+    kit.options.max_steps = 1;
+    let given = [
+        Prompt("hi"),
+        Call("a", "read"),
+        Reply(Finish::ToolCalls),
+        Resolve("a", Class::Read, READ, ""),
+        Done("a", "ok"),
+    ];
+    check_with(&kit, &given, &["turn.ended maxsteps"]);
+}
+
+#[test]
+fn resuming_after_a_crash() {
+    let go_on = |given: &[Step], then: &[&str]| {
+        check(&[given, &[Resume { close: false }]].concat(), then);
+    };
+    go_on(&[Prompt("hi")], &["model.requested 1.2"]);
+    go_on(&[Prompt("hi"), Text("ha")], &["model.requested 1.2"]);
+    go_on(&[Prompt("hi"), Reply(Finish::Stop)], &[]);
+    go_on(&[Prompt("hi"), Fail(Overloaded, true)], &[]);
+    let called = [Prompt("hi"), Call("a", "x")];
+    go_on(&called, &["tool.checked a"]);
+    let run = |class| [&called[..], &[Resolve("a", class, READ, "/p/x")]].concat();
+    go_on(&run(Class::Read), &["tool.started a 2"]);
+    go_on(&run(Class::Write), &["tool.lost a 1", "model.requested 2.1"]);
+    go_on(&run(Class::Command), &["tool.lost a 1", "model.requested 2.1"]);
+    let twice = [&run(Class::Read)[..], &[Resume { close: false }]].concat();
+    go_on(&twice, &["tool.lost a 2", "model.requested 2.1"]);
+    let asked = [&called[..], &[Resolve("a", Class::Command, ASK, "")]].concat();
+    go_on(&asked, &[]);
+    let answered = [&asked[..], &[Resume { close: false }, Answer("a", Once, None)]].concat();
+    check(&answered, &["tool.started a 1"]);
+}
+
+#[test]
+fn resuming_for_a_new_prompt_closes_the_old_turn() {
+    let close = |given: &[Step], then: &[&str]| {
+        check(&[given, &[Resume { close: true }]].concat(), then);
+    };
+    close(&[Prompt("hi"), Text("ha")], &["turn.ended aborted"]);
+    close(&[Prompt("hi"), Reply(Finish::Stop)], &[]);
+    let given = [Prompt("hi"), Call("a", "x"), Call("b", "x"), Resolve("a", Class::Read, READ, "")];
+    close(&given, &["tool.lost a 1", "tool.lost b 0", "turn.ended aborted"]);
+}
+
+#[test]
+fn a_full_context_is_summarised_and_the_turn_goes_on() {
+    let full = [Prompt("hi"), Call("a", "read"), Full(9_500)];
+    check(&full, &[]);
+    let compacting = [&full[..], &[Resolve("a", Class::Read, READ, ""), Done("a", "ok")]].concat();
+    check(&compacting, &["compaction.started", "model.requested 1.1"]);
+    check(&[&compacting[..], &[Summary("so far")]].concat(), &["model.requested 2.1"]);
+    check(&[&compacting[..], &[NoSummary]].concat(), &["turn.ended error"]);
+    check(&[&compacting[..], &[Elapse]].concat(), &["turn.ended error"]);
+    check(&[&compacting[..], &[Interrupt]].concat(), &["turn.ended aborted"]);
+    let crashed = [&compacting[..], &[Resume { close: false }]].concat();
+    check(&crashed, &["compaction.started", "model.requested 1.1"]);
+}
+
+#[test]
+fn a_prompt_that_no_model_has_seen_outlives_the_summary() {
+    let mut run = Run::new(&kit());
+    for step in [Prompt("first"), Full(9_500), Prompt("second"), Summary("so far")] {
+        run.step(&step);
+    }
+    let request = leftfold_events::context::request(&run.state);
+    let text = serde_json::to_string(&request.messages).expect("json");
+    assert!(
+        !text.contains("first") && text.contains("so far") && text.contains("second"),
+        "{text}"
+    );
+    assert_prefixes_valid(&run.log);
+}
+
+#[test]
+fn overflow_that_nothing_helps_ends_the_turn_with_a_reason() {
+    let ended = |kit: &Kit, given: &[Step]| {
+        let mut run = Run::new(kit);
+        given.iter().for_each(|step| {
+            run.step(step);
+        });
+        run.state.ended.and_then(|ended| ended.error).unwrap_or_default()
+    };
+    let overflow = Fail(FailureClass::Overflow, false);
+    assert!(ended(&kit(), &[Prompt("long"), overflow.clone()]).contains("shorter"));
+    let mut off = kit();
+    off.options.compact = false;
+    let full = [Prompt("a"), Full(9_500), Prompt("b")];
+    assert!(ended(&off, &full).contains("compaction is off"));
+    let mut given = full.to_vec();
+    for _ in 0..3 {
+        given.extend([Summary("s"), Call("c", "x"), Full(9_500), Unresolved("c")]);
+    }
+    assert!(ended(&kit(), &given).contains("leave no room"));
+}
+
+#[test]
+fn late_doubled_and_foreign_outcomes_are_not_admitted() {
+    let mut run = Run::new(&kit());
+    run.step(&Prompt("hi"));
+    let doubled = run.fact(&Reply(Finish::Stop));
+    assert!(!run.tell(doubled.clone()).is_empty());
+    assert!(run.tell(doubled).is_empty());
+    for of in [0, 1, 99 as Seq] {
+        let foreign = leftfold_events::Fact::of(of, leftfold_events::event::Session::Elapsed {});
+        assert!(run.tell(foreign).is_empty());
+    }
+}
+
+#[test]
+fn time_never_goes_backwards() {
+    let mut run = Run::new(&kit());
+    run.step(&Prompt("hi"));
+    run.now = 5;
+    run.step(&Text("later"));
+    assert!(run.log.windows(2).all(|pair| pair[0].at <= pair[1].at));
+}
