@@ -1,1 +1,40 @@
+//! Language models: the neutral request out, one stream vocabulary in.
+//!
+//! One folder per wire format ([`Wire`]) builds the body from a neutral [`Request`] and decodes
+//! the answer; what all of them share stands beside it: server-sent events, the HTTP exchange,
+//! the classification of failures, the [`catalog`] of models. [`scripted`] plays a script instead
+//! of asking a model.
+//!
+//! Invariant: nothing here knows of sessions or of what tools mean, nothing is retried here, and
+//! every stream ends in exactly one [`StreamEvent::Finish`] or [`StreamEvent::Failed`].
 
+mod anthropic;
+pub mod catalog;
+mod config;
+mod errors;
+mod exchange;
+mod http;
+pub mod scripted;
+pub mod sse;
+mod stream;
+
+use std::sync::Arc;
+
+pub use anthropic::base_from_env as anthropic_base_from_env;
+pub use config::{Config, DEFAULT_STALL, Error, ScriptSource, Wire};
+pub use errors::{Failure, LONGEST_WAIT_MS};
+pub use http::warm;
+pub use leftfold_events::Request;
+pub use stream::{Provider, StreamEvent};
+
+/// Makes a provider from its settings. A scripted provider reads its script here; no other I/O
+/// is done before the first request.
+///
+/// # Errors
+/// What is wrong with the settings and what would be right: see [`Error`].
+pub fn build(config: Config) -> Result<Arc<dyn Provider>, Error> {
+    match config.wire {
+        Wire::Anthropic => Ok(Arc::new(anthropic::Anthropic::new(config)?)),
+        Wire::Scripted => Ok(Arc::new(scripted::Scripted::new(config)?)),
+    }
+}

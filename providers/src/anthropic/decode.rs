@@ -1,0 +1,264 @@
+//! The stream of Anthropic Messages in the neutral vocabulary.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use leftfold_events::Json;
+use leftfold_events::event::{CallSpec, FailureClass, Finish, Usage};
+use serde_json::Value;
+
+use super::wire::{Delta, ESSENTIAL, Event, UsageUpdate};
+use crate::StreamEvent;
+use crate::errors::{Details, Failure};
+use crate::exchange;
+use crate::sse::SseEvent;
+
+type Out = VecDeque<StreamEvent>;
+
+#[derive(Debug)]
+pub(super) struct Decoder {
+    provider: String,
+    /// By index. Blocks that nobody asked for are open too, so that their deltas find them.
+    open: BTreeMap<u64, Block>,
+    usage: Counts,
+    stop_reason: Option<String>,
+}
+
+#[derive(Debug)]
+enum Block {
+    Text,
+    Reasoning {
+        signature: String,
+    },
+    Redacted {
+        data: String,
+    },
+    Call {
+        id: String,
+        name: String,
+        start: Value,
+        json: String,
+    },
+    /// The provider's own tools, their results, and kinds of block yet to be invented.
+    Skipped,
+}
+
+/// Usage as the wire counts it.
+#[derive(Debug, Default)]
+struct Counts {
+    input: u64,
+    output: u64,
+    cache_read: u64,
+    cache_write: u64,
+    thinking: u64,
+}
+
+impl Decoder {
+    pub(super) fn new(provider: &str) -> Self {
+        Self {
+            provider: provider.to_owned(),
+            open: BTreeMap::new(),
+            usage: Counts::default(),
+            stop_reason: None,
+        }
+    }
+
+    fn take(&mut self, event: Event, out: &mut Out) {
+        match event {
+            Event::MessageStart { message } => {
+                self.usage.update(message.and_then(|message| message.usage));
+            }
+            Event::ContentBlockStart { index, content_block } => {
+                self.start(index, &content_block, out);
+            }
+            Event::ContentBlockDelta { index, delta } => self.delta(index, delta, out),
+            Event::ContentBlockStop { index } => self.stop(index, out),
+            Event::MessageDelta { delta, usage } => {
+                self.usage.update(usage);
+                self.stop_reason = delta.and_then(|d| d.stop_reason).or(self.stop_reason.take());
+            }
+            Event::MessageStop => self.finish(out),
+            Event::Error { error } => {
+                let details = Details::of(&error.unwrap_or_default());
+                out.push_back(StreamEvent::Failed(Failure::in_stream(&self.provider, &details)));
+            }
+            Event::Unknown => {}
+        }
+    }
+
+    fn start(&mut self, index: u64, block: &Value, out: &mut Out) {
+        self.stop(index, out);
+        let id = index.to_string();
+        let field = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
+        let kind = block["type"].as_str().unwrap_or_default();
+        let block = match kind {
+            "text" => {
+                out.push_back(StreamEvent::TextStart { id: id.clone() });
+                push_text(id, field("text"), out);
+                Block::Text
+            }
+            "thinking" => {
+                out.push_back(StreamEvent::ReasoningStart { id: id.clone() });
+                push_reasoning(id, field("thinking"), out);
+                Block::Reasoning { signature: field("signature") }
+            }
+            "redacted_thinking" => {
+                out.push_back(StreamEvent::ReasoningStart { id });
+                Block::Redacted { data: field("data") }
+            }
+            "tool_use" => {
+                let (id, name) = (field("id"), field("name"));
+                out.push_back(StreamEvent::ToolInputStart { id: id.clone(), name: name.clone() });
+                Block::Call { id, name, start: block["input"].clone(), json: String::new() }
+            }
+            other => {
+                tracing::debug!(kind = other, "skipping a block");
+                Block::Skipped
+            }
+        };
+        self.open.insert(index, block);
+    }
+
+    fn delta(&mut self, index: u64, delta: Delta, out: &mut Out) {
+        let id = index.to_string();
+        match (self.open.get_mut(&index), delta) {
+            (Some(Block::Text), Delta::TextDelta { text: Some(text) }) => push_text(id, text, out),
+            (Some(Block::Reasoning { .. }), Delta::ThinkingDelta { thinking: Some(text) }) => {
+                push_reasoning(id, text, out);
+            }
+            (Some(Block::Reasoning { signature }), Delta::SignatureDelta { signature: more }) => {
+                // the whole of it, also where the start of the block had one already
+                if let Some(more) = more {
+                    *signature = more;
+                }
+            }
+            (
+                Some(Block::Call { id, json, .. }),
+                Delta::InputJsonDelta { partial_json: Some(text) },
+            ) if !text.is_empty() => {
+                json.push_str(&text);
+                out.push_back(StreamEvent::ToolInputDelta { id: id.clone(), text });
+            }
+            (block, delta) => tracing::trace!(?block, ?delta, "skipping a delta"),
+        }
+    }
+
+    fn stop(&mut self, index: u64, out: &mut Out) {
+        let id = index.to_string();
+        let event = match self.open.remove(&index) {
+            Some(Block::Text) => StreamEvent::TextEnd { id },
+            Some(Block::Reasoning { signature }) => {
+                let signature = (!signature.is_empty()).then_some(signature);
+                StreamEvent::ReasoningEnd { id, signature, redacted: false }
+            }
+            Some(Block::Redacted { data }) => {
+                StreamEvent::ReasoningEnd { id, signature: Some(data), redacted: true }
+            }
+            Some(Block::Call { id, name, start, json }) => {
+                StreamEvent::ToolCall(CallSpec { id, name, input: input(&start, &json) })
+            }
+            Some(Block::Skipped) | None => return,
+        };
+        out.push_back(event);
+    }
+
+    fn finish(&mut self, out: &mut Out) {
+        // blocks that some gateway forgot to close
+        while let Some(index) = self.open.keys().next().copied() {
+            self.stop(index, out);
+        }
+        let finish = finish(self.stop_reason.as_deref());
+        out.push_back(StreamEvent::Finish { finish, usage: self.usage.neutral() });
+    }
+
+    /// An event that does not have the shape it should have.
+    fn odd(&self, event: &SseEvent, reason: &serde_json::Error) -> Option<Failure> {
+        let value: Value = serde_json::from_str(&event.data).unwrap_or_default();
+        if let Some(error) = value.get("error").filter(|error| !error.is_null()) {
+            return Some(Failure::in_stream(&self.provider, &Details::of(error)));
+        }
+        let kind = value["type"].as_str().unwrap_or(&event.name);
+        let essential = ESSENTIAL.contains(&kind);
+        let broken = value.is_null() && event.data.starts_with('{') && event.name.is_empty();
+        if !essential && !broken {
+            tracing::debug!(kind, "skipping an event");
+            return None;
+        }
+        let message = format!("the server sent an event `{kind}` that can not be read: {reason}");
+        Some(Failure::new(FailureClass::Network, message))
+    }
+}
+
+impl exchange::Decoder for Decoder {
+    fn event(&mut self, event: &SseEvent, out: &mut Out) {
+        match serde_json::from_str::<Event>(&event.data) {
+            Ok(read) => self.take(read, out),
+            Err(e) => out.extend(self.odd(event, &e).map(StreamEvent::Failed)),
+        }
+    }
+}
+
+impl Counts {
+    fn update(&mut self, update: Option<UsageUpdate>) {
+        let Some(update) = update else { return };
+        let thinking = update.output_tokens_details.and_then(|details| details.thinking_tokens);
+        for (count, new) in [
+            (&mut self.input, update.input_tokens),
+            (&mut self.output, update.output_tokens),
+            (&mut self.cache_read, update.cache_read_input_tokens),
+            (&mut self.cache_write, update.cache_creation_input_tokens),
+            (&mut self.thinking, thinking),
+        ] {
+            if let Some(new) = new {
+                *count = whole(new);
+            }
+        }
+    }
+
+    /// On the wire `output` includes thinking, and `input` excludes the cache.
+    fn neutral(&self) -> Usage {
+        let reasoning = self.thinking.min(self.output);
+        Usage {
+            input: self.input,
+            output: self.output - reasoning,
+            reasoning,
+            cache_read: self.cache_read,
+            cache_write: self.cache_write,
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
+fn whole(number: f64) -> u64 {
+    number as u64
+}
+
+fn push_text(id: String, text: String, out: &mut Out) {
+    if !text.is_empty() {
+        out.push_back(StreamEvent::TextDelta { id, text });
+    }
+}
+
+fn push_reasoning(id: String, text: String, out: &mut Out) {
+    if !text.is_empty() {
+        out.push_back(StreamEvent::ReasoningDelta { id, text });
+    }
+}
+
+/// A call's input: its deltas, or what stood in the block's start where there were none.
+fn input(start: &Value, json: &str) -> Json {
+    if json.trim().is_empty() {
+        return if start.is_null() { Json::object() } else { Json::from_value(start) };
+    }
+    Json::parse(json).unwrap_or_else(|_| Json::from_value(&Value::from(json)))
+}
+
+fn finish(stop_reason: Option<&str>) -> Finish {
+    match stop_reason {
+        Some("end_turn" | "stop_sequence") => Finish::Stop,
+        Some("max_tokens" | "model_context_window_exceeded") => Finish::Length,
+        Some("tool_use") => Finish::ToolCalls,
+        Some("pause_turn") => Finish::Pause,
+        Some("refusal") => Finish::ContentFilter,
+        Some(_) | None => Finish::Other,
+    }
+}

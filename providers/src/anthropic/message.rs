@@ -1,0 +1,194 @@
+//! Messages and their blocks.
+
+use std::collections::{HashMap, HashSet};
+
+use leftfold_events::Json;
+use leftfold_events::event::{PromptKind, PromptPart};
+use leftfold_events::request::{AssistantPart, RequestMessage, ToolResult};
+use serde_json::{Value, json};
+
+/// Stands where the API wants words and there are none.
+const NO_TEXT: &str = "(empty)";
+
+const LONGEST_NAME: usize = 128;
+
+/// A message of the body. Neighbours of one role are one turn.
+#[derive(Debug)]
+pub(super) struct Turn {
+    role: &'static str,
+    pub(super) blocks: Vec<Value>,
+}
+
+impl Turn {
+    pub(super) fn into_value(self) -> Value {
+        json!({ "role": self.role, "content": self.blocks })
+    }
+
+    /// The names of the tools that this turn calls.
+    pub(super) fn called(&self) -> impl Iterator<Item = &str> {
+        let calls = self.blocks.iter().filter(|block| block["type"] == "tool_use");
+        calls.filter_map(|block| block["name"].as_str())
+    }
+}
+
+/// All messages, in roles that alternate, the user's first and last.
+pub(super) fn turns(messages: &[RequestMessage]) -> Vec<Turn> {
+    let mut turns = Turns::default();
+    for message in messages {
+        match message {
+            RequestMessage::User { parts } => {
+                let blocks: Vec<Value> = parts.iter().filter_map(prompt).collect();
+                turns.push("user", if blocks.is_empty() { vec![text(NO_TEXT)] } else { blocks });
+            }
+            RequestMessage::Assistant { parts } => {
+                turns.pending.clear();
+                let blocks = parts.iter().filter_map(|part| turns.assistant(part)).collect();
+                turns.push("assistant", blocks);
+            }
+            RequestMessage::Tool { results } => {
+                let blocks = results.iter().map(|result| turns.result(result)).collect();
+                turns.push("user", blocks);
+            }
+        }
+    }
+    let mut turns = turns.done;
+    for turn in &mut turns {
+        // stable, so results keep the order of their calls
+        turn.blocks.sort_by_key(|block| block["type"] != "tool_result");
+    }
+    turns
+}
+
+#[derive(Default)]
+struct Turns {
+    done: Vec<Turn>,
+    /// Ids must be unique in a request; models and vendors repeat them.
+    used: HashSet<String>,
+    /// For each id as the model wrote it, the ids as sent of the calls without a result yet.
+    pending: HashMap<String, Vec<String>>,
+}
+
+impl Turns {
+    fn push(&mut self, role: &'static str, blocks: Vec<Value>) {
+        if blocks.is_empty() {
+            return;
+        }
+        if self.done.is_empty() && role != "user" {
+            self.done.push(Turn { role: "user", blocks: vec![text(NO_TEXT)] });
+        }
+        match self.done.last_mut() {
+            Some(last) if last.role == role => last.blocks.extend(blocks),
+            Some(_) | None => self.done.push(Turn { role, blocks }),
+        }
+    }
+
+    fn assistant(&mut self, part: &AssistantPart) -> Option<Value> {
+        match part {
+            AssistantPart::Text { text: words } => filled(words),
+            AssistantPart::Reasoning { signature, .. } if signature.is_empty() => None,
+            AssistantPart::Reasoning { signature, redacted: true, .. } => {
+                Some(json!({ "type": "redacted_thinking", "data": signature }))
+            }
+            AssistantPart::Reasoning { text, signature, redacted: false } => {
+                Some(json!({ "type": "thinking", "thinking": text, "signature": signature }))
+            }
+            AssistantPart::Call { id, name, input } => Some(json!({
+                "type": "tool_use",
+                "id": self.send_as(id),
+                "name": tool_name(name),
+                "input": object(input),
+            })),
+        }
+    }
+
+    /// An id for a call that the API takes and that no other call has.
+    fn send_as(&mut self, id: &str) -> String {
+        let plain = restricted(id, usize::MAX);
+        let plain = if plain.is_empty() { "call".to_owned() } else { plain };
+        let mut unique = plain.clone();
+        let mut count = 1;
+        while !self.used.insert(unique.clone()) {
+            count += 1;
+            unique = format!("{plain}_{count}");
+        }
+        self.pending.entry(id.to_owned()).or_default().push(unique.clone());
+        unique
+    }
+
+    fn result(&mut self, result: &ToolResult) -> Value {
+        let sent = self.pending.get_mut(&result.call).filter(|ids| !ids.is_empty());
+        let id = sent.map_or_else(|| restricted(&result.call, usize::MAX), |ids| ids.remove(0));
+        let mut content: Vec<Value> = filled(&result.output).into_iter().collect();
+        for file in &result.attachments {
+            content.push(media(&file.mime, &file.name, &file.base64));
+        }
+        if content.is_empty() {
+            content.push(text(NO_TEXT));
+        }
+        let mut block = json!({ "type": "tool_result", "tool_use_id": id, "content": content });
+        if result.is_error {
+            block["is_error"] = true.into();
+        }
+        block
+    }
+}
+
+fn text(text: &str) -> Value {
+    json!({ "type": "text", "text": text })
+}
+
+fn filled(words: &str) -> Option<Value> {
+    (!words.trim().is_empty()).then(|| text(words))
+}
+
+fn prompt(part: &PromptPart) -> Option<Value> {
+    match part.kind {
+        PromptKind::Text => filled(&part.text),
+        PromptKind::Media => {
+            let mime = part.mime.as_deref().unwrap_or("application/octet-stream");
+            Some(media(mime, part.name.as_deref().unwrap_or_default(), &part.text))
+        }
+    }
+}
+
+/// A file as a block, or words that say why it is missing.
+fn media(mime: &str, name: &str, base64: &str) -> Value {
+    let mime = mime.split(';').next().unwrap_or_default().trim().to_lowercase();
+    let mime = if mime == "image/jpg" { "image/jpeg" } else { mime.as_str() };
+    let kind = match mime {
+        "image/png" | "image/jpeg" | "image/gif" | "image/webp" => "image",
+        "application/pdf" => "document",
+        _ => {
+            let name = if name.is_empty() { "a file" } else { name };
+            return text(&format!(
+                "[{name} is missing here: the model can not read files of type {mime}]"
+            ));
+        }
+    };
+    if base64.is_empty() {
+        return text(&format!("[{name} is missing here: the file is empty]"));
+    }
+    let source = json!({ "type": "base64", "media_type": mime, "data": base64 });
+    let mut block = json!({ "type": kind, "source": source });
+    if kind == "document" && !name.is_empty() {
+        block["title"] = name.into();
+    }
+    block
+}
+
+/// A tool's name as the API takes it.
+pub(super) fn tool_name(name: &str) -> String {
+    let name = restricted(name, LONGEST_NAME);
+    if name.is_empty() { "unnamed".to_owned() } else { name }
+}
+
+fn restricted(text: &str, longest: usize) -> String {
+    let keep = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    text.chars().take(longest).map(keep).collect()
+}
+
+/// The API takes objects only; what the model wrote is kept for it to see.
+fn object(input: &Json) -> Value {
+    let value = input.value();
+    if value.is_object() { value } else { json!({ "input": value }) }
+}

@@ -1,0 +1,88 @@
+//! The provider's own options, as settings name them, in the body's terms.
+
+use serde_json::{Map, Value, json};
+
+use crate::catalog;
+
+/// Body members that options can not touch: they are the request itself.
+const RESERVED: &[&str] = &["model", "messages", "system", "tools", "stream"];
+
+/// How OpenCode's settings spell members of the body.
+const SPELLINGS: &[(&str, &str)] = &[
+    ("maxTokens", "max_tokens"),
+    ("maxOutputTokens", "max_tokens"),
+    ("topP", "top_p"),
+    ("topK", "top_k"),
+    ("stopSequences", "stop_sequences"),
+    ("toolChoice", "tool_choice"),
+    ("serviceTier", "service_tier"),
+    ("budgetTokens", "budget_tokens"),
+    ("budget_tokens", "budget_tokens"),
+];
+
+/// Lays `options` over `body`, objects member by member, and makes the result one that the API
+/// takes.
+pub(super) fn apply(body: &mut Map<String, Value>, options: &Value, model: &str) {
+    let Some(options) = options.as_object() else { return };
+    for (key, value) in options {
+        if key == "effort" {
+            merge(body, "output_config", &json!({ "effort": value }));
+        } else if !RESERVED.contains(&key.as_str()) {
+            merge(body, key, value);
+        }
+    }
+    limit_thinking(body);
+    limit_sampling(body, model);
+}
+
+fn merge(into: &mut Map<String, Value>, key: &str, value: &Value) {
+    let key = SPELLINGS.iter().find(|(from, _)| *from == key).map_or(key, |(_, to)| to);
+    let Value::Object(members) = value else {
+        if value.is_null() {
+            into.remove(key);
+        } else {
+            into.insert(key.to_owned(), value.clone());
+        }
+        return;
+    };
+    let slot = into.entry(key).or_insert_with(|| Value::Object(Map::new()));
+    if !slot.is_object() {
+        *slot = Value::Object(Map::new());
+    }
+    if let Value::Object(slot) = slot {
+        for (key, value) in members {
+            merge(slot, key, value);
+        }
+    }
+}
+
+pub(super) fn thinks(body: &Map<String, Value>) -> Option<&str> {
+    let kind = body.get("thinking")?.get("type")?.as_str()?;
+    matches!(kind, "enabled" | "adaptive").then_some(kind)
+}
+
+/// The answer's room comes on top of the budget for thinking, which the API counts within
+/// `max_tokens`; and thinking excludes some ways of sampling.
+fn limit_thinking(body: &mut Map<String, Value>) {
+    if thinks(body).is_none() {
+        return;
+    }
+    let budget = body["thinking"].get("budget_tokens").and_then(Value::as_u64);
+    let most = body.get("max_tokens").and_then(Value::as_u64);
+    if let (Some(budget), Some(most)) = (budget, most)
+        && budget >= most
+    {
+        body.insert("max_tokens".into(), budget.saturating_add(most).into());
+    }
+    body.remove("temperature");
+    body.remove("top_k");
+}
+
+/// Newer models refuse a request that sets how they sample.
+fn limit_sampling(body: &mut Map<String, Value>, model: &str) {
+    if !catalog::takes_sampling(model) {
+        for key in ["temperature", "top_p", "top_k"] {
+            body.remove(key);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The neutral request as a body of Anthropic Messages.
+
+use leftfold_events::Request;
+use leftfold_events::kit::ToolSpec;
+use serde_json::{Map, Value, json};
+
+use super::message::{self, Turn};
+use super::options;
+
+/// Marks that one request may carry.
+const MOST_MARKS: usize = 4;
+const MARKED_SYSTEM_BLOCKS: usize = 2;
+const MARKED_MESSAGES: usize = 2;
+
+/// A pure function of the request: the same bytes each time.
+pub(super) fn body(request: &Request) -> Vec<u8> {
+    // serialising values to memory has no way to fail
+    serde_json::to_vec(&value(request)).unwrap_or_default()
+}
+
+fn value(request: &Request) -> Value {
+    let mut body = Map::new();
+    body.insert("model".into(), request.model.id.clone().into());
+    body.insert("max_tokens".into(), request.max_output.max(1).into());
+    body.insert("stream".into(), true.into());
+    let mut system = system(&request.system);
+    let mut turns = message::turns(&request.messages);
+    mark(&mut system, &mut turns);
+    if !system.is_empty() {
+        body.insert("system".into(), system.into());
+    }
+    tools(&mut body, &request.tools, &turns);
+    options::apply(&mut body, &request.options.value(), &request.model.id);
+    if options::thinks(&body) == Some("enabled") && lacks_thinking(&turns) {
+        body.remove("thinking");
+    }
+    let messages: Vec<Value> = turns.into_iter().map(Turn::into_value).collect();
+    body.insert("messages".into(), messages.into());
+    Value::Object(body)
+}
+
+fn system(blocks: &[String]) -> Vec<Value> {
+    let blocks = blocks.iter().filter(|text| !text.trim().is_empty());
+    blocks.map(|text| json!({ "type": "text", "text": text })).collect()
+}
+
+/// Marks up to where the prompt is likely to be the same the next time: the system prompt, and the
+/// last two messages (the last for the next request, the one before for reading what the previous
+/// request has written).
+fn mark(system: &mut [Value], turns: &mut [Turn]) {
+    let mut left = MOST_MARKS;
+    for block in system.iter_mut().take(MARKED_SYSTEM_BLOCKS) {
+        block["cache_control"] = ephemeral();
+        left -= 1;
+    }
+    for turn in turns.iter_mut().rev().take(MARKED_MESSAGES.min(left)) {
+        let markable = |block: &&mut Value| {
+            !matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking"))
+        };
+        if let Some(block) = turn.blocks.iter_mut().rev().find(markable) {
+            block["cache_control"] = ephemeral();
+        }
+    }
+}
+
+fn ephemeral() -> Value {
+    json!({ "type": "ephemeral" })
+}
+
+/// The tools on offer. A history with calls needs tools to be defined even where none may be
+/// called (in a request for a summary, say): then those of the history are named and forbidden.
+fn tools(body: &mut Map<String, Value>, offered: &[ToolSpec], turns: &[Turn]) {
+    if !offered.is_empty() {
+        let tools: Vec<Value> = offered.iter().map(tool).collect();
+        body.insert("tools".into(), tools.into());
+        return;
+    }
+    let mut names: Vec<&str> = turns.iter().flat_map(Turn::called).collect();
+    names.sort_unstable();
+    names.dedup();
+    if names.is_empty() {
+        return;
+    }
+    let define = |name| json!({ "name": name, "input_schema": { "type": "object" } });
+    let tools: Vec<Value> = names.into_iter().map(define).collect();
+    body.insert("tools".into(), tools.into());
+    body.insert("tool_choice".into(), json!({ "type": "none" }));
+}
+
+fn tool(spec: &ToolSpec) -> Value {
+    let mut tool = Map::new();
+    tool.insert("name".into(), message::tool_name(&spec.name).into());
+    if !spec.description.trim().is_empty() {
+        tool.insert("description".into(), spec.description.clone().into());
+    }
+    tool.insert("input_schema".into(), schema(spec.schema.value()));
+    Value::Object(tool)
+}
+
+/// The API wants an object at the top and no alternatives there. A tool checks its input itself,
+/// so what the model is not told of the schema does no harm.
+fn schema(schema: Value) -> Value {
+    let Value::Object(mut schema) = schema else { return json!({ "type": "object" }) };
+    for key in ["oneOf", "anyOf", "allOf"] {
+        schema.remove(key);
+    }
+    schema.insert("type".into(), "object".into());
+    Value::Object(schema)
+}
+
+/// Whether the model is in a tool loop that it entered without thinking, for example because its
+/// reply was cut off, or written by another model. Then thinking can not be asked for.
+fn lacks_thinking(turns: &[Turn]) -> bool {
+    let [.., assistant, user] = turns else { return false };
+    let kind = |turn: &Turn| turn.blocks.first().map(|block| block["type"].clone());
+    let first = kind(assistant);
+    kind(user).is_some_and(|kind| kind == "tool_result")
+        && !first.is_some_and(|kind| kind == "thinking" || kind == "redacted_thinking")
+}

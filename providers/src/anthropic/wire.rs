@@ -1,0 +1,90 @@
+//! The events of a stream, as far as they are read. Everything may be absent or null.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Event {
+    MessageStart {
+        message: Option<Message>,
+    },
+    ContentBlockStart {
+        index: u64,
+        content_block: Value,
+    },
+    ContentBlockDelta {
+        index: u64,
+        delta: Delta,
+    },
+    ContentBlockStop {
+        index: u64,
+    },
+    MessageDelta {
+        delta: Option<MessageDelta>,
+        usage: Option<UsageUpdate>,
+    },
+    MessageStop,
+    Error {
+        error: Option<Value>,
+    },
+    /// `ping` and whatever may come.
+    #[serde(other)]
+    Unknown,
+}
+
+/// The events without which an answer is not whole.
+pub(super) const ESSENTIAL: &[&str] = &[
+    "message_start",
+    "content_block_start",
+    "content_block_delta",
+    "content_block_stop",
+    "message_delta",
+    "message_stop",
+    "error",
+];
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Message {
+    pub(super) usage: Option<UsageUpdate>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct MessageDelta {
+    pub(super) stop_reason: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[expect(clippy::enum_variant_names, reason = "the wire's names")]
+pub(super) enum Delta {
+    TextDelta {
+        text: Option<String>,
+    },
+    ThinkingDelta {
+        thinking: Option<String>,
+    },
+    SignatureDelta {
+        signature: Option<String>,
+    },
+    InputJsonDelta {
+        partial_json: Option<String>,
+    },
+    #[serde(other)]
+    Unknown,
+}
+
+/// Counts so far: a field that is there replaces the old value, one that is absent does not.
+#[derive(Debug, Deserialize)]
+pub(super) struct UsageUpdate {
+    pub(super) input_tokens: Option<f64>,
+    pub(super) output_tokens: Option<f64>,
+    pub(super) cache_read_input_tokens: Option<f64>,
+    pub(super) cache_creation_input_tokens: Option<f64>,
+    pub(super) output_tokens_details: Option<OutputDetails>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct OutputDetails {
+    pub(super) thinking_tokens: Option<f64>,
+}

@@ -1,0 +1,132 @@
+//! What is known of models: limits in tokens, prices in US dollars per million tokens.
+//!
+//! After Anthropic's public list of models and prices as of October 2026. Cache writes are those
+//! with a lifetime of five minutes; where a price depends on the length of the prompt it is the
+//! one for short prompts. Settings win over this table.
+
+use leftfold_events::kit::{Limit, ModelSpec, Prices};
+
+use crate::Wire;
+
+struct Model {
+    /// Also of dated snapshots: `ID-20251001`.
+    id: &'static str,
+    context: u64,
+    output: u64,
+    prices: Prices,
+    /// Whether requests may set temperature, top-p and top-k.
+    sampling: bool,
+}
+
+const fn prices(input: f64, output: f64, cache_read: f64) -> Prices {
+    Prices { input, output, cache_read, cache_write: input * 1.25 }
+}
+
+const fn model(id: &'static str, limits: (u64, u64), prices: Prices, sampling: bool) -> Model {
+    Model { id, context: limits.0, output: limits.1, prices, sampling }
+}
+
+const NEW: (u64, u64) = (1_000_000, 128_000);
+const LARGE: (u64, u64) = (200_000, 64_000);
+
+const ANTHROPIC: &[Model] = &[
+    model("claude-fable-5-1", NEW, prices(10.0, 50.0, 0.25), false),
+    model("claude-fable-5", NEW, prices(10.0, 50.0, 1.0), false),
+    model("claude-opus-5-5", NEW, prices(4.0, 20.0, 0.2), false),
+    model("claude-opus-5", NEW, prices(5.0, 25.0, 0.5), false),
+    model("claude-opus-4-8", NEW, prices(5.0, 25.0, 0.5), false),
+    model("claude-opus-4-7", NEW, prices(5.0, 25.0, 0.5), false),
+    model("claude-opus-4-6", NEW, prices(5.0, 25.0, 0.5), true),
+    model("claude-opus-4-5", LARGE, prices(5.0, 25.0, 0.5), true),
+    model("claude-opus-4-1", (200_000, 32_000), prices(15.0, 75.0, 1.5), true),
+    model("claude-opus-4", (200_000, 32_000), prices(15.0, 75.0, 1.5), true),
+    model("claude-sonnet-5-5", NEW, prices(2.0, 10.0, 0.1), false),
+    model("claude-sonnet-5", NEW, prices(2.0, 10.0, 0.2), false),
+    model("claude-sonnet-4-6", (1_000_000, 64_000), prices(3.0, 15.0, 0.3), true),
+    model("claude-sonnet-4-5", LARGE, prices(3.0, 15.0, 0.3), true),
+    model("claude-sonnet-4", LARGE, prices(3.0, 15.0, 0.3), true),
+    model("claude-3-7-sonnet", LARGE, prices(3.0, 15.0, 0.3), true),
+    model("claude-haiku-5-5", NEW, prices(0.1, 0.5, 0.01), false),
+    model("claude-haiku-4-5", LARGE, prices(1.0, 5.0, 0.1), true),
+    model("claude-3-5-haiku", (200_000, 8_192), prices(0.8, 4.0, 0.08), true),
+];
+
+/// What is known of the model `id` on `wire`; `provider` is left empty.
+pub fn find(wire: Wire, id: &str) -> Option<ModelSpec> {
+    match wire {
+        Wire::Anthropic => anthropic(id).map(|model| ModelSpec {
+            provider: String::new(),
+            id: id.to_owned(),
+            limit: Limit { context: model.context, input: 0, output: model.output },
+            cost: model.prices,
+        }),
+        Wire::Scripted => None,
+    }
+}
+
+/// Like [`find`], but a model that is not listed gets what most models of that wire can do:
+/// a context of 200 000 tokens, 32 000 of output on the Anthropic wire; prices 0, which means
+/// unknown.
+pub fn describe(wire: Wire, provider: &str, id: &str) -> ModelSpec {
+    let unlisted = ModelSpec {
+        limit: Limit { context: 200_000, input: 0, output: 32_000 },
+        id: id.to_owned(),
+        ..ModelSpec::default()
+    };
+    ModelSpec { provider: provider.to_owned(), ..find(wire, id).unwrap_or(unlisted) }
+}
+
+/// The ids of the models listed for `wire`, newest first.
+pub fn ids(wire: Wire) -> impl Iterator<Item = &'static str> {
+    let models = match wire {
+        Wire::Anthropic => ANTHROPIC,
+        Wire::Scripted => &[],
+    };
+    models.iter().map(|model| model.id)
+}
+
+/// Whether the Anthropic model `id` takes temperature, top-p and top-k. Unlisted ones are thought
+/// to: somebody set them on purpose.
+pub(crate) fn takes_sampling(id: &str) -> bool {
+    anthropic(id).is_none_or(|model| model.sampling)
+}
+
+/// Finds by name, with or without a date (or `latest`) at its end.
+fn anthropic(id: &str) -> Option<&'static Model> {
+    let is_version = |rest: &str| {
+        rest == "-latest" || rest.len() == 9 && rest[1..].bytes().all(|b| b.is_ascii_digit())
+    };
+    ANTHROPIC.iter().find(|model| {
+        id.strip_prefix(model.id).is_some_and(|rest| rest.is_empty() || is_version(rest))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dated_snapshots_are_found() {
+        let spec = find(Wire::Anthropic, "claude-haiku-4-5-20251001").unwrap();
+        assert_eq!(spec.limit, Limit { context: 200_000, input: 0, output: 64_000 });
+        assert_eq!(spec.id, "claude-haiku-4-5-20251001");
+        assert!((spec.cost.cache_write - 1.25).abs() < 1e-9);
+        assert!(find(Wire::Anthropic, "claude-3-5-haiku-latest").is_some());
+    }
+
+    #[test]
+    fn no_model_is_taken_for_another() {
+        let opus = |id: &str| find(Wire::Anthropic, id).unwrap().cost.input;
+        assert!((opus("claude-opus-4-20250514") - 15.0).abs() < 1e-9);
+        assert!((opus("claude-opus-4-6") - 5.0).abs() < 1e-9);
+        assert_eq!(find(Wire::Anthropic, "claude-opus-4-99"), None);
+        assert_eq!(find(Wire::Anthropic, "claude-opus-4-é1234567"), None);
+    }
+
+    #[test]
+    fn unlisted_models_get_defaults() {
+        let spec = describe(Wire::Anthropic, "mine", "m");
+        assert_eq!((spec.provider.as_str(), spec.id.as_str()), ("mine", "m"));
+        assert_eq!(spec.limit.context, 200_000);
+    }
+}

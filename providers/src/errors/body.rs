@@ -1,0 +1,101 @@
+use std::borrow::Cow;
+
+use reqwest::StatusCode;
+use serde_json::Value;
+
+use super::tables;
+
+/// Characters of a server's message that are kept.
+const LONGEST_MESSAGE: usize = 1_000;
+
+/// What an error body says, in whichever of the usual shapes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Details {
+    /// One line, without control characters; empty if nothing was said.
+    pub(crate) message: String,
+    /// The error's type, code and status, in lower case.
+    pub(crate) kinds: Vec<String>,
+    /// The body was a page for a browser, which nobody wants to read here.
+    pub(crate) markup: bool,
+}
+
+impl Details {
+    pub(crate) fn read(body: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(body);
+        let text = text.trim_start_matches('\u{feff}').trim();
+        if is_markup(text) {
+            return Self { markup: true, ..Self::default() };
+        }
+        match serde_json::from_str::<Value>(text) {
+            Ok(value) => Self::of(&value),
+            Err(_) => Self { message: one_line(text), ..Self::default() },
+        }
+    }
+
+    /// Reads `{"error": {...}}`, `{"error": "..."}`, a list of such, or a bare error object.
+    pub(crate) fn of(value: &Value) -> Self {
+        let value = value.as_array().and_then(|list| list.first()).unwrap_or(value);
+        let error = value.get("error").filter(|error| !error.is_null()).unwrap_or(value);
+        let message = error.as_str().map(Cow::Borrowed).or_else(|| message_of(error));
+        let message = message.or_else(|| message_of(value)).unwrap_or_default();
+        let mut kinds = Vec::new();
+        for object in [error, value] {
+            for key in ["type", "code", "status", "__type"] {
+                if let Some(kind) = object.get(key) {
+                    kinds.push(kind.as_str().map_or_else(|| kind.to_string(), str::to_lowercase));
+                }
+            }
+        }
+        kinds.retain(|kind| kind != "error" && kind != "null");
+        kinds.dedup();
+        let markup = is_markup(&message);
+        let message = if markup { String::new() } else { one_line(&message) };
+        Self { message, kinds, markup }
+    }
+
+    pub(crate) fn is_server_error(&self) -> bool {
+        tables::names(&self.kinds, tables::SERVER_CODES)
+    }
+}
+
+fn message_of(object: &Value) -> Option<Cow<'_, str>> {
+    let found = ["message", "detail", "error_description", "msg", "title"]
+        .iter()
+        .find_map(|key| object.get(key).filter(|value| !value.is_null()))
+        .or_else(|| {
+            object.get("errors")?.get(0).map(|first| first.get("message").unwrap_or(first))
+        })?;
+    Some(found.as_str().map_or_else(|| Cow::Owned(found.to_string()), Cow::Borrowed))
+}
+
+/// Whether `text` is HTML or XML rather than an answer.
+pub(crate) fn is_markup(text: &str) -> bool {
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    let mut chars = text.chars();
+    chars.next() == Some('<')
+        && chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '!' || c == '?')
+}
+
+fn one_line(text: &str) -> String {
+    let clean: Vec<&str> = text.split(|c: char| c.is_whitespace() || c.is_control()).collect();
+    let mut line = String::new();
+    for word in clean.into_iter().filter(|word| !word.is_empty()) {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    match line.char_indices().nth(LONGEST_MESSAGE) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line,
+    }
+}
+
+/// `502 Bad Gateway`, or the number alone where it has no name.
+pub(super) fn status_text(status: StatusCode) -> String {
+    match (status.as_u16(), status.canonical_reason()) {
+        (529, _) => "529 Overloaded".to_owned(),
+        (code, Some(reason)) => format!("{code} {reason}"),
+        (code, None) => format!("HTTP status {code}"),
+    }
+}

@@ -1,0 +1,45 @@
+use std::fmt;
+
+/// What replaces a secret.
+const HIDDEN: &str = "[hidden]";
+
+/// Shorter ones would hide ordinary words, and protect nothing.
+const SHORTEST_SECRET: usize = 4;
+
+/// The secrets of one provider, to be taken out of what a server echoes.
+#[derive(Clone, Default)]
+pub(crate) struct Mask {
+    /// Longest first, so that a secret within another leaves no rest.
+    secrets: Vec<String>,
+}
+
+impl Mask {
+    pub(crate) fn new<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut secrets: Vec<String> = secrets
+            .into_iter()
+            .flat_map(|secret| [Some(secret), secret.split_once(' ').map(|(_, rest)| rest)])
+            .flatten()
+            .map(|secret| secret.trim().to_owned())
+            .filter(|secret| secret.len() >= SHORTEST_SECRET)
+            .collect();
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        secrets.dedup();
+        Self { secrets }
+    }
+
+    pub(crate) fn hide(&self, text: String) -> String {
+        self.secrets.iter().fold(text, |text, secret| {
+            if text.contains(secret.as_str()) {
+                text.replace(secret.as_str(), HIDDEN)
+            } else {
+                text
+            }
+        })
+    }
+}
+
+impl fmt::Debug for Mask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mask({} secrets)", self.secrets.len())
+    }
+}

@@ -1,0 +1,146 @@
+//! What vendors write when something is wrong, as data. Texts are compared in lower case.
+
+/// Whether one of the error's names contains one of `codes`.
+pub(super) fn names(kinds: &[String], codes: &[&str]) -> bool {
+    kinds.iter().any(|kind| codes.iter().any(|code| kind.contains(code)))
+}
+
+/// Whether `text` contains one of `phrases`.
+pub(super) fn says(text: &str, phrases: &[&str]) -> bool {
+    phrases.iter().any(|phrase| text.contains(phrase))
+}
+
+/// Phrases that say "too long" only when they also speak of what is too long.
+pub(super) fn is_too_long(text: &str) -> bool {
+    let of_size = ["token", "context", "prompt", "input length", "input size"];
+    let too_much = [
+        "too long",
+        "too large",
+        "too many",
+        "exceeds the",
+        "exceed the",
+        "exceeded the",
+        "exceeds limit",
+        "longer than",
+        "greater than the context",
+        "larger than the context",
+    ];
+    let limit = ["context", "maximum", "limit", "too long", "too large", "too many input tokens"];
+    // `max_tokens: 64000 > 32000, which is the maximum ... output tokens` is a wrong setting
+    let output = ["max_tokens", "max_completion_tokens", "max_output_tokens", "output token"];
+    says(text, &of_size) && says(text, &too_much) && says(text, &limit) && !says(text, &output)
+}
+
+pub(super) const OVERFLOW_CODES: &[&str] = &[
+    "context_length_exceeded",
+    "context_window_exceeded",
+    "model_context_window_exceeded",
+    "request_too_large",
+    "string_above_max_length",
+    "tokens_limit_reached",
+    "exceed_context_size_error",
+];
+
+/// One line a vendor or server, as far as its wording is documented or known.
+pub(super) const OVERFLOW: &[&str] = &[
+    // Anthropic
+    "prompt is too long",
+    "input length and `max_tokens` exceed context limit",
+    // Bedrock
+    "input is too long for requested model",
+    // OpenAI, Azure
+    "maximum context length",
+    "exceeds the context window",
+    "exceeds the model's context",
+    // Gemini, Vertex
+    "input token count",
+    // xAI
+    "maximum prompt length is",
+    // Groq
+    "reduce the length of the messages",
+    // OpenRouter, DeepSeek, vLLM
+    "context length is only",
+    "longer than the model's context length",
+    // llama.cpp
+    "exceeds the available context size",
+    // LM Studio
+    "greater than the context length",
+    "trying to keep the first",
+    // MiniMax, Moonshot
+    "context window exceeds limit",
+    "exceeded model token limit",
+    // Mistral
+    "too large for model with",
+    // Cerebras, Ollama, Alibaba
+    "request entity too large",
+    "prompt too long; exceeded",
+    "range of input length should be",
+    "context_length_exceeded",
+    "context length exceeded",
+];
+
+pub(super) const RATE_CODES: &[&str] =
+    &["rate_limit", "too_many_requests", "resource_exhausted", "throttling", "ratelimit"];
+
+pub(super) const RATE: &[&str] = &[
+    "rate limit",
+    "rate-limit",
+    "ratelimit",
+    "too many requests",
+    "tokens per minute",
+    "tokens per day",
+    "requests per minute",
+    "per minute (tpm)",
+    "per min (tpm)",
+    "throttl",
+];
+
+pub(super) const OVERLOADED_CODES: &[&str] =
+    &["overloaded", "unavailable", "server_is_busy", "engine_overloaded"];
+
+pub(super) const OVERLOADED: &[&str] = &[
+    "overloaded",
+    "temporarily unavailable",
+    "server is busy",
+    "at capacity",
+    "over capacity",
+    "try again later",
+];
+
+pub(super) const QUOTA_CODES: &[&str] = &[
+    "insufficient_quota",
+    "billing_error",
+    "billing_hard_limit_reached",
+    "insufficient_credits",
+    "insufficient_balance",
+    "payment_required",
+    "usage_not_included",
+];
+
+pub(super) const QUOTA: &[&str] = &[
+    "credit balance is too low",
+    "exceeded your current quota, please check your plan",
+    "insufficient balance",
+    "insufficient credits",
+    "insufficient quota",
+    "requires more credits",
+    "out of credits",
+    "billing hard limit",
+    "payment required",
+];
+
+pub(super) const AUTH_CODES: &[&str] = &[
+    "authentication_error",
+    "permission_error",
+    "invalid_api_key",
+    "invalid_authentication",
+    "unauthenticated",
+    "permission_denied",
+];
+
+pub(super) const INVALID_CODES: &[&str] =
+    &["invalid_request", "not_found", "invalid_prompt", "invalid_argument", "unprocessable"];
+
+/// Names that servers give to their own faults.
+pub(super) const SERVER_CODES: &[&str] =
+    &["api_error", "server_error", "internal", "timeout", "bad_gateway"];

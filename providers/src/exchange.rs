@@ -1,0 +1,203 @@
+//! One exchange over HTTP: a body out, server-sent events in, through a wire format's decoder.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use leftfold_events::Sha256;
+use leftfold_events::event::FailureClass;
+use reqwest::header::HeaderMap;
+use reqwest::{Response, StatusCode, Url};
+
+use crate::StreamEvent;
+use crate::errors::{Details, Failure, Mask, is_markup};
+use crate::http;
+use crate::sse::{Parser, SseEvent};
+
+/// Bytes of an error body that are read.
+const LONGEST_ERROR: usize = 64 * 1024;
+
+/// A wire format's way of reading events. Once it has handed out a last event it is asked no more.
+pub(crate) trait Decoder: Send + 'static {
+    fn event(&mut self, event: &SseEvent, out: &mut VecDeque<StreamEvent>);
+}
+
+/// Where a provider's requests go. Its debug form has no secrets.
+pub(crate) struct Endpoint {
+    pub(crate) provider: String,
+    pub(crate) url: Url,
+    pub(crate) headers: HeaderMap,
+    pub(crate) stall: Duration,
+    pub(crate) mask: Mask,
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("provider", &self.provider)
+            .field("url", &http::shown(&self.url))
+            .field("stall", &self.stall)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Sends `body` and decodes the answer. Dropping the stream closes the connection.
+pub(crate) fn run(
+    endpoint: Arc<Endpoint>,
+    body: Vec<u8>,
+    decoder: impl Decoder,
+) -> BoxStream<'static, StreamEvent> {
+    let start = StreamEvent::Start { body_sha256: Sha256::of(&body) };
+    let exchange = Exchange {
+        endpoint,
+        out: VecDeque::from([start]),
+        phase: Phase::Send(body),
+        decoder,
+        sse: Parser::new(),
+        head: Some(Vec::new()),
+    };
+    stream::unfold(exchange, Exchange::next).boxed()
+}
+
+enum Phase {
+    Send(Vec<u8>),
+    Read(Response),
+    Over,
+}
+
+struct Exchange<D> {
+    endpoint: Arc<Endpoint>,
+    out: VecDeque<StreamEvent>,
+    phase: Phase,
+    decoder: D,
+    sse: Parser,
+    /// What came before the first event: if none ever comes it is not a stream but an error page.
+    head: Option<Vec<u8>>,
+}
+
+impl<D: Decoder> Exchange<D> {
+    async fn next(mut self) -> Option<(StreamEvent, Self)> {
+        loop {
+            if let Some(event) = self.out.pop_front() {
+                return Some((self.masked(event), self));
+            }
+            let step = match std::mem::replace(&mut self.phase, Phase::Over) {
+                Phase::Send(body) => self.send(body).await,
+                Phase::Read(response) => self.read(response).await,
+                Phase::Over => return None,
+            };
+            if let Err(failure) = step {
+                self.out.push_back(StreamEvent::Failed(failure));
+            }
+        }
+    }
+
+    /// Takes out what a server echoes of the secrets it was sent.
+    fn masked(&self, mut event: StreamEvent) -> StreamEvent {
+        if let StreamEvent::Failed(failure) = &mut event {
+            failure.message = self.endpoint.mask.hide(std::mem::take(&mut failure.message));
+        }
+        event
+    }
+
+    async fn send(&mut self, body: Vec<u8>) -> Result<(), Failure> {
+        let endpoint = Arc::clone(&self.endpoint);
+        let request = http::client(&endpoint.url)
+            .await?
+            .post(endpoint.url.clone())
+            .headers(endpoint.headers.clone())
+            .body(body);
+        let response = within(endpoint.stall, request.send())
+            .await?
+            .map_err(|e| http::failure(&endpoint.provider, &endpoint.url, &e))?;
+        if response.status().is_success() {
+            self.phase = Phase::Read(response);
+            return Ok(());
+        }
+        Err(refused(&endpoint, response).await)
+    }
+
+    async fn read(&mut self, mut response: Response) -> Result<(), Failure> {
+        let endpoint = Arc::clone(&self.endpoint);
+        let chunk = within(endpoint.stall, response.chunk())
+            .await?
+            .map_err(|e| http::failure(&endpoint.provider, &endpoint.url, &e))?;
+        let Some(bytes) = chunk else {
+            return Err(self.ended(response.status()));
+        };
+        self.decode(&bytes);
+        if !self.out.back().is_some_and(StreamEvent::is_last) {
+            self.phase = Phase::Read(response);
+        }
+        Ok(())
+    }
+
+    fn decode(&mut self, bytes: &[u8]) {
+        let (decoder, out, head) = (&mut self.decoder, &mut self.out, &mut self.head);
+        if let Some(head) = head {
+            let room = LONGEST_ERROR - head.len();
+            head.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+        self.sse.push(bytes, |event| {
+            *head = None;
+            if !out.back().is_some_and(StreamEvent::is_last) {
+                decoder.event(&event, out);
+            }
+        });
+    }
+
+    fn ended(&self, status: StatusCode) -> Failure {
+        let Some(head) = &self.head else { return Failure::cut_off() };
+        let text = String::from_utf8_lossy(head);
+        let text = text.trim();
+        if text.starts_with(['{', '[']) {
+            let details = Details::read(head);
+            if details.message.is_empty() {
+                return self.no_stream("JSON that is no event stream", status);
+            }
+            let failure = Failure::in_stream(&self.endpoint.provider, &details);
+            return Failure { status: Some(status.as_u16()), ..failure };
+        }
+        if is_markup(text) {
+            return self.no_stream("an HTML page", status);
+        }
+        Failure::cut_off()
+    }
+
+    fn no_stream(&self, what: &str, status: StatusCode) -> Failure {
+        let message = format!(
+            "the server answered with {what} ({status}); check `provider.{}.options.baseURL`, which may lead to something else than the API",
+            self.endpoint.provider
+        );
+        let failure = Failure::fatal(FailureClass::Invalid, message);
+        Failure { status: Some(status.as_u16()), ..failure }
+    }
+}
+
+/// An error's body may be slow or endless as well; its status has been seen, so that counts.
+async fn refused(endpoint: &Endpoint, mut response: Response) -> Failure {
+    let mut body = Vec::new();
+    while body.len() < LONGEST_ERROR {
+        match within(endpoint.stall, response.chunk()).await {
+            Ok(Ok(Some(bytes))) => body.extend_from_slice(&bytes),
+            Ok(Ok(None) | Err(_)) | Err(_) => break,
+        }
+    }
+    let (status, headers) = (response.status(), response.headers());
+    Failure::of_response(&endpoint.provider, status, headers, &body, SystemTime::now())
+}
+
+/// Waits for the next byte, but not for ever.
+async fn within<T>(stall: Duration, work: impl Future<Output = T>) -> Result<T, Failure> {
+    tokio::time::timeout(stall, work).await.map_err(|_| stalled(stall))
+}
+
+/// Not a byte for so long.
+pub(crate) fn stalled(stall: Duration) -> Failure {
+    let message = format!("the provider has sent nothing for {} s", stall.as_secs_f64());
+    Failure::new(FailureClass::Stalled, message)
+}

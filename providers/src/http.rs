@@ -1,0 +1,168 @@
+//! The HTTP clients, one for the whole process, and words for what goes wrong below HTTP.
+
+use std::error::Error as StdError;
+use std::io;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use leftfold_events::event::FailureClass;
+use reqwest::{Client, Url, redirect};
+
+use crate::errors::Failure;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A client that can not be built stays unbuilt; the text says why.
+type Built = Result<Client, String>;
+
+/// Plain HTTP needs no certificates, and reading the system's takes as long as the rest of the
+/// start of the program; so it has a client of its own.
+static PLAIN: OnceLock<Built> = OnceLock::new();
+static TLS: OnceLock<Built> = OnceLock::new();
+
+/// Builds the client for `https` addresses, which reads the system's certificates (some 10 to 100
+/// ms). Call it early on a thread of its own; without it the first request does the work.
+pub fn warm() {
+    TLS.get_or_init(|| build(system_roots));
+}
+
+/// The client for `url`. Proxies are those of the environment.
+pub(crate) async fn client(url: &Url) -> Result<Client, Failure> {
+    let built = if url.scheme() == "http" && !proxy_speaks_tls() {
+        PLAIN.get_or_init(|| build(no_roots))
+    } else if let Some(built) = TLS.get() {
+        built
+    } else {
+        // joining fails only when the runtime shuts down or the thread panicked: build it here then
+        let _ = tokio::task::spawn_blocking(warm).await;
+        TLS.get_or_init(|| build(system_roots))
+    };
+    built.clone().map_err(|reason| Failure::fatal(FailureClass::Network, reason))
+}
+
+fn build(tls: fn() -> Result<reqwest::ClientBuilder, String>) -> Built {
+    tls()?
+        .connect_timeout(CONNECT_TIMEOUT)
+        .redirect(redirect::Policy::none())
+        // every request has its own intent in a log
+        .retry(reqwest::retry::never())
+        .tcp_keepalive(Duration::from_secs(30))
+        .user_agent(concat!("leftfold/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(|e| {
+            format!(
+                "no HTTPS client: {}; install the system's CA certificates or set SSL_CERT_FILE",
+                chain(&e)
+            )
+        })
+}
+
+fn system_roots() -> Result<reqwest::ClientBuilder, String> {
+    // fails if one has been installed already, which is just as well
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Ok(Client::builder().tls_backend_rustls())
+}
+
+fn no_roots() -> Result<reqwest::ClientBuilder, String> {
+    let ring = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(ring)
+        .with_safe_default_protocol_versions()
+        .map_err(|e| e.to_string())?
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth();
+    Ok(Client::builder().tls_backend_preconfigured(config))
+}
+
+/// Whether even plain HTTP may have to go through a proxy that is reached by TLS.
+fn proxy_speaks_tls() -> bool {
+    ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"]
+        .iter()
+        .filter_map(|name| std::env::var(name).ok())
+        .any(|proxy| proxy.starts_with("https:"))
+}
+
+/// `url` as a person may see it: without user, password and query.
+pub(crate) fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    // these fail only for addresses that can have neither
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    url.to_string()
+}
+
+/// Says what happened to a request that got no answer, or to an answer that broke off.
+pub(crate) fn failure(provider: &str, url: &Url, error: &reqwest::Error) -> Failure {
+    let address = shown(url);
+    let text = chain(error);
+    let lower = text.to_lowercase();
+    let setting = format!("`provider.{provider}.options.baseURL`");
+    let class = FailureClass::Network;
+    if error.is_builder() || error.is_request() && lower.contains("invalid uri") {
+        return Failure::fatal(FailureClass::Invalid, format!("no request to {address}: {text}"));
+    }
+    if lower.contains("certificate") || lower.contains("invalid peer") {
+        return Failure::fatal(
+            class,
+            format!(
+                "no secure connection to {address}: {text}; check the system's clock and CA certificates (SSL_CERT_FILE names others)"
+            ),
+        );
+    }
+    if !error.is_connect() {
+        return Failure::new(class, format!("the connection to {address} broke: {text}"));
+    }
+    let advice = if lower.contains("dns") || lower.contains("lookup") {
+        format!("its name is not known; check {setting} and the network")
+    } else if error.is_timeout() {
+        format!("it did not answer within {} s; check the network", CONNECT_TIMEOUT.as_secs())
+    } else if kind(error) == Some(io::ErrorKind::ConnectionRefused) {
+        format!("nothing listens there; check that the server runs and that {setting} is right")
+    } else {
+        format!("{text}; check the network and {setting}")
+    };
+    Failure::new(class, format!("no connection to {address}: {advice}"))
+}
+
+/// The innermost I/O error's kind.
+fn kind(error: &dyn StdError) -> Option<io::ErrorKind> {
+    let mut found = None;
+    let mut next = error.source();
+    while let Some(error) = next {
+        if let Some(io) = error.downcast_ref::<io::Error>() {
+            found = Some(io.kind());
+        }
+        next = error.source();
+    }
+    found
+}
+
+/// The causes of an error, outermost last, without the address that reqwest adds.
+fn chain(error: &(dyn StdError + 'static)) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    let mut next = error.source();
+    while let Some(error) = next {
+        texts.push(error.to_string());
+        next = error.source();
+    }
+    texts.pop().unwrap_or_else(|| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_shown_without_secrets() {
+        let url = Url::parse("https://user:pass@host:8443/v1/messages?key=secret#x").unwrap();
+        assert_eq!(shown(&url), "https://host:8443/v1/messages");
+    }
+
+    #[tokio::test]
+    async fn plain_http_needs_no_certificates() {
+        let url = Url::parse("http://127.0.0.1:1/").unwrap();
+        assert!(client(&url).await.is_ok());
+        assert!(PLAIN.get().is_some());
+    }
+}

@@ -1,0 +1,166 @@
+//! A provider that plays a script: for the tour without a key, and for tests of everything that
+//! talks to a model.
+//!
+//! The format stands in `providers/README.md` and, field by field, in the script's own types.
+//!
+//! **Which reply is played is a pure function of the request**, so it is the same after a crash,
+//! for a second process and for a retry: the first reply whose `match` fits, or else the reply
+//! without `match` whose place is the number of assistant messages in the request. Only `faults`
+//! are counted, in memory: each process plays them anew.
+
+mod play;
+mod script;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use leftfold_events::Request;
+use leftfold_events::event::{FailureClass, PromptKind};
+use leftfold_events::request::RequestMessage;
+
+use crate::config::{Config, Error};
+use crate::errors::Failure;
+use crate::{Provider, StreamEvent, exchange};
+use play::Step;
+use script::{Condition, OnEnd, Reply, Script};
+
+#[derive(Debug)]
+pub(crate) struct Scripted {
+    name: String,
+    stall: Duration,
+    script: Script,
+    /// For each reply, how many of its faults have been played.
+    faults: Vec<AtomicUsize>,
+}
+
+impl Scripted {
+    pub(crate) fn new(config: Config) -> Result<Self, Error> {
+        let source =
+            config.script.ok_or_else(|| Error::MissingScript { provider: config.name.clone() })?;
+        let script = Script::read(&source)?;
+        let faults = script.replies.iter().map(|_| AtomicUsize::new(0)).collect();
+        Ok(Self { name: config.name, stall: config.stall, script, faults })
+    }
+
+    /// The reply to `request` with its place in the script.
+    fn choose(&self, request: &Request) -> Option<(usize, &Reply)> {
+        let replies = || self.script.replies.iter().enumerate();
+        let facts = Facts::of(request);
+        let fitting = replies()
+            .find(|(_, reply)| reply.condition.as_ref().is_some_and(|when| facts.fit(when)));
+        let in_turn = || replies().filter(|(_, reply)| reply.condition.is_none());
+        fitting.or_else(|| in_turn().nth(facts.answers)).or_else(|| match self.script.on_end {
+            OnEnd::Error => None,
+            OnEnd::Repeat => in_turn().next_back(),
+        })
+    }
+
+    fn steps(&self, request: &Request) -> Vec<Step> {
+        let answers = answers(request);
+        let Some((at, reply)) = self.choose(request) else {
+            let message = format!(
+                "the script has no reply to this request: it has {} replies, none matches and the conversation has {answers} answers already; add a reply, or `\"on_end\": \"repeat\"`",
+                self.script.replies.len(),
+            );
+            return vec![Step::failure(Failure::fatal(FailureClass::Invalid, message))];
+        };
+        let fault = if reply.faults.is_empty() {
+            None
+        } else {
+            reply.faults.get(self.faults[at].fetch_add(1, Ordering::Relaxed))
+        };
+        play::steps(reply, fault, request, answers)
+    }
+}
+
+impl Provider for Scripted {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The request's canonical JSON.
+    fn body(&self, request: &Request) -> Vec<u8> {
+        // serialising a request to memory has no way to fail
+        serde_json::to_vec(request).unwrap_or_default()
+    }
+
+    fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent> {
+        let start = Step::Say(StreamEvent::Start { body_sha256: request.sha256() });
+        let steps: Vec<Step> = std::iter::once(start).chain(self.steps(&request)).collect();
+        let state = (Arc::<[Step]>::from(steps), 0, self.stall);
+        stream::unfold(state, |(steps, mut at, stall)| async move {
+            loop {
+                let step = steps.get(at)?;
+                at += 1;
+                let event = match step {
+                    Step::Wait(time) => {
+                        tokio::time::sleep(*time).await;
+                        continue;
+                    }
+                    Step::Stall => {
+                        tokio::time::sleep(stall).await;
+                        StreamEvent::Failed(exchange::stalled(stall))
+                    }
+                    Step::Say(event) => event.clone(),
+                };
+                return Some((event, (steps, at, stall)));
+            }
+        })
+        .boxed()
+    }
+}
+
+/// What conditions look at.
+struct Facts<'a> {
+    request: &'a Request,
+    answers: usize,
+    prompt: String,
+    result: &'a str,
+}
+
+impl<'a> Facts<'a> {
+    fn of(request: &'a Request) -> Self {
+        let mut facts =
+            Self { request, answers: answers(request), prompt: String::new(), result: "" };
+        for message in &request.messages {
+            match message {
+                RequestMessage::User { parts } => {
+                    let texts = parts.iter().filter(|part| part.kind == PromptKind::Text);
+                    facts.prompt =
+                        texts.map(|part| part.text.as_str()).collect::<Vec<_>>().join("\n");
+                }
+                RequestMessage::Tool { results } => {
+                    facts.result = results.last().map_or("", |result| &result.output);
+                }
+                RequestMessage::Assistant { .. } => {}
+            }
+        }
+        facts
+    }
+
+    fn fit(&self, when: &Condition) -> bool {
+        let has =
+            |part: &Option<String>, text: &str| part.as_ref().is_none_or(|p| text.contains(p));
+        let tools = &self.request.tools;
+        has(&when.prompt, &self.prompt)
+            && has(&when.result, self.result)
+            && when
+                .system
+                .as_ref()
+                .is_none_or(|p| self.request.system.iter().any(|s| s.contains(p)))
+            && when.tool.as_ref().is_none_or(|name| tools.iter().any(|tool| tool.name == *name))
+            && when.tools.is_none_or(|any| any != tools.is_empty())
+            && when.answers.is_none_or(|count| count == self.answers)
+    }
+}
+
+fn answers(request: &Request) -> usize {
+    let is_answer = |m: &&RequestMessage| matches!(m, RequestMessage::Assistant { .. });
+    request.messages.iter().filter(is_answer).count()
+}
+
+#[cfg(test)]
+mod tests;

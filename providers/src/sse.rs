@@ -1,0 +1,197 @@
+//! Server-sent events, read from bytes that may be split anywhere.
+//!
+//! After the parsing rules of the HTML standard (section 9.2.6): lines end in LF, CRLF or CR, a
+//! BOM may lead, comments and fields of no interest are skipped, an event that no blank line
+//! closes is dropped. There is no limit on the length of a line. Every byte is looked at a bounded
+//! number of times, however it arrives.
+
+use memchr::memchr2;
+
+/// One event with its name (empty if it had none) and data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SseEvent {
+    pub name: String,
+    pub data: String,
+}
+
+/// A parser for one stream.
+#[derive(Debug, Default)]
+pub struct Parser {
+    /// The beginning of a line whose end has not come yet.
+    line: Vec<u8>,
+    name: Vec<u8>,
+    data: Vec<u8>,
+    /// Whether `data` has been given since the last blank line.
+    has_data: bool,
+    /// The last line ended in CR, so an LF right here belongs to it.
+    after_cr: bool,
+    /// A line has been seen: there can be no BOM any more.
+    started: bool,
+}
+
+impl Parser {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next bytes and hands on every event that they complete.
+    pub fn push(&mut self, mut bytes: &[u8], mut on_event: impl FnMut(SseEvent)) {
+        while !bytes.is_empty() {
+            if self.after_cr {
+                self.after_cr = false;
+                if let Some(rest) = bytes.strip_prefix(b"\n") {
+                    bytes = rest;
+                    continue;
+                }
+            }
+            let Some(end) = memchr2(b'\n', b'\r', bytes) else {
+                self.line.extend_from_slice(bytes);
+                return;
+            };
+            self.after_cr = bytes[end] == b'\r';
+            let event = if self.line.is_empty() {
+                self.end_of_line(&bytes[..end])
+            } else {
+                let mut line = std::mem::take(&mut self.line);
+                line.extend_from_slice(&bytes[..end]);
+                let event = self.end_of_line(&line);
+                line.clear();
+                self.line = line;
+                event
+            };
+            if let Some(event) = event {
+                on_event(event);
+            }
+            bytes = &bytes[end + 1..];
+        }
+    }
+
+    fn end_of_line(&mut self, mut line: &[u8]) -> Option<SseEvent> {
+        if !self.started {
+            self.started = true;
+            line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
+        }
+        if line.is_empty() {
+            return self.blank_line();
+        }
+        let (field, value) = match memchr::memchr(b':', line) {
+            Some(colon) => (&line[..colon], &line[colon + 1..]),
+            None => (line, &line[..0]),
+        };
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match field {
+            b"data" => self.add_data(value),
+            b"event" => {
+                self.name.clear();
+                self.name.extend_from_slice(value);
+            }
+            // a comment (no name before the colon), `id`, `retry` or unknown
+            _ => {}
+        }
+        None
+    }
+
+    fn add_data(&mut self, value: &[u8]) {
+        if self.has_data {
+            self.data.push(b'\n');
+        }
+        self.has_data = true;
+        self.data.extend_from_slice(value);
+    }
+
+    fn blank_line(&mut self) -> Option<SseEvent> {
+        let name = std::mem::take(&mut self.name);
+        let data = std::mem::take(&mut self.data);
+        let complete = std::mem::take(&mut self.has_data) && !data.is_empty();
+        complete.then(|| SseEvent { name: text(name), data: text(data) })
+    }
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(pieces: &[&[u8]]) -> Vec<(String, String)> {
+        let mut parser = Parser::new();
+        let mut events = Vec::new();
+        for piece in pieces {
+            parser.push(piece, |e| events.push((e.name, e.data)));
+        }
+        events
+    }
+
+    fn event(name: &str, data: &str) -> (String, String) {
+        (name.to_owned(), data.to_owned())
+    }
+
+    #[test]
+    fn name_and_data() {
+        assert_eq!(parse(&[b"event: ping\ndata: {}\n\n"]), [event("ping", "{}")]);
+        assert_eq!(parse(&[b"data:no blank\n\n"]), [event("", "no blank")]);
+        assert_eq!(parse(&[b"data:  two\n\n"]), [event("", " two")]);
+    }
+
+    #[test]
+    fn data_lines_are_joined_by_line_feeds() {
+        assert_eq!(parse(&[b"data: a\ndata:\ndata: b\n\n"]), [event("", "a\n\nb")]);
+    }
+
+    #[test]
+    fn comments_ids_and_unknown_fields_are_skipped() {
+        let text = b": hello\nid: 7\nretry: 10\nfoo: bar\njunk\ndata: x\n: more\n\n:\n\n";
+        assert_eq!(parse(&[text]), [event("", "x")]);
+    }
+
+    #[test]
+    fn a_name_without_data_is_no_event_and_does_not_leak() {
+        assert_eq!(parse(&[b"event: a\n\ndata: x\n\n"]), [event("", "x")]);
+        assert_eq!(parse(&[b"data\n\ndata:\n\n"]), []);
+    }
+
+    #[test]
+    fn an_event_that_is_not_closed_is_dropped() {
+        assert_eq!(parse(&[b"data: a\n\ndata: b\n"]), [event("", "a")]);
+        assert_eq!(parse(&[b"data: a\n\ndata: b"]), [event("", "a")]);
+    }
+
+    #[test]
+    fn only_a_leading_bom_is_dropped() {
+        let text = "\u{feff}data: a\n\n\u{feff}data: b\n\ndata: \u{feff}c\n\n";
+        assert_eq!(parse(&[text.as_bytes()]), [event("", "a"), event("", "\u{feff}c")]);
+    }
+
+    #[test]
+    fn damaged_utf8_is_replaced() {
+        assert_eq!(parse(&[b"data: a\xffb\n\n"]), [event("", "a\u{fffd}b")]);
+    }
+
+    #[test]
+    fn every_line_end_and_every_split_give_the_same() {
+        let text = "\u{feff}: c\nevent: é\ndata: ünï\ndata: 世界 🎉\n\n\n\ndata: x\n\nevent: z\ndata: {\"a\":1}\n\n";
+        let expected = parse(&[text.as_bytes()]);
+        assert_eq!(expected.len(), 3);
+        for line_end in ["\n", "\r\n", "\r"] {
+            let bytes = text.replace('\n', line_end).into_bytes();
+            assert_eq!(parse(&[&bytes]), expected);
+            for at in 0..=bytes.len() {
+                assert_eq!(parse(&[&bytes[..at], &bytes[at..]]), expected, "{line_end:?} {at}");
+            }
+            let single: Vec<&[u8]> = bytes.chunks(1).collect();
+            assert_eq!(parse(&single), expected);
+        }
+    }
+
+    #[test]
+    fn a_long_line_in_small_pieces() {
+        let long = "x".repeat(3_000_000);
+        let text = format!("data: {long}\n\n");
+        let pieces: Vec<&[u8]> = text.as_bytes().chunks(7).collect();
+        let events = parse(&pieces);
+        assert_eq!(events.len(), 1);
+        assert_eq!(events[0].1.len(), long.len());
+    }
+}

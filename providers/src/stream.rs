@@ -1,0 +1,81 @@
+use std::fmt::Debug;
+
+use futures::stream::BoxStream;
+use leftfold_events::event::{CallSpec, Finish, Usage};
+use leftfold_events::{Request, Sha256};
+
+use crate::errors::Failure;
+
+/// Something that answers requests as a language model does.
+pub trait Provider: Send + Sync + Debug {
+    /// The name that settings gave it.
+    fn name(&self) -> &str;
+
+    /// The bytes that would go over the wire for `request`. A pure function of it.
+    fn body(&self, request: &Request) -> Vec<u8>;
+
+    /// Starts a request once the stream is polled; dropping the stream aborts it at once. Needs a
+    /// tokio runtime with time and I/O.
+    fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent>;
+}
+
+/// What a reply is made of, whatever wire format it came in.
+///
+/// Part ids are unique within one reply. Parts may be open at the same time, deltas are never
+/// empty, and a call's deltas are for show: [`StreamEvent::ToolCall`] has the whole call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StreamEvent {
+    /// Always first, before anything is sent: the hash of the body.
+    Start {
+        body_sha256: Sha256,
+    },
+    TextStart {
+        id: String,
+    },
+    TextDelta {
+        id: String,
+        text: String,
+    },
+    TextEnd {
+        id: String,
+    },
+    ReasoningStart {
+        id: String,
+    },
+    ReasoningDelta {
+        id: String,
+        text: String,
+    },
+    /// `signature` has to go back unchanged with the reasoning; if `redacted` it is the reasoning
+    /// itself, sealed. Without one the reasoning can not be sent back.
+    ReasoningEnd {
+        id: String,
+        signature: Option<String>,
+        redacted: bool,
+    },
+    ToolInputStart {
+        id: String,
+        name: String,
+    },
+    ToolInputDelta {
+        id: String,
+        text: String,
+    },
+    /// A call that is complete. Input that was no JSON is a JSON string with the raw text, absent
+    /// input is `{}`.
+    ToolCall(CallSpec),
+    /// The reply is complete; always last.
+    Finish {
+        finish: Finish,
+        usage: Usage,
+    },
+    /// There is no complete reply; always last.
+    Failed(Failure),
+}
+
+impl StreamEvent {
+    /// Whether nothing follows this event.
+    pub fn is_last(&self) -> bool {
+        matches!(self, Self::Finish { .. } | Self::Failed(_))
+    }
+}

@@ -1,0 +1,122 @@
+//! Arguments: JSON Schema out, the model's JSON in.
+//!
+//! Lenient only where there is one thing the model can have meant: no input at all is an empty
+//! object, an object written as a string is that object, `"10"` where a number belongs is 10.
+
+use leftfold_events::Json;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+use crate::Error;
+
+/// The schema of `T` with only what models and their APIs make use of.
+pub(crate) fn schema<T: JsonSchema>() -> Json {
+    let settings = SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
+    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    if let Value::Object(root) = &mut schema {
+        root.remove("$schema");
+        root.remove("title");
+        root.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+    }
+    simplify(&mut schema);
+    Json::from_value(&schema)
+}
+
+/// Drops what several APIs refuse: number formats, and `null` beside the real type (an argument
+/// that is not required can be left out).
+fn simplify(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            if map.get("format").is_some_and(Value::is_string) {
+                map.remove("format");
+            }
+            if map.get("default").is_some_and(Value::is_null) {
+                map.remove("default");
+            }
+            if let Some(Value::Array(types)) = map.get_mut("type") {
+                types.retain(|t| t != "null");
+                if let [only] = types.as_slice() {
+                    let only = only.clone();
+                    map.insert("type".to_owned(), only);
+                }
+            }
+            map.values_mut().for_each(simplify);
+        }
+        Value::Array(items) => items.iter_mut().for_each(simplify),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Reads the arguments of the tool named `tool`.
+///
+/// # Errors
+/// [`Error::InvalidArguments`] naming the field and what was expected there.
+pub(crate) fn parse<T: DeserializeOwned>(tool: &'static str, input: &Json) -> Result<T, Error> {
+    let invalid = |problem| Error::InvalidArguments { tool, problem };
+    let value = object(input.value()).map_err(invalid)?;
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let field = error.path().to_string();
+        let problem = error.into_inner().to_string();
+        invalid(if field == "." { problem } else { format!("`{field}`: {problem}") })
+    })
+}
+
+/// The object that the model meant.
+fn object(input: Value) -> Result<Value, String> {
+    match input {
+        Value::Object(_) => Ok(input),
+        Value::Null => Ok(Value::Object(Map::new())),
+        Value::String(text) if text.trim().is_empty() => Ok(Value::Object(Map::new())),
+        Value::String(text) => match serde_json::from_str::<Value>(&text) {
+            Ok(value @ Value::Object(_)) => Ok(value),
+            Ok(_) => Err("expected a JSON object, got another JSON value in a string".to_owned()),
+            Err(error) => Err(format!("they are not valid JSON ({error})")),
+        },
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
+            Err("expected a JSON object".to_owned())
+        }
+    }
+}
+
+/// The arguments as they will be logged: under their own names, without what was left out.
+pub(crate) fn normal<T: Serialize>(args: &T) -> Json {
+    serde_json::to_value(args).map_or_else(|_| Json::object(), |value| Json::from_value(&value))
+}
+
+/// A whole number from 0 up, also when written `"10"` or `10.0`.
+pub(crate) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    let number = match &value {
+        Value::Null => return Ok(None),
+        Value::Number(number) => number.as_u64().or_else(|| integral(number.as_f64()?)),
+        Value::String(text) => text.trim().parse().ok(),
+        Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    };
+    let wrong = || D::Error::custom(format!("expected a whole number from 0 up, got {value}"));
+    number.map(Some).ok_or_else(wrong)
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
+fn integral(number: f64) -> Option<u64> {
+    let fits = number.fract() == 0.0 && (0.0..=9e15).contains(&number);
+    fits.then_some(number as u64)
+}
+
+/// `true` or `false`, also when written as a string.
+pub(crate) fn boolean<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<bool>, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    match &value {
+        Value::Null => Ok(None),
+        Value::Bool(flag) => Ok(Some(*flag)),
+        Value::String(text) if text == "true" => Ok(Some(true)),
+        Value::String(text) if text == "false" => Ok(Some(false)),
+        Value::String(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            Err(D::Error::custom(format!("expected true or false, got {value}")))
+        }
+    }
+}

@@ -1,0 +1,250 @@
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::testing::{Site, eventually, kind};
+use crate::{OutputLimits, processes, run_alone};
+
+/// The pid that a command has written to `name`, once it has.
+async fn pid(site: &Site, name: &str) -> i32 {
+    let path = site.path(name);
+    let read = || std::fs::read_to_string(&path).ok()?.trim().parse::<i32>().ok();
+    eventually(name, || read().is_some()).await;
+    read().unwrap()
+}
+
+/// Whether a process is there and has not ended.
+fn runs(pid: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat.rsplit_once(") ").unwrap().1.starts_with('Z'))
+}
+
+/// Starts `line` and cancels it when `ready` says so; the output, and how long that took to come.
+async fn cancelled(site: &Site, line: &str, ready: impl AsyncFnOnce()) -> (Output, Duration) {
+    let resolved = site.resolve("bash", &json!({ "command": line }));
+    let cx = site.context();
+    let cancel = cx.cancel.clone();
+    let running = tokio::spawn(async move { crate::run(&resolved, cx).await });
+    ready().await;
+    let start = Instant::now();
+    cancel.cancel();
+    (running.await.unwrap(), start.elapsed())
+}
+
+#[test]
+fn resolution() {
+    let site = Site::new();
+    let resolved = site.resolve("bash", &json!({ "command": "git status -s", "timeout": 900_000 }));
+    assert_eq!((resolved.class, resolved.timeout), (Class::Command, 600_000));
+    assert_eq!(resolved.paths, [""; 0]);
+    let [access] = resolved.access.as_slice() else { panic!("{resolved:?}") };
+    assert_eq!(access.permission, "bash");
+    assert_eq!((&access.patterns[0][..], &access.always[0][..]), ("git status -s", "git status *"));
+    assert_eq!(site.resolve("bash", &json!({ "command": "ls" })).timeout, 120_000);
+    let out = site.outside("");
+    let resolved = site.resolve("bash", &json!({ "command": "ls", "workdir": out }));
+    assert_eq!(resolved.access[0].permission, "external_directory");
+    assert_eq!(resolved.access[0].patterns, [site.outside("*").to_string_lossy()]);
+    assert_eq!(resolved.access[1].permission, "bash");
+    assert_eq!(resolved.paths, [out.to_string_lossy().trim_end_matches('/')]);
+}
+
+#[test]
+fn an_always_is_no_wider_than_the_command() {
+    for (line, pattern) in [
+        ("ls -la", "ls *"),
+        ("ls", "ls *"),
+        ("cargo test -p x", "cargo test *"),
+        ("git", "git *"),
+        ("git -C /x status", "git -C /x status"),
+        ("ls; rm x", "ls; rm x"),
+        ("git status && rm -rf x", "git status && rm -rf x"),
+        ("echo $(id)", "echo $(id)"),
+        ("A=1 cargo test", "A=1 cargo test"),
+    ] {
+        assert_eq!(always(line), pattern);
+    }
+}
+
+#[tokio::test]
+async fn outputs_and_exits() {
+    let site = Site::new();
+    for (line, text, code) in [
+        ("echo out; echo err >&2; echo again", "out\nerr\nagain\n", 0),
+        ("true", "(no output)", 0),
+        ("printf x; exit 3", "x\n(exit code 3)", 3),
+        ("exit 4", "(exit code 4)", 4),
+        ("cat; echo read", "read\n", 0),
+        ("printf 'a\\377b'", "a\u{fffd}b", 0),
+        ("no-such-program 2>/dev/null", "(exit code 127)", 127),
+    ] {
+        let output = site.run("bash", &json!({ "command": line })).await;
+        assert_eq!((output.output.as_str(), output.is_error), (text, false), "{line}");
+        assert_eq!(output.meta()["exit"], code, "{line}");
+        assert_eq!(output.meta()["truncated"], false);
+    }
+    let output = site.run("bash", &json!({ "command": "kill -9 $$" })).await;
+    assert_eq!((kind(&output).as_str(), &output.meta()["signal"]), ("killed", &json!(9)));
+    assert_eq!(output.meta()["exit"], Value::Null);
+}
+
+#[tokio::test]
+async fn place_and_environment() {
+    let site = Site::new();
+    std::fs::create_dir(site.path("sub")).unwrap();
+    let input = json!({ "command": "pwd", "workdir": "sub", "description": "Where am I" });
+    let output = site.run("bash", &input).await;
+    assert_eq!(output.output.trim(), site.path("sub").to_string_lossy());
+    assert_eq!(
+        (output.title.as_str(), &output.meta()["description"]),
+        ("Where am I", &json!("Where am I"))
+    );
+    let resolved = site.resolve("bash", &json!({ "command": "echo $LEFTFOLD_CALL; env" }));
+    let cx = site.context();
+    let call = cx.call_env.clone();
+    let output = crate::run(&resolved, cx).await;
+    assert!(output.output.starts_with(&format!("{call}\n")), "{}", output.output);
+    assert!(
+        !output.output.contains("CARGO_MANIFEST_DIR"),
+        "cargo sets it for tests; nobody passes it on"
+    );
+    for (folder, expected) in [("nowhere", "not_found"), ("file", "not_directory")] {
+        site.file("file", "");
+        let output = site.run("bash", &json!({ "command": "ls", "workdir": folder })).await;
+        assert_eq!(kind(&output), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_flood_is_bounded_and_its_end_kept() {
+    let site = Site::new();
+    let line = "yes 0123456789abcde | head -c 104857600; echo the end";
+    let output = site.run("bash", &json!({ "command": line })).await;
+    assert!(output.output.len() < 52_000);
+    assert!(output.output.starts_with("(Output cut: the last "), "{}", &output.output[..200]);
+    assert!(output.output.ends_with("\n0123456789abcde\nthe end\n"));
+    let spill = output.spill.unwrap();
+    assert_eq!(spill.bytes, 32 * 1024 * 1024);
+    assert_eq!(std::fs::metadata(&spill.path).unwrap().len(), spill.bytes);
+    assert!(output.output.contains(&spill.path));
+    if let Some(peak) = peak_memory() {
+        assert!(peak < 80 * 1024, "{peak} KiB at most");
+    }
+}
+
+/// KiB that this process has had in memory at most.
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix(" kB")?.parse().ok()
+}
+
+#[tokio::test]
+async fn a_process_in_the_background_ends_with_the_call() {
+    let site = Site::new();
+    for line in [
+        "sleep 1000 & echo $! > pid; echo done",
+        "nohup sleep 1000 > /dev/null 2>&1 & echo $! > pid; echo done",
+        "setsid sh -c 'echo $$ > pid; exec sleep 1000' & while ! [ -s pid ]; do :; done; echo done",
+        "(trap '' TERM; echo $BASHPID > pid; while :; do sleep 1; done) & while ! [ -s pid ]; do :; done; echo done",
+        "(setsid sh -c '(echo $$ > pid; exec sleep 1000) &' &) ; while ! [ -s pid ]; do :; done; echo done",
+    ] {
+        let start = Instant::now();
+        let output = site.run("bash", &json!({ "command": line })).await;
+        assert_eq!(output.output, "done\n", "{line}");
+        assert!(start.elapsed() < Duration::from_secs(5), "{line}");
+        assert!(!runs(pid(&site, "pid").await), "{line}");
+        std::fs::remove_file(site.path("pid")).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn cancelling_answers_at_once_and_leaves_nothing() {
+    let site = Site::new();
+    for line in [
+        "echo $$ > pid; echo begun; sleep 1000",
+        "echo begun; sh -c 'echo $$ > pid; sleep 1000; true'; true",
+        "echo begun; setsid sh -c 'echo $$ > pid; sleep 1000; true'; true",
+        "echo begun; trap '' TERM; echo $$ > pid; while :; do sleep 1; done",
+        "echo begun; setsid sh -c \"trap '' TERM; (echo \\$\\$ > pid; sleep 1000; true) & wait\" & wait",
+    ] {
+        let (output, took) = cancelled(&site, line, async || {
+            pid(&site, "pid").await;
+        })
+        .await;
+        assert_eq!(kind(&output), "cancelled", "{line}");
+        assert!(output.output.starts_with("begun\n("), "{line}: {}", output.output);
+        assert!(took < Duration::from_millis(100), "{line}: {took:?}");
+        let pid = pid(&site, "pid").await;
+        eventually("the process is gone", || !runs(pid)).await;
+        std::fs::remove_file(site.path("pid")).unwrap();
+    }
+    processes::settled().await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_ends_too() {
+    let site = Site::new();
+    let resolved = site.resolve("bash", &json!({ "command": "echo $$ > pid; sleep 1000" }));
+    let cx = site.context();
+    let running = tokio::spawn(async move { crate::run(&resolved, cx).await });
+    let pid = pid(&site, "pid").await;
+    running.abort();
+    assert!(running.await.unwrap_err().is_cancelled());
+    eventually("the process is gone", || !runs(pid)).await;
+}
+
+#[tokio::test]
+async fn progress_is_told_within_bounds() {
+    let site = Site::new();
+    // stops by itself once progress has been seen twice
+    let line = "for i in $(seq 100000); do echo line $i; [ -e stop ] && exit 0; sleep 0.01; done";
+    let resolved = site.resolve("bash", &json!({ "command": line }));
+    let told: Arc<Mutex<Vec<(Instant, String)>>> = Arc::default();
+    let (sink, stop) = (Arc::clone(&told), site.path("stop"));
+    let progress = move |tail: String| {
+        let mut told = sink.lock().unwrap();
+        told.push((Instant::now(), tail));
+        if told.len() == 2 {
+            std::fs::write(&stop, "").unwrap();
+        }
+    };
+    let cx = Context { progress: Arc::new(progress), ..site.context() };
+    let output = crate::run(&resolved, cx).await;
+    assert!(!output.is_error, "{output:?}");
+    let told = told.lock().unwrap();
+    assert!(told.len() >= 2);
+    for pair in told.windows(2) {
+        assert!(pair[1].0 - pair[0].0 >= Duration::from_millis(450));
+    }
+    assert!(told.iter().all(|(_, tail)| tail.len() <= 1_024 && tail.contains("line ")));
+}
+
+#[tokio::test]
+async fn alone_it_keeps_its_own_time_limit() {
+    let site = Site::new();
+    let args = json!({ "command": "echo begun; echo $$ > pid; sleep 1000", "timeout": 300 });
+    let output = run_alone("bash", &args.to_string(), site.workspace()).await.unwrap();
+    assert_eq!(kind(&output), "timeout");
+    assert!(output.output.contains("within 300 ms") && output.output.contains("begun"));
+    assert!(!runs(pid(&site, "pid").await), "it waits for the end of what it has started");
+    let args = json!({ "command": "ls", "workdir": "/" }).to_string();
+    let error = run_alone("bash", &args, site.workspace()).await.unwrap_err();
+    assert_eq!(error.kind(), "outside_workspace");
+}
+
+#[tokio::test]
+async fn limits_are_those_of_the_workspace() {
+    let site = Site::new();
+    let resolved = site.resolve("bash", &json!({ "command": "seq 10" }));
+    let limits = OutputLimits { max_lines: 3, max_bytes: 1_000 };
+    let workspace = Arc::new(Workspace { limits, ..site.workspace() });
+    let output = crate::run(&resolved, Context { workspace, ..site.context() }).await;
+    assert!(output.output.ends_with("\n\n8\n9\n10\n"), "{}", output.output);
+    assert_eq!(output.meta()["truncated"], true);
+    let full = std::fs::read_to_string(Path::new(&output.spill.unwrap().path)).unwrap();
+    assert_eq!(full.lines().count(), 10);
+}

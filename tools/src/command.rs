@@ -1,0 +1,140 @@
+//! Running one command line: its processes, its output, its end.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use rustix::process::Pid;
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe::Receiver;
+use tokio::process::{Child, Command};
+use tokio::time::Instant;
+
+use crate::capture::{Capture, Captured};
+use crate::processes::{self, Running};
+use crate::{Context, environment};
+
+/// How long output is still taken after the shell has ended: a process left in the background may
+/// hold the pipe open for ever.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// Least time between two reports of progress; later it is a tenth of the time run so far.
+const REPORT_EVERY: Duration = Duration::from_millis(500);
+
+/// Bytes in one report of progress.
+const REPORT: usize = 1_024;
+
+/// Bytes in all reports of one call.
+const REPORTS: usize = 64 * 1_024;
+
+/// The shell: bash, if there is one.
+static SHELL: LazyLock<&str> = LazyLock::new(|| {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|folder| folder.join("bash").is_file());
+    if found { "bash" } else { "sh" }
+});
+
+/// How a command ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// `None` when it was cancelled.
+    pub(crate) status: Option<ExitStatus>,
+    pub(crate) output: Captured,
+}
+
+/// Runs `line` in `folder` to its end or to the call's cancellation, and with it all processes it has
+/// started. Both of its streams are one, in the order in which it wrote.
+///
+/// # Errors
+/// The shell could not be started.
+pub(crate) async fn run(line: &str, folder: &Path, cx: &Context) -> io::Result<Ended> {
+    let (mut child, mut pipe) = start(line, folder, cx)?;
+    let leader = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
+    let running = leader.map(|leader| Running::new(leader, &cx.call_env));
+    let mut capture = Capture::new(&cx.workspace, &cx.call);
+    let status = follow(&mut child, &mut pipe, &mut capture, cx).await?;
+    match running {
+        Some(running) if status.is_some() => running.end().await,
+        // dropped: it ends in the background, and the caller hears of the cancellation at once
+        _ => {}
+    }
+    Ok(Ended { status, output: capture.finish() })
+}
+
+fn start(line: &str, folder: &Path, cx: &Context) -> io::Result<(Child, Receiver)> {
+    let (reader, writer) = io::pipe()?;
+    let child = Command::new(*SHELL)
+        .arg("-c")
+        .arg(line)
+        .current_dir(folder)
+        .env_clear()
+        .envs(environment())
+        .env("PWD", folder)
+        .envs(processes::marks(&cx.call_env))
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone()?)
+        .stderr(writer)
+        .process_group(0)
+        .spawn()?;
+    Ok((child, Receiver::from_owned_fd(OwnedFd::from(reader))?))
+}
+
+/// Takes in what the command prints until it has ended; `None` if it was cancelled.
+async fn follow(
+    child: &mut Child,
+    pipe: &mut Receiver,
+    capture: &mut Capture,
+    cx: &Context,
+) -> io::Result<Option<ExitStatus>> {
+    let mut buffer = vec![0; 64 * 1024];
+    let (mut open, mut status) = (true, None);
+    let mut progress = Reports::new();
+    let grace = tokio::time::sleep(Duration::MAX);
+    tokio::pin!(grace);
+    while open || status.is_none() {
+        // in this order, so that a flood of output holds up nothing else
+        tokio::select! {
+            biased;
+            () = cx.cancel.cancelled() => return Ok(None),
+            () = &mut grace, if status.is_some() => break,
+            ended = child.wait(), if status.is_none() => {
+                status = Some(ended?);
+                grace.as_mut().reset(Instant::now() + GRACE);
+            }
+            () = tokio::time::sleep_until(progress.next) => progress.report(capture, cx),
+            read = pipe.read(&mut buffer), if open => match read {
+                Ok(0) | Err(_) => open = false,
+                Ok(read) => capture.push(&buffer[..read]),
+            },
+        }
+    }
+    Ok(status)
+}
+
+/// When progress was told, and how much of it.
+struct Reports {
+    start: Instant,
+    next: Instant,
+    seen: u64,
+    left: usize,
+}
+
+impl Reports {
+    fn new() -> Self {
+        let start = Instant::now();
+        Self { start, next: start + REPORT_EVERY, seen: 0, left: REPORTS }
+    }
+
+    fn report(&mut self, capture: &Capture, cx: &Context) {
+        self.next = Instant::now() + REPORT_EVERY.max(self.start.elapsed() / 10);
+        let tail = if capture.bytes() > self.seen { capture.last(REPORT) } else { String::new() };
+        if !tail.is_empty() && tail.len() <= self.left {
+            self.seen = capture.bytes();
+            self.left -= tail.len();
+            (cx.progress)(tail);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Opening and replacing files by paths that are already resolved, so that a link put in their
+//! place afterwards is an error and not a way out.
+
+use std::ffi::OsStr;
+use std::fs::{File, Metadata};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+
+use crate::Error;
+
+/// What is at `path`, which must not be a link any more; `None` if nothing is.
+pub(crate) fn look(path: &Path) -> Result<Option<Metadata>, Error> {
+    match std::fs::symlink_metadata(path) {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io("look up", path, &error)),
+    }
+}
+
+/// Refuses what is there but is no regular file, without opening it (opening a pipe would wait for
+/// its other end).
+pub(crate) fn regular(path: &Path, found: &Metadata) -> Result<(), Error> {
+    let path = path.display();
+    if found.is_dir() {
+        return Err(Error::IsDirectory(format!("{path} is a directory, not a file.")));
+    }
+    if !found.is_file() {
+        let text = format!("{path} is a pipe, socket or device, not a regular file.");
+        return Err(Error::SpecialFile(text));
+    }
+    Ok(())
+}
+
+/// Opens a regular file for reading. Never blocks and never follows a link.
+pub(crate) fn open(path: &Path) -> Result<File, Error> {
+    let error = |error: io::Error| Error::io("read", path, &error);
+    let file = File::from(openat(path, OFlags::RDONLY | OFlags::NONBLOCK).map_err(error)?);
+    regular(path, &file.metadata().map_err(error)?)?;
+    Ok(file)
+}
+
+#[cfg(target_os = "linux")]
+fn openat(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    use rustix::fs::{ResolveFlags, openat2};
+    use rustix::io::Errno;
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+    match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        // kernels before 5.6, and sandboxes that do not know the call
+        Err(Errno::NOSYS | Errno::PERM) => {
+            Ok(rustix::fs::openat(CWD, path, flags | OFlags::NOFOLLOW, Mode::empty())?)
+        }
+        opened => Ok(opened?),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn openat(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NOFOLLOW;
+    Ok(rustix::fs::openat(CWD, path, flags, Mode::empty())?)
+}
+
+/// Replaces the file at `path` as a whole, or creates it and its parent folders. Readers see the old
+/// content or the new, also after a crash. The mode of an existing file is kept (`existing`); its
+/// other hard links keep the old content.
+pub(crate) fn replace(path: &Path, existing: Option<&Metadata>, bytes: &[u8]) -> Result<(), Error> {
+    let failed = |error: io::Error| Error::io("write", path, &error);
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(Error::IsDirectory(format!("{} is a directory.", path.display())));
+    };
+    if existing.is_some() {
+        // a rename would replace a file that its owner has made read-only
+        rustix::fs::access(path, rustix::fs::Access::WRITE_OK).map_err(|e| failed(e.into()))?;
+    }
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let folder = openat(folder, OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)?;
+    let temporary = temporary_name();
+    let written =
+        fill(&folder, &temporary, existing, bytes).and_then(|()| rename(&folder, &temporary, name));
+    if written.is_err() {
+        // nothing more can be done if this fails too
+        let _ = rustix::fs::unlinkat(&folder, temporary.as_str(), AtFlags::empty());
+    }
+    written.map_err(failed)
+}
+
+fn temporary_name() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let n = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!(".leftfold-{}-{n}.tmp", std::process::id())
+}
+
+fn fill(folder: &OwnedFd, name: &str, existing: Option<&Metadata>, bytes: &[u8]) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // the umask takes from this what the user does not want to give
+    let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
+    let mut file = File::from(rustix::fs::openat(folder, name, flags, mode)?);
+    file.write_all(bytes)?;
+    if let Some(existing) = existing {
+        file.set_permissions(existing.permissions())?;
+    }
+    file.sync_data()
+}
+
+fn rename(folder: &OwnedFd, from: &str, to: &OsStr) -> io::Result<()> {
+    Ok(rustix::fs::renameat(folder, from, folder, to)?)
+}

@@ -1,0 +1,58 @@
+//! What a change did to a file.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use similar::{ChangeTag, TextDiff};
+
+/// Longest unified diff that goes into a call's metadata, in bytes; the log keeps it for ever.
+const MAX_DIFF: usize = 32 * 1024;
+
+/// After this the diff becomes coarser instead of slower.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Metadata fields: `path`, `created`, `additions`, `deletions` (lines) and `diff`, a unified diff,
+/// with `diff_truncated` if it was too long.
+pub(crate) fn describe(shown: &str, before: Option<&str>, after: &str) -> Map<String, Value> {
+    let diff =
+        TextDiff::configure().timeout(PATIENCE).diff_lines(before.unwrap_or_default(), after);
+    let (mut additions, mut deletions) = (0_u64, 0_u64);
+    for change in diff.iter_all_changes() {
+        match change.tag() {
+            ChangeTag::Insert => additions += 1,
+            ChangeTag::Delete => deletions += 1,
+            ChangeTag::Equal => {}
+        }
+    }
+    let old = before.map_or_else(|| "/dev/null".to_owned(), |_| format!("a/{shown}"));
+    let mut text =
+        diff.unified_diff().context_radius(3).header(&old, &format!("b/{shown}")).to_string();
+    let mut fields = Map::new();
+    fields.insert("path".to_owned(), json!(shown));
+    fields.insert("created".to_owned(), json!(before.is_none()));
+    fields.insert("additions".to_owned(), json!(additions));
+    fields.insert("deletions".to_owned(), json!(deletions));
+    if text.len() > MAX_DIFF {
+        text.truncate(crate::text::floor(&text, MAX_DIFF));
+        fields.insert("diff_truncated".to_owned(), json!(true));
+    }
+    fields.insert("diff".to_owned(), json!(text));
+    fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_and_long_diffs_cut() {
+        let fields = describe("f", Some("a\nb\nc\n"), "a\nB\nc\nd\n");
+        assert_eq!((&fields["additions"], &fields["deletions"]), (&json!(2), &json!(1)));
+        let diff = fields["diff"].as_str().unwrap();
+        assert!(diff.starts_with("--- a/f\n+++ b/f\n"), "{diff}");
+        assert!(diff.contains("\n-b\n+B\n") && !fields.contains_key("diff_truncated"), "{diff}");
+        let fields = describe("f", None, &"ä\n".repeat(MAX_DIFF));
+        assert_eq!(fields["diff_truncated"], true);
+        assert!(fields["diff"].as_str().unwrap().len() <= MAX_DIFF);
+    }
+}

@@ -1,0 +1,162 @@
+//! The environment of commands: an allow-list, so that keys in the node's own never reach them.
+
+use std::ffi::{OsStr, OsString};
+
+/// Passed on as they are.
+const NAMES: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "HOSTNAME",
+    "LANG",
+    "LANGUAGE",
+    "TERM",
+    "COLORTERM",
+    "NO_COLOR",
+    "TZ",
+    "TMPDIR",
+    "TMP",
+    "TEMP",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "SSH_AUTH_SOCK",
+    "CI",
+    "XDG_RUNTIME_DIR",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_CACHE_HOME",
+    "XDG_STATE_HOME",
+    // toolchains
+    "CARGO_HOME",
+    "CARGO_TARGET_DIR",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "RUSTFLAGS",
+    "RUST_BACKTRACE",
+    "GOPATH",
+    "GOROOT",
+    "GOBIN",
+    "GOCACHE",
+    "GOFLAGS",
+    "JAVA_HOME",
+    "MAVEN_HOME",
+    "GRADLE_HOME",
+    "GRADLE_USER_HOME",
+    "ANDROID_HOME",
+    "ANDROID_SDK_ROOT",
+    "NVM_DIR",
+    "NVM_BIN",
+    "NODE_PATH",
+    "PNPM_HOME",
+    "VOLTA_HOME",
+    "BUN_INSTALL",
+    "DENO_DIR",
+    "DENO_INSTALL",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "CONDA_DEFAULT_ENV",
+    "PYTHONPATH",
+    "PYENV_ROOT",
+    "UV_CACHE_DIR",
+    "RBENV_ROOT",
+    "GEM_HOME",
+    "GEM_PATH",
+    "BUNDLE_PATH",
+    "COMPOSER_HOME",
+    "DOTNET_ROOT",
+    "ASDF_DIR",
+    "ASDF_DATA_DIR",
+    "NIX_PATH",
+    "NIX_PROFILES",
+    "NIX_SSL_CERT_FILE",
+    "HOMEBREW_PREFIX",
+    "CC",
+    "CXX",
+    "CFLAGS",
+    "CXXFLAGS",
+    "CPPFLAGS",
+    "LDFLAGS",
+    "MAKEFLAGS",
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "LIBRARY_PATH",
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+    "PKG_CONFIG_PATH",
+    "CMAKE_PREFIX_PATH",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "CURL_CA_BUNDLE",
+    "REQUESTS_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "GIT_SSL_CAINFO",
+    "CARGO_HTTP_CAINFO",
+];
+
+/// Addresses, passed on unless a name and password may stand in them.
+const ADDRESSES: &[&str] = &[
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "GOPROXY",
+    "PIP_INDEX_URL",
+    "UV_INDEX_URL",
+    "npm_config_registry",
+    "NPM_CONFIG_REGISTRY",
+];
+
+/// Set for every command, so that none waits for somebody at a terminal.
+const FIXED: &[(&str, &str)] =
+    &[("PAGER", "cat"), ("GIT_PAGER", "cat"), ("GIT_TERMINAL_PROMPT", "0"), ("GIT_EDITOR", "true")];
+
+/// What commands are given of this process's environment, and nothing else.
+pub fn environment() -> Vec<(OsString, OsString)> {
+    allowed(std::env::vars_os())
+}
+
+fn allowed(all: impl Iterator<Item = (OsString, OsString)>) -> Vec<(OsString, OsString)> {
+    let fixed = FIXED.iter().map(|(name, value)| (name.into(), value.into()));
+    all.filter(|(name, value)| passes(name, value)).chain(fixed).collect()
+}
+
+fn passes(name: &OsStr, value: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    NAMES.contains(&name)
+        || name.starts_with("LC_")
+        || (ADDRESSES.contains(&name) && !value.as_encoded_bytes().contains(&b'@'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_stay_here() {
+        for (name, value, passed) in [
+            ("PATH", "/bin", true),
+            ("LC_ALL", "C", true),
+            ("CARGO_HOME", "/c", true),
+            ("ANTHROPIC_API_KEY", "sk", false),
+            ("OPENAI_API_KEY", "sk", false),
+            ("GITHUB_TOKEN", "t", false),
+            ("AWS_SECRET_ACCESS_KEY", "s", false),
+            ("LEFTFOLD_HOME", "/l", false),
+            ("LEFTFOLD_CALL", "outer", false),
+            ("BASH_ENV", "/evil", false),
+            ("MYPATH", "x", false),
+            ("https_proxy", "http://proxy:3128", true),
+            ("https_proxy", "http://me:pw@proxy:3128", false),
+        ] {
+            let vars = allowed([(name.into(), value.into())].into_iter());
+            let found = vars.contains(&(name.into(), value.into()));
+            assert_eq!(found, passed, "{name}={value}");
+        }
+    }
+}

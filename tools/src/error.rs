@@ -1,0 +1,103 @@
+//! Why a tool could not do what was asked. Every message is written for the model that asked.
+
+use std::io;
+use std::path::Path;
+
+use rustix::io::Errno;
+
+/// A tool's failure. `Display` is what the model reads; [`Error::kind`] is for programs.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(
+        "The {tool} tool was called with invalid arguments: {problem}. Rewrite the input so it satisfies the expected schema."
+    )]
+    InvalidArguments { tool: &'static str, problem: String },
+    #[error("{0}")]
+    UnknownTool(String),
+    #[error("{0}")]
+    NotFound(String),
+    #[error("{0}")]
+    IsDirectory(String),
+    #[error("{0}")]
+    NotDirectory(String),
+    /// A pipe, socket or device.
+    #[error("{0}")]
+    SpecialFile(String),
+    #[error("{0}")]
+    Binary(String),
+    #[error("{0}")]
+    TooLarge(String),
+    #[error("{0}")]
+    OffsetPastEnd(String),
+    #[error("oldString and newString are identical, so there is nothing to change.")]
+    Identical,
+    #[error("{0}")]
+    EmptyOldString(String),
+    #[error("{0}")]
+    NoMatch(String),
+    #[error("{0}")]
+    MultipleMatches(String),
+    #[error("{0}")]
+    SymlinkLoop(String),
+    #[error("{0}")]
+    OutsideWorkspace(String),
+    #[error(
+        "The paths of this call changed between the permission check and its start ({judged} became {found}); nothing was done. Try again."
+    )]
+    PathsChanged { judged: String, found: String },
+    #[error("{0}")]
+    PermissionDenied(String),
+    #[error("The call was cancelled before it had any effect.")]
+    Cancelled,
+    #[error("The call did not end within {0} ms.")]
+    Timeout(u64),
+    #[error("{0}")]
+    Io(String),
+}
+
+impl Error {
+    /// A stable word for this kind of failure; it stands in `metadata.error_kind`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::InvalidArguments { .. } => "invalid_arguments",
+            Self::UnknownTool(_) => "unknown_tool",
+            Self::NotFound(_) => "not_found",
+            Self::IsDirectory(_) => "is_directory",
+            Self::NotDirectory(_) => "not_directory",
+            Self::SpecialFile(_) => "special_file",
+            Self::Binary(_) => "binary",
+            Self::TooLarge(_) => "too_large",
+            Self::OffsetPastEnd(_) => "offset_past_end",
+            Self::Identical => "identical",
+            Self::EmptyOldString(_) => "empty_old_string",
+            Self::NoMatch(_) => "no_match",
+            Self::MultipleMatches(_) => "multiple_matches",
+            Self::SymlinkLoop(_) => "symlink_loop",
+            Self::OutsideWorkspace(_) => "outside_workspace",
+            Self::PathsChanged { .. } => "paths_changed",
+            Self::PermissionDenied(_) => "permission_denied",
+            Self::Cancelled => "cancelled",
+            Self::Timeout(_) => "timeout",
+            Self::Io(_) => "io",
+        }
+    }
+
+    /// What the operating system said when it was asked to `act` ("read", "write") on `path`.
+    pub(crate) fn io(act: &str, path: &Path, error: &io::Error) -> Self {
+        let path = path.display();
+        match Errno::from_io_error(error) {
+            Some(Errno::NOENT) => Self::NotFound(format!("{path} does not exist.")),
+            Some(Errno::ACCESS | Errno::PERM) => Self::PermissionDenied(format!(
+                "Cannot {act} {path}: the operating system denies permission."
+            )),
+            Some(Errno::ISDIR) => Self::IsDirectory(format!("{path} is a directory.")),
+            Some(Errno::NOTDIR) => Self::NotDirectory(format!(
+                "Cannot {act} {path}: a part of the path is a file, not a directory."
+            )),
+            Some(Errno::LOOP) => {
+                Self::PathsChanged { judged: path.to_string(), found: "a symbolic link".to_owned() }
+            }
+            _ => Self::Io(format!("Cannot {act} {path}: {error}.")),
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! `invalid`: where calls end up whose tool does not exist. Never offered.
+
+use std::path::PathBuf;
+
+use leftfold_events::event::Class;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::tool::Typed;
+use crate::{Context, Error, Output, Plan, Workspace};
+
+#[derive(Debug)]
+pub(crate) struct Invalid;
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Args {
+    /// The name that was called.
+    tool: String,
+    /// What is wrong with the call.
+    error: String,
+}
+
+impl Typed for Invalid {
+    type Args = Args;
+    const NAME: &'static str = "invalid";
+    const DESCRIPTION: &'static str = include_str!("../../prompts/tools/invalid.md");
+    const OFFERED: bool = false;
+
+    fn plan(_: &Args, _: &Workspace) -> Result<Plan, Error> {
+        Ok(Plan::new(Class::Read))
+    }
+
+    async fn run(args: Args, _: Vec<PathBuf>, _: Context) -> Result<Output, Error> {
+        Err(Error::UnknownTool(args.error))
+    }
+}

@@ -1,0 +1,183 @@
+//! A window of numbered lines out of a file of any size, in bounded memory.
+
+use std::io::{self, BufRead};
+
+use tokio_util::sync::CancellationToken;
+
+/// Characters of a line that are shown.
+const MAX_CHARS: usize = 2_000;
+
+/// Enough bytes for [`MAX_CHARS`] characters and a ragged end.
+const MAX_KEPT: usize = MAX_CHARS * 4 + 4;
+
+/// Bytes read beyond the window to learn how many lines there are in all.
+const COUNT_AHEAD: u64 = 64 * 1024 * 1024;
+
+/// What part of a file is wanted. Lines are counted from 1.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) first: u64,
+    pub(crate) lines: usize,
+    pub(crate) bytes: usize,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    /// `N: text`, one a line.
+    pub(crate) text: String,
+    /// Lines in `text`.
+    pub(crate) shown: u64,
+    /// Lines seen up to the end of the file, or to where counting was given up.
+    pub(crate) seen: u64,
+    /// Whether `seen` is all there is.
+    pub(crate) counted: bool,
+    /// Whether some line was cut.
+    pub(crate) cut: bool,
+}
+
+/// # Errors
+/// Those of the reader; `Interrupted` when cancelled.
+pub(crate) fn window(
+    reader: &mut impl BufRead,
+    wanted: Wanted,
+    cancel: &CancellationToken,
+) -> io::Result<Window> {
+    let mut window = Window::default();
+    let (mut full, mut ahead) = (false, 0);
+    loop {
+        let keep = !full && window.seen + 1 >= wanted.first;
+        let Some(line) = next_line(reader, keep, cancel)? else {
+            window.counted = true;
+            return Ok(window);
+        };
+        window.seen += 1;
+        if keep {
+            full = !window.push(&line, wanted);
+        }
+        if full {
+            ahead += line.bytes;
+            if ahead > COUNT_AHEAD {
+                return Ok(window);
+            }
+        }
+    }
+}
+
+impl Window {
+    /// Takes a line in, if it fits. The first always does: a reader must get on.
+    fn push(&mut self, line: &Line, wanted: Wanted) -> bool {
+        let (text, cut) = line.render(self.seen == 1);
+        let text = format!("{}: {text}\n", self.seen);
+        let lines = usize::try_from(self.shown).unwrap_or(usize::MAX);
+        if lines >= wanted.lines || (lines > 0 && self.text.len() + text.len() > wanted.bytes) {
+            return false;
+        }
+        self.text += &text;
+        self.shown += 1;
+        self.cut |= cut;
+        true
+    }
+}
+
+/// A line without its ending.
+struct Line {
+    start: Vec<u8>,
+    bytes: u64,
+}
+
+impl Line {
+    fn render(&self, first: bool) -> (String, bool) {
+        let text = String::from_utf8_lossy(&self.start);
+        let text = if first { text.strip_prefix(crate::text::BOM).unwrap_or(&text) } else { &text };
+        let text = text.strip_suffix('\r').unwrap_or(text);
+        match text.char_indices().nth(MAX_CHARS) {
+            None => (text.to_owned(), false),
+            Some((end, _)) => {
+                let start = &text[..end];
+                let bytes = self.bytes;
+                (
+                    format!("{start}… (line cut at {MAX_CHARS} characters; it has {bytes} bytes)"),
+                    true,
+                )
+            }
+        }
+    }
+}
+
+/// Reads one line; of its bytes only the first are kept, and none unless `keep`.
+fn next_line(
+    reader: &mut impl BufRead,
+    keep: bool,
+    cancel: &CancellationToken,
+) -> io::Result<Option<Line>> {
+    let mut line = Line { start: Vec::new(), bytes: 0 };
+    let mut any = false;
+    loop {
+        if cancel.is_cancelled() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let chunk = reader.fill_buf()?;
+        if chunk.is_empty() {
+            return Ok(any.then_some(line));
+        }
+        any = true;
+        let end = chunk.iter().position(|byte| *byte == b'\n');
+        let part = &chunk[..end.unwrap_or(chunk.len())];
+        if keep {
+            let room = MAX_KEPT - line.start.len();
+            line.start.extend_from_slice(&part[..part.len().min(room)]);
+        }
+        let read = part.len();
+        line.bytes += read as u64;
+        reader.consume(read + usize::from(end.is_some()));
+        if end.is_some() {
+            return Ok(Some(line));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &[u8], first: u64, lines: usize, bytes: usize) -> Window {
+        let wanted = Wanted { first, lines, bytes };
+        // a tiny buffer, so that lines run over its edges
+        let mut reader = io::BufReader::with_capacity(7, text);
+        window(&mut reader, wanted, &CancellationToken::new()).unwrap()
+    }
+
+    #[test]
+    fn windows() {
+        let text = b"one\ntwo\r\nthree\n\nfive";
+        for (first, lines, expected) in [
+            (1, 9, "1: one\n2: two\n3: three\n4: \n5: five\n"),
+            (2, 2, "2: two\n3: three\n"),
+            (5, 1, "5: five\n"),
+            (6, 1, ""),
+        ] {
+            let window = of(text, first, lines, 1_000);
+            assert_eq!(window.text, expected);
+            assert_eq!((window.seen, window.counted, window.cut), (5, true, false));
+        }
+        assert_eq!(of(b"", 1, 9, 99).seen, 0);
+        assert_eq!(of(b"a\n", 1, 9, 99).seen, 1);
+        assert_eq!(of("\u{feff}a".as_bytes(), 1, 9, 99).text, "1: a\n");
+        assert_eq!(of(b"caf\xe9\n", 1, 9, 99).text, "1: caf\u{fffd}\n");
+    }
+
+    #[test]
+    fn bytes_are_limited_but_never_to_nothing() {
+        assert_eq!(of(b"aaaa\nbbbb\ncccc\n", 1, 9, 16).text, "1: aaaa\n2: bbbb\n");
+        assert_eq!(of(b"aaaa\nbbbb\n", 1, 9, 1).text, "1: aaaa\n");
+    }
+
+    #[test]
+    fn a_huge_line_is_cut_at_a_character_and_not_kept() {
+        let text = "ä".repeat(3_000_000);
+        let window = of(text.as_bytes(), 1, 9, 50_000);
+        assert!(window.cut && window.text.len() < 5_000);
+        assert_eq!(window.text.chars().filter(|c| *c == 'ä').count(), MAX_CHARS);
+        assert!(window.text.contains("it has 6000000 bytes"), "{}", window.text.len());
+    }
+}

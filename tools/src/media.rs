@@ -1,0 +1,65 @@
+//! Images and PDFs, which models see as attachments.
+
+/// Largest image, in bytes of the file; the APIs take no more.
+const MAX_IMAGE: u64 = 5 * 1024 * 1024;
+
+/// Largest PDF, in bytes of the file.
+const MAX_PDF: u64 = 10 * 1024 * 1024;
+
+/// The kind of media that a file is, by its first bytes: a name proves nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Media {
+    pub(crate) mime: &'static str,
+    /// Bytes that the file may have.
+    pub(crate) max: u64,
+}
+
+/// `None` for what models cannot be shown.
+pub(crate) fn recognise(sample: &[u8]) -> Option<Media> {
+    let mime = match sample {
+        [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => "image/png",
+        [0xff, 0xd8, 0xff, ..] => "image/jpeg",
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => "image/gif",
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "image/webp",
+        [b'%', b'P', b'D', b'F', b'-', ..] => "application/pdf",
+        _ => return None,
+    };
+    let max = if mime == "application/pdf" { MAX_PDF } else { MAX_IMAGE };
+    Some(Media { mime, max })
+}
+
+/// Standard base64 with padding (RFC 4648, section 4).
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let at = |i: usize| group.get(i).copied().map_or(0, u32::from);
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        for place in 0..4 {
+            let digit = (bits >> (18 - 6 * place)) & 63;
+            text.push(if place > group.len() { '=' } else { char::from(DIGITS[digit as usize]) });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_that_of_the_rfc() {
+        for (plain, coded) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("fooba", "Zm9vYmE="),
+            ("foobar", "Zm9vYmFy"),
+        ] {
+            assert_eq!(base64(plain.as_bytes()), coded);
+        }
+        assert_eq!(base64(&[0xfb, 0xff, 0xfe]), "+//+");
+    }
+}

@@ -1,0 +1,208 @@
+//! Where a path really leads, and which permissions it takes to go there.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+
+use leftfold_events::event::Access;
+use rustix::io::Errno;
+
+use crate::{Error, Plan, Workspace};
+
+/// Links followed in one path before it counts as a loop; the same as Linux allows.
+const MAX_LINKS: u32 = 40;
+
+/// A path as the model gave it, resolved.
+#[derive(Debug)]
+pub(crate) struct Target {
+    /// Absolute, no links, no `.` or `..`. It need not exist.
+    pub(crate) path: PathBuf,
+    /// What rules see: relative to the worktree when inside, else absolute.
+    pub(crate) shown: String,
+    pub(crate) inside: bool,
+}
+
+/// Resolves `given`, which is absolute, below `~`, or relative to the workspace's directory.
+///
+/// # Errors
+/// An empty path, one with a NUL, one that is not UTF-8 once resolved; link loops; folders that may
+/// not be searched.
+pub(crate) fn resolve(given: &str, cx: &Workspace) -> Result<Target, Error> {
+    if given.is_empty() || given.contains('\0') {
+        return Err(Error::NotFound(format!("{given:?} cannot be a path.")));
+    }
+    let path = real(&cx.directory.join(expand(given)))?;
+    if path.to_str().is_none() {
+        let text = format!("{} leads to a path that is not UTF-8.", path.display());
+        return Err(Error::NotFound(text));
+    }
+    let worktree = real(&cx.worktree)?;
+    let (shown, inside) = match path.strip_prefix(&worktree) {
+        Ok(rest) if rest.as_os_str().is_empty() => (".".to_owned(), true),
+        Ok(rest) => (rest.to_string_lossy().into_owned(), true),
+        Err(_) => (path.to_string_lossy().into_owned(), false),
+    };
+    Ok(Target { path, shown, inside })
+}
+
+/// `~` and `~/…`: no model means a folder called `~`.
+fn expand(given: &str) -> PathBuf {
+    let home = || std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+    match (given.strip_prefix('~'), home()) {
+        (Some(""), Some(home)) => home,
+        (Some(rest), Some(home)) if rest.starts_with('/') => {
+            home.join(rest.trim_start_matches('/'))
+        }
+        _ => PathBuf::from(given),
+    }
+}
+
+/// Follows every link, one component at a time, as the kernel would; below what does not exist
+/// names are taken as they stand. So a link that leads nowhere yet resolves to where a write through
+/// it would land, and `link/..` is the parent of what the link points at.
+pub(crate) fn real(path: &Path) -> Result<PathBuf, Error> {
+    let mut real = PathBuf::from("/");
+    let mut rest: VecDeque<OsString> = names(path);
+    let mut links = 0;
+    while let Some(name) = rest.pop_front() {
+        if name == ".." {
+            real.pop();
+            continue;
+        }
+        real.push(&name);
+        let Some(target) = link(&real)? else { continue };
+        links += 1;
+        if links > MAX_LINKS {
+            let text = format!("{} leads through a loop of symbolic links.", path.display());
+            return Err(Error::SymlinkLoop(text));
+        }
+        real.pop();
+        if target.is_absolute() {
+            real = PathBuf::from("/");
+        }
+        for name in names(&target).into_iter().rev() {
+            rest.push_front(name);
+        }
+    }
+    Ok(real)
+}
+
+fn names(path: &Path) -> VecDeque<OsString> {
+    path.components()
+        .filter_map(|component| match component {
+            Component::ParentDir => Some("..".into()),
+            Component::Normal(name) => Some(name.to_owned()),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+        })
+        .collect()
+}
+
+/// Where the link at `path` points; `None` for what is not a link or does not exist.
+fn link(path: &Path) -> Result<Option<PathBuf>, Error> {
+    match std::fs::read_link(path) {
+        Ok(target) => Ok(Some(target)),
+        Err(error) => match Errno::from_io_error(&error) {
+            // EINVAL: there is something, and it is not a link
+            Some(Errno::INVAL | Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            _ => Err(Error::io("look up", path, &error)),
+        },
+    }
+}
+
+/// The path of a tool that has exactly one.
+pub(crate) fn only(paths: Vec<PathBuf>) -> Result<PathBuf, Error> {
+    let missing = || Error::NotFound("The call was resolved to no path.".to_owned());
+    paths.into_iter().next().ok_or_else(missing)
+}
+
+impl Target {
+    /// Adds what it takes to use this path under `permission` to `plan`.
+    pub(crate) fn judged(self, plan: Plan, permission: &str) -> Plan {
+        let own = Access {
+            permission: permission.to_owned(),
+            patterns: vec![self.shown.clone()],
+            always: vec!["*".to_owned()],
+        };
+        let mut plan = self.confined(plan);
+        plan.access.push(own);
+        plan
+    }
+
+    /// Adds the path to `plan`, and the permission to leave the worktree if it takes that.
+    pub(crate) fn confined(self, mut plan: Plan) -> Plan {
+        if !self.inside {
+            let pattern = self.folder().join("*").to_string_lossy().into_owned();
+            plan.access.push(Access {
+                permission: "external_directory".to_owned(),
+                patterns: vec![pattern.clone()],
+                always: vec![pattern],
+            });
+        }
+        plan.paths.push(self.path);
+        plan
+    }
+
+    fn folder(&self) -> &Path {
+        if self.path.is_dir() { &self.path } else { self.path.parent().unwrap_or(&self.path) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::testing::Site;
+
+    #[test]
+    fn paths_are_resolved_as_the_kernel_would() {
+        let site = Site::new();
+        site.file("a/b/c.txt", "");
+        site.file("out/x.txt", "");
+        symlink("a/b", site.path("link")).unwrap();
+        symlink(site.outside("secret"), site.path("away")).unwrap();
+        symlink("nowhere/yet", site.path("dangling")).unwrap();
+        for (given, shown, inside) in [
+            ("a/b/c.txt", "a/b/c.txt", true),
+            ("./a//b/../b/c.txt", "a/b/c.txt", true),
+            ("link/c.txt", "a/b/c.txt", true),
+            ("link/../new.txt", "a/new.txt", true),
+            ("dangling", "nowhere/yet", true),
+            ("new/deep/file", "new/deep/file", true),
+            ("new/../other", "other", true),
+            (".", ".", true),
+            ("away", &site.outside("secret").to_string_lossy(), false),
+            ("away/under", &site.outside("secret/under").to_string_lossy(), false),
+            ("../beside", &site.root().join("beside").to_string_lossy(), false),
+            ("/", "/", false),
+            ("../../../../../../../../../..", "/", false),
+        ] {
+            let target = resolve(given, &site.workspace()).unwrap();
+            assert_eq!((target.shown.as_str(), target.inside), (shown, inside), "{given}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_path_is_an_error() {
+        let site = Site::new();
+        symlink("two", site.path("one")).unwrap();
+        symlink("one", site.path("two")).unwrap();
+        symlink("self/self", site.path("self")).unwrap();
+        for (given, kind) in [
+            ("one", "symlink_loop"),
+            ("self", "symlink_loop"),
+            ("one/below", "symlink_loop"),
+            ("", "not_found"),
+            ("a\0b", "not_found"),
+        ] {
+            assert_eq!(resolve(given, &site.workspace()).unwrap_err().kind(), kind, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn a_neighbour_with_the_same_prefix_is_outside() {
+        let site = Site::new();
+        let neighbour = format!("{}-old/x", site.path("").to_string_lossy().trim_end_matches('/'));
+        assert!(!resolve(&neighbour, &site.workspace()).unwrap().inside);
+    }
+}

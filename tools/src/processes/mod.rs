@@ -1,0 +1,103 @@
+//! The processes that calls have started, and the end of them.
+//!
+//! A command's process group is not enough: a process can leave it. But every process inherits its
+//! environment, so the variable `LEFTFOLD_CALL` names the call it belongs to, also when the node that
+//! started it is long dead. Linux in full; elsewhere by process group alone.
+
+#[cfg(target_os = "linux")]
+mod hunt;
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(not(target_os = "linux"))]
+mod other;
+#[cfg(target_os = "linux")]
+mod table;
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+
+#[cfg(target_os = "linux")]
+use linux as system;
+#[cfg(not(target_os = "linux"))]
+use other as system;
+
+pub use system::{become_subreaper, end_descendants, end_strays};
+
+/// Names the call that a process belongs to: `STORE:SESSION:SEQ:ATTEMPT`.
+pub const CALL: &str = "LEFTFOLD_CALL";
+
+/// Names session and group of the node that started the call, `SID:PGID`: they are the user's, and
+/// a process that is still in them does not make them the call's.
+pub const NODE: &str = "LEFTFOLD_NODE";
+
+/// How long a process has for an orderly end after SIGTERM.
+const MERCY: Duration = Duration::from_millis(200);
+
+/// The variables that mark a process (and all it starts) as belonging to a call. Set both on
+/// whatever is started for one, and start it in a process group of its own.
+pub fn marks(call_env: &str) -> [(&'static str, String); 2] {
+    let (session, group) = system::session_and_group();
+    [(CALL, call_env.to_owned()), (NODE, format!("{session}:{group}"))]
+}
+
+/// Leaders of groups that run for a call right now, or are being ended. Their exit status is waited
+/// for elsewhere.
+static LIVE: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+
+fn live<T>(look: impl FnOnce(&mut Vec<Pid>) -> T) -> T {
+    look(&mut LIVE.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Waits until every process of every call that was cancelled is gone. To be awaited before the
+/// process exits, because the end of a cancelled call is not waited for.
+pub async fn settled() {
+    while live(|live| !live.is_empty()) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// All processes of one running call. They end with this value at the latest.
+pub(crate) struct Running {
+    leader: Pid,
+    call_env: String,
+    ended: bool,
+}
+
+impl Running {
+    /// `leader`: the process that was started, in a group of its own, with [`marks`].
+    pub(crate) fn new(leader: Pid, call_env: &str) -> Self {
+        live(|live| live.push(leader));
+        Self { leader, call_env: call_env.to_owned(), ended: false }
+    }
+
+    /// Ends what is left of the call, and answers when all of it is gone.
+    pub(crate) async fn end(mut self) {
+        self.ended = true;
+        let (leader, call_env) = (self.leader, self.call_env.clone());
+        // it cannot fail but by panicking, and then there is nothing to be done here
+        let _ = tokio::task::spawn_blocking(move || end(leader, &call_env)).await;
+    }
+}
+
+impl Drop for Running {
+    /// Ends the call without waiting for it: SIGTERM at once, the rest in the background.
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        // an empty group is as good as ended
+        let _ = rustix::process::kill_process_group(self.leader, Signal::TERM);
+        let (leader, call_env) = (self.leader, self.call_env.clone());
+        std::thread::spawn(move || end(leader, &call_env));
+    }
+}
+
+fn end(leader: Pid, call_env: &str) {
+    system::end_call(leader, call_env);
+    live(|live| live.retain(|other| *other != leader));
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;

@@ -1,0 +1,271 @@
+//! The list of tools, and the way a call takes through it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leftfold_events::Json;
+use leftfold_events::event::{CallSpec, Resolution};
+use serde_json::json;
+
+use crate::tool::{self, Context, Output, Plan, Tool, Workspace};
+use crate::{
+    Error, bash, edit, invalid, paths, processes, read, todoread, todowrite, truncate, write,
+};
+
+/// Every tool. To add one: its file, its description in `prompts/tools/`, and a line here.
+pub static TOOLS: &[&dyn Tool] = &[
+    &read::Read,
+    &write::Write,
+    &edit::Edit,
+    &bash::Bash,
+    &todowrite::TodoWrite,
+    &todoread::TodoRead,
+    &invalid::Invalid,
+];
+
+pub fn find(name: &str) -> Option<&'static dyn Tool> {
+    TOOLS.iter().copied().find(|tool| tool.name() == name)
+}
+
+/// The tools that models are told of.
+pub fn offered() -> impl Iterator<Item = &'static dyn Tool> {
+    TOOLS.iter().copied().filter(|tool| tool.offered())
+}
+
+/// The tool that the model meant: models vary the case and pad names, nothing else is guessed.
+fn meant(name: &str) -> Option<&'static dyn Tool> {
+    let name = name.trim();
+    find(name).or_else(|| find(&name.to_lowercase())).filter(|tool| tool.offered())
+}
+
+/// What a call would do: finds the tool (repairing the name), checks the arguments, resolves the
+/// paths. Never has an effect. A call that cannot run has `error`; one of no tool is `invalid`.
+pub fn resolve(call: &CallSpec, cx: &Workspace) -> Resolution {
+    match meant(&call.name) {
+        Some(tool) => tool.resolve(&call.input, cx),
+        None => {
+            let error = unknown(&call.name);
+            let input = json!({ "tool": call.name, "error": error.to_string() });
+            tool::refused("invalid", &Json::from_value(&input), &error)
+        }
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    let names: Vec<&str> = offered().map(Tool::name).collect();
+    Error::UnknownTool(format!(
+        "There is no tool named {name:?}. The tools are: {}.",
+        names.join(", ")
+    ))
+}
+
+/// Runs what [`resolve`] answered, until it ends or `cx.cancel` says so (within 100 ms then). It
+/// keeps no time limit: that is the caller's, who knows `resolved.timeout`.
+///
+/// Arguments may differ from those resolved (secrets are put back at this moment), paths may not:
+/// it resolves again and refuses if they have changed since they were judged.
+pub async fn run(resolved: &Resolution, cx: Context) -> Output {
+    match replan(resolved, &cx.workspace) {
+        Ok((tool, plan)) => execute(tool, plan, cx).await,
+        Err(error) => Output::failed(&error),
+    }
+}
+
+fn replan(resolved: &Resolution, cx: &Workspace) -> Result<(&'static dyn Tool, Plan), Error> {
+    if let Some(error) = &resolved.error {
+        return Err(Error::UnknownTool(error.clone()));
+    }
+    let tool = find(&resolved.name).ok_or_else(|| unknown(&resolved.name))?;
+    let plan = tool.plan(&resolved.input, cx)?;
+    let found = plan.clone().resolution(tool.name());
+    if found.paths != resolved.paths {
+        let [judged, found] = [&resolved.paths, &found.paths].map(|paths| paths.join(", "));
+        return Err(Error::PathsChanged { judged, found });
+    }
+    Ok((tool, plan))
+}
+
+async fn execute(tool: &'static dyn Tool, plan: Plan, cx: Context) -> Output {
+    let (workspace, call) = (Arc::clone(&cx.workspace), cx.call.clone());
+    let output = tool.run(plan, cx).await;
+    truncate::limit(output, &workspace, &call)
+}
+
+/// Runs one tool for a person at a shell: no rules, but nothing outside the worktree, and with the
+/// tool's own time limit. On a timeout the output so far is kept.
+///
+/// # Errors
+/// The call cannot be run: no such tool, invalid arguments, a path outside the worktree.
+pub async fn run_alone(name: &str, args: &str, workspace: Workspace) -> Result<Output, Error> {
+    let tool = find(name).filter(|tool| tool.offered()).ok_or_else(|| unknown(name))?;
+    let plan = tool.plan(&Json::from_value(&args.into()), &workspace)?;
+    inside(&plan, &workspace)?;
+    let limit = plan.timeout;
+    let call_env = format!("alone:{}", std::process::id());
+    let cx = Context::new(Arc::new(workspace), name, &call_env);
+    let cancel = cx.cancel.clone();
+    let mut running = std::pin::pin!(execute(tool, plan, cx));
+    let output = tokio::select! {
+        output = &mut running => output,
+        () = tokio::time::sleep(Duration::from_millis(limit)) => {
+            cancel.cancel();
+            timed_out(running.await, limit)
+        }
+    };
+    processes::settled().await;
+    Ok(output)
+}
+
+fn inside(plan: &Plan, workspace: &Workspace) -> Result<(), Error> {
+    let worktree = paths::real(&workspace.worktree)?;
+    let Some(outside) = plan.access.iter().find(|a| a.permission == "external_directory") else {
+        return Ok(());
+    };
+    Err(Error::OutsideWorkspace(format!(
+        "{} is outside the worktree {}.",
+        outside.patterns.join(", ").trim_end_matches("/*"),
+        worktree.display()
+    )))
+}
+
+/// A cancelled call, told as what it was.
+fn timed_out(mut output: Output, limit: u64) -> Output {
+    let error = Error::Timeout(limit);
+    if output.is_error {
+        output.output = format!("{error}\n{}", output.output);
+        output.mark("error_kind", error.kind());
+    }
+    output
+}
+
+#[cfg(test)]
+mod tests {
+    use leftfold_events::event::Class;
+
+    use super::*;
+    use crate::testing::Site;
+
+    fn call(name: &str, input: &str) -> CallSpec {
+        CallSpec { id: "c1".to_owned(), name: name.to_owned(), input: Json::parse(input).unwrap() }
+    }
+
+    #[test]
+    fn names_are_repaired_by_case_alone() {
+        let site = Site::new();
+        for (name, found) in [
+            ("read", "read"),
+            ("Read", "read"),
+            ("TodoWrite", "todowrite"),
+            (" BASH ", "bash"),
+            ("invalid", "invalid"),
+            ("raed", "invalid"),
+            ("", "invalid"),
+        ] {
+            let resolution = resolve(&call(name, "{}"), &site.workspace());
+            assert_eq!(resolution.name, found, "{name:?}");
+            assert_eq!(resolution.class, Class::Read);
+        }
+        let resolution = resolve(&call("raed", "{}"), &site.workspace());
+        let error = resolution.error.unwrap();
+        assert!(error.contains("\"raed\"") && error.contains("todowrite"), "{error}");
+        assert!(!error.contains("invalid"), "{error}");
+        assert_eq!(resolution.input.value()["tool"], "raed");
+    }
+
+    #[test]
+    fn invalid_arguments_name_the_field() {
+        let site = Site::new();
+        for (name, input, said) in [
+            ("read", "{}", "missing field `filePath`"),
+            ("read", r#"{"filePath": 7}"#, "`filePath`: invalid type: integer `7`"),
+            ("read", r#"{"filePath": "a", "offset": "x"}"#, "`offset`: expected a whole number"),
+            ("read", r#"{"filePath": "a", "offset": -1}"#, "got -1"),
+            ("read", r#"{"filePath": "a", "limit": 1.5}"#, "got 1.5"),
+            ("read", "[]", "expected a JSON object"),
+            (
+                "read",
+                r#""{\"filePath\": \"a""#,
+                "not valid JSON (EOF while parsing a string at line 1 column 15)",
+            ),
+            ("edit", r#"{"filePath":"a","oldString":"b"}"#, "missing field `newString`"),
+            (
+                "todowrite",
+                r#"{"todos":[{"content":"a","status":"done"}]}"#,
+                "`todos[0].status`: unknown variant `done`",
+            ),
+            ("bash", r#"{"command": ""}"#, "`command`"),
+        ] {
+            let resolution = resolve(&call(name, input), &site.workspace());
+            let error = resolution.error.unwrap();
+            let start = format!("The {name} tool was called with invalid arguments: ");
+            assert!(error.starts_with(&start), "{error}");
+            assert!(error.contains(said), "{error}");
+            assert!(
+                error.ends_with(". Rewrite the input so it satisfies the expected schema."),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn imprecise_arguments_are_understood() {
+        let site = Site::new();
+        for (input, normal) in [
+            (r#"{"file_path":"a","limit":"10","junk":1}"#, r#"{"filePath":"a","limit":10}"#),
+            (r#"{"filePath":"a","offset":null,"limit":3.0}"#, r#"{"filePath":"a","limit":3}"#),
+            (r#""{\"filePath\":\"a\"}""#, r#"{"filePath":"a"}"#),
+        ] {
+            let resolution = resolve(&call("read", input), &site.workspace());
+            assert_eq!(resolution.error, None);
+            assert_eq!(resolution.input.as_str(), normal);
+        }
+    }
+
+    #[test]
+    fn schemas_are_plain_and_every_tool_is_described() {
+        for tool in TOOLS {
+            let schema = tool.schema().value();
+            assert_eq!(schema["type"], "object", "{}", tool.name());
+            assert!(schema["properties"].is_object(), "{}", tool.name());
+            let text = schema.to_string();
+            for unwanted in ["$schema", "$ref", "\"null\"", "uint", "anyOf", "oneOf"] {
+                assert!(!text.contains(unwanted), "{} has {unwanted}: {text}", tool.name());
+            }
+            assert!(tool.description().len() > 40, "{}", tool.name());
+            assert_eq!(tool.name(), tool.name().to_lowercase());
+        }
+        let schema = find("read").unwrap().schema().value();
+        assert_eq!(schema["required"], json!(["filePath"]));
+        assert_eq!(schema["properties"]["offset"]["type"], "integer");
+    }
+
+    #[tokio::test]
+    async fn a_path_that_moved_since_it_was_judged_is_refused() {
+        let site = Site::new();
+        site.file("a.txt", "harmless");
+        site.file("b.txt", "secret");
+        std::os::unix::fs::symlink("a.txt", site.path("link")).unwrap();
+        let resolved = resolve(&call("read", r#"{"filePath":"link"}"#), &site.workspace());
+        assert_eq!(resolved.paths, [site.path("a.txt").to_string_lossy()]);
+        std::fs::remove_file(site.path("link")).unwrap();
+        std::os::unix::fs::symlink("b.txt", site.path("link")).unwrap();
+        let output = run(&resolved, site.context()).await;
+        assert_eq!(output.meta()["error_kind"], "paths_changed");
+        assert!(!output.output.contains("secret"));
+    }
+
+    #[tokio::test]
+    async fn alone_a_tool_stays_inside_the_worktree() {
+        let site = Site::new();
+        std::os::unix::fs::symlink("/etc", site.path("etc")).unwrap();
+        for path in ["/etc/hostname", "../x", "etc/hostname"] {
+            let args = json!({ "filePath": path }).to_string();
+            let error = run_alone("read", &args, site.workspace()).await.unwrap_err();
+            assert_eq!(error.kind(), "outside_workspace", "{path}");
+        }
+        let error = run_alone("nope", "{}", site.workspace()).await.unwrap_err();
+        assert_eq!(error.kind(), "unknown_tool");
+        let error = run_alone("read", "{", site.workspace()).await.unwrap_err();
+        assert_eq!(error.kind(), "invalid_arguments");
+    }
+}

@@ -1,0 +1,112 @@
+//! Full texts of outputs that were cut, in files beside the log.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use leftfold_events::Sha256;
+use leftfold_events::event::Spill;
+use sha2::Digest;
+
+/// Bytes that one file may have; what comes after is lost.
+pub(crate) const MAX_SPILL: u64 = 32 * 1024 * 1024;
+
+/// Names tried for one call before giving up.
+const MAX_NAMES: u32 = 1_000;
+
+/// A file being written, readable by its owner alone.
+pub(crate) struct SpillFile {
+    path: PathBuf,
+    file: File,
+    hash: sha2::Sha256,
+    bytes: u64,
+    /// Whether there was more than fits.
+    pub(crate) full: bool,
+}
+
+impl SpillFile {
+    /// Creates a file named after `call` in `folder`, never over another: ids of calls repeat.
+    pub(crate) fn create(folder: &Path, call: &str) -> io::Result<Self> {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let name: String = call
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '_' })
+            .take(100)
+            .collect();
+        let name = if name.is_empty() { "call".to_owned() } else { name };
+        for n in 1..=MAX_NAMES {
+            let suffix = if n == 1 { String::new() } else { format!("-{n}") };
+            let path = folder.join(format!("{name}{suffix}.txt"));
+            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+                Ok(file) => {
+                    let hash = sha2::Sha256::new();
+                    return Ok(Self { path, file, hash, bytes: 0, full: false });
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let room = usize::try_from(MAX_SPILL - self.bytes).unwrap_or(usize::MAX);
+        let fitting = &bytes[..bytes.len().min(room)];
+        self.full |= fitting.len() < bytes.len();
+        self.file.write_all(fitting)?;
+        self.hash.update(fitting);
+        self.bytes += fitting.len() as u64;
+        Ok(())
+    }
+
+    pub(crate) fn finish(self) -> Spill {
+        Spill {
+            path: self.path.to_string_lossy().into_owned(),
+            sha256: Sha256::from_bytes(self.hash.finalize().into()),
+            bytes: self.bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+    use crate::testing::Site;
+
+    #[test]
+    fn files_are_private_named_by_call_and_never_overwritten() {
+        let site = Site::new();
+        let folder = site.root().join("spill");
+        let write = |text: &str| {
+            let mut file = SpillFile::create(&folder, "../call:1").unwrap();
+            file.write(text.as_bytes()).unwrap();
+            file.finish()
+        };
+        let (one, two) = (write("one"), write("two"));
+        assert_eq!(one.path, folder.join("___call_1.txt").to_string_lossy());
+        assert_eq!(two.path, folder.join("___call_1-2.txt").to_string_lossy());
+        assert_eq!(std::fs::read_to_string(&one.path).unwrap(), "one");
+        assert_eq!((one.sha256, one.bytes), (Sha256::of(b"one"), 3));
+        assert_eq!(std::fs::metadata(&one.path).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_file_has_an_end() {
+        let site = Site::new();
+        let mut file = SpillFile::create(&site.root().join("spill"), "c").unwrap();
+        let block = vec![b'x'; 10 * 1024 * 1024];
+        for _ in 0..4 {
+            file.write(&block).unwrap();
+        }
+        assert!(file.full);
+        let spill = file.finish();
+        assert_eq!(
+            (spill.bytes, std::fs::metadata(&spill.path).unwrap().len()),
+            (MAX_SPILL, MAX_SPILL)
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! A place for tests to work in: a worktree and a folder outside it, gone afterwards.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use leftfold_events::Json;
+use leftfold_events::event::{CallSpec, Resolution};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{Context, Output, Workspace};
+
+pub(crate) struct Site {
+    dir: TempDir,
+}
+
+impl Site {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["work", "outside"] {
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        Self { dir }
+    }
+
+    pub(crate) fn root(&self) -> PathBuf {
+        self.dir.path().canonicalize().unwrap()
+    }
+
+    pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.root().join("work").join(name)
+    }
+
+    pub(crate) fn outside(&self, name: &str) -> PathBuf {
+        self.root().join("outside").join(name)
+    }
+
+    pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    pub(crate) fn fifo(&self, name: &str) {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        mknodat(CWD, self.path(name), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        String::from_utf8(std::fs::read(self.path(name)).unwrap()).unwrap()
+    }
+
+    pub(crate) fn workspace(&self) -> Workspace {
+        Workspace::new(self.path(""), self.path(""), self.root().join("spill"))
+    }
+
+    /// A context whose `LEFTFOLD_CALL` no other test has.
+    pub(crate) fn context(&self) -> Context {
+        static CALLS: AtomicU64 = AtomicU64::new(0);
+        let n = CALLS.fetch_add(1, Ordering::Relaxed);
+        let call_env = format!("test-{}-{n}:S:{n}:1", std::process::id());
+        Context::new(Arc::new(self.workspace()), &format!("call_{n}"), &call_env)
+    }
+
+    pub(crate) fn resolve(&self, name: &str, input: &Value) -> Resolution {
+        let input = Json::from_value(input);
+        let call = CallSpec { id: "c".to_owned(), name: name.to_owned(), input };
+        crate::resolve(&call, &self.workspace())
+    }
+
+    /// Resolves and runs.
+    pub(crate) async fn run(&self, name: &str, input: &Value) -> Output {
+        crate::run(&self.resolve(name, input), self.context()).await
+    }
+}
+
+/// Waits until `condition` holds; panics after 10 s.
+pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !condition() {
+        assert!(Instant::now() < deadline, "never happened: {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// The `error_kind` of an output that must be an error.
+pub(crate) fn kind(output: &Output) -> String {
+    assert!(output.is_error, "{output:?}");
+    output.meta()["error_kind"].as_str().unwrap().to_owned()
+}

@@ -1,0 +1,280 @@
+//! What a tool is, and what it is given.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use leftfold_events::Json;
+use leftfold_events::event::{Access, Attachment, Class, Resolution, Spill, TodoItem};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use crate::{Error, args};
+
+/// How long a call may run unless its tool says otherwise, in milliseconds.
+pub(crate) const TIMEOUT: u64 = 60_000;
+
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Takes the last part of what a running tool has printed so far.
+pub type Progress = Arc<dyn Fn(String) + Send + Sync>;
+
+/// A tool, whatever its arguments are. Built-in ones implement [`Typed`] and get this for free.
+pub trait Tool: Send + Sync {
+    fn name(&self) -> &'static str;
+
+    /// For the model.
+    fn description(&self) -> &'static str;
+
+    /// JSON Schema of the arguments.
+    fn schema(&self) -> Json;
+
+    /// Whether models are told of it.
+    fn offered(&self) -> bool;
+
+    /// Checks the arguments and resolves the paths. Never has an effect.
+    ///
+    /// # Errors
+    /// Invalid arguments; paths that cannot be resolved.
+    fn plan(&self, input: &Json, cx: &Workspace) -> Result<Plan, Error>;
+
+    /// Does what `plan` says, on the paths that stand in it.
+    fn run(&self, plan: Plan, cx: Context) -> BoxFuture<'static, Output>;
+
+    /// `plan` as permission rules and the log see it, with any error inside.
+    fn resolve(&self, input: &Json, cx: &Workspace) -> Resolution {
+        match self.plan(input, cx) {
+            Ok(plan) => plan.resolution(self.name()),
+            Err(error) => refused(self.name(), input, &error),
+        }
+    }
+}
+
+/// A tool whose arguments are a Rust type, which gives the schema and the checks.
+pub(crate) trait Typed: Send + Sync {
+    type Args: DeserializeOwned + Serialize + JsonSchema + Send;
+    const NAME: &'static str;
+    const DESCRIPTION: &'static str;
+    const OFFERED: bool = true;
+
+    /// Fills in `class`, `access`, `paths` and `timeout` of a plan.
+    fn plan(args: &Self::Args, cx: &Workspace) -> Result<Plan, Error>;
+
+    fn run(
+        args: Self::Args,
+        paths: Vec<PathBuf>,
+        cx: Context,
+    ) -> impl Future<Output = Result<Output, Error>> + Send + 'static;
+}
+
+impl<T: Typed> Tool for T {
+    fn name(&self) -> &'static str {
+        T::NAME
+    }
+
+    fn description(&self) -> &'static str {
+        T::DESCRIPTION.trim_ascii_end()
+    }
+
+    fn schema(&self) -> Json {
+        args::schema::<T::Args>()
+    }
+
+    fn offered(&self) -> bool {
+        T::OFFERED
+    }
+
+    fn plan(&self, input: &Json, cx: &Workspace) -> Result<Plan, Error> {
+        let args: T::Args = args::parse(T::NAME, input)?;
+        let plan = T::plan(&args, cx)?;
+        Ok(Plan { input: args::normal(&args), ..plan })
+    }
+
+    fn run(&self, plan: Plan, cx: Context) -> BoxFuture<'static, Output> {
+        match args::parse(T::NAME, &plan.input) {
+            Ok(args) => {
+                let run = T::run(args, plan.paths, cx);
+                Box::pin(async move { run.await.unwrap_or_else(|error| Output::failed(&error)) })
+            }
+            Err(error) => Box::pin(std::future::ready(Output::failed(&error))),
+        }
+    }
+}
+
+/// What a call would do, with nothing done yet.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The arguments under their own names, defaults left out.
+    pub input: Json,
+    pub class: Class,
+    pub access: Vec<Access>,
+    /// Absolute, with links resolved.
+    pub paths: Vec<PathBuf>,
+    /// Milliseconds.
+    pub timeout: u64,
+}
+
+impl Plan {
+    /// A plan that touches no path.
+    pub fn new(class: Class) -> Self {
+        let access = Vec::new();
+        Self { input: Json::object(), class, access, paths: Vec::new(), timeout: TIMEOUT }
+    }
+
+    /// `permission` for anything.
+    pub(crate) fn allowed_by(mut self, permission: &str) -> Self {
+        self.access.push(Access {
+            permission: permission.to_owned(),
+            patterns: vec!["*".to_owned()],
+            always: vec!["*".to_owned()],
+        });
+        self
+    }
+
+    pub(crate) fn resolution(self, name: &str) -> Resolution {
+        Resolution {
+            name: name.to_owned(),
+            input: self.input,
+            class: self.class,
+            access: self.access,
+            // the resolver refuses paths that are not UTF-8, so nothing is lost here
+            paths: self.paths.iter().map(|p| p.to_string_lossy().into_owned()).collect(),
+            timeout: self.timeout,
+            error: None,
+        }
+    }
+}
+
+/// The resolution of a call that cannot be run. `Read`, because it will have no effect.
+pub(crate) fn refused(name: &str, input: &Json, error: &Error) -> Resolution {
+    let mut refused = Plan { input: input.clone(), ..Plan::new(Class::Read) }.resolution(name);
+    refused.error = Some(error.to_string());
+    refused
+}
+
+/// How much of a tool's output a model is shown (SPEC T4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputLimits {
+    pub max_lines: usize,
+    pub max_bytes: usize,
+}
+
+impl Default for OutputLimits {
+    fn default() -> Self {
+        Self { max_lines: 2_000, max_bytes: 51_200 }
+    }
+}
+
+/// Where a session's tools work.
+#[derive(Clone, Debug)]
+pub struct Workspace {
+    /// Relative paths start here; commands too.
+    pub directory: PathBuf,
+    /// What lies outside needs the permission `external_directory`.
+    pub worktree: PathBuf,
+    pub limits: OutputLimits,
+    /// For full texts of outputs that were cut. Readable by `read` without further permission.
+    pub spill_dir: PathBuf,
+}
+
+impl Workspace {
+    pub fn new(
+        directory: impl Into<PathBuf>,
+        worktree: impl Into<PathBuf>,
+        spill_dir: impl Into<PathBuf>,
+    ) -> Self {
+        Self {
+            directory: directory.into(),
+            worktree: worktree.into(),
+            limits: OutputLimits::default(),
+            spill_dir: spill_dir.into(),
+        }
+    }
+}
+
+/// What one run of a tool is given.
+#[derive(Clone)]
+pub struct Context {
+    pub workspace: Arc<Workspace>,
+    /// The model's id of the call.
+    pub call: String,
+    /// The value of `LEFTFOLD_CALL` in the environment of what the tool starts.
+    pub call_env: String,
+    pub todos: Vec<TodoItem>,
+    pub cancel: CancellationToken,
+    pub progress: Progress,
+}
+
+impl Context {
+    /// A call that nobody watches, with an empty list of todos.
+    pub fn new(workspace: Arc<Workspace>, call: &str, call_env: &str) -> Self {
+        Self {
+            workspace,
+            call: call.to_owned(),
+            call_env: call_env.to_owned(),
+            todos: Vec::new(),
+            cancel: CancellationToken::new(),
+            progress: Arc::new(|_| {}),
+        }
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("call", &self.call).finish_non_exhaustive()
+    }
+}
+
+/// What came of a call.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Output {
+    /// For people, in one line.
+    pub title: String,
+    /// For the model.
+    pub output: String,
+    pub is_error: bool,
+    /// An object; `error_kind` is in it when `is_error`.
+    pub metadata: Json,
+    pub spill: Option<Spill>,
+    pub attachments: Vec<Attachment>,
+    /// A new list of todos, to replace the old one.
+    pub todos: Option<Vec<TodoItem>>,
+}
+
+impl Output {
+    pub(crate) fn new(title: impl Into<String>, output: impl Into<String>, meta: &Value) -> Self {
+        Self {
+            title: title.into(),
+            output: output.into(),
+            metadata: Json::from_value(meta),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn failed(error: &Error) -> Self {
+        let meta = serde_json::json!({ "error_kind": error.kind() });
+        Self { is_error: true, ..Self::new("", error.to_string(), &meta) }
+    }
+
+    pub(crate) fn meta(&self) -> Map<String, Value> {
+        match self.metadata.value() {
+            Value::Object(map) => map,
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_) => Map::new(),
+        }
+    }
+
+    /// Sets one field of the metadata.
+    pub(crate) fn mark(&mut self, key: &str, value: impl Into<Value>) {
+        let mut meta = self.meta();
+        meta.insert(key.to_owned(), value.into());
+        self.metadata = Json::from_value(&Value::Object(meta));
+    }
+}

@@ -1,0 +1,145 @@
+//! One limit for the output of every tool (SPEC T4): a part for the model, the full text in a file.
+
+use std::io;
+
+use leftfold_events::event::Spill;
+
+use crate::spill::{MAX_SPILL, SpillFile};
+use crate::{Output, OutputLimits, Workspace, text};
+
+/// Cuts an output that is too long, keeping its head, unless the tool has seen to that itself, which
+/// it says by `metadata.truncated`.
+pub(crate) fn limit(mut output: Output, cx: &Workspace, call: &str) -> Output {
+    let kept = head(&output.output, cx.limits);
+    if kept.len() == output.output.len() || output.meta().contains_key("truncated") {
+        return output;
+    }
+    let saved = save(&output.output, cx, call);
+    let whole =
+        Size { lines: output.output.lines().count() as u64, bytes: output.output.len() as u64 };
+    let hint = hint("first", kept, whole, saved.as_ref());
+    output.output = format!("{}\n\n{hint}", kept.trim_end_matches('\n'));
+    output.spill = saved.ok().map(|(spill, _)| spill);
+    output.mark("truncated", true);
+    output
+}
+
+fn save(text: &str, cx: &Workspace, call: &str) -> io::Result<(Spill, bool)> {
+    let mut file = SpillFile::create(&cx.spill_dir, call)?;
+    file.write(text.as_bytes())?;
+    let full = file.full;
+    Ok((file.finish(), full))
+}
+
+/// How much there was before it was cut.
+#[derive(Clone, Copy)]
+pub(crate) struct Size {
+    pub(crate) lines: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Tells the model what it is missing and how to get at it. `side` is "first" or "last".
+pub(crate) fn hint(
+    side: &str,
+    kept: &str,
+    whole: Size,
+    saved: Result<&(Spill, bool), &io::Error>,
+) -> String {
+    let (Size { lines, bytes }, shown) = (whole, kept.lines().count());
+    let cut = format!("(Output cut: the {side} {shown} of {lines} lines, {bytes} bytes in all.");
+    match saved {
+        Ok((spill, full)) => {
+            let what = if *full {
+                format!("Its first {} MiB are", MAX_SPILL / (1024 * 1024))
+            } else {
+                "The full text is".to_owned()
+            };
+            let path = &spill.path;
+            format!(
+                "{cut} {what} in {path}: search it with grep, or read parts of it with read and an offset.)"
+            )
+        }
+        Err(error) => format!("{cut} The full text could not be saved: {error}.)"),
+    }
+}
+
+/// The longest beginning of `text` within `limits`.
+pub(crate) fn head(text: &str, limits: OutputLimits) -> &str {
+    let bytes = text::floor(text, limits.max_bytes);
+    let lines = text[..bytes].match_indices('\n').nth(limits.max_lines.saturating_sub(1));
+    match lines {
+        // a line break at the very end begins no further line
+        Some((at, _)) if at + 1 < text.len() => &text[..=at],
+        _ => &text[..bytes],
+    }
+}
+
+/// The longest end of `text` within `limits`.
+pub(crate) fn tail(text: &str, limits: OutputLimits) -> &str {
+    let surplus = text.len().saturating_sub(limits.max_bytes);
+    let start = (surplus..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    let text = &text[start..];
+    let body = text.strip_suffix('\n').unwrap_or(text);
+    match body.rmatch_indices('\n').nth(limits.max_lines.saturating_sub(1)) {
+        Some((at, _)) => &text[at + 1..],
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::Site;
+
+    fn limits(max_lines: usize, max_bytes: usize) -> OutputLimits {
+        OutputLimits { max_lines, max_bytes }
+    }
+
+    #[test]
+    fn heads_and_tails() {
+        for (text, lines, bytes, first, last) in [
+            ("a\nb\nc\n", 9, 99, "a\nb\nc\n", "a\nb\nc\n"),
+            ("a\nb\nc\n", 3, 99, "a\nb\nc\n", "a\nb\nc\n"),
+            ("a\nb\nc\n", 2, 99, "a\nb\n", "b\nc\n"),
+            ("a\nb\nc", 2, 99, "a\nb\n", "b\nc"),
+            ("a\nb\nc", 3, 99, "a\nb\nc", "a\nb\nc"),
+            ("äöü", 9, 3, "ä", "ü"),
+            ("", 1, 1, "", ""),
+        ] {
+            assert_eq!(head(text, limits(lines, bytes)), first, "{text:?} {lines} {bytes}");
+            assert_eq!(tail(text, limits(lines, bytes)), last, "{text:?} {lines} {bytes}");
+        }
+    }
+
+    #[test]
+    fn long_outputs_are_cut_and_kept_in_a_file() {
+        let site = Site::new();
+        let full: String = (1..=3_000).map(|n| format!("line {n}\n")).collect();
+        let output = limit(Output::new("t", &full, &json!({})), &site.workspace(), "c");
+        assert!(output.output.contains("\nline 2000\n\n(Output cut: the first 2000 of 3000 lines"));
+        assert!(!output.output.contains("line 2001"));
+        assert_eq!(output.meta()["truncated"], true);
+        let spill = output.spill.unwrap();
+        assert!(output.output.contains(&spill.path) && output.output.contains("offset"));
+        assert_eq!(std::fs::read_to_string(spill.path).unwrap(), full);
+    }
+
+    #[test]
+    fn who_cuts_its_own_output_is_left_alone() {
+        let site = Site::new();
+        let output = Output::new("t", "x".repeat(60_000), &json!({ "truncated": false }));
+        assert_eq!(limit(output.clone(), &site.workspace(), "c"), output);
+    }
+
+    #[test]
+    fn without_a_place_for_the_rest_it_says_so() {
+        let site = Site::new();
+        let mut cx = site.workspace();
+        cx.spill_dir = site.file("file", "").join("below");
+        let output = limit(Output::new("t", "x".repeat(60_000), &json!({})), &cx, "c");
+        assert!(output.output.contains("could not be saved"), "{}", &output.output[51_000..]);
+        assert_eq!(output.spill, None);
+    }
+}

@@ -1,0 +1,204 @@
+//! `write`: a whole file.
+
+use std::path::{Path, PathBuf};
+
+use leftfold_events::event::Class;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::tool::Typed;
+use crate::{Context, Error, Output, Plan, Workspace, confined, diff, locks, paths, text};
+
+#[derive(Debug)]
+pub(crate) struct Write;
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Args {
+    /// Path of the file: absolute, or relative to the working directory.
+    #[serde(alias = "file_path")]
+    file_path: String,
+    /// The whole content of the file, exactly as it is to be, line breaks included.
+    content: String,
+}
+
+impl Typed for Write {
+    type Args = Args;
+    const NAME: &'static str = "write";
+    const DESCRIPTION: &'static str = include_str!("../../prompts/tools/write.md");
+
+    fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
+        Ok(paths::resolve(&args.file_path, cx)?.judged(Plan::new(Class::Write), "edit"))
+    }
+
+    async fn run(args: Args, paths: Vec<PathBuf>, cx: Context) -> Result<Output, Error> {
+        changing(paths, cx, move |path| write(&args, path)).await
+    }
+}
+
+/// Runs `change` off the async threads, alone on its file. A change is not cut short: what has begun
+/// is done in a moment, and done whole.
+pub(crate) async fn changing(
+    paths: Vec<PathBuf>,
+    cx: Context,
+    change: impl FnOnce(&Path) -> Result<Output, Error> + Send + 'static,
+) -> Result<Output, Error> {
+    let path = paths::only(paths)?;
+    let changing = tokio::task::spawn_blocking(move || {
+        locks::alone(&path, || {
+            if cx.cancel.is_cancelled() { Err(Error::Cancelled) } else { change(&path) }
+        })
+    });
+    changing.await.map_err(|error| Error::Io(format!("Writing failed: {error}.")))?
+}
+
+fn write(args: &Args, path: &Path) -> Result<Output, Error> {
+    let found = confined::look(path)?;
+    if let Some(found) = &found {
+        confined::regular(path, found)?;
+    }
+    let before = match found.as_ref().map(|found| text::load(path, found)) {
+        None => Before::Nothing,
+        Some(Ok(text)) => Before::Text(text),
+        // it may be replaced all the same, only there is no diff to show
+        Some(Err(Error::Binary(_) | Error::TooLarge(_))) => Before::Other,
+        Some(Err(error)) => return Err(error),
+    };
+    if matches!(&before, Before::Text(text) if *text == args.content) {
+        let output =
+            format!("{} already has exactly this content; nothing was written.", path.display());
+        let meta = json!({ "path": args.file_path, "changed": false, "created": false, "additions": 0, "deletions": 0, "diff": "" });
+        return Ok(Output::new(&args.file_path, output, &meta));
+    }
+    confined::replace(path, found.as_ref(), args.content.as_bytes())?;
+    Ok(written(args, path, &before))
+}
+
+/// What was there.
+enum Before {
+    Nothing,
+    Text(String),
+    Other,
+}
+
+fn written(args: &Args, path: &Path, before: &Before) -> Output {
+    let (old, did) = match before {
+        Before::Nothing => (None, "Created"),
+        Before::Text(text) => (Some(text.as_str()), "Replaced"),
+        Before::Other => (Some(""), "Replaced (it was not text)"),
+    };
+    let mut meta = diff::describe(&args.file_path, old, &args.content);
+    meta.insert("changed".to_owned(), json!(true));
+    let (lines, bytes) = (args.content.lines().count(), args.content.len());
+    let output = format!("{did} {}: {lines} lines, {bytes} bytes.", path.display());
+    Output::new(&args.file_path, output, &Value::Object(meta))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    use super::*;
+    use crate::testing::{Site, kind};
+
+    #[test]
+    fn permissions() {
+        let site = Site::new();
+        let input = json!({ "filePath": "a/new.rs", "content": "" });
+        let resolved = site.resolve("write", &input);
+        assert_eq!(resolved.class, Class::Write);
+        let [access] = resolved.access.as_slice() else { panic!("{resolved:?}") };
+        assert_eq!((access.permission.as_str(), access.patterns[0].as_str()), ("edit", "a/new.rs"));
+        assert_eq!(access.always, ["*"]);
+        assert_eq!(resolved.paths, [site.path("a/new.rs").to_string_lossy()]);
+
+        let out = site.outside("x.txt");
+        let resolved = site.resolve("write", &json!({ "filePath": out, "content": "" }));
+        let [first, second] = resolved.access.as_slice() else { panic!("{resolved:?}") };
+        let folder = site.outside("*").to_string_lossy().into_owned();
+        assert_eq!(first.permission, "external_directory");
+        assert_eq!((&first.patterns, &first.always), (&vec![folder.clone()], &vec![folder]));
+        assert_eq!(second.permission, "edit");
+        assert_eq!(second.patterns, [out.to_string_lossy()]);
+        assert!(!out.exists());
+    }
+
+    #[tokio::test]
+    async fn creates_parents_and_keeps_the_content_as_given() {
+        let site = Site::new();
+        for content in ["", "a", "a\n", "a\r\nb", "\u{feff}x\n\n"] {
+            let name = format!("deep/er/{}.txt", content.len());
+            let output = site.run("write", &json!({ "filePath": name, "content": content })).await;
+            assert!(!output.is_error, "{output:?}");
+            assert_eq!(site.text(&name), content);
+            assert_eq!(output.meta()["created"], true);
+        }
+        let left: Vec<_> = std::fs::read_dir(site.path("deep/er")).unwrap().collect();
+        assert_eq!(left.len(), 5, "no temporary file stays behind");
+    }
+
+    #[tokio::test]
+    async fn replaces_with_a_diff_and_keeps_the_mode() {
+        let site = Site::new();
+        let path = site.file("run.sh", "one\ntwo\n");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o751)).unwrap();
+        let input = json!({ "filePath": "run.sh", "content": "one\n2\n3\n" });
+        let output = site.run("write", &input).await;
+        let meta = output.meta();
+        assert_eq!((&meta["additions"], &meta["deletions"]), (&json!(2), &json!(1)));
+        assert!(meta["diff"].as_str().unwrap().contains("\n-two\n+2\n+3\n"));
+        assert_eq!(path.metadata().unwrap().mode() & 0o7777, 0o751);
+        let before = path.metadata().unwrap().ino();
+        let output = site.run("write", &input).await;
+        assert!(output.output.contains("already has exactly this content"), "{}", output.output);
+        assert_eq!(
+            (&output.meta()["changed"], path.metadata().unwrap().ino()),
+            (&json!(false), before)
+        );
+    }
+
+    #[tokio::test]
+    async fn links_are_written_through_and_never_out() {
+        let site = Site::new();
+        site.file("real.txt", "old");
+        symlink("real.txt", site.path("link")).unwrap();
+        site.run("write", &json!({ "filePath": "link", "content": "new" })).await;
+        assert_eq!(site.text("real.txt"), "new");
+        assert!(site.path("link").is_symlink());
+
+        site.file("dir/f", "inside");
+        std::fs::write(site.outside("f"), "outside").unwrap();
+        let input = json!({ "filePath": "dir/f", "content": "escaped" });
+        let plan = crate::find("write")
+            .unwrap()
+            .plan(&leftfold_events::Json::from_value(&input), &site.workspace());
+        std::fs::rename(site.path("dir"), site.path("was")).unwrap();
+        symlink(site.outside(""), site.path("dir")).unwrap();
+        // the folder turned into a link after even the second look
+        let output = crate::find("write").unwrap().run(plan.unwrap(), site.context()).await;
+        assert_eq!(kind(&output), "paths_changed");
+        assert_eq!(std::fs::read_to_string(site.outside("f")).unwrap(), "outside");
+    }
+
+    #[tokio::test]
+    async fn what_is_no_file_is_refused() {
+        let site = Site::new();
+        site.file("dir/x", "");
+        site.file("file", "");
+        site.fifo("pipe");
+        for (path, expected) in [
+            ("dir", "is_directory"),
+            ("pipe", "special_file"),
+            ("file/below", "not_directory"),
+            (".", "is_directory"),
+        ] {
+            let output = site.run("write", &json!({ "filePath": path, "content": "x" })).await;
+            assert_eq!(kind(&output), expected, "{path}");
+        }
+        site.file("image", b"\0\x01\x02");
+        let output = site.run("write", &json!({ "filePath": "image", "content": "text" })).await;
+        assert!(!output.is_error);
+        assert_eq!(site.text("image"), "text");
+    }
+}
