@@ -1,1 +1,42 @@
+//! The durable log: one sled database in a folder holds a *family* of sessions (a root, its
+//! children, its forks), or any number of families.
+//!
+//! | type | is |
+//! |---|---|
+//! | [`Store`] | the node's hold on a folder: sled's lock, one writer thread, one flush for all who wait |
+//! | [`Log`] | the right to append to one session; there is never more than one |
+//! | [`Reader`] | everybody else: works on a private copy, takes no lock, changes nothing |
+//! | [`check`] | everything that can be wrong with a folder |
+//!
+//! What stands in a store's folder: sled's own files (`db`, `conf`, `snap.*`, and `blobs/`, which
+//! stays empty), `heads/SESSION` (how far each log is known to reach) and `payloads/SHA256`
+//! (contents too large for the database).
+//!
+//! Invariant: an append is acknowledged after its bytes are on the disk and its head is written,
+//! so a log that ends before its head has lost events, and is never taken for a shorter log.
+//! Invariant: only `codec` knows the binary form of an event, only `database` opens sled, and sled
+//! never unwinds into a caller.
 
+mod check;
+mod codec;
+mod database;
+mod error;
+mod files;
+mod head;
+mod log;
+mod payloads;
+mod reader;
+mod record;
+mod room;
+mod scan;
+mod store;
+mod writer;
+
+pub use check::{Report, SpillFault, check};
+pub use codec::{decode, encode};
+pub use error::{Damage, Error};
+pub use head::{Head, Summary, heads};
+pub use log::Log;
+pub use reader::Reader;
+pub use record::{Link, SCHEMA};
+pub use store::Store;

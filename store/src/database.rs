@@ -1,0 +1,217 @@
+//! sled, kept at arm's length: how it is opened, how it is copied, and that it never unwinds into
+//! a caller.
+
+use std::cell::Cell;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+use std::thread;
+
+use tempfile::TempDir;
+
+use crate::{Damage, Error};
+
+/// sled's unit of allocation, in bytes. A page over a quarter of it would go to a file that sled
+/// never syncs; see `record` for why none does.
+pub(crate) const SEGMENT: usize = 256 << 10;
+
+/// Copies up to this many bytes are made in memory, where sled's own syncs cost nothing.
+const IN_MEMORY: u64 = 256 << 20;
+
+fn config(dir: &Path) -> sled::Config {
+    sled::Config::default().path(dir).segment_size(SEGMENT).cache_capacity(4 << 20)
+}
+
+/// Opens the database in `dir` as its node. `None`: somebody else holds the lock.
+pub(crate) fn open(dir: &Path) -> Result<Option<sled::Db>, Error> {
+    // `None` here would turn off sled's garbage collection along with its flushes
+    match quiet(|| config(dir).flush_every_ms(Some(500)).open()) {
+        Ok(Ok(db)) => Ok(Some(db)),
+        Ok(Err(sled::Error::Io(error))) if is_lock(&error) => Ok(None),
+        Ok(Err(error)) => Err(Error::sled("opened the database", dir, error)),
+        Err(what) => Err(Error::damaged(dir, Damage::db(format!("sled cannot open it: {what}")))),
+    }
+}
+
+/// sled has no error of its own for this.
+fn is_lock(error: &io::Error) -> bool {
+    error.to_string().starts_with("could not acquire lock")
+}
+
+thread_local! {
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs code that may panic inside sled. `Err` is the panic's message, which goes to the trace and
+/// not to stderr.
+pub(crate) fn quiet<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+    install_hook();
+    let before = QUIET.replace(true);
+    let result = panic::catch_unwind(AssertUnwindSafe(run));
+    QUIET.set(before);
+    result.map_err(|panic| message(&*panic))
+}
+
+fn message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked");
+    // some of sled's messages print whole pages
+    text.chars().take(300).collect()
+}
+
+/// A panic inside sled is an error value here, so nobody is told of it on stderr. sled's own
+/// threads are known by their names.
+fn install_hook() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let outer = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            let thread = thread::current();
+            let name = thread.name().unwrap_or_default();
+            if QUIET.get() || name.starts_with("sled-io-") || name == "log flusher" {
+                tracing::debug!(thread = name, "panic inside sled: {info}");
+            } else {
+                outer(info);
+            }
+        }));
+    });
+}
+
+/// A private copy of a database, opened; the folder is gone when this is dropped.
+pub(crate) struct Copy {
+    db: Option<sled::Db>,
+    folder: TempDir,
+}
+
+impl std::fmt::Debug for Copy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Copy").field("folder", &self.folder.path()).finish_non_exhaustive()
+    }
+}
+
+impl Copy {
+    pub(crate) fn db(&self) -> Option<&sled::Db> {
+        self.db.as_ref()
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        if let Some(db) = self.db.take() {
+            // what sled says of a damaged copy while it closes it interests nobody
+            let _ = quiet(move || drop(db));
+        }
+    }
+}
+
+/// What was copied: enough to tell a database that somebody is writing to from one that is
+/// damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Print {
+    crc: u32,
+    bytes: u64,
+}
+
+/// Files of a database, not yet opened.
+#[derive(Debug)]
+pub(crate) struct Files {
+    folder: TempDir,
+    pub(crate) print: Print,
+    snapshots: Vec<PathBuf>,
+}
+
+/// Copies the files of the database in `dir`. The order matters when a node is writing: a
+/// snapshot may be older than the log, never newer, so `db` is last.
+pub(crate) fn copy(dir: &Path) -> Result<Files, Error> {
+    let db = dir.join("db");
+    let length = fs::metadata(&db)
+        .map_err(|e| Error::NotAStore { dir: dir.to_owned(), why: format!("`db`: {e}") })?
+        .len();
+    let memory = (length <= IN_MEMORY).then(in_memory).flatten();
+    if let Some(files) = memory.and_then(|folder| copy_into(dir, folder).ok()) {
+        return Ok(files);
+    }
+    let failed = |e| Error::io("cannot copy for reading", dir, e);
+    copy_into(dir, folder_in(&std::env::temp_dir()).map_err(failed)?).map_err(failed)
+}
+
+fn in_memory() -> Option<TempDir> {
+    folder_in(Path::new("/dev/shm")).ok()
+}
+
+/// The folder is readable for its owner alone.
+fn folder_in(parent: &Path) -> io::Result<TempDir> {
+    tempfile::Builder::new().prefix("leftfold-").tempdir_in(parent)
+}
+
+fn copy_into(dir: &Path, folder: TempDir) -> io::Result<Files> {
+    let mut snapshots = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let name = entry?.file_name();
+        let text = name.to_string_lossy();
+        let snapshot = text.starts_with("snap.") && !text.ends_with(".generating");
+        if !snapshot && text != "conf" {
+            continue;
+        }
+        let to = folder.path().join(&name);
+        match fs::copy(dir.join(&name), &to) {
+            Ok(_) if snapshot => snapshots.push(to),
+            Ok(_) => {}
+            // a node that has just opened the store removes the snapshot before its own
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+    }
+    copy_blobs(dir, folder.path())?;
+    let print = copy_db(&dir.join("db"), &folder.path().join("db"))?;
+    Ok(Files { folder, print, snapshots })
+}
+
+/// There are none, unless something other than this crate wrote to the store.
+fn copy_blobs(dir: &Path, to: &Path) -> io::Result<()> {
+    let Ok(blobs) = fs::read_dir(dir.join("blobs")) else { return Ok(()) };
+    fs::create_dir_all(to.join("blobs"))?;
+    for blob in blobs {
+        let blob = blob?;
+        fs::copy(blob.path(), to.join("blobs").join(blob.file_name()))?;
+    }
+    Ok(())
+}
+
+fn copy_db(from: &Path, to: &Path) -> io::Result<Print> {
+    let (mut from, mut to) = (File::open(from)?, File::create(to)?);
+    let mut buffer = vec![0; SEGMENT];
+    let (mut crc, mut bytes) = (crc32fast::Hasher::new(), 0);
+    loop {
+        let read = from.read(&mut buffer)?;
+        let Some(piece) = buffer.get(..read).filter(|piece| !piece.is_empty()) else { break };
+        crc.update(piece);
+        to.write_all(piece)?;
+        bytes += piece.len() as u64;
+    }
+    Ok(Print { crc: crc.finalize(), bytes })
+}
+
+impl Files {
+    /// Opens the copy. No thread of sled's works on it: one that panics would hang the closing.
+    pub(crate) fn open(self) -> Result<Copy, String> {
+        let path = self.folder.path().to_owned();
+        match quiet(|| config(&path).flush_every_ms(None).open()) {
+            Ok(Ok(db)) => Ok(Copy { db: Some(db), folder: self.folder }),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(panic) => Err(panic),
+        }
+    }
+
+    /// Leaves out sled's snapshot: it is a shortcut, and the log alone holds everything. False if
+    /// there was none.
+    pub(crate) fn without_snapshot(&mut self) -> bool {
+        let had = !self.snapshots.is_empty();
+        self.snapshots.drain(..).for_each(|path| {
+            let _ = fs::remove_file(path);
+        });
+        had
+    }
+}

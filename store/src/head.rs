@@ -1,0 +1,260 @@
+//! Head files: how far each log reaches, as far as anybody was told.
+//!
+//! A chain cannot show that its end is missing, and sled drops damaged tails without a word. So
+//! after each flush and before acknowledging it the writer overwrites `heads/SESSION` with the
+//! place and link of the last event. It is a plain write, so the head is a *lower bound*: a log
+//! may be longer (a crash came between flush and head), never shorter. A missing or empty head
+//! promises nothing and is no damage: a crash before the first one leaves a log without it.
+//!
+//! Layout: `schema (1) ‖ session (16) ‖ seq (8) ‖ link (16) ‖ time (8) ‖ length (2) ‖ crc32 (4)`,
+//! then `length` bytes of JSON, which only serve lists, and their crc32 (4). Integers are
+//! big-endian. The first part lies in one sector, so no crash can tear it; a torn second part is
+//! rebuilt from the log.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use leftfold_events::event::{Cost, EndReason, Model, PromptKind, PromptPart, Session, Turn};
+use leftfold_events::{Envelope, Event, Seq, SessionId, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::Damage;
+use crate::record::{Link, SCHEMA};
+
+pub(crate) const FOLDER: &str = "heads";
+
+const FIXED: usize = 55;
+/// Characters kept of texts in a summary.
+const MAX_TEXT: usize = 120;
+
+/// Where a log was when its last append was acknowledged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Head {
+    pub session: SessionId,
+    pub seq: Seq,
+    /// Link of the checksum chain at `seq`.
+    pub chain: Link,
+    /// Time of the event at `seq`.
+    pub at: Time,
+    /// `None` if a crash tore it; whoever wants it then folds it from the events.
+    pub summary: Option<Summary>,
+}
+
+/// What lists of sessions show, so that they need not open any log. It follows from the events.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Summary {
+    pub created: Time,
+    pub directory: String,
+    pub worktree: String,
+    pub parent: Option<SessionId>,
+    /// The session that this one is a fork of.
+    pub fork_of: Option<SessionId>,
+    pub agent: String,
+    pub title: Option<String>,
+    /// Beginning of the first prompt's text.
+    pub prompt: Option<String>,
+    pub turns: u32,
+    /// US dollars, of the session's own requests.
+    pub cost: Cost,
+    /// How the last turn ended; `None` while one is open.
+    pub ended: Option<EndReason>,
+}
+
+impl Summary {
+    /// Takes one more event in.
+    pub fn add(&mut self, envelope: &Envelope) {
+        if self.created == Time::default() {
+            self.created = envelope.at;
+        }
+        if let Event::Session(event) = &envelope.event {
+            self.add_session(event);
+        } else if let Event::Turn(Turn::Prompted { parts, agent, .. }) = &envelope.event {
+            self.ended = None;
+            self.agent.clone_from(agent);
+            self.prompt = self.prompt.take().or_else(|| first_text(parts));
+        } else if let Event::Turn(Turn::Ended(ended)) = &envelope.event {
+            self.ended = Some(ended.reason);
+            self.turns = self.turns.saturating_add(1);
+        } else if let Event::Model(Model::Replied { cost, .. }) = &envelope.event {
+            self.cost += cost;
+        }
+    }
+
+    fn add_session(&mut self, event: &Session) {
+        match event {
+            Session::Created { directory, worktree, parent, agent, .. } => {
+                self.directory.clone_from(directory);
+                self.worktree.clone_from(worktree);
+                self.parent = *parent;
+                self.agent.clone_from(agent);
+            }
+            Session::Titled { title } => self.title = Some(start_of(title)),
+            Session::Forked { from, .. } => self.fork_of = Some(*from),
+            Session::Resumed { .. } | Session::Elapsed {} => {}
+        }
+    }
+}
+
+fn first_text(parts: &[PromptPart]) -> Option<String> {
+    parts.iter().find(|part| part.kind == PromptKind::Text).map(|part| start_of(&part.text))
+}
+
+fn start_of(text: &str) -> String {
+    text.chars().take(MAX_TEXT).collect()
+}
+
+pub(crate) fn path(dir: &Path, session: SessionId) -> PathBuf {
+    dir.join(FOLDER).join(session.to_string())
+}
+
+pub(crate) fn open(dir: &Path, session: SessionId) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(false).open(path(dir, session))
+}
+
+/// Overwrites the head in place.
+pub(crate) fn write(file: &File, bytes: &[u8]) -> io::Result<()> {
+    file.write_all_at(bytes, 0)
+}
+
+pub(crate) fn encode(head: &Head) -> Vec<u8> {
+    // plain data: serialising it to memory has no way to fail
+    let summary = serde_json::to_vec(&head.summary).unwrap_or_default();
+    // paths are the only long texts; a summary that is too long is left out
+    let length = u16::try_from(summary.len()).unwrap_or(0);
+    let summary = if length == 0 { &[] } else { summary.as_slice() };
+    let mut bytes = Vec::with_capacity(FIXED + summary.len() + 4);
+    bytes.push(SCHEMA);
+    bytes.extend(head.session.to_bytes());
+    bytes.extend(head.seq.to_be_bytes());
+    bytes.extend(head.chain);
+    bytes.extend(head.at.millis().to_be_bytes());
+    bytes.extend(length.to_be_bytes());
+    bytes.extend(crc32fast::hash(&bytes).to_be_bytes());
+    bytes.extend(summary);
+    bytes.extend(crc32fast::hash(summary).to_be_bytes());
+    bytes
+}
+
+/// `Ok(None)`: the file is empty, which is what a crash can leave of a new one.
+pub(crate) fn decode(bytes: &[u8]) -> Result<Option<Head>, String> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let Some((fixed, rest)) = bytes.split_at_checked(FIXED) else {
+        return Err(format!("the head has {} of its {FIXED} bytes", bytes.len()));
+    };
+    if fixed[0] > SCHEMA {
+        return Err(format!("head schema {} is newer: use a newer leftfold", fixed[0]));
+    }
+    if fixed[0] != SCHEMA || crc32fast::hash(&fixed[..51]).to_be_bytes() != fixed[51..] {
+        return Err("the head's checksum does not match".into());
+    }
+    let mut fields = Fields(&fixed[1..]);
+    let head = Head {
+        session: SessionId::from_bytes(fields.take()),
+        seq: Seq::from_be_bytes(fields.take()),
+        chain: fields.take(),
+        at: Time::from_millis(u64::from_be_bytes(fields.take())),
+        summary: None,
+    };
+    let length = usize::from(u16::from_be_bytes(fields.take()));
+    Ok(Some(Head { summary: summary(rest, length), ..head }))
+}
+
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    /// The next field; zeros behind the end.
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let (field, rest) = self.0.split_at(N.min(self.0.len()));
+        self.0 = rest;
+        field.try_into().unwrap_or([0; N])
+    }
+}
+
+fn summary(rest: &[u8], length: usize) -> Option<Summary> {
+    let (json, crc) = (rest.get(..length)?, rest.get(length..length + 4)?);
+    (crc32fast::hash(json).to_be_bytes() == crc).then_some(())?;
+    serde_json::from_slice(json).ok()?
+}
+
+/// The head of one session. A file that holds another session's head is damage too.
+pub(crate) fn read(dir: &Path, session: SessionId) -> Result<Option<Head>, Damage> {
+    let name = session.to_string();
+    let damage = |what: String| Damage::head(Some(session), &name, what);
+    let bytes = match fs::read(path(dir, session)) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(damage(format!("cannot be read: {e}"))),
+    };
+    match decode(&bytes).map_err(damage)? {
+        Some(head) if head.session != session => {
+            Err(Damage::head(Some(session), &name, format!("it is the head of {}", head.session)))
+        }
+        head => Ok(head),
+    }
+}
+
+/// All heads of a store, sorted by session, and what is wrong with the others.
+pub(crate) fn read_all(dir: &Path) -> (Vec<Head>, Vec<Damage>) {
+    let (mut heads, mut damage) = (Vec::new(), Vec::new());
+    let Ok(entries) = fs::read_dir(dir.join(FOLDER)) else { return (heads, damage) };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        match name.parse::<SessionId>() {
+            Ok(session) => match read(dir, session) {
+                Ok(head) => heads.extend(head),
+                Err(wrong) => damage.push(wrong),
+            },
+            Err(not) => damage.push(Damage::head(None, &name, not.to_string())),
+        }
+    }
+    heads.sort_by_key(|head| head.session);
+    damage.sort_by(|a, b| a.file.cmp(&b.file));
+    (heads, damage)
+}
+
+/// The readable heads in a store's folder, sorted by session, without opening its database. Empty
+/// for a folder that is no store.
+pub fn heads(dir: &Path) -> Vec<Head> {
+    read_all(dir).0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head() -> Head {
+        let session = SessionId::default().child(1, Time::from_millis(5));
+        let summary = Summary { title: Some("A title".into()), ..Summary::default() };
+        Head { session, seq: 9, chain: [3; 16], at: Time::from_millis(7), summary: Some(summary) }
+    }
+
+    #[test]
+    fn round_trips_over_a_longer_one() {
+        let mut bytes = encode(&head());
+        bytes.extend(b"left over from a longer head");
+        assert_eq!(decode(&bytes), Ok(Some(head())));
+        assert_eq!(decode(&[]), Ok(None));
+    }
+
+    #[test]
+    fn a_flipped_bit_is_found_or_costs_only_the_summary() {
+        let good = encode(&head());
+        for byte in 0..good.len() {
+            let mut bytes = good.clone();
+            bytes[byte] ^= 4;
+            if byte < FIXED {
+                assert!(decode(&bytes).is_err(), "byte {byte}");
+            } else {
+                assert_eq!(decode(&bytes), Ok(Some(Head { summary: None, ..head() })));
+            }
+        }
+        for length in 1..FIXED {
+            assert!(decode(&good[..length]).is_err());
+        }
+    }
+}

@@ -1,0 +1,281 @@
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+
+use leftfold_events::{Envelope, Payload, Seq, SessionId, Sha256};
+
+use crate::head::{self, Head, Summary};
+use crate::payloads;
+use crate::record::{self, Link, MAX_INLINE, PAYLOADS, Pair, START};
+use crate::scan::{self, Scan, Source};
+use crate::store::Inner;
+use crate::writer::{Append, Content, Done, Slot};
+use crate::{Error, codec};
+
+/// The right to append to one session's log. There is never more than one; dropping it gives the
+/// right back.
+#[derive(Debug)]
+pub struct Log {
+    store: Arc<Inner>,
+    slot: Arc<Slot>,
+    head: Seq,
+    link: Link,
+    summary: Summary,
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.store.give_back(self.slot.session);
+    }
+}
+
+/// An append as records, before anybody waits for it.
+#[derive(Default)]
+struct Encoded {
+    records: Vec<Pair>,
+    files: Vec<Content>,
+    payloads: Vec<(Sha256, Arc<str>)>,
+    seq: Seq,
+    link: Link,
+    head: Vec<u8>,
+    summary: Summary,
+}
+
+impl Log {
+    pub(crate) fn open(store: &Arc<Inner>, session: SessionId) -> Result<Self, Error> {
+        if session.to_bytes() == PAYLOADS {
+            return Err(Error::Unstorable { session, seq: 0, why: "the id is reserved".into() });
+        }
+        if !store.take(session) {
+            return Err(Error::Taken { session });
+        }
+        // from here on, dropping it gives the session back
+        let mut log = Self {
+            store: Arc::clone(store),
+            slot: Arc::new(Slot::new(session)),
+            head: 0,
+            link: START,
+            summary: Summary::default(),
+        };
+        log.find_end()?;
+        Ok(log)
+    }
+
+    fn find_end(&mut self) -> Result<(), Error> {
+        self.settle()?;
+        let store = Arc::clone(&self.store);
+        let (source, dir) = (source(&store)?, store.dir());
+        let head = head::read(dir, self.session()).map_err(|d| Error::damaged(dir, d))?;
+        // the head's summary has taken in all events up to the head's own
+        let (mut scan, counted) = match head {
+            Some(mut head) if head.summary.is_some() => {
+                self.summary = head.summary.take().unwrap_or_default();
+                let counted = head.seq;
+                (Scan::tail(source, head), counted)
+            }
+            head => (Scan::all(source, self.session(), head, 1), 0),
+        };
+        scan.try_for_each(|entry| {
+            let entry = entry.map_err(|wrong| wrong.into_error(dir))?;
+            if entry.envelope.seq > counted {
+                self.summary.add(&entry.envelope);
+            }
+            (self.head, self.link) = (entry.envelope.seq, entry.link);
+            Ok(())
+        })
+    }
+
+    /// Waits for what an earlier owner of this log left on its way to the disk.
+    fn settle(&self) -> Result<(), Error> {
+        let (sender, receiver) = mpsc::channel();
+        self.send(Encoded::default(), answer(sender));
+        received(&receiver)
+    }
+
+    fn send(&self, encoded: Encoded, done: Done) {
+        let Encoded { records, files, payloads, head, .. } = encoded;
+        let slot = Arc::clone(&self.slot);
+        let append = Append { slot, records, files, payloads, head, done };
+        if let Err(unsent) = self.store.send(append) {
+            let error = Error::Database { what: "the writer has ended".into() };
+            self.slot.poison(&error);
+            (unsent.done)(Err(error));
+        }
+    }
+
+    pub fn session(&self) -> SessionId {
+        self.slot.session
+    }
+
+    /// Seq of the last event handed to the log, whether it is durable yet or not. 0: none.
+    pub fn head(&self) -> Seq {
+        self.head
+    }
+
+    /// Hands the batch to the writer and returns; nothing here waits for the disk. `done` runs on
+    /// the writer's thread once the batch is durable and the head says so, or has failed; it
+    /// must be quick. A batch is in the log entirely or not at all. Batches of one log are
+    /// acknowledged in order.
+    ///
+    /// # Errors
+    /// `done` gets them: [`Error::Order`] unless seqs go on from [`head`](Self::head) without a gap
+    /// (a fork's first event is `forked{at}` with seq `at + 1`), [`Error::Foreign`],
+    /// [`Error::Unstorable`], [`Error::Full`], [`Error::Io`], [`Error::Database`]. After any
+    /// failure the log takes no more events ([`Error::Poisoned`]).
+    pub fn append(
+        &mut self,
+        batch: &[Envelope],
+        done: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) {
+        if let Err(error) = self.slot.check() {
+            return done(Err(error));
+        }
+        if batch.is_empty() {
+            return done(Ok(()));
+        }
+        let encoded = match self.encode(batch) {
+            Ok(encoded) => encoded,
+            Err(error) => {
+                self.slot.poison(&error);
+                return done(Err(error));
+            }
+        };
+        (self.head, self.link) = (encoded.seq, encoded.link);
+        self.summary.clone_from(&encoded.summary);
+        self.send(encoded, Box::new(done));
+    }
+
+    /// [`append`](Self::append), and waits.
+    ///
+    /// # Errors
+    /// Those of `append`.
+    pub fn append_wait(&mut self, batch: &[Envelope]) -> Result<(), Error> {
+        let (sender, receiver) = mpsc::channel();
+        self.append(batch, answer(sender));
+        received(&receiver)
+    }
+
+    /// The session's own events (of a fork, not those it shares), verified against checksums,
+    /// chain and head, with payloads filled in.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] or [`Error::NewerSchema`] at the first event that is not as written.
+    pub fn read(&self) -> Result<Vec<Envelope>, Error> {
+        let (source, dir) = (source(&self.store)?, self.store.dir());
+        let head = head::read(dir, self.session()).map_err(|d| Error::damaged(dir, d))?;
+        Scan::all(source, self.session(), head, 1)
+            .map(|entry| entry.map(|e| e.envelope).map_err(|wrong| wrong.into_error(dir)))
+            .collect()
+    }
+
+    fn encode(&self, batch: &[Envelope]) -> Result<Encoded, Error> {
+        let (mut seq, mut link) = self.before(&batch[0])?;
+        let mut encoded = Encoded { summary: self.summary.clone(), ..Encoded::default() };
+        for envelope in batch {
+            self.in_order(envelope, seq.saturating_add(1))?;
+            seq = envelope.seq;
+            link = self.encode_one(envelope, &link, &mut encoded)?;
+            encoded.summary.add(envelope);
+        }
+        let at = batch[batch.len() - 1].at;
+        let summary = Some(encoded.summary.clone());
+        let head = Head { session: self.session(), seq, chain: link, at, summary };
+        Ok(Encoded { seq, link, head: head::encode(&head), ..encoded })
+    }
+
+    fn in_order(&self, envelope: &Envelope, expected: Seq) -> Result<(), Error> {
+        let session = self.session();
+        if envelope.session != session {
+            return Err(Error::Foreign { session, found: envelope.session });
+        }
+        if envelope.seq != expected {
+            return Err(Error::Order { session, expected, found: envelope.seq });
+        }
+        Ok(())
+    }
+
+    /// Seq and link that this event follows: of a fork's first event, its parent's.
+    fn before(&self, first: &Envelope) -> Result<(Seq, Link), Error> {
+        let forked = scan::forked_from(first).filter(|_| self.head == 0);
+        let Some((from, at)) = forked else { return Ok((self.head, self.link)) };
+        let source = source(&self.store)?;
+        match scan::stored_link(source.db, from, at) {
+            Ok(Some(link)) => Ok((at, link)),
+            Ok(None) => Err(self.unstorable(first, format!("session {from} has no event {at}"))),
+            Err(why) => Err(self.unstorable(first, why)),
+        }
+    }
+
+    fn unstorable(&self, envelope: &Envelope, why: impl Into<String>) -> Error {
+        Error::Unstorable { session: self.session(), seq: envelope.seq, why: why.into() }
+    }
+
+    fn encode_one(&self, event: &Envelope, before: &Link, to: &mut Encoded) -> Result<Link, Error> {
+        for payload in event.event.payloads() {
+            self.encode_payload(event, payload, to)?;
+        }
+        let body = codec::encode(event).map_err(|why| self.unstorable(event, why))?;
+        let key = record::event_key(event.session, event.seq);
+        let link = record::link(before, &key, &body);
+        lay(&key, &link, &body, to);
+        Ok(link)
+    }
+
+    /// Adds the contents unless the store has them.
+    fn encode_payload(
+        &self,
+        event: &Envelope,
+        payload: &Payload,
+        to: &mut Encoded,
+    ) -> Result<(), Error> {
+        let sha256 = payload.sha256();
+        let known = |(known, _): &(Sha256, _)| *known == sha256;
+        if payloads::is_unset(payload)
+            || self.store.cache.get(sha256).is_some()
+            || to.payloads.iter().any(known)
+        {
+            return Ok(());
+        }
+        if Sha256::of(payload.text().as_bytes()) != sha256 {
+            let why = format!("payload {sha256} comes without its contents");
+            return Err(self.unstorable(event, why));
+        }
+        let source = source(&self.store)?;
+        let stored = payloads::is_stored(source.db, sha256);
+        if !stored.map_err(|what| Error::Database { what })? {
+            lay(&record::payload_key(sha256), &[], payload.text().as_bytes(), to);
+        }
+        to.payloads.push((sha256, Arc::clone(payload.text())));
+        Ok(())
+    }
+}
+
+/// As records, or as a file with a record that names it.
+fn lay(key: &[u8], lead: &[u8], body: &[u8], to: &mut Encoded) {
+    if body.len() <= MAX_INLINE {
+        to.records.extend(record::lay(key, lead, body));
+    } else {
+        let sha256 = Sha256::of(body);
+        to.records.extend(record::lay_file(key, lead, sha256, body.len() as u64));
+        to.files.push(Content { sha256, bytes: Arc::from(body) });
+    }
+}
+
+fn answer(sender: mpsc::Sender<Result<(), Error>>) -> Done {
+    Box::new(move |result| {
+        // whoever waits is still there
+        let _ = sender.send(result);
+    })
+}
+
+fn received(receiver: &mpsc::Receiver<Result<(), Error>>) -> Result<(), Error> {
+    let gone = |_| Err(Error::Database { what: "the writer has ended".into() });
+    receiver.recv().unwrap_or_else(gone)
+}
+
+fn source(store: &Inner) -> Result<Source<'_>, Error> {
+    store.source().ok_or_else(|| Error::Database { what: closed(store.dir()) })
+}
+
+fn closed(dir: &Path) -> String {
+    format!("{} is closed", dir.display())
+}

@@ -1,0 +1,89 @@
+//! Contents that events name by hash.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use leftfold_events::{Envelope, Payload, Sha256};
+
+use crate::database::quiet;
+use crate::record::{self, Body, Fault};
+use crate::{Damage, files};
+
+/// What has been read or written already, so that fifty equal equips share one text. A session
+/// has a handful of distinct ones.
+#[derive(Debug, Default)]
+pub(crate) struct Cache(Mutex<HashMap<Sha256, Arc<str>>>);
+
+impl Cache {
+    pub(crate) fn get(&self, sha256: Sha256) -> Option<Arc<str>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&sha256).cloned()
+    }
+
+    pub(crate) fn insert(&self, sha256: Sha256, text: Arc<str>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(sha256, text);
+    }
+}
+
+/// A payload that was never set has neither contents nor a hash.
+pub(crate) fn is_unset(payload: &Payload) -> bool {
+    payload.sha256() == Sha256::default()
+}
+
+/// Whether the database has it (whatever its state).
+pub(crate) fn is_stored(db: &sled::Db, sha256: Sha256) -> Result<bool, String> {
+    let key = record::part(&record::payload_key(sha256), 0);
+    quiet(|| db.contains_key(key))?.map_err(|e| e.to_string())
+}
+
+/// Puts the contents back into a decoded event.
+pub(crate) fn fill(
+    db: &sled::Db,
+    dir: &Path,
+    cache: &Cache,
+    envelope: &mut Envelope,
+) -> Result<(), Damage> {
+    let (session, seq) = (envelope.session, envelope.seq);
+    for payload in envelope.event.payloads_mut() {
+        if is_unset(payload) {
+            continue;
+        }
+        let sha256 = payload.sha256();
+        let text = match cache.get(sha256) {
+            Some(text) => text,
+            None => load(db, dir, sha256).map_err(|(file, what)| Damage {
+                file,
+                ..Damage::event(session, seq, format!("payload {sha256}: {what}"))
+            })?,
+        };
+        cache.insert(sha256, Arc::clone(&text));
+        payload.fill(text);
+    }
+    Ok(())
+}
+
+/// `Err`: the file and what is wrong with it.
+fn load(db: &sled::Db, dir: &Path, sha256: Sha256) -> Result<Arc<str>, (String, String)> {
+    let in_db = |what: String| ("db".to_owned(), what);
+    let records = quiet(|| {
+        db.scan_prefix(record::payload_key(sha256)).collect::<Result<Vec<_>, sled::Error>>()
+    });
+    let records = records.map_err(in_db)?.map_err(|e| in_db(e.to_string()))?;
+    if records.is_empty() {
+        return Err(in_db("it is missing".into()));
+    }
+    let laid = record::gather(&records, 0).map_err(|fault| match fault {
+        Fault::Newer(schema) => in_db(format!("schema {schema} is newer than this leftfold")),
+        Fault::Bad(what) => in_db(what),
+    })?;
+    let bytes = match laid.body {
+        Body::Inline(bytes) => bytes,
+        Body::File { sha256: file, length } => files::get(dir, file, length)
+            .map_err(|what| (format!("{}/{file}", files::FOLDER), what))?,
+    };
+    if Sha256::of(&bytes) != sha256 {
+        return Err(in_db("the contents have another hash".into()));
+    }
+    let text = String::from_utf8(bytes).map_err(|e| in_db(e.to_string()))?;
+    Ok(Arc::from(text))
+}

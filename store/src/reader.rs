@@ -1,0 +1,178 @@
+use std::path::{Path, PathBuf};
+
+use leftfold_events::event::Session;
+use leftfold_events::{Envelope, Event, Seq, SessionId};
+
+use crate::database::{self, Copy, Print};
+use crate::head::{self, Head};
+use crate::payloads::Cache;
+use crate::scan::{self, Scan, Source, Wrong};
+use crate::{Damage, Error};
+
+/// How often a store that a node is writing to is copied before what is missing in the copy
+/// counts as lost.
+const ATTEMPTS: u32 = 8;
+
+/// A look at a store as it is now. Works on a private copy: takes no lock, changes nothing, and
+/// is not disturbed by a node that goes on writing.
+#[derive(Debug)]
+pub struct Reader {
+    dir: PathBuf,
+    copy: Copy,
+    cache: Cache,
+    heads: Vec<Head>,
+    sessions: Vec<SessionId>,
+    /// Of head files and of sled's snapshot.
+    damage: Vec<Damage>,
+}
+
+impl Reader {
+    /// # Errors
+    /// [`Error::NotAStore`] if there is no database in `dir`, [`Error::Damaged`] if sled cannot
+    /// open it, [`Error::Io`] if it cannot be copied.
+    pub fn open(dir: &Path) -> Result<Self, Error> {
+        let mut before: Option<Print> = None;
+        let mut attempt = 1;
+        loop {
+            // heads first: they are lower bounds, and the log may grow meanwhile
+            let heads = head::read_all(dir);
+            let files = database::copy(dir)?;
+            // a copy of a moving database may be torn; one that has not moved is what it is
+            let still = before.replace(files.print) == Some(files.print) || attempt == ATTEMPTS;
+            let opened = files.open().and_then(|copy| Self::start(dir, copy, heads));
+            match opened {
+                Ok(reader) if still || reader.lost().is_none() => return Ok(reader),
+                Err(what) if still => return Self::without_snapshot(dir, &what),
+                Ok(_) | Err(_) => attempt += 1,
+            }
+        }
+    }
+
+    fn start(
+        dir: &Path,
+        copy: Copy,
+        (heads, damage): (Vec<Head>, Vec<Damage>),
+    ) -> Result<Self, String> {
+        let (dir, cache) = (dir.to_owned(), Cache::default());
+        let mut reader = Self { dir, copy, cache, heads, sessions: Vec::new(), damage };
+        let sessions = match reader.source() {
+            Some(source) => scan::sessions(source.db)?,
+            None => Vec::new(),
+        };
+        reader.sessions = sessions;
+        reader.sort();
+        Ok(reader)
+    }
+
+    /// sled's snapshot is a shortcut: where that is what is broken, the log still holds all.
+    fn without_snapshot(dir: &Path, what: &str) -> Result<Self, Error> {
+        let damaged = || Error::damaged(dir, Damage::db(format!("sled cannot open it: {what}")));
+        let heads = head::read_all(dir);
+        let mut files = database::copy(dir)?;
+        if !files.without_snapshot() {
+            return Err(damaged());
+        }
+        let copy = files.open().map_err(|_| damaged())?;
+        let mut reader = Self::start(dir, copy, heads).map_err(|_| damaged())?;
+        let what = format!("the database opens only without sled's snapshot: {what}");
+        reader.damage.push(Damage { file: "snap".into(), ..Damage::db(what) });
+        Ok(reader)
+    }
+
+    /// Roots before children and forks, the one that the folder is named after before all.
+    fn sort(&mut self) {
+        let name = self.dir.file_name().map(|name| name.to_string_lossy().into_owned());
+        let mut sessions = std::mem::take(&mut self.sessions);
+        sessions.sort_by_cached_key(|session| {
+            (name.as_deref() != Some(&session.to_string()), !self.is_root(*session), *session)
+        });
+        self.sessions = sessions;
+    }
+
+    fn is_root(&self, session: SessionId) -> bool {
+        let first = self.scan(session, None, 1).and_then(|mut scan| scan.next());
+        let Some(Ok(first)) = first else { return false };
+        matches!(first.envelope.event, Event::Session(Session::Created { parent: None, .. }))
+    }
+
+    /// The sessions that have events: the root first, the others by id.
+    pub fn sessions(&self) -> Vec<SessionId> {
+        self.sessions.clone()
+    }
+
+    /// The folder that was read.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The heads as they were when the copy was made.
+    pub fn heads(&self) -> &[Head] {
+        &self.heads
+    }
+
+    /// A session's own events from `from` on. Empty for a session that is not here.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] or [`Error::NewerSchema`] at the first event that is not as written, also
+    /// if it is before `from`.
+    pub fn read(&self, session: SessionId, from: Seq) -> Result<Vec<Envelope>, Error> {
+        let mut events = Vec::new();
+        for entry in self.scan_with_head(session, from).into_iter().flatten() {
+            events.push(entry.map_err(|wrong| wrong.into_error(&self.dir))?.envelope);
+        }
+        match self.head_damage(session) {
+            Some(damage) => Err(Error::damaged(&self.dir, damage.clone())),
+            None => Ok(events),
+        }
+    }
+
+    /// The good part of a session: everything before the first event that is not as written, and
+    /// what is wrong there.
+    pub fn read_good(&self, session: SessionId) -> (Vec<Envelope>, Option<Damage>) {
+        let mut events = Vec::new();
+        for entry in self.scan_with_head(session, 1).into_iter().flatten() {
+            match entry {
+                Ok(entry) => events.push(entry.envelope),
+                Err(wrong) => return (events, Some(wrong.into_damage())),
+            }
+        }
+        (events, self.head_damage(session).cloned())
+    }
+
+    fn head_damage(&self, session: SessionId) -> Option<&Damage> {
+        self.damage.iter().find(|damage| damage.session == Some(session))
+    }
+
+    /// What is wrong beside the events.
+    pub(crate) fn damage(&self) -> &[Damage] {
+        &self.damage
+    }
+
+    /// The first thing that a head promises and the log does not hold.
+    pub(crate) fn lost(&self) -> Option<Damage> {
+        let source = self.source()?;
+        self.heads.iter().find_map(|head| scan::holds(source.db, head).err())
+    }
+
+    /// Every event of a session and everything that is wrong with it.
+    pub(crate) fn walk(
+        &self,
+        session: SessionId,
+    ) -> impl Iterator<Item = Result<Envelope, Wrong>> + '_ {
+        let scan = self.scan_with_head(session, 1);
+        scan.into_iter().flatten().map(|entry| entry.map(|entry| entry.envelope))
+    }
+
+    fn scan_with_head(&self, session: SessionId, from: Seq) -> Option<Scan<'_>> {
+        let head = self.heads.iter().find(|head| head.session == session).cloned();
+        self.scan(session, head, from)
+    }
+
+    fn scan(&self, session: SessionId, head: Option<Head>, from: Seq) -> Option<Scan<'_>> {
+        Some(Scan::all(self.source()?, session, head, from))
+    }
+
+    fn source(&self) -> Option<Source<'_>> {
+        Some(Source { db: self.copy.db()?, dir: &self.dir, cache: &self.cache })
+    }
+}

@@ -1,0 +1,270 @@
+//! Keys and values in the database.
+//!
+//! | key | what |
+//! |---|---|
+//! | session (16) ‖ seq (8, big-endian) ‖ part (1) | an event |
+//! | `ff` × 16 ‖ SHA-256 (32) ‖ part (1) | a payload |
+//!
+//! A value is `schema (1) ‖ crc32 (4) ‖ rest`; the checksum covers key and rest. The rest of part 0
+//! is `lead ‖ parts (1) ‖ bytes`, of further parts only bytes. The lead of an event is its link. With
+//! `parts` = 0 the bytes are `SHA-256 (32) ‖ length (8)` of a file that holds the contents.
+//!
+//! Invariant: key and value are at most [`MAX_RECORD`] bytes together. sled puts any page over a
+//! quarter of a segment into a file that it never syncs; a page has at most 17 records.
+
+use leftfold_events::{Seq, SessionId, Sha256};
+use sha2::Digest;
+
+/// The version of everything that this file and `codec` lay out.
+pub const SCHEMA: u8 = 1;
+
+/// Bytes of key and value.
+pub(crate) const MAX_RECORD: usize = 3 << 10;
+
+/// Contents over this many bytes become files.
+pub(crate) const MAX_INLINE: usize = 64 << 10;
+
+/// Bytes of an event's key without its part.
+pub(crate) const EVENT_KEY: usize = 24;
+
+/// What payload keys begin with. No session has this id: it would date from the year 10889.
+pub(crate) const PAYLOADS: [u8; 16] = [0xff; 16];
+
+const HEADER: usize = 5;
+
+/// One link of a session's checksum chain: it covers the event and all before it.
+pub type Link = [u8; 16];
+
+/// The link before a session's first event.
+pub(crate) const START: Link = [0; 16];
+
+/// A key and its value.
+pub(crate) type Pair = (Vec<u8>, Vec<u8>);
+
+pub(crate) fn event_key(session: SessionId, seq: Seq) -> Vec<u8> {
+    let mut key = Vec::with_capacity(EVENT_KEY + 1);
+    key.extend(session.to_bytes());
+    key.extend(seq.to_be_bytes());
+    key
+}
+
+pub(crate) fn payload_key(sha256: Sha256) -> Vec<u8> {
+    [PAYLOADS.as_slice(), sha256.as_bytes()].concat()
+}
+
+/// The key of one part.
+pub(crate) fn part(key: &[u8], part: u8) -> Vec<u8> {
+    [key, &[part]].concat()
+}
+
+/// The seq in an event's key (with its part).
+pub(crate) fn seq_of(key: &[u8]) -> Option<Seq> {
+    (key.len() == EVENT_KEY + 1).then_some(())?;
+    Some(Seq::from_be_bytes(key.get(16..EVENT_KEY)?.try_into().ok()?))
+}
+
+/// The link of the event with this key and these bytes, behind `before`.
+pub(crate) fn link(before: &Link, key: &[u8], body: &[u8]) -> Link {
+    let mut hash = sha2::Sha256::new();
+    hash.update(before);
+    hash.update(key);
+    hash.update(body);
+    let digest: [u8; 32] = hash.finalize().into();
+    let mut link = Link::default();
+    link.copy_from_slice(&digest[..16]);
+    link
+}
+
+/// The records that hold `body` inline.
+pub(crate) fn lay(key: &[u8], lead: &[u8], body: &[u8]) -> Vec<Pair> {
+    let first_room = MAX_RECORD - key.len() - 1 - HEADER - lead.len() - 1;
+    let room = MAX_RECORD - key.len() - 1 - HEADER;
+    let (first, rest) = body.split_at(body.len().min(first_room));
+    let chunks = rest.chunks(room);
+    // `MAX_INLINE` keeps the number of parts far below 255
+    let parts = u8::try_from(1 + chunks.len()).unwrap_or(u8::MAX);
+    let mut records = Vec::with_capacity(usize::from(parts));
+    records.push(seal(part(key, 0), &[lead, &[parts], first]));
+    for (number, chunk) in (1..=u8::MAX).zip(chunks) {
+        records.push(seal(part(key, number), &[chunk]));
+    }
+    records
+}
+
+/// The record that names a file.
+pub(crate) fn lay_file(key: &[u8], lead: &[u8], sha256: Sha256, length: u64) -> Vec<Pair> {
+    vec![seal(part(key, 0), &[lead, &[0], sha256.as_bytes(), &length.to_be_bytes()])]
+}
+
+fn seal(key: Vec<u8>, pieces: &[&[u8]]) -> Pair {
+    let mut value = Vec::with_capacity(HEADER + pieces.iter().map(|p| p.len()).sum::<usize>());
+    value.push(SCHEMA);
+    value.extend([0; 4]);
+    pieces.iter().for_each(|piece| value.extend(*piece));
+    let crc = checksum(&key, &value[HEADER..]);
+    value[1..HEADER].copy_from_slice(&crc.to_be_bytes());
+    (key, value)
+}
+
+fn checksum(key: &[u8], rest: &[u8]) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(key);
+    crc.update(rest);
+    crc.finalize()
+}
+
+/// Why records do not give back what was put into them.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Newer(u8),
+    Bad(String),
+}
+
+fn bad<T>(what: impl Into<String>) -> Result<T, Fault> {
+    Err(Fault::Bad(what.into()))
+}
+
+/// What [`lay`] or [`lay_file`] put down.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Laid {
+    pub(crate) lead: Vec<u8>,
+    pub(crate) body: Body,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Body {
+    Inline(Vec<u8>),
+    File { sha256: Sha256, length: u64 },
+}
+
+/// Takes the records of one key, in the order of their parts, apart again.
+pub(crate) fn gather<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    records: &[(K, V)],
+    lead: usize,
+) -> Result<Laid, Fault> {
+    let Some(((key, value), rest)) = records.split_first() else { return bad("no record") };
+    let first = open(key.as_ref(), value.as_ref())?;
+    if key.as_ref().last() != Some(&0) {
+        return bad("the first part is missing");
+    }
+    let (Some(lead), Some(&parts), Some(bytes)) =
+        (first.get(..lead), first.get(lead), first.get(lead + 1..))
+    else {
+        return bad("the record is too short");
+    };
+    let body = if parts == 0 { file(bytes, rest.len()) } else { join(bytes, rest, parts) }?;
+    Ok(Laid { lead: lead.to_vec(), body })
+}
+
+/// Lead and bytes of part 0 alone.
+pub(crate) fn first<'a>(
+    key: &[u8],
+    value: &'a [u8],
+    lead: usize,
+) -> Result<(&'a [u8], &'a [u8]), Fault> {
+    let rest = open(key, value)?;
+    match (rest.get(..lead), rest.get(lead + 1..)) {
+        (Some(lead), Some(bytes)) => Ok((lead, bytes)),
+        (_, None) | (None, _) => bad("the record is too short"),
+    }
+}
+
+fn file(bytes: &[u8], more: usize) -> Result<Body, Fault> {
+    let (Some(sha256), Some(length), true) = (
+        bytes.get(..32).and_then(|b| <[u8; 32]>::try_from(b).ok()),
+        bytes.get(32..).and_then(|b| <[u8; 8]>::try_from(b).ok()),
+        more == 0,
+    ) else {
+        return bad("the reference to a file is malformed");
+    };
+    Ok(Body::File { sha256: Sha256::from_bytes(sha256), length: u64::from_be_bytes(length) })
+}
+
+fn join<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    first: &[u8],
+    rest: &[(K, V)],
+    parts: u8,
+) -> Result<Body, Fault> {
+    let mut body = first.to_vec();
+    for (number, (key, value)) in (1..=u8::MAX).zip(rest) {
+        if key.as_ref().last() != Some(&number) {
+            return bad(format!("part {number} of {parts} is missing"));
+        }
+        body.extend(open(key.as_ref(), value.as_ref())?);
+    }
+    if rest.len() + 1 == usize::from(parts) {
+        Ok(Body::Inline(body))
+    } else {
+        bad(format!("it has {} parts where {parts} were written", rest.len() + 1))
+    }
+}
+
+/// The rest of a value whose checksum holds.
+fn open<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Fault> {
+    let (Some(&schema), Some(crc), Some(rest)) =
+        (value.first(), value.get(1..HEADER), value.get(HEADER..))
+    else {
+        return bad("the record is too short");
+    };
+    if schema > SCHEMA {
+        return Err(Fault::Newer(schema));
+    }
+    if schema != SCHEMA {
+        return bad(format!("there has never been a schema {schema}"));
+    }
+    if crc != checksum(key, rest).to_be_bytes() {
+        return bad("the record's checksum does not match");
+    }
+    Ok(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> Vec<u8> {
+        event_key(SessionId::default(), 7)
+    }
+
+    #[test]
+    fn contents_of_every_size_come_back_and_records_stay_small() {
+        for size in [0, 1, 3_024, 3_025, 3_026, 6_000, 6_067, 6_068, MAX_INLINE] {
+            let body: Vec<u8> = (0..size).map(|n| u8::try_from(n % 251).unwrap()).collect();
+            let records = lay(&key(), &[9; 16], &body);
+            assert!(records.iter().all(|(k, v)| k.len() + v.len() <= MAX_RECORD), "{size}");
+            let laid = gather(&records, 16).unwrap();
+            assert_eq!(laid, Laid { lead: vec![9; 16], body: Body::Inline(body) }, "{size}");
+        }
+    }
+
+    #[test]
+    fn a_reference_to_a_file_comes_back() {
+        let sha256 = Sha256::of(b"x");
+        let records = lay_file(&key(), &[], sha256, 70_000);
+        assert_eq!(gather(&records, 0).unwrap().body, Body::File { sha256, length: 70_000 });
+    }
+
+    #[test]
+    fn every_flipped_bit_lost_part_and_strange_key_is_found() {
+        let records = lay(&key(), &[1; 16], &[5; 4_000]);
+        for (part, (_, value)) in records.iter().enumerate() {
+            for byte in 0..value.len() {
+                let mut broken = records.clone();
+                broken[part].1[byte] ^= 0x10;
+                assert!(gather(&broken, 16).is_err(), "part {part}, byte {byte}");
+            }
+        }
+        assert!(gather(&records[..1], 16).is_err());
+        assert!(gather(&records[1..], 16).is_err());
+        let mut moved = records.clone();
+        moved[0].0[20] ^= 1;
+        assert!(gather(&moved, 16).is_err());
+    }
+
+    #[test]
+    fn a_newer_schema_is_told_from_damage() {
+        let mut records = lay(&key(), &[], b"x");
+        records[0].1[0] = SCHEMA + 1;
+        assert_eq!(gather(&records, 0), Err(Fault::Newer(SCHEMA + 1)));
+    }
+}

@@ -1,0 +1,396 @@
+//! One session's records, from first to last, with everything verified that can be.
+
+use std::collections::VecDeque;
+use std::path::Path;
+
+use leftfold_events::event::Session;
+use leftfold_events::{Envelope, Event, Seq, SessionId};
+
+use crate::database::quiet;
+use crate::error::{Damage, Error};
+use crate::head::{self, Head};
+use crate::payloads::{self, Cache};
+use crate::record::{self, Body, EVENT_KEY, Fault, Laid, Link, START};
+use crate::{codec, files};
+
+/// A verified event.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) link: Link,
+    pub(crate) envelope: Envelope,
+}
+
+/// What stands where an event should.
+#[derive(Debug)]
+pub(crate) enum Wrong {
+    Damage(Damage),
+    Newer { session: SessionId, seq: Seq, found: u8 },
+}
+
+impl Wrong {
+    pub(crate) fn into_error(self, dir: &Path) -> Error {
+        match self {
+            Self::Damage(damage) => Error::damaged(dir, damage),
+            Self::Newer { session, seq, found } => {
+                Error::NewerSchema { session, seq, found, known: record::SCHEMA }
+            }
+        }
+    }
+
+    pub(crate) fn into_damage(self) -> Damage {
+        match self {
+            Self::Damage(damage) => damage,
+            Self::Newer { session, seq, found } => Damage::event(
+                session,
+                seq,
+                format!("written with schema {found}: a newer leftfold can read it"),
+            ),
+        }
+    }
+}
+
+/// Where the contents come from.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) db: &'a sled::Db,
+    /// The store's own folder, also where `db` is a copy.
+    pub(crate) dir: &'a Path,
+    pub(crate) cache: &'a Cache,
+}
+
+type Record = (sled::IVec, sled::IVec);
+
+/// Yields a session's events in order and, in its place, each thing that is wrong. It goes on
+/// after damage as far as it can; what is wrong with the whole session comes last.
+pub(crate) struct Scan<'a> {
+    source: Source<'a>,
+    session: SessionId,
+    head: Option<Head>,
+    records: Option<sled::Iter>,
+    ahead: Option<Record>,
+    /// Seq of the next event; `None` before the first, if that decides where the log begins.
+    expected: Option<Seq>,
+    /// Link of the event before; `None` where it is not known.
+    link: Option<Link>,
+    /// Events before this one are verified, not decoded.
+    from: Seq,
+    out: VecDeque<Result<Entry, Wrong>>,
+}
+
+impl<'a> Scan<'a> {
+    /// From the first event on, yielding those from `from` on.
+    pub(crate) fn all(
+        source: Source<'a>,
+        session: SessionId,
+        head: Option<Head>,
+        from: Seq,
+    ) -> Self {
+        Self::start(source, session, head, None, from)
+    }
+
+    /// From the head on: the event that it names and what a crash kept from being in it.
+    pub(crate) fn tail(source: Source<'a>, head: Head) -> Self {
+        let seq = head.seq;
+        Self::start(source, head.session, Some(head), Some(seq), seq)
+    }
+
+    fn start(
+        source: Source<'a>,
+        session: SessionId,
+        head: Option<Head>,
+        expected: Option<Seq>,
+        from: Seq,
+    ) -> Self {
+        let low = record::part(&record::event_key(session, expected.unwrap_or(0)), 0);
+        let high = record::part(&record::event_key(session, Seq::MAX), u8::MAX);
+        let mut scan = Self {
+            source,
+            session,
+            head,
+            records: None,
+            ahead: None,
+            expected,
+            link: None,
+            from,
+            out: VecDeque::new(),
+        };
+        match quiet(|| source.db.range(low..=high)) {
+            Ok(records) => scan.records = Some(records),
+            Err(panic) => scan.lost(&panic),
+        }
+        scan
+    }
+
+    /// sled cannot go on.
+    fn lost(&mut self, what: &str) {
+        self.records = None;
+        let what = format!("the database cannot be read from here on: {what}");
+        self.wrong(self.expected.unwrap_or(1), what);
+    }
+
+    fn wrong(&mut self, seq: Seq, what: impl Into<String>) {
+        self.out.push_back(Err(Wrong::Damage(Damage::event(self.session, seq, what))));
+    }
+
+    fn record(&mut self) -> Option<Record> {
+        if let Some(record) = self.ahead.take() {
+            return Some(record);
+        }
+        let records = self.records.as_mut()?;
+        match quiet(|| records.next()) {
+            Ok(Some(Ok(record))) => return Some(record),
+            Ok(None) => self.records = None,
+            Ok(Some(Err(error))) => self.lost(&error.to_string()),
+            Err(panic) => self.lost(&panic),
+        }
+        None
+    }
+
+    /// The records of the next event.
+    fn event(&mut self) -> Option<Vec<Record>> {
+        let first = self.record()?;
+        let mut records = vec![first];
+        while let Some(next) = self.record() {
+            if next.0.get(..EVENT_KEY) != records[0].0.get(..EVENT_KEY) {
+                self.ahead = Some(next);
+                break;
+            }
+            records.push(next);
+        }
+        Some(records)
+    }
+
+    fn step(&mut self) -> bool {
+        let Some(records) = self.event() else { return false };
+        let key = &records[0].0;
+        let Some(seq) = record::seq_of(key) else {
+            self.wrong(self.expected.unwrap_or(1), "a key that is none of an event");
+            return true;
+        };
+        match record::gather(&records, START.len()) {
+            Ok(laid) => self.laid(seq, &laid),
+            Err(fault) => {
+                self.gap(seq);
+                self.out.push_back(Err(match fault {
+                    Fault::Newer(found) => Wrong::Newer { session: self.session, seq, found },
+                    Fault::Bad(what) => Wrong::Damage(Damage::event(self.session, seq, what)),
+                }));
+                self.link = None;
+            }
+        }
+        self.expected = Some(seq.saturating_add(1));
+        true
+    }
+
+    /// One event whose records are whole.
+    fn laid(&mut self, seq: Seq, laid: &Laid) {
+        let link = Link::try_from(laid.lead.as_slice()).unwrap_or_default();
+        let body = match self.body(&laid.body) {
+            Ok(body) => body,
+            Err((file, what)) => {
+                self.gap(seq);
+                let damage = Damage { file, ..Damage::event(self.session, seq, what) };
+                self.out.push_back(Err(Wrong::Damage(damage)));
+                self.link = Some(link);
+                return;
+            }
+        };
+        let decoded = if seq < self.from && self.expected.is_some() {
+            None
+        } else {
+            match self.decode(seq, &body) {
+                Ok(envelope) => Some(envelope),
+                Err(damage) => {
+                    self.out.push_back(Err(Wrong::Damage(damage)));
+                    self.link = Some(link);
+                    return;
+                }
+            }
+        };
+        if self.expected.is_none() {
+            self.begin(seq, decoded.as_ref());
+        }
+        self.gap(seq);
+        self.chained(seq, link, &body);
+        if let Some(envelope) = decoded.filter(|_| seq >= self.from) {
+            self.out.push_back(Ok(Entry { link, envelope }));
+        }
+    }
+
+    fn body(&self, body: &Body) -> Result<Vec<u8>, (String, String)> {
+        match body {
+            Body::Inline(bytes) => Ok(bytes.clone()),
+            Body::File { sha256, length } => files::get(self.source.dir, *sha256, *length)
+                .map_err(|what| (format!("{}/{sha256}", files::FOLDER), what)),
+        }
+    }
+
+    fn decode(&self, seq: Seq, body: &[u8]) -> Result<Envelope, Damage> {
+        let damage = |what: String| Damage::event(self.session, seq, what);
+        let mut envelope =
+            codec::decode(body).map_err(|what| damage(format!("cannot be decoded: {what}")))?;
+        if (envelope.session, envelope.seq) != (self.session, seq) {
+            let (session, seq) = (envelope.session, envelope.seq);
+            return Err(damage(format!("it is event {seq} of session {session}")));
+        }
+        let Source { db, dir, cache } = self.source;
+        payloads::fill(db, dir, cache, &mut envelope)?;
+        Ok(envelope)
+    }
+
+    /// The first event decides where the log begins: a fork goes on behind what it shares.
+    fn begin(&mut self, seq: Seq, first: Option<&Envelope>) {
+        let forked = first.and_then(forked_from);
+        if let Some((from, at)) = forked.filter(|(_, at)| at.checked_add(1) == Some(seq)) {
+            self.expected = Some(seq);
+            match stored_link(self.source.db, from, at) {
+                Ok(Some(link)) => self.link = Some(link),
+                Ok(None) => {
+                    self.wrong(seq, format!("it is a fork of {from} at {at}, which is missing"));
+                }
+                Err(what) => self.wrong(seq, format!("what it is a fork of: {what}")),
+            }
+        } else {
+            self.expected = Some(1);
+            self.link = Some(START);
+        }
+    }
+
+    fn gap(&mut self, seq: Seq) {
+        let expected = self.expected.unwrap_or(1);
+        if seq != expected {
+            let last = seq.saturating_sub(1);
+            self.wrong(expected, format!("events {expected} to {last} are missing"));
+            self.link = None;
+        }
+    }
+
+    fn chained(&mut self, seq: Seq, link: Link, body: &[u8]) {
+        let key = record::event_key(self.session, seq);
+        if self.link.is_some_and(|before| record::link(&before, &key, body) != link) {
+            self.wrong(seq, "the checksum chain breaks: this is not the event that was here");
+        }
+        self.link = Some(link);
+        if self.head.as_ref().is_some_and(|head| head.seq == seq && head.chain != link) {
+            self.wrong(seq, "this is not the event that was acknowledged: the head's link differs");
+        }
+    }
+
+    /// What can be said when the last event has been seen.
+    fn end(&mut self) {
+        let Some(head) = self.head.take() else { return };
+        let next = self.expected.unwrap_or(1);
+        if next <= head.seq {
+            let name = head.session.to_string();
+            let mut damage = Damage::head(
+                Some(head.session),
+                &name,
+                format!(
+                    "the log ends before event {next}, but events up to {} were acknowledged",
+                    head.seq
+                ),
+            );
+            damage.file = "db".into();
+            damage.seq = Some(next);
+            self.out.push_back(Err(Wrong::Damage(damage)));
+        }
+    }
+}
+
+impl Iterator for Scan<'_> {
+    type Item = Result<Entry, Wrong>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.out.is_empty() && self.step() {}
+        if self.out.is_empty() {
+            self.end();
+        }
+        self.out.pop_front()
+    }
+}
+
+pub(crate) fn forked_from(envelope: &Envelope) -> Option<(SessionId, Seq)> {
+    if let Event::Session(Session::Forked { from, at }) = &envelope.event {
+        Some((*from, *at))
+    } else {
+        None
+    }
+}
+
+/// The stored link of an event, found in the session itself or in what it is a fork of.
+pub(crate) fn stored_link(
+    db: &sled::Db,
+    mut session: SessionId,
+    seq: Seq,
+) -> Result<Option<Link>, String> {
+    // a cycle of forks exists only in a damaged store
+    for _ in 0..10_000 {
+        let laid = first_record(db, session, seq)?;
+        match laid {
+            Some((found, lead, _)) if found == seq => return Ok(Some(lead)),
+            Some(_) | None => {}
+        }
+        let Some((_, _, body)) = first_record(db, session, 0)? else { return Ok(None) };
+        let Some((from, at)) = codec::decode(&body).ok().as_ref().and_then(forked_from) else {
+            return Ok(None);
+        };
+        if at < seq {
+            return Ok(None);
+        }
+        session = from;
+    }
+    Ok(None)
+}
+
+/// Seq, link and (where that is one small record) bytes of the first event at or after `seq`.
+fn first_record(
+    db: &sled::Db,
+    session: SessionId,
+    seq: Seq,
+) -> Result<Option<(Seq, Link, Vec<u8>)>, String> {
+    let low = record::part(&record::event_key(session, seq), 0);
+    let high = record::part(&record::event_key(session, Seq::MAX), u8::MAX);
+    let Some(found) = quiet(|| db.range(low..=high).next())? else { return Ok(None) };
+    let (key, value) = found.map_err(|e| e.to_string())?;
+    let Some(seq) = record::seq_of(&key) else { return Ok(None) };
+    match record::first(&key, &value, START.len()) {
+        Ok((lead, bytes)) => {
+            Ok(Some((seq, Link::try_from(lead).unwrap_or_default(), bytes.to_vec())))
+        }
+        Err(Fault::Bad(what)) => Err(what),
+        Err(Fault::Newer(schema)) => Err(format!("schema {schema} is newer than this leftfold")),
+    }
+}
+
+/// All sessions with events, in the order of their ids.
+pub(crate) fn sessions(db: &sled::Db) -> Result<Vec<SessionId>, String> {
+    let (mut found, mut low) = (Vec::new(), Vec::new());
+    while let Some(record) = quiet(|| db.range(low.clone()..record::PAYLOADS.to_vec()).next())? {
+        let (key, _) = record.map_err(|e| e.to_string())?;
+        let mut id = [0; 16];
+        let known = key.len().min(16);
+        id[..known].copy_from_slice(&key[..known]);
+        let session = SessionId::from_bytes(id);
+        found.push(session);
+        // behind every key of this session
+        low = record::part(&record::event_key(session, Seq::MAX), u8::MAX);
+        low.push(0);
+    }
+    Ok(found)
+}
+
+/// Whether the database still holds what this head promises.
+pub(crate) fn holds(db: &sled::Db, head: &Head) -> Result<(), Damage> {
+    let damage = |what: String| Damage::event(head.session, head.seq, what);
+    match first_record(db, head.session, head.seq).map_err(damage)? {
+        Some((seq, link, _)) if seq == head.seq && link == head.chain => Ok(()),
+        Some((seq, _, _)) if seq == head.seq => Err(damage(
+            "this is not the event that was acknowledged: the head's link differs".into(),
+        )),
+        Some(_) | None => Err(Damage::event(
+            head.session,
+            head.seq,
+            format!("it was acknowledged ({}/{}) and is not there", head::FOLDER, head.session),
+        )),
+    }
+}

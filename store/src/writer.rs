@@ -1,0 +1,216 @@
+//! Group commit: one thread per store makes everything that waits durable with one flush.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use leftfold_events::{SessionId, Sha256};
+
+use crate::database::quiet;
+use crate::payloads::Cache;
+use crate::record::Pair;
+use crate::room::Room;
+use crate::{Error, files, head};
+
+/// Bytes of records in one group; what waits beyond that forms the next one.
+const MAX_GROUP: usize = 1 << 20;
+
+/// How long the thread looks for work before it sleeps: waking a thread costs about as much as
+/// a small write, and a session that has been acknowledged often appends again at once.
+const SPIN: Duration = Duration::from_micros(30);
+
+pub(crate) type Done = Box<dyn FnOnce(Result<(), Error>) + Send>;
+
+/// What an open log and its batches on the way to the disk have in common.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) session: SessionId,
+    head: OnceLock<File>,
+    /// Why the log takes no more events.
+    poison: Mutex<Option<String>>,
+}
+
+impl Slot {
+    pub(crate) fn new(session: SessionId) -> Self {
+        Self { session, head: OnceLock::new(), poison: Mutex::new(None) }
+    }
+
+    /// The first reason stays.
+    pub(crate) fn poison(&self, error: &Error) {
+        let mut why = self.poison.lock().unwrap_or_else(PoisonError::into_inner);
+        why.get_or_insert_with(|| error.to_string());
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let why = self.poison.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*why {
+            Some(why) => Err(Error::Poisoned { session: self.session, why: why.clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A file that must be on the disk before the records that name it.
+pub(crate) struct Content {
+    pub(crate) sha256: Sha256,
+    pub(crate) bytes: Arc<[u8]>,
+}
+
+/// One append, encoded and on its way.
+pub(crate) struct Append {
+    pub(crate) slot: Arc<Slot>,
+    pub(crate) records: Vec<Pair>,
+    pub(crate) files: Vec<Content>,
+    /// Payloads that this append brings, to be remembered once they are durable.
+    pub(crate) payloads: Vec<(Sha256, Arc<str>)>,
+    /// The head file's new contents.
+    pub(crate) head: Vec<u8>,
+    pub(crate) done: Done,
+}
+
+pub(crate) struct Writer {
+    pub(crate) dir: PathBuf,
+    pub(crate) db: sled::Db,
+    /// The `db` file, for syncs: sled's own flush stops at `sync_file_range`, which leaves file
+    /// length and the disk's cache alone.
+    pub(crate) file: File,
+    pub(crate) room: Room,
+    pub(crate) cache: Arc<Cache>,
+    /// Once a write or sync has failed, what is on the disk is anybody's guess, and a later sync
+    /// that succeeds does not cover it.
+    pub(crate) failed: Option<Error>,
+}
+
+impl Writer {
+    /// Until the last sender is gone.
+    pub(crate) fn run(mut self, inbox: &Receiver<Append>) {
+        self.room.keep();
+        while let Some(first) = receive(inbox) {
+            let mut size = bytes(&first);
+            let mut group = vec![first];
+            while size < MAX_GROUP {
+                let Ok(next) = inbox.try_recv() else { break };
+                size += bytes(&next);
+                group.push(next);
+            }
+            self.commit(group);
+        }
+        if let Err(panic) = quiet(move || drop(self)) {
+            tracing::warn!("closing the store: {panic}");
+        }
+    }
+
+    fn commit(&mut self, group: Vec<Append>) {
+        let mut sound = Vec::with_capacity(group.len());
+        for append in group {
+            // an earlier append of this log has failed, so this one would leave a gap
+            match (append.slot.check(), &self.failed) {
+                (Ok(()), None) => sound.push(append),
+                (Ok(()), Some(error)) => call(append.done, Err(error.clone())),
+                (Err(error), _) => call(append.done, Err(error)),
+            }
+        }
+        let result = self.make_durable(&mut sound);
+        if let Err(error) = &result {
+            sound.iter().for_each(|append| append.slot.poison(error));
+        }
+        for append in sound {
+            if result.is_ok() {
+                append
+                    .payloads
+                    .into_iter()
+                    .for_each(|(sha256, text)| self.cache.insert(sha256, text));
+            }
+            call(append.done, result.clone());
+        }
+        self.room.keep();
+    }
+
+    fn make_durable(&mut self, group: &mut [Append]) -> Result<(), Error> {
+        for content in group.iter().flat_map(|append| &append.files) {
+            files::put(&self.dir, content.sha256, &content.bytes)?;
+        }
+        let records = group.iter_mut().flat_map(|append| std::mem::take(&mut append.records));
+        let records: Vec<Pair> = records.collect();
+        if records.is_empty() {
+            return Ok(());
+        }
+        let result = self.sync(records).and_then(|()| self.write_heads(group));
+        self.failed = result.as_ref().err().cloned();
+        result
+    }
+
+    fn sync(&self, records: Vec<Pair>) -> Result<(), Error> {
+        self.apply(records)?;
+        self.file.sync_data().map_err(|e| Error::io("cannot sync", &self.dir.join("db"), e))
+    }
+
+    fn apply(&self, records: Vec<Pair>) -> Result<(), Error> {
+        let applied = quiet(|| {
+            // a single record is atomic by itself, and a batch costs sled a second write
+            if records.len() == 1 {
+                for (key, value) in records {
+                    self.db.insert(key, value)?;
+                }
+            } else {
+                let mut batch = sled::Batch::default();
+                records.into_iter().for_each(|(key, value)| batch.insert(key, value));
+                self.db.apply_batch(batch)?;
+            }
+            self.db.flush()
+        });
+        match applied {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(Error::sled("wrote to the database", &self.dir, error)),
+            Err(panic) => Err(Error::Database { what: panic }),
+        }
+    }
+
+    /// The head of each session, once: that of its last append in the group.
+    fn write_heads(&self, group: &[Append]) -> Result<(), Error> {
+        let mut written = HashSet::new();
+        for append in group.iter().rev().filter(|append| !append.head.is_empty()) {
+            if !written.insert(append.slot.session) {
+                continue;
+            }
+            let slot = &append.slot;
+            let failed = |e| Error::io("cannot write", &head::path(&self.dir, slot.session), e);
+            let file = match slot.head.get() {
+                Some(file) => file,
+                None => {
+                    let file = head::open(&self.dir, slot.session).map_err(failed)?;
+                    slot.head.get_or_init(|| file)
+                }
+            };
+            head::write(file, &append.head).map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+/// The next append: spins for a moment, then sleeps. `None` when nobody can send any more.
+fn receive(inbox: &Receiver<Append>) -> Option<Append> {
+    let start = Instant::now();
+    while start.elapsed() < SPIN {
+        match inbox.try_recv() {
+            Ok(append) => return Some(append),
+            Err(TryRecvError::Disconnected) => return None,
+            Err(TryRecvError::Empty) => std::hint::spin_loop(),
+        }
+    }
+    inbox.recv().ok()
+}
+
+fn bytes(append: &Append) -> usize {
+    append.records.iter().map(|(key, value)| key.len() + value.len()).sum()
+}
+
+/// A caller's panic must not take the store down.
+fn call(done: Done, result: Result<(), Error>) {
+    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| done(result))).is_err() {
+        tracing::error!("the receiver of a flush panicked");
+    }
+}
