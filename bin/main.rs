@@ -1,1 +1,63 @@
-fn main() {}
+//! The command line of Leftfold: wiring, and nothing that decides.
+
+mod cli;
+mod commands;
+mod demo;
+mod drive;
+mod home;
+mod model;
+mod print;
+mod settings;
+mod text;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use cli::{Cli, Command};
+
+/// Something is wrong with what the user gave, not with what the program did: exit code 2.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    log_to_stderr();
+    let code = dispatch(cli.command);
+    code.unwrap_or_else(|error| {
+        eprintln!("leftfold: {error:#}");
+        ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+    })
+}
+
+fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Run(args) => commands::run::run(args),
+        Command::Resume(args) => commands::resume::resume(args),
+        Command::Demo(args) => commands::demo::demo(args),
+        Command::Replay(args) => commands::replay::replay(&args),
+        Command::Verify(args) => commands::verify::verify(&args),
+        Command::Check(args) => commands::check::check(&args),
+        Command::Export(args) => commands::export::export(&args),
+        Command::Tool(args) => commands::tool::tool(&args),
+    }
+}
+
+/// `LEFTFOLD_LOG` says what is logged; standard output belongs to the program's own output.
+fn log_to_stderr() {
+    let Ok(filter) = std::env::var("LEFTFOLD_LOG") else { return };
+    let filter = tracing_subscriber::EnvFilter::new(filter);
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}
+
+/// The runtime that nodes live on: two threads suffice, the work is waiting.
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()
+}

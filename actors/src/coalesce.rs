@@ -111,8 +111,18 @@ mod tests {
             pieces.push(StreamEvent::ReasoningDelta { id: "0".into(), text: piece.into() });
         }
         let signature = Some("s".to_owned());
-        pieces.push(StreamEvent::ReasoningEnd { id: "0".into(), signature: signature.clone(), redacted: false });
-        let part = StreamedPart { id: "0".into(), kind: PartKind::Reasoning, text: "ab".into(), signature, redacted: false };
+        pieces.push(StreamEvent::ReasoningEnd {
+            id: "0".into(),
+            signature: signature.clone(),
+            redacted: false,
+        });
+        let part = StreamedPart {
+            id: "0".into(),
+            kind: PartKind::Reasoning,
+            text: "ab".into(),
+            signature,
+            redacted: false,
+        };
         assert_eq!(pieces.take(7), Some(Fact::of(7, Model::Streamed { parts: vec![part] })));
         assert_eq!(pieces.take(7), None);
     }

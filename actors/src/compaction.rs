@@ -14,7 +14,12 @@ use crate::world::Models;
 
 pub(crate) enum CompactionMessage {
     /// For the compaction `of`, with the request `requested`.
-    Summarise { of: Seq, requested: Seq, request: Request, prices: Prices },
+    Summarise {
+        of: Seq,
+        requested: Seq,
+        request: Request,
+        prices: Prices,
+    },
     Cancel,
 }
 

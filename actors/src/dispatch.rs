@@ -1,12 +1,12 @@
 //! From a durable intent to the worker that performs it, and what is lost when a worker dies.
 
+use leftfold_events::event::Compaction as CompactionEvent;
 use leftfold_events::event::{
     CallSpec, Class, Event, FailureClass, Finished, Model, Permission as PermissionEvent, Purpose,
     Resolution, Session as SessionEvent, Tool, Turn,
 };
 use leftfold_events::state::{Ask as Asked, Call, Open};
 use leftfold_events::{Envelope, Fact, Json, Seq, SessionId, State, context};
-use leftfold_events::event::Compaction as CompactionEvent;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort};
 
 use crate::compaction::{Compaction, CompactionMessage};
@@ -53,7 +53,9 @@ impl Workers {
         let seq = envelope.seq;
         match &envelope.event {
             Event::Model(Model::Requested { purpose, .. }) => self.request(seq, *purpose, state),
-            Event::Model(Model::RetryScheduled { .. }) => self.to_processor(ProcessorMessage::Cancel),
+            Event::Model(Model::RetryScheduled { .. }) => {
+                self.to_processor(ProcessorMessage::Cancel)
+            }
             Event::Tool(Tool::Checked { .. }) => self.check(envelope, state),
             Event::Tool(Tool::Started { attempt, .. }) => self.run(envelope, *attempt, state),
             Event::Tool(Tool::Cancelled { .. }) => {
@@ -86,7 +88,8 @@ impl Workers {
             (Purpose::Compaction, Some(Asked::Compacting { started, through, .. })) => {
                 let request = context::summary_request(state, *through);
                 let started = started.intent;
-                let summarise = CompactionMessage::Summarise { of: started, requested: of, request, prices };
+                let summarise =
+                    CompactionMessage::Summarise { of: started, requested: of, request, prices };
                 tell(&self.compaction, summarise);
             }
             _ => {
@@ -98,7 +101,8 @@ impl Workers {
 
     fn check(&self, envelope: &Envelope, state: &State) {
         let Some(call) = call(state, envelope.of) else { return };
-        let spec = CallSpec { id: call.id.clone(), name: call.name.clone(), input: call.input.clone() };
+        let spec =
+            CallSpec { id: call.id.clone(), name: call.name.clone(), input: call.input.clone() };
         self.to_executor(ToolExecutorMessage::Check { of: envelope.seq, call: spec });
     }
 
@@ -254,7 +258,9 @@ async fn start_executor(
     Ok(Actor::spawn_linked(None, ToolExecutor, arguments, owner.get_cell()).await?.0)
 }
 
-async fn start_permission(owner: &Owner) -> Result<ActorRef<PermissionMessage>, ActorProcessingErr> {
+async fn start_permission(
+    owner: &Owner,
+) -> Result<ActorRef<PermissionMessage>, ActorProcessingErr> {
     Ok(Actor::spawn_linked(None, Permission, owner.clone(), owner.get_cell()).await?.0)
 }
 

@@ -23,12 +23,20 @@ const LET_GO: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 pub enum NodeMessage {
-    Open { open: Box<Open>, reply: RpcReplyPort<Result<Opened, Error>> },
+    Open {
+        open: Box<Open>,
+        reply: RpcReplyPort<Result<Opened, Error>>,
+    },
     /// Passes a message on to an open session.
-    Tell { session: SessionId, message: SessionMessage },
+    Tell {
+        session: SessionId,
+        message: SessionMessage,
+    },
     Watch(Watch),
     /// A session that died is to be started again.
-    Reopen { session: SessionId },
+    Reopen {
+        session: SessionId,
+    },
 }
 
 /// A session to open.
@@ -83,7 +91,9 @@ impl Actor for Node {
         myself: ActorRef<Self::Msg>,
         (): (),
     ) -> Result<Sessions, ActorProcessingErr> {
-        leftfold_tools::processes::become_subreaper();
+        if let Err(error) = leftfold_tools::processes::become_subreaper() {
+            tracing::warn!("what commands leave behind can not be adopted: {error}");
+        }
         let (observers, _) = Actor::spawn_linked(None, Observers, (), myself.get_cell()).await?;
         Ok(Sessions { observers, open: HashMap::new() })
     }
@@ -175,8 +185,7 @@ impl Sessions {
     /// Ends what the dead session left running, folds its log and goes on where that ends.
     async fn reopen(&mut self, node: &ActorRef<NodeMessage>, session: SessionId) {
         let Some(entry) = self.open.get_mut(&session) else { return };
-        let started =
-            start(node, &self.observers, &entry.store, session, &entry.world, None).await;
+        let started = start(node, &self.observers, &entry.store, session, &entry.world, None).await;
         match started {
             Ok((actor, _)) => entry.actor = actor,
             Err(error) => {

@@ -11,10 +11,18 @@ use crate::session::{Reply, SessionMessage};
 
 pub(crate) enum PermissionMessage {
     /// The question of the intent `of` is open.
-    Ask { of: Seq },
-    Answer { of: Seq, reply: Reply, told: RpcReplyPort<Answered> },
+    Ask {
+        of: Seq,
+    },
+    Answer {
+        of: Seq,
+        reply: Reply,
+        told: RpcReplyPort<Answered>,
+    },
     /// Its time is up.
-    Withdraw { of: Seq },
+    Withdraw {
+        of: Seq,
+    },
     WithdrawAll,
 }
 
@@ -23,7 +31,9 @@ pub(crate) enum PermissionMessage {
 pub enum Answered {
     Accepted,
     /// Somebody else was first.
-    Already { by: String },
+    Already {
+        by: String,
+    },
     /// No such question is open.
     NotOpen,
 }

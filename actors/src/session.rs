@@ -21,13 +21,23 @@ use crate::{World, now};
 #[derive(Debug)]
 pub enum SessionMessage {
     /// A client's prompt, with the kit that was gathered for it.
-    Prompt { kit: Box<Kit>, prompted: Fact },
+    Prompt {
+        kit: Box<Kit>,
+        prompted: Fact,
+    },
     /// Go on with a log that somebody else left, or (`close`) bring its turn to an end.
-    Resume { kit: Box<Kit>, close: bool },
+    Resume {
+        kit: Box<Kit>,
+        close: bool,
+    },
     /// Facts: outcomes from workers, an interrupt.
     Told(Vec<Fact>),
     /// An answer to the question asked by the intent `of`.
-    Answer { of: Seq, reply: Reply, told: RpcReplyPort<Answered> },
+    Answer {
+        of: Seq,
+        reply: Reply,
+        told: RpcReplyPort<Answered>,
+    },
     /// The batch in flight is durable, or is not.
     Flushed(Result<(), leftfold_store::Error>),
     /// The timer has run out.

@@ -20,10 +20,15 @@ pub(crate) const DIED: &str = "The tool worker died while this call was running.
     effect fully, partly or not at all. Look at the current state before you run it again.";
 
 pub(crate) enum ToolExecutorMessage {
-    Check { of: Seq, call: CallSpec },
+    Check {
+        of: Seq,
+        call: CallSpec,
+    },
     Run(Box<Run>),
     /// Stop the call whose `model.called` is `call`.
-    Cancel { call: Seq },
+    Cancel {
+        call: Seq,
+    },
     CancelAll,
 }
 

@@ -88,6 +88,11 @@ impl<'a> Scan<'a> {
         Self::start(source, session, head, None, from)
     }
 
+    /// From the event `from` on, without a look at what stands before it.
+    pub(crate) fn part(source: Source<'a>, session: SessionId, from: Seq) -> Self {
+        Self::start(source, session, None, Some(from), from)
+    }
+
     /// From the head on: the event that it names and what a crash kept from being in it.
     pub(crate) fn tail(source: Source<'a>, head: Head) -> Self {
         let seq = head.seq;

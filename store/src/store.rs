@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use leftfold_events::SessionId;
+use leftfold_events::{Envelope, Seq, SessionId};
 
 use crate::payloads::Cache;
 use crate::room::Room;
-use crate::scan::Source;
+use crate::scan::{Scan, Source};
 use crate::writer::{Append, Writer};
 use crate::{Error, Log, Reader, database, head};
 
@@ -110,6 +110,26 @@ impl Store {
     /// what was acknowledged, [`Error::NewerSchema`].
     pub fn log(&self, session: SessionId) -> Result<Log, Error> {
         Log::open(&self.0, session)
+    }
+
+    /// Up to `most` acknowledged events of `session` from seq `from` on, also while its log is
+    /// being written.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] or [`Error::NewerSchema`] at the first event that is not as written.
+    pub fn read(&self, session: SessionId, from: Seq, most: usize) -> Result<Vec<Envelope>, Error> {
+        let dir = self.dir();
+        let source =
+            self.0.source().ok_or_else(|| Error::Database { what: "it is closed".into() })?;
+        let Some(head) = head::read(dir, session).map_err(|d| Error::damaged(dir, d))? else {
+            return Ok(Vec::new());
+        };
+        // the database shows a batch before its flush; nobody may see it before the head says so
+        Scan::part(source, session, from)
+            .take_while(|entry| entry.as_ref().map_or(true, |e| e.envelope.seq <= head.seq))
+            .take(most)
+            .map(|entry| entry.map(|e| e.envelope).map_err(|wrong| wrong.into_error(dir)))
+            .collect()
     }
 
     /// `DEVICE:INODE` of the `db` file: tells this store from every other one on the machine, and

@@ -1,0 +1,157 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// A coding agent whose every step is an event in a durable log.
+#[derive(Debug, Parser)]
+#[command(name = "leftfold", version, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Take one prompt to its end
+    Run(Run),
+    /// Go on with a turn that a crash or an interrupt cut off
+    Resume(Resume),
+    /// Watch a small project being repaired; needs no key
+    Demo(Demo),
+    /// Show what happened in a session, without running anything
+    Replay(Replay),
+    /// Compare a session's decisions with what this version would decide
+    Verify(Verify),
+    /// Look for damage in sessions
+    Check(Check),
+    /// Print a session as JSON lines
+    Export(Export),
+    /// Run one tool without a model, or print its schema
+    Tool(Tool),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// The prompt; `-` or nothing reads it from standard input
+    pub(crate) prompt: Option<String>,
+    /// Go on with this session
+    #[arg(long, value_name = "SESSION", conflicts_with = "continue")]
+    pub(crate) session: Option<String>,
+    /// Go on with the project's latest session
+    #[arg(long, short = 'c')]
+    pub(crate) r#continue: bool,
+    #[command(flatten)]
+    pub(crate) turn: Turn,
+}
+
+/// What a turn can be given, new or resumed.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Turn {
+    /// PROVIDER/MODEL
+    #[arg(long, short)]
+    pub(crate) model: Option<String>,
+    /// Requests to the model at most
+    #[arg(long, value_name = "N")]
+    pub(crate) max_steps: Option<u32>,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+    /// Allow whatever would be asked
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// What becomes of permission questions: the default is to ask on a terminal and to deny elsewhere
+    #[arg(long, value_enum, conflicts_with = "yes")]
+    pub(crate) permission_mode: Option<PermissionMode>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    #[default]
+    Text,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PermissionMode {
+    Ask,
+    Deny,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Resume {
+    /// An id, a unique beginning of one, `last`, or a session's folder
+    pub(crate) session: String,
+    #[command(flatten)]
+    pub(crate) turn: Turn,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+    /// Where to put the demo project (a folder that does not exist yet)
+    #[arg(long, value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// An id, a unique beginning of one, `last`, or a session's folder
+    pub(crate) session: String,
+    /// Only up to and with this event
+    #[arg(long, value_name = "SEQ", conflicts_with_all = ["from", "to"])]
+    pub(crate) at: Option<u64>,
+    /// From this event on
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) from: Option<u64>,
+    /// Up to and with this event
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) to: Option<u64>,
+    /// Print the state there as one JSON object with sorted keys
+    #[arg(long)]
+    pub(crate) state: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    #[arg(required = true)]
+    pub(crate) sessions: Vec<String>,
+    /// Every divergence, not only the first of each session
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    #[arg(required = true)]
+    pub(crate) sessions: Vec<String>,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    pub(crate) session: String,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: ExportFormat,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    #[default]
+    Jsonl,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Tool {
+    pub(crate) name: String,
+    /// The arguments as a JSON object
+    #[arg(long, value_name = "JSON", required_unless_present = "schema")]
+    pub(crate) args: Option<String>,
+    /// Print the JSON Schema of the arguments
+    #[arg(long, conflicts_with = "args")]
+    pub(crate) schema: bool,
+}

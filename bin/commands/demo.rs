@@ -1,0 +1,64 @@
+//! `leftfold demo`: the tour. A scripted model repairs a small real project: the files, the edit
+//! and the tests are real, only the model's words are given.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+use crate::cli::{Demo, Format, Turn};
+use crate::commands::run::{self, Project};
+use crate::drive::Task;
+use crate::{Usage, demo, home};
+
+pub(crate) fn demo(args: Demo) -> anyhow::Result<ExitCode> {
+    let session = run::new_id();
+    let directory = match args.directory {
+        Some(directory) => directory,
+        None => std::env::temp_dir().join(format!("leftfold-demo-{session}")),
+    };
+    let directory = make(&directory)?;
+    let place = home::new_place(session)?;
+    if args.format == Format::Text {
+        eprintln!("The project is {}. Its tests fail.\n> {}\n", directory.display(), demo::PROMPT);
+    }
+    let project = Project {
+        worktree: directory.clone(),
+        directory: directory.clone(),
+        model: Some(demo::MODEL.to_owned()),
+    };
+    let turn = Turn { format: args.format, ..Turn::default() };
+    let code = run::turn(place, &project, turn, Task::Prompt(demo::PROMPT.to_owned()))?;
+    if args.format == Format::Text {
+        let program = program();
+        eprintln!("\nThe repaired project is kept in {}", directory.display());
+        eprintln!("What you have just seen, from the log:  {program} replay {session}");
+    }
+    Ok(code)
+}
+
+/// A fresh folder with the project in it.
+fn make(directory: &Path) -> anyhow::Result<PathBuf> {
+    std::fs::create_dir(directory).map_err(|error| {
+        Usage(format!("{} can not be made for the demo: {error}", directory.display()))
+    })?;
+    for (name, text) in demo::PROJECT {
+        let path = directory.join(name);
+        std::fs::write(&path, text)
+            .with_context(|| format!("{} can not be written", path.display()))?;
+    }
+    Ok(directory.canonicalize()?)
+}
+
+/// How the user can call this program again from here.
+fn program() -> String {
+    let Ok(program) = std::env::current_exe() else { return "leftfold".to_owned() };
+    let in_path = std::env::var_os("PATH").is_some_and(|path| {
+        std::env::split_paths(&path).any(|folder| program.parent() == Some(&folder))
+    });
+    if in_path {
+        return "leftfold".to_owned();
+    }
+    let here = std::env::current_dir().unwrap_or_default();
+    program.strip_prefix(&here).unwrap_or(&program).display().to_string()
+}

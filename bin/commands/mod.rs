@@ -1,0 +1,39 @@
+//! One file a command.
+
+pub(crate) mod check;
+pub(crate) mod demo;
+pub(crate) mod export;
+pub(crate) mod replay;
+pub(crate) mod resume;
+pub(crate) mod run;
+pub(crate) mod tool;
+pub(crate) mod verify;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use leftfold_events::Envelope;
+use leftfold_store::Reader;
+
+use crate::home::{self, Place};
+
+/// The session that an argument of a reading command means, and its events.
+fn events(session: &str) -> anyhow::Result<(Place, Vec<Envelope>)> {
+    let place = place(session)?;
+    let events = Reader::open(&place.store)?.read(place.session, 1)?;
+    Ok((place, events))
+}
+
+fn place(session: &str) -> anyhow::Result<Place> {
+    let directory = std::env::current_dir()?;
+    home::find(session, &crate::settings::worktree_of(&directory))
+}
+
+/// Writes lines to standard output; a reader that has gone away ends the command quietly.
+fn print(text: &str) -> anyhow::Result<ExitCode> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}

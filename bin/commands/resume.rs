@@ -1,0 +1,14 @@
+//! `leftfold resume`: goes on with a turn that was cut off.
+
+use std::process::ExitCode;
+
+use crate::cli::Resume;
+use crate::commands::run::{self, Project};
+use crate::drive::Task;
+
+pub(crate) fn resume(args: Resume) -> anyhow::Result<ExitCode> {
+    leftfold_providers::warm();
+    let place = super::place(&args.session)?;
+    let project = Project::of(&place)?;
+    run::turn(place, &project, args.turn, Task::Resume)
+}

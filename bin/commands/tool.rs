@@ -1,0 +1,59 @@
+//! `leftfold tool`: one tool without a model.
+
+use std::process::ExitCode;
+
+use leftfold_tools::{Output, Workspace};
+use serde_json::json;
+
+use crate::Usage;
+use crate::cli::Tool;
+use crate::settings;
+
+pub(crate) fn tool(args: &Tool) -> anyhow::Result<ExitCode> {
+    let Some(tool) = leftfold_tools::find(&args.name).filter(|tool| tool.offered()) else {
+        let names: Vec<_> = leftfold_tools::offered().map(|tool| tool.name()).collect();
+        let known = names.join(", ");
+        return Err(
+            Usage(format!("there is no tool `{}`: the tools are {known}", args.name)).into()
+        );
+    };
+    let Some(input) = args.args.as_ref().filter(|_| !args.schema) else {
+        let schema = serde_json::to_string_pretty(&tool.schema().value())?;
+        return super::print(&format!("{schema}\n"));
+    };
+    let output =
+        crate::runtime()?.block_on(leftfold_tools::run_alone(&args.name, input, workspace()?));
+    let output = output.unwrap_or_else(|error| refused(&error));
+    super::print(&format!("{}\n", line(&output)))?;
+    Ok(ExitCode::from(u8::from(output.is_error)))
+}
+
+fn workspace() -> anyhow::Result<Workspace> {
+    let directory = std::env::current_dir()?;
+    let settings =
+        settings::load(&directory, &crate::model::environment).map_err(crate::model::usage)?;
+    let spill = crate::home::home()?.join("spill");
+    let mut workspace = Workspace::new(&directory, settings::worktree_of(&directory), spill);
+    workspace.limits = crate::commands::run::limits(&settings);
+    Ok(workspace)
+}
+
+fn refused(error: &leftfold_tools::Error) -> Output {
+    Output {
+        output: error.to_string(),
+        is_error: true,
+        metadata: leftfold_events::Json::from_value(&json!({ "error_kind": error.kind() })),
+        ..Output::default()
+    }
+}
+
+fn line(output: &Output) -> serde_json::Value {
+    json!({
+        "title": output.title,
+        "output": output.output,
+        "metadata": output.metadata,
+        "is_error": output.is_error,
+        "spill": output.spill.as_ref().map(|spill| &spill.path),
+        "attachments": output.attachments,
+    })
+}

@@ -1,0 +1,124 @@
+//! Where sessions live, and which one the user means.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use leftfold_events::SessionId;
+use leftfold_store::Head;
+
+use crate::Usage;
+
+/// A session and the folder of its store.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) store: PathBuf,
+    pub(crate) session: SessionId,
+}
+
+/// `LEFTFOLD_HOME`, or `leftfold` in the user's data folder.
+pub(crate) fn home() -> anyhow::Result<PathBuf> {
+    let var = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    var("LEFTFOLD_HOME")
+        .or_else(|| var("XDG_DATA_HOME").map(|data| data.join("leftfold")))
+        .or_else(|| var("HOME").map(|home| home.join(".local/share/leftfold")))
+        .ok_or_else(|| {
+            Usage("neither LEFTFOLD_HOME nor HOME is set: set one of them".into()).into()
+        })
+}
+
+/// Where a new session's store goes.
+pub(crate) fn new_place(session: SessionId) -> anyhow::Result<Place> {
+    Ok(Place { store: home()?.join("sessions").join(session.to_string()), session })
+}
+
+/// The session meant by an id, a unique beginning of one, `last`, or a folder.
+pub(crate) fn find(text: &str, worktree: &Path) -> anyhow::Result<Place> {
+    if text == "last" {
+        return last(worktree)?.ok_or_else(|| {
+            Usage(format!("there is no session yet for the project {}", worktree.display())).into()
+        });
+    }
+    if text.contains('/') || Path::new(text).join("db").is_file() {
+        return in_folder(Path::new(text));
+    }
+    let sessions = home()?.join("sessions");
+    let wanted = text.to_ascii_uppercase();
+    let mut found: Vec<Place> = Vec::new();
+    for store in folders(&sessions) {
+        let root = name(&store);
+        let heads = leftfold_store::heads(&store).into_iter().map(|head| head.session);
+        let mut ids: Vec<SessionId> = heads.chain(root).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids.retain(|id| id.to_string().starts_with(&wanted));
+        found.extend(ids.into_iter().map(|session| Place { store: store.clone(), session }));
+    }
+    match found.as_slice() {
+        [place] => Ok(place.clone()),
+        [] => bail!(Usage(format!(
+            "no session `{text}` in {}: give an id, a unique beginning of one, `last`, or a folder",
+            sessions.display()
+        ))),
+        several => bail!(Usage(format!(
+            "`{text}` is the beginning of {} ids: {}",
+            several.len(),
+            several.iter().take(5).map(|p| p.session.to_string()).collect::<Vec<_>>().join(", ")
+        ))),
+    }
+}
+
+/// The project's root session with the newest event.
+pub(crate) fn last(worktree: &Path) -> anyhow::Result<Option<Place>> {
+    let mut newest: Option<(Head, PathBuf)> = None;
+    for store in folders(&home()?.join("sessions")) {
+        let Some(root) = name(&store) else { continue };
+        let heads = leftfold_store::heads(&store);
+        let Some(head) = heads.into_iter().find(|head| head.session == root) else { continue };
+        if newest.as_ref().is_some_and(|(known, _)| known.at >= head.at) {
+            continue;
+        }
+        if belongs(&head, &store, worktree) {
+            newest = Some((head, store));
+        }
+    }
+    Ok(newest.map(|(head, store)| Place { store, session: head.session }))
+}
+
+/// Whether a session works in this project. A head that a crash has torn does not say.
+fn belongs(head: &Head, store: &Path, worktree: &Path) -> bool {
+    let here = |text: &str| Path::new(text) == worktree;
+    match &head.summary {
+        Some(summary) => here(&summary.worktree),
+        None => leftfold_store::Reader::open(store)
+            .and_then(|reader| reader.read(head.session, 1))
+            .is_ok_and(|events| {
+                leftfold_events::fold(&events).origin.is_some_and(|origin| here(&origin.worktree))
+            }),
+    }
+}
+
+fn in_folder(folder: &Path) -> anyhow::Result<Place> {
+    let store = folder
+        .canonicalize()
+        .with_context(|| format!("{} can not be opened", folder.display()))
+        .map_err(|error| Usage(format!("{error:#}")))?;
+    let session = match name(&store) {
+        Some(id) => id,
+        // a folder that was renamed: its root session is the one that comes first
+        None => leftfold_store::Reader::open(&store)?
+            .sessions()
+            .first()
+            .copied()
+            .ok_or_else(|| Usage(format!("{} holds no session", store.display())))?,
+    };
+    Ok(Place { store, session })
+}
+
+fn name(store: &Path) -> Option<SessionId> {
+    store.file_name()?.to_str()?.parse().ok()
+}
+
+fn folders(sessions: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(sessions) else { return Vec::new() };
+    entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}

@@ -1,0 +1,124 @@
+//! The first observer: standard output.
+
+use std::io::{self, Write};
+
+use leftfold_actors::Observation;
+use leftfold_events::event::{Ended, Event, Permission, Turn};
+use leftfold_events::{Envelope, Seq, line};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::mpsc;
+
+use crate::cli::Format;
+use crate::text::Live;
+
+/// What the driver of a run must know of what was printed.
+#[derive(Debug)]
+pub(crate) enum Printed {
+    Ended(Box<Ended>),
+    Asked {
+        of: Seq,
+        permission: String,
+        patterns: Vec<String>,
+    },
+    /// Standard output is gone.
+    Broken,
+}
+
+pub(crate) struct Printer;
+
+pub(crate) struct Output {
+    format: Format,
+    live: Live,
+    driver: mpsc::UnboundedSender<Printed>,
+}
+
+impl Actor for Printer {
+    type Msg = Observation;
+    type State = Output;
+    type Arguments = (Format, mpsc::UnboundedSender<Printed>);
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<Observation>,
+        (format, driver): Self::Arguments,
+    ) -> Result<Output, ActorProcessingErr> {
+        Ok(Output { format, live: Live::default(), driver })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Observation>,
+        observation: Observation,
+        output: &mut Output,
+    ) -> Result<(), ActorProcessingErr> {
+        let Observation { events, done } = observation;
+        if output.print(&events).is_err() {
+            output.tell(Printed::Broken);
+            myself.stop(None);
+            return Ok(());
+        }
+        events.iter().for_each(|event| output.report(event));
+        // the hub may have gone with the node
+        let _ = done.send(());
+        Ok(())
+    }
+}
+
+impl Output {
+    fn print(&mut self, events: &[Envelope]) -> io::Result<()> {
+        let (mut text, mut notes) = (String::new(), String::new());
+        for event in events {
+            match self.format {
+                Format::Json => {
+                    text.push_str(&line::write(event));
+                    text.push('\n');
+                }
+                Format::Text => {
+                    let shown = self.live.show(event);
+                    text.push_str(&shown.text);
+                    if !shown.notes.is_empty() {
+                        // in the order in which they happened, for a terminal that shows both
+                        flush(&mut text)?;
+                        notes.push_str(&shown.notes);
+                        io::stderr().write_all(notes.as_bytes())?;
+                        notes.clear();
+                    }
+                }
+            }
+        }
+        flush(&mut text)
+    }
+
+    fn report(&self, event: &Envelope) {
+        match &event.event {
+            Event::Turn(Turn::Ended(ended)) => self.tell(Printed::Ended(ended.clone())),
+            Event::Permission(Permission::Asked { permission, patterns, .. }) => {
+                let (permission, patterns) = (permission.clone(), patterns.clone());
+                self.tell(Printed::Asked { of: event.seq, permission, patterns });
+            }
+            Event::Session(_)
+            | Event::Turn(_)
+            | Event::Model(_)
+            | Event::Tool(_)
+            | Event::Permission(_)
+            | Event::Compaction(_)
+            | Event::Subagent(_)
+            | Event::Todo(_) => {}
+        }
+    }
+
+    fn tell(&self, printed: Printed) {
+        // a driver that has stopped listening is on its way out
+        let _ = self.driver.send(printed);
+    }
+}
+
+fn flush(text: &mut String) -> io::Result<()> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    text.clear();
+    stdout.flush()
+}

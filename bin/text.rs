@@ -1,0 +1,299 @@
+//! Events as people read them: what a run prints as it goes, and what a replay prints of it later.
+
+use std::fmt::Write;
+
+use leftfold_events::event::{
+    EndReason, Ended, Event, Model, PartKind, Permission, Session, Tool, Turn,
+};
+use leftfold_events::{Envelope, Time};
+
+/// Text for standard output, and notes for standard error.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Shown {
+    pub(crate) text: String,
+    pub(crate) notes: String,
+}
+
+/// Follows a session and turns each event into what is to be shown of it.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    /// Whether the last thing on standard output was text without an end of line.
+    open: bool,
+    /// Whether the attempt under way has shown text that a retry would make void.
+    shown: bool,
+}
+
+impl Live {
+    pub(crate) fn show(&mut self, event: &Envelope) -> Shown {
+        let mut shown = Shown::default();
+        match &event.event {
+            Event::Model(event) => self.model(event, &mut shown),
+            Event::Tool(event) => self.tool(event, &mut shown),
+            Event::Permission(Permission::Ruled { action, .. }) => {
+                if *action == leftfold_events::rules::Action::Deny {
+                    self.note(&mut shown, "  denied");
+                }
+            }
+            Event::Permission(Permission::Asked { permission, patterns, .. }) => {
+                let question = format!("  asks for {permission}: {}", patterns.join(", "));
+                self.note(&mut shown, &question);
+            }
+            Event::Turn(Turn::Ended(ended)) => self.ended(ended, &mut shown),
+            Event::Session(Session::Resumed { .. }) => self.note(&mut shown, "[resumed]"),
+            Event::Session(_)
+            | Event::Turn(_)
+            | Event::Permission(_)
+            | Event::Compaction(_)
+            | Event::Subagent(_)
+            | Event::Todo(_) => {}
+        }
+        shown
+    }
+
+    fn model(&mut self, event: &Model, shown: &mut Shown) {
+        match event {
+            Model::Requested { .. } => self.shown = false,
+            Model::Streamed { parts } => {
+                for part in parts.iter().filter(|part| part.kind == PartKind::Text) {
+                    shown.text.push_str(&part.text);
+                }
+                if let Some(last) = shown.text.chars().last() {
+                    (self.open, self.shown) = (last != '\n', true);
+                }
+            }
+            Model::Called { .. } | Model::Replied { .. } => self.end_line(shown),
+            Model::RetryScheduled { error, .. } => {
+                self.end_line(shown);
+                let line = format!("[retrying: {error}]\n");
+                if self.shown { shown.text.push_str(&line) } else { shown.notes.push_str(&line) }
+            }
+            Model::Failed { .. } => {}
+        }
+    }
+
+    fn tool(&mut self, event: &Tool, shown: &mut Shown) {
+        match event {
+            Tool::Resolved(resolution) => {
+                let what = resolution.input.value();
+                let line = format!("● {} {}", resolution.name, brief(&what));
+                self.note(shown, line.trim_end());
+                if let Some(error) = &resolution.error {
+                    self.note(shown, &format!("  {}", first_line(error)));
+                }
+            }
+            Tool::Finished(finished) => {
+                let mark = if finished.is_error { "✗" } else { "✓" };
+                let line = if finished.title.is_empty() || finished.is_error {
+                    first_line(&finished.output)
+                } else {
+                    &finished.title
+                };
+                self.note(shown, &format!("  {mark} {line}"));
+            }
+            Tool::Lost { .. } => self.note(shown, "  ? outcome unknown after a crash"),
+            Tool::Cancelled { .. } => self.note(shown, "  ✗ stopped"),
+            Tool::Checked { .. } | Tool::Started { .. } | Tool::Progressed { .. } => {}
+        }
+    }
+
+    fn ended(&mut self, ended: &Ended, shown: &mut Shown) {
+        self.end_line(shown);
+        let reason = match ended.reason {
+            EndReason::Completed => return,
+            EndReason::Error => "error",
+            EndReason::Blocked => "stopped: a call was rejected",
+            EndReason::Aborted => "interrupted",
+            EndReason::MaxSteps => "stopped: the limit of steps is reached",
+            EndReason::Limit => "stopped: a limit is reached",
+        };
+        let error = ended.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
+        self.note(shown, &format!("{reason}{error}"));
+    }
+
+    fn note(&mut self, shown: &mut Shown, line: &str) {
+        self.end_line(shown);
+        shown.notes.push_str(line);
+        shown.notes.push('\n');
+    }
+
+    fn end_line(&mut self, shown: &mut Shown) {
+        if std::mem::take(&mut self.open) {
+            shown.text.push('\n');
+        }
+    }
+}
+
+/// One event of a replay, with seq and the time since the session began.
+pub(crate) fn replayed(event: &Envelope, began: Time) -> String {
+    let since = event.at.since(began);
+    let mut line = format!(
+        "{:>5} {:>3}.{:03}s  {}",
+        event.seq,
+        since / 1000,
+        since % 1000,
+        leftfold_events::line::type_of(&event.event)
+    );
+    if let Some(of) = event.of {
+        let _ = write!(line, " of {of}");
+    }
+    let detail = detail(&event.event);
+    if !detail.is_empty() {
+        let _ = write!(line, "  {detail}");
+    }
+    line
+}
+
+fn detail(event: &Event) -> String {
+    match event {
+        Event::Session(Session::Created { directory, agent, .. }) => {
+            format!("{agent} in {directory}")
+        }
+        Event::Session(Session::Titled { title }) => title.clone(),
+        Event::Session(Session::Resumed { close, .. }) if *close => "to close the turn".to_owned(),
+        Event::Turn(Turn::Prompted { parts, model, .. }) => {
+            let text = parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(" ");
+            format!("{} → {model}", quoted(&text))
+        }
+        Event::Turn(Turn::Interrupted { by }) => format!("by {by}"),
+        Event::Turn(Turn::Ended(ended)) => end_detail(ended),
+        Event::Model(event) => model_detail(event),
+        Event::Tool(event) => tool_detail(event),
+        Event::Permission(Permission::Ruled { action, rule, .. }) => {
+            let rule = rule.as_ref().map(|r| format!(" by {} `{}`", r.permission, r.pattern));
+            format!("{action:?}{}", rule.unwrap_or_default()).to_lowercase()
+        }
+        Event::Permission(Permission::Asked { permission, patterns, .. }) => {
+            format!("{permission}: {}", patterns.join(", "))
+        }
+        Event::Permission(Permission::Answered { reply, by, feedback }) => {
+            let feedback = feedback.as_deref().map(quoted).unwrap_or_default();
+            format!("{reply:?} by {by} {feedback}").trim_end().to_owned()
+        }
+        Event::Todo(leftfold_events::event::Todo::Updated { todos }) => {
+            format!("{} items", todos.len())
+        }
+        Event::Session(_) | Event::Turn(_) | Event::Compaction(_) | Event::Subagent(_) => {
+            String::new()
+        }
+    }
+}
+
+fn end_detail(ended: &Ended) -> String {
+    let mut detail = format!("{:?} after {} steps", ended.reason, ended.steps).to_lowercase();
+    if ended.cost > 0.0 {
+        let _ = write!(detail, ", ${:.4}", ended.cost);
+    }
+    if let Some(error) = &ended.error {
+        let _ = write!(detail, ": {error}");
+    }
+    detail
+}
+
+fn model_detail(event: &Model) -> String {
+    match event {
+        Model::Requested { model, step, attempt, .. } => {
+            let attempt = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+            format!("{model}, step {step}{attempt}")
+        }
+        Model::Streamed { parts } => {
+            parts.iter().map(|part| quoted(&part.text)).collect::<Vec<_>>().join(" ")
+        }
+        Model::Called { call } => format!("{} {}", call.name, brief(&call.input.value())),
+        Model::Replied { finish, usage, .. } => {
+            format!("{finish:?}, {} tokens in, {} out", usage.total() - usage.output, usage.output)
+                .to_lowercase()
+        }
+        Model::Failed { class, message, .. } => format!("{class:?}: {message}"),
+        Model::RetryScheduled { attempt, error } => format!("after attempt {attempt}: {error}"),
+    }
+}
+
+fn tool_detail(event: &Tool) -> String {
+    match event {
+        Tool::Resolved(resolution) => match &resolution.error {
+            Some(error) => first_line(error).to_owned(),
+            None => format!("{} {}", resolution.name, resolution.paths.join(", ")),
+        },
+        Tool::Started { name, attempt, .. } if *attempt > 1 => format!("{name}, attempt {attempt}"),
+        Tool::Started { name, .. } => name.clone(),
+        Tool::Finished(finished) => {
+            let mark = if finished.is_error { "failed: " } else { "" };
+            format!("{mark}{}", quoted(&finished.output))
+        }
+        Tool::Progressed { tail } => quoted(tail),
+        Tool::Checked { .. } | Tool::Lost { .. } | Tool::Cancelled { .. } => String::new(),
+    }
+}
+
+/// The one argument that says most, in one line.
+fn brief(input: &serde_json::Value) -> String {
+    ["command", "filePath", "pattern", "url", "description"]
+        .iter()
+        .find_map(|key| input.get(key)?.as_str())
+        .map(|text| shorten(first_line(text), 100))
+        .unwrap_or_default()
+}
+
+fn quoted(text: &str) -> String {
+    format!("{:?}", shorten(text, 160))
+}
+
+fn shorten(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn first_line(text: &str) -> &str {
+    text.trim().lines().next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leftfold_events::SessionId;
+    use leftfold_events::event::StreamedPart;
+
+    fn envelope(event: impl Into<Event>) -> Envelope {
+        Envelope {
+            session: SessionId::default(),
+            seq: 1,
+            at: Time::default(),
+            of: None,
+            until: None,
+            event: event.into(),
+        }
+    }
+
+    fn text(text: &str) -> Envelope {
+        envelope(Model::Streamed {
+            parts: vec![StreamedPart {
+                id: "0".into(),
+                kind: PartKind::Text,
+                text: text.into(),
+                signature: None,
+                redacted: false,
+            }],
+        })
+    }
+
+    #[test]
+    fn notes_never_run_into_text() {
+        let mut live = Live::default();
+        assert_eq!(live.show(&text("half")).text, "half");
+        let lost = Tool::Lost { call: "c".into(), attempt: 1 };
+        let shown = live.show(&envelope(lost));
+        assert_eq!(shown.text, "\n");
+        assert!(shown.notes.contains("unknown"));
+    }
+
+    #[test]
+    fn text_of_an_abandoned_attempt_is_marked_as_such() {
+        let retry = || envelope(Model::RetryScheduled { attempt: 1, error: "busy".into() });
+        let mut live = Live::default();
+        assert_eq!(live.show(&retry()).notes, "[retrying: busy]\n");
+        live.show(&text("half"));
+        assert_eq!(live.show(&retry()).text, "\n[retrying: busy]\n");
+    }
+}
