@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use leftfold_events::event::{
-    EndReason, Ended, Event, Model, PartKind, Permission, Session, Tool, Turn,
+    EndReason, Ended, Event, Finished, Model, PartKind, Permission, Session, Tool, Turn,
 };
 use leftfold_events::{Envelope, Time};
 
@@ -82,13 +82,10 @@ impl Live {
                 }
             }
             Tool::Finished(finished) => {
-                let mark = if finished.is_error { "✗" } else { "✓" };
-                let line = if finished.title.is_empty() || finished.is_error {
-                    first_line(&finished.output)
-                } else {
-                    &finished.title
-                };
-                self.note(shown, &format!("  {mark} {line}"));
+                self.note(shown, &format!("  {}", summary(finished)));
+                for line in excerpt(finished) {
+                    self.note(shown, &format!("    {line}"));
+                }
             }
             Tool::Lost { .. } => self.note(shown, "  ? outcome unknown after a crash"),
             Tool::Cancelled { .. } => self.note(shown, "  ✗ stopped"),
@@ -121,6 +118,43 @@ impl Live {
             shown.text.push('\n');
         }
     }
+}
+
+/// Lines of output, and of a diff, that are shown of a call.
+const EXCERPT: usize = 8;
+
+/// How a call ended, in one line.
+fn summary(finished: &Finished) -> String {
+    let exit = finished.metadata.value().get("exit").and_then(serde_json::Value::as_i64);
+    let mark = if finished.is_error || exit.is_some_and(|exit| exit != 0) { "✗" } else { "✓" };
+    let line = if finished.title.is_empty() || finished.is_error {
+        first_line(&finished.output)
+    } else {
+        &finished.title
+    };
+    match exit {
+        Some(exit) if exit != 0 => format!("{mark} {line} (exit {exit})"),
+        _ => format!("{mark} {line}"),
+    }
+}
+
+/// What changed in a file, or the end of what a command printed.
+fn excerpt(finished: &Finished) -> Vec<String> {
+    let metadata = finished.metadata.value();
+    if let Some(diff) = metadata.get("diff").and_then(serde_json::Value::as_str) {
+        let header = |line: &&str| !line.starts_with("+++") && !line.starts_with("---");
+        let changed = |line: &&str| line.starts_with(['+', '-']);
+        return diff.lines().filter(header).filter(changed).take(EXCERPT).map(clip).collect();
+    }
+    if metadata.get("exit").is_none() {
+        return Vec::new();
+    }
+    let lines: Vec<&str> = finished.output.trim_end().lines().collect();
+    lines[lines.len().saturating_sub(EXCERPT)..].iter().map(|line| clip(line)).collect()
+}
+
+fn clip(line: &str) -> String {
+    shorten(line, 120)
 }
 
 /// One event of a replay, with seq and the time since the session began.

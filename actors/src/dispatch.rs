@@ -5,7 +5,7 @@ use leftfold_events::event::{
     CallSpec, Class, Event, FailureClass, Finished, Model, Permission as PermissionEvent, Purpose,
     Resolution, Session as SessionEvent, Tool, Turn,
 };
-use leftfold_events::state::{Ask as Asked, Call, Open};
+use leftfold_events::state::{Ask as Asked, Call, Open, Phase};
 use leftfold_events::{Envelope, Fact, Json, Seq, SessionId, State, context};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort};
 
@@ -109,6 +109,10 @@ impl Workers {
     fn run(&self, envelope: &Envelope, attempt: u32, state: &State) {
         let Some(call) = call(state, envelope.of) else { return };
         let Some(resolution) = call.resolved.clone() else { return };
+        if !call.is_running() {
+            // stopped within the same batch
+            return;
+        }
         let run = Run {
             of: envelope.seq,
             call: call.seq,
@@ -209,7 +213,7 @@ fn request_lost(of: Seq) -> Fact {
 }
 
 fn check_lost(call: &Call) -> Option<Fact> {
-    let leftfold_events::state::Phase::Checking(wait) = &call.phase else { return None };
+    let Phase::Checking(wait) = &call.phase else { return None };
     let resolution = Resolution {
         name: call.name.clone(),
         input: call.input.clone(),
@@ -223,7 +227,7 @@ fn check_lost(call: &Call) -> Option<Fact> {
 }
 
 fn run_lost(call: &Call) -> Option<Fact> {
-    let leftfold_events::state::Phase::Running { wait, .. } = &call.phase else { return None };
+    let Phase::Running { wait, .. } = &call.phase else { return None };
     let finished = Finished {
         call: call.id.clone(),
         title: String::new(),
