@@ -1,6 +1,8 @@
 //! The bodies that requests become. Each file in `anthropic_bodies/` has a neutral request and its
 //! body; `LEFTFOLD_BLESS=1` writes the bodies anew, to be read before they are committed.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,3 +1,6 @@
+#![allow(clippy::wildcard_enum_match_arm, reason = "tests look for one event among many")]
+#![allow(clippy::needless_pass_by_value, reason = "values are made on the spot")]
+
 use std::collections::VecDeque;
 
 use leftfold_events::Json;
