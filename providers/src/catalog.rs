@@ -85,10 +85,10 @@ pub fn ids(wire: Wire) -> impl Iterator<Item = &'static str> {
     models.iter().map(|model| model.id)
 }
 
-/// Whether the Anthropic model `id` takes temperature, top-p and top-k. Unlisted ones are thought
-/// to: somebody set them on purpose.
+/// Whether the Anthropic model `id` takes temperature, top-p and top-k. An unlisted Claude is newer
+/// than this table, and newer ones do not; any other model is served by somebody else's server.
 pub(crate) fn takes_sampling(id: &str) -> bool {
-    anthropic(id).is_none_or(|model| model.sampling)
+    anthropic(id).map_or(!id.starts_with("claude"), |model| model.sampling)
 }
 
 /// Finds by name, with or without a date (or `latest`) at its end.
@@ -121,6 +121,18 @@ mod tests {
         assert!((opus("claude-opus-4-6") - 5.0).abs() < 1e-9);
         assert_eq!(find(Wire::Anthropic, "claude-opus-4-99"), None);
         assert_eq!(find(Wire::Anthropic, "claude-opus-4-é1234567"), None);
+    }
+
+    #[test]
+    fn sampling_is_for_older_and_other_models() {
+        for (id, takes) in [
+            ("claude-sonnet-4-5", true),
+            ("claude-opus-5-5", false),
+            ("claude-next", false),
+            ("qwen3", true),
+        ] {
+            assert_eq!(takes_sampling(id), takes, "{id}");
+        }
     }
 
     #[test]

@@ -113,6 +113,8 @@ fn text(bytes: Vec<u8>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn parse(pieces: &[&[u8]]) -> Vec<(String, String)> {
@@ -182,6 +184,27 @@ mod tests {
             }
             let single: Vec<&[u8]> = bytes.chunks(1).collect();
             assert_eq!(parse(&single), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_mean_the_same_however_they_arrive(
+            bytes in "([a-z :\\r\\n\u{feff}é]|data:|event:|\n\n)*",
+            pieces in prop::collection::vec(1usize..9, 1..9),
+        ) {
+            let whole = parse(&[bytes.as_bytes()]);
+            let mut rest = bytes.as_bytes();
+            let mut split = Vec::new();
+            for size in pieces.iter().cycle() {
+                let (piece, after) = rest.split_at((*size).min(rest.len()));
+                split.push(piece);
+                rest = after;
+                if rest.is_empty() {
+                    break;
+                }
+            }
+            prop_assert_eq!(parse(&split), whole);
         }
     }
 

@@ -21,6 +21,7 @@ use crate::exchange::{self, Endpoint};
 use crate::{Provider, StreamEvent};
 
 const BASE_URL: &str = "https://api.anthropic.com/v1";
+/// The last version with sampling parameters, which older models take.
 const VERSION: &str = "2023-06-01";
 /// Lets older models think between tool calls; newer ones do anyway and ignore it.
 const BETA: &str = "interleaved-thinking-2025-05-14";
