@@ -1,0 +1,207 @@
+//! The keys at the top of a settings file: all that there are, and how each is read.
+
+use super::error::Hint;
+use super::view::View;
+use super::{
+    Compaction, Error, Place, Provider, Relative, Retry, Secret, Settings, ToolOutput, permission,
+};
+
+/// What is asked of a key whose meaning is not for this loader.
+#[derive(Clone, Copy, Debug)]
+enum Outer {
+    Object,
+    Text,
+    Boolean,
+    ObjectOrBoolean,
+    TextOrBoolean,
+    Any,
+}
+
+/// Accepted and kept as they are.
+const KEPT: [(&str, Outer); 25] = [
+    ("$schema", Outer::Text),
+    ("agent", Outer::Object),
+    ("attachment", Outer::Object),
+    ("autoshare", Outer::Boolean),
+    ("autoupdate", Outer::TextOrBoolean),
+    ("command", Outer::Object),
+    ("enterprise", Outer::Object),
+    ("experimental", Outer::Object),
+    ("formatter", Outer::ObjectOrBoolean),
+    ("keybinds", Outer::Object),
+    ("layout", Outer::Text),
+    ("logLevel", Outer::Text),
+    ("lsp", Outer::ObjectOrBoolean),
+    ("mcp", Outer::Object),
+    ("mode", Outer::Object),
+    ("reference", Outer::Any),
+    ("server", Outer::Object),
+    ("share", Outer::TextOrBoolean),
+    ("shell", Outer::Any),
+    ("skills", Outer::Any),
+    ("theme", Outer::Text),
+    ("tui", Outer::Object),
+    ("username", Outer::Text),
+    ("watcher", Outer::Object),
+    ("web", Outer::Any),
+];
+
+/// Read into fields of [`Settings`].
+const READ: [&str; 16] = [
+    "model",
+    "small_model",
+    "default_agent",
+    "provider",
+    "enabled_providers",
+    "disabled_providers",
+    "permission",
+    "tools",
+    "title",
+    "snapshot",
+    "tool_output",
+    "compaction",
+    "retry",
+    "secrets",
+    "instructions",
+    "plugin",
+];
+
+/// Lists that grow from file to file instead of being replaced.
+pub(super) const JOINED: [&str; 2] = ["plugin", "instructions"];
+
+/// Reads one source, or what all of them came to.
+pub(super) fn read(root: &View<'_>) -> Result<Settings, Error> {
+    let mut settings = Settings::default();
+    let keys: Vec<&str> = READ.into_iter().chain(KEPT.iter().map(|(key, _)| *key)).collect();
+    for (key, view) in root.known(&keys)? {
+        settings.read(key, &view)?;
+    }
+    settings.rules = permission::rules(root)?;
+    settings.agent_rules = permission::agents(root)?;
+    Ok(settings)
+}
+
+impl Settings {
+    fn read(&mut self, key: &str, view: &View<'_>) -> Result<(), Error> {
+        match key {
+            "model" => (self.model, self.model_at) = model(view)?,
+            "small_model" => self.small_model = model(view)?.0,
+            "default_agent" => self.default_agent = view.filled()?,
+            "provider" => {
+                let entries = view.entries()?.into_iter();
+                let read = entries.map(|(id, v)| Ok((id.to_owned(), Provider::read(&v)?)));
+                self.providers = read.collect::<Result<_, Error>>()?;
+            }
+            "enabled_providers" => self.enabled_providers = Some(view.strings()?),
+            "disabled_providers" => self.disabled_providers = view.strings()?,
+            "title" => self.title = view.boolean()?,
+            "snapshot" => self.snapshot = view.boolean()?,
+            "tool_output" => self.tool_output = ToolOutput::read(view)?,
+            "compaction" => self.compaction = Compaction::read(view)?,
+            "retry" => self.retry = Retry::read(view)?,
+            "secrets" => self.secrets = secrets(view)?,
+            "instructions" => self.instructions = relative(view, |view| view.string())?,
+            "plugin" => self.plugins = relative(view, |view| Ok(view.value()))?,
+            // `permission` and `tools` are read source by source: see `permission::rules`
+            _ => self.keep(key, view)?,
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, key: &str, view: &View<'_>) -> Result<(), Error> {
+        let Some((_, outer)) = KEPT.iter().find(|(name, _)| *name == key) else { return Ok(()) };
+        let object = || view.entries().map(drop);
+        match outer {
+            Outer::Object => object()?,
+            Outer::Text => drop(view.text()?),
+            Outer::Boolean => drop(view.boolean()?),
+            Outer::ObjectOrBoolean if view.boolean().is_err() => {
+                object().map_err(|_| view.wrong("an object or a boolean"))?;
+            }
+            Outer::TextOrBoolean if view.boolean().is_err() => {
+                view.text().map_err(|_| view.wrong("a string or a boolean"))?;
+            }
+            Outer::ObjectOrBoolean | Outer::TextOrBoolean | Outer::Any => {}
+        }
+        self.kept.insert(key.to_owned(), view.value());
+        Ok(())
+    }
+}
+
+/// `PROVIDER/MODEL`; the model's own name may have slashes in it.
+fn model(view: &View<'_>) -> Result<(Option<String>, Option<Place>), Error> {
+    let Some(name) = view.filled()? else { return Ok((None, None)) };
+    match name.split_once('/') {
+        Some((provider, id)) if !provider.is_empty() && !id.is_empty() => {
+            Ok((Some(name), Some(view.at().clone())))
+        }
+        Some(_) | None => Err(view.instead("\"PROVIDER/MODEL\"", &name, Hint::default())),
+    }
+}
+
+impl ToolOutput {
+    fn read(view: &View<'_>) -> Result<Self, Error> {
+        let mut read = Self::default();
+        for (key, view) in view.known(&["max_lines", "max_bytes"])? {
+            match key {
+                "max_lines" => read.max_lines = view.positive()?,
+                _ => read.max_bytes = view.positive()?,
+            }
+        }
+        Ok(read)
+    }
+}
+
+impl Compaction {
+    fn read(view: &View<'_>) -> Result<Self, Error> {
+        const KEYS: [&str; 5] =
+            ["auto", "prune", "reserved", "tail_turns", "preserve_recent_tokens"];
+        let mut read = Self::default();
+        for (key, view) in view.known(&KEYS)? {
+            match key {
+                "auto" => read.auto = view.boolean()?,
+                "prune" => read.prune = view.boolean()?,
+                "reserved" => read.reserved = Some(view.count()?),
+                "tail_turns" => read.tail_turns = Some(view.count()?),
+                _ => read.preserve_recent_tokens = Some(view.count()?),
+            }
+        }
+        Ok(read)
+    }
+}
+
+impl Retry {
+    fn read(view: &View<'_>) -> Result<Self, Error> {
+        let mut read = Self::default();
+        for (_, view) in view.known(&["attempts"])? {
+            read.attempts = u32::try_from(view.count()?).unwrap_or(u32::MAX);
+        }
+        Ok(read)
+    }
+}
+
+/// Secrets by name; those whose variable is not set are left out.
+fn secrets(view: &View<'_>) -> Result<Vec<(String, Secret)>, Error> {
+    let mut secrets = Vec::new();
+    for (name, view) in view.entries()? {
+        if let Some(value) = view.filled()? {
+            secrets.push((name.to_owned(), Secret::new(value)));
+        }
+    }
+    Ok(secrets)
+}
+
+/// The items of a list, each with the folder that its relative paths start from, each once.
+fn relative<T: PartialEq>(
+    view: &View<'_>,
+    read: impl Fn(&View<'_>) -> Result<T, Error>,
+) -> Result<Vec<Relative<T>>, Error> {
+    let mut items: Vec<Relative<T>> = Vec::new();
+    for view in view.list()? {
+        let item = Relative { base: view.at().source.base.clone(), value: read(&view)? };
+        if !items.contains(&item) {
+            items.push(item);
+        }
+    }
+    Ok(items)
+}

@@ -1,0 +1,210 @@
+//! Settings: found, read, merged, and asked which model to use.
+//!
+//! Files are JSON with comments. Each is judged by itself, so that nothing wrong hides behind a
+//! file that overrides it, and then laid over the ones before: objects are merged, `plugin` and
+//! `instructions` joined, permission rules put after the earlier ones, and everything else
+//! replaced. [`load`] reads files and the variables it is given, and changes nothing.
+
+mod error;
+mod keys;
+mod permission;
+mod provider;
+mod resolve;
+mod sources;
+mod substitute;
+mod tree;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use leftfold_events::rules::Rule;
+use serde_json::{Map, Value};
+
+pub(crate) use error::{Error, Place};
+pub(crate) use provider::{Costs, Limits, Model, NEVER, Provider, Script, Secret, TIMEOUT, Wire};
+pub(crate) use resolve::{BaseUrl, Chosen};
+pub(crate) use sources::{Source, worktree_of};
+
+/// Environment variables, asked by name.
+pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// What all sources together say.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Settings {
+    /// `PROVIDER/MODEL`.
+    pub(crate) model: Option<String>,
+    model_at: Option<Place>,
+    /// `PROVIDER/MODEL` for titles and the like.
+    pub(crate) small_model: Option<String>,
+    pub(crate) default_agent: Option<String>,
+    /// In the order in which they are first named.
+    pub(crate) providers: Vec<(String, Provider)>,
+    /// If given, no others may be used.
+    pub(crate) enabled_providers: Option<Vec<String>>,
+    pub(crate) disabled_providers: Vec<String>,
+    /// In merge order: the last match wins.
+    pub(crate) rules: Vec<Rule>,
+    /// Rules for one agent only, by its name; likewise.
+    pub(crate) agent_rules: Vec<(String, Vec<Rule>)>,
+    /// Whether a model is asked for a title.
+    pub(crate) title: bool,
+    /// Whether files are snapshotted.
+    pub(crate) snapshot: bool,
+    pub(crate) tool_output: ToolOutput,
+    pub(crate) compaction: Compaction,
+    pub(crate) retry: Retry,
+    /// Values that must not come into a log, by name.
+    pub(crate) secrets: Vec<(String, Secret)>,
+    pub(crate) instructions: Vec<Relative<String>>,
+    pub(crate) plugins: Vec<Relative<Value>>,
+    /// The keys that have no field here, merged, strings substituted.
+    pub(crate) kept: Map<String, Value>,
+    /// What was read, the weakest first.
+    pub(crate) sources: Vec<Arc<Source>>,
+}
+
+/// A value that may be a relative path, and the folder where that would start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Relative<T> {
+    pub(crate) base: PathBuf,
+    pub(crate) value: T,
+}
+
+/// How much of a tool's output a model gets to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ToolOutput {
+    pub(crate) max_lines: u64,
+    pub(crate) max_bytes: u64,
+}
+
+impl Default for ToolOutput {
+    fn default() -> Self {
+        Self { max_lines: 2_000, max_bytes: 51_200 }
+    }
+}
+
+/// What is done about a conversation that grows too long. Numbers but turns are tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Compaction {
+    pub(crate) auto: bool,
+    pub(crate) prune: bool,
+    /// `None`: as much as the model's longest reply, and 20 000 at most.
+    pub(crate) reserved: Option<u64>,
+    pub(crate) tail_turns: Option<u64>,
+    pub(crate) preserve_recent_tokens: Option<u64>,
+}
+
+impl Default for Compaction {
+    fn default() -> Self {
+        Self {
+            auto: true,
+            prune: true,
+            reserved: None,
+            tail_turns: None,
+            preserve_recent_tokens: None,
+        }
+    }
+}
+
+/// How often a failed request is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Retry {
+    pub(crate) attempts: u32,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { attempts: 10 }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            model: None,
+            model_at: None,
+            small_model: None,
+            default_agent: None,
+            providers: Vec::new(),
+            enabled_providers: None,
+            disabled_providers: Vec::new(),
+            rules: Vec::new(),
+            agent_rules: Vec::new(),
+            title: true,
+            snapshot: true,
+            tool_output: ToolOutput::default(),
+            compaction: Compaction::default(),
+            retry: Retry::default(),
+            secrets: Vec::new(),
+            instructions: Vec::new(),
+            plugins: Vec::new(),
+            kept: Map::new(),
+            sources: Vec::new(),
+        }
+    }
+}
+
+/// Tells what was read, and none of the values: any of them may be a secret.
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = |pairs: &[(String, Provider)]| -> Vec<String> {
+            pairs.iter().map(|(name, _)| name.clone()).collect()
+        };
+        f.debug_struct("Settings")
+            .field("model", &self.model)
+            .field("providers", &names(&self.providers))
+            .field("sources", &self.sources)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Settings {
+    pub(crate) fn provider(&self, name: &str) -> Option<&Provider> {
+        self.providers.iter().find(|(known, _)| known == name).map(|(_, provider)| provider)
+    }
+
+    /// The rules that settings give to one agent.
+    pub(crate) fn rules_of(&self, agent: &str) -> &[Rule] {
+        let found = self.agent_rules.iter().find(|(name, _)| name == agent);
+        found.map_or(&[], |(_, rules)| rules)
+    }
+}
+
+/// Reads all settings that are in force in `directory`. `env` gives the variables: `HOME`,
+/// `XDG_CONFIG_HOME`, `LEFTFOLD_CONFIG`, `LEFTFOLD_CONFIG_CONTENT` and what files refer to.
+///
+/// # Errors
+/// The first thing that is wrong in any source, with file, line, column and key: see [`Error`].
+pub(crate) fn load(directory: &Path, env: Env<'_>) -> Result<Settings, Error> {
+    let mut merged: Option<tree::Node> = None;
+    let mut rules = Vec::new();
+    let mut agent_rules: Vec<(String, Vec<Rule>)> = Vec::new();
+    let mut sources = Vec::new();
+    for document in sources::read_all(directory, env)? {
+        let node = tree::parse(&document, env)?;
+        let part = keys::read(&view::View::root(&node))?;
+        rules.extend(part.rules);
+        for (agent, part) in part.agent_rules {
+            match agent_rules.iter_mut().find(|(name, _)| *name == agent) {
+                Some((_, rules)) => rules.extend(part),
+                None => agent_rules.push((agent, part)),
+            }
+        }
+        sources.push(document.source);
+        match &mut merged {
+            Some(merged) => merged.merge(node, &keys::JOINED),
+            None => merged = Some(node),
+        }
+    }
+    let settings = match &merged {
+        Some(merged) => keys::read(&view::View::root(merged))?,
+        None => Settings::default(),
+    };
+    // rules go one after the other, which a merge of objects would not keep
+    Ok(Settings { rules, agent_rules, sources, ..settings })
+}

@@ -1,0 +1,186 @@
+//! Where settings are found, in the order in which later ones win.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{Env, Error};
+
+/// The largest settings file, or file that one includes, in bytes.
+const LARGEST: u64 = 1024 * 1024;
+
+const OPENCODE: [&str; 2] = ["opencode.json", "opencode.jsonc"];
+const OWN: [&str; 2] = ["leftfold.json", "leftfold.jsonc"];
+/// In each folder of a project: first what was made for OpenCode, so that Leftfold's own win.
+const PROJECT: [&str; 8] = [
+    "opencode.json",
+    "opencode.jsonc",
+    ".opencode/opencode.json",
+    ".opencode/opencode.jsonc",
+    "leftfold.json",
+    "leftfold.jsonc",
+    ".leftfold/leftfold.json",
+    ".leftfold/leftfold.jsonc",
+];
+
+/// A file or variable that settings were read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Source {
+    /// What errors call it: the path, or the variable's name.
+    pub(crate) name: String,
+    /// Relative paths in it start here.
+    pub(crate) base: PathBuf,
+    /// Whether it was written for Leftfold: then an unknown key is a mistake, not somebody else's.
+    pub(crate) own: bool,
+    home: Option<PathBuf>,
+}
+
+impl Source {
+    /// The path that `text` stands for in this source: `~/` is the home folder.
+    pub(super) fn path(&self, text: &str) -> PathBuf {
+        self.base.join(expand(text, self.home.as_deref()))
+    }
+
+    /// `text` with a leading `~` or `$HOME` replaced by the home folder.
+    pub(super) fn at_home(&self, text: &str) -> String {
+        let rest = text.strip_prefix('~').or_else(|| text.strip_prefix("$HOME"));
+        match (rest, &self.home) {
+            (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
+                format!("{}{rest}", home.display())
+            }
+            (Some(_) | None, _) => text.to_owned(),
+        }
+    }
+}
+
+/// A source with its text.
+pub(super) struct Document {
+    pub(super) source: Arc<Source>,
+    pub(super) text: String,
+}
+
+/// The nearest ancestor of `directory` (itself included) that has a `.git`, a folder or a file;
+/// `directory` itself if none has. Links are resolved where the directory exists.
+pub(crate) fn worktree_of(directory: &Path) -> PathBuf {
+    let directory = resolved(directory).unwrap_or_else(|_| directory.to_owned());
+    let found = directory.ancestors().find(|folder| folder.join(".git").exists());
+    found.unwrap_or(&directory).to_owned()
+}
+
+fn resolved(directory: &Path) -> io::Result<PathBuf> {
+    directory.canonicalize()
+}
+
+/// All settings in force in `directory`, the weakest first.
+pub(super) fn read_all(directory: &Path, env: Env<'_>) -> Result<Vec<Document>, Error> {
+    let directory = resolved(directory).map_err(|error| Error::Directory {
+        path: directory.to_owned(),
+        reason: error.to_string(),
+    })?;
+    let mut all = Gathered { home: absolute(env, "HOME"), documents: Vec::new() };
+    let config = absolute(env, "XDG_CONFIG_HOME")
+        .or_else(|| all.home.as_ref().map(|home| home.join(".config")));
+    if let Some(config) = config {
+        all.folder(&config.join("opencode"), &OPENCODE)?;
+        all.folder(&config.join("leftfold"), &OWN)?;
+    }
+    for folder in outermost_first(&directory) {
+        all.folder(folder, &PROJECT)?;
+    }
+    if let Some(path) = given(env, "LEFTFOLD_CONFIG") {
+        all.named(&directory.join(expand(&path, all.home.as_deref())))?;
+    }
+    if let Some(text) = given(env, "LEFTFOLD_CONFIG_CONTENT") {
+        all.add("LEFTFOLD_CONFIG_CONTENT".to_owned(), directory.clone(), true, text);
+    }
+    Ok(all.documents)
+}
+
+struct Gathered {
+    home: Option<PathBuf>,
+    documents: Vec<Document>,
+}
+
+impl Gathered {
+    /// Those of `names` that exist in `folder`.
+    fn folder(&mut self, folder: &Path, names: &[&str]) -> Result<(), Error> {
+        for path in names.iter().map(|name| folder.join(name)) {
+            match read_text(&path) {
+                Ok(text) => self.file(&path, text),
+                Err(error) if absent(&error) => {}
+                Err(error) => return Err(Error::Unreadable { path, reason: error.to_string() }),
+            }
+        }
+        Ok(())
+    }
+
+    /// The one file that `LEFTFOLD_CONFIG` names: it has to be there.
+    fn named(&mut self, path: &Path) -> Result<(), Error> {
+        let text = read_text(path).map_err(|error| Error::UnreadableConfig {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })?;
+        self.file(path, text);
+        Ok(())
+    }
+
+    fn file(&mut self, path: &Path, text: String) {
+        let own = path.file_name().is_none_or(|name| OPENCODE.iter().all(|other| name != *other));
+        let base = path.parent().unwrap_or(path).to_owned();
+        self.add(path.display().to_string(), base, own, text);
+    }
+
+    fn add(&mut self, name: String, base: PathBuf, own: bool, text: String) {
+        // where the project is the folder of the global settings, they count once
+        if self.documents.iter().any(|document| document.source.name == name) {
+            return;
+        }
+        let source = Arc::new(Source { name, base, own, home: self.home.clone() });
+        self.documents.push(Document { source, text });
+    }
+}
+
+/// The folders from the worktree down to `directory`.
+fn outermost_first(directory: &Path) -> Vec<&Path> {
+    let worktree = worktree_of(directory);
+    let mut folders: Vec<&Path> =
+        directory.ancestors().take_while(|folder| folder.starts_with(&worktree)).collect();
+    folders.reverse();
+    folders
+}
+
+fn expand(text: &str, home: Option<&Path>) -> PathBuf {
+    match (text.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        (Some(_) | None, _) => PathBuf::from(text),
+    }
+}
+
+fn given(env: Env<'_>, name: &str) -> Option<String> {
+    env(name).filter(|value| !value.trim().is_empty())
+}
+
+/// A folder from a variable. Relative ones are to be ignored, says the XDG specification.
+fn absolute(env: Env<'_>, name: &str) -> Option<PathBuf> {
+    given(env, name).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+fn absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// A whole file of at most [`LARGEST`] bytes, in UTF-8, without its byte order mark.
+pub(super) fn read_text(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(io::Error::other(format!("it is larger than {LARGEST} bytes")));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let good = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
+        let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
+        io::Error::other(format!("line {line} is not UTF-8"))
+    })?;
+    Ok(text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_owned))
+}

@@ -1,0 +1,215 @@
+//! What is said of settings that are not right: file, line, column, key, what was expected.
+
+use super::*;
+
+#[test]
+fn errors_name_place_key_and_what_is_right() {
+    for (text, expected) in [
+        (
+            "{\n  \"permissions\": {}\n}",
+            "leftfold.json:2:3: `permissions` is no setting that Leftfold knows; did you mean `permission`?",
+        ),
+        (
+            "{ \"tool_output\": {\n\t\"maxLines\": 1 } }",
+            "leftfold.json:2:2: `tool_output.maxLines` is no setting that Leftfold knows; did you mean `max_lines`? Known are `max_lines`, `max_bytes`",
+        ),
+        (
+            r#"{"retry": {"zzz": 1}}"#,
+            "leftfold.json:1:12: `retry.zzz` is no setting that Leftfold knows; known are `attempts`",
+        ),
+        (
+            r#"{"provider": {"p": {"models": {"m": {"limits": {}}}}}}"#,
+            "leftfold.json:1:38: `provider.p.models.m.limits` is no setting that Leftfold knows; did you mean `limit`?",
+        ),
+        (r#"{"title": "yes"}"#, "leftfold.json:1:11: `title`: expected a boolean, found a string"),
+        (
+            "/* é€𝄞 */ {\"title\": 1}",
+            "leftfold.json:1:21: `title`: expected a boolean, found a number",
+        ),
+        (
+            r#"{"model": "gpt"}"#,
+            r#"leftfold.json:1:11: `model`: expected "PROVIDER/MODEL", found "gpt""#,
+        ),
+        (r#"{"model": ["a/b"]}"#, "leftfold.json:1:11: `model`: expected a string, found a list"),
+        (
+            r#"{"permission": {"bash": {"git *": "alow"}}}"#,
+            r#"leftfold.json:1:35: `permission.bash["git *"]`: expected "allow", "ask" or "deny", found "alow"; did you mean `allow`?"#,
+        ),
+        (
+            r#"{"permission": {"bash": true}}"#,
+            r#"leftfold.json:1:25: `permission.bash`: expected "allow", "ask" or "deny", found a boolean"#,
+        ),
+        (
+            r#"{"permission": "never"}"#,
+            r#"leftfold.json:1:16: `permission`: expected "allow", "ask" or "deny", found "never""#,
+        ),
+        (
+            r#"{"agent": {"plan": {"permission": {"edit": "no"}}}}"#,
+            r#"leftfold.json:1:44: `agent.plan.permission.edit`: expected "allow", "ask" or "deny", found "no""#,
+        ),
+        (
+            r#"{"tools": {"bash": "no"}}"#,
+            "leftfold.json:1:20: `tools.bash`: expected a boolean, found a string",
+        ),
+        (
+            r#"{"provider": {"p": {"wire": "openai"}}}"#,
+            r#"leftfold.json:1:29: `provider.p.wire`: expected "anthropic", "openai-chat", "openai-responses", "gemini" or "scripted", found "openai"; did you mean `openai-chat`?"#,
+        ),
+        (
+            r#"{"provider": {"p": {"wire": "scriptd"}}}"#,
+            r#"leftfold.json:1:29: `provider.p.wire`: expected "anthropic", "openai-chat", "openai-responses", "gemini" or "scripted", found "scriptd"; did you mean `scripted`?"#,
+        ),
+        (
+            r#"{"provider": {"p": {"options": {"timeout": true}}}}"#,
+            "leftfold.json:1:44: `provider.p.options.timeout`: expected milliseconds (a whole number above 0), or false for no limit, found a boolean",
+        ),
+        (
+            r#"{"provider": {"p": {"options": {"apiKey": {"secret": 1}}}}}"#,
+            "leftfold.json:1:43: `provider.p.options.apiKey`: expected a string, found an object",
+        ),
+        (
+            r#"{"provider": {"p": {"options": {"script": 7}}}}"#,
+            "leftfold.json:1:43: `provider.p.options.script`: expected the path of a script, or a script, found a number",
+        ),
+        (
+            r#"{"provider": {"p": {"models": {"a/b": {"limit": {"context": -1}}}}}}"#,
+            r#"leftfold.json:1:61: `provider.p.models["a/b"].limit.context`: expected a whole number that is not negative, found a negative number"#,
+        ),
+        (
+            r#"{"tool_output": {"max_bytes": 0}}"#,
+            "leftfold.json:1:31: `tool_output.max_bytes`: expected a whole number above 0, found 0",
+        ),
+        (
+            r#"{"tool_output": {"max_lines": 1.5}}"#,
+            "leftfold.json:1:31: `tool_output.max_lines`: expected a whole number above 0, found a number that is not whole",
+        ),
+        (
+            r#"{"instructions": ["a", 2]}"#,
+            "leftfold.json:1:24: `instructions[1]`: expected a string, found a number",
+        ),
+        (r#"{"mcp": null}"#, "leftfold.json:1:9: `mcp`: expected an object, found null"),
+        (
+            r#"{"formatter": "x"}"#,
+            "leftfold.json:1:15: `formatter`: expected an object or a boolean, found a string",
+        ),
+        (
+            r#"{"autoupdate": 1}"#,
+            "leftfold.json:1:16: `autoupdate`: expected a string or a boolean, found a number",
+        ),
+        ("[]", "leftfold.json:1:1: the settings as a whole: expected an object, found a list"),
+        (
+            "{\"title\": true,\n \"title\": false}",
+            "leftfold.json:2:2: `title` is set twice: it stands in line 1 already",
+        ),
+        (
+            "{\"title\": true\n \"snapshot\": false}",
+            "leftfold.json:1:15: not valid JSON: expected comma",
+        ),
+        ("{title: true}", "leftfold.json:1:2: not valid JSON: expected string for object property"),
+        (
+            "{\"title\": 'x'}",
+            "leftfold.json:1:11: not valid JSON: single-quoted strings are not allowed",
+        ),
+        (
+            "{\"retry\": {\"attempts\": 1e999}}",
+            "leftfold.json:1:24: not valid JSON: 1e999 is no number to JSON",
+        ),
+        (
+            "{\"username\":\n\"{file:gone.txt}\"}",
+            "leftfold.json:2:1: `username`: the file gone.txt cannot be read: No such file or directory (os error 2)",
+        ),
+    ] {
+        assert_eq!(World::with(text).error(), expected, "{text}");
+    }
+}
+
+#[test]
+fn errors_name_the_right_source() {
+    let wrong = r#"{ "title": 0 }"#;
+    let tail = "`title`: expected a boolean, found 0";
+    let config = |text: &str| World::new().file("more/set.json", text);
+    for (world, expected) in [
+        (World::new().file("opencode.jsonc", wrong), format!("opencode.jsonc:1:12: {tail}")),
+        (
+            World::new().file("../.config/opencode/opencode.json", wrong),
+            format!("~/.config/opencode/opencode.json:1:12: {tail}"),
+        ),
+        (
+            config(wrong).var("LEFTFOLD_CONFIG", "more/set.json"),
+            format!("more/set.json:1:12: {tail}"),
+        ),
+        (
+            World::new().var("LEFTFOLD_CONFIG_CONTENT", wrong),
+            format!("LEFTFOLD_CONFIG_CONTENT:1:12: {tail}"),
+        ),
+        (
+            World::new().var("LEFTFOLD_CONFIG", "gone.json"),
+            "LEFTFOLD_CONFIG names gone.json, which cannot be read: No such file or directory (os error 2)".into(),
+        ),
+        // what is wrong is told even where a stronger source overrides it
+        (
+            World::with(wrong).var("LEFTFOLD_CONFIG_CONTENT", r#"{ "title": true }"#),
+            format!("leftfold.json:1:12: {tail}"),
+        ),
+    ] {
+        assert_eq!(world.error(), expected);
+    }
+}
+
+#[test]
+fn unreadable_files_are_named() {
+    let world = World::new().file("leftfold.json/inside", "");
+    assert_eq!(world.error(), "leftfold.json: cannot be read: Is a directory (os error 21)");
+
+    let world = World::new();
+    fs::write(world.path("leftfold.json"), b"{\n\"username\": \"\xff\"}").unwrap();
+    assert_eq!(world.error(), "leftfold.json: cannot be read: line 2 is not UTF-8");
+
+    let world = World::with(&" ".repeat(1024 * 1024 + 1));
+    assert_eq!(world.error(), "leftfold.json: cannot be read: it is larger than 1048576 bytes");
+
+    // a plain file where a folder of settings might be is none of this loader's business
+    assert!(World::new().file(".leftfold", "").load_in("").is_ok());
+
+    let world = World::new();
+    let error = world.plain(&world.load_in("gone").unwrap_err());
+    assert_eq!(
+        error,
+        "the working directory gone cannot be used: No such file or directory (os error 2)"
+    );
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    for depth in [101, 400, 100_000] {
+        let text =
+            format!("{{\"command\": {{\"x\": {}{}}}}}", "[".repeat(depth), "]".repeat(depth));
+        let error = World::with(&text).error();
+        assert!(error.contains("not valid JSON") && error.contains("nest"), "{depth}: {error}");
+    }
+}
+
+#[test]
+fn damaged_text_gives_an_error_and_never_a_panic() {
+    let text = r#"{ /* é */ "model": "a/b", // x
+        "permission": { "bash": { "*": "ask", }, "edit": "allow" },
+        "retry": { "attempts": 1.5e1 }, "plugin": ["\u00e9\n", null, true,], }"#;
+    assert!(World::with(text).load_in("").is_ok());
+    let world = World::new();
+    let read = |text: &str| {
+        let env = |name: &str| (name == "LEFTFOLD_CONFIG_CONTENT").then(|| text.to_owned());
+        load(&world.path(""), &env)
+    };
+    let cuts: Vec<usize> = text.char_indices().map(|(at, _)| at).filter(|at| *at > 0).collect();
+    for cut in &cuts {
+        // only blanks may be missing for the rest to be right
+        assert!(read(&text[..*cut]).is_err(), "cut at {cut}");
+        for other in ["\"", "{", "}", "]", ",", "\\", "-", "\u{0}", "€"] {
+            let changed = format!("{}{other}{}", &text[..*cut], &text[*cut..]);
+            if let Err(error) = read(&changed) {
+                let error = error.to_string();
+                assert!(error.starts_with("LEFTFOLD_CONFIG_CONTENT:"), "{error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! A project folder with files and variables of its own for each test: nothing of the machine's
+//! environment is looked at.
+
+mod errors;
+mod models;
+mod reading;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{Env, Error, Settings, load};
+
+/// A home, and in it a project with a worktree.
+struct World {
+    root: tempfile::TempDir,
+    variables: Vec<(String, String)>,
+}
+
+impl World {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let home = root.path().canonicalize().unwrap().join("home");
+        fs::create_dir_all(home.join("project/.git")).unwrap();
+        let variables = vec![("HOME".to_owned(), home.display().to_string())];
+        Self { root, variables }
+    }
+
+    /// A world whose only settings are `text` in `leftfold.json`.
+    fn with(text: &str) -> Self {
+        Self::new().file("leftfold.json", text)
+    }
+
+    /// Writes a file; the path is relative to the project.
+    fn file(self, path: &str, text: &str) -> Self {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+        self
+    }
+
+    fn var(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.home().join("project").join(path)
+    }
+
+    fn home(&self) -> PathBuf {
+        self.root.path().canonicalize().unwrap().join("home")
+    }
+
+    fn env(&self) -> impl Fn(&str) -> Option<String> {
+        let variables = self.variables.clone();
+        move |name| variables.iter().rev().find(|(known, _)| known == name).map(|(_, v)| v.clone())
+    }
+
+    fn load_in(&self, folder: &str) -> Result<Settings, Error> {
+        load(&self.path(folder), &self.env())
+    }
+
+    fn load(&self) -> Settings {
+        self.load_in("").unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// What is said of settings that are not right, with paths relative to the project.
+    fn error(&self) -> String {
+        self.plain(&self.load_in("").expect_err("these settings are wrong"))
+    }
+
+    fn plain(&self, error: &Error) -> String {
+        let home = format!("{}/", self.home().display());
+        error.to_string().replace(&format!("{home}project/"), "").replace(&home, "~/")
+    }
+}
+
+/// Without any variables.
+fn nothing() -> Env<'static> {
+    &|_| None
+}
+
+fn rules(settings: &Settings) -> Vec<String> {
+    let rules = settings.rules.iter();
+    rules.map(|r| format!("{} {} {:?}", r.permission, r.pattern, r.action)).collect()
+}
+
+#[test]
+fn the_worktree_is_the_nearest_folder_with_git() {
+    let world = World::new().file("sub/deep/x", "").file("linked/.git", "gitdir: elsewhere");
+    let project = world.path("").canonicalize().unwrap();
+    for (from, expected) in [
+        (world.path("sub/deep"), project.clone()),
+        (world.path(""), project.clone()),
+        (world.path("linked"), world.path("linked")),
+        (world.home(), world.home()),
+        (world.path("sub/../sub"), project),
+        (Path::new("/no/such/place").to_owned(), PathBuf::from("/no/such/place")),
+    ] {
+        assert_eq!(super::worktree_of(&from), expected, "from {}", from.display());
+    }
+}

@@ -1,0 +1,203 @@
+//! From settings and variables to the model that is used.
+
+use super::super::{BaseUrl, Chosen, NEVER, TIMEOUT};
+use super::*;
+
+const PROVIDERS: &str = r#"{
+  "provider": {
+    "local": {
+      "wire": "openai-chat", "vendor": "deepseek",
+      "options": { "baseURL": "http://127.0.0.1:8080/v1", "apiKey": "{env:KEY}", "timeout": 1000,
+                   "chunkTimeout": 50, "headers": { "x-a": "1", "X-B": "2" }, "setCacheKey": true },
+      "models": {
+        "m": { "limit": { "context": 8192, "output": 1024 }, "cost": { "input": 1.5 },
+               "headers": { "x-b": "3" }, "options": { "temperature": 0 },
+               "variants": { "high": { "effort": "high" } } },
+        "org/large": { "id": "org/large-2" } } },
+    "script": { "wire": "scripted", "options": { "script": "s.json", "apiKey": "{env:KEY}", "timeout": false } }
+  }
+}"#;
+
+impl World {
+    fn choose(&self, wanted: Option<&str>) -> Result<Chosen, String> {
+        self.load().resolve_model(wanted, &self.env()).map_err(|error| self.plain(&error))
+    }
+}
+
+#[test]
+fn a_model_comes_with_all_that_is_known() {
+    let world = World::with(PROVIDERS).var("KEY", "k");
+    let chosen = world.choose(Some("local/m")).unwrap();
+    assert_eq!(chosen.wire.name(), "openai-chat");
+    assert_eq!((chosen.provider.as_str(), chosen.model.as_str()), ("local", "m"));
+    assert_eq!(chosen.model_id, "m");
+    assert_eq!(chosen.vendor.as_deref(), Some("deepseek"));
+    assert_eq!(chosen.base_url, Some(BaseUrl::Settings("http://127.0.0.1:8080/v1".into())));
+    assert_eq!(chosen.api_key.unwrap().reveal(), "k");
+    assert_eq!((chosen.timeout, chosen.stall), (1000, Some(50)));
+    let headers: Vec<_> = chosen.headers.iter().map(|(n, v)| (n.as_str(), v.reveal())).collect();
+    assert_eq!(headers, [("x-a", "1"), ("x-b", "3")]);
+    let known = leftfold_events::kit::Limit { context: 1, input: 2, output: 3 };
+    let limit = chosen.limit.over(known);
+    assert_eq!((limit.context, limit.input, limit.output), (8192, 2, 1024));
+    let cost = chosen.cost.over(leftfold_events::kit::Prices { output: 9.0, ..Default::default() });
+    assert_eq!((cost.input, cost.output), (1.5, 9.0));
+    assert_eq!(chosen.options["temperature"], 0);
+    assert_eq!(chosen.provider_options["setCacheKey"], true);
+    assert_eq!(chosen.provider_options.len(), 1);
+    assert_eq!(chosen.variants["high"]["effort"], "high");
+
+    let chosen = world.choose(Some("local/org/large")).unwrap();
+    assert_eq!((chosen.model.as_str(), chosen.model_id.as_str()), ("org/large", "org/large-2"));
+    let chosen = world.choose(Some("script/anything/at/all")).unwrap();
+    assert_eq!((chosen.model.as_str(), chosen.timeout), ("anything/at/all", NEVER));
+}
+
+#[test]
+fn which_model_is_taken() {
+    let key = ("ANTHROPIC_API_KEY", "k");
+    let one = r#"{ "provider": { "p": { "wire": "scripted", "models": { "only": {} } } } }"#;
+    for (settings, variables, wanted, expected) in [
+        ("{}", &[key][..], None, "anthropic/claude-sonnet-4-5"),
+        ("{}", &[key], Some("anthropic/other"), "anthropic/other"),
+        (r#"{ "model": "anthropic/named" }"#, &[key], None, "anthropic/named"),
+        (r#"{ "model": "anthropic/named" }"#, &[key], Some("anthropic/x"), "anthropic/x"),
+        (r#"{ "model": "{env:NONE}" }"#, &[key], None, "anthropic/claude-sonnet-4-5"),
+        (r#"{ "model": "{env:M}" }"#, &[key, ("M", "anthropic/m")], None, "anthropic/m"),
+        (
+            r#"{ "provider": { "anthropic": { "options": { "apiKey": "k" } } } }"#,
+            &[],
+            None,
+            "anthropic/claude-sonnet-4-5",
+        ),
+        // what settings say of one model of a built-in provider leaves the others as they are
+        (
+            r#"{ "provider": { "anthropic": { "models": { "a": {} } } } }"#,
+            &[key],
+            Some("anthropic/b"),
+            "anthropic/b",
+        ),
+        (one, &[], None, "p/only"),
+        (one, &[key], None, "anthropic/claude-sonnet-4-5"),
+    ] {
+        let mut world = World::with(settings);
+        for (name, value) in variables {
+            world = world.var(name, value);
+        }
+        let chosen = world.choose(wanted).unwrap_or_else(|error| panic!("{settings}: {error}"));
+        assert_eq!(format!("{}/{}", chosen.provider, chosen.model), expected, "{settings}");
+    }
+}
+
+#[test]
+fn addresses_and_keys_of_the_built_in_provider() {
+    let env =
+        || World::new().var("ANTHROPIC_API_KEY", " k\n").var("ANTHROPIC_BASE_URL", "http://v");
+    let chosen = env().choose(None).unwrap();
+    assert_eq!(chosen.wire.name(), "anthropic");
+    assert_eq!(chosen.api_key.unwrap().reveal(), "k");
+    assert_eq!(chosen.timeout, TIMEOUT);
+    let (name, value) = ("ANTHROPIC_BASE_URL", "http://v".to_owned());
+    assert_eq!(chosen.base_url, Some(BaseUrl::Variable { name, value }));
+
+    let settings = r#"{ "provider": { "anthropic": { "options": { "apiKey": "s", "baseURL": "http://s" } } } }"#;
+    let chosen = env().file("opencode.json", settings).choose(None).unwrap();
+    assert_eq!(chosen.api_key.unwrap().reveal(), "s");
+    assert_eq!(chosen.base_url, Some(BaseUrl::Settings("http://s".into())));
+}
+
+#[test]
+fn the_wire_follows_from_what_is_said() {
+    for (provider, expected) in [
+        (r#""x": { "wire": "gemini", "npm": "@ai-sdk/anthropic" }"#, "gemini"),
+        (r#""x": { "npm": "@ai-sdk/anthropic" }"#, "anthropic"),
+        (r#""x": { "npm": "@ai-sdk/openai" }"#, "openai-responses"),
+        (r#""x": { "npm": "@ai-sdk/openai-compatible" }"#, "openai-chat"),
+        (r#""x": { "npm": "@ai-sdk/google" }"#, "gemini"),
+        (r#""x": { "api": "http://a/v1" }"#, "openai-chat"),
+        (r#""openai": {}"#, "openai-responses"),
+        (r#""google": {}"#, "gemini"),
+    ] {
+        let world = World::with(&format!(r#"{{ "provider": {{ {provider} }} }}"#));
+        let name = provider.split('"').nth(1).unwrap();
+        let chosen = world.choose(Some(&format!("{name}/m"))).unwrap();
+        assert_eq!(chosen.wire.name(), expected, "{provider}");
+    }
+}
+
+#[test]
+fn the_key_can_be_in_any_of_the_named_variables() {
+    let settings = r#"{ "provider": { "x": { "wire": "gemini", "env": ["ONE", "TWO"] } } }"#;
+    let chosen = World::with(settings).var("TWO", "2").choose(Some("x/m")).unwrap();
+    assert_eq!(chosen.api_key.unwrap().reveal(), "2");
+    assert_eq!(
+        World::with(settings).choose(Some("x/m")).unwrap_err(),
+        "provider `x` has no key: set ONE or TWO, or `provider.x.options.apiKey` in leftfold.json"
+    );
+}
+
+#[test]
+fn errors_name_what_is_missing_and_what_is_near() {
+    let none = "no model is set: set ANTHROPIC_API_KEY, or a `provider` and a `model` in \
+                leftfold.json, or give --model PROVIDER/MODEL; `leftfold demo` works without any";
+    let listed = format!("{none}; settings list `local/m`, `local/org/large`");
+    for (settings, wanted, expected) in [
+        ("{}", None, none),
+        (PROVIDERS, None, listed.as_str()),
+        (
+            PROVIDERS,
+            Some("locl/m"),
+            "model `locl/m`: there is no provider `locl`; did you mean `local`? Known are `anthropic`, `local`, `script`",
+        ),
+        (
+            "{\n\"model\": \"zzz/m\" }",
+            None,
+            "model `zzz/m` (leftfold.json:2:10): there is no provider `zzz`; known are `anthropic`",
+        ),
+        (
+            PROVIDERS,
+            Some("local/org/lage"),
+            "model `local/org/lage`: provider `local` lists no model `org/lage`; did you mean `org/large`? Known are `m`, `org/large`",
+        ),
+        (PROVIDERS, Some("m"), "model `m`: expected PROVIDER/MODEL; did you mean `local/m`?"),
+        (
+            PROVIDERS,
+            Some("local/"),
+            "model `local/`: expected PROVIDER/MODEL; did you mean `local/m`? Known are `local/m`, `local/org/large`",
+        ),
+        ("{}", Some("gpt"), "model `gpt`: expected PROVIDER/MODEL"),
+        (
+            PROVIDERS,
+            Some("local/m"),
+            "leftfold.json:5:69: `provider.local.options.apiKey` needs the environment variable KEY, which is not set: set it, or write the value itself",
+        ),
+        (
+            r#"{ "provider": { "p": { "wire": "gemini", "options": { "headers": { "a": "B {env:H}" } } } } }"#,
+            Some("p/m"),
+            "leftfold.json:1:73: `provider.p.options.headers.a` needs the environment variable H, which is not set: set it, or write the value itself",
+        ),
+        (
+            "{}",
+            Some("anthropic/x"),
+            "provider `anthropic` has no key: set ANTHROPIC_API_KEY, or `provider.anthropic.options.apiKey` in leftfold.json",
+        ),
+        (
+            r#"{ "provider": { "p": { "npm": "some-package" } } }"#,
+            Some("p/m"),
+            r#"provider `p` has no wire format (its npm package `some-package` is not known): set `provider.p.wire` to "anthropic", "openai-chat", "openai-responses", "gemini" or "scripted""#,
+        ),
+        (
+            r#"{ "disabled_providers": ["anthropic"] }"#,
+            Some("anthropic/x"),
+            "model `anthropic/x`: provider `anthropic` is turned off by `disabled_providers`",
+        ),
+        (
+            r#"{ "enabled_providers": ["p"] }"#,
+            Some("anthropic/x"),
+            "model `anthropic/x`: provider `anthropic` is turned off by `enabled_providers`",
+        ),
+    ] {
+        let error = World::with(settings).choose(wanted).unwrap_err();
+        assert_eq!(error, expected, "{settings} {wanted:?}");
+    }
+}

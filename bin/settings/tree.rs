@@ -1,0 +1,216 @@
+//! JSON with comments as a tree in which every value knows where it stands.
+
+use std::sync::Arc;
+
+use jsonc_parser::ast;
+use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
+use serde_json::{Map, Number, Value};
+
+use super::sources::{Document, Source};
+use super::{Env, Error, Place, substitute};
+
+/// Deeper nesting is refused: readers of the log go no deeper either.
+const DEEPEST: usize = 100;
+
+/// A value and its place.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) at: Place,
+    pub(super) tree: Tree,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Tree {
+    Null,
+    Bool(bool),
+    Number(Number),
+    Text(Text),
+    List(Vec<Node>),
+    /// In the order of the file.
+    Map(Vec<Entry>),
+}
+
+/// A string after substitution.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Text {
+    pub(super) value: String,
+    /// Variables it names that are not set; they count as empty.
+    pub(super) unset: Vec<String>,
+}
+
+/// `at` is the place of the key.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) key: String,
+    pub(super) at: Place,
+    pub(super) node: Node,
+}
+
+impl Node {
+    /// As plain JSON.
+    pub(super) fn value(&self) -> Value {
+        match &self.tree {
+            Tree::Null => Value::Null,
+            Tree::Bool(value) => Value::Bool(*value),
+            Tree::Number(value) => Value::Number(value.clone()),
+            Tree::Text(text) => Value::String(text.value.clone()),
+            Tree::List(items) => Value::Array(items.iter().map(Self::value).collect()),
+            Tree::Map(entries) => Value::Object(
+                entries.iter().map(|e| (e.key.clone(), e.node.value())).collect::<Map<_, _>>(),
+            ),
+        }
+    }
+
+    /// Lays `over` on top of this: objects are merged, anything else is replaced. Lists that
+    /// stand directly under one of the keys in `joined` are put one after the other.
+    pub(super) fn merge(&mut self, over: Self, joined: &[&str]) {
+        match (&mut self.tree, over.tree) {
+            (Tree::Map(below), Tree::Map(above)) => {
+                for entry in above {
+                    match below.iter_mut().find(|old| old.key == entry.key) {
+                        Some(old) => old.merge(entry, joined),
+                        None => below.push(entry),
+                    }
+                }
+            }
+            (_, tree) => *self = Self { at: over.at, tree },
+        }
+    }
+}
+
+impl Entry {
+    fn merge(&mut self, over: Self, joined: &[&str]) {
+        self.at = over.at;
+        match (&mut self.node.tree, over.node.tree) {
+            (Tree::List(below), Tree::List(mut above)) if joined.contains(&over.key.as_str()) => {
+                below.append(&mut above);
+            }
+            (_, tree) => self.node.merge(Node { at: over.node.at, tree }, &[]),
+        }
+    }
+}
+
+/// The path of `key` below `parent`: `a.b`, or `a["b c"]` where a plain one would mislead.
+pub(super) fn below(parent: &str, key: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '$' | '@');
+    match (parent.is_empty(), !key.is_empty() && key.chars().all(plain)) {
+        (true, _) => key.to_owned(),
+        (false, true) => format!("{parent}.{key}"),
+        (false, false) => format!("{parent}[{key:?}]"),
+    }
+}
+
+/// Reads a document, with `{env:X}` and `{file:X}` replaced in every string value.
+pub(super) fn parse(document: &Document, env: Env<'_>) -> Result<Node, Error> {
+    let text = document.text.as_str();
+    let reader = Reader { source: &document.source, lines: Lines::new(text), env };
+    // JSON with comments and trailing commas, as editors know it, and nothing looser
+    let options = ParseOptions {
+        allow_comments: true,
+        allow_trailing_commas: true,
+        allow_loose_object_property_names: false,
+        allow_missing_commas: false,
+        allow_single_quoted_strings: false,
+        allow_hexadecimal_numbers: false,
+        allow_unary_plus_numbers: false,
+        allow_bare_decimal_point_numbers: false,
+        allow_non_finite_numbers: false,
+        allow_extended_string_escapes: false,
+    };
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &options)
+        .map_err(|error| reader.syntax(error.range().start, &error.kind().to_string()))?;
+    match &parsed.value {
+        Some(value) => reader.node(value, "", 0),
+        None => Ok(Node { at: reader.place(0), tree: Tree::Map(Vec::new()) }),
+    }
+}
+
+struct Reader<'a> {
+    source: &'a Arc<Source>,
+    lines: Lines<'a>,
+    env: Env<'a>,
+}
+
+impl Reader<'_> {
+    fn node(&self, value: &ast::Value<'_>, path: &str, depth: usize) -> Result<Node, Error> {
+        let start = jsonc_parser::common::Ranged::range(value).start;
+        if depth > DEEPEST {
+            return Err(self.syntax(start, &format!("nested more than {DEEPEST} deep")));
+        }
+        let at = self.place(start);
+        let tree = match value {
+            ast::Value::NullKeyword(_) => Tree::Null,
+            ast::Value::BooleanLit(literal) => Tree::Bool(literal.value),
+            ast::Value::NumberLit(literal) => Tree::Number(self.number(literal)?),
+            ast::Value::StringLit(literal) => {
+                Tree::Text(substitute::apply(&literal.value, path, &at, self.env)?)
+            }
+            ast::Value::Array(array) => Tree::List(self.list(array, path, depth)?),
+            ast::Value::Object(object) => Tree::Map(self.map(object, path, depth)?),
+        };
+        Ok(Node { at, tree })
+    }
+
+    fn number(&self, literal: &ast::NumberLit<'_>) -> Result<Number, Error> {
+        serde_json::from_str(literal.value).map_err(|_| {
+            self.syntax(literal.range.start, &format!("{} is no number to JSON", literal.value))
+        })
+    }
+
+    fn list(&self, array: &ast::Array<'_>, path: &str, depth: usize) -> Result<Vec<Node>, Error> {
+        let elements = array.elements.iter().enumerate();
+        elements.map(|(i, value)| self.node(value, &format!("{path}[{i}]"), depth + 1)).collect()
+    }
+
+    fn map(&self, object: &ast::Object<'_>, path: &str, depth: usize) -> Result<Vec<Entry>, Error> {
+        let mut entries: Vec<Entry> = Vec::with_capacity(object.properties.len());
+        for property in &object.properties {
+            let key = property.name.as_str().to_owned();
+            let at = self.place(property.range.start);
+            let path = below(path, &key);
+            if let Some(first) = entries.iter().position(|entry| entry.key == key) {
+                // another program's file is read as that program would: the last one counts
+                let first = entries.remove(first);
+                if self.source.own {
+                    return Err(Error::Twice { place: at, key: path, first: first.at.line });
+                }
+            }
+            let node = self.node(&property.value, &path, depth + 1)?;
+            entries.push(Entry { key, at, node });
+        }
+        Ok(entries)
+    }
+
+    fn place(&self, offset: usize) -> Place {
+        let (line, column) = self.lines.locate(offset);
+        Place { source: Arc::clone(self.source), line, column }
+    }
+
+    fn syntax(&self, offset: usize, reason: &str) -> Error {
+        let mut letters = reason.chars();
+        let first = letters.next().map(|c| c.to_lowercase().to_string()).unwrap_or_default();
+        Error::Syntax { place: self.place(offset), reason: first + letters.as_str() }
+    }
+}
+
+/// Finds lines by offset.
+struct Lines<'a> {
+    text: &'a str,
+    /// Where each line starts, in bytes.
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    fn new(text: &'a str) -> Self {
+        let starts = text.match_indices('\n').map(|(at, _)| at + 1);
+        Self { text, starts: std::iter::once(0).chain(starts).collect() }
+    }
+
+    /// Line and column of a byte, both from 1; the column in characters.
+    fn locate(&self, offset: usize) -> (usize, usize) {
+        let line = self.starts.partition_point(|start| *start <= offset).max(1);
+        let start = self.starts.get(line - 1).copied().unwrap_or(0);
+        let before = self.text.get(start..offset).unwrap_or_default();
+        (line, before.chars().count() + 1)
+    }
+}
