@@ -93,7 +93,7 @@ pub(crate) struct Unset {
 }
 
 /// A provider as settings give it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub(crate) struct Provider {
     /// What people call it.
     pub(crate) name: Option<String>,
@@ -117,6 +117,20 @@ pub(crate) struct Provider {
     pub(crate) models: Vec<(String, Model)>,
     /// Variables missing from key, address and headers.
     pub(crate) unset: Vec<Unset>,
+}
+
+/// Leaves out addresses and options, which may hold passwords, as well as what is a secret.
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Provider")
+            .field("wire", &self.wire)
+            .field("npm", &self.npm)
+            .field("vendor", &self.vendor)
+            .field("has_key", &self.api_key.is_some())
+            .field("script", &self.script)
+            .field("models", &self.models.iter().map(|(id, _)| id).collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for Provider {

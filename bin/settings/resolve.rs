@@ -1,5 +1,7 @@
 //! Which model to use, and all that is needed to reach it.
 
+use std::fmt;
+
 use leftfold_events::kit::{Limit, Prices};
 use serde_json::{Map, Value};
 
@@ -27,7 +29,7 @@ const BUILTIN: [Builtin; 1] = [Builtin {
 }];
 
 /// A model that can be used.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub(crate) struct Chosen {
     pub(crate) provider: String,
     pub(crate) wire: Wire,
@@ -53,6 +55,18 @@ pub(crate) struct Chosen {
     /// The provider's options that have no field here.
     pub(crate) provider_options: Map<String, Value>,
     pub(crate) variants: Map<String, Value>,
+}
+
+/// Leaves out addresses and options, which may hold passwords, as well as what is a secret.
+impl fmt::Debug for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chosen")
+            .field("provider", &self.provider)
+            .field("model", &self.model)
+            .field("wire", &self.wire)
+            .field("has_key", &self.api_key.is_some())
+            .finish_non_exhaustive()
+    }
 }
 
 /// An endpoint. Settings give it with its version (`https://host/v1`), as OpenCode users write

@@ -44,17 +44,13 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn boolean(&self) -> Result<bool, Error> {
-        match &self.node.tree {
-            Tree::Bool(value) => Ok(*value),
-            _ => Err(self.wrong("a boolean")),
-        }
+        let Tree::Bool(value) = &self.node.tree else { return Err(self.wrong("a boolean")) };
+        Ok(*value)
     }
 
     pub(super) fn text(&self) -> Result<&'a Text, Error> {
-        match &self.node.tree {
-            Tree::Text(text) => Ok(text),
-            _ => Err(self.wrong("a string")),
-        }
+        let Tree::Text(text) = &self.node.tree else { return Err(self.wrong("a string")) };
+        Ok(text)
     }
 
     pub(super) fn string(&self) -> Result<String, Error> {
@@ -93,10 +89,8 @@ impl<'a> View<'a> {
 
     /// A number that is not negative.
     pub(super) fn amount(&self) -> Result<f64, Error> {
-        let number = match &self.node.tree {
-            Tree::Number(number) => number.as_f64(),
-            _ => None,
-        };
+        let number =
+            if let Tree::Number(number) = &self.node.tree { number.as_f64() } else { None };
         number.filter(|n| *n >= 0.0).ok_or_else(|| self.wrong("a number that is not negative"))
     }
 

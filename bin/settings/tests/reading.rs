@@ -79,6 +79,14 @@ fn the_configuration_folder_can_be_elsewhere() {
 }
 
 #[test]
+fn a_file_that_is_found_twice_counts_once() {
+    let world =
+        World::new().file("../.config/leftfold/leftfold.json", r#"{ "permission": "ask" }"#);
+    let settings = world.load_in("../.config/leftfold").unwrap();
+    assert_eq!(rules(&settings), ["* * Ask"]);
+}
+
+#[test]
 fn objects_merge_and_lists_of_two_keys_join() {
     let world = World::new()
         .file(
@@ -259,6 +267,7 @@ fn debug_output_has_no_secrets() {
         r#"{ "secrets": { "T": "hidden" }, "mcp": { "m": { "environment": { "K": "hidden" } } },
              "model": "p/m",
              "provider": { "p": { "wire": "gemini", "options": {
+               "baseURL": "http://me:hidden@host", "secretAccessKey": "hidden",
                "apiKey": "hidden", "headers": { "authorization": "hidden" } } } } }"#,
     );
     let settings = world.load();
