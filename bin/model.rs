@@ -38,7 +38,13 @@ pub(crate) fn choose(settings: &Settings, wanted: Option<&str>) -> anyhow::Resul
     let timeout = chosen.timeout;
     let request = Json::from_value(&chosen.options.clone().into());
     let name = chosen.provider.clone();
-    let provider = leftfold_providers::build(config(chosen, wire)).map_err(usage)?;
+    let config = config(chosen, wire);
+    let encrypted = config.base_url.as_ref().is_none_or(|url| url.starts_with("https:"));
+    if wire != Wire::Scripted && encrypted {
+        // reads the system's certificates, while the store is being opened
+        std::thread::spawn(leftfold_providers::warm);
+    }
+    let provider = leftfold_providers::build(config).map_err(usage)?;
     Ok(Model { spec, provider: (name, provider), timeout, request })
 }
 

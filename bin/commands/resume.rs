@@ -7,7 +7,6 @@ use crate::commands::run::{self, Project};
 use crate::drive::Task;
 
 pub(crate) fn resume(args: Resume) -> anyhow::Result<ExitCode> {
-    leftfold_providers::warm();
     let place = super::place(&args.session)?;
     let project = Project::of(&place)?;
     run::turn(place, &project, args.turn, Task::Resume)

@@ -19,7 +19,6 @@ use crate::{Usage, demo, model};
 const AGENT: &str = "build";
 
 pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
-    leftfold_providers::warm();
     let directory = std::env::current_dir()?;
     let worktree = settings::worktree_of(&directory);
     let prompt = prompt(args.prompt)?;

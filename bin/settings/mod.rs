@@ -26,7 +26,7 @@ use leftfold_events::rules::Rule;
 use serde_json::{Map, Value};
 
 pub(crate) use error::{Error, Place};
-pub(crate) use provider::{Costs, Limits, Model, NEVER, Provider, Script, Secret, TIMEOUT, Wire};
+pub(crate) use provider::{Costs, Limits, Model, Provider, Script, Secret, Wire};
 pub(crate) use resolve::{BaseUrl, Chosen};
 pub(crate) use sources::{Source, worktree_of};
 

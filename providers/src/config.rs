@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How long a stream may stay without a byte unless settings say otherwise.
+/// How long an answer may stay without a byte unless settings say otherwise.
 pub const DEFAULT_STALL: Duration = Duration::from_secs(60);
 
 /// One provider as settings give it.
@@ -19,7 +19,8 @@ pub struct Config {
     pub api_key: Option<String>,
     /// Sent with every request; they replace headers of the same name.
     pub headers: Vec<(String, String)>,
-    /// The longest silence, before the first byte of the answer and between bytes.
+    /// The longest silence within an answer. It begins with the answer's head: how long a model
+    /// may take before that, the caller decides by dropping the stream.
     pub stall: Duration,
     /// What a scripted provider plays.
     pub script: Option<ScriptSource>,

@@ -111,8 +111,10 @@ impl<D: Decoder> Exchange<D> {
             .post(endpoint.url.clone())
             .headers(endpoint.headers.clone())
             .body(body);
-        let response = within(endpoint.stall, request.send())
-            .await?
+        // how long a model may think before its first byte is for the caller to say
+        let response = request
+            .send()
+            .await
             .map_err(|e| http::failure(&endpoint.provider, &endpoint.url, &e))?;
         if response.status().is_success() {
             self.phase = Phase::Read(response);

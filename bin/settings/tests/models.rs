@@ -1,6 +1,7 @@
 //! From settings and variables to the model that is used.
 
-use super::super::{BaseUrl, Chosen, NEVER, TIMEOUT};
+use super::super::provider::{NEVER, TIMEOUT};
+use super::super::{BaseUrl, Chosen};
 use super::*;
 
 const PROVIDERS: &str = r#"{
