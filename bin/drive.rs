@@ -102,7 +102,12 @@ pub(crate) async fn drive(job: Job<'_>, task: Task) -> anyhow::Result<Outcome> {
         }
         Task::Resume => driver.resume(kit, false)?,
     }
-    driver.finish(opened, printed, ends).await
+    let outcome = driver.finish(opened, printed, ends).await;
+    if !matches!(&outcome, Ok(Outcome::Ended(ended)) if ended.reason == EndReason::Completed) {
+        // calls were broken off, and this process may leave before their own clean-up is done
+        tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants).await?;
+    }
+    outcome
 }
 
 impl Driver {
@@ -168,9 +173,8 @@ impl Driver {
                         self.ask(of, &permission, &patterns);
                     }
                     Some(Printed::Asked { .. }) => {}
-                    Some(Printed::Broken) | None => {
-                        bail!("standard output was closed; `leftfold resume {}` goes on", self.session)
-                    }
+                    Some(Printed::Broken) => self.interrupt("standard output closed")?,
+                    None => bail!("the printer has died; `leftfold resume {}` goes on", self.session),
                 },
                 by = signals.next() => {
                     if interrupted {

@@ -30,6 +30,7 @@ pub(crate) struct Output {
     format: Format,
     live: Live,
     driver: mpsc::UnboundedSender<Printed>,
+    broken: bool,
 }
 
 impl Actor for Printer {
@@ -42,20 +43,20 @@ impl Actor for Printer {
         _: ActorRef<Observation>,
         (format, driver): Self::Arguments,
     ) -> Result<Output, ActorProcessingErr> {
-        Ok(Output { format, live: Live::default(), driver })
+        Ok(Output { format, live: Live::default(), driver, broken: false })
     }
 
     async fn handle(
         &self,
-        myself: ActorRef<Observation>,
+        _: ActorRef<Observation>,
         observation: Observation,
         output: &mut Output,
     ) -> Result<(), ActorProcessingErr> {
         let Observation { events, done } = observation;
-        if output.print(&events).is_err() {
+        if !output.broken && output.print(&events).is_err() {
+            // nobody reads any more; the driver still waits for the end
+            output.broken = true;
             output.tell(Printed::Broken);
-            myself.stop(None);
-            return Ok(());
         }
         events.iter().for_each(|event| output.report(event));
         // the hub may have gone with the node
