@@ -76,9 +76,10 @@ impl Hunt {
             }
             let force = start.elapsed() >= MERCY;
             for process in &prey {
+                let first = asked.insert(process.pid);
                 if force {
                     process.signal(Signal::KILL);
-                } else if asked.insert(process.pid) {
+                } else if first {
                     process.signal(Signal::TERM);
                 }
             }
@@ -89,7 +90,7 @@ impl Hunt {
             std::thread::sleep(PAUSE);
         }
         self.bury();
-        self.found.len()
+        asked.len()
     }
 
     /// The prey that runs.
