@@ -98,7 +98,10 @@ async fn follow(
         // in this order, so that a flood of output holds up nothing else
         tokio::select! {
             biased;
-            () = cx.cancel.cancelled() => return Ok(None),
+            () = cx.cancel.cancelled() => {
+                drain(pipe, capture);
+                return Ok(None);
+            }
             () = &mut grace, if status.is_some() => break,
             ended = child.wait(), if status.is_none() => {
                 status = Some(ended?);
@@ -112,6 +115,14 @@ async fn follow(
         }
     }
     Ok(status)
+}
+
+/// Takes what waits in the pipe already, at most what a pipe holds.
+fn drain(pipe: &Receiver, capture: &mut Capture) {
+    let mut buffer = vec![0; 64 * 1024];
+    if let Ok(read) = pipe.try_read(&mut buffer) {
+        capture.push(&buffer[..read]);
+    }
 }
 
 /// When progress was told, and how much of it.

@@ -14,6 +14,9 @@ pub enum Error {
     InvalidArguments { tool: &'static str, problem: String },
     #[error("{0}")]
     UnknownTool(String),
+    /// The call had been resolved to an error, and was to be run all the same.
+    #[error("{0}")]
+    Refused(String),
     #[error("{0}")]
     NotFound(String),
     #[error("{0}")]
@@ -61,6 +64,7 @@ impl Error {
         match self {
             Self::InvalidArguments { .. } => "invalid_arguments",
             Self::UnknownTool(_) => "unknown_tool",
+            Self::Refused(_) => "refused",
             Self::NotFound(_) => "not_found",
             Self::IsDirectory(_) => "is_directory",
             Self::NotDirectory(_) => "not_directory",

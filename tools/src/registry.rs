@@ -1,6 +1,7 @@
 //! The list of tools, and the way a call takes through it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use leftfold_events::Json;
@@ -73,7 +74,7 @@ pub async fn run(resolved: &Resolution, cx: Context) -> Output {
 
 fn replan(resolved: &Resolution, cx: &Workspace) -> Result<(&'static dyn Tool, Plan), Error> {
     if let Some(error) = &resolved.error {
-        return Err(Error::UnknownTool(error.clone()));
+        return Err(Error::Refused(error.clone()));
     }
     let tool = find(&resolved.name).ok_or_else(|| unknown(&resolved.name))?;
     let plan = tool.plan(&resolved.input, cx)?;
@@ -101,7 +102,7 @@ pub async fn run_alone(name: &str, args: &str, workspace: Workspace) -> Result<O
     let plan = tool.plan(&Json::from_value(&args.into()), &workspace)?;
     inside(&plan, &workspace)?;
     let limit = plan.timeout;
-    let call_env = format!("alone:{}", std::process::id());
+    let call_env = alone();
     let cx = Context::new(Arc::new(workspace), name, &call_env);
     let cancel = cx.cancel.clone();
     let mut running = std::pin::pin!(execute(tool, plan, cx));
@@ -114,6 +115,12 @@ pub async fn run_alone(name: &str, args: &str, workspace: Workspace) -> Result<O
     };
     processes::settled().await;
     Ok(output)
+}
+
+/// A name for a call that stands in no log, unlike that of any other.
+fn alone() -> String {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    format!("alone:{}:{}:1", std::process::id(), CALLS.fetch_add(1, Ordering::Relaxed))
 }
 
 fn inside(plan: &Plan, workspace: &Workspace) -> Result<(), Error> {

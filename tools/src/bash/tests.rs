@@ -165,7 +165,7 @@ async fn a_process_in_the_background_ends_with_the_call() {
 async fn cancelling_answers_at_once_and_leaves_nothing() {
     let site = Site::new();
     for line in [
-        "echo $$ > pid; echo begun; sleep 1000",
+        "echo begun; echo $$ > pid; sleep 1000",
         "echo begun; sh -c 'echo $$ > pid; sleep 1000; true'; true",
         "echo begun; setsid sh -c 'echo $$ > pid; sleep 1000; true'; true",
         "echo begun; trap '' TERM; echo $$ > pid; while :; do sleep 1; done",

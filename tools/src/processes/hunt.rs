@@ -22,6 +22,10 @@ pub(super) struct Hunt {
     prey: Box<dyn Fn(&str) -> bool>,
     /// Whether children of this process are prey.
     children: bool,
+    /// Whether some child of this process may have somebody here who waits for it.
+    awaited: bool,
+    /// Children of this process at the first look, if `awaited`.
+    direct: Option<HashSet<i32>>,
     found: HashMap<i32, Process>,
     groups: HashSet<i32>,
     sessions: HashSet<i32>,
@@ -40,6 +44,8 @@ impl Hunt {
         Self {
             prey: Box::new(prey),
             children: false,
+            awaited: true,
+            direct: None,
             found: HashMap::new(),
             groups: HashSet::new(),
             sessions: HashSet::new(),
@@ -51,8 +57,9 @@ impl Hunt {
         Self { children: true, ..Self::of_calls(|_| false) }
     }
 
-    /// Also for the group that `leader` leads.
+    /// Also for the group that `leader` leads, which is the one child of this process among them.
     pub(super) fn and_group(mut self, leader: Pid) -> Self {
+        self.awaited = false;
         self.groups.insert(leader.as_raw_nonzero().get());
         self
     }
@@ -69,9 +76,10 @@ impl Hunt {
             }
             let force = start.elapsed() >= MERCY;
             for process in &prey {
+                let first = asked.insert(process.pid);
                 if force {
                     process.signal(Signal::KILL);
-                } else if asked.insert(process.pid) {
+                } else if first {
                     process.signal(Signal::TERM);
                 }
             }
@@ -82,7 +90,7 @@ impl Hunt {
             std::thread::sleep(PAUSE);
         }
         self.bury();
-        self.found.len()
+        asked.len()
     }
 
     /// The prey that runs.
@@ -91,6 +99,10 @@ impl Hunt {
         let own = own(&table);
         self.marked(&table, &own);
         while self.spread(&table, &own) {}
+        if self.awaited && self.direct.is_none() {
+            let child = |process: &&Process| process.parent == own.pid;
+            self.direct = Some(table.iter().filter(child).map(|process| process.pid).collect());
+        }
         let is_prey = |process: &&Process| self.found.get(&process.pid) == Some(process);
         table.iter().filter(is_prey).filter(|process| !process.ended).copied().collect()
     }
@@ -151,9 +163,10 @@ impl Hunt {
     /// Orphans are given to this process if it is their subreaper, and stay in the table until it
     /// takes note of their end. Those that somebody else here waits for are left alone.
     fn bury(&self) {
+        let direct = self.direct.clone().unwrap_or_default();
         let waited_for = live(|live| live.clone());
         let own = getpid().as_raw_nonzero().get();
-        for process in self.found.values() {
+        for process in self.found.values().filter(|found| !direct.contains(&found.pid)) {
             let Some(pid) = Pid::from_raw(process.pid).filter(|pid| !waited_for.contains(pid))
             else {
                 continue;

@@ -13,6 +13,7 @@ mod other;
 #[cfg(target_os = "linux")]
 mod table;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -46,6 +47,9 @@ pub fn marks(call_env: &str) -> [(&'static str, String); 2] {
 /// for elsewhere.
 static LIVE: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
+/// Cancelled calls whose processes are not all gone yet.
+static ENDING: AtomicUsize = AtomicUsize::new(0);
+
 fn live<T>(look: impl FnOnce(&mut Vec<Pid>) -> T) -> T {
     look(&mut LIVE.lock().unwrap_or_else(PoisonError::into_inner))
 }
@@ -53,7 +57,7 @@ fn live<T>(look: impl FnOnce(&mut Vec<Pid>) -> T) -> T {
 /// Waits until every process of every call that was cancelled is gone. To be awaited before the
 /// process exits, because the end of a cancelled call is not waited for.
 pub async fn settled() {
-    while live(|live| !live.is_empty()) {
+    while ENDING.load(Ordering::Acquire) > 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -90,7 +94,11 @@ impl Drop for Running {
         // an empty group is as good as ended
         let _ = rustix::process::kill_process_group(self.leader, Signal::TERM);
         let (leader, call_env) = (self.leader, self.call_env.clone());
-        std::thread::spawn(move || end(leader, &call_env));
+        ENDING.fetch_add(1, Ordering::AcqRel);
+        std::thread::spawn(move || {
+            end(leader, &call_env);
+            ENDING.fetch_sub(1, Ordering::AcqRel);
+        });
     }
 }
 
@@ -99,5 +107,6 @@ fn end(leader: Pid, call_env: &str) {
     live(|live| live.retain(|other| *other != leader));
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests;

@@ -11,8 +11,21 @@ fn store() -> String {
     format!("{}-{}", std::process::id(), STORES.fetch_add(1, Ordering::Relaxed))
 }
 
+/// A process that does not outlive its test.
+struct Started(Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // it may have been ended already; that is what is tested
+        if let Ok(Some(pid)) = self.0.id().try_into().map(Pid::from_raw) {
+            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+        }
+        let _ = self.0.wait();
+    }
+}
+
 /// Starts a shell for a call of `store`, which answers with a line once it is ready.
-fn start(store: &str, script: &str) -> (Child, String) {
+fn start(store: &str, script: &str) -> (Started, String) {
     use std::io::{BufRead, BufReader};
     let mut child = Command::new("sh")
         .args(["-c", script])
@@ -24,7 +37,7 @@ fn start(store: &str, script: &str) -> (Child, String) {
         .unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    (child, line.trim().to_owned())
+    (Started(child), line.trim().to_owned())
 }
 
 fn runs(pid: &str) -> bool {
@@ -49,7 +62,7 @@ fn strays_of_one_store_are_found_wherever_they_went() {
         assert!(runs(&pid), "{script}");
         assert!(end_strays(&store) >= 1, "{script}");
         assert!(!runs(&pid), "{script}");
-        child.wait().unwrap();
+        child.0.wait().unwrap();
         assert_eq!(end_strays(&store), 0, "{script}");
     }
 }
@@ -58,20 +71,17 @@ fn strays_of_one_store_are_found_wherever_they_went() {
 fn only_ours() {
     let (ours, theirs) = (store(), store());
     let (mut one, _) = start(&ours, "echo; exec sleep 1000");
-    let (mut other, other_pid) = start(&theirs, "echo $$; exec sleep 1000");
+    let (_other, other_pid) = start(&theirs, "echo $$; exec sleep 1000");
     // the name of one store may begin with that of another
     let longer = format!("{ours}0");
-    let (mut third, third_pid) = start(&longer, "echo $$; exec sleep 1000");
+    let (_third, third_pid) = start(&longer, "echo $$; exec sleep 1000");
     // a process without any mark, in the session that ours is in, too
-    let mut bystander = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
+    let bystander = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
+    let bystander = Started(bystander);
     assert_eq!(end_strays(&ours), 1);
-    one.wait().unwrap();
-    assert!(runs(&other_pid) && runs(&third_pid) && runs(&bystander.id().to_string()));
+    one.0.wait().unwrap();
+    assert!(runs(&other_pid) && runs(&third_pid) && runs(&bystander.0.id().to_string()));
     assert_eq!(end_strays(""), 0);
-    for child in [&mut other, &mut third, &mut bystander] {
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
 }
 
 /// As when a node has died and the next one starts in another terminal: the first one's session and
@@ -86,7 +96,8 @@ fn the_session_and_group_of_a_dead_node_are_spared() {
         "sleep 1000 & echo $! > bystander
          IFS=' ' read -r _ _ _ _ group session _ < /proc/$$/stat
          export LEFTFOLD_CALL={call} LEFTFOLD_NODE=$session:$group
-         sleep 1000 & echo $! > stray
+         sh -c 'echo $$ > stray; exec sleep 1000' &
+         while ! [ -s stray ]; do :; done
          echo $$ > leader
          echo; unset LEFTFOLD_CALL; exec sleep 1000"
     );
@@ -95,13 +106,32 @@ fn the_session_and_group_of_a_dead_node_are_spared() {
         .current_dir(site.path(""))
         .stdout(Stdio::piped())
         .spawn()
+        .map(Started)
         .unwrap();
-    std::io::Read::read_exact(terminal.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+    std::io::Read::read_exact(terminal.0.stdout.as_mut().unwrap(), &mut [0]).unwrap();
     let pid = |name: &str| site.text(name).trim().to_owned();
     assert_eq!(end_strays(&store), 1);
     assert!(!runs(&pid("stray")));
     assert!(runs(&pid("bystander")) && runs(&pid("leader")));
-    let leader = Pid::from_raw(pid("leader").parse().unwrap()).unwrap();
-    rustix::process::kill_process_group(leader, Signal::KILL).unwrap();
-    terminal.wait().unwrap();
+}
+
+/// In a process of its own, because it ends all children of that process.
+#[test]
+fn descendants_end_even_without_a_mark() {
+    const ALONE: &str = "LEFTFOLD_TEST_DESCENDANTS";
+    if std::env::var_os(ALONE).is_none() {
+        let name = "processes::tests::descendants_end_even_without_a_mark";
+        let test = std::env::current_exe().unwrap();
+        let output = Command::new(test).args(["--exact", name]).env(ALONE, "1").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+        return;
+    }
+    become_subreaper().unwrap();
+    let script = "(env -i setsid sh -c 'echo $$; exec sleep 1000' &) &";
+    let (mut child, pid) = start(&store(), script);
+    child.0.wait().unwrap();
+    assert!(runs(&pid));
+    assert_eq!(end_descendants(), 1);
+    assert!(!runs(&pid));
 }
