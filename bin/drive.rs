@@ -107,6 +107,7 @@ pub(crate) async fn drive(job: Job<'_>, task: Task) -> anyhow::Result<Outcome> {
         // calls were broken off, and this process may leave before their own clean-up is done
         tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants).await?;
     }
+    leftfold_tools::processes::settled().await;
     outcome
 }
 

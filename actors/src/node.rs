@@ -212,7 +212,13 @@ async fn start(
     let known = (state.seq, state.turn.is_some(), state.ended.clone());
     let name = store.identity();
     if state.seq > 0 {
-        leftfold_tools::processes::end_strays(&name);
+        let name = name.clone();
+        let hunt = move || leftfold_tools::processes::end_strays(&name);
+        // it waits until they are gone
+        let ended = tokio::task::spawn_blocking(hunt).await.unwrap_or_default();
+        if ended > 0 {
+            tracing::info!(%session, "{ended} processes of a dead node were ended");
+        }
     }
     let go_on = (birth.is_none() && state.turn.is_some()).then(|| Box::new(state.kit.clone()));
     let arguments = Arguments {
