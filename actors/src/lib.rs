@@ -46,3 +46,6 @@ pub enum Error {
     #[error("an actor could not be started: {0}")]
     Spawn(#[from] ractor::SpawnErr),
 }
+
+#[cfg(test)]
+mod tests;

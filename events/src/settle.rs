@@ -1,7 +1,8 @@
 //! From a fact to rest, and from a log to a state.
 
+use crate::event::Turn;
 use crate::state::State;
-use crate::{Envelope, Fact, Time, next};
+use crate::{Envelope, Event, Fact, Time, next};
 
 /// Folds a fact and every intent that follows from it, and returns them: one batch for the log.
 /// The fact's time is `now`, or the last event's where the clock has gone back.
@@ -20,7 +21,12 @@ pub fn settle(
         event: fact.event,
     };
     state.apply(&fact);
+    // a kit serves the fact after it, and that one decides
+    let decides = !matches!(fact.event, Event::Turn(Turn::Equipped(_)));
     let mut batch = vec![fact];
+    if !decides {
+        return batch;
+    }
     let bound = 8 + 4 * state.calls().count();
     while let Some(intent) = next(state) {
         debug_assert!(batch.len() <= bound, "no rest within {bound} intents: {intent:?}");

@@ -1,0 +1,91 @@
+use std::time::Instant;
+
+use leftfold_events::event::{EndReason, Model, Tool, Turn};
+use leftfold_events::{Event, verify};
+
+use super::*;
+
+/// Ten times the time that an interrupt may take.
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// Interrupts once the event has come; the turn ends at once, in a state that verifies.
+async fn interrupted_at(script: Value, fits: impl Fn(&Event) -> bool) -> (Site, Vec<Envelope>) {
+    let site = Site::new(script);
+    let mut live = site.start().await;
+    live.prompt(&site, "hi");
+    live.until(fits).await;
+    let start = Instant::now();
+    live.interrupt();
+    let ended = live.until_ended().await;
+    assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+    let Event::Turn(Turn::Ended(ended)) = ended.event else { panic!("{ended:?}") };
+    assert_eq!(ended.reason, EndReason::Aborted);
+    live.stop().await;
+    let log = site.log();
+    assert_eq!(verify(&log), vec![]);
+    (site, log)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_the_middle_of_a_stream() {
+    let script = json!({ "replies": [{ "parts": [{ "text": "half" }, { "stall": true }] }] });
+    interrupted_at(script, |e| matches!(e, Event::Model(Model::Streamed { .. }))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn before_the_first_byte() {
+    let script = json!({ "replies": [{ "parts": [{ "stall": true }] }] });
+    interrupted_at(script, |e| matches!(e, Event::Model(Model::Requested { .. }))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_the_middle_of_a_command() {
+    let script = json!({ "replies": [bash("echo begun; sleep 1000")] });
+    let (_site, log) =
+        interrupted_at(script, |e| matches!(e, Event::Tool(Tool::Progressed { .. }))).await;
+    assert!(log.iter().any(|e| matches!(e.event, Event::Tool(Tool::Cancelled { .. }))));
+    leftfold_tools::processes::settled().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_retry_wait() {
+    let fault = json!({ "class": "overloaded", "message": "busy", "retry_after": 3_600_000 });
+    let script = json!({ "replies": [{ "faults": [fault], "parts": [{ "text": "there" }] }] });
+    interrupted_at(script, |e| matches!(e, Event::Model(Model::RetryScheduled { .. }))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_model_is_given_up_when_its_time_is_over() {
+    let site = Site::new(json!({ "replies": [{ "parts": [{ "stall": true }] }] }));
+    let mut live = site.start().await;
+    let mut kit = site.kit();
+    kit.options.timeout = 50;
+    kit.options.retries = 0;
+    let prompted = Turn::Prompted {
+        parts: vec![PromptPart::text("hi")],
+        agent: "build".into(),
+        model: ModelRef::default(),
+        by: "test".into(),
+    };
+    let prompted = leftfold_events::Fact::new(prompted);
+    live.tell(SessionMessage::Prompt { kit: Box::new(kit), prompted });
+    let ended = live.until_ended().await;
+    let Event::Turn(Turn::Ended(ended)) = ended.event else { panic!("{ended:?}") };
+    assert_eq!(ended.reason, EndReason::Error);
+    assert!(ended.error.expect("an error").contains("silent"));
+    live.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_is_stopped_when_its_time_is_over() {
+    let command = json!({ "command": "echo begun; sleep 1000", "timeout": 100 });
+    let site = Site::new(json!({ "replies": [call("bash", &command), text("so be it")] }));
+    let mut live = site.start().await;
+    live.prompt(&site, "hi");
+    live.until(|e| matches!(e, Event::Tool(Tool::Cancelled { .. }))).await;
+    live.until_ended().await;
+    let state = live.view().await;
+    let request = serde_json::to_string(&leftfold_events::context::request(&state)).expect("json");
+    assert!(request.contains("0.1 s") && request.contains("begun"), "{request}");
+    live.stop().await;
+}

@@ -1,0 +1,244 @@
+//! The tree of actors on a scripted model, in one process.
+
+mod crash;
+mod interrupt;
+mod observe;
+mod supervise;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leftfold_events::event::{ModelRef, PromptPart, Session, Turn};
+use leftfold_events::kit::{AskMode, ModelSpec, Options};
+use leftfold_events::{Envelope, Event, Fact, Kit, POLICY, Seq, SessionId, State, Time};
+use leftfold_providers::{Config, ScriptSource, Wire};
+use leftfold_tools::Workspace;
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+
+use crate::equip::{self, Setup};
+use crate::{Models, Node, NodeMessage, Observation, Open, Opened, SessionMessage, Watch, World};
+
+/// Far more than anything here takes; only a failure waits that long.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A project, a store and a script.
+struct Site {
+    folder: TempDir,
+    session: SessionId,
+    script: Value,
+}
+
+impl Site {
+    fn new(script: Value) -> Self {
+        let folder = TempDir::new().expect("a folder");
+        std::fs::create_dir(folder.path().join("project")).expect("a project");
+        let session = SessionId::default().child(1, Time::from_millis(1));
+        Self { folder, session, script }
+    }
+
+    fn project(&self) -> std::path::PathBuf {
+        self.folder.path().join("project").canonicalize().expect("the project")
+    }
+
+    fn store(&self) -> std::path::PathBuf {
+        self.folder.path().join("store")
+    }
+
+    fn world(&self) -> World {
+        let mut config = Config::new("s", Wire::Scripted);
+        config.script = Some(ScriptSource::Inline(self.script.to_string()));
+        config.stall = Duration::from_secs(3_600);
+        let provider = leftfold_providers::build(config).expect("a script");
+        let workspace =
+            Workspace::new(self.project(), self.project(), self.folder.path().join("spill"));
+        World { models: Models::new([("s".to_owned(), provider)]), workspace: Arc::new(workspace) }
+    }
+
+    fn kit(&self) -> Kit {
+        let options = Options { ask: AskMode::Ask, timeout: 60_000, ..Options::default() };
+        let model = ModelSpec { provider: "s".into(), id: "m".into(), ..ModelSpec::default() };
+        let (directory, worktree) = (&self.project(), &self.project());
+        let setup = Setup { directory, worktree, model, rules: Vec::new(), options };
+        equip::gather(setup, Time::from_millis(0))
+    }
+
+    async fn start(&self) -> Live {
+        let (node, _) = Actor::spawn(None, Node, ()).await.expect("a node");
+        let directory = self.project().display().to_string();
+        let birth = Session::Created {
+            worktree: directory.clone(),
+            directory,
+            parent: None,
+            agent: "build".into(),
+            version: "0".into(),
+            policy: POLICY,
+        };
+        let (session, world) = (self.session, self.world());
+        let open = Box::new(Open { store: self.store(), session, world, birth });
+        let opened = ractor::call!(node, |reply| NodeMessage::Open { open, reply });
+        let opened = opened.expect("an answer").expect("an open session");
+        let mut live =
+            Live { node, session, opened, events: mpsc::unbounded_channel().1, seen: Vec::new() };
+        live.events = live.watch(live.opened.head + 1).await;
+        live
+    }
+
+    /// The log as it stands on the disk.
+    fn log(&self) -> Vec<Envelope> {
+        let reader = leftfold_store::Reader::open(&self.store()).expect("a reader");
+        reader.read(self.session, 1).expect("the log")
+    }
+
+    /// A fresh site whose log is the first events of this one's.
+    fn cut(&self, log: &[Envelope]) -> Self {
+        let cut = Self::new(self.script.clone());
+        let store = leftfold_store::Store::open(&cut.store()).expect("a store");
+        store.log(cut.session).expect("a log").append_wait(log).expect("appended");
+        cut
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.project().join(name)).unwrap_or_default()
+    }
+}
+
+/// A node with one session that is being watched.
+struct Live {
+    node: ActorRef<NodeMessage>,
+    session: SessionId,
+    opened: Opened,
+    events: mpsc::UnboundedReceiver<Envelope>,
+    seen: Vec<Envelope>,
+}
+
+impl Live {
+    fn tell(&self, message: SessionMessage) {
+        let tell = NodeMessage::Tell { session: self.session, message };
+        self.node.cast(tell).expect("a node");
+    }
+
+    fn prompt(&self, site: &Site, text: &str) {
+        let prompted = Fact::new(Turn::Prompted {
+            parts: vec![PromptPart::text(text)],
+            agent: "build".into(),
+            model: ModelRef { provider: "s".into(), id: "m".into() },
+            by: "test".into(),
+        });
+        self.tell(SessionMessage::Prompt { kit: Box::new(site.kit()), prompted });
+    }
+
+    fn interrupt(&self) {
+        let fact = Fact::new(Turn::Interrupted { by: "test".into() });
+        self.tell(SessionMessage::Told(vec![fact]));
+    }
+
+    async fn watch(&self, from: Seq) -> mpsc::UnboundedReceiver<Envelope> {
+        let (sender, events) = mpsc::unbounded_channel();
+        let (sink, _) = Actor::spawn(None, Sink, sender).await.expect("a sink");
+        let watch = Watch { session: self.session, from, sink };
+        self.node.cast(NodeMessage::Watch(watch)).expect("a node");
+        events
+    }
+
+    /// Waits for the first event that fits.
+    async fn until(&mut self, fits: impl Fn(&Event) -> bool) -> Envelope {
+        loop {
+            let event = tokio::time::timeout(PATIENCE, self.events.recv()).await;
+            let event = event.unwrap_or_else(|_| panic!("it never came: {:#?}", self.seen));
+            let event = event.expect("the sink lives");
+            self.seen.push(event.clone());
+            if fits(&event.event) {
+                return event;
+            }
+        }
+    }
+
+    async fn until_ended(&mut self) -> Envelope {
+        self.until(|event| matches!(event, Event::Turn(Turn::Ended(_)))).await
+    }
+
+    async fn view(&self) -> State {
+        let session = self.session;
+        let view = ractor::call!(self.node, |reply| NodeMessage::Tell {
+            session,
+            message: SessionMessage::View(reply)
+        });
+        *view.expect("a view")
+    }
+
+    /// As a crash would have it: no more events, no clean-up of turns.
+    async fn stop(self) {
+        self.node.stop_and_wait(None, None).await.expect("stopped");
+    }
+}
+
+/// Passes events on.
+struct Sink;
+
+impl Actor for Sink {
+    type Msg = Observation;
+    type State = mpsc::UnboundedSender<Envelope>;
+    type Arguments = Self::State;
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<Observation>,
+        sender: Self::State,
+    ) -> Result<Self::State, ActorProcessingErr> {
+        Ok(sender)
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<Observation>,
+        observation: Observation,
+        sender: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        for event in observation.events.iter() {
+            let _ = sender.send(event.clone());
+        }
+        let _ = observation.done.send(());
+        Ok(())
+    }
+}
+
+fn text(text: &str) -> Value {
+    json!({ "parts": [{ "text": text }] })
+}
+
+fn call(name: &str, input: &Value) -> Value {
+    json!({ "parts": [{ "call": { "name": name, "input": input } }] })
+}
+
+fn bash(command: &str) -> Value {
+    call("bash", &json!({ "command": command }))
+}
+
+/// A write, two reads at once, a command that leaves a mark each time it runs, an answer.
+fn repair() -> Value {
+    json!({ "replies": [
+        { "chunk": 4, "parts": [
+            { "reasoning": "hm", "signature": "sig" },
+            { "text": "I write it down." },
+            { "call": { "name": "write", "input": { "filePath": "a.txt", "content": "one\n" } } }
+        ] },
+        { "parts": [
+            { "call": { "name": "read", "input": { "filePath": "a.txt" } } },
+            { "call": { "name": "todowrite", "input": { "todos": [
+                { "content": "mark", "status": "pending", "priority": "high" }
+            ] } } },
+            { "call": { "name": "Read", "input": { "filePath": "missing.txt" } } }
+        ] },
+        bash("echo ran >> marks.txt"),
+        { "chunk": 5, "parts": [{ "text": "All is done." }] }
+    ] })
+}
+
+fn names(project: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(project).expect("the project");
+    entries.map(|e| e.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+}
