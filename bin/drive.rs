@@ -97,7 +97,8 @@ pub(crate) async fn drive(job: Job<'_>, task: Task) -> anyhow::Result<Outcome> {
             }
             let parts = vec![PromptPart::text(text)];
             let by = "cli".to_owned();
-            let prompted = Fact::new(Turn::Prompted { parts, agent: job.agent, model, by });
+            let prompted = Turn::Prompted { parts, agent: job.agent, model, by };
+            let prompted = Box::new(Fact::new(prompted));
             driver.tell(SessionMessage::Prompt { kit: Box::new(kit), prompted })?;
         }
         Task::Resume => driver.resume(kit, false)?,

@@ -54,7 +54,7 @@ impl Workers {
         match &envelope.event {
             Event::Model(Model::Requested { purpose, .. }) => self.request(seq, *purpose, state),
             Event::Model(Model::RetryScheduled { .. }) => {
-                self.to_processor(ProcessorMessage::Cancel)
+                self.to_processor(ProcessorMessage::Cancel);
             }
             Event::Tool(Tool::Checked { .. }) => self.check(envelope, state),
             Event::Tool(Tool::Started { attempt, .. }) => self.run(envelope, *attempt, state),

@@ -23,7 +23,7 @@ pub enum SessionMessage {
     /// A client's prompt, with the kit that was gathered for it.
     Prompt {
         kit: Box<Kit>,
-        prompted: Fact,
+        prompted: Box<Fact>,
     },
     /// Go on with a log that somebody else left, or (`close`) bring its turn to an end.
     Resume {
@@ -120,7 +120,7 @@ impl Actor for Session {
             SessionMessage::Prompt { kit, prompted } => {
                 let birth = desk.birth.take().map(|event| Item::Fact(Fact::new(event)));
                 desk.inbox.extend(birth);
-                desk.inbox.push_back(Item::Equipped(kit, prompted));
+                desk.inbox.push_back(Item::Equipped(kit, *prompted));
             }
             SessionMessage::Resume { kit, close } => {
                 let resumed = SessionEvent::Resumed { policy: POLICY, close };

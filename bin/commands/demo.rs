@@ -26,6 +26,7 @@ pub(crate) fn demo(args: Demo) -> anyhow::Result<ExitCode> {
         worktree: directory.clone(),
         directory: directory.clone(),
         model: Some(demo::MODEL.to_owned()),
+        max_steps: None,
     };
     let turn = Turn { format: args.format, ..Turn::default() };
     let code = run::turn(place, &project, turn, Task::Prompt(demo::PROMPT.to_owned()))?;

@@ -29,7 +29,7 @@ pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
     };
     let project = match &place {
         Some(place) => Project::of(place)?,
-        None => Project { directory, worktree, model: None },
+        None => Project { directory, worktree, model: None, max_steps: None },
     };
     let place = place.map_or_else(|| home::new_place(new_id()), Ok)?;
     turn(place, &project, args.turn, Task::Prompt(prompt))
@@ -39,11 +39,13 @@ pub(crate) fn new_id() -> SessionId {
     SessionId::from_ulid(ulid::Ulid::new())
 }
 
-/// Where a session works, and with which model it did so last.
+/// Where a session works, with which model it did so last, and the limit of a turn that was cut
+/// off.
 pub(crate) struct Project {
     pub(crate) directory: PathBuf,
     pub(crate) worktree: PathBuf,
     pub(crate) model: Option<String>,
+    pub(crate) max_steps: Option<u32>,
 }
 
 impl Project {
@@ -58,6 +60,7 @@ impl Project {
             directory: origin.directory.into(),
             worktree: origin.worktree.into(),
             model: Some(state.kit.model.name().to_string()),
+            max_steps: state.turn.map(|_| state.kit.options.max_steps),
         })
     }
 }
@@ -77,7 +80,9 @@ pub(crate) fn turn(
     };
     let mut options = model::options(&settings, &model);
     options.ask = ask_mode(turn.yes, turn.permission_mode);
-    if let Some(max_steps) = turn.max_steps {
+    // a limit outlives the crash, with the turn that it was given for
+    let inherited = project.max_steps.filter(|_| task == Task::Resume);
+    if let Some(max_steps) = turn.max_steps.or(inherited) {
         options.max_steps = max_steps;
     }
     let setup = Setup {

@@ -1,7 +1,7 @@
 //! How fast a log is folded in memory, and decisions are compared, in events a second.
 //! `cargo bench -p leftfold-events`.
 
-#![allow(clippy::print_stdout, reason = "a bench prints its figures")]
+#![allow(clippy::print_stdout, clippy::expect_used, reason = "a bench prints its figures or fails")]
 
 use std::time::Instant;
 

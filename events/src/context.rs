@@ -85,7 +85,7 @@ impl Builder {
             match part {
                 ReplyPart::Text { text, .. } if text.trim().is_empty() => {}
                 ReplyPart::Text { text, .. } => {
-                    parts.push(AssistantPart::Text { text: text.clone() })
+                    parts.push(AssistantPart::Text { text: text.clone() });
                 }
                 ReplyPart::Reasoning { text, signature: Some(signature), redacted, .. }
                     if reply.model == self.model =>

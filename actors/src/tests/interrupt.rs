@@ -67,7 +67,7 @@ async fn a_silent_model_is_given_up_when_its_time_is_over() {
         model: ModelRef::default(),
         by: "test".into(),
     };
-    let prompted = leftfold_events::Fact::new(prompted);
+    let prompted = Box::new(leftfold_events::Fact::new(prompted));
     live.tell(SessionMessage::Prompt { kit: Box::new(kit), prompted });
     let ended = live.until_ended().await;
     let Event::Turn(Turn::Ended(ended)) = ended.event else { panic!("{ended:?}") };

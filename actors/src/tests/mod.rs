@@ -122,12 +122,13 @@ impl Live {
     }
 
     fn prompt(&self, site: &Site, text: &str) {
-        let prompted = Fact::new(Turn::Prompted {
+        let prompted = Turn::Prompted {
             parts: vec![PromptPart::text(text)],
             agent: "build".into(),
             model: ModelRef { provider: "s".into(), id: "m".into() },
             by: "test".into(),
-        });
+        };
+        let prompted = Box::new(Fact::new(prompted));
         self.tell(SessionMessage::Prompt { kit: Box::new(site.kit()), prompted });
     }
 
