@@ -173,7 +173,7 @@ impl<'a> Scan<'a> {
             return true;
         };
         match record::gather(&records, START.len()) {
-            Ok(laid) => self.laid(seq, &laid),
+            Ok(laid) => self.laid(seq, laid),
             Err(fault) => {
                 self.gap(seq);
                 self.out.push_back(Err(match fault {
@@ -188,9 +188,9 @@ impl<'a> Scan<'a> {
     }
 
     /// One event whose records are whole.
-    fn laid(&mut self, seq: Seq, laid: &Laid) {
+    fn laid(&mut self, seq: Seq, laid: Laid) {
         let link = Link::try_from(laid.lead.as_slice()).unwrap_or_default();
-        let body = match self.body(&laid.body) {
+        let body = match self.body(laid.body) {
             Ok(body) => body,
             Err((file, what)) => {
                 self.gap(seq);
@@ -222,10 +222,10 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn body(&self, body: &Body) -> Result<Vec<u8>, (String, String)> {
+    fn body(&self, body: Body) -> Result<Vec<u8>, (String, String)> {
         match body {
-            Body::Inline(bytes) => Ok(bytes.clone()),
-            Body::File { sha256, length } => files::get(self.source.dir, *sha256, *length)
+            Body::Inline(bytes) => Ok(bytes),
+            Body::File { sha256, length } => files::get(self.source.dir, sha256, length)
                 .map_err(|what| (format!("{}/{sha256}", files::FOLDER), what)),
         }
     }

@@ -2,6 +2,7 @@ use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, ThreadId};
@@ -23,9 +24,6 @@ const LOCK_POLL: Duration = Duration::from_millis(20);
 /// has died, and then it would never be.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Larger databases are opened without looking at a copy first: it would take too long.
-const LOOK_FIRST: u64 = 64 << 20;
-
 /// A node's hold on a store's folder. Clones share it; it ends with the last clone and the last
 /// [`Log`], whose drop waits until everything is on the disk and the lock is free.
 #[derive(Clone, Debug)]
@@ -40,6 +38,8 @@ pub(crate) struct Inner {
     /// `None` only while this is dropped.
     sender: Option<Sender<Append>>,
     writer: ThreadId,
+    /// No write has failed.
+    sound: Arc<AtomicBool>,
     closed: Mutex<Receiver<()>>,
 }
 
@@ -52,8 +52,9 @@ impl std::fmt::Debug for Inner {
 impl Store {
     /// Opens the store in `dir` as its node, creating it if there is none.
     ///
-    /// Opening may repair a torn end in place, so a store of up to 64 MiB is first looked at in a
-    /// copy, and one that has lost acknowledged events is left untouched.
+    /// Opening may repair a torn end in place, so a database of up to 64 MiB that is not exactly
+    /// what the last node left when it closed it is first looked at in a copy, and one that has
+    /// lost acknowledged events is left untouched.
     ///
     /// # Errors
     /// [`Error::Locked`] if another node holds the store for two more seconds, [`Error::Damaged`],
@@ -74,6 +75,7 @@ impl Store {
             sync_folders(dir).map_err(|e| Error::io("cannot sync", dir, e))?;
         }
         let cache = Arc::new(Cache::default());
+        let sound = Arc::new(AtomicBool::new(true));
         let writer = Writer {
             dir: dir.to_owned(),
             db: db.clone(),
@@ -81,6 +83,7 @@ impl Store {
             room: Room::new(&path).map_err(failed)?,
             cache: Arc::clone(&cache),
             failed: None,
+            sound: Arc::clone(&sound),
         };
         let (sender, inbox) = mpsc::channel();
         let (closing, closed) = mpsc::channel();
@@ -99,6 +102,7 @@ impl Store {
             taken: Mutex::new(HashSet::new()),
             sender: Some(sender),
             writer: thread.thread().id(),
+            sound,
             closed: Mutex::new(closed),
         })))
     }
@@ -187,6 +191,8 @@ impl Drop for Inner {
         let db = self.db.take();
         if let Err(panic) = database::quiet(move || drop(db)) {
             tracing::warn!("closing {}: {panic}", self.dir.display());
+        } else if self.sound.load(Ordering::Acquire) {
+            database::note_closed(&self.dir);
         }
     }
 }
@@ -206,14 +212,14 @@ fn create(dir: &Path) -> Result<(), Error> {
 /// Refuses a store that has lost events, before sled can repair anything away.
 fn look_first(dir: &Path) -> Result<(), Error> {
     let length = fs::metadata(dir.join("db")).map(|m| m.len()).unwrap_or_default();
-    if length > LOOK_FIRST {
+    if length > database::LOOK_THROUGH {
         return Ok(());
     }
     let (heads, damage) = head::read_all(dir);
     if let Some(damage) = damage.into_iter().next() {
         return Err(Error::damaged(dir, damage));
     }
-    if heads.is_empty() {
+    if heads.is_empty() || database::is_as_closed(dir) {
         return Ok(());
     }
     let reader = Reader::open(dir)?;

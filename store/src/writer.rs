@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -82,6 +83,8 @@ pub(crate) struct Writer {
     /// Once a write or sync has failed, what is on the disk is anybody's guess, and a later sync
     /// that succeeds does not cover it.
     pub(crate) failed: Option<Error>,
+    /// The same, for whoever closes the store.
+    pub(crate) sound: Arc<AtomicBool>,
 }
 
 impl Writer {
@@ -140,6 +143,7 @@ impl Writer {
         }
         let result = self.sync(records).and_then(|()| self.write_heads(group));
         self.failed = result.as_ref().err().cloned();
+        self.sound.store(result.is_ok(), Ordering::Release);
         result
     }
 
