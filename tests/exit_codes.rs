@@ -26,13 +26,13 @@ fn a_provider_that_refuses_is_an_error() {
 }
 
 #[test]
-fn a_wrong_key_is_an_error_that_names_the_variable_or_setting() {
+fn a_wrong_key_is_an_error_that_names_the_provider() {
     let body = json!({ "type": "error", "error": { "type": "authentication_error",
         "message": "invalid x-api-key" } });
     let server = Server::start(vec![Answer::Status(401, vec![], body.to_string())]);
     let end = ended(&Site::served(&server), &["hello"], 1);
     let error = end["error"].as_str().unwrap();
-    assert!(error.contains("invalid x-api-key") && error.contains("apiKey"), "{error}");
+    assert!(error.contains("invalid x-api-key") && error.contains("provider `local`"), "{error}");
     assert_eq!(server.requests().len(), 1);
 }
 
@@ -108,7 +108,7 @@ fn settings_that_are_wrong_are_named_with_their_place() {
     for (text, parts) in [
         ("{\n  \"model\": \"double/m\",\n  \"retry\": { \"attempts\": \"ten\" }\n}", ":3:"),
         ("{\n  \"model\": \n}", ":3:"),
-        ("{\n\n  \"modle\": \"x\"\n}", "did you mean `model`"),
+        ("{\n\n  \"permision\": {}\n}", "did you mean `permission`"),
     ] {
         let path = site.file("leftfold.json", text);
         let ran = site.run(&["run", "hello"]).with(2);

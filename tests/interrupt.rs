@@ -110,19 +110,18 @@ fn a_turn_that_was_interrupted_is_over_and_the_next_prompt_is_told() {
 }
 
 #[test]
-fn a_closed_standard_output_ends_the_program_and_resume_goes_on() {
-    let reply = json!({ "chunk": 1, "delay_ms": 10, "parts": [{ "text": "word ".repeat(20) }] });
+fn a_closed_standard_output_is_an_interrupt() {
+    let reply = json!({ "chunk": 1, "delay_ms": 20, "parts": [{ "text": "word ".repeat(2000) }] });
     let site = Site::scripted(&script(json!([reply])));
     let mut command = site.command(&["run", "--format", "json", "go"]);
     let (reader, writer) = std::io::pipe().unwrap();
-    command.stdout(writer).stderr(std::process::Stdio::piped());
-    let child = command.spawn().unwrap();
+    command.stdout(writer);
+    let mut child = command.spawn().unwrap();
     drop(command); // it has an end of the pipe, too
     drop(reader);
-    let output = child.wait_with_output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert!(stderr.contains("leftfold resume"), "{stderr}");
-    let events = site.run(&["resume", "--format", "json", "last"]).ok().events();
-    assert_eq!(end(&events)["reason"], "completed");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let events = site.exported();
+    assert_eq!(only(&events, "turn.interrupted")["data"]["by"], "standard output closed");
+    assert_eq!(end(&events)["reason"], "aborted");
+    site.assert_sound();
 }

@@ -44,31 +44,53 @@ fn a_busy_server_is_asked_again_when_it_says() {
 }
 
 #[test]
-fn a_server_that_goes_silent_is_asked_again() {
+fn a_server_that_goes_silent_within_an_answer_is_asked_again() {
     let half = message(&[Block::Text("Once upon")]);
     let half = &half[..half.find("event: content_block_stop").unwrap()];
-    for stalled in [Answer::Silence, Answer::Stall(half.to_owned())] {
-        let server = Server::start(vec![stalled, good("Once upon a time.")]);
-        let events = events(&server);
-        assert_eq!(only(&events, "model.failed")["data"]["class"], "stalled");
-        assert_eq!(end(&events)["text"], "Once upon a time.");
-    }
+    let server = Server::start(vec![Answer::Stall(half.to_owned()), good("Once upon a time.")]);
+    let events = events(&server);
+    assert_eq!(only(&events, "model.failed")["data"]["class"], "stalled");
+    assert_eq!(end(&events)["text"], "Once upon a time.");
+}
+
+#[test]
+fn a_server_that_never_begins_to_answer_is_asked_again() {
+    let server = Server::start(vec![Answer::Silence, good("Once upon a time.")]);
+    let site = Site::served(&server).setting("provider/local/options/timeout", json!(400));
+    let events = site.prompt("go").ok().events();
+    let elapsed = all(&events, "session.elapsed")[0];
+    assert_eq!(elapsed["of"], all(&events, "model.requested")[0]["seq"]);
+    assert!(
+        only(&events, "model.retry_scheduled")["data"]["error"]
+            .as_str()
+            .unwrap()
+            .contains("silent")
+    );
+    assert_eq!(end(&events)["text"], "Once upon a time.");
+    site.assert_sound();
 }
 
 #[test]
 fn a_stream_that_is_cut_is_asked_for_again_and_its_text_counts_once() {
     let whole = message(&[Block::Text("Once upon")]);
     let stop = whole.find("event: message_stop").unwrap();
-    let middle = whole.find("\"text\":\" upon\"").unwrap();
-    for at in [middle, stop, stop + 9] {
-        let server =
-            Server::start(vec![Answer::Cut(whole[..at].to_owned()), good("Once upon a time.")]);
+    let middle = whole.find("\"text\":\"upon\"").unwrap();
+    let whole = &whole;
+    let turn = |at: usize| {
+        let cut = Answer::Cut(whole[..at].to_owned());
+        let server = Server::start(vec![cut, good("Once upon a time.")]);
         let events = events(&server);
         assert_eq!(only(&events, "model.failed")["data"]["class"], "network", "{at}");
         assert_eq!(end(&events)["text"], "Once upon a time.");
         // what was shown of the first attempt is not sent
         assert_eq!(server.requests()[0].body, server.requests()[1].body);
-    }
+    };
+    // at once, because each waits its two seconds
+    std::thread::scope(|scope| {
+        for at in [middle, stop, stop + 9] {
+            scope.spawn(move || turn(at));
+        }
+    });
 }
 
 #[test]
