@@ -1,0 +1,217 @@
+//! A place of its own for each test: a project, a home, settings, and the built binary.
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part of this")]
+#![allow(unused_imports, reason = "likewise")]
+
+mod live;
+mod processes;
+mod server;
+mod sse;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+pub use live::{Live, Ran};
+pub use processes::{marked, wait_until};
+pub use server::{Answer, Recorded, Server, Split};
+pub use sse::{Block, message, with_crlf};
+
+/// Nothing here takes this long unless it hangs.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+pub struct Site {
+    dir: TempDir,
+    settings: Value,
+    env: Vec<(String, String)>,
+}
+
+impl Site {
+    /// With a provider `double` that plays `script`.
+    pub fn scripted(script: &Value) -> Self {
+        let mut site = Self::bare();
+        site.settings = json!({
+            "model": "double/m",
+            "provider": { "double": {
+                "wire": "scripted",
+                "options": { "script": script },
+                "models": { "m": { "limit": { "context": 100_000, "output": 8_000 } } },
+            } },
+        });
+        site
+    }
+
+    /// With a provider `local` that speaks Anthropic Messages to `server`.
+    pub fn served(server: &Server) -> Self {
+        let mut site = Self::bare();
+        site.settings = json!({
+            "model": "local/m",
+            "provider": { "local": {
+                "wire": "anthropic",
+                "options": { "baseURL": server.url(), "apiKey": "sk-test-0123456789" },
+                "models": { "m": { "limit": { "context": 100_000, "output": 8_000 } } },
+            } },
+        });
+        site
+    }
+
+    /// Without any settings.
+    pub fn bare() -> Self {
+        let dir = tempfile::Builder::new().prefix("leftfold-e2e-").tempdir().unwrap();
+        for name in ["project", "home", "config", "user"] {
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        Self { dir, settings: json!({}), env: Vec::new() }
+    }
+
+    /// Changes the settings, which go in by `LEFTFOLD_CONFIG_CONTENT`.
+    pub fn setting(mut self, pointer: &str, value: Value) -> Self {
+        let mut at = &mut self.settings;
+        for key in pointer.split('/').filter(|key| !key.is_empty()) {
+            at = &mut at[key];
+        }
+        *at = value;
+        self
+    }
+
+    pub fn env(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.env.push((name.to_owned(), value.into()));
+        self
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join(name)
+    }
+
+    pub fn project(&self) -> PathBuf {
+        self.path("project")
+    }
+
+    pub fn file(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.project().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// The text of a file in the project; empty if there is none.
+    pub fn text(&self, name: &str) -> String {
+        std::fs::read_to_string(self.project().join(name)).unwrap_or_default()
+    }
+
+    /// The program, in the project, with an environment that is all its own.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_leftfold"));
+        command
+            .args(args)
+            .current_dir(self.project())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.path("user"))
+            .env("TMPDIR", self.path(""))
+            .env("XDG_CONFIG_HOME", self.path("config"))
+            .env("LEFTFOLD_HOME", self.path("home"))
+            .stdin(Stdio::null());
+        if self.settings != json!({}) {
+            command.env("LEFTFOLD_CONFIG_CONTENT", self.settings.to_string());
+        }
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Runs the program to its end.
+    pub fn run(&self, args: &[&str]) -> Ran {
+        self.start(args).wait()
+    }
+
+    pub fn start(&self, args: &[&str]) -> Live {
+        Live::start(self.command(args))
+    }
+
+    /// One prompt as JSON lines.
+    pub fn prompt(&self, prompt: &str) -> Ran {
+        self.run(&["run", "--format", "json", prompt])
+    }
+
+    pub fn sessions(&self) -> Vec<PathBuf> {
+        let Ok(folder) = std::fs::read_dir(self.path("home/sessions")) else { return Vec::new() };
+        folder.map(|entry| entry.unwrap().path()).collect()
+    }
+
+    /// The folder of the one session.
+    pub fn session(&self) -> PathBuf {
+        let sessions = self.sessions();
+        assert_eq!(sessions.len(), 1, "{sessions:?}");
+        sessions[0].clone()
+    }
+
+    /// The events of the project's last session, as exported.
+    pub fn exported(&self) -> Vec<Value> {
+        self.run(&["export", "last"]).ok().events()
+    }
+
+    /// `check` and `verify` are content with the last session.
+    pub fn assert_sound(&self) {
+        for command in ["check", "verify"] {
+            let ran = self.run(&[command, "last"]);
+            assert_eq!(ran.code, 0, "{command}: {ran:?}");
+        }
+    }
+}
+
+/// A script of replies that are played one after the other.
+pub fn script(replies: Value) -> Value {
+    json!({ "replies": replies })
+}
+
+/// A reply that calls `bash`.
+pub fn bash(command: &str) -> Value {
+    json!({ "parts": [{ "call": { "name": "bash", "input": { "command": command } } }] })
+}
+
+/// A reply that calls one tool.
+pub fn call(name: &str, input: Value) -> Value {
+    json!({ "parts": [{ "call": { "name": name, "input": input } }] })
+}
+
+/// A reply of text.
+pub fn says(text: &str) -> Value {
+    json!({ "parts": [{ "text": text }] })
+}
+
+pub fn kind(event: &Value) -> &str {
+    event["type"].as_str().unwrap_or("")
+}
+
+pub fn kinds(events: &[Value]) -> Vec<&str> {
+    events.iter().map(kind).collect()
+}
+
+/// All events of one type.
+pub fn all<'a>(events: &'a [Value], wanted: &str) -> Vec<&'a Value> {
+    events.iter().filter(|event| kind(event) == wanted).collect()
+}
+
+/// The only event of one type.
+pub fn only<'a>(events: &'a [Value], wanted: &str) -> &'a Value {
+    let found = all(events, wanted);
+    assert_eq!(found.len(), 1, "{wanted}: {:?}", kinds(events));
+    found[0]
+}
+
+/// The data of the last event, which is the end of the turn.
+pub fn end(events: &[Value]) -> &Value {
+    let last = events.last().expect("no events at all");
+    assert_eq!(kind(last), "turn.ended", "{:?}", kinds(events));
+    &last["data"]
+}
+
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+pub fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}

@@ -1,0 +1,34 @@
+//! The processes that calls have started.
+
+use std::time::{Duration, Instant};
+
+use super::PATIENCE;
+
+/// Ids of running processes whose environment marks them as belonging to a call of `session`, with
+/// what they run.
+pub fn marked(session: &str) -> Vec<(u32, String)> {
+    let mark = format!(":{session}:");
+    let Ok(table) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let pids = table.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter_map(|pid| {
+        let of = |name| std::fs::read(format!("/proc/{pid}/{name}")).ok();
+        let environ = of("environ")?;
+        let ours = environ.split(|byte| *byte == 0).any(|variable| {
+            let variable = String::from_utf8_lossy(variable);
+            variable.strip_prefix("LEFTFOLD_CALL=").is_some_and(|call| call.contains(&mark))
+        });
+        ours.then(|| {
+            (pid, String::from_utf8_lossy(&of("cmdline").unwrap_or_default()).into_owned())
+        })
+    })
+    .collect()
+}
+
+/// Looks again and again until it is so.
+pub fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !so() {
+        assert!(start.elapsed() < PATIENCE, "still not: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
