@@ -9,6 +9,7 @@
 //! Invariant: only Session appends; every effect is the dispatch of an intent that has just become
 //! durable; workers know only Session, and tell it facts.
 
+mod clock;
 mod coalesce;
 mod compaction;
 mod dispatch;
@@ -26,15 +27,6 @@ pub use observers::{Observation, Watch};
 pub use permission::Answered;
 pub use session::{Reply, SessionMessage};
 pub use world::{Models, World};
-
-use std::time::SystemTime;
-
-use leftfold_events::Time;
-
-/// The clock, read only where a fact is stamped or a timer set.
-fn now() -> Time {
-    Time::from(SystemTime::now())
-}
 
 /// What can go wrong with a node or one of its sessions.
 #[derive(Debug, thiserror::Error)]

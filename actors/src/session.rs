@@ -12,10 +12,11 @@ use leftfold_store::Log;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tokio::task::AbortHandle;
 
+use crate::World;
+use crate::clock::Clock;
 use crate::dispatch::Workers;
 use crate::observers::ObserversMessage;
 use crate::permission::Answered;
-use crate::{World, now};
 
 /// What a session is told. Everything that matters becomes a fact.
 #[derive(Debug)]
@@ -76,6 +77,7 @@ enum Item {
 pub(crate) struct Desk {
     log: Log,
     state: State,
+    clock: Clock,
     birth: Option<SessionEvent>,
     inbox: VecDeque<Item>,
     /// The batch that is being written. While there is one, nothing is folded.
@@ -107,7 +109,18 @@ impl Actor for Session {
         let session = log.session();
         let workers = Workers::start(&myself, session, world, store).await?;
         let inbox = VecDeque::new();
-        Ok(Desk { log, state, birth, inbox, in_flight: None, workers, observers, timer: None })
+        let clock = Clock::after(state.at);
+        Ok(Desk {
+            log,
+            state,
+            clock,
+            birth,
+            inbox,
+            in_flight: None,
+            workers,
+            observers,
+            timer: None,
+        })
     }
 
     async fn handle(
@@ -134,7 +147,7 @@ impl Actor for Session {
             }
             SessionMessage::Due => {
                 let elapsed = |of| Item::Fact(Fact::of(of, SessionEvent::Elapsed {}));
-                desk.inbox.extend(desk.state.overdue(now()).into_iter().map(elapsed));
+                desk.inbox.extend(desk.state.overdue(desk.clock.now()).into_iter().map(elapsed));
                 desk.set_timer(&myself);
             }
             SessionMessage::View(reply) => {
@@ -206,13 +219,18 @@ impl Desk {
             Item::Equipped(kit, fact) => {
                 if let Some(equipped) = self.state.changed_kit(&kit) {
                     let equipped = Fact::new(Turn::Equipped(equipped));
-                    batch.extend(settle(&mut self.state, self.log.session(), equipped, now()));
+                    batch.extend(settle(
+                        &mut self.state,
+                        self.log.session(),
+                        equipped,
+                        self.clock.now(),
+                    ));
                 }
                 fact
             }
         };
         if self.state.admits(&fact) {
-            batch.extend(settle(&mut self.state, self.log.session(), fact, now()));
+            batch.extend(settle(&mut self.state, self.log.session(), fact, self.clock.now()));
         } else {
             tracing::debug!(session = %self.state.session, of = fact.of, "too late: {:?}", fact.event);
         }
@@ -234,7 +252,7 @@ impl Desk {
     fn set_timer(&mut self, myself: &ActorRef<SessionMessage>) {
         self.stop_timer();
         let Some(due) = self.state.due() else { return };
-        let wait = Duration::from_millis(due.since(now()));
+        let wait = Duration::from_millis(due.since(self.clock.now()));
         let myself = myself.clone();
         let timer = tokio::spawn(async move {
             tokio::time::sleep(wait).await;
