@@ -1,37 +1,18 @@
-//! Drives one turn of one session: opens the node, prompts or resumes, prints, listens to
-//! signals, and turns the turn's end into an exit code.
+//! Drives one turn of one session: prompts or resumes, prints, listens to signals, and turns the
+//! turn's end into an exit code.
 
 use std::io::{IsTerminal, Write};
-use std::sync::Arc;
-use std::time::SystemTime;
 
-use anyhow::{Context, bail};
-use leftfold_actors::equip::{self, Setup};
-use leftfold_actors::{
-    Answered, Models, Node, NodeMessage, Observation, Open, Opened, Reply, SessionMessage, Watch,
-    World,
-};
-use leftfold_events::event::{Answer, EndReason, Ended, PromptPart, Session, Turn};
-use leftfold_events::kit::AskMode;
-use leftfold_events::{Fact, Kit, POLICY, Seq, SessionId, Time};
-use leftfold_providers::Provider;
-use leftfold_tools::Workspace;
-use ractor::{Actor, ActorRef};
+use anyhow::bail;
+use leftfold_actors::{Answered, Opened, Reply};
+use leftfold_events::Seq;
+use leftfold_events::event::{Answer, EndReason, Ended};
+use ractor::Actor;
 use tokio::sync::mpsc;
 
 use crate::cli::Format;
-use crate::home::Place;
+use crate::client::{self, Client, Job};
 use crate::print::{Printed, Printer};
-
-/// All that a turn needs to know of the world.
-pub(crate) struct Job<'a> {
-    pub(crate) place: Place,
-    pub(crate) setup: Setup<'a>,
-    pub(crate) provider: (String, Arc<dyn Provider>),
-    pub(crate) workspace: Workspace,
-    pub(crate) agent: String,
-    pub(crate) format: Format,
-}
 
 /// What is asked of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,44 +46,28 @@ impl Outcome {
     }
 }
 
-struct Driver {
-    node: ActorRef<NodeMessage>,
-    session: SessionId,
-    /// Whether somebody sits at the terminal to answer questions.
-    asks: bool,
-}
-
 /// Runs the task to the end of its turn.
-pub(crate) async fn drive(job: Job<'_>, task: Task) -> anyhow::Result<Outcome> {
-    let (node, _) = Actor::spawn(None, Node, ()).await.context("the node can not be started")?;
-    let session = job.place.session;
-    let asks = job.setup.options.ask == AskMode::Ask;
-    let driver = Driver { node, session, asks };
-    let opened = driver.open(&job).await?;
+pub(crate) async fn drive(job: Job<'_>, task: Task, format: Format) -> anyhow::Result<Outcome> {
+    let (client, opened) = Client::open(client::node().await?, &job).await?;
     if task == Task::Resume && !opened.unfinished {
         return Ok(Outcome::Nothing);
     }
     let (sender, printed) = mpsc::unbounded_channel();
-    let (sink, _) = Actor::spawn(None, Printer, (job.format, sender)).await?;
-    driver.watch(sink, opened.head + 1)?;
-    let model = job.setup.model.name();
-    let kit = equip::gather(job.setup, Time::from(SystemTime::now()));
+    let (sink, _) = Actor::spawn(None, Printer, (format, sender)).await?;
+    client.watch(opened.head + 1, sink)?;
     let mut ends = 1;
     match task {
         Task::Prompt(text) => {
             if opened.unfinished {
                 // the turn that was cut off has an end of its own, which comes first
-                driver.resume(kit.clone(), true)?;
+                client.resume(&job, true)?;
                 ends += 1;
             }
-            let parts = vec![PromptPart::text(text)];
-            let by = "cli".to_owned();
-            let prompted = Turn::Prompted { parts, agent: job.agent, model, by };
-            let prompted = Box::new(Fact::new(prompted));
-            driver.tell(SessionMessage::Prompt { kit: Box::new(kit), prompted })?;
+            client.prompt(&job, text, "cli")?;
         }
-        Task::Resume => driver.resume(kit, false)?,
+        Task::Resume => client.resume(&job, false)?,
     }
+    let driver = Driver { client, asks: job.asks() };
     let outcome = driver.finish(opened, printed, ends).await;
     if !matches!(&outcome, Ok(Outcome::Ended(ended)) if ended.reason == EndReason::Completed) {
         // calls were broken off, and this process may leave before their own clean-up is done
@@ -112,47 +77,13 @@ pub(crate) async fn drive(job: Job<'_>, task: Task) -> anyhow::Result<Outcome> {
     outcome
 }
 
+struct Driver {
+    client: Client,
+    /// Whether somebody sits at the terminal to answer questions.
+    asks: bool,
+}
+
 impl Driver {
-    async fn open(&self, job: &Job<'_>) -> anyhow::Result<Opened> {
-        let (name, provider) = &job.provider;
-        let models = Models::new([(name.clone(), Arc::clone(provider))]);
-        let birth = Session::Created {
-            directory: job.setup.directory.display().to_string(),
-            worktree: job.setup.worktree.display().to_string(),
-            parent: None,
-            agent: job.agent.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            policy: POLICY,
-        };
-        let open = Box::new(Open {
-            store: job.place.store.clone(),
-            session: self.session,
-            world: World { models, workspace: Arc::new(job.workspace.clone()) },
-            birth,
-        });
-        let opened = ractor::call!(self.node, |reply| NodeMessage::Open { open, reply });
-        Ok(opened.context("the node has died")??)
-    }
-
-    fn watch(&self, sink: ActorRef<Observation>, from: Seq) -> anyhow::Result<()> {
-        let watch = Watch { session: self.session, from, sink };
-        self.node.cast(NodeMessage::Watch(watch)).context("the node has died")
-    }
-
-    fn resume(&self, kit: Kit, close: bool) -> anyhow::Result<()> {
-        self.tell(SessionMessage::Resume { kit: Box::new(kit), close })
-    }
-
-    fn tell(&self, message: SessionMessage) -> anyhow::Result<()> {
-        let tell = NodeMessage::Tell { session: self.session, message };
-        self.node.cast(tell).context("the node has died")
-    }
-
-    fn interrupt(&self, by: &str) -> anyhow::Result<()> {
-        let interrupted = Fact::new(Turn::Interrupted { by: by.to_owned() });
-        self.tell(SessionMessage::Told(vec![interrupted]))
-    }
-
     /// Waits for the last of `ends` turn ends to be printed.
     async fn finish(
         &self,
@@ -160,6 +91,7 @@ impl Driver {
         mut printed: mpsc::UnboundedReceiver<Printed>,
         mut ends: usize,
     ) -> anyhow::Result<Outcome> {
+        let session = self.client.session;
         let mut signals = Signals::new()?;
         let mut interrupted = false;
         loop {
@@ -175,17 +107,17 @@ impl Driver {
                         self.ask(of, &permission, &patterns);
                     }
                     Some(Printed::Asked { .. }) => {}
-                    Some(Printed::Broken) => self.interrupt("standard output closed")?,
-                    None => bail!("the printer has died; `leftfold resume {}` goes on", self.session),
+                    Some(Printed::Broken) => self.client.interrupt("standard output closed")?,
+                    None => bail!("the printer has died; `leftfold resume {session}` goes on"),
                 },
                 by = signals.next() => {
                     if interrupted {
-                        bail!("interrupted twice; `leftfold resume {}` goes on", self.session);
+                        bail!("interrupted twice; `leftfold resume {session}` goes on");
                     }
                     interrupted = true;
-                    self.interrupt(by)?;
+                    self.client.interrupt(by)?;
                 }
-                closed = closed(&mut opened) => bail!("{closed}"),
+                closed = client::closed(&mut opened) => bail!("{closed}"),
             }
         }
     }
@@ -196,28 +128,18 @@ impl Driver {
             "  allow {permission} on {}? [o]nce, [a]lways, [n]o, or say why not: ",
             patterns.join(", ")
         );
-        let (node, session) = (self.node.clone(), self.session);
+        let client = self.client.clone();
         let runtime = tokio::runtime::Handle::current();
         std::thread::spawn(move || {
             let reply = read_reply(&question);
-            runtime.block_on(async move {
-                let answered = ractor::call!(node, |told| NodeMessage::Tell {
-                    session,
-                    message: SessionMessage::Answer { of, reply, told },
-                });
-                if let Ok(answered @ (Answered::Already { .. } | Answered::NotOpen)) = answered {
+            match runtime.block_on(client.answer(of, reply)) {
+                Ok(answered @ (Answered::Already { .. } | Answered::NotOpen)) => {
                     eprintln!("  {answered}");
                 }
-            });
+                Ok(Answered::Accepted) => {}
+                Err(error) => eprintln!("  {error:#}"),
+            }
         });
-    }
-}
-
-/// The reason why the session was closed for good.
-async fn closed(opened: &mut Opened) -> String {
-    match opened.closed.wait_for(Option::is_some).await {
-        Ok(reason) => reason.clone().unwrap_or_default(),
-        Err(_) => "the node has died".to_owned(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The command line of Leftfold: wiring, and nothing that decides.
 
 mod cli;
+mod client;
 mod commands;
 mod demo;
 mod drive;

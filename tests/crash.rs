@@ -157,8 +157,8 @@ fn assert_effects(site: &Site, events: &[Value]) {
     effects.sort_unstable();
     effects.dedup();
     assert_eq!(effects.len(), count, "doubled: {text}");
-    let lost = all(events, "tool.lost").len();
-    assert!(count + 2 * lost >= 5, "missing without a word of it: {text}");
+    let cut = all(events, "tool.lost").len() + all(events, "tool.cancelled").len();
+    assert!(count + 2 * cut >= 5, "missing without a word of it: {text}");
     assert!(["made", "made, made", ""].contains(&site.text("made").as_str()));
 }
 

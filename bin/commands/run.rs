@@ -10,7 +10,8 @@ use leftfold_events::kit::AskMode;
 use leftfold_tools::{OutputLimits, Workspace};
 
 use crate::cli::{PermissionMode, Run, Turn};
-use crate::drive::{self, Job, Task};
+use crate::client::Job;
+use crate::drive::{self, Task};
 use crate::home::{self, Place};
 use crate::settings::{self, Settings};
 use crate::{Usage, demo, model};
@@ -93,10 +94,9 @@ pub(crate) fn turn(
         options,
     };
     let workspace = workspace(project, &place.store, &settings);
-    let format = turn.format;
     let agent = AGENT.to_owned();
-    let job = Job { place, setup, provider: model.provider, workspace, agent, format };
-    let outcome = crate::runtime()?.block_on(drive::drive(job, task))?;
+    let job = Job { place, setup, provider: model.provider, workspace, agent };
+    let outcome = crate::runtime()?.block_on(drive::drive(job, task, turn.format))?;
     Ok(ExitCode::from(outcome.exit_code()))
 }
 
