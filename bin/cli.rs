@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Check(Check),
     /// Print a session as JSON lines
     Export(Export),
+    /// List, show and remove sessions
+    Sessions(Sessions),
     /// Run one tool without a model, or print its schema
     Tool(Tool),
 }
@@ -154,4 +156,25 @@ pub(crate) struct Tool {
     /// Print the JSON Schema of the arguments
     #[arg(long, conflicts_with = "args")]
     pub(crate) schema: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Sessions {
+    #[command(subcommand)]
+    pub(crate) command: Option<SessionsCommand>,
+    #[arg(long, value_enum, default_value_t, global = true)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsCommand {
+    /// Every root session, the newest first (the default)
+    List,
+    /// What is known of one session without opening its log
+    Show { session: String },
+    /// Remove sessions, with their children, payloads and spilled output
+    Rm {
+        #[arg(required = true)]
+        sessions: Vec<String>,
+    },
 }

@@ -70,10 +70,7 @@ pub(crate) fn find(text: &str, worktree: &Path) -> anyhow::Result<Place> {
 /// The project's root session with the newest event.
 pub(crate) fn last(worktree: &Path) -> anyhow::Result<Option<Place>> {
     let mut newest: Option<(Head, PathBuf)> = None;
-    for store in folders(&home()?.join("sessions")) {
-        let Some(root) = name(&store) else { continue };
-        let heads = leftfold_store::heads(&store);
-        let Some(head) = heads.into_iter().find(|head| head.session == root) else { continue };
+    for (store, head) in roots()? {
         if newest.as_ref().is_some_and(|(known, _)| known.at >= head.at) {
             continue;
         }
@@ -82,6 +79,16 @@ pub(crate) fn last(worktree: &Path) -> anyhow::Result<Option<Place>> {
         }
     }
     Ok(newest.map(|(head, store)| Place { store, session: head.session }))
+}
+
+/// The head of every root session, with the folder of its store.
+pub(crate) fn roots() -> anyhow::Result<Vec<(PathBuf, Head)>> {
+    let of = |store: PathBuf| {
+        let root = name(&store)?;
+        let head = leftfold_store::heads(&store).into_iter().find(|head| head.session == root)?;
+        Some((store, head))
+    };
+    Ok(folders(&home()?.join("sessions")).into_iter().filter_map(of).collect())
 }
 
 /// Whether a session works in this project. A head that a crash has torn does not say.

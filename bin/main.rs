@@ -47,6 +47,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Verify(args) => commands::verify::verify(&args),
         Command::Check(args) => commands::check::check(&args),
         Command::Export(args) => commands::export::export(&args),
+        Command::Sessions(args) => commands::sessions::sessions(&args),
         Command::Tool(args) => commands::tool::tool(&args),
     }
 }

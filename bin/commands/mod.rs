@@ -6,6 +6,7 @@ pub(crate) mod export;
 pub(crate) mod replay;
 pub(crate) mod resume;
 pub(crate) mod run;
+pub(crate) mod sessions;
 pub(crate) mod tool;
 pub(crate) mod verify;
 

@@ -1,0 +1,109 @@
+//! `leftfold sessions`: read from heads alone, so a long list costs no log.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use leftfold_events::event::EndReason;
+use leftfold_store::{Head, Summary};
+use serde_json::{Value, json};
+
+use crate::cli::{Format, Sessions, SessionsCommand};
+use crate::home;
+
+/// Characters of a title in the list.
+const TITLE: usize = 60;
+
+pub(crate) fn sessions(args: &Sessions) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        None | Some(SessionsCommand::List) => list(args.format),
+        Some(SessionsCommand::Show { session }) => show(session, args.format),
+        Some(SessionsCommand::Rm { sessions }) => remove(sessions),
+    }
+}
+
+fn list(format: Format) -> anyhow::Result<ExitCode> {
+    let mut roots = home::roots()?;
+    roots.sort_by_key(|(_, head)| std::cmp::Reverse(head.at));
+    let lines = roots.iter().map(|(store, head)| match format {
+        Format::Json => described(store, head).to_string() + "\n",
+        Format::Text => line(store, head),
+    });
+    super::print(&lines.collect::<String>())
+}
+
+fn line(store: &Path, head: &Head) -> String {
+    let (title, summary) = (title(head), head.summary.clone().unwrap_or_default());
+    let at = head.at.to_string();
+    let at = at.get(..16).unwrap_or(&at).replace('T', " ");
+    let state = state(store, head);
+    format!("{}  {at}  {state:<11} ${:<8.4} {title}\n", head.session, summary.cost)
+}
+
+fn show(session: &str, format: Format) -> anyhow::Result<ExitCode> {
+    let place = super::place(session)?;
+    let heads = leftfold_store::heads(&place.store);
+    let Some(head) = heads.iter().find(|head| head.session == place.session) else {
+        anyhow::bail!("session {} has no head: `leftfold check` says more", place.session)
+    };
+    let described = described(&place.store, head);
+    if format == Format::Json {
+        return super::print(&format!("{described}\n"));
+    }
+    let fields = described.as_object().into_iter().flatten();
+    let text = |value: &Value| match value.as_str() {
+        Some(text) => text.to_owned(),
+        None => value.to_string(),
+    };
+    let lines = fields.map(|(name, value)| format!("{name:<10} {}\n", text(value)));
+    super::print(&lines.collect::<String>())
+}
+
+fn remove(sessions: &[String]) -> anyhow::Result<ExitCode> {
+    for session in sessions {
+        let place = super::place(session)?;
+        leftfold_store::remove(&place.store)?;
+        eprintln!("removed {}", place.session);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn described(store: &Path, head: &Head) -> Value {
+    let summary = head.summary.clone().unwrap_or_default();
+    json!({
+        "id": head.session,
+        "title": title(head),
+        "state": state(store, head),
+        "cost": summary.cost,
+        "created": summary.created,
+        "time": head.at,
+        "events": head.seq,
+        "turns": summary.turns,
+        "agent": summary.agent,
+        "directory": summary.directory,
+        "folder": store,
+    })
+}
+
+/// What the session is called: its title, or how its first prompt begins.
+fn title(head: &Head) -> String {
+    let Some(Summary { title, prompt, .. }) = &head.summary else { return "?".to_owned() };
+    let text = title.as_deref().or(prompt.as_deref()).unwrap_or_default();
+    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
+    match line.char_indices().nth(TITLE) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+fn state(store: &Path, head: &Head) -> &'static str {
+    match head.summary.as_ref().and_then(|summary| summary.ended) {
+        Some(EndReason::Completed) => "completed",
+        Some(EndReason::Blocked) => "blocked",
+        Some(EndReason::Error) => "error",
+        Some(EndReason::Aborted) => "aborted",
+        Some(EndReason::MaxSteps) => "max_steps",
+        Some(EndReason::Limit) => "limit",
+        None if leftfold_store::in_use(store) => "running",
+        None => "interrupted",
+    }
+}

@@ -1,0 +1,60 @@
+use std::fs::{self, File};
+use std::path::Path;
+
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+
+use crate::Error;
+
+/// Whether a node has the store in `dir` open right now. It looks for an instant; a would-be node
+/// that meets it tries again.
+pub fn in_use(dir: &Path) -> bool {
+    let Ok(file) = File::open(dir.join("db")) else { return false };
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
+}
+
+/// Removes a store with all its sessions.
+///
+/// # Errors
+/// [`Error::Locked`] while a node has it open, [`Error::NotAStore`] if there is no database in `dir`:
+/// nothing else is ever removed. [`Error::Io`].
+pub fn remove(dir: &Path) -> Result<(), Error> {
+    let path = dir.join("db");
+    let file = File::open(&path).map_err(|error| Error::NotAStore {
+        dir: dir.to_owned(),
+        why: format!("{} can not be opened: {error}", path.display()),
+    })?;
+    // held until the files are gone, so that no node begins in the middle
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => fs::remove_dir_all(dir).map_err(|e| Error::io("cannot remove", dir, e)),
+        Err(_) => Err(Error::Locked { dir: dir.to_owned() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Store;
+
+    #[test]
+    fn a_store_is_in_use_while_it_is_open_and_can_then_not_be_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("store");
+        assert!(!in_use(&dir));
+        let store = Store::open(&dir).unwrap();
+        assert!(in_use(&dir));
+        assert!(matches!(remove(&dir), Err(Error::Locked { .. })));
+        drop(store);
+        assert!(!in_use(&dir));
+        remove(&dir).unwrap();
+        assert!(!dir.exists());
+    }
+
+    #[test]
+    fn only_stores_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("thesis.txt"), "years").unwrap();
+        assert!(matches!(remove(folder.path()), Err(Error::NotAStore { .. })));
+        assert!(folder.path().join("thesis.txt").exists());
+    }
+}
