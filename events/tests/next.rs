@@ -3,30 +3,8 @@
 mod common;
 
 use common::*;
-use leftfold_events::event::{Answer::*, Class, EndReason, FailureClass, FailureClass::*, Finish};
-use leftfold_events::kit::AskMode;
-use leftfold_events::{Kit, Seq, verify};
-
-/// After these steps, the last of which is followed by exactly these intents.
-fn check(given: &[Step], then: &[&str]) {
-    check_with(&kit(), given, then);
-}
-
-fn check_with(kit: &Kit, given: &[Step], then: &[&str]) {
-    let mut run = Run::new(kit);
-    let mut last = Vec::new();
-    for step in given {
-        last = run.step(step);
-    }
-    let intents: Vec<_> = last.iter().filter(|e| e.event.is_intent()).map(describe).collect();
-    assert_eq!(intents, then, "given {given:?}");
-    assert_prefixes_valid(&run.log);
-    assert_eq!(verify(&run.log), vec![], "given {given:?}");
-    assert_eq!(leftfold_events::fold(&run.log), run.state, "given {given:?}");
-}
-
-const READ: (&str, &str) = ("read", "x");
-const ASK: (&str, &str) = ("ask", "x");
+use leftfold_events::Seq;
+use leftfold_events::event::{Answer::*, Class, FailureClass::*, Finish};
 
 #[test]
 fn a_prompt_is_asked_and_an_answer_ends_the_turn() {
@@ -83,105 +61,6 @@ fn a_call_that_can_not_run_is_answered_at_once() {
         Resolve("a", Class::Command, ("never", "x"), ""),
     ];
     check(&denied, &["permission.ruled a deny", "model.requested 2.1"]);
-}
-
-#[test]
-fn questions_are_asked_and_answered() {
-    let asked = [
-        Prompt("hi"),
-        Call("a", "x"),
-        Reply(Finish::ToolCalls),
-        Resolve("a", Class::Command, ASK, ""),
-    ];
-    let then = |step: Step| [&asked[..], &[step]].concat();
-    check(&asked, &["permission.ruled a ask", "permission.asked a"]);
-    check(&then(Answer("a", Once, None)), &["tool.started a 1"]);
-    check(&then(Answer("a", Always, None)), &["tool.started a 1"]);
-    check(&then(Answer("a", Reject, None)), &["turn.ended blocked"]);
-    check(&then(Answer("a", Reject, Some("not so"))), &["model.requested 2.1"]);
-    check(&then(Elapse), &["model.requested 2.1"]);
-}
-
-#[test]
-fn always_is_remembered_in_the_session() {
-    let given = [
-        Prompt("hi"),
-        Call("a", "x"),
-        Call("b", "x"),
-        Reply(Finish::ToolCalls),
-        Resolve("a", Class::Command, ASK, ""),
-        Answer("a", Always, None),
-        Resolve("b", Class::Command, ASK, ""),
-    ];
-    check(&given, &["permission.ruled b allow", "tool.started b 1"]);
-}
-
-#[test]
-fn always_releases_what_waits_for_the_same_question() {
-    let given = [
-        Prompt("hi"),
-        Call("a", "x"),
-        Call("b", "x"),
-        Call("c", "x"),
-        Reply(Finish::ToolCalls),
-        Resolve("a", Class::Command, ASK, ""),
-        Resolve("b", Class::Command, ASK, ""),
-        Resolve("c", Class::Command, ("other", "x"), ""),
-        Answer("b", Always, None),
-    ];
-    check(&given, &["tool.started a 1", "tool.started b 1"]);
-}
-
-#[test]
-fn a_plain_rejection_cancels_the_other_calls() {
-    let given = [
-        Prompt("hi"),
-        Call("a", "x"),
-        Call("b", "x"),
-        Reply(Finish::ToolCalls),
-        Resolve("b", Class::Command, READ, ""),
-        Resolve("a", Class::Command, ASK, ""),
-        Answer("a", Reject, None),
-    ];
-    check(&given, &["tool.cancelled b 1", "turn.ended blocked"]);
-}
-
-#[test]
-fn with_nobody_to_ask_a_question_is_decided_beforehand() {
-    let given = [
-        Prompt("hi"),
-        Call("a", "x"),
-        Reply(Finish::ToolCalls),
-        Resolve("a", Class::Command, ASK, ""),
-    ];
-    let mut kit = kit();
-    kit.options.ask = AskMode::Deny;
-    check_with(&kit, &given, &["permission.ruled a deny", "model.requested 2.1"]);
-    kit.options.ask = AskMode::Allow;
-    check_with(&kit, &given, &["permission.ruled a allow", "tool.started a 1"]);
-}
-
-#[test]
-fn denials_are_listed_at_the_end() {
-    let mut run = Run::new(&kit());
-    for step in [
-        Prompt("hi"),
-        Call("a", "x"),
-        Reply(Finish::ToolCalls),
-        Resolve("a", Class::Command, ("never", "x"), ""),
-        Text("well"),
-        Reply(Finish::Stop),
-    ] {
-        run.step(&step);
-    }
-    let ended = run.state.ended.expect("ended");
-    assert_eq!(ended.reason, EndReason::Completed);
-    assert_eq!(ended.text, "well");
-    assert_eq!(ended.steps, 2);
-    assert_eq!(ended.usage.input, 20);
-    assert!((ended.cost - 1.0).abs() < 1e-9);
-    let denial = &ended.permission_denials[0];
-    assert_eq!((denial.call.as_str(), denial.permission.as_str()), ("a", "never"));
 }
 
 #[test]
@@ -341,57 +220,6 @@ fn resuming_for_a_new_prompt_closes_the_old_turn() {
     close(&[Prompt("hi"), Reply(Finish::Stop)], &[]);
     let given = [Prompt("hi"), Call("a", "x"), Call("b", "x"), Resolve("a", Class::Read, READ, "")];
     close(&given, &["tool.lost a 1", "tool.lost b 0", "turn.ended aborted"]);
-}
-
-#[test]
-fn a_full_context_is_summarised_and_the_turn_goes_on() {
-    let full = [Prompt("hi"), Call("a", "read"), Full(9_500)];
-    check(&full, &[]);
-    let compacting = [&full[..], &[Resolve("a", Class::Read, READ, ""), Done("a", "ok")]].concat();
-    check(&compacting, &["compaction.started", "model.requested 1.1"]);
-    check(&[&compacting[..], &[Summary("so far")]].concat(), &["model.requested 2.1"]);
-    check(&[&compacting[..], &[NoSummary]].concat(), &["turn.ended error"]);
-    check(&[&compacting[..], &[Elapse]].concat(), &["turn.ended error"]);
-    check(&[&compacting[..], &[Interrupt]].concat(), &["turn.ended aborted"]);
-    let crashed = [&compacting[..], &[Resume { close: false }]].concat();
-    check(&crashed, &["compaction.started", "model.requested 1.1"]);
-}
-
-#[test]
-fn a_prompt_that_no_model_has_seen_outlives_the_summary() {
-    let mut run = Run::new(&kit());
-    for step in [Prompt("first"), Full(9_500), Prompt("second"), Summary("so far")] {
-        run.step(&step);
-    }
-    let request = leftfold_events::context::request(&run.state);
-    let text = serde_json::to_string(&request.messages).expect("json");
-    assert!(
-        !text.contains("first") && text.contains("so far") && text.contains("second"),
-        "{text}"
-    );
-    assert_prefixes_valid(&run.log);
-}
-
-#[test]
-fn overflow_that_nothing_helps_ends_the_turn_with_a_reason() {
-    let ended = |kit: &Kit, given: &[Step]| {
-        let mut run = Run::new(kit);
-        given.iter().for_each(|step| {
-            run.step(step);
-        });
-        run.state.ended.and_then(|ended| ended.error).unwrap_or_default()
-    };
-    let overflow = Fail(FailureClass::Overflow, false);
-    assert!(ended(&kit(), &[Prompt("long"), overflow.clone()]).contains("shorter"));
-    let mut off = kit();
-    off.options.compact = false;
-    let full = [Prompt("a"), Full(9_500), Prompt("b")];
-    assert!(ended(&off, &full).contains("compaction is off"));
-    let mut given = full.to_vec();
-    for _ in 0..3 {
-        given.extend([Summary("s"), Call("c", "x"), Full(9_500), Unresolved("c")]);
-    }
-    assert!(ended(&kit(), &given).contains("leave no room"));
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Any order of facts comes to rest, is what verify expects, folds to the live state, and
     /// yields a valid request at every prefix; and whatever is open then can be brought to an end.

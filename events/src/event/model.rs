@@ -100,7 +100,7 @@ pub enum Finish {
     Length,
     ToolCalls,
     ContentFilter,
-    /// The provider stopped in the middle of its own work and wants to be asked again.
+    /// The provider stopped in the middle of work of its own, such as a search it runs itself.
     Pause,
     Error,
     Other,

@@ -17,11 +17,17 @@ pub fn judge(rules: &[Rule], approved: &[Rule], access: &Access) -> (Action, Opt
         {
             verdict = (yes.action, Some(yes));
         }
-        if verdict.0 > worst.0 || worst.1.is_none() {
+        if worse(verdict.0, &worst) {
             worst = (verdict.0, verdict.1.cloned());
         }
     }
     worst
+}
+
+/// Whether a verdict outdoes the worst so far. Of equal ones the first that a rule stands behind
+/// is told.
+fn worse(action: Action, worst: &(Action, Option<Rule>)) -> bool {
+    action > worst.0 || action == worst.0 && worst.1.is_none()
 }
 
 /// The same in a session: where nobody is there to be asked, a question is decided beforehand.
@@ -39,9 +45,14 @@ pub(super) fn access(s: &State, access: &Access) -> (Action, Option<Rule>) {
 pub(super) fn verdict(s: &State, c: &Call) -> (Action, Option<Rule>) {
     let mut worst = (Action::Allow, None);
     for verdict in c.access().iter().map(|a| access(s, a)) {
-        if verdict.0 > worst.0 || worst.1.is_none() {
+        if worse(verdict.0, &worst) {
             worst = verdict;
         }
     }
     worst
+}
+
+/// The access that keeps the call from running.
+pub(crate) fn denied<'a>(s: &State, c: &'a Call) -> Option<&'a Access> {
+    c.access().iter().find(|a| access(s, a).0 == Action::Deny)
 }

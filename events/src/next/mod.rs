@@ -4,6 +4,7 @@
 mod judge;
 mod retry;
 
+pub(crate) use judge::denied;
 pub use judge::judge;
 pub use retry::delay;
 
@@ -32,7 +33,7 @@ pub fn next(s: &State) -> Option<Envelope> {
     if let Some(reason) = turn.stop {
         return Some(end(s, turn, reason, None));
     }
-    if let Ask::Compacting { request: None, through, started } = &turn.ask
+    if let Ask::Compacting { request: None, through, started, .. } = &turn.ask
         && s.seq == started.intent
     {
         return Some(ask_summary(s, turn, *through));
@@ -95,8 +96,13 @@ fn rule(s: &State, c: &Call) -> Envelope {
 
 /// The question about the first access from `from` on that still needs one.
 fn question(s: &State, c: &Call, from: usize) -> Option<Envelope> {
-    let mut rest = c.access().iter().skip(from);
-    let access = rest.find(|access| judge::access(s, access).0 == Action::Ask)?;
+    let verdicts = c.access().iter().skip(from).map(|access| (access, judge::access(s, access)));
+    let (access, (action, rule)) =
+        verdicts.into_iter().find(|(_, (action, _))| *action != Action::Allow)?;
+    if action == Action::Deny {
+        // the rules have changed since the call was ruled
+        return Some(about(s, c, None, Permission::Ruled { call: c.id.clone(), action, rule }));
+    }
     let asked = Permission::Asked {
         call: c.id.clone(),
         permission: access.permission.clone(),
@@ -162,11 +168,13 @@ fn answered(s: &State, turn: &Turn, finish: Finish) -> Envelope {
             Some("the provider withheld the answer (content filter or refusal)".to_owned())
         }
         Finish::Error => Some("the provider broke off its answer with an error".to_owned()),
+        Finish::Pause => {
+            Some("the provider paused in work of its own, of which it has none here".to_owned())
+        }
         Finish::Stop
         | Finish::Length
         | Finish::ToolCalls
         | Finish::ContentFilter
-        | Finish::Pause
         | Finish::Other => None,
     };
     let reason = if error.is_some() { EndReason::Error } else { EndReason::Completed };

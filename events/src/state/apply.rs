@@ -5,6 +5,7 @@ use super::message::{Message, Prompt, ReplyEnd};
 use super::open::Wait;
 use super::{Ask, Child, Origin, State, Turn};
 use crate::event::{Compaction, EndReason, Event, Session, Subagent, Todo, Turn as TurnEvent};
+use crate::kit::AskMode;
 use crate::{Envelope, Seq};
 
 impl State {
@@ -77,7 +78,9 @@ impl State {
                 if let Some(turn) = &mut self.turn {
                     turn.compactions += 1;
                     let started = Wait::of(envelope);
-                    turn.ask = Ask::Compacting { started, through: *through, request: None };
+                    let again = matches!(turn.ask, Ask::Failed(_));
+                    let through = *through;
+                    turn.ask = Ask::Compacting { started, through, request: None, again };
                 }
             }
             Compaction::Finished { summary } => self.summarised(envelope.of, summary),
@@ -105,8 +108,8 @@ impl State {
 
     fn summarised(&mut self, of: Option<Seq>, summary: &str) {
         let Some(turn) = self.compacting_turn(of) else { return };
-        let Ask::Compacting { through, .. } = turn.ask else { return };
-        turn.ask = Ask::Due;
+        let Ask::Compacting { through, again, .. } = turn.ask else { return };
+        turn.ask = if again { Ask::Again } else { Ask::Due };
         self.messages.retain(|m| m.prompt().is_some_and(|prompt| prompt.seq > through));
         self.messages.insert(0, Message::Summary { text: summary.to_owned() });
     }
@@ -167,8 +170,9 @@ impl State {
             | Ask::Again
             | Ask::CompactionFailed { .. } => {}
         }
+        let asks = self.kit.options.ask == AskMode::Ask;
         if let Some(reply) = self.last_reply_mut() {
-            reply.calls_mut().for_each(|call| call.forget(close));
+            reply.calls_mut().for_each(|call| call.forget(close, asks));
         }
     }
 

@@ -113,14 +113,16 @@ impl Call {
         }
     }
 
-    /// The crash-time view of a call: running and checking are as good as unknown.
-    pub(super) fn forget(&mut self, close: bool) {
+    /// The crash-time view of a call: running and checking are as good as unknown. A question that
+    /// the new node asks nobody (`asks` is false) is ruled anew.
+    pub(super) fn forget(&mut self, close: bool, asks: bool) {
         let attempt = self.attempt();
         match &self.phase {
             Phase::Done(_) => {}
             _ if close => self.phase = Phase::Unknown { attempt },
             Phase::Running { .. } => self.phase = Phase::Unknown { attempt },
             Phase::Checking(_) => self.phase = Phase::Called,
+            Phase::Asking { .. } if !asks => self.phase = Phase::Resolved,
             Phase::Called
             | Phase::Resolved
             | Phase::MustAsk { .. }
@@ -239,16 +241,14 @@ impl State {
     }
 
     fn ruled(&mut self, of: Option<Seq>, action: Action, rule: Option<&Rule>) {
+        let denied = self.calls().find(|call| Some(call.seq) == of);
+        let denied = denied.and_then(|call| crate::next::denied(self, call)).cloned();
         let Some(call) = self.call_mut(of) else { return };
         match action {
             Action::Allow => call.phase = Phase::Allowed,
             Action::Ask => call.phase = Phase::MustAsk { access: 0 },
             Action::Deny => {
-                let decided = |a: &&Access| {
-                    rule.is_none_or(|rule| crate::rules::matches(&rule.permission, &a.permission))
-                };
-                let access = call.access().iter().find(decided).cloned();
-                let access = access.unwrap_or_else(|| Access {
+                let access = denied.unwrap_or_else(|| Access {
                     permission: call.name.clone(),
                     patterns: Vec::new(),
                     always: Vec::new(),

@@ -98,6 +98,8 @@ pub enum Ask {
         started: Wait,
         through: Seq,
         request: Option<Wait>,
+        /// The step whose request did not fit is to be asked again, not the next one.
+        again: bool,
     },
     CompactionFailed {
         message: String,
