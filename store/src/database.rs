@@ -8,10 +8,11 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::thread;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::{Damage, Error};
+use crate::{Damage, Error, pending};
 
 /// sled's unit of allocation, in bytes. A page over a quarter of it would go to a file that sled
 /// never syncs; see `record` for why none does.
@@ -70,8 +71,11 @@ fn install_hook() {
         panic::set_hook(Box::new(move |info| {
             let thread = thread::current();
             let name = thread.name().unwrap_or_default();
-            if QUIET.get() || name.starts_with("sled-io-") || name == "log flusher" {
-                tracing::debug!(thread = name, "panic inside sled: {info}");
+            if name.starts_with("sled-io-") || name == "log flusher" {
+                tracing::error!(thread = name, "panic inside sled: {info}");
+                pending::thread_died(info.to_string());
+            } else if QUIET.get() {
+                tracing::debug!("panic inside sled: {info}");
             } else {
                 outer(info);
             }
@@ -115,6 +119,10 @@ pub(crate) struct Print {
 }
 
 impl Print {
+    fn is_noted(self, dir: &Path) -> bool {
+        fs::read_to_string(dir.join(CLOSED)).is_ok_and(|noted| noted == self.text())
+    }
+
     fn text(self) -> String {
         format!("crc32 {:08x}, {} bytes\n", self.crc, self.bytes)
     }
@@ -125,6 +133,8 @@ impl Print {
 pub(crate) struct Files {
     folder: TempDir,
     pub(crate) print: Print,
+    /// Somebody may have written to the database while it was copied.
+    pub(crate) moving: bool,
     snapshots: Vec<PathBuf>,
 }
 
@@ -171,8 +181,19 @@ fn copy_into(dir: &Path, folder: TempDir) -> io::Result<Files> {
         }
     }
     copy_blobs(dir, folder.path())?;
-    let print = copy_db(&dir.join("db"), &folder.path().join("db"))?;
-    Ok(Files { folder, print, snapshots })
+    let db = dir.join("db");
+    let before = fs::metadata(&db)?;
+    let print = copy_db(&db, &folder.path().join("db"))?;
+    let moving = may_have_changed(&before, &fs::metadata(&db)?) && !print.is_noted(dir);
+    Ok(Files { folder, print, moving, snapshots })
+}
+
+/// File times advance in steps of some milliseconds, so a time that is this fresh hides changes.
+const FRESH: Duration = Duration::from_millis(30);
+
+fn may_have_changed(before: &fs::Metadata, after: &fs::Metadata) -> bool {
+    let (Ok(then), Ok(now)) = (before.modified(), after.modified()) else { return true };
+    then != now || before.len() != after.len() || now.elapsed().map_or(true, |age| age < FRESH)
 }
 
 /// There are none, unless something other than this crate wrote to the store.
@@ -229,8 +250,7 @@ pub(crate) fn note_closed(dir: &Path) {
 
 /// Whether the database is byte for byte what a node left when it closed it.
 pub(crate) fn is_as_closed(dir: &Path) -> bool {
-    let noted = fs::read_to_string(dir.join(CLOSED)).unwrap_or_default();
-    !noted.is_empty() && print(dir).is_some_and(|print| print.text() == noted)
+    dir.join(CLOSED).exists() && print(dir).is_some_and(|print| print.is_noted(dir))
 }
 
 fn print(dir: &Path) -> Option<Print> {
