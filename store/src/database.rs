@@ -83,15 +83,16 @@ fn install_hook() {
     });
 }
 
-/// A private copy of a database, opened; the folder is gone when this is dropped.
+/// A private copy of a database, opened. Its files are gone already, unless sled may still look
+/// for some by name, so that nothing stays behind if the process is killed.
 pub(crate) struct Copy {
     db: Option<sled::Db>,
-    folder: TempDir,
+    folder: Option<TempDir>,
 }
 
 impl std::fmt::Debug for Copy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Copy").field("folder", &self.folder.path()).finish_non_exhaustive()
+        f.debug_struct("Copy").field("folder", &self.folder).finish_non_exhaustive()
     }
 }
 
@@ -145,7 +146,7 @@ pub(crate) fn copy(dir: &Path) -> Result<Files, Error> {
     let length = fs::metadata(&db)
         .map_err(|e| Error::NotAStore { dir: dir.to_owned(), why: format!("`db`: {e}") })?
         .len();
-    let memory = (length <= IN_MEMORY).then(in_memory).flatten();
+    let memory = (length <= IN_MEMORY).then(|| in_memory(length)).flatten();
     if let Some(files) = memory.and_then(|folder| copy_into(dir, folder).ok()) {
         return Ok(files);
     }
@@ -153,8 +154,12 @@ pub(crate) fn copy(dir: &Path) -> Result<Files, Error> {
     copy_into(dir, folder_in(&std::env::temp_dir()).map_err(failed)?).map_err(failed)
 }
 
-fn in_memory() -> Option<TempDir> {
-    folder_in(Path::new("/dev/shm")).ok()
+/// Where there is room for `length` bytes and for what sled adds when it opens them.
+fn in_memory(length: u64) -> Option<TempDir> {
+    let parent = Path::new("/dev/shm");
+    let free = rustix::fs::statvfs(parent).ok()?;
+    (free.f_bavail.saturating_mul(free.f_frsize) > 2 * length + (16 << 20)).then_some(())?;
+    folder_in(parent).ok()
 }
 
 /// The folder is readable for its owner alone.
@@ -264,7 +269,10 @@ impl Files {
     pub(crate) fn open(self) -> Result<Copy, String> {
         let path = self.folder.path().to_owned();
         match quiet(|| config(&path).flush_every_ms(None).open()) {
-            Ok(Ok(db)) => Ok(Copy { db: Some(db), folder: self.folder }),
+            Ok(Ok(db)) => {
+                let blobs = fs::read_dir(path.join("blobs")).is_ok_and(|mut b| b.next().is_some());
+                Ok(Copy { db: Some(db), folder: blobs.then_some(self.folder) })
+            }
             Ok(Err(error)) => Err(error.to_string()),
             Err(panic) => Err(panic),
         }
