@@ -126,7 +126,7 @@ fn sessions(dir: &Path) {
 /// Each session appends its next event when its last one is acknowledged, thirty times.
 fn rounds(logs: &mut [Log]) -> Duration {
     let (sender, receiver) = mpsc::channel();
-    let mut send = |log: &mut Log, n: usize| {
+    let send = |log: &mut Log, n: usize| {
         let sender = sender.clone();
         let event = event(log.session(), log.head() + 1);
         log.append(&[event], move |result| {

@@ -8,10 +8,11 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::thread;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::{Damage, Error};
+use crate::{Damage, Error, pending};
 
 /// sled's unit of allocation, in bytes. A page over a quarter of it would go to a file that sled
 /// never syncs; see `record` for why none does.
@@ -70,8 +71,11 @@ fn install_hook() {
         panic::set_hook(Box::new(move |info| {
             let thread = thread::current();
             let name = thread.name().unwrap_or_default();
-            if QUIET.get() || name.starts_with("sled-io-") || name == "log flusher" {
-                tracing::debug!(thread = name, "panic inside sled: {info}");
+            if name.starts_with("sled-io-") || name == "log flusher" {
+                tracing::error!(thread = name, "panic inside sled: {info}");
+                pending::thread_died(info.to_string());
+            } else if QUIET.get() {
+                tracing::debug!("panic inside sled: {info}");
             } else {
                 outer(info);
             }
@@ -79,15 +83,16 @@ fn install_hook() {
     });
 }
 
-/// A private copy of a database, opened; the folder is gone when this is dropped.
+/// A private copy of a database, opened. Its files are gone already, unless sled may still look
+/// for some by name, so that nothing stays behind if the process is killed.
 pub(crate) struct Copy {
     db: Option<sled::Db>,
-    folder: TempDir,
+    folder: Option<TempDir>,
 }
 
 impl std::fmt::Debug for Copy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Copy").field("folder", &self.folder.path()).finish_non_exhaustive()
+        f.debug_struct("Copy").field("folder", &self.folder).finish_non_exhaustive()
     }
 }
 
@@ -115,6 +120,10 @@ pub(crate) struct Print {
 }
 
 impl Print {
+    fn is_noted(self, dir: &Path) -> bool {
+        fs::read_to_string(dir.join(CLOSED)).is_ok_and(|noted| noted == self.text())
+    }
+
     fn text(self) -> String {
         format!("crc32 {:08x}, {} bytes\n", self.crc, self.bytes)
     }
@@ -125,6 +134,8 @@ impl Print {
 pub(crate) struct Files {
     folder: TempDir,
     pub(crate) print: Print,
+    /// Somebody may have written to the database while it was copied.
+    pub(crate) moving: bool,
     snapshots: Vec<PathBuf>,
 }
 
@@ -135,7 +146,7 @@ pub(crate) fn copy(dir: &Path) -> Result<Files, Error> {
     let length = fs::metadata(&db)
         .map_err(|e| Error::NotAStore { dir: dir.to_owned(), why: format!("`db`: {e}") })?
         .len();
-    let memory = (length <= IN_MEMORY).then(in_memory).flatten();
+    let memory = (length <= IN_MEMORY).then(|| in_memory(length)).flatten();
     if let Some(files) = memory.and_then(|folder| copy_into(dir, folder).ok()) {
         return Ok(files);
     }
@@ -143,8 +154,12 @@ pub(crate) fn copy(dir: &Path) -> Result<Files, Error> {
     copy_into(dir, folder_in(&std::env::temp_dir()).map_err(failed)?).map_err(failed)
 }
 
-fn in_memory() -> Option<TempDir> {
-    folder_in(Path::new("/dev/shm")).ok()
+/// Where there is room for `length` bytes and for what sled adds when it opens them.
+fn in_memory(length: u64) -> Option<TempDir> {
+    let parent = Path::new("/dev/shm");
+    let free = rustix::fs::statvfs(parent).ok()?;
+    (free.f_bavail.saturating_mul(free.f_frsize) > 2 * length + (16 << 20)).then_some(())?;
+    folder_in(parent).ok()
 }
 
 /// The folder is readable for its owner alone.
@@ -171,8 +186,19 @@ fn copy_into(dir: &Path, folder: TempDir) -> io::Result<Files> {
         }
     }
     copy_blobs(dir, folder.path())?;
-    let print = copy_db(&dir.join("db"), &folder.path().join("db"))?;
-    Ok(Files { folder, print, snapshots })
+    let db = dir.join("db");
+    let before = fs::metadata(&db)?;
+    let print = copy_db(&db, &folder.path().join("db"))?;
+    let moving = may_have_changed(&before, &fs::metadata(&db)?) && !print.is_noted(dir);
+    Ok(Files { folder, print, moving, snapshots })
+}
+
+/// File times advance in steps of some milliseconds, so a time that is this fresh hides changes.
+const FRESH: Duration = Duration::from_millis(30);
+
+fn may_have_changed(before: &fs::Metadata, after: &fs::Metadata) -> bool {
+    let (Ok(then), Ok(now)) = (before.modified(), after.modified()) else { return true };
+    then != now || before.len() != after.len() || now.elapsed().map_or(true, |age| age < FRESH)
 }
 
 /// There are none, unless something other than this crate wrote to the store.
@@ -229,8 +255,7 @@ pub(crate) fn note_closed(dir: &Path) {
 
 /// Whether the database is byte for byte what a node left when it closed it.
 pub(crate) fn is_as_closed(dir: &Path) -> bool {
-    let noted = fs::read_to_string(dir.join(CLOSED)).unwrap_or_default();
-    !noted.is_empty() && print(dir).is_some_and(|print| print.text() == noted)
+    dir.join(CLOSED).exists() && print(dir).is_some_and(|print| print.is_noted(dir))
 }
 
 fn print(dir: &Path) -> Option<Print> {
@@ -244,7 +269,10 @@ impl Files {
     pub(crate) fn open(self) -> Result<Copy, String> {
         let path = self.folder.path().to_owned();
         match quiet(|| config(&path).flush_every_ms(None).open()) {
-            Ok(Ok(db)) => Ok(Copy { db: Some(db), folder: self.folder }),
+            Ok(Ok(db)) => {
+                let blobs = fs::read_dir(path.join("blobs")).is_ok_and(|mut b| b.next().is_some());
+                Ok(Copy { db: Some(db), folder: blobs.then_some(self.folder) })
+            }
             Ok(Err(error)) => Err(error.to_string()),
             Err(panic) => Err(panic),
         }

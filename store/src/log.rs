@@ -6,10 +6,10 @@ use leftfold_events::{Envelope, Payload, Seq, SessionId, Sha256};
 use crate::head::{self, Head, Summary};
 use crate::payloads;
 use crate::record::{self, Link, MAX_INLINE, PAYLOADS, Pair, START};
-use crate::scan::{self, Scan, Source};
+use crate::scan::{Scan, Source};
 use crate::store::Inner;
 use crate::writer::{Append, Content, Done, Slot};
-use crate::{Error, codec};
+use crate::{Error, codec, lookup};
 
 /// The right to append to one session's log. There is never more than one; dropping it gives the
 /// right back.
@@ -195,10 +195,10 @@ impl Log {
 
     /// Seq and link that this event follows: of a fork's first event, its parent's.
     fn before(&self, first: &Envelope) -> Result<(Seq, Link), Error> {
-        let forked = scan::forked_from(first).filter(|_| self.head == 0);
+        let forked = lookup::forked_from(first).filter(|_| self.head == 0);
         let Some((from, at)) = forked else { return Ok((self.head, self.link)) };
         let source = source(&self.store)?;
-        match scan::stored_link(source.db, from, at) {
+        match lookup::stored_link(source.db, from, at) {
             Ok(Some(link)) => Ok((at, link)),
             Ok(None) => Err(self.unstorable(first, format!("session {from} has no event {at}"))),
             Err(why) => Err(self.unstorable(first, why)),

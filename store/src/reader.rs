@@ -6,8 +6,8 @@ use leftfold_events::{Envelope, Event, Seq, SessionId};
 use crate::database::{self, Copy, Print};
 use crate::head::{self, Head};
 use crate::payloads::Cache;
-use crate::scan::{self, Scan, Source, Wrong};
-use crate::{Damage, Error};
+use crate::scan::{Scan, Source, Wrong};
+use crate::{Damage, Error, lookup};
 
 /// How often a store that a node is writing to is copied before what is missing in the copy
 /// counts as lost.
@@ -39,13 +39,21 @@ impl Reader {
             let files = database::copy(dir)?;
             // a copy of a moving database may be torn; one that has not moved is what it is
             let still = before.replace(files.print) == Some(files.print) || attempt == ATTEMPTS;
+            let moving = files.moving;
             let opened = files.open().and_then(|copy| Self::start(dir, copy, heads));
             match opened {
-                Ok(reader) if still || reader.lost().is_none() => return Ok(reader),
+                Ok(reader) if still || reader.is_whole(moving) => return Ok(reader),
                 Err(what) if still => return Self::without_snapshot(dir, &what),
                 Ok(_) | Err(_) => attempt += 1,
             }
         }
+    }
+
+    /// Whether everything that was acknowledged is in the copy. Of a database that was moving
+    /// each event is looked at: sled may just have carried some from one place to another.
+    fn is_whole(&self, moving: bool) -> bool {
+        self.lost().is_none()
+            && (!moving || self.sessions.iter().all(|id| self.walk(*id).all(|event| event.is_ok())))
     }
 
     fn start(
@@ -56,7 +64,7 @@ impl Reader {
         let (dir, cache) = (dir.to_owned(), Cache::default());
         let mut reader = Self { dir, copy, cache, heads, sessions: Vec::new(), damage };
         let sessions = match reader.source() {
-            Some(source) => scan::sessions(source.db)?,
+            Some(source) => lookup::sessions(source.db)?,
             None => Vec::new(),
         };
         reader.sessions = sessions;
@@ -151,7 +159,7 @@ impl Reader {
     /// The first thing that a head promises and the log does not hold.
     pub(crate) fn lost(&self) -> Option<Damage> {
         let source = self.source()?;
-        self.heads.iter().find_map(|head| scan::holds(source.db, head).err())
+        self.heads.iter().find_map(|head| lookup::holds(source.db, head).err())
     }
 
     /// Every event of a session and everything that is wrong with it.

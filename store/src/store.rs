@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use leftfold_events::{Envelope, Seq, SessionId};
 
 use crate::payloads::Cache;
+use crate::pending::Pending;
 use crate::room::Room;
 use crate::scan::{Scan, Source};
 use crate::writer::{Append, Writer};
@@ -82,6 +83,7 @@ impl Store {
             file,
             room: Room::new(&path).map_err(failed)?,
             cache: Arc::clone(&cache),
+            pending: Pending::new(),
             failed: None,
             sound: Arc::clone(&sound),
         };

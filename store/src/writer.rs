@@ -12,6 +12,7 @@ use leftfold_events::{SessionId, Sha256};
 
 use crate::database::quiet;
 use crate::payloads::Cache;
+use crate::pending::Pending;
 use crate::record::Pair;
 use crate::room::Room;
 use crate::{Error, files, head};
@@ -72,6 +73,18 @@ pub(crate) struct Append {
     pub(crate) done: Done,
 }
 
+impl Append {
+    pub(crate) fn fail(self, error: &Error) {
+        self.slot.poison(error);
+        call(self.done, Err(error.clone()));
+    }
+
+    fn succeed(self, cache: &Cache) {
+        self.payloads.into_iter().for_each(|(sha256, text)| cache.insert(sha256, text));
+        call(self.done, Ok(()));
+    }
+}
+
 pub(crate) struct Writer {
     pub(crate) dir: PathBuf,
     pub(crate) db: sled::Db,
@@ -80,6 +93,7 @@ pub(crate) struct Writer {
     pub(crate) file: File,
     pub(crate) room: Room,
     pub(crate) cache: Arc<Cache>,
+    pub(crate) pending: Arc<Pending>,
     /// Once a write or sync has failed, what is on the disk is anybody's guess, and a later sync
     /// that succeeds does not cover it.
     pub(crate) failed: Option<Error>,
@@ -116,35 +130,35 @@ impl Writer {
                 (Err(error), _) => call(append.done, Err(error)),
             }
         }
-        let result = self.make_durable(&mut sound);
-        if let Err(error) = &result {
-            sound.iter().for_each(|append| append.slot.poison(error));
-        }
-        for append in sound {
-            if result.is_ok() {
-                append
-                    .payloads
-                    .into_iter()
-                    .for_each(|(sha256, text)| self.cache.insert(sha256, text));
-            }
-            call(append.done, result.clone());
+        match self.write_files(&sound) {
+            Ok(()) => self.make_durable(sound),
+            Err(error) => sound.into_iter().for_each(|append| append.fail(&error)),
         }
         self.room.keep();
     }
 
-    fn make_durable(&mut self, group: &mut [Append]) -> Result<(), Error> {
-        for content in group.iter().flat_map(|append| &append.files) {
-            files::put(&self.dir, content.sha256, &content.bytes)?;
-        }
+    fn write_files(&self, group: &[Append]) -> Result<(), Error> {
+        let mut files = group.iter().flat_map(|append| &append.files);
+        files.try_for_each(|file| files::put(&self.dir, file.sha256, &file.bytes))
+    }
+
+    fn make_durable(&mut self, mut group: Vec<Append>) {
         let records = group.iter_mut().flat_map(|append| std::mem::take(&mut append.records));
         let records: Vec<Pair> = records.collect();
-        if records.is_empty() {
-            return Ok(());
-        }
-        let result = self.sync(records).and_then(|()| self.write_heads(group));
+        self.pending.put(group);
+        let result = if records.is_empty() { Ok(()) } else { self.sync(records) };
+        let group = self.pending.take();
+        let gone = || Error::Database { what: "it did not answer in time".into() };
+        let heads = group.as_deref().map_or_else(|| Err(gone()), |group| self.write_heads(group));
+        let result = result.and(heads);
         self.failed = result.as_ref().err().cloned();
         self.sound.store(result.is_ok(), Ordering::Release);
-        result
+        for append in group.into_iter().flatten() {
+            match &result {
+                Ok(()) => append.succeed(&self.cache),
+                Err(error) => append.fail(error),
+            }
+        }
     }
 
     fn sync(&self, records: Vec<Pair>) -> Result<(), Error> {

@@ -1,4 +1,5 @@
 //! One session, written and read back.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
 

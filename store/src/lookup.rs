@@ -1,0 +1,96 @@
+//! Single records: where a log begins, what a fork follows, whether a head is kept.
+
+use leftfold_events::event::Session;
+use leftfold_events::{Envelope, Event, Seq, SessionId};
+
+use crate::codec;
+use crate::database::quiet;
+use crate::error::Damage;
+use crate::head::{self, Head};
+use crate::record::{self, Fault, Link, START};
+
+pub(crate) fn forked_from(envelope: &Envelope) -> Option<(SessionId, Seq)> {
+    if let Event::Session(Session::Forked { from, at }) = &envelope.event {
+        Some((*from, *at))
+    } else {
+        None
+    }
+}
+
+/// The stored link of an event, found in the session itself or in what it is a fork of.
+pub(crate) fn stored_link(
+    db: &sled::Db,
+    mut session: SessionId,
+    seq: Seq,
+) -> Result<Option<Link>, String> {
+    // a cycle of forks exists only in a damaged store
+    for _ in 0..10_000 {
+        let laid = first_record(db, session, seq)?;
+        match laid {
+            Some((found, lead, _)) if found == seq => return Ok(Some(lead)),
+            Some(_) | None => {}
+        }
+        let Some((_, _, body)) = first_record(db, session, 0)? else { return Ok(None) };
+        let Some((from, at)) = codec::decode(&body).ok().as_ref().and_then(forked_from) else {
+            return Ok(None);
+        };
+        if at < seq {
+            return Ok(None);
+        }
+        session = from;
+    }
+    Ok(None)
+}
+
+/// Seq, link and (where that is one small record) bytes of the first event at or after `seq`.
+fn first_record(
+    db: &sled::Db,
+    session: SessionId,
+    seq: Seq,
+) -> Result<Option<(Seq, Link, Vec<u8>)>, String> {
+    let low = record::part(&record::event_key(session, seq), 0);
+    let high = record::part(&record::event_key(session, Seq::MAX), u8::MAX);
+    let Some(found) = quiet(|| db.range(low..=high).next())? else { return Ok(None) };
+    let (key, value) = found.map_err(|e| e.to_string())?;
+    let Some(seq) = record::seq_of(&key) else { return Ok(None) };
+    match record::first(&key, &value, START.len()) {
+        Ok((lead, bytes)) => {
+            Ok(Some((seq, Link::try_from(lead).unwrap_or_default(), bytes.to_vec())))
+        }
+        Err(Fault::Bad(what)) => Err(what),
+        Err(Fault::Newer(schema)) => Err(format!("schema {schema} is newer than this leftfold")),
+    }
+}
+
+/// All sessions with events, in the order of their ids.
+pub(crate) fn sessions(db: &sled::Db) -> Result<Vec<SessionId>, String> {
+    let (mut found, mut low) = (Vec::new(), Vec::new());
+    while let Some(record) = quiet(|| db.range(low.clone()..record::PAYLOADS.to_vec()).next())? {
+        let (key, _) = record.map_err(|e| e.to_string())?;
+        let mut id = [0; 16];
+        let known = key.len().min(16);
+        id[..known].copy_from_slice(&key[..known]);
+        let session = SessionId::from_bytes(id);
+        found.push(session);
+        // behind every key of this session
+        low = record::part(&record::event_key(session, Seq::MAX), u8::MAX);
+        low.push(0);
+    }
+    Ok(found)
+}
+
+/// Whether the database still holds what this head promises.
+pub(crate) fn holds(db: &sled::Db, head: &Head) -> Result<(), Damage> {
+    let damage = |what: String| Damage::event(head.session, head.seq, what);
+    match first_record(db, head.session, head.seq).map_err(damage)? {
+        Some((seq, link, _)) if seq == head.seq && link == head.chain => Ok(()),
+        Some((seq, _, _)) if seq == head.seq => Err(damage(
+            "this is not the event that was acknowledged: the head's link differs".into(),
+        )),
+        Some(_) | None => Err(Damage::event(
+            head.session,
+            head.seq,
+            format!("it was acknowledged ({}/{}) and is not there", head::FOLDER, head.session),
+        )),
+    }
+}

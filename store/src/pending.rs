@@ -1,0 +1,136 @@
+//! Appends that sled is at work on, so that somebody is told if it never comes back.
+//!
+//! sled writes in threads of its own. If one of them panics, the flush that waits for it waits for
+//! ever, and with it every session. So such a panic (the hook in `database` sees it) is followed
+//! by a look, some seconds later, at the groups that were waiting then and wait still.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use crate::Error;
+use crate::writer::Append;
+
+/// A flush takes milliseconds; on a disk that is very busy, a second.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The group of one writer, while sled has it.
+#[derive(Default)]
+pub(crate) struct Pending(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    /// Counts groups, to tell one that waits still from the next one.
+    number: u64,
+    group: Option<Vec<Append>>,
+}
+
+static ALL: Mutex<Vec<Weak<Pending>>> = Mutex::new(Vec::new());
+
+fn all() -> MutexGuard<'static, Vec<Weak<Pending>>> {
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Pending {
+    pub(crate) fn new() -> Arc<Self> {
+        let pending = Arc::new(Self::default());
+        let mut all = all();
+        all.retain(|other| other.strong_count() > 0);
+        all.push(Arc::downgrade(&pending));
+        pending
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn put(&self, group: Vec<Append>) {
+        let mut waiting = self.waiting();
+        waiting.number += 1;
+        waiting.group = Some(group);
+    }
+
+    /// `None`: its owners have been told that it failed.
+    pub(crate) fn take(&self) -> Option<Vec<Append>> {
+        self.waiting().group.take()
+    }
+
+    /// The number of the group that waits now.
+    fn number(&self) -> Option<u64> {
+        let waiting = self.waiting();
+        waiting.group.as_ref().map(|_| waiting.number)
+    }
+
+    fn take_if(&self, number: u64) -> Option<Vec<Append>> {
+        let mut waiting = self.waiting();
+        if waiting.number == number { waiting.group.take() } else { None }
+    }
+}
+
+/// A thread of sled's has died. Runs inside the panic hook, so the waiting is done elsewhere; if
+/// there is no thread to be had for it, nobody is told.
+pub(crate) fn thread_died(what: String) {
+    let watch = thread::Builder::new().name("leftfold-watch".into());
+    drop(watch.spawn(move || fail_stuck(&what, PATIENCE)));
+}
+
+/// Fails the groups that wait now and still do after `patience`.
+fn fail_stuck(what: &str, patience: Duration) {
+    let pending: Vec<_> = all().iter().filter_map(Weak::upgrade).collect();
+    let stuck = pending.into_iter().filter_map(|pending| Some((pending.number()?, pending)));
+    let stuck: Vec<_> = stuck.collect();
+    thread::sleep(patience);
+    for (number, pending) in stuck {
+        let error = Error::Database { what: format!("a thread of sled's died: {what}") };
+        for append in pending.take_if(number).into_iter().flatten() {
+            append.fail(&error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use leftfold_events::SessionId;
+
+    use super::*;
+    use crate::writer::Slot;
+
+    fn append(sender: &mpsc::Sender<bool>) -> Append {
+        let sender = sender.clone();
+        Append {
+            slot: Arc::new(Slot::new(SessionId::default())),
+            records: Vec::new(),
+            files: Vec::new(),
+            payloads: Vec::new(),
+            head: Vec::new(),
+            done: Box::new(move |result| sender.send(result.is_ok()).unwrap()),
+        }
+    }
+
+    #[test]
+    fn who_waits_for_a_dead_thread_is_told() {
+        let (sender, receiver) = mpsc::channel();
+        let pending = Pending::new();
+        pending.put(vec![append(&sender), append(&sender)]);
+        let slot = Arc::clone(&pending.waiting().group.as_ref().unwrap()[0].slot);
+        fail_stuck("test", Duration::ZERO);
+        assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [false, false]);
+        assert!(slot.check().is_err());
+        assert!(pending.take().is_none());
+    }
+
+    #[test]
+    fn a_group_that_sled_finishes_is_left_alone() {
+        let (sender, receiver) = mpsc::channel();
+        let pending = Pending::new();
+        pending.put(vec![append(&sender)]);
+        let before = pending.number().unwrap();
+        assert!(pending.take().is_some());
+        pending.put(vec![append(&sender)]);
+        assert!(pending.take_if(before).is_none());
+        assert!(pending.take().is_some());
+        assert_eq!(receiver.try_iter().count(), 0);
+    }
+}
