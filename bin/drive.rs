@@ -1,18 +1,25 @@
 //! Drives one turn of one session: prompts or resumes, prints, listens to signals, and turns the
 //! turn's end into an exit code.
 
-use std::io::{IsTerminal, Write};
+use std::time::Duration;
 
 use anyhow::bail;
 use leftfold_actors::{Answered, Opened, Reply};
 use leftfold_events::Seq;
-use leftfold_events::event::{Answer, EndReason, Ended};
+use leftfold_events::event::{EndReason, Ended};
 use ractor::Actor;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::cli::Format;
 use crate::client::{self, Client, Job};
+use crate::note;
 use crate::print::{Printed, Printer};
+use crate::question::{self, Questions};
+
+/// How long an interrupted turn may take to be printed to its end.
+const PATIENCE: Duration = Duration::from_secs(5);
+const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// What is asked of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +35,8 @@ pub(crate) enum Outcome {
     Ended(Box<Ended>),
     /// There was nothing to resume.
     Nothing,
+    /// The user did not wait for the turn's end.
+    Interrupted,
 }
 
 impl Outcome {
@@ -35,6 +44,7 @@ impl Outcome {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Nothing => 0,
+            Self::Interrupted => 130,
             Self::Ended(ended) => match ended.reason {
                 EndReason::Completed => 0,
                 EndReason::Error => 1,
@@ -67,7 +77,11 @@ pub(crate) async fn drive(job: Job<'_>, task: Task, format: Format) -> anyhow::R
         }
         Task::Resume => client.resume(&job, false)?,
     }
-    let driver = Driver { client, asks: job.asks() };
+    let asks = job.asks() && question::somebody_there();
+    let mut driver = Driver { client, asks, questions: Questions::default() };
+    for (of, access) in opened.questions.iter().filter(|_| asks && ends == 1) {
+        driver.questions.ask(*of, &access.permission, &access.patterns);
+    }
     let outcome = driver.finish(opened, printed, ends).await;
     if !matches!(&outcome, Ok(Outcome::Ended(ended)) if ended.reason == EndReason::Completed) {
         // calls were broken off, and this process may leave before their own clean-up is done
@@ -81,18 +95,21 @@ struct Driver {
     client: Client,
     /// Whether somebody sits at the terminal to answer questions.
     asks: bool,
+    questions: Questions,
 }
 
 impl Driver {
     /// Waits for the last of `ends` turn ends to be printed.
     async fn finish(
-        &self,
+        &mut self,
         mut opened: Opened,
         mut printed: mpsc::UnboundedReceiver<Printed>,
         mut ends: usize,
     ) -> anyhow::Result<Outcome> {
         let session = self.client.session;
         let mut signals = Signals::new()?;
+        let give_up = tokio::time::sleep(FOR_EVER);
+        tokio::pin!(give_up);
         let mut interrupted = false;
         loop {
             tokio::select! {
@@ -104,64 +121,36 @@ impl Driver {
                         }
                     }
                     Some(Printed::Asked { of, permission, patterns }) if self.asks => {
-                        self.ask(of, &permission, &patterns);
+                        self.questions.ask(of, &permission, &patterns);
                     }
                     Some(Printed::Asked { .. }) => {}
+                    Some(Printed::Closed { of }) => self.questions.close(of),
                     Some(Printed::Broken) => self.client.interrupt("standard output closed")?,
                     None => bail!("the printer has died; `leftfold resume {session}` goes on"),
                 },
+                (of, reply) = self.questions.answered() => self.answer(of, reply).await?,
                 by = signals.next() => {
                     if interrupted {
-                        bail!("interrupted twice; `leftfold resume {session}` goes on");
+                        return Ok(Outcome::Interrupted);
                     }
                     interrupted = true;
+                    give_up.as_mut().reset(Instant::now() + PATIENCE);
                     self.client.interrupt(by)?;
                 }
+                () = &mut give_up => return Ok(Outcome::Interrupted),
                 closed = client::closed(&mut opened) => bail!("{closed}"),
             }
         }
     }
 
-    /// Asks the person at the terminal, on a thread of its own: reading a line blocks.
-    fn ask(&self, of: Seq, permission: &str, patterns: &[String]) {
-        let question = format!(
-            "  allow {permission} on {}? [o]nce, [a]lways, [n]o, or say why not: ",
-            patterns.join(", ")
-        );
-        let client = self.client.clone();
-        let runtime = tokio::runtime::Handle::current();
-        std::thread::spawn(move || {
-            let reply = read_reply(&question);
-            match runtime.block_on(client.answer(of, reply)) {
-                Ok(answered @ (Answered::Already { .. } | Answered::NotOpen)) => {
-                    eprintln!("  {answered}");
-                }
-                Ok(Answered::Accepted) => {}
-                Err(error) => eprintln!("  {error:#}"),
-            }
-        });
+    async fn answer(&mut self, of: Seq, reply: Reply) -> anyhow::Result<()> {
+        let answered = self.client.answer(of, reply).await?;
+        if answered != Answered::Accepted {
+            note(&format!("  {answered}"));
+        }
+        self.questions.close(of);
+        Ok(())
     }
-}
-
-fn read_reply(question: &str) -> Reply {
-    let mut stderr = std::io::stderr();
-    let _ = write!(stderr, "{question}");
-    let _ = stderr.flush();
-    let mut line = String::new();
-    let read = std::io::stdin().read_line(&mut line);
-    let by = "terminal".to_owned();
-    let (answer, feedback) = match (read, line.trim()) {
-        (Err(_) | Ok(0), _) | (_, "n" | "no" | "") => (Answer::Reject, None),
-        (_, "o" | "once" | "y" | "yes") => (Answer::Once, None),
-        (_, "a" | "always") => (Answer::Always, None),
-        (_, why) => (Answer::Reject, Some(why.to_owned())),
-    };
-    Reply { answer, feedback, by }
-}
-
-/// Whether a person sits at this terminal.
-pub(crate) fn somebody_there() -> bool {
-    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
 struct Signals {

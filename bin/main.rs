@@ -8,6 +8,7 @@ mod drive;
 mod home;
 mod model;
 mod print;
+mod question;
 mod settings;
 mod text;
 
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
     log_to_stderr();
     let code = dispatch(cli.command);
     code.unwrap_or_else(|error| {
-        eprintln!("leftfold: {error:#}");
+        note(&format!("leftfold: {error:#}"));
         ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
     })
 }
@@ -59,7 +60,21 @@ fn log_to_stderr() {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
 }
 
-/// The runtime that nodes live on: two threads suffice, the work is waiting.
-fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()
+/// A line for people, on standard error; if nobody reads that any more, for nobody.
+fn note(line: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// How long the program waits at its end for what can not be interrupted: a name look-up, a write
+/// to a pipe that nobody reads.
+const LEAVE: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Runs `work` on a runtime of its own. Two threads suffice: the work is waiting.
+fn run_async<T>(work: impl Future<Output = T>) -> std::io::Result<T> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let result = runtime.block_on(work);
+    runtime.shutdown_timeout(LEAVE);
+    Ok(result)
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use leftfold_actors::Observation;
-use leftfold_events::event::{Ended, Event, Permission, Turn};
+use leftfold_events::event::{Ended, Event, Permission, Session, Turn};
 use leftfold_events::{Envelope, Seq, line};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
@@ -19,6 +19,10 @@ pub(crate) enum Printed {
         of: Seq,
         permission: String,
         patterns: Vec<String>,
+    },
+    /// A wait is over: if it was a question's, nobody need answer it any more.
+    Closed {
+        of: Seq,
     },
     /// Standard output is gone.
     Broken,
@@ -96,6 +100,10 @@ impl Output {
             Event::Permission(Permission::Asked { permission, patterns, .. }) => {
                 let (permission, patterns) = (permission.clone(), patterns.clone());
                 self.tell(Printed::Asked { of: event.seq, permission, patterns });
+            }
+            Event::Permission(Permission::Answered { .. })
+            | Event::Session(Session::Elapsed {}) => {
+                self.tell(Printed::Closed { of: event.of.unwrap_or_default() });
             }
             Event::Session(_)
             | Event::Turn(_)

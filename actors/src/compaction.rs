@@ -1,6 +1,9 @@
 //! Has a model write the summary that takes the place of older messages.
 
-use futures::StreamExt;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
 use leftfold_events::event::{Compaction as CompactionEvent, Model};
 use leftfold_events::kit::Prices;
 use leftfold_events::{Fact, Request, Seq, Sha256};
@@ -8,7 +11,7 @@ use leftfold_providers::{Failure, StreamEvent};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::AbortHandle;
 
-use crate::processor::{broken, failed, tell, unknown_provider};
+use crate::processor::{Alive, broken, failed, tell, unknown_provider};
 use crate::session::SessionMessage;
 use crate::world::Models;
 
@@ -17,8 +20,9 @@ pub(crate) enum CompactionMessage {
     Summarise {
         of: Seq,
         requested: Seq,
-        request: Request,
+        request: Box<Request>,
         prices: Prices,
+        patience: Duration,
     },
     Cancel,
 }
@@ -51,10 +55,19 @@ impl Actor for Compaction {
         writing: &mut Writing,
     ) -> Result<(), ActorProcessingErr> {
         writing.cancel();
-        if let CompactionMessage::Summarise { of, requested, request, prices } = message {
+        if let CompactionMessage::Summarise { of, requested, request, prices, patience } = message {
             let (owner, models) = (writing.owner.clone(), writing.models.clone());
             let task = tokio::spawn(async move {
-                let facts = match summarise(&models, request).await {
+                let alive = Alive::new(patience);
+                let written = summarise(
+                    &models,
+                    *request,
+                    |alive| tell(&owner, vec![alive.fact(requested)]),
+                    alive,
+                );
+                let written = AssertUnwindSafe(written).catch_unwind().await;
+                let failed_itself = |_| Err(broken("writing the summary failed unexpectedly"));
+                let facts = match written.unwrap_or_else(failed_itself) {
                     Ok(written) => written.facts(of, requested, prices),
                     Err(failure) => {
                         let message = format!("the summary failed: {}", failure.message);
@@ -105,13 +118,23 @@ impl Written {
     }
 }
 
-async fn summarise(models: &Models, request: Request) -> Result<Written, Failure> {
+/// Reads the whole summary; `busy` is told now and then that it is still coming.
+async fn summarise(
+    models: &Models,
+    request: Request,
+    busy: impl Fn(&Alive),
+    mut alive: Alive,
+) -> Result<Written, Failure> {
     let Some(provider) = models.get(&request.model.provider) else {
         return Err(unknown_provider(&request));
     };
     let mut stream = provider.stream(request);
     let (mut summary, mut body_sha256) = (String::new(), Sha256::default());
     while let Some(event) = stream.next().await {
+        if alive.is_due() {
+            busy(&alive);
+            alive.told();
+        }
         match event {
             StreamEvent::Start { body_sha256: sha256 } => body_sha256 = sha256,
             StreamEvent::TextDelta { text, .. } => summary.push_str(&text),

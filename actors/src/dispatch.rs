@@ -1,6 +1,8 @@
 //! From a durable intent to the worker that performs it, and what is lost when a worker dies.
 
 use leftfold_events::event::Compaction as CompactionEvent;
+use std::time::Duration;
+
 use leftfold_events::event::{
     CallSpec, Class, Event, FailureClass, Finished, Model, Permission as PermissionEvent, Purpose,
     Resolution, Session as SessionEvent, Tool, Turn,
@@ -84,17 +86,28 @@ impl Workers {
 
     fn request(&self, of: Seq, purpose: Purpose, state: &State) {
         let prices = state.kit.model.cost;
+        let patience = Duration::from_millis(state.kit.options.timeout);
         match (purpose, state.turn.as_ref().map(|turn| &turn.ask)) {
             (Purpose::Compaction, Some(Asked::Compacting { started, through, .. })) => {
-                let request = context::summary_request(state, *through);
+                let request = Box::new(context::summary_request(state, *through));
                 let started = started.intent;
-                let summarise =
-                    CompactionMessage::Summarise { of: started, requested: of, request, prices };
+                let summarise = CompactionMessage::Summarise {
+                    of: started,
+                    requested: of,
+                    request,
+                    prices,
+                    patience,
+                };
                 tell(&self.compaction, summarise);
             }
             _ => {
                 let request = context::request(state);
-                self.to_processor(ProcessorMessage::Ask(Box::new(Ask { of, request, prices })));
+                self.to_processor(ProcessorMessage::Ask(Box::new(Ask {
+                    of,
+                    request,
+                    prices,
+                    patience,
+                })));
             }
         }
     }
@@ -156,14 +169,17 @@ impl Workers {
         tell(&self.permission, message);
     }
 
-    /// Starts the worker that died again, and says what became of what it had in hand.
+    /// Starts the worker that died again, and says what became of what it had in hand: intents
+    /// before seq `before`.
     pub(crate) async fn restart(
         &mut self,
         owner: &Owner,
         who: ActorId,
         state: &State,
+        before: Seq,
     ) -> Result<Vec<Fact>, ActorProcessingErr> {
-        let open = state.open();
+        let mut open = state.open();
+        open.retain(|(_, wait)| wait.intent < before);
         let of = |kind| open.iter().filter(move |(k, _)| *k == kind).map(|(_, wait)| wait.intent);
         if who == self.processor.get_id() {
             self.processor = start_processor(owner, &self.world).await?;
@@ -172,7 +188,8 @@ impl Workers {
         if who == self.executor.get_id() {
             self.executor = start_executor(owner, &self.world, &self.store, self.session).await?;
             let checks = state.calls().filter_map(check_lost);
-            return Ok(checks.chain(state.calls().filter_map(run_lost)).collect());
+            let lost = checks.chain(state.calls().filter_map(run_lost));
+            return Ok(lost.filter(|fact| fact.of < Some(before)).collect());
         }
         if who == self.permission.get_id() {
             self.permission = start_permission(owner).await?;

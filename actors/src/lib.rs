@@ -37,6 +37,8 @@ pub enum Error {
     NotOpen(leftfold_events::SessionId),
     #[error("an actor could not be started: {0}")]
     Spawn(#[from] ractor::SpawnErr),
+    #[error("opening a session failed unexpectedly: {0}")]
+    Blocking(#[from] tokio::task::JoinError),
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use leftfold_events::event::{Ended, Session as SessionEvent};
-use leftfold_events::{Kit, Seq, SessionId, fold};
-use leftfold_store::Store;
+use leftfold_events::event::{Access, Ended, Session as SessionEvent};
+use leftfold_events::{Kit, Seq, SessionId, State, fold};
+use leftfold_store::{Log, Store};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tokio::sync::watch;
 
@@ -20,6 +20,8 @@ const DEATHS: usize = 3;
 const MINUTE: Duration = Duration::from_secs(60);
 /// How long a session that died is given to let go of its log.
 const LET_GO: Duration = Duration::from_millis(20);
+const LOST: &str =
+    "the session died before anything that was asked of it was durable: nothing was done";
 
 #[derive(Debug)]
 pub enum NodeMessage {
@@ -59,6 +61,8 @@ pub struct Opened {
     pub unfinished: bool,
     /// How its last turn ended.
     pub ended: Option<Box<Ended>>,
+    /// Questions that still wait for an answer: the intents that asked, and what about.
+    pub questions: Vec<(Seq, Access)>,
     /// Becomes `Some` with the reason when the session is closed for good.
     pub closed: watch::Receiver<Option<String>>,
 }
@@ -77,6 +81,8 @@ struct Entry {
     store: Store,
     world: World,
     actor: ActorRef<SessionMessage>,
+    /// Where the log ended when the session was opened.
+    head: Seq,
     deaths: Vec<Instant>,
     closed: watch::Sender<Option<String>>,
 }
@@ -145,19 +151,30 @@ impl Actor for Node {
 impl Sessions {
     async fn open(&mut self, node: &ActorRef<NodeMessage>, open: Open) -> Result<Opened, Error> {
         let Open { store, session, world, birth } = open;
-        let store = Store::open(&store)?;
+        let found = blocking(move || {
+            let known = store.join("db").exists();
+            let store = Store::open(&store)?;
+            if known {
+                leftfold_tools::processes::end_strays(&store.identity());
+            }
+            find(&store, session)
+        })
+        .await?;
+        let (head, store) = (found.state.seq, found.store.clone());
+        let unfinished = found.state.turn.is_some();
+        let ended = found.state.ended.clone();
+        let questions = found.state.questions();
+        let birth = (head == 0).then_some(birth);
+        let actor = start(node, &self.observers, found, &world, birth).await?;
         let (closed, closing) = watch::channel(None);
-        let (actor, opened) =
-            start(node, &self.observers, &store, session, &world, Some(birth)).await?;
-        let entry = Entry { store, world, actor, deaths: Vec::new(), closed };
+        let entry = Entry { store, world, actor, head, deaths: Vec::new(), closed };
         self.open.insert(session, entry);
-        let (head, unfinished, ended) = opened;
-        Ok(Opened { head, unfinished, ended, closed: closing })
+        Ok(Opened { head, unfinished, ended, questions, closed: closing })
     }
 
     fn tell(&self, session: SessionId, message: SessionMessage) {
-        let told = self.open.get(&session).map(|entry| entry.actor.cast(message));
-        if !matches!(told, Some(Ok(()))) {
+        let told = self.open.get(&session).is_some_and(|entry| entry.actor.cast(message).is_ok());
+        if !told {
             tracing::warn!("{}", Error::NotOpen(session));
         }
     }
@@ -184,10 +201,32 @@ impl Sessions {
 
     /// Ends what the dead session left running, folds its log and goes on where that ends.
     async fn reopen(&mut self, node: &ActorRef<NodeMessage>, session: SessionId) {
+        let Some(entry) = self.open.get(&session) else { return };
+        let (store, world) = (entry.store.clone(), entry.world.clone());
+        let found = blocking(move || {
+            leftfold_tools::processes::end_strays(&format!("{}:{session}", store.identity()));
+            find(&store, session)
+        });
+        let restarted = match found.await {
+            Ok(found) => {
+                let (kit, head) = (Box::new(found.state.kit.clone()), found.state.seq);
+                let unfinished = found.state.turn.is_some();
+                let actor = start(node, &self.observers, found, &world, None).await;
+                actor.map(|actor| (actor, kit, head, unfinished))
+            }
+            Err(error) => Err(error),
+        };
         let Some(entry) = self.open.get_mut(&session) else { return };
-        let started = start(node, &self.observers, &entry.store, session, &entry.world, None).await;
-        match started {
-            Ok((actor, _)) => entry.actor = actor,
+        match restarted {
+            Ok((actor, kit, head, unfinished)) => {
+                entry.actor = actor;
+                if unfinished && head > entry.head {
+                    resume(&entry.actor, kit);
+                } else {
+                    // what was asked of it went down with it
+                    entry.closed.send_replace(Some(LOST.to_owned()));
+                }
+            }
             Err(error) => {
                 let who = entry.actor.get_id();
                 self.died(node, who, &error.to_string());
@@ -196,44 +235,43 @@ impl Sessions {
     }
 }
 
-type Known = (Seq, bool, Option<Box<Ended>>);
+/// A session as its log shows it.
+struct Found {
+    store: Store,
+    log: Log,
+    state: State,
+}
 
-/// Starts a session on its log. Without a birth it goes on at once with what it finds.
+fn find(store: &Store, session: SessionId) -> Result<Found, Error> {
+    let log = store.log(session)?;
+    let state = fold(&log.read()?);
+    Ok(Found { store: store.clone(), log, state })
+}
+
+/// Waits for disks and dying processes away from the threads that everybody shares.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    tokio::task::spawn_blocking(work).await?
+}
+
 async fn start(
     node: &ActorRef<NodeMessage>,
     observers: &ActorRef<ObserversMessage>,
-    store: &Store,
-    session: SessionId,
+    found: Found,
     world: &World,
     birth: Option<SessionEvent>,
-) -> Result<(ActorRef<SessionMessage>, Known), Error> {
-    let log = store.log(session)?;
-    let state = fold(&log.read()?);
-    let known = (state.seq, state.turn.is_some(), state.ended.clone());
-    let name = store.identity();
-    if state.seq > 0 {
-        let name = name.clone();
-        let hunt = move || leftfold_tools::processes::end_strays(&name);
-        // it waits until they are gone
-        let ended = tokio::task::spawn_blocking(hunt).await.unwrap_or_default();
-        if ended > 0 {
-            tracing::info!(%session, "{ended} processes of a dead node were ended");
-        }
-    }
-    let go_on = (birth.is_none() && state.turn.is_some()).then(|| Box::new(state.kit.clone()));
+) -> Result<ActorRef<SessionMessage>, Error> {
+    let Found { store, log, state } = found;
     let arguments = Arguments {
-        birth: birth.filter(|_| state.seq == 0),
         log,
         state,
+        birth,
         world: world.clone(),
-        store: name,
+        store: store.identity(),
         observers: observers.clone(),
     };
-    let (actor, _) = Actor::spawn_linked(None, Session, arguments, node.get_cell()).await?;
-    if let Some(kit) = go_on {
-        resume(&actor, kit);
-    }
-    Ok((actor, known))
+    Ok(Actor::spawn_linked(None, Session, arguments, node.get_cell()).await?.0)
 }
 
 fn resume(actor: &ActorRef<SessionMessage>, kit: Box<Kit>) {

@@ -112,10 +112,19 @@ impl Sink {
             return;
         }
         match self.store.read(self.watch.session, self.watch.from, CHUNK) {
-            Ok(events) if events.is_empty() => self.head = self.watch.from.saturating_sub(1),
-            Ok(events) => self.send(hub, id, events.into()),
-            Err(error) => tracing::error!("an observer can not be served from the log: {error}"),
+            Ok(events) if !events.is_empty() => self.send(hub, id, events.into()),
+            // nothing was promised yet
+            Ok(_) if self.head == Seq::MAX => self.head = self.watch.from.saturating_sub(1),
+            Ok(_) => self.give_up("the log ends before what was announced"),
+            Err(error) => self.give_up(&error.to_string()),
         }
+    }
+
+    /// A sink that can not be served is stopped, so that whoever waits behind it hears of it.
+    fn give_up(&mut self, why: &str) {
+        tracing::error!("an observer can not be served from the log: {why}");
+        self.busy = true;
+        self.watch.sink.stop(Some(why.to_owned()));
     }
 
     fn send(&mut self, hub: &ActorRef<ObserversMessage>, id: u64, events: Arc<[Envelope]>) {

@@ -83,25 +83,34 @@ impl Actor for Permission {
                 questions.answers.remove(&of);
             }
             PermissionMessage::WithdrawAll => questions.answers.clear(),
-            PermissionMessage::Answer { of, reply, told } => {
-                // whoever answered may not want to know
-                let _ = told.send(questions.answer(of, reply)?);
-            }
+            PermissionMessage::Answer { of, reply, told } => questions.answer(of, reply, told)?,
         }
         Ok(())
     }
 }
 
 impl Questions {
-    fn answer(&mut self, of: Seq, reply: Reply) -> Result<Answered, ActorProcessingErr> {
-        let Some(answer) = self.answers.get_mut(&of) else { return Ok(Answered::NotOpen) };
-        if let Some(by) = answer {
-            return Ok(Answered::Already { by: by.clone() });
+    /// Passes the first answer on, to be told about once it is durable.
+    fn answer(
+        &mut self,
+        of: Seq,
+        reply: Reply,
+        told: RpcReplyPort<Answered>,
+    ) -> Result<(), ActorProcessingErr> {
+        let late = match self.answers.get(&of) {
+            None => Some(Answered::NotOpen),
+            Some(Some(by)) => Some(Answered::Already { by: by.clone() }),
+            Some(None) => None,
+        };
+        if let Some(late) = late {
+            // whoever answered may not want to know
+            let _ = told.send(late);
+            return Ok(());
         }
-        *answer = Some(reply.by.clone());
+        self.answers.insert(of, Some(reply.by.clone()));
         let Reply { answer: reply, feedback, by } = reply;
-        let answered = PermissionEvent::Answered { reply, feedback, by };
-        self.owner.cast(SessionMessage::Told(vec![Fact::of(of, answered)]))?;
-        Ok(Answered::Accepted)
+        let fact = Fact::of(of, PermissionEvent::Answered { reply, feedback, by });
+        self.owner.cast(SessionMessage::Answered { fact: Box::new(fact), told })?;
+        Ok(())
     }
 }

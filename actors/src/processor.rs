@@ -2,6 +2,8 @@
 //! large enough to be worth a flush and small enough to be read as they come.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures::{FutureExt, StreamExt};
 use leftfold_events::event::{FailureClass, Model};
@@ -9,7 +11,6 @@ use leftfold_events::kit::Prices;
 use leftfold_events::{Fact, Request, Seq, Sha256};
 use leftfold_providers::{Failure, Provider, StreamEvent};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use std::sync::Arc;
 use tokio::task::AbortHandle;
 
 use crate::coalesce::Coalescer;
@@ -26,6 +27,8 @@ pub(crate) struct Ask {
     pub(crate) of: Seq,
     pub(crate) request: Request,
     pub(crate) prices: Prices,
+    /// How long the log lets the provider be silent.
+    pub(crate) patience: Duration,
 }
 
 pub(crate) struct Processor;
@@ -101,6 +104,7 @@ async fn read(owner: &ActorRef<SessionMessage>, provider: Arc<dyn Provider>, ask
     let mut stream = provider.stream(ask.request);
     let mut body_sha256 = Sha256::default();
     let mut pieces = Coalescer::default();
+    let mut alive = Alive::new(ask.patience);
     loop {
         let event = tokio::select! {
             event = stream.next() => event,
@@ -140,16 +144,45 @@ async fn read(owner: &ActorRef<SessionMessage>, provider: Arc<dyn Provider>, ask
                 pieces.push(event);
                 if pieces.is_full() {
                     facts.extend(pieces.take(of));
+                } else if alive.is_due() {
+                    facts.push(alive.fact(of));
                 }
                 false
             }
         };
         if !facts.is_empty() {
+            alive.told();
             tell(owner, facts);
         }
         if over {
             return;
         }
+    }
+}
+
+/// A stream may be busy for long with what is told only when it is complete: a call's input,
+/// reasoning that stays hidden, a summary. An empty `model.streamed` now and then moves the deadline
+/// on.
+pub(crate) struct Alive {
+    every: Duration,
+    last: Instant,
+}
+
+impl Alive {
+    pub(crate) fn new(patience: Duration) -> Self {
+        Self { every: patience / 3, last: Instant::now() }
+    }
+
+    pub(crate) fn is_due(&self) -> bool {
+        self.last.elapsed() >= self.every
+    }
+
+    pub(crate) fn told(&mut self) {
+        self.last = Instant::now();
+    }
+
+    pub(crate) fn fact(&self, of: Seq) -> Fact {
+        Fact::of(of, Model::Streamed { parts: Vec::new() })
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use leftfold_events::event::{Answer, Event, Model, Session as SessionEvent, Turn};
 use leftfold_events::{Envelope, Fact, Kit, POLICY, Seq, State, settle};
 use leftfold_store::Log;
-use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tokio::task::AbortHandle;
 
 use crate::World;
@@ -37,6 +37,11 @@ pub enum SessionMessage {
     Answer {
         of: Seq,
         reply: Reply,
+        told: RpcReplyPort<Answered>,
+    },
+    /// The first answer to a question, and who is to be told once it is durable.
+    Answered {
+        fact: Box<Fact>,
         told: RpcReplyPort<Answered>,
     },
     /// The batch in flight is durable, or is not.
@@ -72,6 +77,39 @@ enum Item {
     Fact(Fact),
     /// A fact that a kit is to stand before, if it is not the one in force.
     Equipped(Box<Kit>, Fact),
+    /// A fact that somebody wants to know the fate of.
+    Answer(Fact, RpcReplyPort<Answered>),
+}
+
+/// Events at most in one batch, give or take what one fact leads to.
+const BATCH: usize = 1_024;
+
+/// What is settled, on its way to the disk.
+#[derive(Default)]
+struct Batch {
+    events: Vec<Envelope>,
+    /// Whether it has a request to a model, which ends it.
+    requests: bool,
+    /// Who is told once it is durable.
+    told: Vec<RpcReplyPort<Answered>>,
+}
+
+impl Batch {
+    fn add(&mut self, events: Vec<Envelope>) {
+        let request = |e: &Envelope| matches!(e.event, Event::Model(Model::Requested { .. }));
+        self.requests |= events.iter().any(request);
+        self.events.extend(events);
+    }
+
+    fn has_room(&self) -> bool {
+        !self.requests && self.events.len() < BATCH
+    }
+}
+
+/// A batch that is being written.
+struct InFlight {
+    events: Arc<[Envelope]>,
+    told: Vec<RpcReplyPort<Answered>>,
 }
 
 pub(crate) struct Desk {
@@ -80,9 +118,11 @@ pub(crate) struct Desk {
     clock: Clock,
     birth: Option<SessionEvent>,
     inbox: VecDeque<Item>,
-    /// The batch that is being written. While there is one, nothing is folded.
-    in_flight: Option<Arc<[Envelope]>>,
+    /// While there is one, nothing is folded.
+    in_flight: Option<InFlight>,
     workers: Workers,
+    /// Workers that have died and are not started again yet.
+    dead: Vec<ActorId>,
     observers: ActorRef<ObserversMessage>,
     timer: Option<AbortHandle>,
 }
@@ -118,6 +158,7 @@ impl Actor for Session {
             inbox,
             in_flight: None,
             workers,
+            dead: Vec::new(),
             observers,
             timer: None,
         })
@@ -141,15 +182,15 @@ impl Actor for Session {
             }
             SessionMessage::Told(facts) => desk.inbox.extend(facts.into_iter().map(Item::Fact)),
             SessionMessage::Answer { of, reply, told } => desk.workers.answer(of, reply, told),
+            SessionMessage::Answered { fact, told } => {
+                desk.inbox.push_back(Item::Answer(*fact, told));
+            }
             SessionMessage::Flushed(outcome) => {
                 outcome?;
-                desk.flushed(&myself);
+                desk.flushed(&myself).await?;
             }
-            SessionMessage::Due => {
-                let elapsed = |of| Item::Fact(Fact::of(of, SessionEvent::Elapsed {}));
-                desk.inbox.extend(desk.state.overdue(desk.clock.now()).into_iter().map(elapsed));
-                desk.set_timer(&myself);
-            }
+            // writing looks at the clock
+            SessionMessage::Due => {}
             SessionMessage::View(reply) => {
                 // whoever asked may have gone
                 let _ = reply.send(Box::new(desk.state.clone()));
@@ -171,9 +212,11 @@ impl Actor for Session {
             return Ok(());
         };
         tracing::warn!(session = %desk.state.session, "a worker died: {event}");
-        let lost = desk.workers.restart(&myself, who.get_id(), &desk.state).await?;
-        desk.inbox.extend(lost.into_iter().map(Item::Fact));
-        desk.write(&myself);
+        desk.dead.push(who.get_id());
+        if desk.in_flight.is_none() {
+            desk.revive(&myself, Seq::MAX).await?;
+            desk.write(&myself);
+        }
         Ok(())
     }
 
@@ -188,64 +231,105 @@ impl Actor for Session {
 }
 
 impl Desk {
-    /// Settles what waits into one batch, which ends with the first request to a model, and hands
-    /// it to the writer. One batch at a time: what comes meanwhile shares the next flush.
+    /// Settles what waits, and then what is overdue, into one batch, which ends with the first
+    /// request to a model, and hands it to the writer. One batch at a time: what comes meanwhile
+    /// shares the next flush.
     fn write(&mut self, myself: &ActorRef<SessionMessage>) {
         if self.in_flight.is_some() {
             return;
         }
-        let mut batch: Vec<Envelope> = Vec::new();
-        while let Some(item) = self.inbox.pop_front() {
+        let mut batch = Batch::default();
+        while batch.has_room()
+            && let Some(item) = self.inbox.pop_front()
+        {
             self.settle(item, &mut batch);
-            if batch.iter().any(|e| matches!(e.event, Event::Model(Model::Requested { .. }))) {
+        }
+        // only now: what has just been settled may have moved a deadline on
+        let overdue = self.state.overdue(self.clock.now());
+        for of in overdue {
+            if !batch.has_room() {
                 break;
             }
+            self.fact(Fact::of(of, SessionEvent::Elapsed {}), &mut batch);
         }
-        if batch.is_empty() {
-            return;
+        if batch.events.is_empty() {
+            return self.set_timer(myself);
         }
-        let batch: Arc<[Envelope]> = batch.into();
-        self.in_flight = Some(Arc::clone(&batch));
+        let events: Arc<[Envelope]> = batch.events.into();
+        self.in_flight = Some(InFlight { events: Arc::clone(&events), told: batch.told });
+        self.stop_timer();
         let myself = myself.clone();
-        self.log.append(&batch, move |outcome| {
+        self.log.append(&events, move |outcome| {
             // a session that is gone has no use for the answer
             let _ = myself.cast(SessionMessage::Flushed(outcome));
         });
     }
 
-    fn settle(&mut self, item: Item, batch: &mut Vec<Envelope>) {
-        let fact = match item {
-            Item::Fact(fact) => fact,
+    fn settle(&mut self, item: Item, batch: &mut Batch) {
+        match item {
+            Item::Fact(fact) => {
+                self.fact(fact, batch);
+            }
             Item::Equipped(kit, fact) => {
                 if let Some(equipped) = self.state.changed_kit(&kit) {
-                    let equipped = Fact::new(Turn::Equipped(equipped));
-                    batch.extend(settle(
-                        &mut self.state,
-                        self.log.session(),
-                        equipped,
-                        self.clock.now(),
-                    ));
+                    self.fact(Fact::new(Turn::Equipped(equipped)), batch);
                 }
-                fact
+                self.fact(fact, batch);
             }
-        };
-        if self.state.admits(&fact) {
-            batch.extend(settle(&mut self.state, self.log.session(), fact, self.clock.now()));
-        } else {
-            tracing::debug!(session = %self.state.session, of = fact.of, "too late: {:?}", fact.event);
+            Item::Answer(fact, told) => {
+                if self.fact(fact, batch) {
+                    batch.told.push(told);
+                } else {
+                    // whoever answered may have gone
+                    let _ = told.send(Answered::NotOpen);
+                }
+            }
         }
     }
 
+    /// Settles one fact; false if it means nothing any more.
+    fn fact(&mut self, fact: Fact, batch: &mut Batch) -> bool {
+        let admitted = self.state.admits(&fact);
+        if admitted {
+            batch.add(settle(&mut self.state, self.log.session(), fact, self.clock.now()));
+        } else {
+            tracing::debug!(session = %self.state.session, of = fact.of, "too late: {:?}", fact.event);
+        }
+        admitted
+    }
+
     /// The batch is durable: now it may be seen, and its intents may have their effects.
-    fn flushed(&mut self, myself: &ActorRef<SessionMessage>) {
-        let Some(batch) = self.in_flight.take() else { return };
-        if let Err(gone) = self.observers.cast(ObserversMessage::Happened(Arc::clone(&batch))) {
+    async fn flushed(
+        &mut self,
+        myself: &ActorRef<SessionMessage>,
+    ) -> Result<(), ActorProcessingErr> {
+        let Some(InFlight { events, told }) = self.in_flight.take() else { return Ok(()) };
+        for told in told {
+            let _ = told.send(Answered::Accepted);
+        }
+        if let Err(gone) = self.observers.cast(ObserversMessage::Happened(Arc::clone(&events))) {
             tracing::warn!("nobody hands events to observers: {gone}");
         }
-        for event in batch.iter() {
+        self.revive(myself, events.first().map_or(Seq::MAX, |event| event.seq)).await?;
+        for event in events.iter() {
             self.workers.dispatch(event, &self.state);
         }
         self.set_timer(myself);
+        Ok(())
+    }
+
+    /// Starts dead workers again. What they had in hand, intents before seq `before`, is lost;
+    /// later ones have not been dispatched yet.
+    async fn revive(
+        &mut self,
+        myself: &ActorRef<SessionMessage>,
+        before: Seq,
+    ) -> Result<(), ActorProcessingErr> {
+        for who in std::mem::take(&mut self.dead) {
+            let lost = self.workers.restart(myself, who, &self.state, before).await?;
+            self.inbox.extend(lost.into_iter().map(Item::Fact));
+        }
+        Ok(())
     }
 
     /// One timer, for whatever is due first.

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use leftfold_events::event::{CallSpec, Finished, Resolution, Todo, TodoItem, Tool};
@@ -118,6 +119,7 @@ impl Running {
             call_env: format!("{}:{call}:{attempt}", self.tag),
             todos,
             cancel: cancel.clone(),
+            deadline: Some(Instant::now() + Duration::from_millis(resolution.timeout)),
             progress: Arc::new(move |tail| {
                 tell(&progress, vec![Fact::of(of, Tool::Progressed { tail })]);
             }),

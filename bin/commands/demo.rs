@@ -9,7 +9,7 @@ use anyhow::Context;
 use crate::cli::{Demo, Format, Turn};
 use crate::commands::run::{self, Project};
 use crate::drive::Task;
-use crate::{Usage, demo, home};
+use crate::{Usage, demo, home, note};
 
 pub(crate) fn demo(args: Demo) -> anyhow::Result<ExitCode> {
     let session = run::new_id();
@@ -20,7 +20,11 @@ pub(crate) fn demo(args: Demo) -> anyhow::Result<ExitCode> {
     let directory = make(&directory)?;
     let place = home::new_place(session)?;
     if args.format == Format::Text {
-        eprintln!("The project is {}. Its tests fail.\n> {}\n", directory.display(), demo::PROMPT);
+        note(&format!(
+            "The project is {}. Its tests fail.\n> {}\n",
+            directory.display(),
+            demo::PROMPT
+        ));
     }
     let project = Project {
         worktree: directory.clone(),
@@ -32,8 +36,13 @@ pub(crate) fn demo(args: Demo) -> anyhow::Result<ExitCode> {
     let code = run::turn(place, &project, turn, Task::Prompt(demo::PROMPT.to_owned()))?;
     if args.format == Format::Text {
         let program = program();
-        eprintln!("\nThe repaired project is kept in {}", directory.display());
-        eprintln!("What you have just seen, from the log:  {program} replay {session}");
+        let state = if code == ExitCode::SUCCESS {
+            "repaired project"
+        } else {
+            "project, as far as it was repaired,"
+        };
+        note(&format!("\nThe {state} is kept in {}", directory.display()));
+        note(&format!("What you have just seen, from the log:  {program} replay {session}"));
     }
     Ok(code)
 }

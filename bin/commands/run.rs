@@ -13,6 +13,7 @@ use crate::cli::{PermissionMode, Run, Turn};
 use crate::client::Job;
 use crate::drive::{self, Task};
 use crate::home::{self, Place};
+use crate::question;
 use crate::settings::{self, Settings};
 use crate::{Usage, demo, model};
 
@@ -96,7 +97,7 @@ pub(crate) fn turn(
     let workspace = workspace(project, &place.store, &settings);
     let agent = AGENT.to_owned();
     let job = Job { place, setup, provider: model.provider, workspace, agent };
-    let outcome = crate::runtime()?.block_on(drive::drive(job, task, turn.format))?;
+    let outcome = crate::run_async(drive::drive(job, task, turn.format))??;
     Ok(ExitCode::from(outcome.exit_code()))
 }
 
@@ -123,12 +124,12 @@ fn ask_mode(yes: bool, mode: Option<PermissionMode>) -> AskMode {
         _ if yes => AskMode::Allow,
         Some(PermissionMode::Ask) => AskMode::Ask,
         Some(PermissionMode::Deny) => AskMode::Deny,
-        None if drive::somebody_there() => AskMode::Ask,
+        None if question::somebody_there() => AskMode::Ask,
         None => AskMode::Deny,
     }
 }
 
-/// The prompt from the command line or from standard input; both, if both are given.
+/// The prompt from the command line, or from standard input if none is given there.
 fn prompt(argument: Option<String>) -> anyhow::Result<String> {
     let from_input = match argument.as_deref() {
         Some("-") | None => true,

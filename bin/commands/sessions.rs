@@ -62,7 +62,7 @@ fn remove(sessions: &[String]) -> anyhow::Result<ExitCode> {
     for session in sessions {
         let place = super::place(session)?;
         leftfold_store::remove(&place.store)?;
-        eprintln!("removed {}", place.session);
+        crate::note(&format!("removed {}", place.session));
     }
     Ok(ExitCode::SUCCESS)
 }

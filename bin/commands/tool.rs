@@ -21,8 +21,7 @@ pub(crate) fn tool(args: &Tool) -> anyhow::Result<ExitCode> {
         let schema = serde_json::to_string_pretty(&tool.schema().value())?;
         return super::print(&format!("{schema}\n"));
     };
-    let output =
-        crate::runtime()?.block_on(leftfold_tools::run_alone(&args.name, input, workspace()?));
+    let output = crate::run_async(leftfold_tools::run_alone(&args.name, input, workspace()?))?;
     let output = output.unwrap_or_else(|error| refused(&error));
     super::print(&format!("{}\n", line(&output)))?;
     Ok(ExitCode::from(u8::from(output.is_error)))

@@ -24,8 +24,15 @@ const GRACE: Duration = Duration::from_millis(100);
 /// Least time between two reports of progress; later it is a tenth of the time run so far.
 const REPORT_EVERY: Duration = Duration::from_millis(500);
 
+/// When the first report is due: soon, for people who watch.
+const FIRST_REPORT: Duration = Duration::from_millis(50);
+
 /// Bytes in one report of progress.
 const REPORT: usize = 1_024;
+
+/// Bytes in the report before the deadline, and how long before it that comes at most.
+const LAST_REPORT: usize = 16 * 1_024;
+const LAST_BEFORE: Duration = Duration::from_millis(100);
 
 /// Bytes in all reports of one call.
 const REPORTS: usize = 64 * 1_024;
@@ -91,7 +98,7 @@ async fn follow(
 ) -> io::Result<Option<ExitStatus>> {
     let mut buffer = vec![0; 64 * 1024];
     let (mut open, mut status) = (true, None);
-    let mut progress = Reports::new();
+    let mut progress = Reports::new(cx.deadline.map(Instant::from_std));
     let grace = tokio::time::sleep(Duration::MAX);
     tokio::pin!(grace);
     while open || status.is_none() {
@@ -129,22 +136,45 @@ fn drain(pipe: &Receiver, capture: &mut Capture) {
 struct Reports {
     start: Instant,
     next: Instant,
+    /// The last report, shortly before the deadline: the model is told of a command that ran out
+    /// of time by what was reported of it.
+    last: Option<Instant>,
     seen: u64,
     left: usize,
 }
 
 impl Reports {
-    fn new() -> Self {
+    fn new(deadline: Option<Instant>) -> Self {
         let start = Instant::now();
-        Self { start, next: start + REPORT_EVERY, seen: 0, left: REPORTS }
+        let last = deadline.map(|deadline| {
+            let whole = deadline.saturating_duration_since(start);
+            start + whole.saturating_sub(LAST_BEFORE.min(whole / 4))
+        });
+        let mut reports = Self { start, next: start, last, seen: 0, left: REPORTS };
+        reports.schedule(FIRST_REPORT);
+        reports
+    }
+
+    fn schedule(&mut self, after: Duration) {
+        let next = Instant::now() + after;
+        self.next =
+            self.last.filter(|last| *last > Instant::now()).map_or(next, |last| next.min(last));
     }
 
     fn report(&mut self, capture: &Capture, cx: &Context) {
-        self.next = Instant::now() + REPORT_EVERY.max(self.start.elapsed() / 10);
-        let tail = if capture.bytes() > self.seen { capture.last(REPORT) } else { String::new() };
-        if !tail.is_empty() && tail.len() <= self.left {
+        let is_last = self.last.is_some_and(|last| last <= Instant::now());
+        if is_last {
+            self.last = None;
+        }
+        self.schedule(REPORT_EVERY.max(self.start.elapsed() / 10));
+        let size = if is_last { LAST_REPORT } else { REPORT };
+        if capture.bytes() == self.seen && !is_last {
+            return;
+        }
+        let tail = capture.last(size);
+        if !tail.is_empty() && (is_last || tail.len() <= self.left) {
             self.seen = capture.bytes();
-            self.left -= tail.len();
+            self.left = self.left.saturating_sub(tail.len());
             (cx.progress)(tail);
         }
     }

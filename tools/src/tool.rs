@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Instant;
 
 use leftfold_events::Json;
 use leftfold_events::event::{Access, Attachment, Class, Resolution, Spill, TodoItem};
@@ -206,6 +207,8 @@ pub struct Context {
     pub call_env: String,
     pub todos: Vec<TodoItem>,
     pub cancel: CancellationToken,
+    /// When the caller will cancel, if it knows: what a tool has to show should be told before.
+    pub deadline: Option<Instant>,
     pub progress: Progress,
 }
 
@@ -218,6 +221,7 @@ impl Context {
             call_env: call_env.to_owned(),
             todos: Vec::new(),
             cancel: CancellationToken::new(),
+            deadline: None,
             progress: Arc::new(|_| {}),
         }
     }

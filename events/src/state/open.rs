@@ -5,7 +5,9 @@ use serde::Serialize;
 
 use super::call::Phase;
 use super::{Ask, State};
-use crate::event::{Compaction, Event, Model, Permission, Session, Subagent, Todo, Tool, Turn};
+use crate::event::{
+    Access, Compaction, Event, Model, Permission, Session, Subagent, Todo, Tool, Turn,
+};
 use crate::{Envelope, Fact, Seq, Time};
 
 /// An intent that waits for its outcome.
@@ -74,6 +76,24 @@ impl State {
         open
     }
 
+    /// The questions that wait for an answer: the intents that asked, and what about.
+    pub fn questions(&self) -> Vec<(Seq, Access)> {
+        let stopped = self.turn.as_ref().is_none_or(|turn| turn.stop.is_some());
+        let asking = self.calls().filter(|_| !stopped).filter_map(|call| match &call.phase {
+            Phase::Asking { wait, access } => Some((wait.intent, call.access().get(*access)?)),
+            Phase::Called
+            | Phase::Checking(_)
+            | Phase::Resolved
+            | Phase::MustAsk { .. }
+            | Phase::Allowed
+            | Phase::Running { .. }
+            | Phase::TimedOut { .. }
+            | Phase::Unknown { .. }
+            | Phase::Done(_) => None,
+        });
+        asking.map(|(of, access)| (of, access.clone())).collect()
+    }
+
     /// When the first open wait is over.
     pub fn due(&self) -> Option<Time> {
         self.open().iter().map(|(_, wait)| wait.until).min()
@@ -108,10 +128,10 @@ impl State {
                 Turn::Ended(_) => false,
             },
             Event::Model(event) => match event {
-                Model::Streamed { .. } | Model::Called { .. } => {
-                    awaits(&[Open::Request]) && !self.compacting()
+                Model::Called { .. } => awaits(&[Open::Request]) && !self.compacting(),
+                Model::Streamed { .. } | Model::Replied { .. } | Model::Failed { .. } => {
+                    awaits(&[Open::Request])
                 }
-                Model::Replied { .. } | Model::Failed { .. } => awaits(&[Open::Request]),
                 Model::Requested { .. } | Model::RetryScheduled { .. } => false,
             },
             Event::Tool(event) => match event {

@@ -67,14 +67,22 @@ impl State {
 
     /// The reply that a piece belongs to; its arrival moves the request's deadline on.
     fn streaming(&mut self, envelope: &Envelope) -> Option<&mut Reply> {
-        let timeout = self.kit.options.timeout;
-        let Some(Turn { ask: Ask::Waiting(wait), stop: None, .. }) = &mut self.turn else {
-            return None;
-        };
-        if envelope.of != Some(wait.intent) {
-            return None;
+        let until = self.at.plus(self.kit.options.timeout);
+        let turn = self.turn.as_mut().filter(|turn| turn.awaits_reply(envelope.of))?;
+        match &mut turn.ask {
+            Ask::Waiting(wait) => wait.until = until,
+            Ask::Compacting { started, request: Some(request), .. } => {
+                (started.until, request.until) = (until, until);
+                return None;
+            }
+            Ask::Due
+            | Ask::Answered { .. }
+            | Ask::Failed(_)
+            | Ask::Backoff(_)
+            | Ask::Again
+            | Ask::Compacting { .. }
+            | Ask::CompactionFailed { .. } => return None,
         }
-        wait.until = self.at.plus(timeout);
         self.last_reply_mut()
     }
 

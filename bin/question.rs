@@ -1,0 +1,132 @@
+//! Permission questions to the person at the terminal, one after the other.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, IsTerminal, Write};
+
+use leftfold_actors::Reply;
+use leftfold_events::Seq;
+use leftfold_events::event::Answer;
+use tokio::sync::mpsc;
+
+/// Whether a person sits at this terminal.
+pub(crate) fn somebody_there() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// What is to be asked, and the lines that are typed in answer.
+#[derive(Default)]
+pub(crate) struct Questions {
+    /// The first one is on the screen.
+    open: VecDeque<(Seq, String)>,
+    /// One reader for all: there is one terminal.
+    lines: Option<mpsc::UnboundedReceiver<String>>,
+    /// The terminal has no more lines.
+    over: bool,
+}
+
+impl Questions {
+    pub(crate) fn ask(&mut self, of: Seq, permission: &str, patterns: &[String]) {
+        let what = format!("{permission} on {}", patterns.join(", "));
+        self.open.push_back((of, what));
+        if self.open.len() == 1 {
+            self.show();
+        }
+    }
+
+    /// The question is settled, by whomever.
+    pub(crate) fn close(&mut self, of: Seq) {
+        let shown = self.open.front().is_some_and(|(first, _)| *first == of);
+        self.open.retain(|(open, _)| *open != of);
+        if shown {
+            self.show();
+        }
+    }
+
+    fn show(&mut self) {
+        if let Some((_, what)) = self.open.front().filter(|_| !self.over) {
+            let mut stderr = std::io::stderr();
+            // a terminal that is gone answers nothing either
+            let _ = write!(stderr, "  allow {what}? [o]nce, [a]lways, [n]o, or say why not: ");
+            let _ = stderr.flush();
+        }
+    }
+
+    /// The next answer. Never, while nothing is asked.
+    pub(crate) async fn answered(&mut self) -> (Seq, Reply) {
+        loop {
+            if self.open.is_empty() || self.over {
+                return std::future::pending().await;
+            }
+            let lines = self.lines.get_or_insert_with(read_lines);
+            match lines.recv().await {
+                Some(line) => {
+                    if let Some((of, _)) = self.open.front() {
+                        return (*of, reply(&line));
+                    }
+                }
+                // other clients may still answer
+                None => self.over = true,
+            }
+        }
+    }
+}
+
+/// Reading a line blocks, so it has a thread of its own.
+fn read_lines() -> mpsc::UnboundedReceiver<String> {
+    let (sender, lines) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            let Ok(line) = line else { return };
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+fn reply(line: &str) -> Reply {
+    let (answer, feedback) = match line.trim() {
+        "o" | "once" | "y" | "yes" => (Answer::Once, None),
+        "a" | "always" => (Answer::Always, None),
+        "n" | "no" | "" => (Answer::Reject, None),
+        why => (Answer::Reject, Some(why.to_owned())),
+    };
+    Reply { answer, feedback, by: "terminal".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_typed_is_understood() {
+        for (line, answer, feedback) in [
+            ("o", Answer::Once, None),
+            (" yes ", Answer::Once, None),
+            ("a", Answer::Always, None),
+            ("", Answer::Reject, None),
+            ("no", Answer::Reject, None),
+            ("use the other file", Answer::Reject, Some("use the other file")),
+        ] {
+            let reply = reply(line);
+            assert_eq!((reply.answer, reply.feedback.as_deref()), (answer, feedback), "{line:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn questions_are_asked_one_after_the_other_and_closed_ones_not_at_all() {
+        let (sender, lines) = mpsc::unbounded_channel();
+        let mut questions = Questions { lines: Some(lines), ..Questions::default() };
+        for of in 1..=3 {
+            questions.ask(of, "bash", &["ls".to_owned()]);
+        }
+        questions.close(1);
+        sender.send("o".to_owned()).unwrap();
+        let (of, _) = questions.answered().await;
+        assert_eq!(of, 2);
+        questions.close(2);
+        sender.send("n".to_owned()).unwrap();
+        assert_eq!(questions.answered().await.0, 3);
+    }
+}
