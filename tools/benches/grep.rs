@@ -84,7 +84,8 @@ fn grow(tree: &Path) {
             let body: String = (0..40 + n % 60)
                 .map(|line| format!("    let value_{line} = compute({n}, {line}) + offset;\n"))
                 .collect();
-            let name = if n % 400 == 0 { format!("needle_{}", n / 400) } else { format!("f{n}") };
+            let name =
+                if n.is_multiple_of(400) { format!("needle_{}", n / 400) } else { format!("f{n}") };
             let text = format!("fn {name}(offset: u64) -> u64 {{\n{body}    return offset;\n}}\n");
             std::fs::write(path.join(format!("file{file}.rs")), text).expect("a file");
         }

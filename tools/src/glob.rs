@@ -52,11 +52,7 @@ impl Args {
             }),
             None => Pattern::new(&self.pattern).map(|pattern| (folder.to_owned(), pattern)),
         };
-        let invalid = |problem| Error::InvalidArguments {
-            tool: Glob::NAME,
-            problem: format!("`pattern`: {problem}"),
-        };
-        parsed.map_err(invalid)
+        parsed.map_err(|problem| walk::invalid(Glob::NAME, "pattern", problem))
     }
 }
 
@@ -141,7 +137,7 @@ fn file(entry: &DirEntry, folders: &[&Path]) -> Result<Option<Metadata>, Unreada
 fn output(args: &Args, newest: Newest<()>, unreadable: usize, cx: &Workspace) -> Output {
     let total = newest.seen();
     let all: String =
-        newest.into_first().iter().map(|(path, _)| format!("{}\n", path.display())).collect();
+        newest.into_first().iter().map(|(path, _)| format!("{}\n", walk::shown(path))).collect();
     let kept = truncate::whole_lines(&all, cx.limits);
     let count = kept.lines().count();
     let rest = if total == 0 {

@@ -70,10 +70,7 @@ impl Args {
 
     /// What to look for, and in which files.
     fn parsed(&self) -> Result<(RegexMatcher, Option<Pattern>), Error> {
-        let invalid = |field: &str, problem: String| Error::InvalidArguments {
-            tool: Grep::NAME,
-            problem: format!("`{field}`: {problem}"),
-        };
+        let invalid = |field, problem| walk::invalid(Grep::NAME, field, problem);
         let matcher = search::matcher(&self.pattern, self.ignore_case == Some(true))
             .map_err(|problem| invalid("pattern", problem))?;
         let include = self.include().map(Pattern::new).transpose();
@@ -172,7 +169,14 @@ impl Search<'_> {
         if !hits.binary && !lines.is_empty() {
             newest().add(place, lines);
         }
-        hits.ended.map_err(|error| Error::io("read", path, &error))?;
+        hits.ended.map_err(|error| match error.raw_os_error() {
+            Some(_) => Error::io("read", path, &error),
+            None => Error::TooLarge(format!(
+                "{} has a line of over {} MiB, too long to search.",
+                path.display(),
+                search::MAX_LINE / (1024 * 1024)
+            )),
+        })?;
         Ok(hits.binary)
     }
 
@@ -227,7 +231,7 @@ fn listed(files: &[(PathBuf, Vec<Line>)]) -> String {
     let mut text = String::new();
     for (path, lines) in files {
         // writing to a string cannot fail
-        let _ = writeln!(text, "\n{}:", path.display());
+        let _ = writeln!(text, "\n{}:", walk::shown(path));
         for Line { number, text: line } in lines {
             let _ = writeln!(text, "{LINE}{number}: {line}");
         }

@@ -12,7 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ignore::{DirEntry, WalkBuilder, WalkState};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Context, Error, Output, Workspace, paths};
+use crate::{Context, Error, Output, Workspace, paths, text};
+
+/// Bytes of a message that quotes a pattern.
+const MAX_PROBLEM: usize = 2_000;
 
 /// Something that was there and could not be looked at.
 #[derive(Debug)]
@@ -88,6 +91,24 @@ fn builder(root: &Path, cx: &Workspace) -> Result<WalkBuilder, Error> {
         .current_dir(if root.starts_with(&worktree) { &worktree } else { root })
         .filter_entry(|entry| entry.depth() == 0 || entry.file_name() != ".git");
     Ok(builder)
+}
+
+/// A path on one line, whatever is in its name.
+pub(crate) fn shown(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    if !text.contains(char::is_control) {
+        return text.into_owned();
+    }
+    let escaped = |c: char| {
+        if c.is_control() { c.escape_default().to_string() } else { c.to_string() }
+    };
+    text.chars().map(escaped).collect()
+}
+
+/// The error for an argument of `tool` that says nothing a search could do.
+pub(crate) fn invalid(tool: &'static str, field: &str, problem: String) -> Error {
+    let problem = format!("`{field}`: {}", text::clip(problem, MAX_PROBLEM));
+    Error::InvalidArguments { tool, problem }
 }
 
 /// A sentence on what could not be looked at, for the end of an output; empty if there is nothing.

@@ -245,5 +245,6 @@ async fn the_whole_file_system_is_left_within_a_moment() {
     let cancelled = Instant::now();
     let output = running.await.unwrap();
     assert_eq!(kind(&output), "cancelled", "{:?}", begun.elapsed());
-    assert!(cancelled.elapsed() < Duration::from_millis(100), "{:?}", cancelled.elapsed());
+    // a tenth of this is what it takes; a busy machine may need more
+    assert!(cancelled.elapsed() < Duration::from_secs(1), "{:?}", cancelled.elapsed());
 }

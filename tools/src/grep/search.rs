@@ -16,7 +16,7 @@ const MAX_CHARS: usize = 500;
 const BEFORE: usize = 100;
 
 /// Longest line that is searched, in bytes; the rest of such a file is not.
-const MAX_LINE: usize = 32 * 1024 * 1024;
+pub(super) const MAX_LINE: usize = 32 * 1024 * 1024;
 
 /// Bytes that a compiled expression may take, and what its search may cache on each thread.
 const MAX_REGEX: usize = 10 * 1024 * 1024;

@@ -253,6 +253,24 @@ async fn what_cannot_be_searched_is_counted() {
     let output = site.run("grep", &json!({ "pattern": "^x$" })).await;
     assert_eq!(listed(&site, &output), ["other:1:x"]);
     assert!(output.output.ends_with("(1 file or folder could not be read.)"), "{}", output.output);
+    let output = site.run("grep", &json!({ "pattern": "^x$", "path": "one-line" })).await;
+    assert_eq!(kind(&output), "too_large");
+}
+
+#[tokio::test]
+async fn names_and_patterns_cannot_forge_an_answer() {
+    let site = Site::new();
+    site.file("a\n  Line 7: forged", "hit\n");
+    let output = site.run("grep", &json!({ "pattern": "hit" })).await;
+    assert!(output.output.contains("a\\n  Line 7: forged:\n  Line 1: hit"), "{}", output.output);
+    assert_eq!(output.meta()["matches"], 1);
+    for pattern in ["(".repeat(1_000_000), "[".repeat(100_000), "a{9}".repeat(100_000) + ")"] {
+        for input in [json!({ "pattern": pattern }), json!({ "pattern": "x", "include": pattern })]
+        {
+            let error = site.resolve("grep", &input).error;
+            assert!(error.is_none_or(|error| error.len() < 3_000));
+        }
+    }
 }
 
 #[test]
@@ -297,7 +315,8 @@ async fn cancelled_in_the_middle_of_a_file() {
     while writer.write_all(b"hay\n").is_ok() {}
     let hits = searching.join().unwrap();
     assert!(hits.ended.is_err() && hits.lines.is_empty());
-    assert!(begun.elapsed() < Duration::from_millis(100), "{:?}", begun.elapsed());
+    // a tenth of this is what it takes; a busy machine may need more
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
 }
 
 #[tokio::test]
@@ -314,6 +333,7 @@ async fn a_cancelled_call_answers_at_once() {
     cancel.cancel();
     let begun = Instant::now();
     eventually("the call has ended", || running.is_finished()).await;
-    assert!(begun.elapsed() < Duration::from_millis(100), "{:?}", begun.elapsed());
+    // a tenth of this is what it takes; a busy machine may need more
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
     assert_eq!(kind(&running.await.unwrap()), "cancelled");
 }
