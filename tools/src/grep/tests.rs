@@ -264,7 +264,7 @@ async fn names_and_patterns_cannot_forge_an_answer() {
     let output = site.run("grep", &json!({ "pattern": "hit" })).await;
     assert!(output.output.contains("a\\n  Line 7: forged:\n  Line 1: hit"), "{}", output.output);
     assert_eq!(output.meta()["matches"], 1);
-    for pattern in ["(".repeat(1_000_000), "[".repeat(100_000), "a{9}".repeat(100_000) + ")"] {
+    for pattern in ["(".repeat(100_000), "[".repeat(10_000), "a{9}".repeat(10_000) + ")"] {
         for input in [json!({ "pattern": pattern }), json!({ "pattern": "x", "include": pattern })]
         {
             let error = site.resolve("grep", &input).error;
