@@ -37,10 +37,16 @@ pub(crate) fn regular(path: &Path, found: &Metadata) -> Result<(), Error> {
 
 /// Opens a regular file for reading. Never blocks and never follows a link.
 pub(crate) fn open(path: &Path) -> Result<File, Error> {
+    open_found(path).map(|(file, _)| file)
+}
+
+/// [`open`], with what is known of the file that was opened.
+pub(crate) fn open_found(path: &Path) -> Result<(File, Metadata), Error> {
     let error = |error: io::Error| Error::io("read", path, &error);
     let file = File::from(openat(path, OFlags::RDONLY | OFlags::NONBLOCK).map_err(error)?);
-    regular(path, &file.metadata().map_err(error)?)?;
-    Ok(file)
+    let found = file.metadata().map_err(error)?;
+    regular(path, &found)?;
+    Ok((file, found))
 }
 
 #[cfg(target_os = "linux")]

@@ -10,7 +10,8 @@ use serde_json::json;
 
 use crate::tool::{self, Context, Output, Plan, Tool, Workspace};
 use crate::{
-    Error, bash, edit, invalid, paths, processes, read, todoread, todowrite, truncate, write,
+    Error, bash, edit, glob, grep, invalid, paths, processes, read, todoread, todowrite, truncate,
+    write,
 };
 
 /// Every tool. To add one: its file, its description in `prompts/tools/`, and a line here.
@@ -18,6 +19,8 @@ pub static TOOLS: &[&dyn Tool] = &[
     &read::Read,
     &write::Write,
     &edit::Edit,
+    &glob::Glob,
+    &grep::Grep,
     &bash::Bash,
     &todowrite::TodoWrite,
     &todoread::TodoRead,

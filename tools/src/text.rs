@@ -92,6 +92,15 @@ pub(crate) fn floor(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
+/// `text` with an end at `max` bytes, for messages that quote what may have any length.
+pub(crate) fn clip(mut text: String, max: usize) -> String {
+    if text.len() > max {
+        text.truncate(floor(&text, max));
+        text.push('…');
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,6 +120,14 @@ mod tests {
             ("utf16.txt", b"\xff\xfeh\0i\0", false),
         ] {
             assert_eq!(require(Path::new(name), sample).is_ok(), text, "{name}");
+        }
+    }
+
+    #[test]
+    fn long_texts_are_clipped_between_characters() {
+        for (text, max, clipped) in [("äö", 4, "äö"), ("äö", 3, "ä…"), ("äö", 1, "…"), ("", 0, "")]
+        {
+            assert_eq!(clip(text.to_owned(), max), clipped);
         }
     }
 

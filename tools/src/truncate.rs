@@ -74,6 +74,15 @@ pub(crate) fn head(text: &str, limits: OutputLimits) -> &str {
     }
 }
 
+/// The longest beginning of `text` within `limits` that cuts no line in two.
+pub(crate) fn whole_lines(text: &str, limits: OutputLimits) -> &str {
+    let kept = head(text, limits);
+    if kept.len() == text.len() {
+        return text;
+    }
+    kept.rfind('\n').map_or("", |end| &kept[..=end])
+}
+
 /// The longest end of `text` within `limits`.
 pub(crate) fn tail(text: &str, limits: OutputLimits) -> &str {
     let surplus = text.len().saturating_sub(limits.max_bytes);
@@ -110,6 +119,20 @@ mod tests {
         ] {
             assert_eq!(head(text, limits(lines, bytes)), first, "{text:?} {lines} {bytes}");
             assert_eq!(tail(text, limits(lines, bytes)), last, "{text:?} {lines} {bytes}");
+        }
+    }
+
+    #[test]
+    fn whole_lines_are_never_cut_in_two() {
+        for (text, lines, bytes, kept) in [
+            ("aa\nbb\n", 9, 99, "aa\nbb\n"),
+            ("aa\nbb", 9, 99, "aa\nbb"),
+            ("aa\nbb\n", 9, 5, "aa\n"),
+            ("aa\nbb\n", 9, 3, "aa\n"),
+            ("aa\nbb\n", 1, 99, "aa\n"),
+            ("aa\nbb\n", 9, 2, ""),
+        ] {
+            assert_eq!(whole_lines(text, limits(lines, bytes)), kept, "{text:?} {lines} {bytes}");
         }
     }
 

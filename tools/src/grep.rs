@@ -1,0 +1,250 @@
+//! `grep`: lines that match a regular expression, those of the newest files first.
+
+mod search;
+
+use std::cmp::Reverse;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+use grep_regex::RegexMatcher;
+use ignore::DirEntry;
+use leftfold_events::event::Class;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use self::search::{Line, Searching};
+use crate::newest::Newest;
+use crate::pattern::Pattern;
+use crate::tool::Typed;
+use crate::walk::{self, Unreadable};
+use crate::{
+    Context, Error, Output, Plan, Workspace, args, confined, glob, nearby, paths, truncate,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// Lines shown.
+const LIMIT: usize = 100;
+
+#[derive(Debug)]
+pub(crate) struct Grep;
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Args {
+    /// The regular expression, in the syntax of Rust and ripgrep. It is matched line by line.
+    #[serde(alias = "regex", alias = "query")]
+    pattern: String,
+    /// The folder or file to search: absolute, or relative to the working directory, which is the default.
+    #[serde(default, alias = "directory", skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
+    /// Search only files that match this glob, for example `*.rs` or `*.{ts,tsx}`; a leading `!` leaves them out instead.
+    #[serde(default, alias = "glob", skip_serializing_if = "Option::is_none")]
+    include: Option<String>,
+    /// Whether upper and lower case are the same. Default: false.
+    #[serde(
+        default,
+        alias = "ignore_case",
+        alias = "caseInsensitive",
+        alias = "case_insensitive",
+        alias = "-i",
+        deserialize_with = "args::boolean",
+        skip_serializing_if = "Option::is_none"
+    )]
+    ignore_case: Option<bool>,
+}
+
+impl Args {
+    fn folder(&self) -> &str {
+        self.path.as_deref().filter(|path| !path.is_empty()).unwrap_or(".")
+    }
+
+    fn include(&self) -> Option<&str> {
+        self.include.as_deref().filter(|include| !include.is_empty())
+    }
+
+    /// What to look for, and in which files.
+    fn parsed(&self) -> Result<(RegexMatcher, Option<Pattern>), Error> {
+        let invalid = |field, problem| walk::invalid(Grep::NAME, field, problem);
+        let matcher = search::matcher(&self.pattern, self.ignore_case == Some(true))
+            .map_err(|problem| invalid("pattern", problem))?;
+        let include = self.include().map(Pattern::new).transpose();
+        Ok((matcher, include.map_err(|problem| invalid("include", problem))?))
+    }
+}
+
+impl Typed for Grep {
+    type Args = Args;
+    const NAME: &'static str = "grep";
+    const DESCRIPTION: &'static str = include_str!("../../prompts/tools/grep.md");
+
+    fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
+        args.parsed()?;
+        let mut target = paths::resolve(args.folder(), cx)?;
+        // the hint under a cut output sends the model here
+        target.inside |= paths::real(&cx.spill_dir).is_ok_and(|dir| target.path.starts_with(dir));
+        let mut plan = target.confined(Plan::new(Class::Read));
+        plan.access.push(glob::access("grep", &args.pattern));
+        Ok(plan)
+    }
+
+    async fn run(args: Args, paths: Vec<PathBuf>, cx: Context) -> Result<Output, Error> {
+        walk::cancellable(cx, move |cx| search_all(&args, &paths::only(paths)?, cx)).await
+    }
+}
+
+fn search_all(args: &Args, root: &Path, cx: &Context) -> Result<Output, Error> {
+    let (matcher, include) = args.parsed()?;
+    let Some(found) = confined::look(root)? else {
+        return Err(Error::NotFound(nearby::missing(root)));
+    };
+    let search = Search {
+        matcher,
+        include,
+        root,
+        cx,
+        newest: Mutex::new(Newest::new(LIMIT)),
+        searched: AtomicUsize::new(0),
+    };
+    let unreadable = if found.is_dir() {
+        walk::entries(root, &cx.workspace, &cx.cancel, || {
+            let mut searching = Searching::new();
+            let search = &search;
+            move |entry: &DirEntry| search.entry(&mut searching, entry)
+        })?
+    } else {
+        confined::regular(root, &found)?;
+        search.only(root)?
+    };
+    Ok(search.output(args, unreadable))
+}
+
+/// One call, shared by the threads that work on it.
+struct Search<'a> {
+    matcher: RegexMatcher,
+    include: Option<Pattern>,
+    root: &'a Path,
+    cx: &'a Context,
+    newest: Mutex<Newest<Line>>,
+    /// Files that `include` let through.
+    searched: AtomicUsize,
+}
+
+impl Search<'_> {
+    fn entry(&self, searching: &mut Searching, entry: &DirEntry) -> Result<(), Unreadable> {
+        // links are left alone: what they lead to is searched under its own name, or is elsewhere
+        if !entry.file_type().is_some_and(|kind| kind.is_file()) {
+            return Ok(());
+        }
+        let path = entry.path();
+        let included = |include: &Pattern| {
+            path.strip_prefix(self.root).is_ok_and(|path| include.matches(path))
+        };
+        if !self.include.as_ref().is_none_or(included) {
+            return Ok(());
+        }
+        self.searched.fetch_add(1, Ordering::Relaxed);
+        match self.file(searching, path) {
+            Ok(_) | Err(Error::NotFound(_)) => Ok(()),
+            Err(_) => Err(Unreadable),
+        }
+    }
+
+    /// Answers whether the file is binary.
+    fn file(&self, searching: &mut Searching, path: &Path) -> Result<bool, Error> {
+        let (file, found) = confined::open_found(path)?;
+        let modified = found.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+        let place = (Reverse(modified), path.to_owned());
+        let newest = || self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        if !newest().wants(&place) {
+            return Ok(false);
+        }
+        let mut hits = searching.file(&self.matcher, file, found.len(), LIMIT + 1, &self.cx.cancel);
+        let lines = std::mem::take(&mut hits.lines);
+        if !hits.binary && !lines.is_empty() {
+            newest().add(place, lines);
+        }
+        hits.ended.map_err(|error| match error.raw_os_error() {
+            Some(_) => Error::io("read", path, &error),
+            None => Error::TooLarge(format!(
+                "{} has a line of over {} MiB, too long to search.",
+                path.display(),
+                search::MAX_LINE / (1024 * 1024)
+            )),
+        })?;
+        Ok(hits.binary)
+    }
+
+    /// Searches the one file that was asked for, whose failure is the call's. Nothing is left
+    /// unread.
+    fn only(&self, path: &Path) -> Result<usize, Error> {
+        self.searched.fetch_add(1, Ordering::Relaxed);
+        let searched = self.file(&mut Searching::new(), path);
+        if self.cx.cancel.is_cancelled() {
+            return Err(Error::Cancelled);
+        }
+        if searched? {
+            return Err(Error::Binary(format!("{} is a binary file, not text.", path.display())));
+        }
+        Ok(0)
+    }
+
+    fn output(self, args: &Args, unreadable: usize) -> Output {
+        let newest = self.newest.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let more = newest.more();
+        let all = listed(&newest.into_first());
+        let kept = truncate::whole_lines(&all, self.cx.workspace.limits);
+        let matches = kept.lines().filter(|line| line.starts_with(LINE)).count();
+        let truncated = more || kept.len() < all.len();
+        let head = match (matches, truncated) {
+            (0, false) => nothing(args, self.searched.into_inner()),
+            (1, false) => "Found 1 match\n".to_owned(),
+            (_, false) => format!("Found {matches} matches\n"),
+            (_, true) => format!(
+                "Found more than {matches} matches; these are the {matches} in the newest files\n"
+            ),
+        };
+        let rest = if truncated {
+            "\n(There are more. A narrower pattern, path or include shows them.)"
+        } else {
+            ""
+        };
+        let text = format!("{head}{kept}{rest}{}", walk::unreadable_note(unreadable));
+        let meta = json!({ "matches": matches, "truncated": truncated });
+        Output::new(
+            glob::title(&args.pattern, args.path.as_deref()),
+            text.trim_end_matches('\n'),
+            &meta,
+        )
+    }
+}
+
+/// How a line of a file begins; lines with a path begin otherwise.
+const LINE: &str = "  Line ";
+
+fn listed(files: &[(PathBuf, Vec<Line>)]) -> String {
+    let mut text = String::new();
+    for (path, lines) in files {
+        // writing to a string cannot fail
+        let _ = writeln!(text, "\n{}:", walk::shown(path));
+        for Line { number, text: line } in lines {
+            let _ = writeln!(text, "{LINE}{number}: {line}");
+        }
+    }
+    text
+}
+
+/// Nothing was found: a model must be able to tell "it is nowhere" from "I looked nowhere".
+fn nothing(args: &Args, searched: usize) -> String {
+    match args.include() {
+        Some(include) if searched == 0 => {
+            format!("No files found: no file there matches include {include:?}.\n")
+        }
+        _ => format!("No files found ({searched} searched).\n"),
+    }
+}

@@ -1,0 +1,170 @@
+//! Matching lines of one file, in bounded memory.
+
+use std::fmt::Display;
+use std::fs::File;
+use std::io::{self, Read};
+
+use grep_matcher::{LineTerminator, Matcher};
+use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkFinish, SinkMatch};
+use tokio_util::sync::CancellationToken;
+
+/// Characters of a line that are shown.
+const MAX_CHARS: usize = 500;
+
+/// Bytes shown before the first match of a line that is cut.
+const BEFORE: usize = 100;
+
+/// Longest line that is searched, in bytes; the rest of such a file is not.
+pub(super) const MAX_LINE: usize = 32 * 1024 * 1024;
+
+/// Bytes that a compiled expression may take, and what its search may cache on each thread.
+const MAX_REGEX: usize = 10 * 1024 * 1024;
+const MAX_CACHE: usize = 32 * 1024 * 1024;
+
+/// Compiles an expression for lines; `$` also matches before a carriage return at the end of one.
+///
+/// # Errors
+/// What is wrong with it, in words, with the place marked.
+pub(super) fn matcher(pattern: &str, ignore_case: bool) -> Result<RegexMatcher, String> {
+    if pattern.is_empty() {
+        return Err("it is empty; `.` matches every line that is not".to_owned());
+    }
+    let wrong = |error: &dyn Display| {
+        format!(
+            "{pattern:?} is not a regular expression: {error}\n(To find a character such as ( or {{ itself, put a backslash before it)"
+        )
+    };
+    // the builder wraps the expression, so it would mark the place in something nobody wrote
+    let mut parser = regex_syntax::ParserBuilder::new().utf8(false).build();
+    parser.parse(pattern).map_err(|error| wrong(&error))?;
+    RegexMatcherBuilder::new()
+        .multi_line(true)
+        .case_insensitive(ignore_case)
+        .crlf(true)
+        .size_limit(MAX_REGEX)
+        .dfa_size_limit(MAX_CACHE)
+        .build(pattern)
+        .map_err(|error| {
+            if !matches!(error.kind(), ErrorKind::NotAllowed(_)) {
+                return wrong(&error);
+            }
+            format!(
+                "{pattern:?} can only match a line break, but lines are searched one at a time. Search for a part that is on one line"
+            )
+        })
+}
+
+/// A line that matches.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) number: u64,
+    pub(super) text: String,
+}
+
+#[derive(Debug)]
+pub(super) struct Hits {
+    pub(super) lines: Vec<Line>,
+    pub(super) binary: bool,
+    /// An error if a part of the file was not searched.
+    pub(super) ended: io::Result<()>,
+}
+
+/// What one thread reuses from file to file.
+#[derive(Debug)]
+pub(super) struct Searching(Searcher);
+
+impl Searching {
+    pub(super) fn new() -> Self {
+        let searcher = SearcherBuilder::new()
+            .line_terminator(LineTerminator::crlf())
+            .line_number(true)
+            .binary_detection(BinaryDetection::quit(0))
+            .heap_limit(Some(MAX_LINE))
+            .build();
+        Self(searcher)
+    }
+
+    /// The first `limit` matching lines of a file that had `size` bytes when it was opened.
+    pub(super) fn file(
+        &mut self,
+        matcher: &RegexMatcher,
+        file: File,
+        size: u64,
+        limit: usize,
+        cancel: &CancellationToken,
+    ) -> Hits {
+        // a file that somebody writes to has no end; those of the kernel say that they are empty
+        let left = if size == 0 { u64::MAX } else { size };
+        let reader = Watched { file: file.take(left), cancel };
+        let mut found = Found { matcher, limit, lines: Vec::new(), binary: false };
+        let ended = self.0.search_reader(matcher, reader, &mut found);
+        Hits { lines: found.lines, binary: found.binary, ended }
+    }
+}
+
+/// A reader that stops when the call is cancelled.
+struct Watched<'a> {
+    file: io::Take<File>,
+    cancel: &'a CancellationToken,
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.cancel.is_cancelled() {
+            return Err(io::Error::other("cancelled"));
+        }
+        self.file.read(buffer)
+    }
+}
+
+struct Found<'a> {
+    matcher: &'a RegexMatcher,
+    limit: usize,
+    lines: Vec<Line>,
+    binary: bool,
+}
+
+impl Sink for Found<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+        let number = found.line_number().unwrap_or_default();
+        self.lines.push(Line { number, text: shown(self.matcher, found.bytes()) });
+        Ok(self.lines.len() < self.limit)
+    }
+
+    fn finish(&mut self, _: &Searcher, finish: &SinkFinish) -> io::Result<()> {
+        self.binary = finish.binary_byte_offset().is_some();
+        Ok(())
+    }
+}
+
+/// A line for the model. Of a long one, the part around the first match.
+fn shown(matcher: &RegexMatcher, line: &[u8]) -> String {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if line.len() <= MAX_CHARS {
+        return String::from_utf8_lossy(line).into_owned();
+    }
+    let within = |byte: &u8| byte & 0xc0 == 0x80;
+    let start = first_match(matcher, line).saturating_sub(BEFORE);
+    let start = start + line[start..].iter().take(3).take_while(|byte| within(byte)).count();
+    // four bytes are the longest character
+    let end = line.len().min(start + MAX_CHARS * 4);
+    let text = String::from_utf8_lossy(&line[start..end]);
+    let cut: String = text.chars().take(MAX_CHARS).collect();
+    let before = if start > 0 { "…" } else { "" };
+    if end == line.len() && cut.len() == text.len() {
+        return format!("{before}{cut}{}", if start > 0 { note(line) } else { String::new() });
+    }
+    format!("{before}{cut}…{}", note(line))
+}
+
+fn note(line: &[u8]) -> String {
+    format!(" (a line of {} bytes)", line.len())
+}
+
+fn first_match(matcher: &RegexMatcher, line: &[u8]) -> usize {
+    matcher.find(line).ok().flatten().map_or(0, |found| found.start())
+}
