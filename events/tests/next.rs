@@ -3,27 +3,9 @@
 mod common;
 
 use common::*;
-use leftfold_events::event::{Answer::*, Class, EndReason, FailureClass, FailureClass::*, Finish};
+use leftfold_events::Seq;
+use leftfold_events::event::{Answer::*, Class, EndReason, FailureClass::*, Finish};
 use leftfold_events::kit::AskMode;
-use leftfold_events::{Kit, Seq, verify};
-
-/// After these steps, the last of which is followed by exactly these intents.
-fn check(given: &[Step], then: &[&str]) {
-    check_with(&kit(), given, then);
-}
-
-fn check_with(kit: &Kit, given: &[Step], then: &[&str]) {
-    let mut run = Run::new(kit);
-    let mut last = Vec::new();
-    for step in given {
-        last = run.step(step);
-    }
-    let intents: Vec<_> = last.iter().filter(|e| e.event.is_intent()).map(describe).collect();
-    assert_eq!(intents, then, "given {given:?}");
-    assert_prefixes_valid(&run.log);
-    assert_eq!(verify(&run.log), vec![], "given {given:?}");
-    assert_eq!(leftfold_events::fold(&run.log), run.state, "given {given:?}");
-}
 
 const READ: (&str, &str) = ("read", "x");
 const ASK: (&str, &str) = ("ask", "x");
@@ -341,57 +323,6 @@ fn resuming_for_a_new_prompt_closes_the_old_turn() {
     close(&[Prompt("hi"), Reply(Finish::Stop)], &[]);
     let given = [Prompt("hi"), Call("a", "x"), Call("b", "x"), Resolve("a", Class::Read, READ, "")];
     close(&given, &["tool.lost a 1", "tool.lost b 0", "turn.ended aborted"]);
-}
-
-#[test]
-fn a_full_context_is_summarised_and_the_turn_goes_on() {
-    let full = [Prompt("hi"), Call("a", "read"), Full(9_500)];
-    check(&full, &[]);
-    let compacting = [&full[..], &[Resolve("a", Class::Read, READ, ""), Done("a", "ok")]].concat();
-    check(&compacting, &["compaction.started", "model.requested 1.1"]);
-    check(&[&compacting[..], &[Summary("so far")]].concat(), &["model.requested 2.1"]);
-    check(&[&compacting[..], &[NoSummary]].concat(), &["turn.ended error"]);
-    check(&[&compacting[..], &[Elapse]].concat(), &["turn.ended error"]);
-    check(&[&compacting[..], &[Interrupt]].concat(), &["turn.ended aborted"]);
-    let crashed = [&compacting[..], &[Resume { close: false }]].concat();
-    check(&crashed, &["compaction.started", "model.requested 1.1"]);
-}
-
-#[test]
-fn a_prompt_that_no_model_has_seen_outlives_the_summary() {
-    let mut run = Run::new(&kit());
-    for step in [Prompt("first"), Full(9_500), Prompt("second"), Summary("so far")] {
-        run.step(&step);
-    }
-    let request = leftfold_events::context::request(&run.state);
-    let text = serde_json::to_string(&request.messages).expect("json");
-    assert!(
-        !text.contains("first") && text.contains("so far") && text.contains("second"),
-        "{text}"
-    );
-    assert_prefixes_valid(&run.log);
-}
-
-#[test]
-fn overflow_that_nothing_helps_ends_the_turn_with_a_reason() {
-    let ended = |kit: &Kit, given: &[Step]| {
-        let mut run = Run::new(kit);
-        given.iter().for_each(|step| {
-            run.step(step);
-        });
-        run.state.ended.and_then(|ended| ended.error).unwrap_or_default()
-    };
-    let overflow = Fail(FailureClass::Overflow, false);
-    assert!(ended(&kit(), &[Prompt("long"), overflow.clone()]).contains("shorter"));
-    let mut off = kit();
-    off.options.compact = false;
-    let full = [Prompt("a"), Full(9_500), Prompt("b")];
-    assert!(ended(&off, &full).contains("compaction is off"));
-    let mut given = full.to_vec();
-    for _ in 0..3 {
-        given.extend([Summary("s"), Call("c", "x"), Full(9_500), Unresolved("c")]);
-    }
-    assert!(ended(&kit(), &given).contains("leave no room"));
 }
 
 #[test]

@@ -3,11 +3,11 @@ use std::path::{Path, PathBuf};
 use leftfold_events::event::Session;
 use leftfold_events::{Envelope, Event, Seq, SessionId};
 
-use crate::database::{self, Copy, Print};
+use crate::database::{self, Copy, Print, quiet};
 use crate::head::{self, Head};
 use crate::payloads::Cache;
 use crate::scan::{self, Scan, Source, Wrong};
-use crate::{Damage, Error};
+use crate::{Damage, Error, record};
 
 /// How often a store that a node is writing to is copied before what is missing in the copy
 /// counts as lost.
@@ -56,7 +56,7 @@ impl Reader {
         let (dir, cache) = (dir.to_owned(), Cache::default());
         let mut reader = Self { dir, copy, cache, heads, sessions: Vec::new(), damage };
         let sessions = match reader.source() {
-            Some(source) => scan::sessions(source.db)?,
+            Some(source) => sessions(source.db)?,
             None => Vec::new(),
         };
         reader.sessions = sessions;
@@ -175,4 +175,21 @@ impl Reader {
     fn source(&self) -> Option<Source<'_>> {
         Some(Source { db: self.copy.db()?, dir: &self.dir, cache: &self.cache })
     }
+}
+
+/// All sessions with events, in the order of their ids.
+fn sessions(db: &sled::Db) -> Result<Vec<SessionId>, String> {
+    let (mut found, mut low) = (Vec::new(), Vec::new());
+    while let Some(record) = quiet(|| db.range(low.clone()..record::PAYLOADS.to_vec()).next())? {
+        let (key, _) = record.map_err(|e| e.to_string())?;
+        let mut id = [0; 16];
+        let known = key.len().min(16);
+        id[..known].copy_from_slice(&key[..known]);
+        let session = SessionId::from_bytes(id);
+        found.push(session);
+        // behind every key of this session
+        low = record::part(&record::event_key(session, Seq::MAX), u8::MAX);
+        low.push(0);
+    }
+    Ok(found)
 }

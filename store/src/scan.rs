@@ -367,23 +367,6 @@ fn first_record(
     }
 }
 
-/// All sessions with events, in the order of their ids.
-pub(crate) fn sessions(db: &sled::Db) -> Result<Vec<SessionId>, String> {
-    let (mut found, mut low) = (Vec::new(), Vec::new());
-    while let Some(record) = quiet(|| db.range(low.clone()..record::PAYLOADS.to_vec()).next())? {
-        let (key, _) = record.map_err(|e| e.to_string())?;
-        let mut id = [0; 16];
-        let known = key.len().min(16);
-        id[..known].copy_from_slice(&key[..known]);
-        let session = SessionId::from_bytes(id);
-        found.push(session);
-        // behind every key of this session
-        low = record::part(&record::event_key(session, Seq::MAX), u8::MAX);
-        low.push(0);
-    }
-    Ok(found)
-}
-
 /// Whether the database still holds what this head promises.
 pub(crate) fn holds(db: &sled::Db, head: &Head) -> Result<(), Damage> {
     let damage = |what: String| Damage::event(head.session, head.seq, what);

@@ -9,19 +9,21 @@
     reason = "a harness fails by panicking and picks the few events it cares for"
 )]
 
+mod judge;
+
 use leftfold_events::event::{
-    Access, Answer, CallSpec, Class, Compaction, Event, FailureClass, Finish, Finished, Model,
-    ModelRef, PartKind, Permission, PromptPart, Resolution, Session, StreamedPart, Tool, Turn,
-    Usage,
+    Access, Answer, CallSpec, Class, Compaction, FailureClass, Finish, Finished, Model, ModelRef,
+    PartKind, Permission, PromptPart, Resolution, Session, StreamedPart, Tool, Turn, Usage,
 };
 use leftfold_events::kit::{AskMode, Limit, ModelSpec, Options};
-use leftfold_events::request::{AssistantPart, RequestMessage};
 use leftfold_events::rules::{self, Action, Rule};
 use leftfold_events::state::Open;
 use leftfold_events::{
-    Envelope, Fact, Json, Kit, POLICY, Request, Seq, SessionId, Sha256, State, Time, context, line,
-    settle,
+    Envelope, Fact, Json, Kit, POLICY, Seq, SessionId, Sha256, State, Time, settle, verify,
 };
+
+#[allow(unused_imports, reason = "each test file uses its own part")]
+pub(crate) use judge::{assert_prefixes_valid, assert_started_once, describe, fault};
 
 pub(crate) const START: u64 = 1_700_000_000_000;
 
@@ -289,114 +291,20 @@ fn finished(id: &str, output: &str) -> Finished {
     }
 }
 
-/// One event in a few words, for tables.
-pub(crate) fn describe(envelope: &Envelope) -> String {
-    let kind = line::type_of(&envelope.event);
-    let detail = match &envelope.event {
-        Event::Model(Model::Requested { step, attempt, .. }) => format!(" {step}.{attempt}"),
-        Event::Model(Model::RetryScheduled { attempt, .. }) => format!(" {attempt}"),
-        Event::Tool(Tool::Checked { call }) => format!(" {call}"),
-        Event::Tool(
-            Tool::Started { call, attempt, .. }
-            | Tool::Lost { call, attempt }
-            | Tool::Cancelled { call, attempt },
-        ) => format!(" {call} {attempt}"),
-        Event::Permission(Permission::Ruled { call, action, .. }) => {
-            format!(" {call} {action:?}").to_lowercase()
-        }
-        Event::Permission(Permission::Asked { call, .. }) => format!(" {call}"),
-        Event::Turn(Turn::Ended(ended)) => format!(" {:?}", ended.reason).to_lowercase(),
-        _ => String::new(),
-    };
-    format!("{kind}{detail}")
+/// After these steps, the last of which is followed by exactly these intents.
+pub(crate) fn check(given: &[Step], then: &[&str]) {
+    check_with(&kit(), given, then);
 }
 
-/// Whether any API would take the request, in words where not.
-pub(crate) fn fault(request: &Request) -> Option<String> {
-    let mut ids = std::collections::HashSet::new();
-    let messages = &request.messages;
-    let answers = |at: usize| match messages.get(at) {
-        Some(RequestMessage::Tool { results }) => {
-            results.iter().map(|result| result.call.clone()).collect()
-        }
-        _ => Vec::new(),
-    };
-    if !matches!(messages.first(), Some(RequestMessage::User { .. })) {
-        return Some("it does not begin with a user message".into());
+pub(crate) fn check_with(kit: &Kit, given: &[Step], then: &[&str]) {
+    let mut run = Run::new(kit);
+    let mut last = Vec::new();
+    for step in given {
+        last = run.step(step);
     }
-    for (at, message) in messages.iter().enumerate() {
-        match message {
-            RequestMessage::User { parts } if parts.iter().any(|p| p.text.trim().is_empty()) => {
-                return Some("empty user text".into());
-            }
-            RequestMessage::User { .. } => {}
-            RequestMessage::Tool { results } => {
-                if !matches!(messages.get(at - 1), Some(RequestMessage::Assistant { .. })) {
-                    return Some("results without calls".into());
-                }
-                if results.iter().any(|result| result.output.trim().is_empty()) {
-                    return Some("empty result".into());
-                }
-            }
-            RequestMessage::Assistant { parts } => {
-                let mut calls = Vec::new();
-                for part in parts {
-                    match part {
-                        AssistantPart::Text { text } if text.trim().is_empty() => {
-                            return Some("empty assistant text".into());
-                        }
-                        AssistantPart::Call { id, .. } => {
-                            calls.push(id.clone());
-                            if !ids.insert(id.clone()) {
-                                return Some(format!("call id {id} twice"));
-                            }
-                        }
-                        _ => {}
-                    }
-                }
-                if parts.is_empty() {
-                    return Some("empty assistant message".into());
-                }
-                if calls != answers(at + 1) {
-                    return Some(format!("calls {calls:?} answered by {:?}", answers(at + 1)));
-                }
-            }
-        }
-    }
-    match messages.last() {
-        Some(RequestMessage::User { .. } | RequestMessage::Tool { .. }) => None,
-        _ => Some("it ends in an assistant message".into()),
-    }
-}
-
-/// Every prefix that holds a prompt yields a valid request.
-pub(crate) fn assert_prefixes_valid(log: &[Envelope]) {
-    let mut state = State::default();
-    for event in log {
-        state.apply(event);
-        if state.last_prompt() > 0 || !state.messages.is_empty() {
-            let request = context::request(&state);
-            if let Some(fault) = fault(&request) {
-                panic!("after {} ({}): {fault}\n{request:#?}", event.seq, describe(event));
-            }
-        }
-    }
-}
-
-/// No call that may have had an effect was started twice, and none ended twice.
-pub(crate) fn assert_started_once(log: &[Envelope]) {
-    let mut started = std::collections::HashMap::new();
-    let mut finished = std::collections::HashSet::new();
-    for event in log {
-        if let Event::Tool(Tool::Started { class, attempt, .. }) = &event.event {
-            let before = started.insert(event.of, *attempt);
-            let again = before == Some(1) && *attempt == 2 && *class == Class::Read;
-            assert!(before.is_none() && *attempt == 1 || again, "{}", describe(event));
-        }
-        let ends = matches!(
-            event.event,
-            Event::Tool(Tool::Finished(_)) if !finished.insert(event.of)
-        );
-        assert!(!ends, "{} ended twice", describe(event));
-    }
+    let intents: Vec<_> = last.iter().filter(|e| e.event.is_intent()).map(describe).collect();
+    assert_eq!(intents, then, "given {given:?}");
+    assert_prefixes_valid(&run.log);
+    assert_eq!(verify(&run.log), vec![], "given {given:?}");
+    assert_eq!(leftfold_events::fold(&run.log), run.state, "given {given:?}");
 }

@@ -1,0 +1,125 @@
+//! What can be said of any log: its events in a few words, and what must hold of it.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::wildcard_enum_match_arm,
+    reason = "a harness fails by panicking and picks the few events it cares for"
+)]
+
+use leftfold_events::event::{Class, Event, Model, Permission, Tool, Turn};
+use leftfold_events::request::{AssistantPart, RequestMessage};
+use leftfold_events::{Envelope, Request, State, context, line};
+
+/// One event in a few words, for tables.
+pub(crate) fn describe(envelope: &Envelope) -> String {
+    let kind = line::type_of(&envelope.event);
+    let detail = match &envelope.event {
+        Event::Model(Model::Requested { step, attempt, .. }) => format!(" {step}.{attempt}"),
+        Event::Model(Model::RetryScheduled { attempt, .. }) => format!(" {attempt}"),
+        Event::Tool(Tool::Checked { call }) => format!(" {call}"),
+        Event::Tool(
+            Tool::Started { call, attempt, .. }
+            | Tool::Lost { call, attempt }
+            | Tool::Cancelled { call, attempt },
+        ) => format!(" {call} {attempt}"),
+        Event::Permission(Permission::Ruled { call, action, .. }) => {
+            format!(" {call} {action:?}").to_lowercase()
+        }
+        Event::Permission(Permission::Asked { call, .. }) => format!(" {call}"),
+        Event::Turn(Turn::Ended(ended)) => format!(" {:?}", ended.reason).to_lowercase(),
+        _ => String::new(),
+    };
+    format!("{kind}{detail}")
+}
+
+/// Whether any API would take the request, in words where not.
+pub(crate) fn fault(request: &Request) -> Option<String> {
+    let mut ids = std::collections::HashSet::new();
+    let messages = &request.messages;
+    let answers = |at: usize| match messages.get(at) {
+        Some(RequestMessage::Tool { results }) => {
+            results.iter().map(|result| result.call.clone()).collect()
+        }
+        _ => Vec::new(),
+    };
+    if !matches!(messages.first(), Some(RequestMessage::User { .. })) {
+        return Some("it does not begin with a user message".into());
+    }
+    for (at, message) in messages.iter().enumerate() {
+        match message {
+            RequestMessage::User { parts } if parts.iter().any(|p| p.text.trim().is_empty()) => {
+                return Some("empty user text".into());
+            }
+            RequestMessage::User { .. } => {}
+            RequestMessage::Tool { results } => {
+                if !matches!(messages.get(at - 1), Some(RequestMessage::Assistant { .. })) {
+                    return Some("results without calls".into());
+                }
+                if results.iter().any(|result| result.output.trim().is_empty()) {
+                    return Some("empty result".into());
+                }
+            }
+            RequestMessage::Assistant { parts } => {
+                let mut calls = Vec::new();
+                for part in parts {
+                    match part {
+                        AssistantPart::Text { text } if text.trim().is_empty() => {
+                            return Some("empty assistant text".into());
+                        }
+                        AssistantPart::Call { id, .. } => {
+                            calls.push(id.clone());
+                            if !ids.insert(id.clone()) {
+                                return Some(format!("call id {id} twice"));
+                            }
+                        }
+                        _ => {}
+                    }
+                }
+                if parts.is_empty() {
+                    return Some("empty assistant message".into());
+                }
+                if calls != answers(at + 1) {
+                    return Some(format!("calls {calls:?} answered by {:?}", answers(at + 1)));
+                }
+            }
+        }
+    }
+    match messages.last() {
+        Some(RequestMessage::User { .. } | RequestMessage::Tool { .. }) => None,
+        _ => Some("it ends in an assistant message".into()),
+    }
+}
+
+/// Every prefix that holds a prompt yields a valid request.
+pub(crate) fn assert_prefixes_valid(log: &[Envelope]) {
+    let mut state = State::default();
+    for event in log {
+        state.apply(event);
+        if state.last_prompt() > 0 || !state.messages.is_empty() {
+            let request = context::request(&state);
+            if let Some(fault) = fault(&request) {
+                panic!("after {} ({}): {fault}\n{request:#?}", event.seq, describe(event));
+            }
+        }
+    }
+}
+
+/// No call that may have had an effect was started twice, and none ended twice.
+pub(crate) fn assert_started_once(log: &[Envelope]) {
+    let mut started = std::collections::HashMap::new();
+    let mut finished = std::collections::HashSet::new();
+    for event in log {
+        if let Event::Tool(Tool::Started { class, attempt, .. }) = &event.event {
+            let before = started.insert(event.of, *attempt);
+            let again = before == Some(1) && *attempt == 2 && *class == Class::Read;
+            assert!(before.is_none() && *attempt == 1 || again, "{}", describe(event));
+        }
+        let ends = matches!(
+            event.event,
+            Event::Tool(Tool::Finished(_)) if !finished.insert(event.of)
+        );
+        assert!(!ends, "{} ended twice", describe(event));
+    }
+}
