@@ -1,4 +1,5 @@
 //! Calls of one reply run at once, but for those that write the same file.
+#![cfg(test)]
 
 mod common;
 
@@ -14,7 +15,7 @@ fn bash(command: &str) -> Value {
 }
 
 fn turn(calls: &[Value], prepare: impl Fn(&Site)) -> (Site, Vec<Value>) {
-    let site = Site::scripted(&script(json!([reply(calls), says("done")])));
+    let site = Site::scripted(&script(&json!([reply(calls), says("done")])));
     prepare(&site);
     let events = site.prompt("go").ok().events();
     assert_eq!(end(&events)["text"], "done");
@@ -77,7 +78,7 @@ fn a_call_starts_while_the_model_still_writes() {
     let parts = reply["parts"].as_array_mut().unwrap();
     parts.push(json!({ "text": "more and more ".repeat(200) }));
     (reply["chunk"], reply["delay_ms"]) = (json!(1), json!(20));
-    let site = Site::scripted(&script(json!([reply, says("done")])));
+    let site = Site::scripted(&script(&json!([reply, says("done")])));
     let mut live = site.start(&["run", "--format", "json", "go"]);
     live.until("tool.finished");
     assert!(!live.seen.contains("model.replied"));

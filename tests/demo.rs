@@ -1,4 +1,5 @@
 //! `leftfold demo`: a tour without any key, that really repairs something.
+#![cfg(test)]
 
 mod common;
 

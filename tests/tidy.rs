@@ -4,6 +4,7 @@
 //! first later line that closes a brace at the same indentation. Comments, attributes and blank lines
 //! within count, comments and attributes before do not. What a macro makes is not seen, and a function
 //! whose body is a string with such a line would be measured short.
+#![cfg(test)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

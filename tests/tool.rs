@@ -1,4 +1,5 @@
 //! `leftfold tool`: one tool without a model.
+#![cfg(test)]
 
 mod common;
 
@@ -23,15 +24,15 @@ fn tool(site: &Site, name: &str, args: &Value) -> (Ran, Value) {
     (ran, output)
 }
 
-fn good(site: &Site, name: &str, args: Value) -> Value {
-    let (ran, output) = tool(site, name, &args);
+fn good(site: &Site, name: &str, args: &Value) -> Value {
+    let (ran, output) = tool(site, name, args);
     assert_eq!(output["is_error"], false, "{ran:?}");
     output
 }
 
 /// The stable word for what went wrong.
-fn bad(site: &Site, name: &str, args: Value) -> String {
-    let (ran, output) = tool(site, name, &args);
+fn bad(site: &Site, name: &str, args: &Value) -> String {
+    let (ran, output) = tool(site, name, args);
     assert_eq!(output["is_error"], true, "{ran:?}");
     assert_ne!(output["output"], "");
     output["metadata"]["error_kind"].as_str().unwrap().to_owned()
@@ -66,16 +67,16 @@ fn each_tool_has_a_schema_of_its_arguments() {
 #[test]
 fn read_write_and_edit() {
     let site = site();
-    says(&good(&site, "read", json!({ "filePath": "a.txt", "offset": 2 })), "two");
-    good(&site, "write", json!({ "filePath": "new/deep/b.txt", "content": "x\n" }));
+    says(&good(&site, "read", &json!({ "filePath": "a.txt", "offset": 2 })), "two");
+    good(&site, "write", &json!({ "filePath": "new/deep/b.txt", "content": "x\n" }));
     assert_eq!(site.text("new/deep/b.txt"), "x\n");
-    good(&site, "edit", json!({ "filePath": "a.txt", "oldString": "two", "newString": "2" }));
+    good(&site, "edit", &json!({ "filePath": "a.txt", "oldString": "two", "newString": "2" }));
     assert_eq!(site.text("a.txt"), "one\n2\n");
     let edit = |old: &str| json!({ "filePath": "a.txt", "oldString": old, "newString": "z" });
-    assert_ne!(bad(&site, "edit", edit("three")), bad(&site, "edit", edit("\n")));
+    assert_ne!(bad(&site, "edit", &edit("three")), bad(&site, "edit", &edit("\n")));
     assert_eq!(site.text("a.txt"), "one\n2\n");
-    assert_eq!(bad(&site, "read", json!({ "filePath": "none" })), "not_found");
-    assert_eq!(bad(&site, "read", json!({ "filePath": 7 })), "invalid_arguments");
+    assert_eq!(bad(&site, "read", &json!({ "filePath": "none" })), "not_found");
+    assert_eq!(bad(&site, "read", &json!({ "filePath": 7 })), "invalid_arguments");
 }
 
 #[test]
@@ -91,16 +92,16 @@ fn arguments_that_are_no_json() {
 #[test]
 fn bash_has_both_streams_the_exit_code_and_no_keys() {
     let site = site().env("ANTHROPIC_API_KEY", "sk-very-secret");
-    let output = good(&site, "bash", json!({ "command": "echo out; echo err >&2; exit 3" }));
+    let output = good(&site, "bash", &json!({ "command": "echo out; echo err >&2; exit 3" }));
     says(&output, "out");
     says(&output, "err");
     assert_eq!(output["metadata"]["exit"], 3);
-    let output = good(&site, "bash", json!({ "command": "env; pwd" }));
+    let output = good(&site, "bash", &json!({ "command": "env; pwd" }));
     assert!(!output.to_string().contains("sk-very-secret"), "{output}");
     says(&output, site.project().to_str().unwrap());
-    good(&site, "write", json!({ "filePath": "sub/x", "content": "" }));
-    says(&good(&site, "bash", json!({ "command": "pwd", "workdir": "sub" })), "/sub");
-    let output = good(&site, "bash", json!({ "command": "read line; echo \"end $?\"" }));
+    good(&site, "write", &json!({ "filePath": "sub/x", "content": "" }));
+    says(&good(&site, "bash", &json!({ "command": "pwd", "workdir": "sub" })), "/sub");
+    let output = good(&site, "bash", &json!({ "command": "read line; echo \"end $?\"" }));
     says(&output, "end 1");
 }
 
@@ -133,7 +134,7 @@ fn left_in(site: &Site) -> Vec<String> {
 fn what_a_command_leaves_in_the_background_ends_with_it() {
     let site = site();
     let output =
-        good(&site, "bash", json!({ "command": "sleep 1004 & setsid sleep 1004 & echo on" }));
+        good(&site, "bash", &json!({ "command": "sleep 1004 & setsid sleep 1004 & echo on" }));
     says(&output, "on");
     assert_eq!(left_in(&site), Vec::<String>::new());
 }
@@ -146,14 +147,14 @@ fn only_the_workspace_is_in_reach() {
     std::os::unix::fs::symlink(site.path(""), site.project().join("up")).unwrap();
     let outside = site.path("outside.txt").display().to_string();
     for path in ["../outside.txt", &outside, "link", "up/outside.txt", "/etc/passwd", "a/../../x"] {
-        let read = bad(&site, "read", json!({ "filePath": path }));
-        let write = bad(&site, "write", json!({ "filePath": path, "content": "changed" }));
+        let read = bad(&site, "read", &json!({ "filePath": path }));
+        let write = bad(&site, "write", &json!({ "filePath": path, "content": "changed" }));
         let kinds = [read.as_str(), write.as_str()];
         assert!(kinds.iter().all(|kind| *kind == "outside_workspace"), "{path}: {kinds:?}");
     }
-    bad(&site, "write", json!({ "filePath": "dangling", "content": "x" }));
+    bad(&site, "write", &json!({ "filePath": "dangling", "content": "x" }));
     assert!(!common::exists(&site.path("none")));
-    bad(&site, "bash", json!({ "command": "pwd", "workdir": ".." }));
+    bad(&site, "bash", &json!({ "command": "pwd", "workdir": ".." }));
     assert_eq!(std::fs::read_to_string(site.path("outside.txt")).unwrap(), "outside\n");
 }
 
@@ -170,14 +171,14 @@ fn the_workspace_reaches_up_to_the_worktree() {
 #[test]
 fn long_output_is_cut_and_kept_whole_in_a_file() {
     let site = site();
-    let output = good(&site, "bash", json!({ "command": "seq 1 50000" }));
+    let output = good(&site, "bash", &json!({ "command": "seq 1 50000" }));
     assert_eq!(output["metadata"]["truncated"], true);
     assert!(output["output"].as_str().unwrap().len() < 60_000);
     let spill = output["spill"].as_str().unwrap();
     let whole = std::fs::read_to_string(spill).unwrap();
     assert_eq!(whole.lines().count(), 50_000);
     let limited = site.setting("tool_output/max_lines", json!(10));
-    let output = good(&limited, "bash", json!({ "command": "seq 1 100" }));
+    let output = good(&limited, "bash", &json!({ "command": "seq 1 100" }));
     assert_eq!(output["metadata"]["truncated"], true);
     assert!(output["output"].as_str().unwrap().lines().count() < 20, "{output}");
 }
@@ -186,8 +187,8 @@ fn long_output_is_cut_and_kept_whole_in_a_file() {
 fn todos() {
     let site = site();
     let todos = json!([{ "content": "a", "status": "in_progress", "priority": "low" }]);
-    let output = good(&site, "todowrite", json!({ "todos": todos }));
+    let output = good(&site, "todowrite", &json!({ "todos": todos }));
     assert_eq!(output["metadata"]["todos"], todos);
-    good(&site, "todoread", json!({}));
-    assert_eq!(bad(&site, "todowrite", json!({ "todos": "a" })), "invalid_arguments");
+    good(&site, "todoread", &json!({}));
+    assert_eq!(bad(&site, "todowrite", &json!({ "todos": "a" })), "invalid_arguments");
 }
