@@ -100,3 +100,23 @@ fn a_call_that_takes_too_long_is_stopped_and_the_others_are_not() {
     assert_eq!(all(&events, "tool.cancelled").len(), 1);
     assert_eq!(common::marked(events[0]["session"].as_str().unwrap()), []);
 }
+
+#[test]
+fn any_number_of_sessions_work_side_by_side() {
+    let waits =
+        "touch begun-$LEFTFOLD_CALL; while [ $(ls begun-* | wc -l) -lt 4 ]; do sleep 0.01; done";
+    let site = Site::scripted(&script(&json!([reply(&[bash(waits)]), says("done")])));
+    let runs: Vec<_> = (0..4).map(|_| site.start(&["run", "--format", "json", "go"])).collect();
+    let mut sessions: Vec<String> = runs
+        .into_iter()
+        .map(|run| {
+            let events = run.wait().ok().events();
+            assert_eq!(end(&events)["text"], "done");
+            events[0]["session"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    sessions.sort_unstable();
+    sessions.dedup();
+    assert_eq!(sessions.len(), 4);
+    assert_eq!(site.sessions().len(), 4);
+}

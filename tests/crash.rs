@@ -263,3 +263,28 @@ fn reading_commands_run_nothing_of_a_turn_that_was_cut_off() {
         "done"
     );
 }
+
+#[test]
+fn killed_before_its_first_line_it_has_promised_nothing_and_is_in_nobodys_way() {
+    for n in 0..6_u32 {
+        let site = Site::scripted(&script(&json!([says("done")])));
+        let live = site.start(&["run", "--format", "json", "go"]);
+        // some die before there is a folder, some while it is being made
+        if n > 2 {
+            common::wait_until("the folder is there", || !site.sessions().is_empty());
+            (0..n * 20_000).for_each(|spin| {
+                std::hint::black_box(spin);
+            });
+        }
+        live.signal(Signal::KILL);
+        let shown = live.wait().stdout;
+        for folder in site.sessions() {
+            let ran = site.run(&["resume", "--format", "json", folder.to_str().unwrap()]);
+            assert!(!ran.stderr.contains("panicked"), "{ran:?}");
+            assert!(ran.code == 0 || shown.is_empty(), "{ran:?}");
+        }
+        let events = site.prompt("go").ok().events();
+        assert_eq!(end(&events)["text"], "done");
+        site.assert_sound();
+    }
+}

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{
-    Answer, Block, Server, Site, Split, all, bash, call, end, kind, message, only, says, script,
+    Answer, Block, Server, Site, Split, all, bash, call, end, message, only, says, script,
 };
 use serde_json::{Value, json};
 
@@ -139,17 +139,4 @@ fn the_files_of_the_project_set_rules_too_and_those_nearer_come_later() {
     assert_eq!(ruled(&turn(&site, &[])), "deny");
     site.file("leftfold.json", r#"{ "permission": { "bash": { "echo *": "allow" } } }"#);
     assert_eq!(ruled(&turn(&site, &[])), "allow");
-}
-
-#[test]
-fn a_question_that_nobody_answers_stays_open_until_an_interrupt() {
-    let site = reading(".env");
-    let mut live = site.start(&["run", "--format", "json", "--permission-mode", "ask", "go"]);
-    let asked = live.until("permission.asked");
-    assert_eq!(asked["data"]["permission"], "read");
-    assert!(asked["until"].is_string());
-    live.signal(rustix::process::Signal::INT);
-    let events = live.wait().events();
-    assert_eq!(kind(events.last().unwrap()), "turn.ended");
-    assert!(all(&events, "tool.started").is_empty());
 }

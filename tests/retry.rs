@@ -13,7 +13,7 @@ fn good(text: &'static str) -> Answer {
 }
 
 fn events(server: &Server) -> Vec<Value> {
-    let site = Site::served(server).setting("provider/local/options/chunkTimeout", json!(300));
+    let site = Site::served(server).setting("provider/local/options/chunkTimeout", json!(1000));
     let events = site.prompt("go").ok().events();
     site.assert_sound();
     events
@@ -57,7 +57,7 @@ fn a_server_that_goes_silent_within_an_answer_is_asked_again() {
 #[test]
 fn a_server_that_never_begins_to_answer_is_asked_again() {
     let server = Server::start(vec![Answer::Silence, good("Once upon a time.")]);
-    let site = Site::served(&server).setting("provider/local/options/timeout", json!(400));
+    let site = Site::served(&server).setting("provider/local/options/timeout", json!(1500));
     let events = site.prompt("go").ok().events();
     let elapsed = all(&events, "session.elapsed")[0];
     assert_eq!(elapsed["of"], all(&events, "model.requested")[0]["seq"]);
