@@ -158,9 +158,22 @@ fn assert_effects(site: &Site, events: &[Value]) {
     effects.sort_unstable();
     effects.dedup();
     assert_eq!(effects.len(), count, "doubled: {text}");
-    let cut = all(events, "tool.lost").len() + all(events, "tool.cancelled").len();
-    assert!(count + 2 * cut >= 5, "missing without a word of it: {text}");
+    for effect in promised(events) {
+        assert!(effects.contains(&effect.as_str()), "told as done, and missing: {effect}");
+    }
     assert!(["made", "made, made", ""].contains(&site.text("made").as_str()));
+}
+
+/// The effects of commands that are told to have ended well. A kill may also have kept the model from
+/// making a call at all.
+fn promised(events: &[Value]) -> Vec<String> {
+    let at = |seq: &Value| events.iter().find(|event| event["seq"] == *seq).unwrap();
+    let ended = all(events, "tool.finished").into_iter().filter(|f| f["data"]["is_error"] == false);
+    let calls = ended.map(|finished| at(&at(&finished["of"])["of"]));
+    let commands = calls.filter_map(|call| call["data"]["call"]["input"]["command"].as_str());
+    let echoes = commands.flat_map(|command| command.split("echo ").skip(1));
+    let effects = echoes.filter_map(|echo| echo.split_once(" >> effects"));
+    effects.map(|(effect, _)| effect.to_owned()).collect()
 }
 
 impl Site {
