@@ -1,10 +1,11 @@
 //! Where nobody is there to be asked, what would be asked is denied: the model is told, the turn goes
 //! on, and the end lists it.
+#![cfg(test)]
 
 mod common;
 
 use common::{
-    Answer, Block, Server, Site, Split, all, bash, call, end, kind, message, only, says, script,
+    Answer, Block, Server, Site, Split, all, bash, call, end, message, only, says, script,
 };
 use serde_json::{Value, json};
 
@@ -17,8 +18,8 @@ fn turn(site: &Site, args: &[&str]) -> Vec<Value> {
 }
 
 fn reading(path: &str) -> Site {
-    let site = Site::scripted(&script(json!([
-        call("read", json!({ "filePath": path })),
+    let site = Site::scripted(&script(&json!([
+        call("read", &json!({ "filePath": path })),
         says("So be it.")
     ])));
     site.file(".env", "PASSWORD=very-secret\n");
@@ -98,7 +99,7 @@ fn rules_of_the_settings_decide_and_the_last_match_wins() {
         (json!({ "bash": "ask" }), "echo ran >> ran", "deny"),
         (json!({ "*": "deny", "bash": "allow" }), "echo ran >> ran", "allow"),
     ] {
-        let site = Site::scripted(&script(json!([bash(command), says("So be it.")])))
+        let site = Site::scripted(&script(&json!([bash(command), says("So be it.")])))
             .setting("permission", rules.clone());
         let events = turn(&site, &[]);
         assert_eq!(ruled(&events), action, "{rules}");
@@ -109,7 +110,7 @@ fn rules_of_the_settings_decide_and_the_last_match_wins() {
 
 #[test]
 fn yes_does_not_turn_a_no_into_a_yes() {
-    let site = Site::scripted(&script(json!([bash("echo ran >> ran"), says("So be it.")])))
+    let site = Site::scripted(&script(&json!([bash("echo ran >> ran"), says("So be it.")])))
         .setting("permission", json!({ "bash": { "echo *": "deny" } }));
     let events = turn(&site, &["--yes"]);
     assert_eq!(ruled(&events), "deny");
@@ -131,24 +132,11 @@ fn a_tool_that_is_denied_altogether_is_not_offered() {
 
 #[test]
 fn the_files_of_the_project_set_rules_too_and_those_nearer_come_later() {
-    let site = Site::scripted(&script(json!([bash("echo ran >> ran"), says("So be it.")])));
+    let site = Site::scripted(&script(&json!([bash("echo ran >> ran"), says("So be it.")])));
     std::fs::create_dir_all(site.path("config/leftfold")).unwrap();
     let global = r#"{ "permission": { "bash": "deny" } } // for all projects"#;
     std::fs::write(site.path("config/leftfold/leftfold.json"), global).unwrap();
     assert_eq!(ruled(&turn(&site, &[])), "deny");
     site.file("leftfold.json", r#"{ "permission": { "bash": { "echo *": "allow" } } }"#);
     assert_eq!(ruled(&turn(&site, &[])), "allow");
-}
-
-#[test]
-fn a_question_that_nobody_answers_stays_open_until_an_interrupt() {
-    let site = reading(".env");
-    let mut live = site.start(&["run", "--format", "json", "--permission-mode", "ask", "go"]);
-    let asked = live.until("permission.asked");
-    assert_eq!(asked["data"]["permission"], "read");
-    assert!(asked["until"].is_string());
-    live.signal(rustix::process::Signal::INT);
-    let events = live.wait().events();
-    assert_eq!(kind(events.last().unwrap()), "turn.ended");
-    assert!(all(&events, "tool.started").is_empty());
 }

@@ -1,4 +1,5 @@
 //! What is tried again, when, and that no word is doubled by it.
+#![cfg(test)]
 
 mod common;
 
@@ -12,7 +13,7 @@ fn good(text: &'static str) -> Answer {
 }
 
 fn events(server: &Server) -> Vec<Value> {
-    let site = Site::served(server).setting("provider/local/options/chunkTimeout", json!(300));
+    let site = Site::served(server).setting("provider/local/options/chunkTimeout", json!(1000));
     let events = site.prompt("go").ok().events();
     site.assert_sound();
     events
@@ -56,7 +57,7 @@ fn a_server_that_goes_silent_within_an_answer_is_asked_again() {
 #[test]
 fn a_server_that_never_begins_to_answer_is_asked_again() {
     let server = Server::start(vec![Answer::Silence, good("Once upon a time.")]);
-    let site = Site::served(&server).setting("provider/local/options/timeout", json!(400));
+    let site = Site::served(&server).setting("provider/local/options/timeout", json!(1500));
     let events = site.prompt("go").ok().events();
     let elapsed = all(&events, "session.elapsed")[0];
     assert_eq!(elapsed["of"], all(&events, "model.requested")[0]["seq"]);
@@ -139,7 +140,7 @@ fn attempts_are_limited_and_the_error_says_how_many_there_were() {
 fn without_a_hint_the_wait_is_two_seconds_and_at_most_a_quarter_more() {
     let fault = json!({ "class": "overloaded", "message": "busy" });
     let reply = json!({ "faults": [fault], "parts": [{ "text": "At last." }] });
-    let site = Site::scripted(&script(json!([reply])));
+    let site = Site::scripted(&script(&json!([reply])));
     let mut live = site.start(&["run", "--format", "json", "go"]);
     let scheduled = live.until("model.retry_scheduled");
     live.signal(rustix::process::Signal::INT);
@@ -172,7 +173,7 @@ fn a_conversation_that_is_too_long_ends_clearly_where_it_may_not_be_summarised()
 fn a_full_context_ends_the_turn_before_the_next_request() {
     let reply = json!({ "parts": [{ "call": { "name": "todoread" } }],
         "usage": { "input": 99_000, "output": 500 } });
-    let site = Site::scripted(&script(json!([reply, call("todoread", json!({}))])))
+    let site = Site::scripted(&script(&json!([reply, call("todoread", &json!({}))])))
         .setting("compaction", json!({ "auto": false }));
     let events = site.prompt("go").with(1).events();
     assert_eq!(all(&events, "model.requested").len(), 1);

@@ -1,4 +1,5 @@
 //! A turn over the Anthropic wire against a server that splits bytes at the worst places.
+#![cfg(test)]
 
 mod common;
 

@@ -145,6 +145,9 @@ impl Ran {
 
 impl fmt::Debug for Ran {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "exit {}\n--- stdout\n{}--- stderr\n{}", self.code, self.stdout, self.stderr)
+        let shorten = |line: &str| line.chars().take(600).chain(['\n']).collect::<String>();
+        let short = |text: &str| text.lines().map(shorten).collect::<String>();
+        let (stdout, stderr) = (short(&self.stdout), short(&self.stderr));
+        write!(f, "exit {}\n--- stdout\n{stdout}--- stderr\n{stderr}", self.code)
     }
 }

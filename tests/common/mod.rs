@@ -162,7 +162,7 @@ impl Site {
 }
 
 /// A script of replies that are played one after the other.
-pub fn script(replies: Value) -> Value {
+pub fn script(replies: &Value) -> Value {
     json!({ "replies": replies })
 }
 
@@ -172,7 +172,7 @@ pub fn bash(command: &str) -> Value {
 }
 
 /// A reply that calls one tool.
-pub fn call(name: &str, input: Value) -> Value {
+pub fn call(name: &str, input: &Value) -> Value {
     json!({ "parts": [{ "call": { "name": name, "input": input } }] })
 }
 

@@ -2,9 +2,15 @@
 
 use super::*;
 
+fn assert_errors(table: &[(&str, &str)]) {
+    for (text, expected) in table {
+        assert_eq!(World::with(text).error(), *expected, "{text}");
+    }
+}
+
 #[test]
 fn errors_name_place_key_and_what_is_right() {
-    for (text, expected) in [
+    assert_errors(&[
         (
             "{\n  \"permissions\": {}\n}",
             "leftfold.json:2:3: `permissions` is no setting that Leftfold knows; did you mean `permission`?",
@@ -59,6 +65,12 @@ fn errors_name_place_key_and_what_is_right() {
             r#"{"provider": {"p": {"wire": "scriptd"}}}"#,
             r#"leftfold.json:1:29: `provider.p.wire`: expected "anthropic", "openai-chat", "openai-responses", "gemini" or "scripted", found "scriptd"; did you mean `scripted`?"#,
         ),
+    ]);
+}
+
+#[test]
+fn errors_say_what_was_expected_and_what_was_found() {
+    assert_errors(&[
         (
             r#"{"provider": {"p": {"options": {"timeout": true}}}}"#,
             "leftfold.json:1:44: `provider.p.options.timeout`: expected milliseconds (a whole number above 0), or false for no limit, found a boolean",
@@ -118,9 +130,7 @@ fn errors_name_place_key_and_what_is_right() {
             "{\"username\":\n\"{file:gone.txt}\"}",
             "leftfold.json:2:1: `username`: the file gone.txt cannot be read: No such file or directory (os error 2)",
         ),
-    ] {
-        assert_eq!(World::with(text).error(), expected, "{text}");
-    }
+    ]);
 }
 
 #[test]
