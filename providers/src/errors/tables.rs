@@ -96,7 +96,7 @@ pub(super) const RATE: &[&str] = &[
 ];
 
 pub(super) const OVERLOADED_CODES: &[&str] =
-    &["overloaded", "unavailable", "server_is_busy", "engine_overloaded"];
+    &["overloaded", "unavailable", "server_is_busy", "engine_overloaded", "capacity_exceeded"];
 
 pub(super) const OVERLOADED: &[&str] = &[
     "overloaded",

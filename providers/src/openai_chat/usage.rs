@@ -153,6 +153,14 @@ mod tests {
                 json!({"prompt_tokens":33,"completion_tokens":70,"total_tokens":103,"reasoning_tokens":194}),
                 [33, 70, 194, 0, 0],
             ),
+        ] {
+            assert_eq!(read(vendor, &usage), expected, "{vendor} {usage}");
+        }
+    }
+
+    #[test]
+    fn counts_that_make_no_sense_do_no_harm() {
+        for (vendor, usage, expected) in [
             (
                 "generic",
                 json!({"prompt_tokens":3,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":9}}),
