@@ -53,7 +53,7 @@ fn config(chosen: Chosen, wire: Wire) -> Config {
     config.vendor = chosen.vendor;
     config.base_url = chosen.base_url.map(|url| match url {
         BaseUrl::Settings(url) => url,
-        BaseUrl::Variable { value, .. } => leftfold_providers::anthropic_base_from_env(&value),
+        BaseUrl::Variable { value, .. } => leftfold_providers::base_from_env(wire, &value),
     });
     config.api_key = chosen.api_key.map(|key| key.reveal().to_owned());
     let headers = chosen.headers.into_iter();

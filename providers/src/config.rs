@@ -12,7 +12,7 @@ pub struct Config {
     /// The name under which settings and users know it.
     pub name: String,
     pub wire: Wire,
-    /// Whose quirks to expect on that wire; `None`: those of the one who defined it.
+    /// Whose quirks to expect on that wire; `None`: as address and name suggest.
     pub vendor: Option<String>,
     /// The endpoint's path is appended to it; `None`: the vendor's own.
     pub base_url: Option<String>,
@@ -71,16 +71,19 @@ pub enum ScriptSource {
 pub enum Wire {
     /// Anthropic Messages.
     Anthropic,
+    /// OpenAI Chat Completions, and whoever speaks it.
+    OpenaiChat,
     /// No wire at all: plays a script.
     Scripted,
 }
 
 impl Wire {
-    pub const ALL: [Self; 2] = [Self::Anthropic, Self::Scripted];
+    pub const ALL: [Self; 3] = [Self::Anthropic, Self::OpenaiChat, Self::Scripted];
 
     pub const fn name(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
+            Self::OpenaiChat => "openai-chat",
             Self::Scripted => "scripted",
         }
     }
@@ -89,6 +92,7 @@ impl Wire {
     const fn npm(self) -> Option<&'static str> {
         match self {
             Self::Anthropic => Some("@ai-sdk/anthropic"),
+            Self::OpenaiChat => Some("@ai-sdk/openai-compatible"),
             Self::Scripted => None,
         }
     }
@@ -128,6 +132,10 @@ pub enum Error {
     )]
     BadBaseUrl { provider: String, url: String, reason: String },
     #[error(
+        "provider `{provider}` has no address: set `provider.{provider}.options.baseURL` in leftfold.json, for example to `https://api.example.com/v1`"
+    )]
+    MissingBaseUrl { provider: String },
+    #[error(
         "`provider.{provider}.options.apiKey` has characters that no HTTP header can carry: check for line breaks and quotation marks"
     )]
     BadKey { provider: String },
@@ -153,6 +161,8 @@ mod tests {
     fn wires_are_known_by_both_their_names() {
         assert_eq!("anthropic".parse(), Ok(Wire::Anthropic));
         assert_eq!("@ai-sdk/anthropic".parse(), Ok(Wire::Anthropic));
+        assert_eq!("openai-chat".parse(), Ok(Wire::OpenaiChat));
+        assert_eq!("@ai-sdk/openai-compatible".parse(), Ok(Wire::OpenaiChat));
         assert_eq!("scripted".parse(), Ok(Wire::Scripted));
     }
 
@@ -160,7 +170,7 @@ mod tests {
     fn an_unknown_wire_is_told_what_there_is() {
         let error = "smoke-signals".parse::<Wire>().unwrap_err().to_string();
         assert!(error.contains("`smoke-signals`"), "{error}");
-        assert!(error.contains("`anthropic` or `scripted`"), "{error}");
+        assert!(error.contains("`anthropic` or `openai-chat` or `scripted`"), "{error}");
     }
 
     #[test]

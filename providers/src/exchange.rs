@@ -21,9 +21,16 @@ use crate::sse::{Parser, SseEvent};
 /// Bytes of an error body that are read.
 const LONGEST_ERROR: usize = 64 * 1024;
 
+/// How long a connection is given to end a body whose answer is complete.
+const LONGEST_DRAIN: Duration = Duration::from_secs(1);
+
 /// A wire format's way of reading events. Once it has handed out a last event it is asked no more.
 pub(crate) trait Decoder: Send + 'static {
     fn event(&mut self, event: &SseEvent, out: &mut VecDeque<StreamEvent>);
+
+    /// The body has ended well after at least one event. `rest` is the data of an event that has
+    /// begun and was not closed. Without a last event the answer counts as cut off.
+    fn end(&mut self, _rest: Option<&str>, _out: &mut VecDeque<StreamEvent>) {}
 }
 
 /// Where a provider's requests go. Its debug form has no secrets.
@@ -33,6 +40,8 @@ pub(crate) struct Endpoint {
     pub(crate) headers: HeaderMap,
     pub(crate) stall: Duration,
     pub(crate) mask: Mask,
+    /// Whether the vendor at times denies what it has: then even 404 is worth another attempt.
+    pub(crate) missing_may_pass: bool,
 }
 
 impl fmt::Debug for Endpoint {
@@ -129,13 +138,25 @@ impl<D: Decoder> Exchange<D> {
             .await?
             .map_err(|e| http::failure(&endpoint.provider, &endpoint.url, &e))?;
         let Some(bytes) = chunk else {
-            return Err(self.ended(response.status()));
+            return self.end_of_body(response.status());
         };
         self.decode(&bytes);
-        if !self.out.back().is_some_and(StreamEvent::is_last) {
-            self.phase = Phase::Read(response);
+        match self.out.back() {
+            Some(StreamEvent::Finish { .. }) => drop(tokio::spawn(drain(response))),
+            Some(last) if last.is_last() => {}
+            Some(_) | None => self.phase = Phase::Read(response),
         }
         Ok(())
+    }
+
+    fn end_of_body(&mut self, status: StatusCode) -> Result<(), Failure> {
+        if self.head.is_none() {
+            self.decoder.end(self.sse.unfinished().as_deref(), &mut self.out);
+        }
+        if self.out.back().is_some_and(StreamEvent::is_last) {
+            return Ok(());
+        }
+        Err(self.ended(status))
     }
 
     fn decode(&mut self, bytes: &[u8]) {
@@ -180,6 +201,14 @@ impl<D: Decoder> Exchange<D> {
     }
 }
 
+/// Reads what follows the end of an answer, which is next to nothing: a connection of HTTP/1 can
+/// only be used again once the whole body has been read.
+async fn drain(mut response: Response) {
+    let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
+    // a server that goes on loses its connection, as it would have without this
+    let _ = tokio::time::timeout(LONGEST_DRAIN, rest).await;
+}
+
 /// An error's body may be slow or endless as well; its status has been seen, so that counts.
 async fn refused(endpoint: &Endpoint, mut response: Response) -> Failure {
     let mut body = Vec::new();
@@ -190,7 +219,12 @@ async fn refused(endpoint: &Endpoint, mut response: Response) -> Failure {
         }
     }
     let (status, headers) = (response.status(), response.headers());
-    Failure::of_response(&endpoint.provider, status, headers, &body, SystemTime::now())
+    let failure =
+        Failure::of_response(&endpoint.provider, status, headers, &body, SystemTime::now());
+    let may_pass = endpoint.missing_may_pass
+        && status == StatusCode::NOT_FOUND
+        && failure.class == FailureClass::Invalid;
+    Failure { retryable: failure.retryable || may_pass, ..failure }
 }
 
 /// Waits for the next byte, but not for ever.

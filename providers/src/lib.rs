@@ -11,16 +11,18 @@
 mod anthropic;
 pub mod catalog;
 mod config;
+mod endpoint;
 mod errors;
 mod exchange;
 mod http;
+mod openai_chat;
 pub mod scripted;
+mod shape;
 pub mod sse;
 mod stream;
 
 use std::sync::Arc;
 
-pub use anthropic::base_from_env as anthropic_base_from_env;
 pub use config::{Config, DEFAULT_STALL, Error, ScriptSource, Wire};
 pub use errors::{Failure, LONGEST_WAIT_MS};
 pub use http::warm;
@@ -35,6 +37,16 @@ pub use stream::{Provider, StreamEvent};
 pub fn build(config: Config) -> Result<Arc<dyn Provider>, Error> {
     match config.wire {
         Wire::Anthropic => Ok(Arc::new(anthropic::Anthropic::new(config)?)),
+        Wire::OpenaiChat => Ok(Arc::new(openai_chat::OpenaiChat::new(config)?)),
         Wire::Scripted => Ok(Arc::new(scripted::Scripted::new(config)?)),
+    }
+}
+
+/// The base URL that the value of a vendor's variable means (`ANTHROPIC_BASE_URL`, say). Some
+/// vendors' own clients take it without the version that settings' `baseURL` has.
+pub fn base_from_env(wire: Wire, value: &str) -> String {
+    match wire {
+        Wire::Anthropic => anthropic::base_from_env(value),
+        Wire::OpenaiChat | Wire::Scripted => value.trim().to_owned(),
     }
 }

@@ -66,6 +66,22 @@ impl Parser {
         }
     }
 
+    /// The data so far of an event that no blank line has closed yet; `None` between events.
+    pub fn unfinished(&self) -> Option<String> {
+        let comment = self.line.starts_with(b":");
+        if !self.has_data && self.name.is_empty() && (self.line.is_empty() || comment) {
+            return None;
+        }
+        let mut data = self.data.clone();
+        if let Some(value) = self.line.strip_prefix(b"data:") {
+            if self.has_data {
+                data.push(b'\n');
+            }
+            data.extend_from_slice(value.strip_prefix(b" ").unwrap_or(value));
+        }
+        Some(text(data))
+    }
+
     fn end_of_line(&mut self, mut line: &[u8]) -> Option<SseEvent> {
         if !self.started {
             self.started = true;
@@ -158,6 +174,25 @@ mod tests {
     fn an_event_that_is_not_closed_is_dropped() {
         assert_eq!(parse(&[b"data: a\n\ndata: b\n"]), [event("", "a")]);
         assert_eq!(parse(&[b"data: a\n\ndata: b"]), [event("", "a")]);
+    }
+
+    #[test]
+    fn what_is_unfinished_at_the_end() {
+        for (text, rest) in [
+            ("", None),
+            ("data: a\n\n", None),
+            ("data: a\n\n: comm", None),
+            ("data: a\n\nda", Some("")),
+            ("event: e\n", Some("")),
+            ("data: a\n", Some("a")),
+            ("data: [DONE]", Some("[DONE]")),
+            ("data: a\ndata:b", Some("a\nb")),
+            ("data: a\r\n\r\n", None),
+        ] {
+            let mut parser = Parser::new();
+            parser.push(text.as_bytes(), |_| {});
+            assert_eq!(parser.unfinished().as_deref(), rest, "{text:?}");
+        }
     }
 
     #[test]

@@ -2,13 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use leftfold_events::Json;
 use leftfold_events::event::{PromptKind, PromptPart};
 use leftfold_events::request::{AssistantPart, RequestMessage, ToolResult};
 use serde_json::{Value, json};
 
-/// Stands where the API wants words and there are none.
-const NO_TEXT: &str = "(empty)";
+use crate::shape::{self, NO_TEXT, missing, object, restricted};
 
 const LONGEST_NAME: usize = 128;
 
@@ -153,20 +151,14 @@ fn prompt(part: &PromptPart) -> Option<Value> {
 
 /// A file as a block, or words that say why it is missing.
 fn media(mime: &str, name: &str, base64: &str) -> Value {
-    let mime = mime.split(';').next().unwrap_or_default().trim().to_lowercase();
-    let mime = if mime == "image/jpg" { "image/jpeg" } else { mime.as_str() };
-    let kind = match mime {
+    let mime = shape::mime(mime);
+    let kind = match mime.as_str() {
         "image/png" | "image/jpeg" | "image/gif" | "image/webp" => "image",
         "application/pdf" => "document",
-        _ => {
-            let name = if name.is_empty() { "a file" } else { name };
-            return text(&format!(
-                "[{name} is missing here: the model can not read files of type {mime}]"
-            ));
-        }
+        _ => return text(&missing(name, &mime, base64)),
     };
     if base64.is_empty() {
-        return text(&format!("[{name} is missing here: the file is empty]"));
+        return text(&missing(name, &mime, base64));
     }
     let source = json!({ "type": "base64", "media_type": mime, "data": base64 });
     let mut block = json!({ "type": kind, "source": source });
@@ -178,17 +170,5 @@ fn media(mime: &str, name: &str, base64: &str) -> Value {
 
 /// A tool's name as the API takes it.
 pub(super) fn tool_name(name: &str) -> String {
-    let name = restricted(name, LONGEST_NAME);
-    if name.is_empty() { "unnamed".to_owned() } else { name }
-}
-
-fn restricted(text: &str, longest: usize) -> String {
-    let keep = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-    text.chars().take(longest).map(keep).collect()
-}
-
-/// The API takes objects only; what the model wrote is kept for it to see.
-fn object(input: &Json) -> Value {
-    let value = input.value();
-    if value.is_object() { value } else { json!({ "input": value }) }
+    shape::tool_name(name, LONGEST_NAME)
 }

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::catalog;
+use crate::shape::merge;
 
 /// Body members that options can not touch: they are the request itself.
 const RESERVED: &[&str] = &["model", "messages", "system", "tools", "stream"];
@@ -26,34 +27,13 @@ pub(super) fn apply(body: &mut Map<String, Value>, options: &Value, model: &str)
     let Some(options) = options.as_object() else { return };
     for (key, value) in options {
         if key == "effort" {
-            merge(body, "output_config", &json!({ "effort": value }));
+            merge(body, "output_config", &json!({ "effort": value }), SPELLINGS);
         } else if !RESERVED.contains(&key.as_str()) {
-            merge(body, key, value);
+            merge(body, key, value, SPELLINGS);
         }
     }
     limit_thinking(body);
     limit_sampling(body, model);
-}
-
-fn merge(into: &mut Map<String, Value>, key: &str, value: &Value) {
-    let key = SPELLINGS.iter().find(|(from, _)| *from == key).map_or(key, |(_, to)| to);
-    let Value::Object(members) = value else {
-        if value.is_null() {
-            into.remove(key);
-        } else {
-            into.insert(key.to_owned(), value.clone());
-        }
-        return;
-    };
-    let slot = into.entry(key).or_insert_with(|| Value::Object(Map::new()));
-    if !slot.is_object() {
-        *slot = Value::Object(Map::new());
-    }
-    if let Value::Object(slot) = slot {
-        for (key, value) in members {
-            merge(slot, key, value);
-        }
-    }
 }
 
 pub(super) fn thinks(body: &Map<String, Value>) -> Option<&str> {

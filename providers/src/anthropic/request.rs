@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::message::{self, Turn};
 use super::options;
+use crate::shape;
 
 /// Marks that one request may carry.
 const MOST_MARKS: usize = 4;
@@ -93,19 +94,8 @@ fn tool(spec: &ToolSpec) -> Value {
     if !spec.description.trim().is_empty() {
         tool.insert("description".into(), spec.description.clone().into());
     }
-    tool.insert("input_schema".into(), schema(spec.schema.value()));
+    tool.insert("input_schema".into(), shape::schema(spec.schema.value()));
     Value::Object(tool)
-}
-
-/// The API wants an object at the top and no alternatives there. A tool checks its input itself,
-/// so what the model is not told of the schema does no harm.
-fn schema(schema: Value) -> Value {
-    let Value::Object(mut schema) = schema else { return json!({ "type": "object" }) };
-    for key in ["oneOf", "anyOf", "allOf"] {
-        schema.remove(key);
-    }
-    schema.insert("type".into(), "object".into());
-    Value::Object(schema)
 }
 
 /// Whether the model is in a tool loop that it entered without thinking, for example because its

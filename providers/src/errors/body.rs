@@ -53,6 +53,13 @@ impl Details {
         Self { message, kinds, markup }
     }
 
+    /// The status that a gateway passes on as the error's code.
+    pub(crate) fn status(&self) -> Option<StatusCode> {
+        let codes = self.kinds.iter().filter_map(|kind| kind.parse::<u16>().ok());
+        let mut errors = codes.filter(|code| (400..600).contains(code));
+        errors.next().and_then(|code| StatusCode::from_u16(code).ok())
+    }
+
     pub(crate) fn is_server_error(&self) -> bool {
         tables::names(&self.kinds, tables::SERVER_CODES)
     }

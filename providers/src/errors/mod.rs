@@ -49,10 +49,12 @@ impl Failure {
 
     /// An error that the server reported inside a stream that had begun well.
     pub(crate) fn in_stream(provider: &str, details: &Details) -> Self {
-        let class = class_of(None, details);
+        let status = details.status();
+        let class = class_of(status, details);
         let message = message(provider, class, None, details);
+        let transient = details.is_server_error() || status.is_some_and(is_transient);
         Self {
-            retryable: may_pass(class) || details.is_server_error(),
+            retryable: may_pass(class) || transient && !is_settled(class),
             ..Self::new(class, message)
         }
     }
@@ -131,8 +133,12 @@ fn class_of(status: Option<StatusCode>, details: &Details) -> FailureClass {
     {
         return FailureClass::Overloaded;
     }
-    if tables::names(&details.kinds, tables::AUTH_CODES) {
+    if tables::names(&details.kinds, tables::AUTH_CODES) || tables::says(&text, tables::AUTH) {
         return FailureClass::Auth;
+    }
+    // some refuse words with the status that others have for keys
+    if tables::names(&details.kinds, tables::POLICY_CODES) || tables::says(&text, tables::POLICY) {
+        return FailureClass::Invalid;
     }
     class_of_status(code, details)
 }

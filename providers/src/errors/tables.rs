@@ -96,7 +96,7 @@ pub(super) const RATE: &[&str] = &[
 ];
 
 pub(super) const OVERLOADED_CODES: &[&str] =
-    &["overloaded", "unavailable", "server_is_busy", "engine_overloaded"];
+    &["overloaded", "unavailable", "server_is_busy", "engine_overloaded", "capacity_exceeded"];
 
 pub(super) const OVERLOADED: &[&str] = &[
     "overloaded",
@@ -115,6 +115,8 @@ pub(super) const QUOTA_CODES: &[&str] = &[
     "insufficient_balance",
     "payment_required",
     "usage_not_included",
+    "exceeded_current_quota",
+    "arrearage",
 ];
 
 pub(super) const QUOTA: &[&str] = &[
@@ -127,6 +129,9 @@ pub(super) const QUOTA: &[&str] = &[
     "out of credits",
     "billing hard limit",
     "payment required",
+    // xAI
+    "doesn't have any credits",
+    "used all available credits",
 ];
 
 pub(super) const AUTH_CODES: &[&str] = &[
@@ -137,6 +142,21 @@ pub(super) const AUTH_CODES: &[&str] = &[
     "unauthenticated",
     "permission_denied",
 ];
+
+pub(super) const AUTH: &[&str] = &[
+    "incorrect api key",
+    "invalid api key",
+    "invalid_api_key",
+    "no auth credentials",
+    "api key is missing",
+];
+
+/// Content that a vendor does not want: the same words meet the same answer.
+pub(super) const POLICY_CODES: &[&str] =
+    &["content_filter", "content_policy", "data_inspection_failed", "responsibleaipolicy"];
+
+pub(super) const POLICY: &[&str] =
+    &["content management policy", "was flagged", "requires moderation", "inappropriate content"];
 
 pub(super) const INVALID_CODES: &[&str] =
     &["invalid_request", "not_found", "invalid_prompt", "invalid_argument", "unprocessable"];

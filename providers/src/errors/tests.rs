@@ -6,6 +6,8 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::*;
 
+mod vendors;
+
 fn respond(status: u16, headers: &[(&str, &str)], body: &str) -> Failure {
     let mut map = HeaderMap::new();
     for (name, value) in headers {

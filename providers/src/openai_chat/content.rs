@@ -1,0 +1,118 @@
+//! What a message says: a string where that will do, since not every server takes more.
+
+use serde_json::{Value, json};
+
+use super::message::Message;
+use super::quirks::Quirks;
+use crate::shape::{self, missing};
+
+const MARKED_SYSTEM_BLOCKS: usize = 2;
+const MARKED_MESSAGES: usize = 2;
+
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    parts: Vec<Value>,
+    /// Whether the parts have to stay apart, because there is more to them than their text.
+    apart: bool,
+}
+
+impl Content {
+    pub(super) fn of(text: &str) -> Self {
+        let mut content = Self::default();
+        content.text(text);
+        content
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Blank texts are refused by some, so they are left out.
+    pub(super) fn text(&mut self, text: &str) {
+        if !text.trim().is_empty() {
+            self.parts.push(json!({ "type": "text", "text": text }));
+        }
+    }
+
+    /// A file, or words in its place.
+    pub(super) fn media(&mut self, media: Result<Value, String>) {
+        match media {
+            Ok(part) => {
+                self.parts.push(part);
+                self.apart = true;
+            }
+            Err(words) => self.text(&words),
+        }
+    }
+
+    pub(super) fn append(&mut self, other: Self) {
+        self.parts.extend(other.parts);
+        self.apart |= other.apart;
+    }
+
+    pub(super) fn into_value(self) -> Value {
+        if self.apart {
+            return self.parts.into();
+        }
+        let texts: Vec<&str> = self.parts.iter().filter_map(|part| part["text"].as_str()).collect();
+        texts.join("\n\n").into()
+    }
+
+    /// Marks its last text.
+    fn mark(&mut self) {
+        if let Some(part) = self.parts.iter_mut().rev().find(|part| part["type"] == "text") {
+            part["cache_control"] = ephemeral();
+        }
+    }
+}
+
+/// The system prompt; templates of many models take one message, and only at the beginning.
+pub(super) fn system(blocks: &[String]) -> Option<Content> {
+    let mut content = Content::default();
+    blocks.iter().for_each(|block| content.text(block));
+    (!content.is_empty()).then_some(content)
+}
+
+/// Marks up to where the prompt is likely to be the same the next time: the system prompt and the
+/// last two messages. All contents become lists, so that what is marked has the same shape later.
+pub(super) fn mark(system: &mut Option<Content>, messages: &mut [Message]) {
+    if let Some(system) = system {
+        system.apart = true;
+        for block in system.parts.iter_mut().take(MARKED_SYSTEM_BLOCKS) {
+            block["cache_control"] = ephemeral();
+        }
+    }
+    let filled = messages.iter_mut().filter_map(|message| message.content.as_mut());
+    for (back, content) in filled.rev().enumerate() {
+        content.apart = true;
+        if back < MARKED_MESSAGES {
+            content.mark();
+        }
+    }
+}
+
+fn ephemeral() -> Value {
+    json!({ "type": "ephemeral" })
+}
+
+/// A file as a part of a user message, or words that say why it is missing.
+pub(super) fn media(
+    quirks: &Quirks,
+    mime: &str,
+    name: &str,
+    base64: &str,
+) -> Result<Value, String> {
+    let mime = shape::mime(mime);
+    let url = || format!("data:{mime};base64,{base64}");
+    match mime.as_str() {
+        _ if base64.is_empty() => Err(missing(name, &mime, base64)),
+        "image/png" | "image/jpeg" | "image/gif" | "image/webp" if quirks.images => {
+            Ok(json!({ "type": "image_url", "image_url": { "url": url() } }))
+        }
+        "application/pdf" if quirks.files => {
+            let name = if name.is_empty() { "file.pdf" } else { name };
+            Ok(json!({ "type": "file", "file": { "filename": name, "file_data": url() } }))
+        }
+        _ => Err(missing(name, &mime, base64)),
+    }
+}

@@ -1,0 +1,183 @@
+//! Messages.
+
+use leftfold_events::Request;
+use leftfold_events::event::{Attachment, PromptKind, PromptPart};
+use leftfold_events::request::{AssistantPart, RequestMessage, ToolResult};
+use serde_json::{Map, Value, json};
+
+use super::content::{self, Content};
+use super::decode::REASONING;
+use super::ids::Sent;
+use super::quirks::Quirks;
+use crate::shape::{self, NO_TEXT, object};
+
+const LONGEST_NAME: usize = 64;
+
+/// The assistant's message between tool results and the user's next one, where there must be one.
+const LOOP_CLOSED: &str = "Done.";
+
+/// Stands for reasoning that is lost, or was never there, where the API insists on some.
+const NO_REASONING: &str = " ";
+
+/// All messages, the system prompt first.
+pub(super) fn messages(request: &Request, quirks: &Quirks) -> Vec<Value> {
+    let mut ids = Sent::new(quirks, &request.model.id);
+    let mut history = History { quirks, done: Vec::new() };
+    for message in &request.messages {
+        match message {
+            RequestMessage::User { parts } => history.user(parts),
+            RequestMessage::Assistant { parts } => {
+                ids.forget();
+                history.assistant(parts, &mut ids);
+            }
+            RequestMessage::Tool { results } => history.results(results, &mut ids),
+        }
+    }
+    let mut system = content::system(&request.system);
+    if quirks.marks(&request.model.id) {
+        content::mark(&mut system, &mut history.done);
+    }
+    let system = system.map(|system| json!({ "role": "system", "content": system.into_value() }));
+    let rest = history.done.into_iter().map(Message::into_value);
+    system.into_iter().chain(rest).collect()
+}
+
+/// One message; `content` may be missing only beside calls.
+#[derive(Debug)]
+pub(super) struct Message {
+    role: &'static str,
+    pub(super) content: Option<Content>,
+    more: Map<String, Value>,
+}
+
+impl Message {
+    fn new(role: &'static str, content: Content) -> Self {
+        Self { role, content: Some(content), more: Map::new() }
+    }
+
+    fn into_value(self) -> Value {
+        let content = self.content.map_or(Value::Null, Content::into_value);
+        let mut message = Map::new();
+        message.insert("role".into(), self.role.into());
+        message.insert("content".into(), content);
+        message.extend(self.more);
+        Value::Object(message)
+    }
+}
+
+struct History<'a> {
+    quirks: &'a Quirks,
+    done: Vec<Message>,
+}
+
+impl History<'_> {
+    fn user(&mut self, parts: &[PromptPart]) {
+        let mut content = Content::default();
+        for part in parts {
+            match part.kind {
+                PromptKind::Text => content.text(&part.text),
+                PromptKind::Media => {
+                    let mime = part.mime.as_deref().unwrap_or("application/octet-stream");
+                    let name = part.name.as_deref().unwrap_or_default();
+                    content.media(content::media(self.quirks, mime, name, &part.text));
+                }
+            }
+        }
+        self.push_user(content);
+    }
+
+    fn push_user(&mut self, mut content: Content) {
+        if content.is_empty() {
+            content.text(NO_TEXT);
+        }
+        match self.done.last_mut() {
+            Some(last) if last.role == "user" && self.quirks.alternates => {
+                last.content.get_or_insert_default().append(content);
+                return;
+            }
+            Some(last) if last.role == "tool" && self.quirks.closes_loops => {
+                self.done.push(Message::new("assistant", Content::of(LOOP_CLOSED)));
+            }
+            Some(_) | None => {}
+        }
+        self.done.push(Message::new("user", content));
+    }
+
+    fn assistant(&mut self, parts: &[AssistantPart], ids: &mut Sent) {
+        let (mut text, mut reasoning, mut calls) = (String::new(), String::new(), Vec::new());
+        for part in parts {
+            match part {
+                // the pieces of one answer belong together as they are
+                AssistantPart::Text { text: words } => text.push_str(words),
+                AssistantPart::Reasoning { text, signature, .. } if signature == REASONING => {
+                    reasoning.push_str(text);
+                }
+                AssistantPart::Reasoning { .. } => {}
+                AssistantPart::Call { id, name, input } => {
+                    let (name, arguments) = (tool_name(name), object(input).to_string());
+                    let function = json!({ "name": name, "arguments": arguments });
+                    let id = ids.call(id);
+                    calls.push(json!({ "id": id, "type": "function", "function": function }));
+                }
+            }
+        }
+        let content = (!text.trim().is_empty()).then(|| Content::of(&text));
+        if content.is_none() && calls.is_empty() {
+            return;
+        }
+        if self.done.is_empty() && self.quirks.alternates {
+            self.push_user(Content::default());
+        }
+        let mut more = Map::new();
+        if !calls.is_empty() {
+            if self.quirks.echoes {
+                let known = !reasoning.trim().is_empty();
+                let reasoning = if known { reasoning.as_str() } else { NO_REASONING };
+                more.insert(REASONING.into(), reasoning.into());
+            }
+            more.insert("tool_calls".into(), calls.into());
+        }
+        self.done.push(Message { role: "assistant", content, more });
+    }
+
+    /// Tool messages take words only, so files follow in a message of the user's.
+    fn results(&mut self, results: &[ToolResult], ids: &mut Sent) {
+        let mut files = Content::default();
+        for result in results {
+            let mut content = Content::default();
+            content.text(&result.output);
+            self.attach(result, &mut content, &mut files);
+            if content.is_empty() {
+                content.text(NO_TEXT);
+            }
+            let mut message = Message::new("tool", content);
+            message.more.insert("tool_call_id".into(), ids.result(&result.call).into());
+            self.done.push(message);
+        }
+        if !files.is_empty() {
+            self.push_user(files);
+        }
+    }
+
+    fn attach(&self, result: &ToolResult, content: &mut Content, files: &mut Content) {
+        let media =
+            |file: &Attachment| content::media(self.quirks, &file.mime, &file.name, &file.base64);
+        let (good, missing): (Vec<_>, Vec<_>) =
+            result.attachments.iter().map(media).partition(Result::is_ok);
+        for words in missing.into_iter().filter_map(Result::err) {
+            content.text(&words);
+        }
+        if !good.is_empty() {
+            files.text(&format!("Attached to the result of `{}`:", tool_name(&result.name)));
+            good.into_iter().for_each(|file| files.media(file));
+            if content.is_empty() {
+                content.text("(see the attached files)");
+            }
+        }
+    }
+}
+
+/// A tool's name as the API takes it.
+pub(super) fn tool_name(name: &str) -> String {
+    shape::tool_name(name, LONGEST_NAME)
+}

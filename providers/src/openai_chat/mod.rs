@@ -1,0 +1,78 @@
+//! OpenAI Chat Completions: `POST {baseURL}/chat/completions`, as OpenAI and many others speak it.
+//!
+//! Written after the public API references of the vendors in `quirks.rs`.
+
+mod calls;
+mod content;
+mod decode;
+mod ids;
+mod message;
+mod options;
+mod quirks;
+mod request;
+mod usage;
+mod wire;
+
+use std::sync::Arc;
+
+use futures::stream::BoxStream;
+use leftfold_events::Request;
+use reqwest::header::HeaderMap;
+
+use crate::config::{Config, Error};
+use crate::exchange::{self, Endpoint};
+use crate::{Provider, StreamEvent, endpoint};
+use quirks::Quirks;
+
+#[derive(Debug)]
+pub(crate) struct OpenaiChat {
+    endpoint: Arc<Endpoint>,
+    quirks: &'static Quirks,
+}
+
+impl OpenaiChat {
+    pub(crate) fn new(config: Config) -> Result<Self, Error> {
+        let quirks = quirks::of(&config);
+        let Some(base) = config.base_url.as_deref().or(quirks.base) else {
+            return Err(Error::MissingBaseUrl { provider: config.name });
+        };
+        let url = endpoint::url(&config, base, &["chat", "completions"])?;
+        let headers = headers(&config, quirks)?;
+        let authorised = ["authorization", "api-key"].iter().any(|key| headers.contains_key(*key));
+        if config.base_url.is_none() && quirks.needs_key && !authorised {
+            return Err(endpoint::missing_key(&config));
+        }
+        let mut endpoint = endpoint::endpoint(config, url, headers);
+        endpoint.missing_may_pass = quirks.missing_may_pass;
+        Ok(Self { endpoint: Arc::new(endpoint), quirks })
+    }
+}
+
+impl Provider for OpenaiChat {
+    fn name(&self) -> &str {
+        &self.endpoint.provider
+    }
+
+    fn body(&self, request: &Request) -> Vec<u8> {
+        request::body(request, self.quirks)
+    }
+
+    fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent> {
+        let decoder = decode::Decoder::new(&self.endpoint.provider, self.quirks);
+        exchange::run(Arc::clone(&self.endpoint), self.body(&request), decoder)
+    }
+}
+
+fn headers(config: &Config, quirks: &Quirks) -> Result<HeaderMap, Error> {
+    let mut headers = endpoint::headers();
+    if let Some(key) = endpoint::key(config) {
+        let (name, scheme) =
+            quirks.key_header.map_or(("authorization", "Bearer "), |name| (name, ""));
+        headers.insert(name, endpoint::key_value(config, scheme, key)?);
+    }
+    endpoint::overlay(&mut headers, config, None)?;
+    Ok(headers)
+}
+
+#[cfg(test)]
+mod tests;

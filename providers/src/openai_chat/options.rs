@@ -1,0 +1,69 @@
+//! The provider's own options, as settings name them, in the body's terms.
+
+use serde_json::{Map, Value, json};
+
+use super::quirks::Quirks;
+use crate::shape::merge;
+
+/// Body members that options can not touch: they are the request itself, and one answer is read.
+const RESERVED: &[&str] = &["model", "messages", "tools", "stream", "n"];
+
+/// Both names of the limit on output tokens; a body may have one of them only.
+const LIMITS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
+
+/// How OpenCode's settings spell members of the body.
+const SPELLINGS: &[(&str, &str)] = &[
+    ("reasoningEffort", "reasoning_effort"),
+    ("textVerbosity", "verbosity"),
+    ("topP", "top_p"),
+    ("topK", "top_k"),
+    ("minP", "min_p"),
+    ("frequencyPenalty", "frequency_penalty"),
+    ("presencePenalty", "presence_penalty"),
+    ("stopSequences", "stop"),
+    ("toolChoice", "tool_choice"),
+    ("parallelToolCalls", "parallel_tool_calls"),
+    ("serviceTier", "service_tier"),
+    ("promptCacheKey", "prompt_cache_key"),
+    ("promptCacheRetention", "prompt_cache_retention"),
+    ("safetyIdentifier", "safety_identifier"),
+    ("responseFormat", "response_format"),
+    ("logitBias", "logit_bias"),
+    ("enableThinking", "enable_thinking"),
+    ("thinkingBudget", "thinking_budget"),
+];
+
+/// Members that mean something only with tools.
+const OF_TOOLS: [&str; 2] = ["tool_choice", "parallel_tool_calls"];
+
+/// Lays `options` over `body`, objects member by member, and makes the result one that the API
+/// takes.
+pub(super) fn apply(body: &mut Map<String, Value>, options: &Value, quirks: &Quirks, model: &str) {
+    for (key, value) in options.as_object().into_iter().flatten() {
+        match key.as_str() {
+            "effort" | "reasoningEffort" if quirks.nests_effort => {
+                merge(body, "reasoning", &json!({ "effort": value }), &[]);
+            }
+            "effort" => merge(body, "reasoning_effort", value, &[]),
+            "maxTokens" | "maxOutputTokens" => limit(body, quirks.limit_name(model), value),
+            key if LIMITS.contains(&key) => limit(body, key, value),
+            key if RESERVED.contains(&key) => {}
+            key => {
+                let spelling = SPELLINGS.iter().find(|(from, _)| *from == key);
+                merge(body, spelling.map_or(key, |(_, to)| to), value, &[]);
+            }
+        }
+    }
+    if !body.contains_key("tools") {
+        for key in OF_TOOLS {
+            body.remove(key);
+        }
+    }
+}
+
+fn limit(body: &mut Map<String, Value>, name: &str, value: &Value) {
+    for name in LIMITS {
+        body.remove(name);
+    }
+    merge(body, name, value, &[]);
+}

@@ -1,0 +1,81 @@
+//! The neutral request as a body of Chat Completions.
+
+use leftfold_events::Request;
+use leftfold_events::kit::ToolSpec;
+use leftfold_events::request::{AssistantPart, RequestMessage};
+use serde_json::{Map, Value, json};
+
+use super::message;
+use super::options;
+use super::quirks::{self, Quirks};
+use crate::shape;
+
+/// A pure function of the request: the same bytes each time.
+pub(super) fn body(request: &Request, quirks: &Quirks) -> Vec<u8> {
+    // serialising values to memory has no way to fail
+    serde_json::to_vec(&value(request, quirks)).unwrap_or_default()
+}
+
+fn value(request: &Request, quirks: &Quirks) -> Value {
+    let model = &request.model.id;
+    let mut body = Map::new();
+    body.insert("model".into(), model.clone().into());
+    body.insert(quirks.limit_name(model).into(), request.max_output.max(1).into());
+    body.insert("stream".into(), true.into());
+    if quirks.stream_options {
+        body.insert("stream_options".into(), json!({ "include_usage": true }));
+    }
+    tools(&mut body, request);
+    options::apply(&mut body, &request.options.value(), quirks, model);
+    body.insert("messages".into(), message::messages(request, quirks).into());
+    Value::Object(body)
+}
+
+/// The tools on offer. Anthropic's models need tools to be defined if there are calls in the
+/// history, even where none may be called: then those are named and forbidden.
+fn tools(body: &mut Map<String, Value>, request: &Request) {
+    if !request.tools.is_empty() {
+        let tools: Vec<Value> = request.tools.iter().map(tool).collect();
+        body.insert("tools".into(), tools.into());
+        return;
+    }
+    let mut names: Vec<String> = called(request).map(message::tool_name).collect();
+    names.sort_unstable();
+    names.dedup();
+    if names.is_empty() || !quirks::is_claude(&request.model.id) {
+        return;
+    }
+    let define = |name: String| {
+        let parameters = json!({ "type": "object", "properties": {} });
+        json!({ "type": "function", "function": { "name": name, "parameters": parameters } })
+    };
+    let tools: Vec<Value> = names.into_iter().map(define).collect();
+    body.insert("tools".into(), tools.into());
+    body.insert("tool_choice".into(), "none".into());
+}
+
+fn called(request: &Request) -> impl Iterator<Item = &str> {
+    let parts = request.messages.iter().flat_map(|message| match message {
+        RequestMessage::Assistant { parts } => parts.as_slice(),
+        RequestMessage::User { .. } | RequestMessage::Tool { .. } => &[],
+    });
+    parts.filter_map(|part| match part {
+        AssistantPart::Call { name, .. } => Some(name.as_str()),
+        AssistantPart::Text { .. } | AssistantPart::Reasoning { .. } => None,
+    })
+}
+
+fn tool(spec: &ToolSpec) -> Value {
+    let mut function = Map::new();
+    function.insert("name".into(), message::tool_name(&spec.name).into());
+    if !spec.description.trim().is_empty() {
+        function.insert("description".into(), spec.description.clone().into());
+    }
+    let mut parameters = shape::schema(spec.schema.value());
+    if let Value::Object(parameters) = &mut parameters {
+        // an object without properties is refused, one with none is not
+        parameters.entry("properties").or_insert_with(|| json!({}));
+    }
+    function.insert("parameters".into(), parameters);
+    json!({ "type": "function", "function": function })
+}

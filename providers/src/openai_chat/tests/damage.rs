@@ -1,0 +1,119 @@
+//! Bytes in odd pieces, streams that break off, chunks that make no sense.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn bytes_split_anywhere_and_every_line_end() {
+    let text = format!("\u{feff}: hello\n{}", whole(&rich()).replace("\n\n", "\n: noise\n\n"));
+    for line_end in ["\n", "\r\n", "\r"] {
+        let bytes = text.replace('\n', line_end).into_bytes();
+        for at in 0..bytes.len() {
+            assert_eq!(decode(&[&bytes[..at], &bytes[at..]]), rich_decoded(), "{line_end:?} {at}");
+        }
+    }
+}
+
+/// A vendor that always says when it is done: without that nothing is finished.
+#[test]
+fn a_stream_cut_anywhere_never_finishes() {
+    let bytes = whole(&rich()).into_bytes();
+    let done = bytes.len() - 2;
+    for at in 0..done {
+        let events = decode(&[&bytes[..at]]);
+        assert!(!events.iter().any(StreamEvent::is_last), "cut at {at}");
+        assert!(rich_decoded().starts_with(&events), "cut at {at}");
+    }
+    // all that is missing is the blank line after the end
+    for at in done..bytes.len() {
+        assert_eq!(decode(&[&bytes[..at]]), rich_decoded(), "cut at {at}");
+    }
+}
+
+/// A server of which nothing is known may close the connection in place of saying so, but only
+/// after its reason to finish, and between events.
+#[test]
+fn a_stream_may_end_without_saying_so() {
+    let chunks = rich();
+    let reason = wire(&chunks[..10]).len();
+    let bytes = whole(&chunks).into_bytes();
+    let boundaries: Vec<usize> =
+        String::from_utf8_lossy(&bytes).match_indices("\n\n").map(|(at, _)| at + 2).collect();
+    for at in 0..bytes.len() {
+        let events = decode_of("generic", &[&bytes[..at]]);
+        let ends = at >= reason && boundaries.contains(&at) || at >= bytes.len() - 2;
+        assert_eq!(events.iter().any(StreamEvent::is_last), ends, "cut at {at}");
+    }
+    let events = decode_of("generic", &[wire(&chunks).as_bytes()]);
+    assert_eq!(events, rich_decoded());
+}
+
+#[test]
+fn nothing_but_the_end_is_no_answer() {
+    let events = decode_all("openai", &[]);
+    assert!(failure(&events).retryable);
+    let events = decode_all("openai", &[delta(json!({"role":"assistant","content":""}))]);
+    assert!(failure(&events).retryable);
+    // an answer may be empty if its server means it
+    let events = decode_all("openai", &[end("stop")]);
+    assert_eq!(finished(&events).0, Finish::Stop);
+    let events = decode_all("openai", &[delta(json!({"content":"a"}))]);
+    assert_eq!(finished(&events).0, Finish::Other);
+}
+
+#[test]
+fn nothing_follows_the_end() {
+    let text = whole(&[delta(json!({"content":"a"})), end("stop")]);
+    let twice = format!("{text}{text}");
+    let events = decode(&[twice.as_bytes()]);
+    assert_eq!(events.iter().filter(|event| event.is_last()).count(), 1);
+    assert!(events.last().is_some_and(StreamEvent::is_last));
+}
+
+#[test]
+fn damaged_chunks_fail_and_foreign_events_do_not() {
+    for text in [
+        "data: {\"choices\":[{\"index\":0,\"del\n\n",
+        "data: {\"choices\":\"x\"}\n\n",
+        "data: {\"choices\":[{\"delta\":[]}]}\n\n",
+        "data: {\"choices\":[{\"delta\":{\"tool_calls\":{}}}]}\n\n",
+    ] {
+        let events = decode(&[text.as_bytes()]);
+        let failure = failure(&events);
+        assert_eq!((failure.class, failure.retryable), (FailureClass::Network, true), "{text}");
+    }
+    for text in [
+        "event: ping\ndata: {oops\n\n",
+        "data: {\"a\":1}\n\n",
+        "data: keep-alive\n\n",
+        "data: 7\n\n",
+        "data: null\n\n",
+        "data: {\"choices\":[]}\n\n",
+    ] {
+        assert!(decode(&[text.as_bytes()]).is_empty(), "{text}");
+    }
+    let odd = decode(&[b"data: {\"choices\":7,\"error\":{\"message\":\"overloaded\"}}\n\n"]);
+    assert_eq!(failure(&odd).class, FailureClass::Overloaded);
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_do_no_harm(pieces in prop::collection::vec(any::<Vec<u8>>(), 0..8)) {
+        let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+        decode(&pieces);
+    }
+
+    /// A good stream with bytes changed: whatever comes out, nothing follows a last event.
+    #[test]
+    fn damaged_streams_do_no_harm(hits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)) {
+        let mut bytes = whole(&rich()).into_bytes();
+        for (at, byte) in hits {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let events = decode_of("generic", &[&bytes]);
+        let last = events.iter().position(StreamEvent::is_last);
+        prop_assert!(last.is_none_or(|at| at + 1 == events.len()));
+    }
+}

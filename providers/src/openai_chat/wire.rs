@@ -1,0 +1,174 @@
+//! The chunks of a stream, as far as they are read. Everything may be absent or null, and texts
+//! come in several shapes.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Chunk {
+    pub(super) object: Option<Words>,
+    pub(super) choices: Option<Vec<Choice>>,
+    pub(super) usage: Option<Value>,
+    /// Groq's own place for usage.
+    pub(super) x_groq: Option<Value>,
+    pub(super) error: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Choice {
+    pub(super) index: Option<Value>,
+    pub(super) delta: Option<Delta>,
+    pub(super) finish_reason: Option<Words>,
+    /// Moonshot's own place for usage.
+    pub(super) usage: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Delta {
+    pub(super) content: Option<Words>,
+    pub(super) reasoning_content: Option<Words>,
+    pub(super) reasoning: Option<Words>,
+    pub(super) reasoning_text: Option<Words>,
+    pub(super) refusal: Option<Words>,
+    pub(super) tool_calls: Option<Vec<CallPiece>>,
+}
+
+/// A piece of a call. What is empty says nothing.
+#[derive(Debug, Deserialize)]
+pub(super) struct CallPiece {
+    pub(super) index: Option<Value>,
+    pub(super) id: Option<Words>,
+    pub(super) function: Option<FunctionPiece>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct FunctionPiece {
+    pub(super) name: Option<Words>,
+    /// A string nearly everywhere; the value itself at some servers.
+    pub(super) arguments: Option<Value>,
+}
+
+impl Delta {
+    /// Reasoning from the first of its members that has some: servers that are about to rename the
+    /// member send both.
+    pub(super) fn take_reasoning(&mut self) -> Option<Words> {
+        let members = [&mut self.reasoning_content, &mut self.reasoning, &mut self.reasoning_text];
+        members.into_iter().filter_map(Option::take).find(|words| !words.is_empty())
+    }
+}
+
+/// A text, whether it is a string, a list of parts, or one part; anything else is none.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Words {
+    pub(super) text: String,
+    /// What stood in parts of type `thinking`.
+    pub(super) thinking: String,
+}
+
+impl Words {
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.thinking.is_empty()
+    }
+
+    /// All of it, where the member itself says what it is.
+    pub(super) fn whole(self) -> String {
+        if self.thinking.is_empty() { self.text } else { self.thinking + &self.text }
+    }
+}
+
+impl<'de> Deserialize<'de> for Words {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+struct Reader;
+
+impl<'de> Visitor<'de> for Reader {
+    type Value = Words;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text or a list of parts")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Words, E> {
+        self.visit_string(text.to_owned())
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Words, E> {
+        Ok(Words { text, thinking: String::new() })
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Words, E> {
+        self.visit_string(number.to_string())
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Words, E> {
+        self.visit_string(number.to_string())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Words, E> {
+        Ok(Words::default())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Words, E> {
+        Ok(Words::default())
+    }
+
+    fn visit_unit<E>(self) -> Result<Words, E> {
+        Ok(Words::default())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Words, A::Error> {
+        let mut all = Words::default();
+        while let Some(part) = parts.next_element::<Words>()? {
+            all.text.push_str(&part.text);
+            all.thinking.push_str(&part.thinking);
+        }
+        Ok(all)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut part: A) -> Result<Words, A::Error> {
+        let mut all = Words::default();
+        while let Some(key) = part.next_key::<String>()? {
+            match key.as_str() {
+                "text" => all.text.push_str(&part.next_value::<Words>()?.whole()),
+                "thinking" => all.thinking.push_str(&part.next_value::<Words>()?.whole()),
+                _ => drop(part.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_all_shapes() {
+        for (json, text, thinking) in [
+            (r#""a""#, "a", ""),
+            ("null", "", ""),
+            ("7", "7", ""),
+            ("-7", "-7", ""),
+            ("1.5", "", ""),
+            ("true", "", ""),
+            (r#"["a", null, {"type":"text","text":"b"}]"#, "ab", ""),
+            (
+                r#"[{"type":"thinking","thinking":[{"type":"text","text":"t"}]},{"text":"b"}]"#,
+                "b",
+                "t",
+            ),
+            (r#"[{"type":"thinking","thinking":"t","closed":true}]"#, "", "t"),
+            (r#"[{"type":"reference","reference_ids":[1,2]}]"#, "", ""),
+            (r#"{"text":"é\n"}"#, "é\n", ""),
+        ] {
+            let words: Words = serde_json::from_str(json).unwrap();
+            assert_eq!((words.text.as_str(), words.thinking.as_str()), (text, thinking), "{json}");
+        }
+    }
+}
