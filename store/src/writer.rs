@@ -149,10 +149,16 @@ impl Writer {
         let result = if records.is_empty() { Ok(()) } else { self.sync(records) };
         let group = self.pending.take();
         let gone = || Error::Database { what: "it did not answer in time".into() };
-        let heads = group.as_deref().map_or_else(|| Err(gone()), |group| self.write_heads(group));
-        let result = result.and(heads);
-        self.failed = result.as_ref().err().cloned();
-        self.sound.store(result.is_ok(), Ordering::Release);
+        // a head is a promise, so it waits for the sync
+        let result = result.and_then(|()| match group.as_deref() {
+            Some(group) => self.write_heads(group),
+            None => Err(gone()),
+        });
+        if let Err(error) = &result {
+            // for good: nothing that succeeds later makes up for it
+            self.failed.get_or_insert_with(|| error.clone());
+            self.sound.store(false, Ordering::Release);
+        }
         for append in group.into_iter().flatten() {
             match &result {
                 Ok(()) => append.succeed(&self.cache),
