@@ -15,7 +15,7 @@ use crate::cli::Format;
 use crate::client::{self, Client, Job};
 use crate::note;
 use crate::print::{Printed, Printer};
-use crate::question::{self, Questions};
+use crate::question::Questions;
 
 /// How long an interrupted turn may take to be printed to its end.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -77,7 +77,7 @@ pub(crate) async fn drive(job: Job<'_>, task: Task, format: Format) -> anyhow::R
         }
         Task::Resume => client.resume(&job, false)?,
     }
-    let asks = job.asks() && question::somebody_there();
+    let asks = job.asks();
     let mut driver = Driver { client, asks, questions: Questions::default() };
     for (of, access) in opened.questions.iter().filter(|_| asks && ends == 1) {
         driver.questions.ask(*of, &access.permission, &access.patterns);
@@ -93,7 +93,7 @@ pub(crate) async fn drive(job: Job<'_>, task: Task, format: Format) -> anyhow::R
 
 struct Driver {
     client: Client,
-    /// Whether somebody sits at the terminal to answer questions.
+    /// Whether questions are answered on standard input.
     asks: bool,
     questions: Questions,
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use leftfold_events::SessionId;
+use leftfold_events::{SessionId, Time};
 use leftfold_store::Head;
 
 use crate::Usage;
@@ -69,16 +69,26 @@ pub(crate) fn find(text: &str, worktree: &Path) -> anyhow::Result<Place> {
 
 /// The project's root session with the newest event.
 pub(crate) fn last(worktree: &Path) -> anyhow::Result<Option<Place>> {
-    let mut newest: Option<(Head, PathBuf)> = None;
-    for (store, head) in roots()? {
-        if newest.as_ref().is_some_and(|(known, _)| known.at >= head.at) {
+    let mut newest: Option<(Time, Place)> = None;
+    for store in folders(&home()?.join("sessions")) {
+        let Some(session) = name(&store) else { continue };
+        let head = leftfold_store::heads(&store).into_iter().find(|head| head.session == session);
+        // a session whose head is gone or unreadable is not passed over: whoever asked for it is
+        // to hear of the damage
+        let Some(at) = head.as_ref().map(|head| head.at).or_else(|| written(&store)) else {
             continue;
-        }
-        if belongs(&head, &store, worktree) {
-            newest = Some((head, store));
+        };
+        let newer = newest.as_ref().is_none_or(|(known, _)| *known < at);
+        if newer && belongs(session, head.as_ref(), &store, worktree) {
+            newest = Some((at, Place { store, session }));
         }
     }
-    Ok(newest.map(|(head, store)| Place { store, session: head.session }))
+    Ok(newest.map(|(_, place)| place))
+}
+
+/// When the database was last written to.
+fn written(store: &Path) -> Option<Time> {
+    Some(Time::from(std::fs::metadata(store.join("db")).ok()?.modified().ok()?))
 }
 
 /// The head of every root session, with the folder of its store.
@@ -91,16 +101,18 @@ pub(crate) fn roots() -> anyhow::Result<Vec<(PathBuf, Head)>> {
     Ok(folders(&home()?.join("sessions")).into_iter().filter_map(of).collect())
 }
 
-/// Whether a session works in this project. A head that a crash has torn does not say.
-fn belongs(head: &Head, store: &Path, worktree: &Path) -> bool {
+/// Whether a session works in this project. Where its head does not say, its log does; where that
+/// can not be read either, it may.
+fn belongs(session: SessionId, head: Option<&Head>, store: &Path, worktree: &Path) -> bool {
     let here = |text: &str| Path::new(text) == worktree;
-    match &head.summary {
-        Some(summary) => here(&summary.worktree),
-        None => leftfold_store::Reader::open(store)
-            .and_then(|reader| reader.read(head.session, 1))
-            .is_ok_and(|events| {
-                leftfold_events::fold(&events).origin.is_some_and(|origin| here(&origin.worktree))
-            }),
+    if let Some(summary) = head.and_then(|head| head.summary.as_ref()) {
+        return here(&summary.worktree);
+    }
+    let Ok(reader) = leftfold_store::Reader::open(store) else { return true };
+    let (events, damage) = reader.read_good(session);
+    match leftfold_events::fold(&events).origin {
+        Some(origin) => here(&origin.worktree),
+        None => damage.is_some(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Permission questions to the person at the terminal, one after the other.
+//! Permission questions to whoever types into standard input, one after the other.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, IsTerminal, Write};
@@ -20,7 +20,7 @@ pub(crate) struct Questions {
     open: VecDeque<(Seq, String)>,
     /// One reader for all: there is one terminal.
     lines: Option<mpsc::UnboundedReceiver<String>>,
-    /// The terminal has no more lines.
+    /// There are no more lines.
     over: bool,
 }
 
@@ -53,22 +53,23 @@ impl Questions {
 
     /// The next answer. Never, while nothing is asked.
     pub(crate) async fn answered(&mut self) -> (Seq, Reply) {
-        loop {
-            if self.open.is_empty() || self.over {
-                return std::future::pending().await;
-            }
+        let Some((of, _)) = self.open.front() else { return std::future::pending().await };
+        let of = *of;
+        if !self.over {
             let lines = self.lines.get_or_insert_with(read_lines);
-            match lines.recv().await {
-                Some(line) => {
-                    if let Some((of, _)) = self.open.front() {
-                        return (*of, reply(&line));
-                    }
-                }
-                // other clients may still answer
-                None => self.over = true,
+            if let Some(line) = lines.recv().await {
+                return (of, reply(&line));
             }
+            self.over = true;
         }
+        (of, nobody())
     }
+}
+
+/// The input has ended: a call is denied, which the model is told, and the turn goes on.
+fn nobody() -> Reply {
+    let feedback = Some("nobody is there to answer".to_owned());
+    Reply { answer: Answer::Reject, feedback, by: "end of input".to_owned() }
 }
 
 /// Reading a line blocks, so it has a thread of its own.
@@ -128,5 +129,7 @@ mod tests {
         questions.close(2);
         sender.send("n".to_owned()).unwrap();
         assert_eq!(questions.answered().await.0, 3);
+        drop(sender);
+        assert!(questions.answered().await.1.feedback.is_some(), "nobody is no person's no");
     }
 }

@@ -56,7 +56,11 @@ fn a_call_with_wrong_types_or_without_what_it_needs() {
 
 #[test]
 fn a_tool_that_is_not_there() {
-    assert_told("open_file", r#"{"path": "a"}"#, &["open_file", "read, write, edit, glob, grep, bash"]);
+    assert_told(
+        "open_file",
+        r#"{"path": "a"}"#,
+        &["open_file", "read, write, edit, glob, grep, bash"],
+    );
 }
 
 #[test]

@@ -84,3 +84,40 @@ fn an_interrupt_ends_a_question() {
     site.assert_sound();
     drop(terminal);
 }
+
+/// A run that is killed at its question, and what `resume` then makes of it.
+fn resumed(mode: &[&str], answer: &str) -> Vec<Value> {
+    let (site, mut live, _terminal) = start(&["--permission-mode", "ask"]);
+    live.until("permission.asked");
+    live.signal(Signal::KILL);
+    live.wait();
+    let mut command = site.command(&[&["resume", "--format", "json", "last"], mode].concat());
+    let (reader, mut terminal) = std::io::pipe().unwrap();
+    command.stdin(Stdio::from(reader));
+    let live = Live::start(command);
+    write!(terminal, "{answer}").unwrap();
+    drop(terminal);
+    let events = live.wait().with(0).events();
+    site.assert_sound();
+    events
+}
+
+#[test]
+fn a_question_outlives_a_crash_and_is_answered_after_it() {
+    let events = resumed(&["--permission-mode", "ask"], "once\nonce\n");
+    assert_eq!(all(&events, "tool.finished").len(), 2);
+    assert_eq!(end(&events)["permission_denials"], json!([]));
+}
+
+#[test]
+fn a_question_that_nobody_is_asked_after_a_crash_is_denied_at_once() {
+    let events = resumed(&[], "");
+    assert_eq!(end(&events)["text"], "So be it.");
+    assert_eq!(end(&events)["permission_denials"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_question_after_a_crash_may_be_answered_beforehand() {
+    let events = resumed(&["--yes"], "");
+    assert_eq!(all(&events, "tool.finished").len(), 2);
+}

@@ -98,11 +98,12 @@ impl Typed for Bash {
         if let Some(folder) = &args.workdir {
             plan = paths::resolve(folder, cx)?.confined(plan);
         }
-        plan.access.push(Access {
-            permission: "bash".to_owned(),
-            patterns: vec![args.command.clone()],
-            always: vec![always(&args.command)],
-        });
+        let patterns = commands(&args.command);
+        let always = match patterns.as_slice() {
+            [one] => vec![always(one)],
+            several => several.to_vec(),
+        };
+        plan.access.push(Access { permission: "bash".to_owned(), patterns, always });
         Ok(plan)
     }
 
@@ -162,6 +163,36 @@ fn note(status: Option<ExitStatus>) -> Option<String> {
         (Some(code), _) => Some(format!("(exit code {code})")),
         (None, Some(signal)) => Some(format!("(killed by signal {signal})")),
         (None, None) => Some(format!("({status})")),
+    }
+}
+
+/// The commands of a line, each of which rules must allow. It is cut wherever a shell might begin
+/// another command, inside quotes too: so a rule for `git *` never lets through what follows a `;`,
+/// and a line that is cut too often is asked about and not waved on.
+fn commands(line: &str) -> Vec<String> {
+    let mut commands: Vec<String> = Vec::new();
+    let mut start = 0;
+    let ends = line.char_indices().filter(|(at, c)| separates(line, *at, *c)).map(|(at, _)| at);
+    for end in ends.chain([line.len()]) {
+        let command = line[start..end].trim().trim_end_matches('$').trim_end();
+        if !command.is_empty() && !commands.iter().any(|known| known == command) {
+            commands.push(command.to_owned());
+        }
+        // every separator is one byte long
+        start = (end + 1).min(line.len());
+    }
+    if commands.is_empty() {
+        commands.push(line.trim().to_owned());
+    }
+    commands
+}
+
+fn separates(line: &str, at: usize, c: char) -> bool {
+    match c {
+        '\n' | ';' | '|' | '(' | ')' | '`' => true,
+        // but `2>&1` and `&>file` only say where output goes
+        '&' => !line[..at].ends_with('>') && !line[at + 1..].starts_with('>'),
+        _ => false,
     }
 }
 

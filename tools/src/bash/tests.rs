@@ -53,6 +53,25 @@ fn resolution() {
 }
 
 #[test]
+fn rules_see_each_command_of_a_line() {
+    for (line, expected) in [
+        ("git status", &["git status"][..]),
+        ("git status && rm -rf x", &["git status", "rm -rf x"]),
+        ("a; b | c &", &["a", "b", "c"]),
+        ("echo $(curl x) `id`", &["echo", "curl x", "id"]),
+        ("cargo test 2>&1", &["cargo test 2>&1"]),
+        ("make &>log", &["make &>log"]),
+        ("git log\nrm x", &["git log", "rm x"]),
+        ("x; x", &["x"]),
+        ("echo 'a; b'", &["echo 'a", "b'"]),
+        ("ü; é", &["ü", "é"]),
+        (";", &[";"]),
+    ] {
+        assert_eq!(commands(line), expected, "{line}");
+    }
+}
+
+#[test]
 fn an_always_is_no_wider_than_the_command() {
     for (line, pattern) in [
         ("ls -la", "ls *"),
