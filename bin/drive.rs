@@ -79,9 +79,6 @@ pub(crate) async fn drive(job: Job<'_>, task: Task, format: Format) -> anyhow::R
     }
     let asks = job.asks();
     let mut driver = Driver { client, asks, questions: Questions::default() };
-    for (of, access) in opened.questions.iter().filter(|_| asks && ends == 1) {
-        driver.questions.ask(*of, &access.permission, &access.patterns);
-    }
     let outcome = driver.finish(opened, printed, ends).await;
     if !matches!(&outcome, Ok(Outcome::Ended(ended)) if ended.reason == EndReason::Completed) {
         // calls were broken off, and this process may leave before their own clean-up is done
@@ -123,7 +120,12 @@ impl Driver {
                     Some(Printed::Asked { of, permission, patterns }) if self.asks => {
                         self.questions.ask(of, &permission, &patterns);
                     }
-                    Some(Printed::Asked { .. }) => {}
+                    Some(Printed::Resumed) if self.asks => {
+                        for (of, access) in std::mem::take(&mut opened.questions) {
+                            self.questions.ask(of, &access.permission, &access.patterns);
+                        }
+                    }
+                    Some(Printed::Asked { .. } | Printed::Resumed) => {}
                     Some(Printed::Closed { of }) => self.questions.close(of),
                     Some(Printed::Broken) => self.client.interrupt("standard output closed")?,
                     None => bail!("the printer has died; `leftfold resume {session}` goes on"),

@@ -20,6 +20,8 @@ pub(crate) enum Printed {
         permission: String,
         patterns: Vec<String>,
     },
+    /// Questions from before a crash are open again.
+    Resumed,
     /// A wait is over: if it was a question's, nobody need answer it any more.
     Closed {
         of: Seq,
@@ -101,6 +103,7 @@ impl Output {
                 let (permission, patterns) = (permission.clone(), patterns.clone());
                 self.tell(Printed::Asked { of: event.seq, permission, patterns });
             }
+            Event::Session(Session::Resumed { .. }) => self.tell(Printed::Resumed),
             Event::Permission(Permission::Answered { .. })
             | Event::Session(Session::Elapsed {}) => {
                 self.tell(Printed::Closed { of: event.of.unwrap_or_default() });

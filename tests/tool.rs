@@ -60,7 +60,9 @@ fn each_tool_has_a_schema_of_its_arguments() {
             assert!(of["description"].is_string(), "{name}: {property}");
         }
     }
-    site.run(&["tool", "nope", "--schema"]).with(2).saying(&["nope", "read, write, edit, bash"]);
+    site.run(&["tool", "nope", "--schema"])
+        .with(2)
+        .saying(&["nope", "read, write, edit, glob, grep, bash"]);
     site.run(&["tool", "read"]).with(2);
 }
 

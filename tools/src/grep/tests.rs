@@ -276,14 +276,14 @@ async fn names_and_patterns_cannot_forge_an_answer() {
 #[test]
 fn permissions() {
     let site = Site::new();
-    let resolved = site.resolve("grep", &json!({ "pattern": "TODO", "ignore_case": "true" }));
+    let resolved = site.resolve("grep", &json!({ "pattern": "FIRST", "ignore_case": "true" }));
     let [access] = resolved.access.as_slice() else { panic!("{resolved:?}") };
     assert_eq!((access.permission.as_str(), resolved.class), ("grep", Class::Read));
     assert_eq!(
         (&access.patterns[..], &access.always[..]),
-        (&["TODO".into()][..], &["*".into()][..])
+        (&["FIRST".into()][..], &["*".into()][..])
     );
-    assert_eq!(resolved.input.as_str(), r#"{"pattern":"TODO","ignoreCase":true}"#);
+    assert_eq!(resolved.input.as_str(), r#"{"pattern":"FIRST","ignoreCase":true}"#);
     let resolved = site.resolve("grep", &json!({ "pattern": "x", "path": "../outside" }));
     let [outside, own] = resolved.access.as_slice() else { panic!("{resolved:?}") };
     assert_eq!(outside.permission, "external_directory");
