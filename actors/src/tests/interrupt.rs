@@ -1,7 +1,10 @@
 use std::time::Instant;
 
-use leftfold_events::event::{EndReason, Model, Tool, Turn};
-use leftfold_events::{Event, verify};
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use leftfold_events::event::{EndReason, Finish, Model, Tool, Turn, Usage};
+use leftfold_events::{Event, Request, verify};
+use leftfold_providers::{Provider, StreamEvent};
 
 use super::*;
 
@@ -61,18 +64,50 @@ async fn a_silent_model_is_given_up_when_its_time_is_over() {
     let mut kit = site.kit();
     kit.options.timeout = 50;
     kit.options.retries = 0;
-    let prompted = Turn::Prompted {
-        parts: vec![PromptPart::text("hi")],
-        agent: "build".into(),
-        model: ModelRef::default(),
-        by: "test".into(),
-    };
-    let prompted = Box::new(leftfold_events::Fact::new(prompted));
-    live.tell(SessionMessage::Prompt { kit: Box::new(kit), prompted });
+    live.prompt_with(kit, "hi");
     let ended = live.until_ended().await;
     let Event::Turn(Turn::Ended(ended)) = ended.event else { panic!("{ended:?}") };
     assert_eq!(ended.reason, EndReason::Error);
     assert!(ended.error.expect("an error").contains("silent"));
+    live.stop().await;
+}
+
+/// Writes the input of a call in many pieces, none of which is told before the call is complete.
+#[derive(Debug)]
+struct Trickle;
+
+impl Provider for Trickle {
+    fn name(&self) -> &'static str {
+        "s"
+    }
+
+    fn body(&self, _: &Request) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn stream(&self, _: Request) -> BoxStream<'static, StreamEvent> {
+        let pieces = stream::iter(0..40).then(|_| async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            StreamEvent::ToolInputDelta { id: "0".into(), text: " ".into() }
+        });
+        let finish = StreamEvent::Finish { finish: Finish::Stop, usage: Usage::default() };
+        pieces.chain(stream::iter([finish])).boxed()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_writes_a_long_call_is_not_silent() {
+    let mut site = Site::new(json!({ "replies": [text("unused")] }));
+    site.provider = Some(Arc::new(Trickle));
+    let mut live = site.start().await;
+    let mut kit = site.kit();
+    // less than the 800 ms that the call takes, and more than a busy machine sleeps
+    kit.options.timeout = 400;
+    kit.options.retries = 0;
+    live.prompt_with(kit, "hi");
+    let ended = live.until_ended().await;
+    let Event::Turn(Turn::Ended(ended)) = ended.event else { panic!("{ended:?}") };
+    assert_eq!(ended.reason, EndReason::Completed, "{:?}", ended.error);
     live.stop().await;
 }
 

@@ -30,6 +30,8 @@ struct Site {
     folder: TempDir,
     session: SessionId,
     script: Value,
+    /// Instead of the script.
+    provider: Option<Arc<dyn leftfold_providers::Provider>>,
 }
 
 impl Site {
@@ -37,7 +39,7 @@ impl Site {
         let folder = TempDir::new().expect("a folder");
         std::fs::create_dir(folder.path().join("project")).expect("a project");
         let session = SessionId::default().child(1, Time::from_millis(1));
-        Self { folder, session, script }
+        Self { folder, session, script, provider: None }
     }
 
     fn project(&self) -> std::path::PathBuf {
@@ -52,7 +54,8 @@ impl Site {
         let mut config = Config::new("s", Wire::Scripted);
         config.script = Some(ScriptSource::Inline(self.script.to_string()));
         config.stall = Duration::from_secs(3_600);
-        let provider = leftfold_providers::build(config).expect("a script");
+        let scripted = || leftfold_providers::build(config).expect("a script");
+        let provider = self.provider.clone().unwrap_or_else(scripted);
         let workspace =
             Workspace::new(self.project(), self.project(), self.folder.path().join("spill"));
         World { models: Models::new([("s".to_owned(), provider)]), workspace: Arc::new(workspace) }
@@ -122,6 +125,10 @@ impl Live {
     }
 
     fn prompt(&self, site: &Site, text: &str) {
+        self.prompt_with(site.kit(), text);
+    }
+
+    fn prompt_with(&self, kit: Kit, text: &str) {
         let prompted = Turn::Prompted {
             parts: vec![PromptPart::text(text)],
             agent: "build".into(),
@@ -129,7 +136,7 @@ impl Live {
             by: "test".into(),
         };
         let prompted = Box::new(Fact::new(prompted));
-        self.tell(SessionMessage::Prompt { kit: Box::new(site.kit()), prompted });
+        self.tell(SessionMessage::Prompt { kit: Box::new(kit), prompted });
     }
 
     fn interrupt(&self) {
