@@ -11,7 +11,7 @@ use leftfold_providers::{Failure, StreamEvent};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::AbortHandle;
 
-use crate::processor::{Alive, broken, failed, tell, unknown_provider};
+use crate::report::{Alive, broken, failed, tell, unknown_provider};
 use crate::session::SessionMessage;
 use crate::world::Models;
 

@@ -18,6 +18,7 @@ mod node;
 mod observers;
 mod permission;
 mod processor;
+mod report;
 mod session;
 mod tool_executor;
 mod world;

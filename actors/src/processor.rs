@@ -3,17 +3,18 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use leftfold_events::event::{FailureClass, Model};
+use leftfold_events::event::Model;
 use leftfold_events::kit::Prices;
 use leftfold_events::{Fact, Request, Seq, Sha256};
-use leftfold_providers::{Failure, Provider, StreamEvent};
+use leftfold_providers::{Provider, StreamEvent};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::AbortHandle;
 
 use crate::coalesce::Coalescer;
+use crate::report::{Alive, broken, failed, tell, unknown_provider};
 use crate::session::SessionMessage;
 use crate::world::Models;
 
@@ -157,63 +158,5 @@ async fn read(owner: &ActorRef<SessionMessage>, provider: Arc<dyn Provider>, ask
         if over {
             return;
         }
-    }
-}
-
-/// A stream may be busy for long with what is told only when it is complete: a call's input,
-/// reasoning that stays hidden, a summary. An empty `model.streamed` now and then moves the deadline
-/// on.
-pub(crate) struct Alive {
-    every: Duration,
-    last: Instant,
-}
-
-impl Alive {
-    pub(crate) fn new(patience: Duration) -> Self {
-        Self { every: patience / 3, last: Instant::now() }
-    }
-
-    pub(crate) fn is_due(&self) -> bool {
-        self.last.elapsed() >= self.every
-    }
-
-    pub(crate) fn told(&mut self) {
-        self.last = Instant::now();
-    }
-
-    pub(crate) fn fact(&self, of: Seq) -> Fact {
-        Fact::of(of, Model::Streamed { parts: Vec::new() })
-    }
-}
-
-pub(crate) fn tell(owner: &ActorRef<SessionMessage>, facts: Vec<Fact>) {
-    if owner.cast(SessionMessage::Told(facts)).is_err() {
-        tracing::debug!("the session is gone: facts were dropped");
-    }
-}
-
-pub(crate) fn failed(of: Seq, failure: Failure) -> Fact {
-    let Failure { class, message, status, retryable, retry_after } = failure;
-    Fact::of(of, Model::Failed { class, message, status, retryable, retry_after })
-}
-
-pub(crate) fn broken(message: &str) -> Failure {
-    Failure {
-        class: FailureClass::Network,
-        message: message.to_owned(),
-        status: None,
-        retryable: true,
-        retry_after: None,
-    }
-}
-
-pub(crate) fn unknown_provider(request: &Request) -> Failure {
-    let provider = &request.model.provider;
-    Failure {
-        class: FailureClass::Invalid,
-        message: format!("the provider `{provider}` is not in the settings in force"),
-        status: None,
-        retryable: false,
-        retry_after: None,
     }
 }

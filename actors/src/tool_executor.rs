@@ -13,7 +13,7 @@ use leftfold_tools::{Context, Output, Workspace};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::sync::CancellationToken;
 
-use crate::processor::tell;
+use crate::report::tell;
 use crate::session::SessionMessage;
 
 /// What the model is told of a call whose worker died.
