@@ -18,12 +18,12 @@ pub(crate) struct Place {
 /// `LEFTFOLD_HOME`, or `leftfold` in the user's data folder.
 pub(crate) fn home() -> anyhow::Result<PathBuf> {
     let var = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    var("LEFTFOLD_HOME")
+    let home = var("LEFTFOLD_HOME")
         .or_else(|| var("XDG_DATA_HOME").map(|data| data.join("leftfold")))
-        .or_else(|| var("HOME").map(|home| home.join(".local/share/leftfold")))
-        .ok_or_else(|| {
-            Usage("neither LEFTFOLD_HOME nor HOME is set: set one of them".into()).into()
-        })
+        .or_else(|| var("HOME").map(|home| home.join(".local/share/leftfold")));
+    let unset = || Usage("neither LEFTFOLD_HOME nor HOME is set: set one of them".into());
+    // what events say of files must hold wherever they are read
+    Ok(std::path::absolute(home.ok_or_else(unset)?)?)
 }
 
 /// Where a new session's store goes.
