@@ -1,5 +1,6 @@
 //! The command line of Leftfold: wiring, and nothing that decides.
 
+mod acp;
 mod cli;
 mod client;
 mod commands;
@@ -42,6 +43,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Run(args) => commands::run::run(args),
         Command::Resume(args) => commands::resume::resume(args),
+        Command::Node(args) => acp::serve(args),
         Command::Demo(args) => commands::demo::demo(args),
         Command::Replay(args) => commands::replay::replay(&args),
         Command::Verify(args) => commands::verify::verify(&args),

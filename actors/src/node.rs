@@ -2,7 +2,7 @@
 //! talk to.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use leftfold_events::event::{Ended, Session as SessionEvent};
@@ -37,6 +37,11 @@ pub enum NodeMessage {
     Reopen {
         session: SessionId,
     },
+    /// A store has been opened (or not) for the sessions that wait for it.
+    StoreOpened {
+        store: PathBuf,
+        outcome: Result<Store, Error>,
+    },
 }
 
 /// A session to open.
@@ -70,13 +75,19 @@ pub struct Node;
 pub struct Sessions {
     observers: ActorRef<ObserversMessage>,
     open: HashMap<SessionId, Entry>,
+    /// Stores on their way, and the sessions that are to be opened in them.
+    opening: HashMap<PathBuf, Vec<Waiting>>,
 }
+
+type Waiting = (Box<Open>, RpcReplyPort<Result<Opened, Error>>);
 
 #[derive(Debug)]
 struct Entry {
     store: Store,
     world: World,
     actor: ActorRef<SessionMessage>,
+    /// Whether a turn was cut off in it with which nobody has gone on yet.
+    cut_off: bool,
     deaths: Vec<Instant>,
     closed: watch::Sender<Option<String>>,
 }
@@ -95,7 +106,7 @@ impl Actor for Node {
             tracing::warn!("what commands leave behind can not be adopted: {error}");
         }
         let (observers, _) = Actor::spawn_linked(None, Observers, (), myself.get_cell()).await?;
-        Ok(Sessions { observers, open: HashMap::new() })
+        Ok(Sessions { observers, open: HashMap::new(), opening: HashMap::new() })
     }
 
     async fn handle(
@@ -105,9 +116,9 @@ impl Actor for Node {
         sessions: &mut Sessions,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            NodeMessage::Open { open, reply } => {
-                // the client may have gone
-                let _ = reply.send(sessions.open(&myself, *open).await);
+            NodeMessage::Open { open, reply } => sessions.open(&myself, open, reply).await,
+            NodeMessage::StoreOpened { store, outcome } => {
+                sessions.store_opened(&myself, &store, outcome).await;
             }
             NodeMessage::Tell { session, message } => sessions.tell(session, message),
             NodeMessage::Watch(watch) => {
@@ -140,23 +151,128 @@ impl Actor for Node {
         sessions.died(&myself, who.get_id(), &why);
         Ok(())
     }
+
+    /// Lets go of the stores before the process does: turns under way stay cut off in their logs.
+    async fn post_stop(
+        &self,
+        _: ActorRef<Self::Msg>,
+        sessions: &mut Sessions,
+    ) -> Result<(), ActorProcessingErr> {
+        let open: Vec<Entry> = sessions.open.drain().map(|(_, entry)| entry).collect();
+        for entry in &open {
+            entry.actor.kill();
+        }
+        for entry in open {
+            // one that does not end in time is cut off by the end of the process
+            let _ = entry.actor.wait(Some(LET_GO)).await;
+        }
+        Ok(())
+    }
 }
 
 impl Sessions {
-    async fn open(&mut self, node: &ActorRef<NodeMessage>, open: Open) -> Result<Opened, Error> {
-        let Open { store, session, world, birth } = open;
-        let store = Store::open(&store)?;
+    /// Opens a session in its store, which the node may hold already; a session that is open is
+    /// the same for all its clients.
+    async fn open(
+        &mut self,
+        node: &ActorRef<NodeMessage>,
+        open: Box<Open>,
+        reply: RpcReplyPort<Result<Opened, Error>>,
+    ) {
+        if let Some(entry) = self.open.get(&open.session)
+            && entry.closed.borrow().is_none()
+        {
+            entry.describe(reply);
+        } else if let Some(waiting) = self.opening.get_mut(&open.store) {
+            waiting.push((open, reply));
+        } else if let Some(store) = self.held(&open.store) {
+            // the client may have gone
+            let _ = reply.send(self.begin(node, *open, store).await);
+        } else {
+            self.open_store(node, open, reply);
+        }
+    }
+
+    /// The store in `folder`, if a session of this node is in it.
+    fn held(&self, folder: &Path) -> Option<Store> {
+        let entry = self.open.values().find(|entry| entry.store.dir() == folder)?;
+        Some(entry.store.clone())
+    }
+
+    /// Opens a store beside the node, because that can take seconds. What a dead node left running
+    /// in it is ended first.
+    fn open_store(
+        &mut self,
+        node: &ActorRef<NodeMessage>,
+        open: Box<Open>,
+        reply: RpcReplyPort<Result<Opened, Error>>,
+    ) {
+        let (node, folder) = (node.clone(), open.store.clone());
+        self.opening.insert(folder.clone(), vec![(open, reply)]);
+        tokio::task::spawn_blocking(move || {
+            let used = folder.join("db").exists();
+            let outcome = Store::open(&folder).map_err(Error::from);
+            if let Some(store) = outcome.as_ref().ok().filter(|_| used) {
+                let ended = leftfold_tools::processes::end_strays(&store.identity());
+                if ended > 0 {
+                    tracing::info!("{ended} processes of a dead node were ended");
+                }
+            }
+            // a node that is gone opens nothing
+            let _ = node.cast(NodeMessage::StoreOpened { store: folder, outcome });
+        });
+    }
+
+    async fn store_opened(
+        &mut self,
+        node: &ActorRef<NodeMessage>,
+        folder: &Path,
+        outcome: Result<Store, Error>,
+    ) {
+        let waiting = self.opening.remove(folder).unwrap_or_default();
+        match outcome {
+            Ok(store) => {
+                for (open, reply) in waiting {
+                    // the client may have gone
+                    let _ = reply.send(self.begin(node, *open, store.clone()).await);
+                }
+            }
+            Err(error) => {
+                // an error has one reader: the others try for themselves
+                let mut waiting = waiting.into_iter();
+                if let Some((_, reply)) = waiting.next() {
+                    let _ = reply.send(Err(error));
+                }
+                for (open, reply) in waiting {
+                    let _ = node.cast(NodeMessage::Open { open, reply });
+                }
+            }
+        }
+    }
+
+    async fn begin(
+        &mut self,
+        node: &ActorRef<NodeMessage>,
+        open: Open,
+        store: Store,
+    ) -> Result<Opened, Error> {
+        let Open { session, world, birth, .. } = open;
         let (closed, closing) = watch::channel(None);
         let (actor, opened) =
             start(node, &self.observers, &store, session, &world, Some(birth)).await?;
-        let entry = Entry { store, world, actor, deaths: Vec::new(), closed };
-        self.open.insert(session, entry);
         let (head, unfinished, ended) = opened;
+        let entry = Entry { store, world, actor, cut_off: unfinished, deaths: Vec::new(), closed };
+        self.open.insert(session, entry);
         Ok(Opened { head, unfinished, ended, closed: closing })
     }
 
-    fn tell(&self, session: SessionId, message: SessionMessage) {
-        let told = self.open.get(&session).map(|entry| entry.actor.cast(message));
+    fn tell(&mut self, session: SessionId, message: SessionMessage) {
+        let told = self.open.get_mut(&session).map(|entry| {
+            if matches!(message, SessionMessage::Resume { .. }) {
+                entry.cut_off = false;
+            }
+            entry.actor.cast(message)
+        });
         if !matches!(told, Some(Ok(()))) {
             tracing::warn!("{}", Error::NotOpen(session));
         }
@@ -196,6 +312,23 @@ impl Sessions {
     }
 }
 
+impl Entry {
+    /// Tells a client how a session stands that is open already.
+    fn describe(&self, reply: RpcReplyPort<Result<Opened, Error>>) {
+        let (actor, cut_off, closed) = (self.actor.clone(), self.cut_off, self.closed.subscribe());
+        tokio::spawn(async move {
+            let opened = match ractor::call!(actor, SessionMessage::View) {
+                Ok(state) => {
+                    Ok(Opened { head: state.seq, unfinished: cut_off, ended: state.ended, closed })
+                }
+                Err(gone) => Err(Error::Gone(gone.to_string())),
+            };
+            // the client may have gone
+            let _ = reply.send(opened);
+        });
+    }
+}
+
 type Known = (Seq, bool, Option<Box<Ended>>);
 
 /// Starts a session on its log. Without a birth it goes on at once with what it finds.
@@ -211,13 +344,14 @@ async fn start(
     let state = fold(&log.read()?);
     let known = (state.seq, state.turn.is_some(), state.ended.clone());
     let name = store.identity();
-    if state.seq > 0 {
-        let name = name.clone();
+    if birth.is_none() {
+        // its own only: others live in the same store
+        let name = format!("{name}:{session}");
         let hunt = move || leftfold_tools::processes::end_strays(&name);
         // it waits until they are gone
         let ended = tokio::task::spawn_blocking(hunt).await.unwrap_or_default();
         if ended > 0 {
-            tracing::info!(%session, "{ended} processes of a dead node were ended");
+            tracing::info!(%session, "{ended} processes of the dead session were ended");
         }
     }
     let go_on = (birth.is_none() && state.turn.is_some()).then(|| Box::new(state.kit.clone()));
