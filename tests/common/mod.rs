@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part of this")]
 #![allow(unused_imports, reason = "likewise")]
 
+mod editor;
 mod live;
 mod processes;
 mod server;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+pub use editor::Editor;
 pub use live::{Live, Ran};
 pub use processes::{marked, wait_until};
 pub use server::{Answer, Recorded, Server, Split};
