@@ -48,7 +48,8 @@ fn image_part(image: ImageContent) -> Result<PromptPart, String> {
 
 fn media(base64: String, mime: String, name: Option<String>) -> Result<PromptPart, String> {
     let known = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=');
-    if base64.is_empty() || base64.len() % 4 != 0 || !base64.as_bytes().iter().all(known) {
+    if base64.is_empty() || !base64.len().is_multiple_of(4) || !base64.as_bytes().iter().all(known)
+    {
         return Err("its data is not base64".into());
     }
     Ok(PromptPart { kind: PromptKind::Media, text: base64, mime: Some(mime), name })

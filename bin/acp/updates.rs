@@ -155,14 +155,17 @@ impl Watching {
 /// stays open.
 fn reply(response: Result<RequestPermissionResponse, Error>) -> Option<Reply> {
     let (answer, feedback) = match response {
-        Ok(response) => match response.outcome {
-            RequestPermissionOutcome::Selected(selected) => match &*selected.option_id.0 {
+        Ok(response) => {
+            let chosen = match &response.outcome {
+                RequestPermissionOutcome::Selected(selected) => &*selected.option_id.0,
+                RequestPermissionOutcome::Cancelled | _ => view::REJECT,
+            };
+            match chosen {
                 view::ONCE => (Answer::Once, None),
                 view::ALWAYS => (Answer::Always, None),
                 _ => (Answer::Reject, None),
-            },
-            _ => (Answer::Reject, None),
-        },
+            }
+        }
         Err(error) if is_incoming_transport_closed(&error) || is_connection_terminated(&error) => {
             return None;
         }

@@ -116,12 +116,10 @@ async fn write(mut frames: Frames, count: &watch::Sender<u64>) -> io::Result<()>
 }
 
 fn is_update(frame: &TransportFrame) -> bool {
-    match frame {
-        TransportFrame::Single(RawJsonRpcMessage::Notification(notification)) => {
-            &*notification.method == CLIENT_METHOD_NAMES.session_update
-        }
-        _ => false,
-    }
+    let TransportFrame::Single(RawJsonRpcMessage::Notification(notification)) = frame else {
+        return false;
+    };
+    &*notification.method == CLIENT_METHOD_NAMES.session_update
 }
 
 /// The next line that is not empty; `None` at the end of input.
@@ -151,17 +149,14 @@ async fn next_frame(input: &mut (impl AsyncBufRead + Unpin)) -> Option<Transport
 }
 
 fn parse(text: &str) -> TransportFrame {
-    match TransportFrame::parse_json(text) {
-        TransportFrame::Malformed { raw, error } => {
-            // what is wrong, and not the whole line back
-            let error = match serde_json::from_str::<serde::de::IgnoredAny>(text) {
-                Err(what) => Error::parse_error().data(json!(what.to_string())),
-                Ok(_) => error,
-            };
-            TransportFrame::Malformed { raw, error }
-        }
-        frame => frame,
-    }
+    let frame = TransportFrame::parse_json(text);
+    let TransportFrame::Malformed { raw, error } = frame else { return frame };
+    // what is wrong, and not the whole line back
+    let error = match serde_json::from_str::<serde::de::IgnoredAny>(text) {
+        Err(what) => Error::parse_error().data(json!(what.to_string())),
+        Ok(_) => error,
+    };
+    TransportFrame::Malformed { raw, error }
 }
 
 fn too_long(length: usize) -> TransportFrame {

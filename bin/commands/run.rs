@@ -73,8 +73,9 @@ pub(crate) fn turn(
     turn: Turn,
     task: Task,
 ) -> anyhow::Result<ExitCode> {
-    let job = job(place, project, &turn, task == Task::Resume)?;
-    let outcome = crate::runtime()?.block_on(drive::drive(job, task, turn.format))?;
+    let format = turn.format;
+    let job = job(place, project, turn, task == Task::Resume)?;
+    let outcome = crate::runtime()?.block_on(drive::drive(job, task, format))?;
     Ok(ExitCode::from(outcome.exit_code()))
 }
 
@@ -82,14 +83,14 @@ pub(crate) fn turn(
 pub(crate) fn job<'a>(
     place: Place,
     project: &'a Project,
-    turn: &Turn,
+    turn: Turn,
     resumes: bool,
 ) -> anyhow::Result<Job<'a>> {
-    let wanted = turn.model.as_ref().or(project.model.as_ref());
+    let wanted = turn.model.or_else(|| project.model.clone());
     let settings = settings::load(&project.directory, &model::environment).map_err(model::usage)?;
-    let model = match wanted.filter(|name| demo::is_model(name)) {
+    let model = match wanted.as_deref().filter(|name| demo::is_model(name)) {
         Some(_) => demo::model()?,
-        None => model::choose(&settings, wanted.map(String::as_str))?,
+        None => model::choose(&settings, wanted.as_deref())?,
     };
     let mut options = model::options(&settings, &model);
     options.ask = ask_mode(turn.yes, turn.permission_mode);
