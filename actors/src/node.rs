@@ -1,19 +1,23 @@
 //! The root of the tree: opens sessions, starts them again when they die, and is what clients
 //! talk to.
 
+mod opening;
+mod rest;
+
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use leftfold_events::event::{Ended, Session as SessionEvent};
-use leftfold_events::{Kit, Seq, SessionId, fold};
+use leftfold_events::{Seq, SessionId};
 use leftfold_store::Store;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tokio::sync::watch;
 
 use crate::observers::{Observers, ObserversMessage, Watch};
-use crate::session::{Arguments, Session, SessionMessage};
+use crate::session::SessionMessage;
 use crate::{Error, World};
+use opening::{Then, Waiting};
 
 /// A session that dies more often than this within a minute stays closed.
 const DEATHS: usize = 3;
@@ -42,10 +46,20 @@ pub enum NodeMessage {
         store: PathBuf,
         outcome: Result<Store, Error>,
     },
+    /// Sessions without a turn that were left alone for so long are to be closed. They are opened
+    /// again when somebody wants something of them.
+    Sweep {
+        idle: Duration,
+    },
+    /// A session has no turn, if it was told nothing since it was asked, after `told` messages.
+    Rest {
+        session: SessionId,
+        told: u64,
+    },
 }
 
 /// A session to open.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Open {
     /// The folder of its store; made if there is none.
     pub store: PathBuf,
@@ -75,19 +89,25 @@ pub struct Node;
 pub struct Sessions {
     observers: ActorRef<ObserversMessage>,
     open: HashMap<SessionId, Entry>,
-    /// Stores on their way, and the sessions that are to be opened in them.
+    /// Closed sessions that are to be opened again when somebody wants something of them.
+    resting: HashMap<SessionId, rest::Resting>,
+    /// Stores on their way, and what is to be done in them.
     opening: HashMap<PathBuf, Vec<Waiting>>,
+    /// Whether a sweep is under way or due.
+    sweeping: bool,
 }
-
-type Waiting = (Box<Open>, RpcReplyPort<Result<Opened, Error>>);
 
 #[derive(Debug)]
 struct Entry {
     store: Store,
     world: World,
+    birth: SessionEvent,
     actor: ActorRef<SessionMessage>,
     /// Whether a turn was cut off in it with which nobody has gone on yet.
     cut_off: bool,
+    /// Messages passed on to it, and when the last one was.
+    told: u64,
+    used: Instant,
     deaths: Vec<Instant>,
     closed: watch::Sender<Option<String>>,
 }
@@ -106,7 +126,13 @@ impl Actor for Node {
             tracing::warn!("what commands leave behind can not be adopted: {error}");
         }
         let (observers, _) = Actor::spawn_linked(None, Observers, (), myself.get_cell()).await?;
-        Ok(Sessions { observers, open: HashMap::new(), opening: HashMap::new() })
+        Ok(Sessions {
+            observers,
+            open: HashMap::new(),
+            resting: HashMap::new(),
+            opening: HashMap::new(),
+            sweeping: false,
+        })
     }
 
     async fn handle(
@@ -116,17 +142,17 @@ impl Actor for Node {
         sessions: &mut Sessions,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            NodeMessage::Open { open, reply } => sessions.open(&myself, open, reply).await,
+            NodeMessage::Open { open, reply } => {
+                let then = Then::Describe(reply);
+                sessions.open(&myself, Waiting { open, then }).await;
+            }
             NodeMessage::StoreOpened { store, outcome } => {
                 sessions.store_opened(&myself, &store, outcome).await;
             }
-            NodeMessage::Tell { session, message } => sessions.tell(session, message),
-            NodeMessage::Watch(watch) => {
-                if let Some(entry) = sessions.open.get(&watch.session) {
-                    let store = entry.store.clone();
-                    sessions.observers.cast(ObserversMessage::Watch { watch, store })?;
-                }
-            }
+            NodeMessage::Tell { session, message } => sessions.tell(&myself, session, message),
+            NodeMessage::Watch(watch) => sessions.watch(&myself, watch),
+            NodeMessage::Sweep { idle } => sessions.sweep(&myself, idle),
+            NodeMessage::Rest { session, told } => sessions.rest(session, told).await,
             NodeMessage::Reopen { session } => sessions.reopen(&myself, session).await,
         }
         Ok(())
@@ -171,110 +197,30 @@ impl Actor for Node {
 }
 
 impl Sessions {
-    /// Opens a session in its store, which the node may hold already; a session that is open is
-    /// the same for all its clients.
-    async fn open(
-        &mut self,
-        node: &ActorRef<NodeMessage>,
-        open: Box<Open>,
-        reply: RpcReplyPort<Result<Opened, Error>>,
-    ) {
-        if let Some(entry) = self.open.get(&open.session)
-            && entry.closed.borrow().is_none()
-        {
-            entry.describe(reply);
-        } else if let Some(waiting) = self.opening.get_mut(&open.store) {
-            waiting.push((open, reply));
-        } else if let Some(store) = self.held(&open.store) {
-            // the client may have gone
-            let _ = reply.send(self.begin(node, *open, store).await);
-        } else {
-            self.open_store(node, open, reply);
+    /// Passes a message on, to a session that rests as soon as it is open again.
+    fn tell(&mut self, node: &ActorRef<NodeMessage>, session: SessionId, message: SessionMessage) {
+        let Some(entry) = self.open.get_mut(&session) else {
+            self.wake(node, session, Then::Tell(message));
+            return;
+        };
+        if matches!(message, SessionMessage::Resume { .. }) {
+            entry.cut_off = false;
         }
-    }
-
-    /// The store in `folder`, if a session of this node is in it.
-    fn held(&self, folder: &Path) -> Option<Store> {
-        let entry = self.open.values().find(|entry| entry.store.dir() == folder)?;
-        Some(entry.store.clone())
-    }
-
-    /// Opens a store beside the node, because that can take seconds. What a dead node left running
-    /// in it is ended first.
-    fn open_store(
-        &mut self,
-        node: &ActorRef<NodeMessage>,
-        open: Box<Open>,
-        reply: RpcReplyPort<Result<Opened, Error>>,
-    ) {
-        let (node, folder) = (node.clone(), open.store.clone());
-        self.opening.insert(folder.clone(), vec![(open, reply)]);
-        tokio::task::spawn_blocking(move || {
-            let used = folder.join("db").exists();
-            let outcome = Store::open(&folder).map_err(Error::from);
-            if let Some(store) = outcome.as_ref().ok().filter(|_| used) {
-                let ended = leftfold_tools::processes::end_strays(&store.identity());
-                if ended > 0 {
-                    tracing::info!("{ended} processes of a dead node were ended");
-                }
-            }
-            // a node that is gone opens nothing
-            let _ = node.cast(NodeMessage::StoreOpened { store: folder, outcome });
-        });
-    }
-
-    async fn store_opened(
-        &mut self,
-        node: &ActorRef<NodeMessage>,
-        folder: &Path,
-        outcome: Result<Store, Error>,
-    ) {
-        let waiting = self.opening.remove(folder).unwrap_or_default();
-        match outcome {
-            Ok(store) => {
-                for (open, reply) in waiting {
-                    // the client may have gone
-                    let _ = reply.send(self.begin(node, *open, store.clone()).await);
-                }
-            }
-            Err(error) => {
-                // an error has one reader: the others try for themselves
-                let mut waiting = waiting.into_iter();
-                if let Some((_, reply)) = waiting.next() {
-                    let _ = reply.send(Err(error));
-                }
-                for (open, reply) in waiting {
-                    let _ = node.cast(NodeMessage::Open { open, reply });
-                }
-            }
-        }
-    }
-
-    async fn begin(
-        &mut self,
-        node: &ActorRef<NodeMessage>,
-        open: Open,
-        store: Store,
-    ) -> Result<Opened, Error> {
-        let Open { session, world, birth, .. } = open;
-        let (closed, closing) = watch::channel(None);
-        let (actor, opened) =
-            start(node, &self.observers, &store, session, &world, Some(birth)).await?;
-        let (head, unfinished, ended) = opened;
-        let entry = Entry { store, world, actor, cut_off: unfinished, deaths: Vec::new(), closed };
-        self.open.insert(session, entry);
-        Ok(Opened { head, unfinished, ended, closed: closing })
-    }
-
-    fn tell(&mut self, session: SessionId, message: SessionMessage) {
-        let told = self.open.get_mut(&session).map(|entry| {
-            if matches!(message, SessionMessage::Resume { .. }) {
-                entry.cut_off = false;
-            }
-            entry.actor.cast(message)
-        });
-        if !matches!(told, Some(Ok(()))) {
+        entry.told += 1;
+        entry.used = Instant::now();
+        if entry.actor.cast(message).is_err() {
             tracing::warn!("{}", Error::NotOpen(session));
+        }
+    }
+
+    fn watch(&mut self, node: &ActorRef<NodeMessage>, watch: Watch) {
+        let Some(entry) = self.open.get(&watch.session) else {
+            self.wake(node, watch.session, Then::Watch(watch));
+            return;
+        };
+        let store = entry.store.clone();
+        if self.observers.cast(ObserversMessage::Watch { watch, store }).is_err() {
+            tracing::warn!("nobody hands events to observers");
         }
     }
 
@@ -301,7 +247,8 @@ impl Sessions {
     /// Ends what the dead session left running, folds its log and goes on where that ends.
     async fn reopen(&mut self, node: &ActorRef<NodeMessage>, session: SessionId) {
         let Some(entry) = self.open.get_mut(&session) else { return };
-        let started = start(node, &self.observers, &entry.store, session, &entry.world, None).await;
+        let started =
+            opening::start(node, &self.observers, &entry.store, session, &entry.world, None).await;
         match started {
             Ok((actor, _)) => entry.actor = actor,
             Err(error) => {
@@ -309,69 +256,5 @@ impl Sessions {
                 self.died(node, who, &error.to_string());
             }
         }
-    }
-}
-
-impl Entry {
-    /// Tells a client how a session stands that is open already.
-    fn describe(&self, reply: RpcReplyPort<Result<Opened, Error>>) {
-        let (actor, cut_off, closed) = (self.actor.clone(), self.cut_off, self.closed.subscribe());
-        tokio::spawn(async move {
-            let opened = match ractor::call!(actor, SessionMessage::View) {
-                Ok(state) => {
-                    Ok(Opened { head: state.seq, unfinished: cut_off, ended: state.ended, closed })
-                }
-                Err(gone) => Err(Error::Gone(gone.to_string())),
-            };
-            // the client may have gone
-            let _ = reply.send(opened);
-        });
-    }
-}
-
-type Known = (Seq, bool, Option<Box<Ended>>);
-
-/// Starts a session on its log. Without a birth it goes on at once with what it finds.
-async fn start(
-    node: &ActorRef<NodeMessage>,
-    observers: &ActorRef<ObserversMessage>,
-    store: &Store,
-    session: SessionId,
-    world: &World,
-    birth: Option<SessionEvent>,
-) -> Result<(ActorRef<SessionMessage>, Known), Error> {
-    let log = store.log(session)?;
-    let state = fold(&log.read()?);
-    let known = (state.seq, state.turn.is_some(), state.ended.clone());
-    let name = store.identity();
-    if birth.is_none() {
-        // its own only: others live in the same store
-        let name = format!("{name}:{session}");
-        let hunt = move || leftfold_tools::processes::end_strays(&name);
-        // it waits until they are gone
-        let ended = tokio::task::spawn_blocking(hunt).await.unwrap_or_default();
-        if ended > 0 {
-            tracing::info!(%session, "{ended} processes of the dead session were ended");
-        }
-    }
-    let go_on = (birth.is_none() && state.turn.is_some()).then(|| Box::new(state.kit.clone()));
-    let arguments = Arguments {
-        birth: birth.filter(|_| state.seq == 0),
-        log,
-        state,
-        world: world.clone(),
-        store: name,
-        observers: observers.clone(),
-    };
-    let (actor, _) = Actor::spawn_linked(None, Session, arguments, node.get_cell()).await?;
-    if let Some(kit) = go_on {
-        resume(&actor, kit);
-    }
-    Ok((actor, known))
-}
-
-fn resume(actor: &ActorRef<SessionMessage>, kit: Box<Kit>) {
-    if actor.cast(SessionMessage::Resume { kit, close: false }).is_err() {
-        tracing::warn!("a session died as soon as it was started");
     }
 }

@@ -44,6 +44,8 @@ pub enum SessionMessage {
     /// The timer has run out.
     Due,
     View(RpcReplyPort<Box<State>>),
+    /// Whether nothing is under way here.
+    AtRest(RpcReplyPort<bool>),
 }
 
 /// What somebody answers to a permission question.
@@ -154,6 +156,9 @@ impl Actor for Session {
                 // whoever asked may have gone
                 let _ = reply.send(Box::new(desk.state.clone()));
             }
+            SessionMessage::AtRest(reply) => {
+                let _ = reply.send(desk.at_rest());
+            }
         }
         desk.write(&myself);
         Ok(())
@@ -188,6 +193,11 @@ impl Actor for Session {
 }
 
 impl Desk {
+    fn at_rest(&self) -> bool {
+        let quiet = self.inbox.is_empty() && self.in_flight.is_none();
+        quiet && self.state.turn.is_none() && self.state.open().is_empty()
+    }
+
     /// Settles what waits into one batch, which ends with the first request to a model, and hands
     /// it to the writer. One batch at a time: what comes meanwhile shares the next flush.
     fn write(&mut self, myself: &ActorRef<SessionMessage>) {
