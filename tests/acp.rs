@@ -222,12 +222,13 @@ fn bad_input_disturbs_nobody() {
         let error = editor.until(|message| message.get("error").is_some());
         assert_eq!((&error["id"], &error["error"]["code"]), (&Value::Null, &json!(code)));
     }
-    let mut long = b"{\"jsonrpc\":\"2.0\",\"method\":\"x\",\"params\":{\"x\":\"".to_vec();
+    let mut long =
+        b"{\"jsonrpc\":\"2.0\",\"id\":\"long\",\"method\":\"x\",\"params\":{\"x\":\"".to_vec();
     long.resize(50 << 20, b'x');
     long.extend(b"\"}}\n");
     editor.write(&long);
     let error = editor.until(|message| message.get("error").is_some());
-    assert_eq!(error["error"]["code"], -32600);
+    assert_eq!((&error["id"], &error["error"]["code"]), (&json!("long"), &json!(-32600)));
     assert!(error.to_string().len() < 1000, "the line came back");
 
     let requests = [

@@ -6,8 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use agent_client_protocol::v1::schema::CLIENT_METHOD_NAMES;
-use agent_client_protocol::{Channel, Error, RawJsonRpcMessage, TransportFrame};
-use futures::{FutureExt, StreamExt};
+use agent_client_protocol::{Channel, Error, RawJsonRpcId, RawJsonRpcMessage, TransportFrame};
+use futures::FutureExt;
+use futures::stream::{Stream, StreamExt, select};
+use serde::Deserializer;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::json;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{oneshot, watch};
@@ -16,6 +19,9 @@ use tokio::task::JoinHandle;
 /// The longest line that is read, in bytes: a prompt with some pictures in it. Of longer ones only
 /// the end is looked for.
 const LONGEST: usize = 32 << 20;
+
+/// What is kept of a longer line, in bytes, to find out what it asks for.
+const HEAD: usize = 4 << 10;
 
 /// Updates of one session that may wait to be written before its observer is kept waiting.
 const BACKLOG: u64 = 256;
@@ -45,6 +51,7 @@ impl Flow {
 /// The two tasks that read and write.
 pub(super) struct Wire {
     flow: Flow,
+    reader: JoinHandle<()>,
     writer: JoinHandle<()>,
     broken: oneshot::Receiver<io::Error>,
 }
@@ -65,6 +72,7 @@ impl Wire {
 
     /// Lets the writer come to the end of what it was given.
     pub(super) async fn drain(self, patience: Duration) {
+        self.reader.abort();
         if tokio::time::timeout(patience, self.writer).await.is_err() {
             tracing::warn!("the client did not read everything");
         }
@@ -75,10 +83,15 @@ impl Wire {
 pub(super) fn stdio() -> (Channel, Wire) {
     let (ours, theirs) = Channel::duplex();
     let (incoming, outgoing) = (ours.tx, ours.rx);
-    tokio::spawn(async move {
+    let (refuse, refusals) = futures::channel::mpsc::unbounded();
+    let reader = tokio::spawn(async move {
         let mut input = BufReader::new(tokio::io::stdin());
-        while let Some(frame) = next_frame(&mut input).await {
-            if incoming.unbounded_send(frame).is_err() {
+        while let Some(read) = next_frame(&mut input).await {
+            let (to, frame) = match read {
+                Read::Frame(frame) => (&incoming, frame),
+                Read::Refused(answer) => (&refuse, answer),
+            };
+            if to.unbounded_send(frame).is_err() {
                 return;
             }
         }
@@ -86,17 +99,19 @@ pub(super) fn stdio() -> (Channel, Wire) {
     let (count, written) = watch::channel(0);
     let (breaks, broken) = oneshot::channel();
     let writer = tokio::spawn(async move {
-        if let Err(error) = write(outgoing, &count).await {
+        if let Err(error) = write(select(outgoing, refusals), &count).await {
             // whoever waits for it may have left already
             let _ = breaks.send(error);
         }
     });
-    (theirs, Wire { flow: Flow { handed: Arc::default(), written }, writer, broken })
+    let flow = Flow { handed: Arc::default(), written };
+    (theirs, Wire { flow, reader, writer, broken })
 }
 
-type Frames = futures::channel::mpsc::UnboundedReceiver<TransportFrame>;
-
-async fn write(mut frames: Frames, count: &watch::Sender<u64>) -> io::Result<()> {
+async fn write(
+    mut frames: impl Stream<Item = TransportFrame> + Unpin,
+    count: &watch::Sender<u64>,
+) -> io::Result<()> {
     let mut stdout = tokio::io::stdout();
     while let Some(first) = frames.next().await {
         let mut next = Some(first);
@@ -122,8 +137,15 @@ fn is_update(frame: &TransportFrame) -> bool {
     &*notification.method == CLIENT_METHOD_NAMES.session_update
 }
 
+/// What a line is.
+enum Read {
+    Frame(TransportFrame),
+    /// Not passed on: this is the answer to it.
+    Refused(TransportFrame),
+}
+
 /// The next line that is not empty; `None` at the end of input.
-async fn next_frame(input: &mut (impl AsyncBufRead + Unpin)) -> Option<TransportFrame> {
+async fn next_frame(input: &mut (impl AsyncBufRead + Unpin)) -> Option<Read> {
     loop {
         let line = match read_line(input).await {
             Ok(line) => line?,
@@ -133,17 +155,21 @@ async fn next_frame(input: &mut (impl AsyncBufRead + Unpin)) -> Option<Transport
             }
         };
         let text = match line {
-            Line::TooLong(length) => return Some(too_long(length)),
+            Line::TooLong { head, length } => return Some(Read::Refused(too_long(&head, length))),
             Line::Text(bytes) => match String::from_utf8(bytes) {
                 Ok(text) => text,
                 Err(error) => {
                     let what = format!("the line is not UTF-8: {}", error.utf8_error());
-                    return Some(malformed(Error::parse_error().data(json!(what))));
+                    let error = Error::parse_error().data(json!(what));
+                    return Some(Read::Frame(TransportFrame::Malformed {
+                        raw: String::new(),
+                        error,
+                    }));
                 }
             },
         };
         if !text.trim().is_empty() {
-            return Some(parse(&text));
+            return Some(Read::Frame(parse(&text)));
         }
     }
 }
@@ -152,27 +178,57 @@ fn parse(text: &str) -> TransportFrame {
     let frame = TransportFrame::parse_json(text);
     let TransportFrame::Malformed { raw, error } = frame else { return frame };
     // what is wrong, and not the whole line back
-    let error = match serde_json::from_str::<serde::de::IgnoredAny>(text) {
+    let error = match serde_json::from_str::<IgnoredAny>(text) {
         Err(what) => Error::parse_error().data(json!(what.to_string())),
         Ok(_) => error,
     };
     TransportFrame::Malformed { raw, error }
 }
 
-fn too_long(length: usize) -> TransportFrame {
+fn too_long(head: &[u8], length: usize) -> TransportFrame {
     let what = format!("the line has {length} bytes, and {LONGEST} are read at most");
-    malformed(Error::invalid_request().data(json!(what)))
+    let error = Error::invalid_request().data(json!(what));
+    TransportFrame::Single(RawJsonRpcMessage::response(id_in(head), Err(error)))
 }
 
-fn malformed(error: Error) -> TransportFrame {
-    TransportFrame::Malformed { raw: String::new(), error }
+/// The id of a request of which only the beginning is known; null if it comes later.
+fn id_in(head: &[u8]) -> RawJsonRpcId {
+    let mut id = RawJsonRpcId::Null;
+    // it ends in an error for certain, where the text ends
+    let _ = serde_json::Deserializer::from_slice(head).deserialize_map(IdOf(&mut id));
+    id
+}
+
+struct IdOf<'a>(&'a mut RawJsonRpcId);
+
+impl<'de> Visitor<'de> for IdOf<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a request")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "id" {
+                *self.0 = map.next_value()?;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(())
+    }
 }
 
 #[derive(Debug, PartialEq)]
 enum Line {
     Text(Vec<u8>),
-    /// Its length in bytes.
-    TooLong(usize),
+    TooLong {
+        /// How it begins.
+        head: Vec<u8>,
+        /// In bytes.
+        length: usize,
+    },
 }
 
 /// Reads to the end of the line, or of the input, keeping at most [`LONGEST`] bytes.
@@ -188,14 +244,19 @@ async fn read_line(input: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option
         length += taken;
         if length <= LONGEST {
             line.extend_from_slice(&part[..taken]);
-        } else {
-            line = Vec::new();
+        } else if line.len() > HEAD {
+            line.truncate(HEAD);
+            line.shrink_to_fit();
         }
         let ended = end.is_some() || part.is_empty();
         input.consume(taken);
         if ended {
-            let line = if length <= LONGEST { Line::Text(line) } else { Line::TooLong(length) };
-            return Ok(Some(line));
+            let whole = length <= LONGEST;
+            return Ok(Some(if whole {
+                Line::Text(line)
+            } else {
+                Line::TooLong { head: line, length }
+            }));
         }
     }
 }
@@ -216,10 +277,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_that_is_too_long_is_passed_over() {
-        let mut bytes = vec![b' '; LONGEST + 1];
+        let mut bytes = b"{\"method\":\"x\",\"id\":\"a\",\"params\":\"".to_vec();
+        bytes.resize(LONGEST + 1, b'x');
         bytes.extend(b"\nnext\n");
         let mut input = BufReader::new(&bytes[..]);
-        assert_eq!(read_line(&mut input).await.unwrap(), Some(Line::TooLong(LONGEST + 2)));
+        let Some(Line::TooLong { head, length }) = read_line(&mut input).await.unwrap() else {
+            panic!("it was read");
+        };
+        assert_eq!((length, id_in(&head)), (LONGEST + 2, RawJsonRpcId::Str("a".into())));
+        assert!(head.len() <= HEAD);
         assert_eq!(read_line(&mut input).await.unwrap(), Some(Line::Text(b"next\n".to_vec())));
     }
 
