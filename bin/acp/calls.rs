@@ -89,11 +89,12 @@ mod tests {
     use super::*;
 
     fn diffs(content: &[ToolCallContent]) -> Vec<(Option<&str>, &str)> {
-        let diff = |content| match content {
-            &ToolCallContent::Diff(ref diff) => (diff.old_text.as_deref(), diff.new_text.as_str()),
-            other => panic!("{other:?}"),
-        };
-        content.iter().map(diff).collect()
+        let mut diffs = Vec::new();
+        for content in content {
+            let ToolCallContent::Diff(diff) = content else { panic!("{content:?}") };
+            diffs.push((diff.old_text.as_deref(), diff.new_text.as_str()));
+        }
+        diffs
     }
 
     #[test]
