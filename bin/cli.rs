@@ -20,6 +20,9 @@ pub(crate) enum Command {
     Resume(Resume),
     /// Watch a small project being repaired; needs no key
     Demo(Demo),
+    /// Stay, and speak the Agent Client Protocol over standard input and output
+    #[command(visible_alias = "acp")]
+    Node(Node),
     /// Show what happened in a session, without running anything
     Replay(Replay),
     /// Compare a session's decisions with what this version would decide
@@ -86,6 +89,13 @@ pub(crate) struct Resume {
     pub(crate) session: String,
     #[command(flatten)]
     pub(crate) turn: Turn,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Node {
+    /// Keep all sessions in this one store, with one flush for all of them
+    #[arg(long, value_name = "DIR")]
+    pub(crate) store: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

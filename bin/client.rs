@@ -92,8 +92,17 @@ impl Client {
     }
 
     pub(crate) fn prompt(&self, job: &Job<'_>, text: String, by: &str) -> anyhow::Result<()> {
+        self.prompt_parts(job, vec![PromptPart::text(text)], by)
+    }
+
+    pub(crate) fn prompt_parts(
+        &self,
+        job: &Job<'_>,
+        parts: Vec<PromptPart>,
+        by: &str,
+    ) -> anyhow::Result<()> {
         let prompted = Turn::Prompted {
-            parts: vec![PromptPart::text(text)],
+            parts,
             agent: job.agent.clone(),
             model: job.setup.model.name(),
             by: by.to_owned(),

@@ -1,5 +1,6 @@
 //! The command line of Leftfold: wiring, and nothing that decides.
 
+mod acp;
 mod cli;
 mod client;
 mod commands;
@@ -43,6 +44,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Run(args) => commands::run::run(args),
         Command::Resume(args) => commands::resume::resume(args),
+        Command::Node(args) => acp::serve(args),
         Command::Demo(args) => commands::demo::demo(args),
         Command::Replay(args) => commands::replay::replay(&args),
         Command::Verify(args) => commands::verify::verify(&args),
@@ -70,11 +72,15 @@ fn note(line: &str) {
 /// to a pipe that nobody reads.
 const LEAVE: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// Runs `work` on a runtime of its own. Two threads suffice: the work is waiting.
+/// Runs `work` on a runtime of its own.
 fn run_async<T>(work: impl Future<Output = T>) -> std::io::Result<T> {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = runtime()?;
     let result = runtime.block_on(work);
     runtime.shutdown_timeout(LEAVE);
     Ok(result)
+}
+
+/// Two threads suffice: the work is waiting.
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()
 }

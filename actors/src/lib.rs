@@ -36,6 +36,8 @@ pub enum Error {
     Store(#[from] leftfold_store::Error),
     #[error("session {0} is not open in this node")]
     NotOpen(leftfold_events::SessionId),
+    #[error("the session died before it could answer: {0}")]
+    Gone(String),
     #[error("an actor could not be started: {0}")]
     Spawn(#[from] ractor::SpawnErr),
     #[error("opening a session failed unexpectedly: {0}")]

@@ -1,19 +1,23 @@
 //! The root of the tree: opens sessions, starts them again when they die, and is what clients
 //! talk to.
 
+mod opening;
+mod rest;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use leftfold_events::event::{Access, Ended, Session as SessionEvent};
-use leftfold_events::{Kit, Seq, SessionId, State, fold};
-use leftfold_store::{Log, Store};
+use leftfold_events::{Seq, SessionId};
+use leftfold_store::Store;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tokio::sync::watch;
 
 use crate::observers::{Observers, ObserversMessage, Watch};
-use crate::session::{Arguments, Session, SessionMessage};
+use crate::session::SessionMessage;
 use crate::{Error, World};
+use opening::{Started, Then, Waiting};
 
 /// A session that dies more often than this within a minute stays closed.
 const DEATHS: usize = 3;
@@ -39,10 +43,25 @@ pub enum NodeMessage {
     Reopen {
         session: SessionId,
     },
+    /// A store has been opened (or not) for the sessions that wait for it.
+    StoreOpened {
+        store: PathBuf,
+        outcome: Result<Store, Error>,
+    },
+    /// Sessions without a turn that were left alone for so long are to be closed. They are opened
+    /// again when somebody wants something of them.
+    Sweep {
+        idle: Duration,
+    },
+    /// A session has no turn, if it was told nothing since it was asked, after `told` messages.
+    Rest {
+        session: SessionId,
+        told: u64,
+    },
 }
 
 /// A session to open.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Open {
     /// The folder of its store; made if there is none.
     pub store: PathBuf,
@@ -74,15 +93,27 @@ pub struct Node;
 pub struct Sessions {
     observers: ActorRef<ObserversMessage>,
     open: HashMap<SessionId, Entry>,
+    /// Closed sessions that are to be opened again when somebody wants something of them.
+    resting: HashMap<SessionId, rest::Resting>,
+    /// Stores on their way, and what is to be done in them.
+    opening: HashMap<PathBuf, Vec<Waiting>>,
+    /// Whether a sweep is under way or due.
+    sweeping: bool,
 }
 
 #[derive(Debug)]
 struct Entry {
     store: Store,
     world: World,
+    birth: SessionEvent,
     actor: ActorRef<SessionMessage>,
     /// Where the log ended when the session was opened.
     head: Seq,
+    /// Whether a turn was cut off in it with which nobody has gone on yet.
+    cut_off: bool,
+    /// Messages passed on to it, and when the last one was.
+    told: u64,
+    used: Instant,
     deaths: Vec<Instant>,
     closed: watch::Sender<Option<String>>,
 }
@@ -101,7 +132,13 @@ impl Actor for Node {
             tracing::warn!("what commands leave behind can not be adopted: {error}");
         }
         let (observers, _) = Actor::spawn_linked(None, Observers, (), myself.get_cell()).await?;
-        Ok(Sessions { observers, open: HashMap::new() })
+        Ok(Sessions {
+            observers,
+            open: HashMap::new(),
+            resting: HashMap::new(),
+            opening: HashMap::new(),
+            sweeping: false,
+        })
     }
 
     async fn handle(
@@ -112,16 +149,16 @@ impl Actor for Node {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             NodeMessage::Open { open, reply } => {
-                // the client may have gone
-                let _ = reply.send(sessions.open(&myself, *open).await);
+                let then = Then::Describe(reply);
+                sessions.open(&myself, Waiting { open, then }).await;
             }
-            NodeMessage::Tell { session, message } => sessions.tell(session, message),
-            NodeMessage::Watch(watch) => {
-                if let Some(entry) = sessions.open.get(&watch.session) {
-                    let store = entry.store.clone();
-                    sessions.observers.cast(ObserversMessage::Watch { watch, store })?;
-                }
+            NodeMessage::StoreOpened { store, outcome } => {
+                sessions.store_opened(&myself, &store, outcome).await;
             }
+            NodeMessage::Tell { session, message } => sessions.tell(&myself, session, message),
+            NodeMessage::Watch(watch) => sessions.watch(&myself, watch),
+            NodeMessage::Sweep { idle } => sessions.sweep(&myself, idle),
+            NodeMessage::Rest { session, told } => sessions.rest(session, told).await,
             NodeMessage::Reopen { session } => sessions.reopen(&myself, session).await,
         }
         Ok(())
@@ -146,36 +183,50 @@ impl Actor for Node {
         sessions.died(&myself, who.get_id(), &why);
         Ok(())
     }
+
+    /// Lets go of the stores before the process does: turns under way stay cut off in their logs.
+    async fn post_stop(
+        &self,
+        _: ActorRef<Self::Msg>,
+        sessions: &mut Sessions,
+    ) -> Result<(), ActorProcessingErr> {
+        let open: Vec<Entry> = sessions.open.drain().map(|(_, entry)| entry).collect();
+        for entry in &open {
+            entry.actor.kill();
+        }
+        for entry in open {
+            // one that does not end in time is cut off by the end of the process
+            let _ = entry.actor.wait(Some(LET_GO)).await;
+        }
+        Ok(())
+    }
 }
 
 impl Sessions {
-    async fn open(&mut self, node: &ActorRef<NodeMessage>, open: Open) -> Result<Opened, Error> {
-        let Open { store, session, world, birth } = open;
-        let found = blocking(move || {
-            let known = store.join("db").exists();
-            let store = Store::open(&store)?;
-            if known {
-                leftfold_tools::processes::end_strays(&store.identity());
-            }
-            find(&store, session)
-        })
-        .await?;
-        let (head, store) = (found.state.seq, found.store.clone());
-        let unfinished = found.state.turn.is_some();
-        let ended = found.state.ended.clone();
-        let questions = found.state.questions();
-        let birth = (head == 0).then_some(birth);
-        let actor = start(node, &self.observers, found, &world, birth).await?;
-        let (closed, closing) = watch::channel(None);
-        let entry = Entry { store, world, actor, head, deaths: Vec::new(), closed };
-        self.open.insert(session, entry);
-        Ok(Opened { head, unfinished, ended, questions, closed: closing })
+    /// Passes a message on, to a session that rests as soon as it is open again.
+    fn tell(&mut self, node: &ActorRef<NodeMessage>, session: SessionId, message: SessionMessage) {
+        let Some(entry) = self.open.get_mut(&session) else {
+            self.wake(node, session, Then::Tell(message));
+            return;
+        };
+        if matches!(message, SessionMessage::Resume { .. }) {
+            entry.cut_off = false;
+        }
+        entry.told += 1;
+        entry.used = Instant::now();
+        if entry.actor.cast(message).is_err() {
+            tracing::warn!("{}", Error::NotOpen(session));
+        }
     }
 
-    fn tell(&self, session: SessionId, message: SessionMessage) {
-        let told = self.open.get(&session).is_some_and(|entry| entry.actor.cast(message).is_ok());
-        if !told {
-            tracing::warn!("{}", Error::NotOpen(session));
+    fn watch(&mut self, node: &ActorRef<NodeMessage>, watch: Watch) {
+        let Some(entry) = self.open.get(&watch.session) else {
+            self.wake(node, watch.session, Then::Watch(watch));
+            return;
+        };
+        let store = entry.store.clone();
+        if self.observers.cast(ObserversMessage::Watch { watch, store }).is_err() {
+            tracing::warn!("nobody hands events to observers");
         }
     }
 
@@ -201,27 +252,15 @@ impl Sessions {
 
     /// Ends what the dead session left running, folds its log and goes on where that ends.
     async fn reopen(&mut self, node: &ActorRef<NodeMessage>, session: SessionId) {
-        let Some(entry) = self.open.get(&session) else { return };
-        let (store, world) = (entry.store.clone(), entry.world.clone());
-        let found = blocking(move || {
-            leftfold_tools::processes::end_strays(&format!("{}:{session}", store.identity()));
-            find(&store, session)
-        });
-        let restarted = match found.await {
-            Ok(found) => {
-                let (kit, head) = (Box::new(found.state.kit.clone()), found.state.seq);
-                let unfinished = found.state.turn.is_some();
-                let actor = start(node, &self.observers, found, &world, None).await;
-                actor.map(|actor| (actor, kit, head, unfinished))
-            }
-            Err(error) => Err(error),
-        };
         let Some(entry) = self.open.get_mut(&session) else { return };
-        match restarted {
-            Ok((actor, kit, head, unfinished)) => {
+        let store = entry.store.clone();
+        // its own only: others live in the same store
+        opening::end_strays(format!("{}:{session}", store.identity())).await;
+        match opening::start(node, &self.observers, &store, session, &entry.world, None).await {
+            Ok(Started { actor, head, unfinished, kit }) => {
                 entry.actor = actor;
                 if unfinished && head > entry.head {
-                    resume(&entry.actor, kit);
+                    opening::resume(&entry.actor, kit);
                 } else {
                     // what was asked of it went down with it
                     entry.closed.send_replace(Some(LOST.to_owned()));
@@ -232,50 +271,5 @@ impl Sessions {
                 self.died(node, who, &error.to_string());
             }
         }
-    }
-}
-
-/// A session as its log shows it.
-struct Found {
-    store: Store,
-    log: Log,
-    state: State,
-}
-
-fn find(store: &Store, session: SessionId) -> Result<Found, Error> {
-    let log = store.log(session)?;
-    let state = fold(&log.read()?);
-    Ok(Found { store: store.clone(), log, state })
-}
-
-/// Waits for disks and dying processes away from the threads that everybody shares.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    tokio::task::spawn_blocking(work).await?
-}
-
-async fn start(
-    node: &ActorRef<NodeMessage>,
-    observers: &ActorRef<ObserversMessage>,
-    found: Found,
-    world: &World,
-    birth: Option<SessionEvent>,
-) -> Result<ActorRef<SessionMessage>, Error> {
-    let Found { store, log, state } = found;
-    let arguments = Arguments {
-        log,
-        state,
-        birth,
-        world: world.clone(),
-        store: store.identity(),
-        observers: observers.clone(),
-    };
-    Ok(Actor::spawn_linked(None, Session, arguments, node.get_cell()).await?.0)
-}
-
-fn resume(actor: &ActorRef<SessionMessage>, kit: Box<Kit>) {
-    if actor.cast(SessionMessage::Resume { kit, close: false }).is_err() {
-        tracing::warn!("a session died as soon as it was started");
     }
 }

@@ -29,9 +29,24 @@ pub struct Watch {
 }
 
 pub(crate) enum ObserversMessage {
-    Watch { watch: Watch, store: Store },
+    Watch {
+        watch: Watch,
+        store: Store,
+    },
     Happened(Arc<[Envelope]>),
-    Acknowledged { sink: u64, alive: bool },
+    /// The session's store is open, again or for the first time.
+    Opened {
+        session: SessionId,
+        store: Store,
+    },
+    /// The store is let go: nothing happens in the session until it is opened again.
+    Closed {
+        session: SessionId,
+    },
+    Acknowledged {
+        sink: u64,
+        alive: bool,
+    },
 }
 
 pub(crate) struct Observers;
@@ -44,7 +59,8 @@ pub(crate) struct Hub {
 
 struct Sink {
     watch: Watch,
-    store: Store,
+    /// `None` while the session is closed.
+    store: Option<Store>,
     /// Whether an observation is in flight.
     busy: bool,
     /// The last seq known to be in the log.
@@ -69,6 +85,7 @@ impl Actor for Observers {
         match message {
             ObserversMessage::Watch { watch, store } => {
                 hub.last += 1;
+                let store = Some(store);
                 let mut sink = Sink { watch, store, busy: false, head: Seq::MAX };
                 sink.catch_up(&myself, hub.last);
                 hub.sinks.insert(hub.last, sink);
@@ -77,6 +94,15 @@ impl Actor for Observers {
                 for (id, sink) in &mut hub.sinks {
                     sink.happened(&myself, *id, &events);
                 }
+            }
+            ObserversMessage::Opened { session, store } => {
+                for (id, sink) in hub.of(session) {
+                    (sink.store, sink.head) = (Some(store.clone()), Seq::MAX);
+                    sink.catch_up(&myself, *id);
+                }
+            }
+            ObserversMessage::Closed { session } => {
+                hub.of(session).for_each(|(_, sink)| sink.store = None);
             }
             ObserversMessage::Acknowledged { sink, alive: true } => {
                 if let Some(known) = hub.sinks.get_mut(&sink) {
@@ -89,6 +115,12 @@ impl Actor for Observers {
             }
         }
         Ok(())
+    }
+}
+
+impl Hub {
+    fn of(&mut self, session: SessionId) -> impl Iterator<Item = (&u64, &mut Sink)> {
+        self.sinks.iter_mut().filter(move |(_, sink)| sink.watch.session == session)
     }
 }
 
@@ -111,7 +143,8 @@ impl Sink {
         if self.busy || self.watch.from > self.head {
             return;
         }
-        match self.store.read(self.watch.session, self.watch.from, CHUNK) {
+        let Some(store) = &self.store else { return };
+        match store.read(self.watch.session, self.watch.from, CHUNK) {
             Ok(events) if !events.is_empty() => self.send(hub, id, events.into()),
             // nothing was promised yet
             Ok(_) if self.head == Seq::MAX => self.head = self.watch.from.saturating_sub(1),

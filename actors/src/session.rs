@@ -49,6 +49,8 @@ pub enum SessionMessage {
     /// The timer has run out.
     Due,
     View(RpcReplyPort<Box<State>>),
+    /// Whether nothing is under way here.
+    AtRest(RpcReplyPort<bool>),
 }
 
 /// What somebody answers to a permission question.
@@ -195,6 +197,9 @@ impl Actor for Session {
                 // whoever asked may have gone
                 let _ = reply.send(Box::new(desk.state.clone()));
             }
+            SessionMessage::AtRest(reply) => {
+                let _ = reply.send(desk.at_rest());
+            }
         }
         desk.write(&myself);
         Ok(())
@@ -231,6 +236,11 @@ impl Actor for Session {
 }
 
 impl Desk {
+    fn at_rest(&self) -> bool {
+        let quiet = self.inbox.is_empty() && self.in_flight.is_none();
+        quiet && self.state.turn.is_none() && self.state.open().is_empty()
+    }
+
     /// Settles what waits, and then what is overdue, into one batch, which ends with the first
     /// request to a model, and hands it to the writer. One batch at a time: what comes meanwhile
     /// shares the next flush.

@@ -74,6 +74,19 @@ pub(crate) fn turn(
     turn: Turn,
     task: Task,
 ) -> anyhow::Result<ExitCode> {
+    let format = turn.format;
+    let job = job(place, project, turn, task == Task::Resume)?;
+    let outcome = crate::run_async(drive::drive(job, task, format))??;
+    Ok(ExitCode::from(outcome.exit_code()))
+}
+
+/// What settings and `turn` say for a session of the project.
+pub(crate) fn job<'a>(
+    place: Place,
+    project: &'a Project,
+    turn: Turn,
+    resumes: bool,
+) -> anyhow::Result<Job<'a>> {
     let wanted = turn.model.or_else(|| project.model.clone());
     let settings = settings::load(&project.directory, &model::environment).map_err(model::usage)?;
     let model = match wanted.as_deref().filter(|name| demo::is_model(name)) {
@@ -83,7 +96,7 @@ pub(crate) fn turn(
     let mut options = model::options(&settings, &model);
     options.ask = ask_mode(turn.yes, turn.permission_mode);
     // a limit outlives the crash, with the turn that it was given for
-    let inherited = project.max_steps.filter(|_| task == Task::Resume);
+    let inherited = project.max_steps.filter(|_| resumes);
     if let Some(max_steps) = turn.max_steps.or(inherited) {
         options.max_steps = max_steps;
     }
@@ -96,9 +109,7 @@ pub(crate) fn turn(
     };
     let workspace = workspace(project, &place.store, &settings);
     let agent = AGENT.to_owned();
-    let job = Job { place, setup, provider: model.provider, workspace, agent };
-    let outcome = crate::run_async(drive::drive(job, task, turn.format))??;
-    Ok(ExitCode::from(outcome.exit_code()))
+    Ok(Job { place, setup, provider: model.provider, workspace, agent })
 }
 
 fn rules(settings: &Settings) -> Vec<leftfold_events::rules::Rule> {

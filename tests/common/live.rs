@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -41,6 +41,11 @@ impl Live {
             String::from_utf8_lossy(&bytes).into_owned()
         });
         Self { child, lines, stderr: Some(stderr), seen: String::new() }
+    }
+
+    /// Where to write what the program reads, if that was piped.
+    pub fn input(&mut self) -> ChildStdin {
+        self.child.stdin.take().unwrap()
     }
 
     /// The next line of standard output, with its end; `None` when there are no more.

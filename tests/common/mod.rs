@@ -1,7 +1,9 @@
 //! A place of its own for each test: a project, a home, settings, and the built binary.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part of this")]
 #![allow(unused_imports, reason = "likewise")]
+#![allow(clippy::needless_pass_by_value, reason = "a test hands over what it has just made")]
 
+mod editor;
 mod live;
 mod processes;
 mod server;
@@ -14,6 +16,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+pub use editor::Editor;
 pub use live::{Live, Ran};
 pub use processes::{marked, wait_until};
 pub use server::{Answer, Recorded, Server, Split};
@@ -162,8 +165,8 @@ impl Site {
 }
 
 /// A script of replies that are played one after the other.
-pub fn script(replies: &Value) -> Value {
-    json!({ "replies": replies })
+pub fn script(replies: impl std::borrow::Borrow<Value>) -> Value {
+    json!({ "replies": replies.borrow() })
 }
 
 /// A reply that calls `bash`.

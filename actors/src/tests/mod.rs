@@ -3,6 +3,7 @@
 mod crash;
 mod interrupt;
 mod observe;
+mod rest;
 mod supervise;
 
 use std::path::Path;
@@ -69,18 +70,22 @@ impl Site {
         equip::gather(setup, Time::from_millis(0))
     }
 
-    async fn start(&self) -> Live {
-        let (node, _) = Actor::spawn(None, Node, ()).await.expect("a node");
+    fn birth(&self) -> Session {
         let directory = self.project().display().to_string();
-        let birth = Session::Created {
+        Session::Created {
             worktree: directory.clone(),
             directory,
             parent: None,
             agent: "build".into(),
             version: "0".into(),
             policy: POLICY,
-        };
+        }
+    }
+
+    async fn start(&self) -> Live {
+        let (node, _) = Actor::spawn(None, Node, ()).await.expect("a node");
         let (session, world) = (self.session, self.world());
+        let birth = self.birth();
         let open = Box::new(Open { store: self.store(), session, world, birth });
         let opened = ractor::call!(node, |reply| NodeMessage::Open { open, reply });
         let opened = opened.expect("an answer").expect("an open session");

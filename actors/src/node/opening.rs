@@ -1,0 +1,264 @@
+//! How a session is opened in its store, which the node may hold already.
+
+use std::path::Path;
+use std::time::Instant;
+
+use leftfold_events::event::Session as SessionEvent;
+use leftfold_events::{Kit, Seq, SessionId, fold};
+use leftfold_store::{Log, Store};
+use ractor::{Actor, ActorRef, RpcReplyPort};
+use tokio::sync::watch;
+
+use super::{Entry, LET_GO, NodeMessage, Open, Opened, Sessions};
+use crate::observers::{ObserversMessage, Watch};
+use crate::session::{Arguments, Session, SessionMessage};
+use crate::{Error, World};
+
+/// A session that waits for its store, and what for.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) open: Box<Open>,
+    pub(super) then: Then,
+}
+
+/// What is done with a session once it is open.
+#[derive(Debug)]
+pub(super) enum Then {
+    Describe(RpcReplyPort<Result<Opened, Error>>),
+    Tell(SessionMessage),
+    Watch(Watch),
+}
+
+impl Sessions {
+    /// Has a session open, and then does something with it. One that is open is the same for all
+    /// its clients.
+    pub(super) async fn open(&mut self, node: &ActorRef<NodeMessage>, waiting: Waiting) {
+        let Open { session, store, .. } = waiting.open.as_ref();
+        if self.is_open(*session) {
+            self.proceed(node, *session, waiting.then);
+        } else if let Some(others) = self.opening.get_mut(store) {
+            others.push(waiting);
+        } else if let Some(store) = self.held(store) {
+            self.begin_and(node, waiting, store).await;
+        } else {
+            self.open_store(node, waiting);
+        }
+    }
+
+    pub(super) fn is_open(&self, session: SessionId) -> bool {
+        self.open.get(&session).is_some_and(|entry| entry.closed.borrow().is_none())
+    }
+
+    /// The store in `folder`, if a session of this node is in it.
+    pub(super) fn held(&self, folder: &Path) -> Option<Store> {
+        let entry = self.open.values().find(|entry| entry.store.dir() == folder)?;
+        Some(entry.store.clone())
+    }
+
+    /// Opens a store beside the node, because that can take seconds. What a dead node left running
+    /// in it is ended first.
+    pub(super) fn open_store(&mut self, node: &ActorRef<NodeMessage>, waiting: Waiting) {
+        let (node, folder) = (node.clone(), waiting.open.store.clone());
+        self.opening.insert(folder.clone(), vec![waiting]);
+        tokio::task::spawn_blocking(move || {
+            let used = folder.join("db").exists();
+            let outcome = Store::open(&folder).map_err(Error::from);
+            if let Some(store) = outcome.as_ref().ok().filter(|_| used) {
+                let ended = leftfold_tools::processes::end_strays(&store.identity());
+                if ended > 0 {
+                    tracing::info!("{ended} processes of a dead node were ended");
+                }
+            }
+            // a node that is gone opens nothing
+            let _ = node.cast(NodeMessage::StoreOpened { store: folder, outcome });
+        });
+    }
+
+    pub(super) async fn store_opened(
+        &mut self,
+        node: &ActorRef<NodeMessage>,
+        folder: &Path,
+        outcome: Result<Store, Error>,
+    ) {
+        let mut waiting = self.opening.remove(folder).unwrap_or_default().into_iter();
+        match outcome {
+            Ok(store) => {
+                for waiting in waiting {
+                    self.begin_and(node, waiting, store.clone()).await;
+                }
+            }
+            Err(error) => {
+                // an error has one reader: the others try for themselves
+                if let Some(first) = waiting.next() {
+                    self.refuse(first, error);
+                }
+                for waiting in waiting {
+                    Box::pin(self.open(node, waiting)).await;
+                }
+            }
+        }
+    }
+
+    async fn begin_and(&mut self, node: &ActorRef<NodeMessage>, waiting: Waiting, store: Store) {
+        let session = waiting.open.session;
+        if !self.is_open(session)
+            && let Err(error) = self.begin(node, waiting.open.as_ref().clone(), store).await
+        {
+            self.refuse(waiting, error);
+            return;
+        }
+        self.proceed(node, session, waiting.then);
+    }
+
+    fn proceed(&mut self, node: &ActorRef<NodeMessage>, session: SessionId, then: Then) {
+        match then {
+            Then::Describe(reply) => {
+                if let Some(entry) = self.open.get_mut(&session) {
+                    entry.used = Instant::now();
+                    entry.describe(reply);
+                }
+            }
+            Then::Tell(message) => self.tell(node, session, message),
+            Then::Watch(watch) => self.watch(node, watch),
+        }
+    }
+
+    /// Whoever waited for a session that can not be opened learns why.
+    fn refuse(&mut self, waiting: Waiting, error: Error) {
+        let session = waiting.open.session;
+        match waiting.then {
+            Then::Describe(reply) => {
+                // the client may have gone
+                let _ = reply.send(Err(error));
+            }
+            Then::Tell(_) | Then::Watch(_) => {
+                tracing::error!(%session, "it can not be opened again: {error}");
+                if let Some(resting) = self.resting.get(&session) {
+                    resting.closed.send_replace(Some(error.to_string()));
+                }
+            }
+        }
+    }
+
+    async fn begin(
+        &mut self,
+        node: &ActorRef<NodeMessage>,
+        open: Open,
+        store: Store,
+    ) -> Result<(), Error> {
+        let Open { session, world, birth, .. } = open;
+        let woken = ObserversMessage::Opened { session, store: store.clone() };
+        if self.observers.cast(woken).is_err() {
+            tracing::warn!("nobody hands events to observers");
+        }
+        let Started { actor, head, unfinished, .. } =
+            start(node, &self.observers, &store, session, &world, Some(birth.clone())).await?;
+        // those who opened it before it was closed still listen to the same end
+        let closed = self.resting.remove(&session).map(|resting| resting.closed);
+        let closed = closed.filter(|closed| closed.borrow().is_none());
+        let entry = Entry {
+            store,
+            world,
+            birth,
+            actor,
+            head,
+            cut_off: unfinished,
+            told: 0,
+            used: Instant::now(),
+            deaths: Vec::new(),
+            closed: closed.unwrap_or_else(|| watch::channel(None).0),
+        };
+        self.open.insert(session, entry);
+        self.sweep_later(node);
+        Ok(())
+    }
+}
+
+impl Entry {
+    /// Tells a client how the session stands.
+    fn describe(&self, reply: RpcReplyPort<Result<Opened, Error>>) {
+        let (actor, cut_off, closed) = (self.actor.clone(), self.cut_off, self.closed.subscribe());
+        tokio::spawn(async move {
+            let opened = match ractor::call!(actor, SessionMessage::View) {
+                Ok(state) => Ok(Opened {
+                    head: state.seq,
+                    unfinished: cut_off,
+                    questions: state.questions(),
+                    ended: state.ended,
+                    closed,
+                }),
+                Err(gone) => Err(Error::Gone(gone.to_string())),
+            };
+            // the client may have gone
+            let _ = reply.send(opened);
+        });
+    }
+}
+
+/// A session that has just been started.
+pub(super) struct Started {
+    pub(super) actor: ActorRef<SessionMessage>,
+    /// Where its log ends.
+    pub(super) head: Seq,
+    /// Whether a turn was cut off in it.
+    pub(super) unfinished: bool,
+    /// What was in force there.
+    pub(super) kit: Box<Kit>,
+}
+
+/// Starts a session on its log.
+pub(super) async fn start(
+    node: &ActorRef<NodeMessage>,
+    observers: &ActorRef<ObserversMessage>,
+    store: &Store,
+    session: SessionId,
+    world: &World,
+    birth: Option<SessionEvent>,
+) -> Result<Started, Error> {
+    let log = log_of(store, session).await?;
+    let (log, state) = tokio::task::spawn_blocking(move || {
+        let state = fold(&log.read()?);
+        Ok::<_, Error>((log, state))
+    })
+    .await??;
+    let (head, unfinished) = (state.seq, state.turn.is_some());
+    let kit = Box::new(state.kit.clone());
+    let arguments = Arguments {
+        birth: birth.filter(|_| head == 0),
+        log,
+        state,
+        world: world.clone(),
+        store: store.identity(),
+        observers: observers.clone(),
+    };
+    let (actor, _) = Actor::spawn_linked(None, Session, arguments, node.get_cell()).await?;
+    Ok(Started { actor, head, unfinished, kit })
+}
+
+/// Ends the processes of calls whose mark begins with `mark`, and waits until they are gone.
+pub(super) async fn end_strays(mark: String) {
+    let hunt = move || leftfold_tools::processes::end_strays(&mark);
+    let ended = tokio::task::spawn_blocking(hunt).await.unwrap_or_default();
+    if ended > 0 {
+        tracing::info!("{ended} processes of a dead session were ended");
+    }
+}
+
+pub(super) fn resume(actor: &ActorRef<SessionMessage>, kit: Box<Kit>) {
+    if actor.cast(SessionMessage::Resume { kit, close: false }).is_err() {
+        tracing::warn!("a session died as soon as it was started");
+    }
+}
+
+/// A session that has just been closed lets go of its log in a moment.
+async fn log_of(store: &Store, session: SessionId) -> Result<Log, Error> {
+    let start = Instant::now();
+    loop {
+        match store.log(session) {
+            Err(leftfold_store::Error::Taken { .. }) if start.elapsed() < LET_GO => {
+                tokio::task::yield_now().await;
+            }
+            log => return Ok(log?),
+        }
+    }
+}

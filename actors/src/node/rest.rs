@@ -1,0 +1,101 @@
+//! Sessions that nobody wants anything of let go of their stores, and are opened again when
+//! somebody does. There is a timer only while a session is open.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use leftfold_events::SessionId;
+use leftfold_events::event::Session as SessionEvent;
+use ractor::ActorRef;
+use tokio::sync::watch;
+
+use super::opening::{Then, Waiting};
+use super::{Entry, LET_GO, NodeMessage, Open, Sessions};
+use crate::observers::ObserversMessage;
+use crate::session::SessionMessage;
+use crate::{Error, World};
+
+/// How long a session is left alone before it is closed.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// What it takes to open a session again.
+#[derive(Debug)]
+pub(super) struct Resting {
+    store: PathBuf,
+    world: World,
+    birth: SessionEvent,
+    pub(super) closed: watch::Sender<Option<String>>,
+}
+
+impl Sessions {
+    pub(super) fn sweep_later(&mut self, node: &ActorRef<NodeMessage>) {
+        if std::mem::replace(&mut self.sweeping, true) {
+            return;
+        }
+        let node = node.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(IDLE).await;
+            let _ = node.cast(NodeMessage::Sweep { idle: IDLE });
+        });
+    }
+
+    /// Asks the sessions that were left alone whether they are at rest.
+    pub(super) fn sweep(&mut self, node: &ActorRef<NodeMessage>, idle: Duration) {
+        self.sweeping = false;
+        if self.open.is_empty() {
+            return;
+        }
+        self.sweep_later(node);
+        for (session, entry) in self.open.iter().filter(|(_, e)| e.used.elapsed() >= idle) {
+            let (node, actor) = (node.clone(), entry.actor.clone());
+            let (session, told, cut_off) = (*session, entry.told, entry.cut_off);
+            tokio::spawn(async move {
+                // a turn that was cut off does not go on by itself
+                let at_rest = cut_off
+                    || ractor::call!(actor, SessionMessage::AtRest).is_ok_and(|at_rest| at_rest);
+                if at_rest {
+                    let _ = node.cast(NodeMessage::Rest { session, told });
+                }
+            });
+        }
+    }
+
+    /// Closes a session, unless somebody has told it something meanwhile.
+    pub(super) async fn rest(&mut self, session: SessionId, told: u64) {
+        if self.open.get(&session).is_none_or(|entry| entry.told != told) {
+            return;
+        }
+        let Some(entry) = self.open.remove(&session) else { return };
+        let Entry { store, world, birth, actor, closed, .. } = entry;
+        if self.observers.cast(ObserversMessage::Closed { session }).is_err() {
+            tracing::warn!("nobody hands events to observers");
+        }
+        if actor.stop_and_wait(None, Some(LET_GO)).await.is_err() {
+            tracing::debug!(%session, "it does not stop at once");
+        }
+        let store = store.dir().to_owned();
+        self.resting.insert(session, Resting { store, world, birth, closed });
+    }
+
+    /// Opens a session again for whoever wants something of it.
+    pub(super) fn wake(&mut self, node: &ActorRef<NodeMessage>, session: SessionId, then: Then) {
+        let Some(resting) = self.resting.get(&session) else {
+            tracing::warn!("{}", Error::NotOpen(session));
+            return;
+        };
+        let Resting { store, world, birth, .. } = resting;
+        let (store, world, birth) = (store.clone(), world.clone(), birth.clone());
+        let waiting = Waiting { open: Box::new(Open { store, session, world, birth }), then };
+        let folder = waiting.open.store.clone();
+        if let Some(others) = self.opening.get_mut(&folder) {
+            others.push(waiting);
+        } else if let Some(held) = self.held(&folder) {
+            self.opening.insert(folder.clone(), vec![waiting]);
+            let opened = NodeMessage::StoreOpened { store: folder, outcome: Ok(held) };
+            // a node that is gone opens nothing
+            let _ = node.cast(opened);
+        } else {
+            self.open_store(node, waiting);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+use leftfold_events::event::{Answer, Permission};
+
+use super::*;
+use crate::{Answered, Reply};
+
+fn sweep(live: &Live) {
+    live.node.cast(NodeMessage::Sweep { idle: Duration::ZERO }).expect("a node");
+}
+
+/// Waits until nobody holds the store, and lets go of it again.
+async fn is_free(site: &Site) {
+    let folder = site.store();
+    let opened = tokio::task::spawn_blocking(move || leftfold_store::Store::open(&folder));
+    opened.await.expect("no panic").expect("the store is free");
+}
+
+fn in_order(events: &[Envelope]) {
+    let seqs: Vec<Seq> = events.iter().map(|event| event.seq).collect();
+    let all: Vec<Seq> = (1..).take(seqs.len()).collect();
+    assert_eq!(seqs, all);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_was_left_alone_lets_go_of_its_store_until_it_is_wanted() {
+    let site = Site::new(json!({ "replies": [text("one"), text("two"), text("three")] }));
+    let mut live = site.start().await;
+    for (prompts, rests) in [("one", true), ("two", true), ("three", false)] {
+        live.prompt(&site, prompts);
+        live.until_ended().await;
+        if rests {
+            sweep(&live);
+            is_free(&site).await;
+        }
+    }
+    // the observer from before it rested saw everything once
+    in_order(&live.seen);
+    assert_eq!(site.log(), live.seen);
+    assert!(live.opened.closed.borrow().is_none(), "it was never closed for good");
+    sweep(&live);
+    is_free(&site).await;
+    assert_eq!(live.view().await.messages.len(), 6);
+    live.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_rests_can_be_watched_and_opened_again() {
+    let site = Site::new(json!({ "replies": [text("one")] }));
+    let mut live = site.start().await;
+    live.prompt(&site, "one");
+    live.until_ended().await;
+    sweep(&live);
+    is_free(&site).await;
+    let mut late = live.watch(1).await;
+    for event in &live.seen {
+        let got = tokio::time::timeout(PATIENCE, late.recv()).await.expect("in time");
+        assert_eq!(got.as_ref(), Some(event));
+    }
+    live.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_keeps_its_session_open() {
+    let outside = call("read", &json!({ "filePath": "/etc/hostname" }));
+    let site = Site::new(json!({ "replies": [outside, text("well")] }));
+    let mut live = site.start().await;
+    live.prompt(&site, "hi");
+    let asked = live.until(|e| matches!(e, Event::Permission(Permission::Asked { .. }))).await;
+    sweep(&live);
+    // it is asked whether it is at rest before this answer reaches it
+    let reply =
+        Reply { answer: Answer::Reject, feedback: Some("not outside".into()), by: "test".into() };
+    let (session, of) = (site.session, asked.seq);
+    let told = ractor::call!(live.node, |told| NodeMessage::Tell {
+        session,
+        message: SessionMessage::Answer { of, reply, told }
+    });
+    assert_eq!(told.expect("an answer"), Answered::Accepted);
+    live.until_ended().await;
+    in_order(&live.seen);
+    live.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_of_one_store_rest_and_wake_by_themselves() {
+    let site = Site::new(json!({ "replies": [text("one"), text("two")] }));
+    let mut live = site.start().await;
+    let open = Box::new(Open {
+        store: site.store(),
+        session: SessionId::default().child(2, Time::from_millis(1)),
+        world: site.world(),
+        birth: site.birth(),
+    });
+    let other = open.session;
+    let opened = ractor::call!(live.node, |reply| NodeMessage::Open { open, reply });
+    let opened = opened.expect("an answer").expect("a second session in a store that is held");
+    assert_eq!(opened.head, 0);
+    live.prompt(&site, "one");
+    live.until_ended().await;
+    sweep(&live);
+    is_free(&site).await;
+    // both at once, and one twice: they share one opening
+    let view = |session| {
+        let node = live.node.clone();
+        async move {
+            ractor::call!(node, |reply| NodeMessage::Tell {
+                session,
+                message: SessionMessage::View(reply)
+            })
+            .expect("a view")
+        }
+    };
+    let (one, two, again) = tokio::join!(view(site.session), view(other), view(site.session));
+    assert_eq!((one.messages.len(), two.seq, again.seq), (2, 0, one.seq));
+    live.prompt(&site, "two");
+    live.until_ended().await;
+    in_order(&live.seen);
+    live.stop().await;
+}

@@ -1,0 +1,82 @@
+//! `leftfold node`: the long-lived node, driven over standard input and output by the Agent Client
+//! Protocol (version 1).
+//!
+//! | file | is |
+//! |---|---|
+//! | `wire` | lines on stdin and stdout, with a limit to their length |
+//! | `agent` | the methods of the protocol, and the sessions of this connection |
+//! | `conversation` | one session: takes its prompts, loads and cancels one after the other |
+//! | `updates` | an observer: turns durable events into updates, questions and answers |
+//! | `view`, `calls` | what an event is to a client: pure |
+//! | `content` | what a client's content is to a session: pure |
+//! | `prompts` | prompts that wait for the end of their turn |
+//!
+//! Invariant: whatever a client is told of a session comes from its durable events.
+
+mod agent;
+mod calls;
+mod content;
+mod conversation;
+mod prompts;
+mod updates;
+mod view;
+mod wire;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use leftfold_actors::NodeMessage;
+use ractor::ActorRef;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cli::Node;
+use crate::client;
+
+/// How long each step of leaving may take; together they stay below a second.
+const STEP: Duration = Duration::from_millis(300);
+
+pub(crate) fn serve(args: Node) -> anyhow::Result<ExitCode> {
+    let store = args.store.map(std::path::absolute).transpose().context("the store's folder")?;
+    let runtime = crate::runtime()?;
+    let outcome = runtime.block_on(run(store));
+    // a read of standard input that never ends must not hold up the end
+    runtime.shutdown_background();
+    outcome.map(|()| ExitCode::SUCCESS)
+}
+
+async fn run(store: Option<std::path::PathBuf>) -> anyhow::Result<()> {
+    let node = client::node().await?;
+    let (mut terminate, mut interrupt, mut hangup) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+        signal(SignalKind::hangup())?,
+    );
+    let (channel, mut wire) = wire::stdio();
+    let agent = agent::serve(node.clone(), store, wire.flow(), channel);
+    let spoken = tokio::select! {
+        ended = agent => ended.context("the connection failed"),
+        gone = wire.broken() => {
+            tracing::info!("nobody reads standard output any more: {gone}");
+            Ok(())
+        }
+        _ = terminate.recv() => Ok(()),
+        _ = interrupt.recv() => Ok(()),
+        _ = hangup.recv() => Ok(()),
+    };
+    wire.drain(STEP).await;
+    leave(node).await;
+    spoken
+}
+
+/// Turns under way are not ended: they stay cut off in their logs, and `leftfold resume` goes on.
+/// First nobody may write any more, then their processes are ended.
+async fn leave(node: ActorRef<NodeMessage>) {
+    if node.stop_and_wait(None, Some(STEP)).await.is_err() {
+        tracing::warn!("the node did not stop in time");
+    }
+    let ended = tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants);
+    if tokio::time::timeout(STEP, ended).await.is_err() {
+        tracing::warn!("processes of calls do not end in time");
+    }
+}

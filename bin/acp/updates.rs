@@ -1,0 +1,185 @@
+//! The observer of one session: what has become durable goes to the client, as updates, as
+//! questions, and in the end as the answer to its prompts.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use agent_client_protocol::v1::schema::{
+    LoadSessionResponse, RequestPermissionOutcome, RequestPermissionRequest,
+    RequestPermissionResponse, SessionId, SessionNotification, SessionUpdate,
+};
+use agent_client_protocol::v1::{ConnectionTo, Responder};
+use agent_client_protocol::{Client as Editor, is_incoming_transport_closed};
+use agent_client_protocol::{Error, RequestCancellationHandle, is_connection_terminated};
+use leftfold_actors::{Observation, Reply};
+use leftfold_events::event::Answer;
+use leftfold_events::{Envelope, Seq};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+
+use super::prompts::Prompts;
+use super::view::{self, Question, Told, View};
+use super::wire::Flow;
+use crate::client::Client;
+
+/// Who this client is in the log.
+pub(super) const BY: &str = "acp";
+
+/// What all parts of one session of the connection know.
+pub(super) struct Shared {
+    pub(super) id: SessionId,
+    pub(super) connection: ConnectionTo<Editor>,
+    pub(super) flow: Flow,
+    pub(super) prompts: Prompts,
+}
+
+pub(super) struct Updates;
+
+pub(super) struct Watching {
+    shared: Arc<Shared>,
+    client: Client,
+    view: View,
+    flow: Flow,
+    /// Events up to and with this one are history.
+    history: Seq,
+    /// To be answered when history has been told.
+    load: Option<Responder<LoadSessionResponse>>,
+    /// Questions that the client has not answered yet.
+    asked: HashMap<Seq, RequestCancellationHandle>,
+}
+
+pub(super) struct Arguments {
+    pub(super) shared: Arc<Shared>,
+    pub(super) client: Client,
+    pub(super) history: Seq,
+    pub(super) load: Option<Responder<LoadSessionResponse>>,
+}
+
+impl Actor for Updates {
+    type Msg = Observation;
+    type State = Watching;
+    type Arguments = Arguments;
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<Observation>,
+        arguments: Arguments,
+    ) -> Result<Watching, ActorProcessingErr> {
+        let Arguments { shared, client, history, load } = arguments;
+        let (view, flow, asked) = (View::default(), shared.flow.clone(), HashMap::new());
+        Ok(Watching { shared, client, view, flow, history, load, asked })
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<Observation>,
+        observation: Observation,
+        watching: &mut Watching,
+    ) -> Result<(), ActorProcessingErr> {
+        let Observation { events, done } = observation;
+        for event in events.iter() {
+            watching.tell(event);
+        }
+        watching.flow.room().await;
+        // the hub may have gone with the node
+        let _ = done.send(());
+        Ok(())
+    }
+}
+
+impl Watching {
+    fn tell(&mut self, event: &Envelope) {
+        let live = event.seq > self.history;
+        for told in self.view.see(event) {
+            match told {
+                Told::Update(update) => self.update(*update),
+                Told::Prompted { by, .. } if live && by == BY => self.shared.prompts.taken(),
+                Told::Prompted { parts, .. } => {
+                    view::prompt(&parts).into_iter().for_each(|update| self.update(update));
+                }
+                Told::Ask(question) if live => self.ask(*question),
+                Told::Settled(of) => self.settled(of),
+                Told::Ended { ended, finish } if live => {
+                    self.withdraw_all();
+                    self.shared.prompts.ended(&ended, finish);
+                }
+                Told::Ask(_) | Told::Ended { .. } => {}
+            }
+        }
+        if event.seq >= self.history
+            && let Some(load) = self.load.take()
+        {
+            report(load.respond(LoadSessionResponse::new()));
+        }
+    }
+
+    fn update(&self, update: SessionUpdate) {
+        let update = SessionNotification::new(self.shared.id.clone(), update);
+        self.flow.hand();
+        report(self.shared.connection.send_notification(update));
+    }
+
+    /// Asks the client; its answer is the session's to judge.
+    fn ask(&mut self, question: Question) {
+        let Question { of, call, options } = question;
+        let request = RequestPermissionRequest::new(self.shared.id.clone(), call, options);
+        let sent = self.shared.connection.send_request(request);
+        self.asked.insert(of, sent.cancellation_handle());
+        let client = self.client.clone();
+        tokio::spawn(async move {
+            let Some(reply) = reply(sent.block_task().await) else { return };
+            match client.answer(of, reply).await {
+                Ok(answered) => tracing::debug!(of, "{answered}"),
+                Err(error) => tracing::warn!("{error:#}"),
+            }
+        });
+    }
+
+    /// The question is open no longer, whoever answered it.
+    fn settled(&mut self, of: Seq) {
+        if let Some(asked) = self.asked.remove(&of) {
+            // it does nothing if the client was the one who answered
+            report(asked.cancel());
+        }
+    }
+
+    /// A client that has cancelled answers its questions itself.
+    fn withdraw_all(&mut self) {
+        let cancelled = self.shared.prompts.cancelled();
+        for (_, asked) in self.asked.drain().filter(|_| !cancelled) {
+            report(asked.cancel());
+        }
+    }
+}
+
+/// What the client's answer is to the session; none if the connection is gone, so that the question
+/// stays open.
+fn reply(response: Result<RequestPermissionResponse, Error>) -> Option<Reply> {
+    let (answer, feedback) = match response {
+        Ok(response) => {
+            let chosen = match &response.outcome {
+                RequestPermissionOutcome::Selected(selected) => &*selected.option_id.0,
+                RequestPermissionOutcome::Cancelled | _ => view::REJECT,
+            };
+            match chosen {
+                view::ONCE => (Answer::Once, None),
+                view::ALWAYS => (Answer::Always, None),
+                _ => (Answer::Reject, None),
+            }
+        }
+        Err(error) if is_incoming_transport_closed(&error) || is_connection_terminated(&error) => {
+            return None;
+        }
+        Err(error) => {
+            let why = format!("The client could not be asked: {}", error.message);
+            (Answer::Reject, Some(why))
+        }
+    };
+    Some(Reply { answer, feedback, by: BY.to_owned() })
+}
+
+/// A client that has gone needs nothing more.
+fn report(sent: Result<(), Error>) {
+    if let Err(error) = sent {
+        tracing::debug!("the client is gone: {error}");
+    }
+}

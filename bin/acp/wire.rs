@@ -1,0 +1,298 @@
+//! Standard input and output as frames: one JSON-RPC message a line.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use agent_client_protocol::v1::schema::CLIENT_METHOD_NAMES;
+use agent_client_protocol::{Channel, Error, RawJsonRpcId, RawJsonRpcMessage, TransportFrame};
+use futures::FutureExt;
+use futures::stream::{Stream, StreamExt, select};
+use serde::Deserializer;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde_json::json;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+
+/// The longest line that is read, in bytes: a prompt with some pictures in it. Of longer ones only
+/// the end is looked for.
+const LONGEST: usize = 32 << 20;
+
+/// What is kept of a longer line, in bytes, to find out what it asks for.
+const HEAD: usize = 4 << 10;
+
+/// Updates of one session that may wait to be written before its observer is kept waiting.
+const BACKLOG: u64 = 256;
+
+/// What was handed to the connection and what has been written, in updates: so that a client that
+/// reads slowly makes its observers wait, and not this process grow.
+#[derive(Clone, Debug)]
+pub(super) struct Flow {
+    handed: Arc<AtomicU64>,
+    written: watch::Receiver<u64>,
+}
+
+impl Flow {
+    /// One more update is on its way.
+    pub(super) fn hand(&self) {
+        self.handed.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Waits until not too much waits.
+    pub(super) async fn room(&mut self) {
+        let handed = self.handed.load(Ordering::Acquire);
+        // a writer that is gone makes nobody wait
+        let _ = self.written.wait_for(|written| written + BACKLOG >= handed).await;
+    }
+}
+
+/// The two tasks that read and write.
+pub(super) struct Wire {
+    flow: Flow,
+    reader: JoinHandle<()>,
+    writer: JoinHandle<()>,
+    broken: oneshot::Receiver<io::Error>,
+}
+
+impl Wire {
+    pub(super) fn flow(&self) -> Flow {
+        self.flow.clone()
+    }
+
+    /// Waits until standard output can no longer be written.
+    pub(super) async fn broken(&mut self) -> String {
+        match (&mut self.broken).await {
+            Ok(error) => error.to_string(),
+            // it ended in good order, which is not for this to report
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Lets the writer come to the end of what it was given.
+    pub(super) async fn drain(self, patience: Duration) {
+        self.reader.abort();
+        if tokio::time::timeout(patience, self.writer).await.is_err() {
+            tracing::warn!("the client did not read everything");
+        }
+    }
+}
+
+/// The connection's end of standard input and output.
+pub(super) fn stdio() -> (Channel, Wire) {
+    let (ours, theirs) = Channel::duplex();
+    let (incoming, outgoing) = (ours.tx, ours.rx);
+    let (refuse, refusals) = futures::channel::mpsc::unbounded();
+    let reader = tokio::spawn(async move {
+        let mut input = BufReader::new(tokio::io::stdin());
+        while let Some(read) = next_frame(&mut input).await {
+            let (to, frame) = match read {
+                Read::Frame(frame) => (&incoming, frame),
+                Read::Refused(answer) => (&refuse, answer),
+            };
+            if to.unbounded_send(frame).is_err() {
+                return;
+            }
+        }
+    });
+    let (count, written) = watch::channel(0);
+    let (breaks, broken) = oneshot::channel();
+    let writer = tokio::spawn(async move {
+        if let Err(error) = write(select(outgoing, refusals), &count).await {
+            // whoever waits for it may have left already
+            let _ = breaks.send(error);
+        }
+    });
+    let flow = Flow { handed: Arc::default(), written };
+    (theirs, Wire { flow, reader, writer, broken })
+}
+
+async fn write(
+    mut frames: impl Stream<Item = TransportFrame> + Unpin,
+    count: &watch::Sender<u64>,
+) -> io::Result<()> {
+    let mut stdout = tokio::io::stdout();
+    while let Some(first) = frames.next().await {
+        let mut next = Some(first);
+        let mut updates = 0;
+        while let Some(frame) = next {
+            updates += u64::from(is_update(&frame));
+            match frame.to_json() {
+                Ok(line) => stdout.write_all(format!("{line}\n").as_bytes()).await?,
+                Err(error) => tracing::error!("a message can not be written: {error}"),
+            }
+            next = frames.next().now_or_never().flatten();
+        }
+        stdout.flush().await?;
+        count.send_modify(|written| *written += updates);
+    }
+    Ok(())
+}
+
+fn is_update(frame: &TransportFrame) -> bool {
+    let TransportFrame::Single(RawJsonRpcMessage::Notification(notification)) = frame else {
+        return false;
+    };
+    &*notification.method == CLIENT_METHOD_NAMES.session_update
+}
+
+/// What a line is.
+enum Read {
+    Frame(TransportFrame),
+    /// Not passed on: this is the answer to it.
+    Refused(TransportFrame),
+}
+
+/// The next line that is not empty; `None` at the end of input.
+async fn next_frame(input: &mut (impl AsyncBufRead + Unpin)) -> Option<Read> {
+    loop {
+        let line = match read_line(input).await {
+            Ok(line) => line?,
+            Err(error) => {
+                tracing::error!("standard input can not be read: {error}");
+                return None;
+            }
+        };
+        let text = match line {
+            Line::TooLong { head, length } => return Some(Read::Refused(too_long(&head, length))),
+            Line::Text(bytes) => match String::from_utf8(bytes) {
+                Ok(text) => text,
+                Err(error) => {
+                    let what = format!("the line is not UTF-8: {}", error.utf8_error());
+                    let error = Error::parse_error().data(json!(what));
+                    return Some(Read::Frame(TransportFrame::Malformed {
+                        raw: String::new(),
+                        error,
+                    }));
+                }
+            },
+        };
+        if !text.trim().is_empty() {
+            return Some(Read::Frame(parse(&text)));
+        }
+    }
+}
+
+fn parse(text: &str) -> TransportFrame {
+    let frame = TransportFrame::parse_json(text);
+    let TransportFrame::Malformed { raw, error } = frame else { return frame };
+    // what is wrong, and not the whole line back
+    let error = match serde_json::from_str::<IgnoredAny>(text) {
+        Err(what) => Error::parse_error().data(json!(what.to_string())),
+        Ok(_) => error,
+    };
+    TransportFrame::Malformed { raw, error }
+}
+
+fn too_long(head: &[u8], length: usize) -> TransportFrame {
+    let what = format!("the line has {length} bytes, and {LONGEST} are read at most");
+    let error = Error::invalid_request().data(json!(what));
+    TransportFrame::Single(RawJsonRpcMessage::response(id_in(head), Err(error)))
+}
+
+/// The id of a request of which only the beginning is known; null if it comes later.
+fn id_in(head: &[u8]) -> RawJsonRpcId {
+    let mut id = RawJsonRpcId::Null;
+    // it ends in an error for certain, where the text ends
+    let _ = serde_json::Deserializer::from_slice(head).deserialize_map(IdOf(&mut id));
+    id
+}
+
+struct IdOf<'a>(&'a mut RawJsonRpcId);
+
+impl<'de> Visitor<'de> for IdOf<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a request")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "id" {
+                *self.0 = map.next_value()?;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Line {
+    Text(Vec<u8>),
+    TooLong {
+        /// How it begins.
+        head: Vec<u8>,
+        /// In bytes.
+        length: usize,
+    },
+}
+
+/// Reads to the end of the line, or of the input, keeping at most [`LONGEST`] bytes.
+async fn read_line(input: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Line>> {
+    let (mut line, mut length) = (Vec::new(), 0);
+    loop {
+        let part = input.fill_buf().await?;
+        if part.is_empty() && length == 0 {
+            return Ok(None);
+        }
+        let end = part.iter().position(|byte| *byte == b'\n');
+        let taken = end.map_or(part.len(), |end| end + 1);
+        length += taken;
+        if length <= LONGEST {
+            line.extend_from_slice(&part[..taken]);
+        } else if line.len() > HEAD {
+            line.truncate(HEAD);
+            line.shrink_to_fit();
+        }
+        let ended = end.is_some() || part.is_empty();
+        input.consume(taken);
+        if ended {
+            let whole = length <= LONGEST;
+            return Ok(Some(if whole {
+                Line::Text(line)
+            } else {
+                Line::TooLong { head: line, length }
+            }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn lines_end_with_a_newline_or_with_the_input() {
+        let mut input = &b"{}\n\n{\"a\":"[..];
+        let text = |text: &[u8]| Some(Line::Text(text.to_vec()));
+        assert_eq!(read_line(&mut input).await.unwrap(), text(b"{}\n"));
+        assert_eq!(read_line(&mut input).await.unwrap(), text(b"\n"));
+        assert_eq!(read_line(&mut input).await.unwrap(), text(b"{\"a\":"));
+        assert_eq!(read_line(&mut input).await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_too_long_is_passed_over() {
+        let mut bytes = b"{\"method\":\"x\",\"id\":\"a\",\"params\":\"".to_vec();
+        bytes.resize(LONGEST + 1, b'x');
+        bytes.extend(b"\nnext\n");
+        let mut input = BufReader::new(&bytes[..]);
+        let Some(Line::TooLong { head, length }) = read_line(&mut input).await.unwrap() else {
+            panic!("it was read");
+        };
+        assert_eq!((length, id_in(&head)), (LONGEST + 2, RawJsonRpcId::Str("a".into())));
+        assert!(head.len() <= HEAD);
+        assert_eq!(read_line(&mut input).await.unwrap(), Some(Line::Text(b"next\n".to_vec())));
+    }
+
+    #[test]
+    fn what_is_no_json_is_not_sent_back() {
+        let TransportFrame::Malformed { error, .. } = parse("{\"secret\": ") else { panic!() };
+        assert_eq!(i32::from(error.code), -32700);
+        assert!(!error.data.unwrap().to_string().contains("secret"));
+    }
+}
