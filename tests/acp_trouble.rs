@@ -105,7 +105,8 @@ fn under_way(site: &Site) -> (Editor, String) {
 
 #[test]
 fn the_node_leaves_at_once_and_turns_stay_resumable() {
-    let leave: [(&str, fn(&mut Editor)); 3] = [
+    type Leave = fn(&mut Editor);
+    let leave: [(&str, Leave); 3] = [
         ("end of input", |editor| editor.hang_up()),
         ("half a line, then the end", |editor| {
             editor.write(b"{\"jsonrpc\":");

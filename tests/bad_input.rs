@@ -109,7 +109,7 @@ fn a_folder_that_may_not_be_read() {
 #[test]
 fn a_second_writer_is_refused_and_does_no_harm() {
     let waits = "touch ready; while [ ! -e go ]; do sleep 0.01; done";
-    let site = Site::scripted(&script(&json!([bash(waits), says("done")])));
+    let site = Site::scripted(&script(json!([bash(waits), says("done")])));
     let mut live = site.start(&["run", "--format", "json", "go"]);
     let created = live.until("session.created");
     common::wait_until("the command runs", || common::exists(&site.project().join("ready")));
@@ -127,7 +127,7 @@ fn a_second_writer_is_refused_and_does_no_harm() {
 
 #[test]
 fn a_home_where_nothing_can_be_written() {
-    let site = Site::scripted(&script(&json!([says("never")])));
+    let site = Site::scripted(&script(json!([says("never")])));
     std::fs::remove_dir(site.path("home")).unwrap();
     std::fs::write(site.path("home"), "a file").unwrap();
     let ran = site.run(&["run", "hello"]).with(1);
@@ -145,7 +145,7 @@ fn a_log_that_can_not_grow_ends_the_run_and_resume_goes_on_with_more_room() {
         })
         .collect();
     replies.push(says("done"));
-    let site = Site::scripted(&script(&json!(replies)))
+    let site = Site::scripted(&script(json!(replies)))
         .setting("provider/double/models/m/limit/context", json!(10_000_000));
     let run = site.command(&["run", "--format", "json", "go"]);
     let mut limited = std::process::Command::new("bash");
@@ -204,8 +204,8 @@ fn an_answer_without_a_word() {
 #[test]
 fn a_file_that_is_larger_than_what_a_model_is_shown() {
     let lines: String = (0..5000).map(|n| format!("line {n}\n")).collect();
-    let site = Site::scripted(&script(&json!([
-        call("read", &json!({ "filePath": "large.txt" })),
+    let site = Site::scripted(&script(json!([
+        call("read", json!({ "filePath": "large.txt" })),
         bash("cat large.txt"),
         says("done"),
     ])));

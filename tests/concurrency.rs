@@ -15,7 +15,7 @@ fn bash(command: &str) -> Value {
 }
 
 fn turn(calls: &[Value], prepare: impl Fn(&Site)) -> (Site, Vec<Value>) {
-    let site = Site::scripted(&script(&json!([reply(calls), says("done")])));
+    let site = Site::scripted(&script(json!([reply(calls), says("done")])));
     prepare(&site);
     let events = site.prompt("go").ok().events();
     assert_eq!(end(&events)["text"], "done");
@@ -78,7 +78,7 @@ fn a_call_starts_while_the_model_still_writes() {
     let parts = reply["parts"].as_array_mut().unwrap();
     parts.push(json!({ "text": "more and more ".repeat(200) }));
     (reply["chunk"], reply["delay_ms"]) = (json!(1), json!(20));
-    let site = Site::scripted(&script(&json!([reply, says("done")])));
+    let site = Site::scripted(&script(json!([reply, says("done")])));
     let mut live = site.start(&["run", "--format", "json", "go"]);
     live.until("tool.finished");
     assert!(!live.seen.contains("model.replied"));
@@ -105,7 +105,7 @@ fn a_call_that_takes_too_long_is_stopped_and_the_others_are_not() {
 fn any_number_of_sessions_work_side_by_side() {
     let waits =
         "touch begun-$LEFTFOLD_CALL; while [ $(ls begun-* | wc -l) -lt 4 ]; do sleep 0.01; done";
-    let site = Site::scripted(&script(&json!([reply(&[bash(waits)]), says("done")])));
+    let site = Site::scripted(&script(json!([reply(&[bash(waits)]), says("done")])));
     let runs: Vec<_> = (0..4).map(|_| site.start(&["run", "--format", "json", "go"])).collect();
     let mut sessions: Vec<String> = runs
         .into_iter()

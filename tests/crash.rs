@@ -45,17 +45,17 @@ fn long_turn() -> Value {
     let mut four = bash("echo fifth >> effects");
     four["parts"].as_array_mut().unwrap().push(more);
     four["parts"][1]["call"]["input"]["timeout"] = json!(150);
-    script(&json!([
+    script(json!([
         trickle("First a line of text. ", bash("echo first >> effects; sleep 1000 & echo $!")),
-        trickle("Then a file. ", call("write", &json!({ "filePath": "made", "content": "made" }))),
-        trickle("And read it. ", call("read", &json!({ "filePath": "made" }))),
+        trickle("Then a file. ", call("write", json!({ "filePath": "made", "content": "made" }))),
+        trickle("And read it. ", call("read", json!({ "filePath": "made" }))),
         trickle("Two at once. ", two),
         trickle("Not at home. ", four),
         trickle(
             "Add to it. ",
             call(
                 "edit",
-                &json!({ "filePath": "made", "oldString": "made", "newString": "made, made" })
+                json!({ "filePath": "made", "oldString": "made", "newString": "made, made" })
             )
         ),
         says("The end."),
@@ -249,7 +249,7 @@ fn a_prompt_closes_the_turn_that_was_cut_off() {
 
 #[test]
 fn a_finished_session_is_not_resumed() {
-    let site = Site::scripted(&script(&json!([says("done"), says("never")])));
+    let site = Site::scripted(&script(json!([says("done"), says("never")])));
     site.prompt("go").ok();
     let before = site.run(&["export", "last"]).ok().stdout;
     for format in ["json", "text"] {
@@ -261,7 +261,7 @@ fn a_finished_session_is_not_resumed() {
 
 #[test]
 fn reading_commands_run_nothing_of_a_turn_that_was_cut_off() {
-    let site = Site::scripted(&script(&json!([bash("touch ready; sleep 1000"), says("done")])));
+    let site = Site::scripted(&script(json!([bash("touch ready; sleep 1000"), says("done")])));
     let live = site.start(&["run", "--format", "json", "go"]);
     common::wait_until("the command runs", || common::exists(&site.project().join("ready")));
     live.signal(Signal::KILL);
@@ -280,7 +280,7 @@ fn reading_commands_run_nothing_of_a_turn_that_was_cut_off() {
 #[test]
 fn killed_before_its_first_line_it_has_promised_nothing_and_is_in_nobodys_way() {
     for n in 0..6_u32 {
-        let site = Site::scripted(&script(&json!([says("done")])));
+        let site = Site::scripted(&script(json!([says("done")])));
         let live = site.start(&["run", "--format", "json", "go"]);
         // some die before there is a folder, some while it is being made
         if n > 2 {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 fn written() -> (Site, PathBuf, String) {
     let mut replies: Vec<Value> = (0..12).map(|n| bash(&format!("echo number {n}"))).collect();
     replies.push(says("done"));
-    let site = Site::scripted(&script(&json!(replies)));
+    let site = Site::scripted(&script(json!(replies)));
     let stdout = site.prompt("go").ok().stdout;
     let folder = site.session();
     (site, folder, stdout)
@@ -117,7 +117,7 @@ fn nobody_goes_on_with_a_damaged_log() {
 
 #[test]
 fn a_folder_that_is_no_store_is_named() {
-    let site = Site::scripted(&script(&json!([says("never")])));
+    let site = Site::scripted(&script(json!([says("never")])));
     let folder = site.path("user");
     for command in ["check", "export", "replay", "verify", "resume"] {
         let ran = named(&site, command, &folder);

@@ -52,14 +52,14 @@ fn a_server_that_is_not_there_is_an_error_that_names_it() {
 
 #[test]
 fn a_script_that_is_at_its_end_is_an_error() {
-    let site = Site::scripted(&script(&json!([bash("true")])));
+    let site = Site::scripted(&script(json!([bash("true")])));
     let end = ended(&site, &["hello"], 1);
     assert!(end["error"].as_str().unwrap().contains("no reply"), "{end}");
 }
 
 #[test]
 fn the_limit_of_steps_ends_a_turn() {
-    let site = Site::scripted(&script(&json!([bash("echo one >> done"), says("never")])));
+    let site = Site::scripted(&script(json!([bash("echo one >> done"), says("never")])));
     let end = ended(&site, &["--max-steps", "1", "go"], 4);
     assert_eq!(end["reason"], "max_steps");
     assert_eq!(end["steps"], 1);
@@ -71,14 +71,14 @@ fn the_limit_of_steps_ends_a_turn() {
 
 #[test]
 fn text_output_says_why_on_stderr() {
-    let site = Site::scripted(&script(&json!([bash("true"), says("never")])));
+    let site = Site::scripted(&script(json!([bash("true"), says("never")])));
     let ran = site.run(&["run", "--max-steps", "1", "go"]).with(4);
     assert!(ran.stderr.contains("the limit of steps is reached"), "{ran:?}");
 }
 
 #[test]
 fn a_model_that_is_not_known() {
-    let site = Site::scripted(&script(&json!([says("never")])));
+    let site = Site::scripted(&script(json!([says("never")])));
     for (model, part) in [
         ("double", "PROVIDER/MODEL"),
         ("dubble/m", "did you mean `double`"),
@@ -97,7 +97,7 @@ fn no_model_and_no_key() {
     let ran = Site::bare().run(&["run", "--model", "anthropic/claude-sonnet-4-5", "hello"]);
     ran.with(2).saying(&["has no key", "ANTHROPIC_API_KEY"]);
     let settings = json!({ "apiKey": "{env:NO_SUCH_KEY}", "baseURL": "http://127.0.0.1:9/v1" });
-    let site = Site::scripted(&script(&json!([says("never")])))
+    let site = Site::scripted(&script(json!([says("never")])))
         .setting("provider/other", json!({ "wire": "anthropic", "options": settings }))
         .setting("provider/other/models", json!({ "m": {} }));
     site.run(&["run", "--model", "other/m", "hello"]).with(2).saying(&["NO_SUCH_KEY", "not set"]);
@@ -105,7 +105,7 @@ fn no_model_and_no_key() {
 
 #[test]
 fn settings_that_are_wrong_are_named_with_their_place() {
-    let site = Site::scripted(&script(&json!([says("never")])));
+    let site = Site::scripted(&script(json!([says("never")])));
     for (text, parts) in [
         ("{\n  \"model\": \"double/m\",\n  \"retry\": { \"attempts\": \"ten\" }\n}", ":3:"),
         ("{\n  \"model\": \n}", ":3:"),
@@ -123,13 +123,13 @@ fn settings_that_are_wrong_are_named_with_their_place() {
 #[test]
 fn a_script_that_is_wrong_is_named_with_its_place() {
     let reply = json!({ "parts": [{ "text": "a", "delay_ms": 3 }] });
-    let site = Site::scripted(&script(&json!([reply])));
+    let site = Site::scripted(&script(json!([reply])));
     site.run(&["run", "hello"]).with(2).saying(&["replies[0].parts[0]", "exactly one of"]);
 }
 
 #[test]
 fn a_session_that_is_not_there() {
-    let site = Site::scripted(&script(&json!([says("one")])));
+    let site = Site::scripted(&script(json!([says("one")])));
     site.run(&["run", "-c", "hello"]).with(2).saying(&["no session yet"]);
     site.run(&["run", "--session", "01ARZ3NDEK", "hello"]).with(2).saying(&["01ARZ3NDEK"]);
     for command in ["resume", "replay", "verify", "check", "export"] {

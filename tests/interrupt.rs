@@ -29,7 +29,7 @@ fn while_the_model_streams() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let reply =
             json!({ "chunk": 1, "delay_ms": 20, "parts": [{ "text": "word ".repeat(2000) }] });
-        let site = Site::scripted(&script(&json!([reply])));
+        let site = Site::scripted(&script(json!([reply])));
         let mut live = site.start(&["run", "--format", "json", "go"]);
         live.until("model.streamed");
         let events = interrupted(live, signal);
@@ -70,7 +70,7 @@ fn while_a_command_runs() {
     let command = "trap '' TERM INT HUP; sleep 1000 & setsid sleep 1001 & echo here; touch ready; \
                    while :; do sleep 1; done";
     for signal in [Signal::INT, Signal::TERM] {
-        let site = Site::scripted(&script(&json!([bash(command), says("never")])));
+        let site = Site::scripted(&script(json!([bash(command), says("never")])));
         let live = site.start(&["run", "--format", "json", "go"]);
         wait_until("the command runs", || common::exists(&site.project().join("ready")));
         let events = interrupted(live, signal);
@@ -113,7 +113,7 @@ fn a_turn_that_was_interrupted_is_over_and_the_next_prompt_is_told() {
 #[test]
 fn a_closed_standard_output_is_an_interrupt() {
     let reply = json!({ "chunk": 1, "delay_ms": 20, "parts": [{ "text": "word ".repeat(2000) }] });
-    let site = Site::scripted(&script(&json!([reply])));
+    let site = Site::scripted(&script(json!([reply])));
     let mut command = site.command(&["run", "--format", "json", "go"]);
     let (reader, writer) = std::io::pipe().unwrap();
     command.stdout(writer);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 fn finished() -> (Site, String) {
     let todos = json!([{ "content": "look", "status": "pending", "priority": "high" }]);
-    let site = Site::scripted(&script(&json!([
+    let site = Site::scripted(&script(json!([
         { "parts": [
             { "reasoning": "Hm.", "signature": "s" },
             { "call": { "name": "todowrite", "input": { "todos": todos } } },
@@ -183,9 +183,9 @@ fn reading_does_not_change_a_byte() {
 
 #[test]
 fn a_run_can_be_read_while_it_goes_on() {
-    let site = Site::scripted(&script(&json!([
+    let site = Site::scripted(&script(json!([
         bash("touch ready; while [ ! -e go ]; do sleep 0.01; done"),
-        call("read", &json!({ "filePath": "ready" })),
+        call("read", json!({ "filePath": "ready" })),
         says("done")
     ])));
     let mut live = site.start(&["run", "--format", "json", "go"]);

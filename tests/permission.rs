@@ -18,8 +18,8 @@ fn turn(site: &Site, args: &[&str]) -> Vec<Value> {
 }
 
 fn reading(path: &str) -> Site {
-    let site = Site::scripted(&script(&json!([
-        call("read", &json!({ "filePath": path })),
+    let site = Site::scripted(&script(json!([
+        call("read", json!({ "filePath": path })),
         says("So be it.")
     ])));
     site.file(".env", "PASSWORD=very-secret\n");
@@ -99,7 +99,7 @@ fn rules_of_the_settings_decide_and_the_last_match_wins() {
         (json!({ "bash": "ask" }), "echo ran >> ran", "deny"),
         (json!({ "*": "deny", "bash": "allow" }), "echo ran >> ran", "allow"),
     ] {
-        let site = Site::scripted(&script(&json!([bash(command), says("So be it.")])))
+        let site = Site::scripted(&script(json!([bash(command), says("So be it.")])))
             .setting("permission", rules.clone());
         let events = turn(&site, &[]);
         assert_eq!(ruled(&events), action, "{rules}");
@@ -110,7 +110,7 @@ fn rules_of_the_settings_decide_and_the_last_match_wins() {
 
 #[test]
 fn yes_does_not_turn_a_no_into_a_yes() {
-    let site = Site::scripted(&script(&json!([bash("echo ran >> ran"), says("So be it.")])))
+    let site = Site::scripted(&script(json!([bash("echo ran >> ran"), says("So be it.")])))
         .setting("permission", json!({ "bash": { "echo *": "deny" } }));
     let events = turn(&site, &["--yes"]);
     assert_eq!(ruled(&events), "deny");
@@ -132,7 +132,7 @@ fn a_tool_that_is_denied_altogether_is_not_offered() {
 
 #[test]
 fn the_files_of_the_project_set_rules_too_and_those_nearer_come_later() {
-    let site = Site::scripted(&script(&json!([bash("echo ran >> ran"), says("So be it.")])));
+    let site = Site::scripted(&script(json!([bash("echo ran >> ran"), says("So be it.")])));
     std::fs::create_dir_all(site.path("config/leftfold")).unwrap();
     let global = r#"{ "permission": { "bash": "deny" } } // for all projects"#;
     std::fs::write(site.path("config/leftfold/leftfold.json"), global).unwrap();

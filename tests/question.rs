@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 fn start(mode: &[&str]) -> (Site, Live, PipeWriter) {
     let read = json!({ "name": "read", "input": { "filePath": ".env" } });
     let reply = json!({ "parts": [{ "call": read }] });
-    let site = Site::scripted(&script(&json!([reply, reply, says("So be it.")])));
+    let site = Site::scripted(&script(json!([reply, reply, says("So be it.")])));
     site.file(".env", "PASSWORD=very-secret\n");
     let mut command = site.command(&[&["run", "--format", "json", "go"], mode].concat());
     let (reader, writer) = std::io::pipe().unwrap();

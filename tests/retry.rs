@@ -140,7 +140,7 @@ fn attempts_are_limited_and_the_error_says_how_many_there_were() {
 fn without_a_hint_the_wait_is_two_seconds_and_at_most_a_quarter_more() {
     let fault = json!({ "class": "overloaded", "message": "busy" });
     let reply = json!({ "faults": [fault], "parts": [{ "text": "At last." }] });
-    let site = Site::scripted(&script(&json!([reply])));
+    let site = Site::scripted(&script(json!([reply])));
     let mut live = site.start(&["run", "--format", "json", "go"]);
     let scheduled = live.until("model.retry_scheduled");
     live.signal(rustix::process::Signal::INT);
@@ -173,7 +173,7 @@ fn a_conversation_that_is_too_long_ends_clearly_where_it_may_not_be_summarised()
 fn a_full_context_ends_the_turn_before_the_next_request() {
     let reply = json!({ "parts": [{ "call": { "name": "todoread" } }],
         "usage": { "input": 99_000, "output": 500 } });
-    let site = Site::scripted(&script(&json!([reply, call("todoread", &json!({}))])))
+    let site = Site::scripted(&script(json!([reply, call("todoread", json!({}))])))
         .setting("compaction", json!({ "auto": false }));
     let events = site.prompt("go").with(1).events();
     assert_eq!(all(&events, "model.requested").len(), 1);

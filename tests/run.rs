@@ -10,7 +10,7 @@ use common::{Live, Site, all, call, end, kinds, only, says, script};
 use serde_json::{Value, json};
 
 fn reads_and_answers() -> Value {
-    script(&json!([
+    script(json!([
         { "parts": [
             { "text": "I look.\n" },
             { "call": { "name": "read", "input": { "filePath": "a.txt" } } },
@@ -75,7 +75,7 @@ fn text_has_the_answer_on_stdout_and_the_rest_on_stderr() {
 #[test]
 fn a_prompt_comes_from_a_pipe_with_and_without_a_dash() {
     for args in [&["run", "--format", "json"][..], &["run", "--format", "json", "-"][..]] {
-        let site = Site::scripted(&script(&json!([says("fine")])));
+        let site = Site::scripted(&script(json!([says("fine")])));
         let mut command = site.command(args);
         let (reader, mut writer) = std::io::pipe().unwrap();
         command.stdin(Stdio::from(reader));
@@ -91,7 +91,7 @@ fn a_prompt_comes_from_a_pipe_with_and_without_a_dash() {
 #[test]
 fn a_second_prompt_goes_on_where_the_first_has_ended() {
     let replies = json!([says("one"), says("two"), says("three")]);
-    let site = Site::scripted(&script(&replies));
+    let site = Site::scripted(&script(replies));
     let first = site.prompt("first").ok().events();
     let second = site.run(&["run", "--format", "json", "--continue", "second"]).ok().events();
     let id = first[0]["session"].as_str().unwrap();
@@ -109,9 +109,9 @@ fn a_second_prompt_goes_on_where_the_first_has_ended() {
 
 #[test]
 fn the_session_goes_on_in_its_own_folder_wherever_it_is_called_from() {
-    let site = Site::scripted(&script(&json!([
+    let site = Site::scripted(&script(json!([
         says("one"),
-        call("write", &json!({ "filePath": "made.txt", "content": "x" })),
+        call("write", json!({ "filePath": "made.txt", "content": "x" })),
         says("done"),
     ])));
     site.prompt("first").ok();
@@ -125,7 +125,7 @@ fn the_session_goes_on_in_its_own_folder_wherever_it_is_called_from() {
 
 #[test]
 fn no_prompt_leaves_no_session() {
-    let site = Site::scripted(&script(&json!([says("never")])));
+    let site = Site::scripted(&script(json!([says("never")])));
     site.run(&["run", "   "]).with(2).saying(&["the prompt is empty"]);
     site.run(&["run"]).with(2).saying(&["the prompt is empty"]);
     assert!(site.sessions().is_empty());

@@ -175,8 +175,8 @@ pub fn bash(command: &str) -> Value {
 }
 
 /// A reply that calls one tool.
-pub fn call(name: &str, input: &Value) -> Value {
-    json!({ "parts": [{ "call": { "name": name, "input": input } }] })
+pub fn call(name: &str, input: impl std::borrow::Borrow<Value>) -> Value {
+    json!({ "parts": [{ "call": { "name": name, "input": input.borrow() } }] })
 }
 
 /// A reply of text.
