@@ -9,6 +9,7 @@ mod home;
 mod model;
 mod print;
 mod settings;
+mod terminal;
 mod text;
 
 use std::process::ExitCode;
@@ -31,14 +32,15 @@ impl std::error::Error for Usage {}
 fn main() -> ExitCode {
     let cli = Cli::parse();
     log_to_stderr();
-    let code = dispatch(cli.command);
+    let code = dispatch(cli);
     code.unwrap_or_else(|error| {
         eprintln!("leftfold: {error:#}");
         ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
     })
 }
 
-fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
+fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
+    let Some(command) = cli.command else { return terminal::talk(cli.talk) };
     match command {
         Command::Run(args) => commands::run::run(args),
         Command::Resume(args) => commands::resume::resume(args),

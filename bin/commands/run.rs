@@ -73,7 +73,19 @@ pub(crate) fn turn(
     turn: Turn,
     task: Task,
 ) -> anyhow::Result<ExitCode> {
-    let wanted = turn.model.or_else(|| project.model.clone());
+    let job = job(place, project, &turn, task == Task::Resume)?;
+    let outcome = crate::runtime()?.block_on(drive::drive(job, task, turn.format))?;
+    Ok(ExitCode::from(outcome.exit_code()))
+}
+
+/// What a session needs, from settings and command line.
+pub(crate) fn job<'a>(
+    place: Place,
+    project: &'a Project,
+    turn: &Turn,
+    resumes: bool,
+) -> anyhow::Result<Job<'a>> {
+    let wanted = turn.model.clone().or_else(|| project.model.clone());
     let settings = settings::load(&project.directory, &model::environment).map_err(model::usage)?;
     let model = match wanted.as_deref().filter(|name| demo::is_model(name)) {
         Some(_) => demo::model()?,
@@ -82,7 +94,7 @@ pub(crate) fn turn(
     let mut options = model::options(&settings, &model);
     options.ask = ask_mode(turn.yes, turn.permission_mode);
     // a limit outlives the crash, with the turn that it was given for
-    let inherited = project.max_steps.filter(|_| task == Task::Resume);
+    let inherited = project.max_steps.filter(|_| resumes);
     if let Some(max_steps) = turn.max_steps.or(inherited) {
         options.max_steps = max_steps;
     }
@@ -95,9 +107,7 @@ pub(crate) fn turn(
     };
     let workspace = workspace(project, &place.store, &settings);
     let agent = AGENT.to_owned();
-    let job = Job { place, setup, provider: model.provider, workspace, agent };
-    let outcome = crate::runtime()?.block_on(drive::drive(job, task, turn.format))?;
-    Ok(ExitCode::from(outcome.exit_code()))
+    Ok(Job { place, setup, provider: model.provider, workspace, agent })
 }
 
 fn rules(settings: &Settings) -> Vec<leftfold_events::rules::Rule> {
