@@ -10,6 +10,8 @@ use super::wrap::clip;
 
 /// Lines of a diff, or of the end of what a command printed.
 const EXCERPT: usize = 12;
+/// The same for somebody who has to allow it first.
+const PREVIEW: usize = 40;
 
 /// A call that has not come to its end.
 #[derive(Clone, Debug)]
@@ -39,13 +41,18 @@ impl Call {
         Self { name, input, running: None, tail: String::new(), previewed: false }
     }
 
-    /// The tool, and the argument that says most.
-    pub(super) fn heading(&self) -> String {
-        let brief = ["command", "filePath", "pattern", "url", "description"]
+    /// The argument that says most.
+    pub(super) fn argument(&self) -> String {
+        ["command", "filePath", "pattern", "url", "description"]
             .iter()
             .find_map(|key| self.input.get(key)?.as_str())
             .map(clean)
-            .unwrap_or_default();
+            .unwrap_or_default()
+    }
+
+    /// The tool, and the argument that says most, in one line.
+    pub(super) fn heading(&self) -> String {
+        let brief = self.argument();
         let mut lines = brief.trim().lines();
         let first = lines.next().unwrap_or_default();
         let more = if lines.next().is_some() { " …" } else { "" };
@@ -64,7 +71,7 @@ impl Call {
         } else if let Some(command) = text("command").filter(|command| command.contains('\n')) {
             lines.extend(command.lines().map(|line| format!(" {line}")));
         }
-        changes(&lines, style, columns)
+        changes(&lines, PREVIEW, style, columns)
     }
 
     /// The whole block of a call that has come to its end.
@@ -110,7 +117,7 @@ impl Call {
         let diff = metadata.get("diff").and_then(Value::as_str);
         match diff {
             Some(_) if self.previewed => {}
-            Some(diff) => block.extend(changes(&diff_lines(diff), style, columns)),
+            Some(diff) => block.extend(changes(&diff_lines(diff), EXCERPT, style, columns)),
             None if metadata.get("exit").is_some() => {
                 block.extend(output(&finished.output, style, columns));
             }
@@ -129,12 +136,13 @@ fn counted(metadata: &Value) -> Option<String> {
 
 /// What a unified diff says, without its headers.
 fn diff_lines(diff: &str) -> Vec<String> {
-    let lines = diff.lines().filter(|line| !line.starts_with("+++") && !line.starts_with("---"));
+    // two lines of headers, and where the first change is
+    let lines = diff.lines().skip_while(|line| !line.starts_with("@@")).skip(1);
     lines.map(clean).collect()
 }
 
 /// The beginning of a diff, coloured.
-fn changes(lines: &[String], style: Style, columns: usize) -> Vec<String> {
+fn changes(lines: &[String], most: usize, style: Style, columns: usize) -> Vec<String> {
     let painted = |line: &String| {
         let face = match line.chars().next() {
             Some('+') => Face::GREEN,
@@ -143,9 +151,9 @@ fn changes(lines: &[String], style: Style, columns: usize) -> Vec<String> {
         };
         format!("    {}", style.paint(face, &clip(line, columns.saturating_sub(5))))
     };
-    let mut shown: Vec<String> = lines.iter().take(EXCERPT).map(painted).collect();
-    if lines.len() > EXCERPT {
-        let more = format!("… {} more lines", lines.len() - EXCERPT);
+    let mut shown: Vec<String> = lines.iter().take(most).map(painted).collect();
+    if lines.len() > most {
+        let more = format!("… {} more lines", lines.len() - most);
         shown.push(format!("    {}", style.paint(Face::DIM, &more)));
     }
     shown

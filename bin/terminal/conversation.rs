@@ -435,17 +435,15 @@ impl<'a> Conversation<'a> {
     }
 }
 
-const HELP: &str = "\
-  /exit, Ctrl-D      leave; the session stays and can be gone on with
-  Ctrl-C             interrupt the turn
-  a \\ at the end     goes on in another line, as Alt-Enter does; what is pasted stays together
-  up, Ctrl-R         earlier prompts
-";
+const HELP: &str = concat!(
+    "  /exit, Ctrl-D   leave; the session stays\n",
+    "  Ctrl-C          interrupt the turn\n",
+    "  Alt-Enter       another line; so does a \\ at the end; a paste stays together\n",
+    "  up, Ctrl-R      earlier prompts\n",
+);
 
 fn unknown(command: &str) -> String {
-    format!(
-        "  There is no {command}. There are /help and /exit; a space before it makes it a prompt.\n"
-    )
+    format!("  There is no {command}: see /help. A space before it makes it a prompt.\n")
 }
 
 /// The command that a line is, if it is one. A path is none.

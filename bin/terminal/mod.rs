@@ -13,6 +13,8 @@ mod render;
 mod screen;
 mod status;
 mod style;
+#[cfg(test)]
+mod tests;
 mod wrap;
 
 use std::io::IsTerminal;
@@ -142,6 +144,6 @@ impl Conversation<'_> {
 }
 
 fn farewell(session: &str, cut: bool) -> String {
-    let state = if cut { "its turn is cut off; " } else { "" };
-    format!("session {session}: {state}`leftfold --session {session}` goes on with it")
+    let state = if cut { "the turn is cut off; " } else { "" };
+    format!("{state}`leftfold --session {session}` goes on")
 }

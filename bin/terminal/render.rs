@@ -14,7 +14,7 @@ use super::calls::{Call, Mark, duration};
 use super::clean::{Cleaner, clean, clean_line};
 use super::markdown::Markdown;
 use super::style::{Face, Style};
-use super::wrap::clip;
+use super::wrap::Wrap;
 
 /// What the terminal is like.
 #[derive(Clone, Copy, Debug)]
@@ -327,20 +327,30 @@ impl Renderer {
         self.questions.len() < before
     }
 
-    /// What a question is about, before its keys are named.
+    /// What a question is about, before its keys are named. Nothing that has to be allowed is cut.
     pub(super) fn question(&mut self, question: &Question) -> String {
-        let look = self.look;
-        let mut lines = Vec::new();
+        let Look { style, columns } = self.look;
+        let mut out = self.text_ends();
+        let mut wrap = Wrap::new(style, columns.saturating_sub(1));
+        let mut argument = String::new();
         if let Some(call) = self.calls.get_mut(&question.called) {
-            let heading = clip(&call.heading(), look.columns.saturating_sub(3));
-            lines.push(format!("{} {heading}", look.style.paint(Face::YELLOW, "?")));
-            let preview = call.preview(look.style, look.columns);
+            argument = call.argument().trim().to_owned();
+            let several = argument.contains('\n');
+            wrap.begin(Face::YELLOW, "? ", &mut out);
+            let shown = if several { call.heading() } else { format!("{} {argument}", call.name) };
+            wrap.push(Face::PLAIN, &shown, &mut out);
+            wrap.end_line(&mut out);
+            let preview = call.preview(style, columns);
             call.previewed = !preview.is_empty();
-            lines.extend(preview);
+            preview.iter().for_each(|line| out.extend([line, "\n"]));
         }
-        let what = format!("  {}: {}", question.permission, question.patterns.join(", "));
-        lines.push(look.style.paint(Face::YELLOW, &clip(&what, look.columns.saturating_sub(1))));
-        self.line(&lines.join("\n"))
+        if question.patterns != [argument] {
+            wrap.begin(Face::PLAIN, "  ", &mut out);
+            let what = format!("{}: {}", question.permission, question.patterns.join(", "));
+            wrap.push(Face::YELLOW, &what, &mut out);
+            wrap.end_line(&mut out);
+        }
+        out
     }
 
     /// A line of its own, in one face.
@@ -370,11 +380,15 @@ fn first_line(text: &str) -> &str {
 fn spent(ended: &Ended, millis: u64) -> String {
     let usage = &ended.usage;
     let input = usage.input + usage.cache_read + usage.cache_write;
-    let mut parts = vec![format!("{} in", thousands(input))];
-    if usage.cache_read > 0 {
-        parts[0] += &format!(" ({} cached)", thousands(usage.cache_read));
+    let cached = match usage.cache_read {
+        0 => String::new(),
+        cached => format!(" ({} cached)", thousands(cached)),
+    };
+    let mut parts = Vec::new();
+    if usage.total() > 0 {
+        parts.push(format!("{} in{cached}", thousands(input)));
+        parts.push(format!("{} out", thousands(usage.output + usage.reasoning)));
     }
-    parts.push(format!("{} out", thousands(usage.output + usage.reasoning)));
     if ended.cost > 0.0 {
         parts.push(format!("${:.4}", ended.cost));
     }

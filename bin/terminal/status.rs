@@ -43,7 +43,7 @@ impl Renderer {
         let spinner = SPINNER[spinner];
         let mut running = self.calls.values().filter(|call| call.running.is_some());
         if let Some(call) = running.next() {
-            let since = duration(now.since(call.running.unwrap_or(now)) / 1000 * 1000);
+            let since = waited(now.since(call.running.unwrap_or(now)));
             let more = running.count();
             let more = if more > 0 { format!(" · and {more} more") } else { String::new() };
             let tail = if call.tail.is_empty() { "" } else { " · " };
@@ -61,6 +61,11 @@ impl Renderer {
             Purpose::Title => "looking for a title",
             Purpose::Compaction => "writing a summary",
         };
-        Some(format!("{spinner} {what} · {} s", now.since(since) / 1000))
+        Some(format!("{spinner} {what} · {}", waited(now.since(since))))
     }
+}
+
+/// In whole seconds: what is finer only flickers.
+fn waited(millis: u64) -> String {
+    if millis < 60_000 { format!("{} s", millis / 1000) } else { duration(millis) }
 }

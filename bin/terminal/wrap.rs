@@ -51,13 +51,30 @@ impl Wrap {
             if piece.is_empty() {
                 continue;
             }
-            match self.word.last_mut() {
-                Some((last, word)) if *last == face => word.push_str(piece),
-                _ => self.word.push((face, piece.to_owned())),
-            }
+            self.piece(face, piece, out);
             if self.word.iter().map(|(_, text)| text.width()).sum::<usize>() > self.width {
                 // it will be broken anyway
                 self.let_go(out);
+            }
+        }
+    }
+
+    /// More of the word under way. Wide characters are words of their own: their scripts have no
+    /// spaces.
+    fn piece(&mut self, face: Face, piece: &str, out: &mut String) {
+        for part in piece.split_inclusive(is_wide) {
+            let narrow = part.trim_end_matches(is_wide);
+            for text in [narrow, &part[narrow.len()..]].into_iter().filter(|t| !t.is_empty()) {
+                if text.starts_with(is_wide) {
+                    self.let_go(out);
+                }
+                match self.word.last_mut() {
+                    Some((last, word)) if *last == face => word.push_str(text),
+                    _ => self.word.push((face, text.to_owned())),
+                }
+                if text.starts_with(is_wide) {
+                    self.let_go(out);
+                }
             }
         }
     }
@@ -106,6 +123,10 @@ impl Wrap {
         self.style.write(out, face, rest);
         self.column += rest.width();
     }
+}
+
+fn is_wide(c: char) -> bool {
+    c.width() == Some(2)
 }
 
 /// The bytes at the beginning of `text` that fit into `columns`; at least one character.
