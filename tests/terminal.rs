@@ -17,8 +17,8 @@ fn asking(replies: Value) -> Site {
 }
 
 /// Text that takes longer than anybody waits.
-fn endless() -> Value {
-    json!({ "chunk": 5, "delay_ms": 20, "parts": [{ "text": "word ".repeat(20_000) }] })
+fn endless(prompt: &str) -> Value {
+    json!({ "match": { "prompt": prompt }, "chunk": 5, "delay_ms": 20, "parts": [{ "text": "word ".repeat(20_000) }] })
 }
 
 /// Reads a prompt, and has it answered with text.
@@ -31,8 +31,8 @@ fn a_conversation_with_a_question_and_an_interrupt() {
     let site = asking(json!([
         bash("printf 'made by a tool'"),
         says("# Done\n\nIt is **made**."),
-        endless(),
-        says("As you like."),
+        endless("go on"),
+        json!({ "match": { "prompt": "enough" }, "parts": [{ "text": "As you like." }] }),
     ]));
     let mut terminal = site.terminal(&[], 80);
     prompt(&mut terminal, "make it", "[o]nce");

@@ -7,6 +7,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{self, LocalModes, OptionalActions, QueueSelector, Termios};
 use tokio::sync::mpsc;
 
+use super::clean::Cleaner;
+
 /// The terminal's mode as it was found. It is put back in the end, however that comes.
 pub(super) struct Mode {
     found: Option<Termios>,
@@ -59,11 +61,11 @@ impl Keys {
         let (held, hold) = io::pipe()?;
         let _ = termios::tcflush(io::stdin(), QueueSelector::IFlush);
         std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
+            let mut cleaner = Cleaner::default();
             while let Some(bytes) = next(&held) {
-                if let Some(key) = key(&bytes) {
-                    if pressed.send(key).is_err() {
-                        return;
-                    }
+                let key = key(&mut cleaner, &bytes);
+                if key.is_some_and(|key| pressed.send(key).is_err()) {
+                    return;
                 }
             }
         })?;
@@ -96,22 +98,32 @@ fn next(held: &io::PipeReader) -> Option<Vec<u8>> {
 }
 
 /// One key alone: neither a cursor key's sequence nor something pasted.
-fn key(bytes: &[u8]) -> Option<char> {
-    let mut chars = std::str::from_utf8(bytes).ok()?.chars();
+fn key(cleaner: &mut Cleaner, bytes: &[u8]) -> Option<char> {
+    let text = cleaner.clean(std::str::from_utf8(bytes).ok()?);
+    let mut chars = text.chars();
     let key = chars.next()?;
     (chars.next().is_none() && !key.is_control()).then(|| key.to_ascii_lowercase())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::key;
+    use super::*;
 
     #[test]
     fn only_a_single_key_is_a_key() {
-        assert_eq!(key(b"o"), Some('o'));
-        assert_eq!(key(b"A"), Some('a'));
-        for nothing in [&b"\x1b[A"[..], b"\x1b", b"once", b"\xff", b"\r"] {
-            assert_eq!(key(nothing), None, "{nothing:?}");
+        for (bytes, expected) in [
+            (&b"o"[..], Some('o')),
+            (b"A", Some('a')),
+            // the sequence of a cursor key ends in a letter
+            (b"\x1b[A", None),
+            (b"\x1b[Ab", Some('b')),
+            (b"once", None),
+            (b"\xff", None),
+            (b"\r", None),
+        ] {
+            assert_eq!(key(&mut Cleaner::default(), bytes), expected, "{bytes:?}");
         }
+        let mut cleaner = Cleaner::default();
+        assert_eq!([key(&mut cleaner, b"\x1b["), key(&mut cleaner, b"A")], [None, None]);
     }
 }

@@ -55,7 +55,9 @@ impl Terminal {
 
     /// Waits until the screen is so.
     pub fn until_so(&mut self, what: &str, so: impl Fn(&vt100::Screen) -> bool) -> &mut Self {
+        let start = Instant::now();
         while !so(self.parser.screen()) {
+            assert!(start.elapsed() < PATIENCE, "still not {what}:\n{}", self.shown());
             assert!(self.read(), "it has ended without {what}:\n{}", self.shown());
         }
         self
