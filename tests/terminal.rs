@@ -203,8 +203,8 @@ fn plain_where_colours_are_not_wanted() {
     for (name, value) in [("NO_COLOR", "1"), ("TERM", "dumb")] {
         let site = Site::scripted(&replies).env(name, value);
         let mut terminal = site.terminal(&[], 80);
-        terminal.until_so("a prompt", |screen| screen.contents().contains('›')).press("go\n");
-        terminal.until("# Title").until("some **bold** word").press(CTRL_D);
+        terminal.until_prompt().press("go\n");
+        terminal.until("# Title").until("some **bold** word").until_prompt().press(CTRL_D);
         assert_eq!(terminal.wait(), 0);
         let colours = terminal.raw.split("\x1b[").skip(1).filter(|code| {
             code.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m')

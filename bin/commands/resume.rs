@@ -9,5 +9,5 @@ use crate::drive::Task;
 pub(crate) fn resume(args: Resume) -> anyhow::Result<ExitCode> {
     let place = super::place(&args.session)?;
     let project = Project::of(&place)?;
-    run::turn(place, &project, args.turn, Task::Resume)
+    run::turn(place, &project, &args.turn, Task::Resume)
 }

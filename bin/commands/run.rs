@@ -33,7 +33,7 @@ pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
         None => Project { directory, worktree, model: None, max_steps: None },
     };
     let place = place.map_or_else(|| home::new_place(new_id()), Ok)?;
-    turn(place, &project, args.turn, Task::Prompt(prompt))
+    turn(place, &project, &args.turn, Task::Prompt(prompt))
 }
 
 pub(crate) fn new_id() -> SessionId {
@@ -70,10 +70,10 @@ impl Project {
 pub(crate) fn turn(
     place: Place,
     project: &Project,
-    turn: Turn,
+    turn: &Turn,
     task: Task,
 ) -> anyhow::Result<ExitCode> {
-    let job = job(place, project, &turn, task == Task::Resume)?;
+    let job = job(place, project, turn, task == Task::Resume)?;
     let outcome = crate::runtime()?.block_on(drive::drive(job, task, turn.format))?;
     Ok(ExitCode::from(outcome.exit_code()))
 }

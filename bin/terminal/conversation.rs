@@ -2,24 +2,22 @@
 
 use std::time::SystemTime;
 
-use leftfold_actors::{Answered, NodeMessage, Observation};
-use leftfold_events::event::{Answer, Event, Turn};
+use leftfold_actors::{NodeMessage, Observation};
+use leftfold_events::event::{Event, Turn};
 use leftfold_events::{Envelope, Seq, Time};
 use ractor::ActorRef;
 
 use super::BY;
 use super::ears::{Ears, Heard};
-use super::input::{Input, Read, Typed};
+use super::input::{Input, Read};
 use super::keys::Mode;
-use super::question::{self, Choice};
 use super::render::Renderer;
 use super::screen::{self, Screen};
-use super::style::Face;
 use crate::client::{Client, Job};
 
 /// What the terminal is used for at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
     /// The last turn is shown, up to this event.
     History(Seq),
     Prompt,
@@ -55,13 +53,13 @@ pub(super) struct Conversation<'a> {
     pub(super) renderer: Renderer,
     pub(super) screen: Screen,
     pub(super) mode: Mode,
-    stage: Stage,
+    pub(super) stage: Stage,
     /// A turn was cut off, and the next prompt closes it.
     pub(super) unfinished: bool,
     /// Ctrl-C has been pressed to no effect.
-    warned: bool,
+    pub(super) warned: bool,
     /// The last question that was answered here.
-    answered: Seq,
+    pub(super) answered: Seq,
     /// Lines that wait until nobody types any more.
     held: String,
 }
@@ -103,7 +101,7 @@ impl<'a> Conversation<'a> {
     /// Listens and acts until somebody leaves.
     pub(super) async fn run(&mut self) -> anyhow::Result<Leave> {
         if self.stage == Stage::Prompt {
-            self.to_prompt()?;
+            self.take_prompt()?;
         }
         loop {
             let ticking = matches!(self.stage, Stage::Turn { .. });
@@ -125,7 +123,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Opens the session and watches it, from `from` or from what comes next; its head.
-    async fn open(&mut self, from: Option<Seq>) -> anyhow::Result<Seq> {
+    pub(super) async fn open(&mut self, from: Option<Seq>) -> anyhow::Result<Seq> {
         let (client, opened) = Client::open(self.node.clone(), &self.job).await?;
         let head = opened.head;
         self.unfinished = opened.unfinished;
@@ -149,7 +147,7 @@ impl<'a> Conversation<'a> {
         let _ = done.send(());
         match last {
             Some(Stage::Resume) => self.ask_to_resume()?,
-            Some(Stage::Prompt) => self.to_prompt()?,
+            Some(Stage::Prompt) => self.take_prompt()?,
             _ => self.see_to_questions()?,
         }
         Ok(gone)
@@ -185,164 +183,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Asks the first question that is open, and stops asking one that is not.
-    fn see_to_questions(&mut self) -> anyhow::Result<()> {
-        let first = self.renderer.questions.front().cloned();
-        if let Stage::Question(of) = self.stage {
-            if first.as_ref().is_some_and(|question| question.of == of) {
-                return Ok(());
-            }
-            self.stop_asking();
-        }
-        let Stage::Turn { running: true } = self.stage else { return Ok(()) };
-        let Some(question) = first.filter(|question| question.of > self.answered) else {
-            return Ok(());
-        };
-        let text = self.renderer.question(&question);
-        self.stage = Stage::Question(question.of);
-        self.ask(&text, question::PERMISSION)
-    }
-
-    fn ask_to_resume(&mut self) -> anyhow::Result<()> {
-        self.mode.watch();
-        self.stage = Stage::Resume;
-        let text = self.renderer.note(Face::YELLOW, "The last turn was cut off.");
-        self.ask(&text, question::RESUME)
-    }
-
-    fn ask(&mut self, text: &str, keys: &'static str) -> anyhow::Result<()> {
-        self.renderer.asking = Some(keys);
-        self.ears.listen_to_keys()?;
-        self.paint(text)?;
-        self.screen.remind(keys)?;
-        Ok(())
-    }
-
-    fn stop_asking(&mut self) {
-        self.ears.ignore_keys();
-        self.renderer.asking = None;
-        self.stage = Stage::Turn { running: true };
-    }
-
-    async fn key(&mut self, key: char) -> anyhow::Result<Option<Leave>> {
-        match self.stage {
-            Stage::Question(of) => match question::choice(key) {
-                Some(Choice::Reply(answer)) => {
-                    self.stop_asking();
-                    self.answer(of, answer, None).await?;
-                }
-                Some(Choice::Because) => {
-                    self.stop_asking();
-                    self.screen.print("")?;
-                    self.mode.restore();
-                    self.stage = Stage::Reason(of);
-                    self.input.read(Read::Reason);
-                }
-                None => {}
-            },
-            Stage::Resume if matches!(key, 'y' | 'n') => {
-                self.stop_asking();
-                if key == 'y' {
-                    self.unfinished = false;
-                    self.client()?.resume(&self.job, false)?;
-                    return self.paint("");
-                }
-                let note = self.renderer.note(Face::DIM, "Your next prompt closes it.");
-                self.paint(&note)?;
-                self.to_prompt()?;
-            }
-            Stage::Resume
-            | Stage::History(_)
-            | Stage::Prompt
-            | Stage::Turn { .. }
-            | Stage::Reason(_) => {}
-        }
-        self.see_to_questions()?;
-        Ok(None)
-    }
-
-    async fn answer(
-        &mut self,
-        of: Seq,
-        answer: Answer,
-        feedback: Option<String>,
-    ) -> anyhow::Result<()> {
-        self.answered = of;
-        let told = self.client()?.answer(of, question::reply(answer, feedback)).await?;
-        let note = match told {
-            Answered::Accepted => String::new(),
-            Answered::Already { .. } | Answered::NotOpen => {
-                self.renderer.note(Face::YELLOW, &format!("  {told}"))
-            }
-        };
-        self.paint(&note)?;
-        Ok(())
-    }
-
-    async fn typed(&mut self, typed: Typed) -> anyhow::Result<Option<Leave>> {
-        if let Stage::Reason(of) = self.stage {
-            return self.reason(of, typed).await;
-        }
-        let line = match typed {
-            Typed::Line(line) => line,
-            Typed::Interrupted { empty } => return self.interrupted_prompt(empty),
-            Typed::End => return Ok(Some(Leave::Done)),
-            Typed::Gone(why) => {
-                tracing::debug!("the terminal can not be read: {why}");
-                return Ok(Some(Leave::Gone));
-            }
-        };
-        self.warned = false;
-        match command(&line) {
-            Some("/exit") => return Ok(Some(Leave::Done)),
-            Some(command) => {
-                let text = if command == "/help" { HELP.to_owned() } else { unknown(command) };
-                self.screen.print(&text)?;
-                self.to_prompt()?;
-            }
-            None if line.trim().is_empty() => self.to_prompt()?,
-            None => self.prompt(line).await?,
-        }
-        Ok(None)
-    }
-
-    async fn prompt(&mut self, text: String) -> anyhow::Result<()> {
-        self.mode.watch();
-        if self.client.is_none() {
-            self.open(None).await?;
-        }
-        let client = self.client()?;
-        if self.unfinished {
-            // the turn that was cut off has an end of its own, which comes first
-            client.resume(&self.job, true)?;
-        }
-        client.prompt(&self.job, text, BY)?;
-        self.unfinished = false;
-        self.stage = Stage::Turn { running: false };
-        Ok(())
-    }
-
-    async fn reason(&mut self, of: Seq, typed: Typed) -> anyhow::Result<Option<Leave>> {
-        self.stage = Stage::Turn { running: true };
-        self.mode.watch();
-        self.paint("")?;
-        match typed {
-            Typed::Gone(_) => return Ok(Some(Leave::Gone)),
-            Typed::Interrupted { .. } => self.client()?.interrupt("SIGINT")?,
-            Typed::Line(line) if !line.trim().is_empty() => {
-                self.answer(of, Answer::Reject, Some(line.trim().to_owned())).await?;
-            }
-            // without a reason the question stands as it stood
-            Typed::Line(_) | Typed::End => {}
-        }
-        if self.renderer.turn.is_none() {
-            self.to_prompt()?;
-        }
-        self.see_to_questions()?;
-        Ok(None)
-    }
-
-    fn client(&self) -> anyhow::Result<&Client> {
+    pub(super) fn client(&self) -> anyhow::Result<&Client> {
         self.client.as_ref().ok_or_else(|| anyhow::anyhow!("the session is not open"))
     }
 
@@ -360,22 +201,6 @@ impl<'a> Conversation<'a> {
             // a terminal without line editing leaves the signal to the program
             Stage::Prompt | Stage::Reason(_) => return self.interrupted_prompt(true),
         }
-        Ok(None)
-    }
-
-    /// Ctrl-C in a line: it is thrown away. In an empty one it is about to leave.
-    fn interrupted_prompt(&mut self, empty: bool) -> anyhow::Result<Option<Leave>> {
-        if empty && self.warned {
-            return Ok(Some(Leave::Done));
-        }
-        self.warned = empty;
-        if empty {
-            let note = "Ctrl-D or /exit leaves; so does another Ctrl-C.";
-            let note = self.renderer.look.style.paint(Face::DIM, note);
-            self.screen.print(&format!("{note}\n"))?;
-        }
-        self.to_prompt()?;
-        self.warned = empty;
         Ok(None)
     }
 
@@ -399,7 +224,7 @@ impl<'a> Conversation<'a> {
         self.paint("")
     }
 
-    fn to_prompt(&mut self) -> anyhow::Result<()> {
+    pub(super) fn take_prompt(&mut self) -> anyhow::Result<()> {
         self.ears.ignore_keys();
         self.renderer.asking = None;
         self.stage = Stage::Turn { running: false };
@@ -411,12 +236,12 @@ impl<'a> Conversation<'a> {
     }
 
     /// Whether a line is being edited: the screen is not ours then.
-    fn types(&self) -> bool {
+    pub(super) fn types(&self) -> bool {
         matches!(self.stage, Stage::Prompt | Stage::Reason(_))
     }
 
     /// Shows `text` and, below it, how things stand.
-    fn paint(&mut self, text: &str) -> anyhow::Result<Option<Leave>> {
+    pub(super) fn paint(&mut self, text: &str) -> anyhow::Result<Option<Leave>> {
         self.held.push_str(text);
         if self.types() {
             self.input.print_above(&mut self.held, self.stage == Stage::Prompt);
@@ -433,21 +258,4 @@ impl<'a> Conversation<'a> {
             }
         }
     }
-}
-
-const HELP: &str = concat!(
-    "  /exit, Ctrl-D   leave; the session stays\n",
-    "  Ctrl-C          interrupt the turn\n",
-    "  Alt-Enter       another line; so does a \\ at the end; a paste stays together\n",
-    "  up, Ctrl-R      earlier prompts\n",
-);
-
-fn unknown(command: &str) -> String {
-    format!("  There is no {command}: see /help. A space before it makes it a prompt.\n")
-}
-
-/// The command that a line is, if it is one. A path is none.
-fn command(line: &str) -> Option<&str> {
-    let word = line.strip_prefix('/')?.split_whitespace().next().unwrap_or_default();
-    (!word.contains('/')).then(|| &line[..=word.len()])
 }

@@ -1,5 +1,6 @@
 //! `leftfold` without a subcommand: a conversation on a terminal.
 
+mod asking;
 mod calls;
 mod clean;
 mod conversation;
@@ -11,10 +12,12 @@ mod markdown;
 mod question;
 mod render;
 mod screen;
+mod spent;
 mod status;
 mod style;
 #[cfg(test)]
 mod tests;
+mod typing;
 mod wrap;
 
 use std::io::IsTerminal;

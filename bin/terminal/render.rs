@@ -13,8 +13,8 @@ use super::BY;
 use super::calls::{Call, Mark, duration};
 use super::clean::{Cleaner, clean, clean_line};
 use super::markdown::Markdown;
+use super::spent::spent;
 use super::style::{Face, Style};
-use super::wrap::Wrap;
 
 /// What the terminal is like.
 #[derive(Clone, Copy, Debug)]
@@ -327,32 +327,6 @@ impl Renderer {
         self.questions.len() < before
     }
 
-    /// What a question is about, before its keys are named. Nothing that has to be allowed is cut.
-    pub(super) fn question(&mut self, question: &Question) -> String {
-        let Look { style, columns } = self.look;
-        let mut out = self.text_ends();
-        let mut wrap = Wrap::new(style, columns.saturating_sub(1));
-        let mut argument = String::new();
-        if let Some(call) = self.calls.get_mut(&question.called) {
-            argument = call.argument().trim().to_owned();
-            let several = argument.contains('\n');
-            wrap.begin(Face::YELLOW, "? ", &mut out);
-            let shown = if several { call.heading() } else { format!("{} {argument}", call.name) };
-            wrap.push(Face::PLAIN, &shown, &mut out);
-            wrap.end_line(&mut out);
-            let preview = call.preview(style, columns);
-            call.previewed = !preview.is_empty();
-            preview.iter().for_each(|line| out.extend([line, "\n"]));
-        }
-        if question.patterns != [argument] {
-            wrap.begin(Face::PLAIN, "  ", &mut out);
-            let what = format!("{}: {}", question.permission, question.patterns.join(", "));
-            wrap.push(Face::YELLOW, &what, &mut out);
-            wrap.end_line(&mut out);
-        }
-        out
-    }
-
     /// A line of its own, in one face.
     pub(super) fn note(&mut self, face: Face, text: &str) -> String {
         let painted = self.look.style.paint(face, text);
@@ -366,7 +340,7 @@ impl Renderer {
         out
     }
 
-    fn text_ends(&mut self) -> String {
+    pub(super) fn text_ends(&mut self) -> String {
         self.cleaner = Cleaner::default();
         self.markdown.finish()
     }
@@ -374,36 +348,4 @@ impl Renderer {
 
 fn first_line(text: &str) -> &str {
     text.trim().lines().next().unwrap_or_default()
-}
-
-/// Tokens, money and time.
-fn spent(ended: &Ended, millis: u64) -> String {
-    let usage = &ended.usage;
-    let input = usage.input + usage.cache_read + usage.cache_write;
-    let cached = match usage.cache_read {
-        0 => String::new(),
-        cached => format!(" ({} cached)", thousands(cached)),
-    };
-    let mut parts = Vec::new();
-    if usage.total() > 0 {
-        parts.push(format!("{} in{cached}", thousands(input)));
-        parts.push(format!("{} out", thousands(usage.output + usage.reasoning)));
-    }
-    if ended.cost > 0.0 {
-        parts.push(format!("${:.4}", ended.cost));
-    }
-    parts.push(duration(millis));
-    parts.join(" · ")
-}
-
-fn thousands(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
