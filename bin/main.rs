@@ -43,7 +43,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     let Some(command) = cli.command else { return terminal::talk(cli.talk) };
     match command {
         Command::Run(args) => commands::run::run(args),
-        Command::Resume(args) => commands::resume::resume(args),
+        Command::Resume(args) => commands::resume::resume(&args),
         Command::Demo(args) => commands::demo::demo(args),
         Command::Replay(args) => commands::replay::replay(&args),
         Command::Verify(args) => commands::verify::verify(&args),

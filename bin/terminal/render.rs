@@ -15,6 +15,7 @@ use super::clean::{Cleaner, clean, clean_line};
 use super::markdown::Markdown;
 use super::spent::spent;
 use super::style::{Face, Style};
+use super::wrap::Wrap;
 
 /// What the terminal is like.
 #[derive(Clone, Copy, Debug)]
@@ -327,10 +328,17 @@ impl Renderer {
         self.questions.len() < before
     }
 
-    /// A line of its own, in one face.
+    /// A line of its own, in one face; in as many rows as it needs.
     pub(super) fn note(&mut self, face: Face, text: &str) -> String {
-        let painted = self.look.style.paint(face, text);
-        self.line(&painted)
+        let Look { style, columns } = self.look;
+        let bare = text.trim_start();
+        let mut rows = String::new();
+        let mut wrap = Wrap::new(Style::default(), columns.saturating_sub(1));
+        wrap.begin(Face::PLAIN, &text[..text.len() - bare.len()], &mut rows);
+        wrap.push(Face::PLAIN, bare, &mut rows);
+        wrap.let_go(&mut rows);
+        let rows: Vec<String> = rows.split('\n').map(|row| style.paint(face, row)).collect();
+        self.line(&rows.join("\n"))
     }
 
     fn line(&mut self, line: &str) -> String {
