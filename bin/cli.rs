@@ -5,11 +5,32 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// A coding agent whose every step is an event in a durable log.
+///
+/// Without a command: a conversation on this terminal.
 #[derive(Debug, Parser)]
-#[command(name = "leftfold", version, arg_required_else_help = true)]
+#[command(name = "leftfold", version, args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) talk: Talk,
+}
+
+/// What a conversation can be given.
+#[derive(Debug, Args)]
+pub(crate) struct Talk {
+    /// Go on with this session
+    #[arg(long, value_name = "SESSION", conflicts_with = "continue")]
+    pub(crate) session: Option<String>,
+    /// Go on with the project's latest session
+    #[arg(long, short = 'c')]
+    pub(crate) r#continue: bool,
+    /// PROVIDER/MODEL
+    #[arg(long, short)]
+    pub(crate) model: Option<String>,
+    /// Allow whatever would be asked
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Subcommand)]

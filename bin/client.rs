@@ -130,6 +130,12 @@ impl Client {
         answered.context("the session is gone")
     }
 
+    /// Takes the node down where it stands; the log has what it takes to go on.
+    pub(crate) async fn stop(&self) {
+        // one that is dead already is as good
+        let _ = self.node.kill_and_wait(None).await;
+    }
+
     fn tell(&self, message: SessionMessage) -> anyhow::Result<()> {
         let tell = NodeMessage::Tell { session: self.session, message };
         self.node.cast(tell).context("the node has died")

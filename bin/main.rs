@@ -11,6 +11,7 @@ mod model;
 mod print;
 mod question;
 mod settings;
+mod terminal;
 mod text;
 
 use std::process::ExitCode;
@@ -33,17 +34,18 @@ impl std::error::Error for Usage {}
 fn main() -> ExitCode {
     let cli = Cli::parse();
     log_to_stderr();
-    let code = dispatch(cli.command);
+    let code = dispatch(cli);
     code.unwrap_or_else(|error| {
         note(&format!("leftfold: {error:#}"));
         ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
     })
 }
 
-fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
+fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
+    let Some(command) = cli.command else { return terminal::talk(cli.talk) };
     match command {
         Command::Run(args) => commands::run::run(args),
-        Command::Resume(args) => commands::resume::resume(args),
+        Command::Resume(args) => commands::resume::resume(&args),
         Command::Node(args) => acp::serve(args),
         Command::Demo(args) => commands::demo::demo(args),
         Command::Replay(args) => commands::replay::replay(&args),

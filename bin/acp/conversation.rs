@@ -83,7 +83,7 @@ impl Actor for Conversation {
 /// What settings say right now; the client is there to be asked.
 pub(super) fn job(place: Place, project: &Project) -> anyhow::Result<Job<'_>> {
     let turn = Turn { permission_mode: Some(PermissionMode::Ask), ..Turn::default() };
-    run::job(place, project, turn, false)
+    run::job(place, project, &turn, false)
 }
 
 /// A usage error is the client's to repair.

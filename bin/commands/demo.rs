@@ -33,7 +33,7 @@ pub(crate) fn demo(args: Demo) -> anyhow::Result<ExitCode> {
         max_steps: None,
     };
     let turn = Turn { format: args.format, ..Turn::default() };
-    let code = run::turn(place, &project, turn, Task::Prompt(demo::PROMPT.to_owned()))?;
+    let code = run::turn(place, &project, &turn, Task::Prompt(demo::PROMPT.to_owned()))?;
     if args.format == Format::Text {
         let program = program();
         let state = if code == ExitCode::SUCCESS {

@@ -6,8 +6,8 @@ use crate::cli::Resume;
 use crate::commands::run::{self, Project};
 use crate::drive::Task;
 
-pub(crate) fn resume(args: Resume) -> anyhow::Result<ExitCode> {
+pub(crate) fn resume(args: &Resume) -> anyhow::Result<ExitCode> {
     let place = super::place(&args.session)?;
     let project = Project::of(&place)?;
-    run::turn(place, &project, args.turn, Task::Resume)
+    run::turn(place, &project, &args.turn, Task::Resume)
 }

@@ -34,7 +34,7 @@ pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
         None => Project { directory, worktree, model: None, max_steps: None },
     };
     let place = place.map_or_else(|| home::new_place(new_id()), Ok)?;
-    turn(place, &project, args.turn, Task::Prompt(prompt))
+    turn(place, &project, &args.turn, Task::Prompt(prompt))
 }
 
 pub(crate) fn new_id() -> SessionId {
@@ -71,23 +71,22 @@ impl Project {
 pub(crate) fn turn(
     place: Place,
     project: &Project,
-    turn: Turn,
+    turn: &Turn,
     task: Task,
 ) -> anyhow::Result<ExitCode> {
-    let format = turn.format;
     let job = job(place, project, turn, task == Task::Resume)?;
-    let outcome = crate::run_async(drive::drive(job, task, format))??;
+    let outcome = crate::run_async(drive::drive(job, task, turn.format))??;
     Ok(ExitCode::from(outcome.exit_code()))
 }
 
-/// What settings and `turn` say for a session of the project.
+/// What a session needs, from settings and command line.
 pub(crate) fn job<'a>(
     place: Place,
     project: &'a Project,
-    turn: Turn,
+    turn: &Turn,
     resumes: bool,
 ) -> anyhow::Result<Job<'a>> {
-    let wanted = turn.model.or_else(|| project.model.clone());
+    let wanted = turn.model.clone().or_else(|| project.model.clone());
     let settings = settings::load(&project.directory, &model::environment).map_err(model::usage)?;
     let model = match wanted.as_deref().filter(|name| demo::is_model(name)) {
         Some(_) => demo::model()?,

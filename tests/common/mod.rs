@@ -6,6 +6,7 @@
 mod editor;
 mod live;
 mod processes;
+mod pty;
 mod server;
 mod sse;
 
@@ -19,6 +20,7 @@ use tempfile::TempDir;
 pub use editor::Editor;
 pub use live::{Live, Ran};
 pub use processes::{marked, wait_until};
+pub use pty::Terminal;
 pub use server::{Answer, Recorded, Server, Split};
 pub use sse::{Block, message, with_crlf};
 
@@ -131,6 +133,11 @@ impl Site {
 
     pub fn start(&self, args: &[&str]) -> Live {
         Live::start(self.command(args))
+    }
+
+    /// The program on a terminal.
+    pub fn terminal(&self, args: &[&str], columns: u16) -> Terminal {
+        Terminal::start(self.command(args), columns)
     }
 
     /// One prompt as JSON lines.

@@ -1,0 +1,261 @@
+//! The conversation: what is typed becomes prompts and answers, what is observed is shown.
+
+use std::time::SystemTime;
+
+use leftfold_actors::{NodeMessage, Observation};
+use leftfold_events::event::{Event, Turn};
+use leftfold_events::{Envelope, Seq, Time};
+use ractor::ActorRef;
+
+use super::BY;
+use super::ears::{Ears, Heard};
+use super::input::{Input, Read};
+use super::keys::Mode;
+use super::render::Renderer;
+use super::screen::{self, Screen};
+use crate::client::{Client, Job};
+
+/// What the terminal is used for at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The last turn is shown, up to this event.
+    History(Seq),
+    Prompt,
+    /// A turn of this terminal's is under way, once its prompt is `running`.
+    Turn {
+        running: bool,
+    },
+    /// A key is to answer the question of this intent.
+    Question(Seq),
+    /// The reason why that is not allowed is being typed.
+    Reason(Seq),
+    /// A key is to say whether the turn that was cut off goes on.
+    Resume,
+}
+
+/// Why a conversation is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leave {
+    /// The user has said so.
+    Done,
+    Signal(&'static str),
+    /// The terminal is gone.
+    Gone,
+}
+
+pub(super) struct Conversation<'a> {
+    pub(super) job: Job<'a>,
+    pub(super) node: ActorRef<NodeMessage>,
+    pub(super) sink: ActorRef<Observation>,
+    pub(super) client: Option<Client>,
+    pub(super) ears: Ears,
+    pub(super) input: Input,
+    pub(super) renderer: Renderer,
+    pub(super) screen: Screen,
+    pub(super) mode: Mode,
+    pub(super) stage: Stage,
+    /// A turn was cut off, and the next prompt closes it.
+    pub(super) unfinished: bool,
+    /// Ctrl-C has been pressed to no effect.
+    pub(super) warned: bool,
+    /// The last question that was answered here.
+    pub(super) answered: Seq,
+    /// Lines that wait until nobody types any more.
+    held: String,
+}
+
+impl<'a> Conversation<'a> {
+    pub(super) fn new(
+        job: Job<'a>,
+        node: ActorRef<NodeMessage>,
+        (ears, sink): (Ears, ActorRef<Observation>),
+        input: Input,
+        renderer: Renderer,
+        screen: Screen,
+    ) -> Self {
+        Self {
+            job,
+            node,
+            sink,
+            client: None,
+            ears,
+            input,
+            renderer,
+            screen,
+            mode: Mode::found(),
+            stage: Stage::Prompt,
+            unfinished: false,
+            warned: false,
+            answered: 0,
+            held: String::new(),
+        }
+    }
+
+    /// Goes on with a session that there is already: its last turn, which begins at `from`, is shown.
+    pub(super) async fn go_on(&mut self, from: Seq) -> anyhow::Result<()> {
+        let head = self.open(Some(from)).await?;
+        self.stage = Stage::History(head);
+        Ok(())
+    }
+
+    /// Listens and acts until somebody leaves.
+    pub(super) async fn run(&mut self) -> anyhow::Result<Leave> {
+        if self.stage == Stage::Prompt {
+            self.take_prompt()?;
+        }
+        loop {
+            let ticking = matches!(self.stage, Stage::Turn { .. });
+            let heard = self.ears.hear(ticking).await;
+            let left = match heard {
+                Heard::Observed(observation) => self.observe(observation)?,
+                Heard::Typed(typed) => self.typed(typed).await?,
+                Heard::Key(key) => self.key(key).await?,
+                Heard::Signal("SIGINT") => self.interrupt()?,
+                Heard::Signal(name) => Some(Leave::Signal(name)),
+                Heard::Continued => self.continued()?,
+                Heard::Tick => self.paint("")?,
+                Heard::Closed(reason) => anyhow::bail!("the session is closed: {reason}"),
+            };
+            if let Some(leave) = left {
+                return Ok(leave);
+            }
+        }
+    }
+
+    /// Opens the session and watches it, from `from` or from what comes next; its head.
+    pub(super) async fn open(&mut self, from: Option<Seq>) -> anyhow::Result<Seq> {
+        let (client, opened) = Client::open(self.node.clone(), &self.job).await?;
+        let head = opened.head;
+        self.unfinished = opened.unfinished;
+        client.watch(from.unwrap_or(head + 1), self.sink.clone())?;
+        self.client = Some(client);
+        self.ears.attend(opened);
+        Ok(head)
+    }
+
+    fn observe(&mut self, observation: Observation) -> anyhow::Result<Option<Leave>> {
+        let Observation { events, done } = observation;
+        self.renderer.resize(screen::columns());
+        let mut text = String::new();
+        let mut last = None;
+        for event in events.iter() {
+            text += &self.renderer.show(event);
+            last = self.follow(event).or(last);
+        }
+        let gone = self.paint(&text)?;
+        // the hub may have gone with the node
+        let _ = done.send(());
+        match last {
+            Some(Stage::Resume) => self.ask_to_resume()?,
+            Some(Stage::Prompt) => self.take_prompt()?,
+            _ => self.see_to_questions()?,
+        }
+        Ok(gone)
+    }
+
+    /// What an event changes for this terminal; the stage that it is to go to.
+    fn follow(&mut self, event: &Envelope) -> Option<Stage> {
+        if let Stage::History(head) = self.stage {
+            let shown = event.seq >= head;
+            return shown.then_some(if self.unfinished { Stage::Resume } else { Stage::Prompt });
+        }
+        match &event.event {
+            Event::Turn(Turn::Prompted { by, .. }) if by == BY => {
+                if self.stage == (Stage::Turn { running: false }) {
+                    self.stage = Stage::Turn { running: true };
+                }
+                None
+            }
+            Event::Turn(Turn::Ended(_)) => match self.stage {
+                Stage::Turn { running: true } | Stage::Question(_) => Some(Stage::Prompt),
+                // its line comes first
+                Stage::Reason(_) => None,
+                Stage::Turn { .. } | Stage::Prompt | Stage::Resume | Stage::History(_) => None,
+            },
+            Event::Session(_)
+            | Event::Turn(_)
+            | Event::Model(_)
+            | Event::Tool(_)
+            | Event::Permission(_)
+            | Event::Compaction(_)
+            | Event::Subagent(_)
+            | Event::Todo(_) => None,
+        }
+    }
+
+    pub(super) fn client(&self) -> anyhow::Result<&Client> {
+        self.client.as_ref().ok_or_else(|| anyhow::anyhow!("the session is not open"))
+    }
+
+    /// Ctrl-C while no line is read.
+    fn interrupt(&mut self) -> anyhow::Result<Option<Leave>> {
+        match self.stage {
+            Stage::Turn { .. } | Stage::Question(_) if self.warned => {
+                return Ok(Some(Leave::Signal("SIGINT")));
+            }
+            Stage::Turn { .. } | Stage::Question(_) => {
+                self.warned = true;
+                self.client()?.interrupt("SIGINT")?;
+            }
+            Stage::Resume | Stage::History(_) => return Ok(Some(Leave::Done)),
+            // a terminal without line editing leaves the signal to the program
+            Stage::Prompt | Stage::Reason(_) => return self.interrupted_prompt(true),
+        }
+        Ok(None)
+    }
+
+    /// The terminal as it was found, at the beginning of a line.
+    pub(super) fn let_go_of_terminal(&mut self) {
+        self.ears.ignore_keys();
+        if self.types() {
+            self.input.abandon();
+        }
+        // a terminal that is gone needs nothing any more
+        let column = self.renderer.markdown.column();
+        let end = if column > 0 || self.types() { "\n" } else { "" };
+        let _ = self.screen.paint(end, 0, Vec::new());
+        self.mode.restore();
+    }
+
+    fn continued(&mut self) -> anyhow::Result<Option<Leave>> {
+        if !self.types() {
+            self.mode.watch();
+        }
+        self.paint("")
+    }
+
+    pub(super) fn take_prompt(&mut self) -> anyhow::Result<()> {
+        self.ears.ignore_keys();
+        self.renderer.asking = None;
+        self.stage = Stage::Turn { running: false };
+        self.paint("")?;
+        self.mode.restore();
+        (self.stage, self.warned) = (Stage::Prompt, false);
+        self.input.read(Read::Prompt);
+        Ok(())
+    }
+
+    /// Whether a line is being edited: the screen is not ours then.
+    pub(super) fn types(&self) -> bool {
+        matches!(self.stage, Stage::Prompt | Stage::Reason(_))
+    }
+
+    /// Shows `text` and, below it, how things stand.
+    pub(super) fn paint(&mut self, text: &str) -> anyhow::Result<Option<Leave>> {
+        self.held.push_str(text);
+        if self.types() {
+            self.input.print_above(&mut self.held, self.stage == Stage::Prompt);
+            return Ok(None);
+        }
+        let now = Time::from(SystemTime::now());
+        let text = std::mem::take(&mut self.held);
+        let column = self.renderer.markdown.column();
+        match self.screen.paint(&text, column, self.renderer.live(now)) {
+            Ok(()) => Ok(None),
+            Err(error) => {
+                tracing::debug!("the terminal can not be written: {error}");
+                Ok(Some(Leave::Gone))
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Everything that a conversation listens to, one thing at a time.
+
+use std::io;
+use std::time::Duration;
+
+use leftfold_actors::{Observation, Opened};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use super::input::Typed;
+use super::keys::Keys;
+use crate::client;
+use crate::drive::Signals;
+
+/// How often what is waited for is painted again.
+const TICK: Duration = Duration::from_millis(250);
+
+#[derive(Debug)]
+pub(super) enum Heard {
+    Observed(Observation),
+    Typed(Typed),
+    Key(char),
+    /// The signal's name.
+    Signal(&'static str),
+    /// The program was stopped and goes on: the terminal may have another mode.
+    Continued,
+    Tick,
+    /// The session is closed for good, for this reason.
+    Closed(String),
+}
+
+pub(super) struct Ears {
+    observed: mpsc::UnboundedReceiver<Observation>,
+    typed: mpsc::UnboundedReceiver<Typed>,
+    keys: Option<(Keys, mpsc::UnboundedReceiver<char>)>,
+    signals: Signals,
+    continued: Signal,
+    tick: Interval,
+    opened: Option<Opened>,
+}
+
+impl Ears {
+    pub(super) async fn new(
+        typed: mpsc::UnboundedReceiver<Typed>,
+    ) -> anyhow::Result<(Self, ActorRef<Observation>)> {
+        let (sender, observed) = mpsc::unbounded_channel();
+        let (sink, _) = Actor::spawn(None, Sink, sender).await?;
+        let mut tick = interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // the kernel has no name for it in this enum of signals that all systems have
+        let continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
+        let signals = Signals::new()?;
+        let ears = Self { observed, typed, keys: None, signals, continued, tick, opened: None };
+        Ok((ears, sink))
+    }
+
+    /// Hears, too, when the session is closed.
+    pub(super) fn attend(&mut self, opened: Opened) {
+        self.opened = Some(opened);
+    }
+
+    pub(super) fn listen_to_keys(&mut self) -> io::Result<()> {
+        let (pressed, keys) = mpsc::unbounded_channel();
+        self.keys = Some((Keys::start(pressed)?, keys));
+        Ok(())
+    }
+
+    pub(super) fn ignore_keys(&mut self) {
+        self.keys = None;
+    }
+
+    /// The next thing; time passes only if `ticking`.
+    pub(super) async fn hear(&mut self, ticking: bool) -> Heard {
+        let Self { observed, typed, keys, signals, continued, tick, opened } = self;
+        tokio::select! {
+            biased;
+            name = signals.next() => Heard::Signal(name),
+            Some(()) = continued.recv() => Heard::Continued,
+            Some(observation) = observed.recv() => Heard::Observed(observation),
+            Some(typed) = typed.recv() => Heard::Typed(typed),
+            Some(key) = pressed(keys) => Heard::Key(key),
+            reason = closed(opened) => Heard::Closed(reason),
+            _ = tick.tick(), if ticking => Heard::Tick,
+        }
+    }
+}
+
+async fn pressed(keys: &mut Option<(Keys, mpsc::UnboundedReceiver<char>)>) -> Option<char> {
+    match keys {
+        Some((_, keys)) => keys.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn closed(opened: &mut Option<Opened>) -> String {
+    match opened {
+        Some(opened) => client::closed(opened).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Passes observations on to the conversation, which acknowledges them once they are shown.
+struct Sink;
+
+impl Actor for Sink {
+    type Msg = Observation;
+    type State = mpsc::UnboundedSender<Observation>;
+    type Arguments = mpsc::UnboundedSender<Observation>;
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<Observation>,
+        conversation: Self::Arguments,
+    ) -> Result<Self::State, ActorProcessingErr> {
+        Ok(conversation)
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<Observation>,
+        observation: Observation,
+        conversation: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        // a conversation that is over has dropped its end, and the hub with it is on its way out
+        let _ = conversation.send(observation);
+        Ok(())
+    }
+}

@@ -1,0 +1,219 @@
+//! Lines that the user types, with history, on a thread of its own: reading blocks.
+
+use std::borrow::Cow;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc as blocking;
+
+use rustyline::completion::Completer;
+use rustyline::config::Configurer;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::FileHistory;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{
+    Cmd, ConditionalEventHandler, Config, Editor, Event, EventContext, EventHandler,
+    ExternalPrinter, Helper, KeyCode, KeyEvent, Modifiers, RepeatCount,
+};
+use tokio::sync::mpsc;
+
+use super::style::{Face, Style};
+
+/// Prompts that the history remembers.
+const HISTORY: usize = 1000;
+/// Pasted text is no longer marked as such.
+const PASTE_OFF: &[u8] = b"\x1b[?2004l";
+
+/// What came of reading a line.
+#[derive(Debug)]
+pub(super) enum Typed {
+    Line(String),
+    /// Ctrl-C; whether there was nothing in the line.
+    Interrupted {
+        empty: bool,
+    },
+    /// Ctrl-D in an empty line.
+    End,
+    /// The terminal can not be read any more.
+    Gone(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Read {
+    /// What goes to the model.
+    Prompt,
+    /// Why something is not allowed.
+    Reason,
+}
+
+impl Read {
+    fn sign(self) -> &'static str {
+        match self {
+            Self::Prompt => "› ",
+            Self::Reason => "  because: ",
+        }
+    }
+}
+
+/// Has lines read, one after the other.
+pub(super) struct Input {
+    wanted: blocking::Sender<Read>,
+    printer: Option<Box<dyn ExternalPrinter + Send>>,
+}
+
+impl Input {
+    /// Lines go to `typed`, prompts are remembered in `history`.
+    pub(super) fn start(
+        history: PathBuf,
+        style: Style,
+        typed: mpsc::UnboundedSender<Typed>,
+    ) -> anyhow::Result<Self> {
+        let empty = Arc::new(AtomicBool::new(false));
+        let mut editor = editor(style, Arc::clone(&empty))?;
+        let (wanted, asked) = blocking::channel();
+        // on a terminal without line editing there is nothing to print above
+        let printer = editor.create_external_printer().ok();
+        let mut lines = Lines { editor, history, empty };
+        std::thread::Builder::new().name("input".to_owned()).spawn(move || {
+            lines.load();
+            while let Ok(read) = asked.recv() {
+                if typed.send(lines.read(read)).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self { wanted, printer: printer.map(|printer| Box::new(printer) as _) })
+    }
+
+    pub(super) fn read(&self, what: Read) {
+        // the thread lives as long as this does
+        let _ = self.wanted.send(what);
+    }
+
+    /// Prints the whole lines of `text` above the line that is being typed, and takes them out of it.
+    pub(super) fn print_above(&mut self, text: &mut String, allowed: bool) {
+        let Some(printer) = self.printer.as_mut().filter(|_| allowed) else { return };
+        let Some(end) = text.rfind('\n') else { return };
+        let lines: String = text.drain(..=end).collect();
+        if let Err(error) = printer.print(lines) {
+            tracing::debug!("nothing can be printed above the line: {error}");
+        }
+    }
+
+    /// Undoes what reading a line has asked of the terminal, if that can not end by itself.
+    pub(super) fn abandon(&self) {
+        if self.printer.is_some() {
+            let mut stdout = std::io::stdout();
+            // a terminal that is gone has forgotten it anyway
+            let _ = stdout.write_all(PASTE_OFF).and_then(|()| stdout.flush());
+        }
+    }
+}
+
+struct Lines {
+    editor: Editor<Hand, FileHistory>,
+    history: PathBuf,
+    /// Whether the last Ctrl-C met an empty line.
+    empty: Arc<AtomicBool>,
+}
+
+impl Lines {
+    fn load(&mut self) {
+        if let Err(error) = self.editor.load_history(&self.history) {
+            tracing::debug!("no history from {}: {error}", self.history.display());
+        }
+    }
+
+    fn read(&mut self, what: Read) -> Typed {
+        self.empty.store(true, Ordering::Release);
+        match self.editor.readline(what.sign()) {
+            Ok(line) => {
+                let line = line.replace("\\\n", "\n");
+                if what == Read::Prompt && !line.trim().is_empty() {
+                    self.remember(&line);
+                }
+                Typed::Line(line)
+            }
+            Err(ReadlineError::Interrupted) => {
+                Typed::Interrupted { empty: self.empty.load(Ordering::Acquire) }
+            }
+            Err(ReadlineError::Eof) => Typed::End,
+            Err(error) => Typed::Gone(error.to_string()),
+        }
+    }
+
+    fn remember(&mut self, line: &str) {
+        let kept = self
+            .editor
+            .add_history_entry(line)
+            .and_then(|new| if new { self.editor.append_history(&self.history) } else { Ok(()) });
+        if let Err(error) = kept {
+            tracing::warn!("the history is not kept in {}: {error}", self.history.display());
+        }
+    }
+}
+
+fn editor(style: Style, empty: Arc<AtomicBool>) -> rustyline::Result<Editor<Hand, FileHistory>> {
+    let config = Config::builder()
+        .max_history_size(HISTORY)?
+        .history_ignore_dups(true)?
+        .history_ignore_space(true)
+        .tab_stop(4)
+        .build();
+    let history = FileHistory::with_config(&config);
+    let mut editor = Editor::with_history(config, history)?;
+    editor.set_helper(Some(Hand { style }));
+    editor.set_auto_add_history(false);
+    let interrupt = EventHandler::Conditional(Box::new(Interrupt { empty }));
+    editor.bind_sequence(KeyEvent::ctrl('C'), interrupt);
+    let newline = KeyEvent(KeyCode::Enter, Modifiers::ALT);
+    editor.bind_sequence(newline, EventHandler::Simple(Cmd::Newline));
+    Ok(editor)
+}
+
+/// Notes what Ctrl-C met, and leaves the rest to the default.
+struct Interrupt {
+    empty: Arc<AtomicBool>,
+}
+
+impl ConditionalEventHandler for Interrupt {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, ctx: &EventContext<'_>) -> Option<Cmd> {
+        self.empty.store(ctx.line().is_empty(), Ordering::Release);
+        None
+    }
+}
+
+/// How lines look and when they are complete.
+struct Hand {
+    style: Style,
+}
+
+impl Helper for Hand {}
+
+impl Completer for Hand {
+    type Candidate = String;
+}
+
+impl Hinter for Hand {
+    type Hint = String;
+}
+
+impl Highlighter for Hand {
+    fn highlight_prompt<'b, 's: 'b, 'p: 'b>(&'s self, prompt: &'p str, _: bool) -> Cow<'b, str> {
+        Cow::Owned(self.style.paint(Face::CYAN, prompt))
+    }
+}
+
+impl Validator for Hand {
+    /// A backslash at the end of a line asks for another one.
+    fn validate(&self, ctx: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        Ok(if ctx.input().ends_with('\\') {
+            ValidationResult::Incomplete
+        } else {
+            ValidationResult::Valid(None)
+        })
+    }
+}

@@ -1,0 +1,152 @@
+//! `leftfold` without a subcommand: a conversation on a terminal.
+
+mod asking;
+mod calls;
+mod clean;
+mod conversation;
+mod ears;
+mod inline;
+mod input;
+mod keys;
+mod markdown;
+mod question;
+mod render;
+mod screen;
+mod spent;
+mod status;
+mod style;
+#[cfg(test)]
+mod tests;
+mod typing;
+mod wrap;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use leftfold_events::event::{Event, Turn};
+use leftfold_events::{Envelope, Seq};
+use leftfold_store::Reader;
+
+use self::conversation::{Conversation, Leave};
+use self::ears::Ears;
+use self::input::Input;
+use self::render::{Look, Renderer};
+use self::screen::Screen;
+use self::style::Face;
+use crate::Usage;
+use crate::cli::{PermissionMode, Talk, Turn as TurnArgs};
+use crate::client::{self, Job};
+use crate::commands::run::{self, Project};
+use crate::home;
+
+/// Who prompts and answers here.
+const BY: &str = "terminal";
+
+pub(crate) fn talk(args: Talk) -> anyhow::Result<ExitCode> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Usage(
+            "a conversation needs a terminal, and standard input is none: \
+             `leftfold run -` takes one prompt from a pipe"
+                .into(),
+        )
+        .into());
+    }
+    let directory = std::env::current_dir()?;
+    let worktree = crate::settings::worktree_of(&directory);
+    let wanted = if args.r#continue { Some("last") } else { args.session.as_deref() };
+    let found = wanted.map(|session| home::find(session, &worktree)).transpose()?;
+    let project = match &found {
+        Some(place) => Project::of(place)?,
+        None => Project { directory, worktree, model: None, max_steps: None },
+    };
+    let history = match &found {
+        Some(place) => Reader::open(&place.store)?.read(place.session, 1)?,
+        None => Vec::new(),
+    };
+    let place = found.map_or_else(|| home::new_place(run::new_id()), Ok)?;
+    let ask = (!args.yes).then_some(PermissionMode::Ask);
+    let turn =
+        TurnArgs { model: args.model, yes: args.yes, permission_mode: ask, ..TurnArgs::default() };
+    let job = run::job(place, &project, &turn, false)?;
+    crate::run_async(converse(job, &history))?
+}
+
+async fn converse(job: Job<'_>, history: &[Envelope]) -> anyhow::Result<ExitCode> {
+    let look = Look { style: screen::style(), columns: screen::columns() };
+    let (typed, lines) = tokio::sync::mpsc::unbounded_channel();
+    let home = home::home()?;
+    std::fs::create_dir_all(&home)?;
+    let input = Input::start(home.join("history"), look.style, typed)?;
+    let mut screen = Screen::new();
+    screen.print(&greeting(&job, look))?;
+    let head = history.last().map_or(0, |event| event.seq);
+    let renderer = Renderer::new(look, head);
+    let (node, ears) = (client::node().await?, Ears::new(lines).await?);
+    let mut conversation = Conversation::new(job, node, ears, input, renderer, screen);
+    if let Some(from) = last_turn(history) {
+        conversation.go_on(from).await?;
+    }
+    let left = conversation.run().await;
+    conversation.leave(left).await
+}
+
+fn greeting(job: &Job<'_>, look: Look) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    let (model, directory) = (job.setup.model.name(), job.setup.directory.display());
+    let line = format!("leftfold {version} · {model} · {directory} · /help");
+    let line = wrap::clip(&clean::clean_line(&line), look.columns.saturating_sub(1));
+    format!("{}\n", look.style.paint(Face::DIM, &line))
+}
+
+/// Where the last turn begins.
+fn last_turn(history: &[Envelope]) -> Option<Seq> {
+    let mut begins = None;
+    let mut over = true;
+    for event in history {
+        match &event.event {
+            Event::Turn(Turn::Prompted { .. }) if over => {
+                (begins, over) = (Some(event.seq), false);
+            }
+            Event::Turn(Turn::Ended(_)) => over = true,
+            Event::Session(_)
+            | Event::Turn(_)
+            | Event::Model(_)
+            | Event::Tool(_)
+            | Event::Permission(_)
+            | Event::Compaction(_)
+            | Event::Subagent(_)
+            | Event::Todo(_) => {}
+        }
+    }
+    begins
+}
+
+impl Conversation<'_> {
+    /// Puts the terminal back, ends what runs, and says how to go on.
+    async fn leave(mut self, left: anyhow::Result<Leave>) -> anyhow::Result<ExitCode> {
+        self.let_go_of_terminal();
+        if let Some(client) = &self.client {
+            let cut = self.renderer.turn.is_some() || self.unfinished;
+            // nothing of what is broken off here may still become an outcome: first the node, then
+            // what it has started
+            client.stop().await;
+            tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants).await?;
+            leftfold_tools::processes::settled().await;
+            let line = farewell(&client.session.to_string(), cut);
+            let line = self.renderer.look.style.paint(Face::DIM, &line);
+            // a terminal that is gone needs no farewell
+            let _ = self.screen.print(&format!("{line}\n"));
+        }
+        Ok(ExitCode::from(match left? {
+            Leave::Done => 0,
+            Leave::Signal("SIGINT") => 130,
+            Leave::Signal("SIGTERM") => 143,
+            Leave::Signal(_) | Leave::Gone => 129,
+        }))
+    }
+}
+
+fn farewell(session: &str, cut: bool) -> String {
+    let state = if cut { "the turn is cut off; " } else { "" };
+    format!("{state}`leftfold --session {session}` goes on")
+}

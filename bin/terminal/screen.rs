@@ -1,0 +1,102 @@
+//! The terminal itself: text that stays, and below it a few rows that are painted over.
+
+use std::io::{self, IsTerminal, Write};
+
+use rustix::termios;
+
+use super::style::Style;
+
+/// Columns where nobody says how many there are.
+const COLUMNS: usize = 80;
+
+/// Writes to standard output. The first failure is the last thing it does: a terminal that is gone
+/// does not come back.
+#[derive(Debug)]
+pub(super) struct Screen<W = io::Stdout> {
+    out: W,
+    /// Whether the cursor can be moved.
+    moves: bool,
+    /// The rows painted below the text, as they stand there.
+    live: Vec<String>,
+    /// Where the text ends.
+    column: usize,
+}
+
+impl Screen {
+    pub(super) fn new() -> Self {
+        Self::on(io::stdout(), io::stdout().is_terminal() && !is_dumb())
+    }
+}
+
+impl<W: Write> Screen<W> {
+    pub(super) fn on(out: W, moves: bool) -> Self {
+        Self { out, moves, live: Vec::new(), column: 0 }
+    }
+
+    /// Adds `text`, which ends at `column`, and puts `live` below it.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub(super) fn paint(&mut self, text: &str, column: usize, live: Vec<String>) -> io::Result<()> {
+        let live = if self.moves { live } else { Vec::new() };
+        if text.is_empty() && live == self.live && column == self.column {
+            return Ok(());
+        }
+        let mut bytes = self.erased();
+        bytes.push_str(text);
+        bytes.push_str(&live.join("\n"));
+        (self.live, self.column) = (live, column);
+        self.out.write_all(bytes.as_bytes())?;
+        self.out.flush()
+    }
+
+    /// Text that begins at a line's beginning and ends with one, with nothing below it.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub(super) fn print(&mut self, text: &str) -> io::Result<()> {
+        self.paint(text, 0, Vec::new())
+    }
+
+    /// Names the keys where they can not stand below the text.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub(super) fn remind(&mut self, keys: &str) -> io::Result<()> {
+        if self.moves { Ok(()) } else { self.print(&format!("{keys}\n")) }
+    }
+
+    /// What takes the cursor back to where the text ends, and away with what follows.
+    fn erased(&self) -> String {
+        let mut codes = String::new();
+        if self.live.iter().all(String::is_empty) && self.live.len() < 2 {
+            return codes;
+        }
+        if self.live.len() > 1 {
+            codes.push_str(&format!("\x1b[{}A", self.live.len() - 1));
+        }
+        codes.push('\r');
+        if self.column > 0 {
+            codes.push_str(&format!("\x1b[{}C", self.column));
+        }
+        codes.push_str("\x1b[J");
+        codes
+    }
+}
+
+/// Colours, unless the user or the terminal does not want them.
+pub(super) fn style() -> Style {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    Style { colour: io::stdout().is_terminal() && !is_dumb() && !refused }
+}
+
+pub(super) fn columns() -> usize {
+    match termios::tcgetwinsize(io::stdout()) {
+        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col),
+        Ok(_) | Err(_) => COLUMNS,
+    }
+}
+
+fn is_dumb() -> bool {
+    std::env::var("TERM").is_ok_and(|term| term.is_empty() || term == "dumb")
+}

@@ -1,0 +1,107 @@
+//! What becomes of the lines that the user types.
+
+use leftfold_events::Seq;
+use leftfold_events::event::Answer;
+
+use super::BY;
+use super::conversation::{Conversation, Leave, Stage};
+use super::input::Typed;
+use super::style::Face;
+
+impl Conversation<'_> {
+    pub(super) async fn typed(&mut self, typed: Typed) -> anyhow::Result<Option<Leave>> {
+        if let Stage::Reason(of) = self.stage {
+            return self.reason(of, typed).await;
+        }
+        let line = match typed {
+            Typed::Line(line) => line,
+            Typed::Interrupted { empty } => return self.interrupted_prompt(empty),
+            Typed::End => return Ok(Some(Leave::Done)),
+            Typed::Gone(why) => {
+                tracing::debug!("the terminal can not be read: {why}");
+                return Ok(Some(Leave::Gone));
+            }
+        };
+        self.warned = false;
+        match command(&line) {
+            Some("/exit") => return Ok(Some(Leave::Done)),
+            Some(command) => {
+                let text = if command == "/help" { HELP.to_owned() } else { unknown(command) };
+                self.screen.print(&text)?;
+                self.take_prompt()?;
+            }
+            None if line.trim().is_empty() => self.take_prompt()?,
+            None => self.prompt(line).await?,
+        }
+        Ok(None)
+    }
+
+    async fn prompt(&mut self, text: String) -> anyhow::Result<()> {
+        self.mode.watch();
+        if self.client.is_none() {
+            self.open(None).await?;
+        }
+        let client = self.client()?;
+        if self.unfinished {
+            // the turn that was cut off has an end of its own, which comes first
+            client.resume(&self.job, true)?;
+        }
+        client.prompt(&self.job, text, BY)?;
+        self.unfinished = false;
+        self.stage = Stage::Turn { running: false };
+        Ok(())
+    }
+
+    async fn reason(&mut self, of: Seq, typed: Typed) -> anyhow::Result<Option<Leave>> {
+        self.stage = Stage::Turn { running: true };
+        self.mode.watch();
+        self.paint("")?;
+        match typed {
+            Typed::Gone(_) => return Ok(Some(Leave::Gone)),
+            Typed::Interrupted { .. } => self.client()?.interrupt("SIGINT")?,
+            Typed::Line(line) if !line.trim().is_empty() => {
+                self.answer(of, Answer::Reject, Some(line.trim().to_owned())).await?;
+            }
+            // without a reason the question stands as it stood
+            Typed::Line(_) | Typed::End => {}
+        }
+        if self.renderer.turn.is_none() {
+            self.take_prompt()?;
+        }
+        self.see_to_questions()?;
+        Ok(None)
+    }
+
+    /// Ctrl-C in a line: it is thrown away. In an empty one it is about to leave.
+    pub(super) fn interrupted_prompt(&mut self, empty: bool) -> anyhow::Result<Option<Leave>> {
+        if empty && self.warned {
+            return Ok(Some(Leave::Done));
+        }
+        self.warned = empty;
+        if empty {
+            let note = "Ctrl-D or /exit leaves; so does another Ctrl-C.";
+            let note = self.renderer.look.style.paint(Face::DIM, note);
+            self.screen.print(&format!("{note}\n"))?;
+        }
+        self.take_prompt()?;
+        self.warned = empty;
+        Ok(None)
+    }
+}
+
+const HELP: &str = concat!(
+    "  /exit, Ctrl-D   leave; the session stays\n",
+    "  Ctrl-C          interrupt the turn\n",
+    "  Alt-Enter       another line; so does a \\ at the end; a paste stays together\n",
+    "  up, Ctrl-R      earlier prompts\n",
+);
+
+fn unknown(command: &str) -> String {
+    format!("  There is no {command}: see /help. A space before it makes it a prompt.\n")
+}
+
+/// The command that a line is, if it is one. A path is none.
+fn command(line: &str) -> Option<&str> {
+    let word = line.strip_prefix('/')?.split_whitespace().next().unwrap_or_default();
+    (!word.contains('/')).then(|| &line[..=word.len()])
+}

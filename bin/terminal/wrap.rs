@@ -1,0 +1,204 @@
+//! Words into lines of the terminal's width. Only whole words are let go, so nothing that has
+//! been printed ever has to move.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::style::{Face, Style};
+
+#[derive(Clone, Debug)]
+pub(super) struct Wrap {
+    pub(super) style: Style,
+    /// Columns that may be filled.
+    width: usize,
+    /// Columns that lines after the first begin with.
+    indent: usize,
+    /// Columns filled in the line under way.
+    column: usize,
+    /// Whether a space stands before the word under way.
+    space: bool,
+    /// The word under way: it may still grow.
+    word: Vec<(Face, String)>,
+}
+
+impl Wrap {
+    pub(super) fn new(style: Style, width: usize) -> Self {
+        let width = width.max(10);
+        Self { style, width, indent: 0, column: 0, space: false, word: Vec::new() }
+    }
+
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    pub(super) fn column(&self) -> usize {
+        self.column
+    }
+
+    /// What begins a line, with the indent of the lines that it runs over into.
+    pub(super) fn begin(&mut self, face: Face, prefix: &str, out: &mut String) {
+        self.style.write(out, face, prefix);
+        self.column += prefix.width();
+        self.indent = self.column.min(self.width / 2);
+        self.space = false;
+    }
+
+    pub(super) fn push(&mut self, face: Face, text: &str, out: &mut String) {
+        for (i, piece) in text.split(' ').enumerate() {
+            if i > 0 {
+                self.let_go(out);
+                self.space = true;
+            }
+            if piece.is_empty() {
+                continue;
+            }
+            self.piece(face, piece, out);
+            if self.word.iter().map(|(_, text)| text.width()).sum::<usize>() > self.width {
+                // it will be broken anyway
+                self.let_go(out);
+            }
+        }
+    }
+
+    /// More of the word under way. Wide characters are words of their own: their scripts have no
+    /// spaces.
+    fn piece(&mut self, face: Face, piece: &str, out: &mut String) {
+        for part in piece.split_inclusive(is_wide) {
+            let narrow = part.trim_end_matches(is_wide);
+            for text in [narrow, &part[narrow.len()..]].into_iter().filter(|t| !t.is_empty()) {
+                if text.starts_with(is_wide) {
+                    self.let_go(out);
+                }
+                match self.word.last_mut() {
+                    Some((last, word)) if *last == face => word.push_str(text),
+                    _ => self.word.push((face, text.to_owned())),
+                }
+                if text.starts_with(is_wide) {
+                    self.let_go(out);
+                }
+            }
+        }
+    }
+
+    /// Prints the word under way.
+    pub(super) fn let_go(&mut self, out: &mut String) {
+        let word = std::mem::take(&mut self.word);
+        if word.is_empty() {
+            return;
+        }
+        let width: usize = word.iter().map(|(_, text)| text.width()).sum();
+        let space = usize::from(std::mem::take(&mut self.space) && self.column > self.indent);
+        if self.column + space + width > self.width && self.column > self.indent {
+            self.new_line(out);
+        } else if space > 0 {
+            out.push(' ');
+            self.column += 1;
+        }
+        for (face, text) in word {
+            self.write(face, &text, out);
+        }
+    }
+
+    /// Ends the line under way.
+    pub(super) fn end_line(&mut self, out: &mut String) {
+        self.let_go(out);
+        out.push('\n');
+        (self.column, self.indent, self.space) = (0, 0, false);
+    }
+
+    fn new_line(&mut self, out: &mut String) {
+        out.push('\n');
+        out.push_str(&" ".repeat(self.indent));
+        self.column = self.indent;
+    }
+
+    /// A word that is wider than a whole line is broken.
+    fn write(&mut self, face: Face, text: &str, out: &mut String) {
+        let mut rest = text;
+        while self.column + rest.width() > self.width {
+            let (head, tail) = rest.split_at(fitting(rest, self.width - self.column));
+            self.style.write(out, face, head);
+            self.new_line(out);
+            rest = tail;
+        }
+        self.style.write(out, face, rest);
+        self.column += rest.width();
+    }
+}
+
+fn is_wide(c: char) -> bool {
+    c.width() == Some(2)
+}
+
+/// The bytes at the beginning of `text` that fit into `columns`; at least one character.
+pub(super) fn fitting(text: &str, columns: usize) -> usize {
+    let mut used = 0;
+    for (at, c) in text.char_indices() {
+        used += c.width().unwrap_or(0);
+        if used > columns && at > 0 {
+            return at;
+        }
+    }
+    text.len()
+}
+
+/// At most `columns` of the text, with a mark where something was left out.
+pub(super) fn clip(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let room = columns.saturating_sub(1);
+    let mut used = 0;
+    let kept = text.chars().take_while(|c| {
+        used += c.width().unwrap_or(0);
+        used <= room
+    });
+    let mut kept: String = kept.collect();
+    kept.push('…');
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrapped(text: &str, width: usize, prefix: &str) -> String {
+        let mut wrap = Wrap::new(Style::default(), width);
+        let mut out = String::new();
+        wrap.begin(Face::PLAIN, prefix, &mut out);
+        wrap.push(Face::PLAIN, text, &mut out);
+        wrap.end_line(&mut out);
+        out
+    }
+
+    #[test]
+    fn words_stay_whole_and_lines_fit() {
+        let text = "the quick brown fox jumps over the lazy dog";
+        assert_eq!(wrapped(text, 16, ""), "the quick brown\nfox jumps over\nthe lazy dog\n");
+        assert_eq!(wrapped("one two three four", 12, "- "), "- one two\n  three four\n");
+    }
+
+    #[test]
+    fn wide_characters_count_twice() {
+        assert_eq!(wrapped("漢字漢字 漢字漢字", 10, ""), "漢字漢字\n漢字漢字\n");
+        assert_eq!(wrapped("漢字漢字漢字漢字", 11, ""), "漢字漢字漢\n字漢字\n");
+        assert_eq!(clip("漢字漢字", 6), "漢字…");
+        assert_eq!(clip("漢字漢字", 8), "漢字漢字");
+    }
+
+    #[test]
+    fn a_word_wider_than_the_line_is_broken() {
+        assert_eq!(wrapped("abcdefghijklmno", 10, ""), "abcdefghij\nklmno\n");
+    }
+
+    #[test]
+    fn pieces_make_the_same_lines_as_the_whole() {
+        let text = "some words that come in pieces of one character each";
+        let mut wrap = Wrap::new(Style::default(), 20);
+        let mut out = String::new();
+        for c in text.chars() {
+            wrap.push(Face::PLAIN, &c.to_string(), &mut out);
+        }
+        wrap.end_line(&mut out);
+        assert_eq!(out, wrapped(text, 20, ""));
+    }
+}

@@ -1,0 +1,119 @@
+//! The program on a terminal of its own, which remembers what it shows.
+
+use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
+
+use pty_process::blocking::{self, Pty};
+use rustix::process::{Pid, Signal};
+
+use super::PATIENCE;
+
+/// Rows of every terminal here.
+const ROWS: u16 = 60;
+
+pub struct Terminal {
+    child: Child,
+    /// `None` once it is closed.
+    pty: Option<Pty>,
+    bytes: Receiver<Vec<u8>>,
+    parser: vt100::Parser,
+    /// Every byte that was printed.
+    pub raw: String,
+}
+
+impl Terminal {
+    pub fn start(mut command: Command, columns: u16) -> Self {
+        if !command.get_envs().any(|(name, _)| name == "TERM") {
+            command.env("TERM", "xterm-256color");
+        }
+        let (pty, pts) = blocking::open().unwrap();
+        pty.resize(pty_process::Size::new(ROWS, columns)).unwrap();
+        let child = blocking::Command::from(command).spawn(pts).unwrap();
+        let mut reader = std::fs::File::from(rustix::io::fcntl_dupfd_cloexec(&pty, 0).unwrap());
+        let (sender, bytes) = channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            // the end of the program is an error to the other side of its terminal
+            while let Ok(read @ 1..) = reader.read(&mut buffer) {
+                if sender.send(buffer[..read].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        let size = |n| std::num::NonZero::new(n).unwrap();
+        let parser = vt100::Parser::new(size(ROWS), size(columns), 0);
+        Self { child, pty: Some(pty), bytes, parser, raw: String::new() }
+    }
+
+    /// What is on the screen.
+    pub fn shown(&self) -> String {
+        self.parser.screen().contents()
+    }
+
+    /// Waits until the screen is so.
+    pub fn until_so(&mut self, what: &str, so: impl Fn(&vt100::Screen) -> bool) -> &mut Self {
+        let start = Instant::now();
+        while !so(self.parser.screen()) {
+            assert!(start.elapsed() < PATIENCE, "still not {what}:\n{}", self.shown());
+            assert!(self.read(), "it has ended without {what}:\n{}", self.shown());
+        }
+        self
+    }
+
+    /// Waits for a text on the screen.
+    pub fn until(&mut self, text: &str) -> &mut Self {
+        self.until_so(text, |screen| screen.contents().contains(text))
+    }
+
+    /// Waits until a prompt can be typed.
+    pub fn until_prompt(&mut self) -> &mut Self {
+        self.until_so("a prompt", |screen| {
+            let (row, column) = screen.cursor_position();
+            let line = screen.contents_between(row, 0, row, u16::MAX);
+            column == 2 && line.trim_end() == "›"
+        })
+    }
+
+    pub fn press(&mut self, keys: &str) -> &mut Self {
+        self.pty.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
+        self
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Reads to the end; the exit code, or minus the signal.
+    pub fn wait(&mut self) -> i32 {
+        while self.read() {}
+        let status = self.child.wait().unwrap();
+        status.code().unwrap_or_else(|| -status.signal().unwrap())
+    }
+
+    /// Whether anything more came.
+    fn read(&mut self) -> bool {
+        match self.bytes.recv_timeout(PATIENCE) {
+            Ok(bytes) => {
+                self.parser.process(&bytes);
+                self.raw.push_str(&String::from_utf8_lossy(&bytes));
+                true
+            }
+            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => false,
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
+                panic!("nothing more came after:\n{}", self.shown());
+            }
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // it may have exited
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
