@@ -13,6 +13,8 @@ use tokio::sync::mpsc;
 use crate::cli::Format;
 use crate::client::{self, Client, Job};
 use crate::print::{Printed, Printer};
+use crate::signals::Signals;
+use crate::socket;
 
 /// What is asked of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,9 +51,11 @@ impl Outcome {
 /// Runs the task to the end of its turn.
 pub(crate) async fn drive(job: Job<'_>, task: Task, format: Format) -> anyhow::Result<Outcome> {
     let (client, opened) = Client::open(client::node().await?, &job).await?;
+    let mut memory = client.clone();
     if task == Task::Resume && !opened.unfinished {
         return Ok(Outcome::Nothing);
     }
+    let _socket = socket(&client, &job);
     let (sender, printed) = mpsc::unbounded_channel();
     let (sink, _) = Actor::spawn(None, Printer, (format, sender)).await?;
     client.watch(opened.head + 1, sink)?;
@@ -69,12 +73,22 @@ pub(crate) async fn drive(job: Job<'_>, task: Task, format: Format) -> anyhow::R
     }
     let driver = Driver { client, asks: job.asks() };
     let outcome = driver.finish(opened, printed, ends).await;
+    if outcome.is_ok() {
+        memory.remembered().await?;
+    }
     if !matches!(&outcome, Ok(Outcome::Ended(ended)) if ended.reason == EndReason::Completed) {
         // calls were broken off, and this process may leave before their own clean-up is done
         tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants).await?;
     }
     leftfold_tools::processes::settled().await;
     outcome
+}
+
+/// Lets other processes watch and answer. Without a socket the turn goes on all the same.
+fn socket(client: &Client, job: &Job<'_>) -> Option<socket::Served> {
+    let sessions = socket::One::new(client.clone(), job.equipment());
+    let served = socket::serve(&job.place.store, sessions);
+    served.inspect_err(|error| eprintln!("leftfold: {error:#}")).ok()
 }
 
 struct Driver {
@@ -131,7 +145,8 @@ impl Driver {
         let client = self.client.clone();
         let runtime = tokio::runtime::Handle::current();
         std::thread::spawn(move || {
-            let reply = read_reply(&question);
+            // without a terminal, the question is left to those who can reach the socket
+            let Some(reply) = read_reply(&question) else { return };
             match runtime.block_on(client.answer(of, reply)) {
                 Ok(answered @ (Answered::Already { .. } | Answered::NotOpen)) => {
                     eprintln!("  {answered}");
@@ -143,7 +158,8 @@ impl Driver {
     }
 }
 
-fn read_reply(question: &str) -> Reply {
+/// `None`: there is nobody here to answer.
+fn read_reply(question: &str) -> Option<Reply> {
     let mut stderr = std::io::stderr();
     let _ = write!(stderr, "{question}");
     let _ = stderr.flush();
@@ -151,41 +167,16 @@ fn read_reply(question: &str) -> Reply {
     let read = std::io::stdin().read_line(&mut line);
     let by = "terminal".to_owned();
     let (answer, feedback) = match (read, line.trim()) {
+        (Err(_) | Ok(0), _) if !std::io::stdin().is_terminal() => return None,
         (Err(_) | Ok(0), _) | (_, "n" | "no" | "") => (Answer::Reject, None),
         (_, "o" | "once" | "y" | "yes") => (Answer::Once, None),
         (_, "a" | "always") => (Answer::Always, None),
         (_, why) => (Answer::Reject, Some(why.to_owned())),
     };
-    Reply { answer, feedback, by }
+    Some(Reply { answer, feedback, by })
 }
 
 /// Whether a person sits at this terminal.
 pub(crate) fn somebody_there() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
-}
-
-struct Signals {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-    hangup: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    fn new() -> anyhow::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    /// The name of the next signal.
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.hangup.recv() => "SIGHUP",
-        }
-    }
 }

@@ -1,14 +1,18 @@
 //! The command line of Leftfold: wiring, and nothing that decides.
 
+mod approvals;
 mod cli;
 mod client;
 mod commands;
 mod demo;
 mod drive;
 mod home;
+mod lines;
 mod model;
 mod print;
 mod settings;
+mod signals;
+mod socket;
 mod text;
 
 use std::process::ExitCode;
@@ -47,6 +51,8 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Verify(args) => commands::verify::verify(&args),
         Command::Check(args) => commands::check::check(&args),
         Command::Export(args) => commands::export::export(&args),
+        Command::Observe(args) => commands::observe::observe(&args),
+        Command::Permission(args) => commands::permission::permission(&args.command),
         Command::Tool(args) => commands::tool::tool(&args),
     }
 }

@@ -33,6 +33,11 @@ pub enum NodeMessage {
         message: SessionMessage,
     },
     Watch(Watch),
+    /// The store of an open session, for reading.
+    Reading {
+        session: SessionId,
+        reply: RpcReplyPort<Option<Store>>,
+    },
     /// A session that died is to be started again.
     Reopen {
         session: SessionId,
@@ -115,6 +120,10 @@ impl Actor for Node {
                     let store = entry.store.clone();
                     sessions.observers.cast(ObserversMessage::Watch { watch, store })?;
                 }
+            }
+            NodeMessage::Reading { session, reply } => {
+                // the client may have gone
+                let _ = reply.send(sessions.open.get(&session).map(|entry| entry.store.clone()));
             }
             NodeMessage::Reopen { session } => sessions.reopen(&myself, session).await,
         }
