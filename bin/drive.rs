@@ -136,8 +136,14 @@ impl Driver {
         }
     }
 
-    /// Asks the person at the terminal, on a thread of its own: reading a line blocks.
+    /// Asks the person at the terminal, if there is one, on a thread of its own: reading a line blocks.
     fn ask(&self, of: Seq, permission: &str, patterns: &[String]) {
+        if !somebody_there() {
+            // those who can reach the socket may
+            let session = self.client.session;
+            eprintln!("  `leftfold permission answer {session} {of} once|always|reject` answers");
+            return;
+        }
         let question = format!(
             "  allow {permission} on {}? [o]nce, [a]lways, [n]o, or say why not: ",
             patterns.join(", ")
@@ -145,8 +151,7 @@ impl Driver {
         let client = self.client.clone();
         let runtime = tokio::runtime::Handle::current();
         std::thread::spawn(move || {
-            // without a terminal, the question is left to those who can reach the socket
-            let Some(reply) = read_reply(&question) else { return };
+            let reply = read_reply(&question);
             match runtime.block_on(client.answer(of, reply)) {
                 Ok(answered @ (Answered::Already { .. } | Answered::NotOpen)) => {
                     eprintln!("  {answered}");
@@ -158,8 +163,7 @@ impl Driver {
     }
 }
 
-/// `None`: there is nobody here to answer.
-fn read_reply(question: &str) -> Option<Reply> {
+fn read_reply(question: &str) -> Reply {
     let mut stderr = std::io::stderr();
     let _ = write!(stderr, "{question}");
     let _ = stderr.flush();
@@ -167,13 +171,12 @@ fn read_reply(question: &str) -> Option<Reply> {
     let read = std::io::stdin().read_line(&mut line);
     let by = "terminal".to_owned();
     let (answer, feedback) = match (read, line.trim()) {
-        (Err(_) | Ok(0), _) if !std::io::stdin().is_terminal() => return None,
         (Err(_) | Ok(0), _) | (_, "n" | "no" | "") => (Answer::Reject, None),
         (_, "o" | "once" | "y" | "yes") => (Answer::Once, None),
         (_, "a" | "always") => (Answer::Always, None),
         (_, why) => (Answer::Reject, Some(why.to_owned())),
     };
-    Some(Reply { answer, feedback, by })
+    Reply { answer, feedback, by }
 }
 
 /// Whether a person sits at this terminal.

@@ -4,13 +4,17 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use leftfold_events::rules::{self, Action, Rule};
-use serde_json::{Value, json};
+use leftfold_events::{Seq, fold};
+use leftfold_store::Reader;
+use serde_json::json;
 
 use crate::Usage;
 use crate::cli::{PermissionAnswer, PermissionCheck, PermissionCommand};
+use crate::home::Place;
 use crate::model;
 use crate::settings;
 use crate::socket::client;
+use crate::socket::question::{Search, Which};
 
 pub(crate) fn permission(command: &PermissionCommand) -> anyhow::Result<ExitCode> {
     match command {
@@ -22,13 +26,7 @@ pub(crate) fn permission(command: &PermissionCommand) -> anyhow::Result<ExitCode
 fn answer(args: &PermissionAnswer) -> anyhow::Result<ExitCode> {
     let place = super::place(&args.session)?;
     let session = place.session;
-    let mut node = client::connect(&place.store).map_err(|error| {
-        tracing::debug!("no node to answer: {error}");
-        anyhow::anyhow!(
-            "no node runs session {session}, so nobody takes answers: \
-             `leftfold resume {session} --permission-mode ask` asks again"
-        )
-    })?;
+    let Ok(mut node) = client::connect(&place.store) else { return late(&place, &args.call) };
     let mut params = json!({
         "session": session,
         "call": args.call,
@@ -44,10 +42,32 @@ fn answer(args: &PermissionAnswer) -> anyhow::Result<ExitCode> {
     if answered["accepted"] == true {
         return Ok(ExitCode::SUCCESS);
     }
-    match (&answered["of"], answered["by"].as_str()) {
-        (of, Some(by)) => bail!("the question at seq {of} was already answered by {by}"),
-        (Value::Null, None) => bail!("call `{}` of session {session} has no question", args.call),
-        (of, None) => bail!("the question at seq {of} is closed: nobody answered it in time"),
+    bail!(closed(answered["of"].as_u64(), answered["by"].as_str(), &args.call))
+}
+
+/// Why an answer does not count.
+fn closed(of: Option<Seq>, by: Option<&str>, call: &str) -> String {
+    match (of, by) {
+        (Some(of), Some(by)) => format!("the question at seq {of} was already answered by {by}"),
+        (Some(of), None) => format!("the question at seq {of} is closed: nobody answered it"),
+        (None, _) => format!("no question is open on call `{call}`, and none ever was"),
+    }
+}
+
+/// There is no node: what the log says of the question.
+fn late(place: &Place, call: &str) -> anyhow::Result<ExitCode> {
+    let events = Reader::open(&place.store)?.read(place.session, 1)?;
+    let mut search = Search::new(Which::Call(call.to_owned()));
+    events.iter().for_each(|event| search.take(event));
+    match search.found {
+        Some((of, by)) if by.is_some() || fold(&events).turn.is_none() => {
+            bail!(closed(Some(of), by.as_deref(), call))
+        }
+        _ => bail!(
+            "no node runs session {0}, so nobody takes an answer: `leftfold resume {0} \
+             --permission-mode ask` goes on, with its open questions",
+            place.session
+        ),
     }
 }
 

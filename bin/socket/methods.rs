@@ -1,14 +1,14 @@
 //! What a client can ask.
 
 use leftfold_actors::{Answered, Reply};
-use leftfold_events::event::{Answer, Event, Permission};
-use leftfold_events::state::Phase;
-use leftfold_events::{Envelope, Seq, SessionId, State};
+use leftfold_events::event::{Answer, Event, Permission, Session, Turn};
+use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_store::Store;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::connection::Peer;
+use super::question::{Search, Which};
 use super::tap::Tap;
 use super::wire::{self, RpcError};
 use crate::client::Client;
@@ -134,25 +134,6 @@ fn cancel(peer: &Peer, asked: Cancel) -> Result<Value, RpcError> {
     Ok(json!({}))
 }
 
-/// Which question is meant.
-#[derive(Clone)]
-enum Which {
-    Of(Seq),
-    /// The model's id of the call, or the seq of its `model.called` or of its question.
-    Call(String),
-}
-
-impl Which {
-    fn is(&self, asked: Seq, called: Seq, call: &str) -> bool {
-        match self {
-            Self::Of(of) => *of == asked,
-            Self::Call(name) => {
-                name == call || name.parse().is_ok_and(|seq: Seq| seq == asked || seq == called)
-            }
-        }
-    }
-}
-
 async fn answer(peer: &Peer, asked: AnswerTo) -> Result<Value, RpcError> {
     let AnswerTo { session, of, call, reply, feedback, by } = asked;
     let which = match (of, call) {
@@ -164,7 +145,7 @@ async fn answer(peer: &Peer, asked: AnswerTo) -> Result<Value, RpcError> {
     };
     let client = open(peer, session)?;
     let state = client.view().await.map_err(RpcError::internal)?;
-    if let Some(of) = question(&state, &which) {
+    if let Some(of) = which.open(&state) {
         let reply = Reply { answer: reply, feedback, by: peer.by(by.as_deref()) };
         // from before the answer, so that what becomes of it is not missed
         let tap = Tap::open(&client, of).await.map_err(RpcError::internal)?;
@@ -177,55 +158,17 @@ async fn answer(peer: &Peer, asked: AnswerTo) -> Result<Value, RpcError> {
         }
     }
     let store = client.reading().await.map_err(RpcError::internal)?;
-    let answered = blocking(move || answered(&store, session, &which)).await?;
-    let (of, by) = answered.unzip();
+    let search = blocking(move || search(&store, session, which)).await?;
+    let (of, by) = search.found.unzip();
     Ok(json!({ "accepted": false, "of": of, "by": by.flatten() }))
-}
-
-/// The open question that is meant.
-fn question(state: &State, which: &Which) -> Option<Seq> {
-    state.calls().find_map(|call| match &call.phase {
-        Phase::Asking { wait, .. } if which.is(wait.intent, call.seq, &call.id) => {
-            Some(wait.intent)
-        }
-        Phase::Called
-        | Phase::Checking(_)
-        | Phase::Resolved
-        | Phase::MustAsk { .. }
-        | Phase::Asking { .. }
-        | Phase::Allowed
-        | Phase::Running { .. }
-        | Phase::TimedOut { .. }
-        | Phase::Unknown { .. }
-        | Phase::Done(_) => None,
-    })
 }
 
 /// Waits until an answer that was accepted stands in the log, or its question was closed before.
 async fn durable(mut tap: Tap, of: Seq) -> Result<Value, RpcError> {
     while let Some(observation) = tap.next().await {
-        for event in observation.events.iter() {
-            match &event.event {
-                Event::Permission(Permission::Answered { .. }) if event.of == Some(of) => {
-                    return Ok(json!({ "accepted": true, "of": of, "by": null }));
-                }
-                Event::Session(leftfold_events::event::Session::Elapsed {})
-                    if event.of == Some(of) =>
-                {
-                    return Ok(json!({ "accepted": false, "of": of, "by": null }));
-                }
-                Event::Turn(leftfold_events::event::Turn::Ended(_)) => {
-                    return Ok(json!({ "accepted": false, "of": of, "by": null }));
-                }
-                Event::Session(_)
-                | Event::Turn(_)
-                | Event::Model(_)
-                | Event::Tool(_)
-                | Event::Permission(_)
-                | Event::Compaction(_)
-                | Event::Subagent(_)
-                | Event::Todo(_) => {}
-            }
+        let accepted = observation.events.iter().find_map(|event| counts(event, of));
+        if let Some(accepted) = accepted {
+            return Ok(json!({ "accepted": accepted, "of": of, "by": null }));
         }
         // the hub may have gone with the node
         let _ = observation.done.send(());
@@ -233,35 +176,32 @@ async fn durable(mut tap: Tap, of: Seq) -> Result<Value, RpcError> {
     Err(RpcError::internal("the node has died"))
 }
 
-/// The last question that is meant and, if it was answered, by whom.
-fn answered(
-    store: &Store,
-    session: SessionId,
-    which: &Which,
-) -> Result<Option<(Seq, Option<String>)>, RpcError> {
-    let (mut from, mut found) = (1, None);
+/// Whether `event` is the answer to the question (true), or closes it without one (false).
+fn counts(event: &Envelope, of: Seq) -> Option<bool> {
+    let ours = event.of == Some(of);
+    match &event.event {
+        Event::Permission(Permission::Answered { .. }) if ours => Some(true),
+        Event::Session(Session::Elapsed {}) if ours => Some(false),
+        Event::Turn(Turn::Ended(_)) => Some(false),
+        Event::Session(_)
+        | Event::Turn(_)
+        | Event::Model(_)
+        | Event::Tool(_)
+        | Event::Permission(_)
+        | Event::Compaction(_)
+        | Event::Subagent(_)
+        | Event::Todo(_) => None,
+    }
+}
+
+/// What the log says of a question.
+fn search(store: &Store, session: SessionId, which: Which) -> Result<Search, RpcError> {
+    let (mut from, mut search) = (1, Search::new(which));
     loop {
         let events = store.read(session, from, CHUNK).map_err(RpcError::internal)?;
-        let Some(last) = events.last() else { return Ok(found) };
+        let Some(last) = events.last() else { return Ok(search) };
         from = last.seq + 1;
-        for event in &events {
-            let Event::Permission(permission) = &event.event else { continue };
-            match permission {
-                Permission::Asked { call, .. } => {
-                    if which.is(event.seq, event.of.unwrap_or_default(), call) {
-                        found = Some((event.seq, None));
-                    }
-                }
-                Permission::Answered { by, .. } => {
-                    if let Some((of, answerer)) = &mut found
-                        && event.of == Some(*of)
-                    {
-                        *answerer = Some(by.clone());
-                    }
-                }
-                Permission::Ruled { .. } => {}
-            }
-        }
+        events.iter().for_each(|event| search.take(event));
     }
 }
 

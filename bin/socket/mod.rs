@@ -16,6 +16,7 @@ mod connection;
 mod lines;
 mod methods;
 mod path;
+pub(crate) mod question;
 mod server;
 mod tap;
 mod wire;
