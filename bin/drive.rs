@@ -55,7 +55,7 @@ pub(crate) async fn drive(job: Job<'_>, task: Task, format: Format) -> anyhow::R
     if task == Task::Resume && !opened.unfinished {
         return Ok(Outcome::Nothing);
     }
-    let _socket = socket(&client, &job);
+    let socket = socket(&client, &job);
     let (sender, printed) = mpsc::unbounded_channel();
     let (sink, _) = Actor::spawn(None, Printer, (format, sender)).await?;
     client.watch(opened.head + 1, sink)?;
@@ -73,6 +73,9 @@ pub(crate) async fn drive(job: Job<'_>, task: Task, format: Format) -> anyhow::R
     }
     let driver = Driver { client, asks: job.asks() };
     let outcome = driver.finish(opened, printed, ends).await;
+    if let Some(socket) = socket {
+        socket.close().await;
+    }
     if outcome.is_ok() {
         memory.remembered().await?;
     }

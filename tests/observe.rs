@@ -112,7 +112,8 @@ fn a_slow_observer_holds_up_nobody_and_misses_nothing() {
     let mut replies: Vec<Value> = (10..30).map(long).collect();
     replies.insert(0, common::call("read", json!({ "filePath": ".env" })));
     replies.push(says("The end."));
-    let site = Site::scripted(&script(Value::Array(replies)));
+    let site = Site::scripted(&script(Value::Array(replies)))
+        .setting("provider/double/models/m/limit/context", json!(10_000_000));
     site.file(".env", "A=1\n");
     let mut node = site.start(&ASK);
     let asked = node.until("permission.asked")["seq"].as_u64().unwrap();

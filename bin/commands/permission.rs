@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use leftfold_events::rules::{self, Action, Rule};
 use leftfold_events::{Seq, fold};
 use leftfold_store::Reader;
@@ -13,6 +13,7 @@ use crate::cli::{PermissionAnswer, PermissionCheck, PermissionCommand};
 use crate::home::Place;
 use crate::model;
 use crate::settings;
+use crate::socket::RpcError;
 use crate::socket::client;
 use crate::socket::question::{Search, Which};
 
@@ -36,9 +37,12 @@ fn answer(args: &PermissionAnswer) -> anyhow::Result<ExitCode> {
     if let Some(feedback) = &args.feedback {
         params["feedback"] = json!(feedback);
     }
-    let answered = node.call("_leftfold/answer", &params);
-    let answered =
-        answered.with_context(|| format!("`leftfold resume {session}` if the node is gone"))?;
+    let answered = match node.call("_leftfold/answer", &params) {
+        Ok(answered) => answered,
+        Err(error) if error.is::<RpcError>() => return Err(error),
+        // it ended, or was killed, in between
+        Err(_) => return late(&place, &args.call),
+    };
     if answered["accepted"] == true {
         return Ok(ExitCode::SUCCESS);
     }

@@ -2,7 +2,7 @@
 //! between the answers. Everything goes through one short queue, so a client that does not read
 //! holds up itself alone.
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncWriteExt, BufReader};
@@ -12,27 +12,35 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::lines::{self, Line};
+use super::methods;
+use super::server::House;
 use super::tap::Tap;
 use super::wire::{self, MAX_LINE, Request, RpcError};
-use super::{Sessions, methods};
 use crate::lines::Lines;
 
 /// Lines that wait for a client.
 const QUEUE: usize = 16;
 /// Sessions that one client watches at most.
 const WATCHES: usize = 64;
+/// How long a request that was sent before the end takes to be seen.
+const ON_ITS_WAY: Duration = Duration::from_millis(20);
 
 /// Serves a client until it goes.
-pub(super) async fn serve(stream: UnixStream, sessions: Arc<dyn Sessions>) {
+pub(super) async fn serve(stream: UnixStream, mut house: House) {
     let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
     let (reading, writing) = stream.into_split();
     let (queue, waiting) = mpsc::channel(QUEUE);
     let writer = tokio::spawn(write(waiting, writing));
-    let peer = Peer { sessions, pid };
+    let peer = Peer { house: house.clone(), pid };
     let mut connection = Connection { peer, queue, watches: JoinSet::new() };
     let mut reading = BufReader::with_capacity(64 << 10, reading);
     loop {
-        let line = lines::next(&mut reading, MAX_LINE).await;
+        let line = tokio::select! {
+            biased;
+            line = lines::next(&mut reading, MAX_LINE) => line,
+            // what is on its way is still taken
+            () = quiet(&mut house) => break,
+        };
         let Ok(Some(line)) = line else { break };
         if connection.take(line).await.is_err() {
             break;
@@ -43,9 +51,15 @@ pub(super) async fn serve(stream: UnixStream, sessions: Arc<dyn Sessions>) {
     let _ = writer.await;
 }
 
+/// Waits until the node is about to end, and then for as long as a request may be on its way.
+async fn quiet(house: &mut House) {
+    house.closing().await;
+    tokio::time::sleep(ON_ITS_WAY).await;
+}
+
 /// Who is at the other end.
 pub(super) struct Peer {
-    pub(super) sessions: Arc<dyn Sessions>,
+    pub(super) house: House,
     pid: Option<i32>,
 }
 

@@ -77,7 +77,7 @@ pub(super) async fn watch(peer: &Peer, params: Value) -> Result<Tap, RpcError> {
 }
 
 fn open(peer: &Peer, session: SessionId) -> Result<Client, RpcError> {
-    peer.sessions.client(session).ok_or_else(|| RpcError::not_open(session))
+    peer.house.sessions.client(session).ok_or_else(|| RpcError::not_open(session))
 }
 
 fn first(from: Seq) -> Result<(), RpcError> {
@@ -120,9 +120,13 @@ fn prompt(peer: &Peer, asked: Prompt) -> Result<Value, RpcError> {
     if text.trim().is_empty() {
         return Err(RpcError::params("`text`: the prompt is empty"));
     }
+    if peer.house.is_closing() {
+        let how = format!("the turn has ended: `leftfold run --session {session}` begins another");
+        return Err(RpcError::request(how));
+    }
     let client = open(peer, session)?;
     let equipment =
-        peer.sessions.equipment(session).map_err(|e| RpcError::internal(format!("{e:#}")))?;
+        peer.house.sessions.equipment(session).map_err(|e| RpcError::internal(format!("{e:#}")))?;
     let by = peer.by(by.as_deref());
     client.prompt_with(equipment, text, &by).map_err(RpcError::internal)?;
     Ok(json!({}))

@@ -22,6 +22,7 @@ mod tap;
 mod wire;
 
 pub(crate) use server::{Served, serve};
+pub(crate) use wire::RpcError;
 
 use std::sync::Arc;
 
