@@ -59,7 +59,8 @@ mod tests {
     use crate::kit::Options;
 
     fn state(rules: &[Rule], own: &[Rule], project: &[Rule]) -> State {
-        let mut state = State { approved: own.to_vec(), ..State::default() };
+        let mut state = State::default();
+        state.approved = own.to_vec();
         state.kit.rules = rules.to_vec();
         state.kit.options = Options { approved: project.to_vec(), ..Options::default() };
         state
