@@ -14,7 +14,8 @@ use leftfold_events::line::{self, Line};
 use leftfold_events::{Envelope, Seq, SessionId, Sha256};
 use leftfold_store::Reader;
 use rustix::event::{PollFd, PollFlags, poll};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::json;
 
 use crate::cli::{Format, Observe};
 use crate::home::Place;
@@ -91,6 +92,13 @@ impl Stamp {
     }
 }
 
+/// What places a line from a node.
+#[derive(Deserialize)]
+struct Told {
+    seq: Option<Seq>,
+    payload: Option<String>,
+}
+
 impl Observer {
     /// Ends only when standard output does.
     fn run(&mut self) -> anyhow::Result<()> {
@@ -141,21 +149,18 @@ impl Observer {
     }
 
     /// Prints a line from a node, unless it was printed before.
-    fn told(&mut self, line: &Value) -> anyhow::Result<bool> {
-        if let Some(hash) = line.get("payload") {
-            let new = hash.as_str().and_then(Sha256::from_hex).is_none_or(|h| self.lines.is_new(h));
+    fn told(&mut self, line: &str) -> anyhow::Result<bool> {
+        let Ok(Told { seq, payload }) = serde_json::from_str(line) else { return Ok(true) };
+        if let Some(hash) = payload {
+            let new = Sha256::from_hex(&hash).is_none_or(|hash| self.lines.is_new(hash));
             let json = self.output.format == Format::Json;
-            return if new && json { self.output.write(&format!("{line}\n")) } else { Ok(true) };
+            return if new && json { self.output.write(&[line, "\n"].concat()) } else { Ok(true) };
         }
-        let Some(seq) = line.get("seq").and_then(Value::as_u64) else { return Ok(true) };
-        if seq < self.from {
-            return Ok(true);
-        }
+        let Some(seq) = seq.filter(|seq| *seq >= self.from) else { return Ok(true) };
         self.from = seq + 1;
-        let text = line.to_string();
         match self.output.format {
-            Format::Json => self.output.write(&(text + "\n")),
-            Format::Text => match line::read(&text) {
+            Format::Json => self.output.write(&[line, "\n"].concat()),
+            Format::Text => match line::read(line) {
                 Ok(Line::Event(event)) => self.output.show(&event),
                 // of a newer node
                 Ok(Line::Payload { .. }) | Err(_) => Ok(true),

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
 pub(crate) use super::path::{Identity, identity};
-use super::wire::{EVENT, RpcError};
+use super::wire::{self, RpcError};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -43,24 +43,26 @@ impl Connection {
         Ok(answer.get_mut("result").map(Value::take).unwrap_or_default())
     }
 
-    /// The next line of an export, of a session that is being watched. `None` when the node is
-    /// gone.
-    pub(crate) fn event(&mut self) -> io::Result<Option<Value>> {
-        while let Some(mut line) = self.line()? {
-            if line.get("method").and_then(Value::as_str) == Some(EVENT) {
-                return Ok(line.get_mut("params").map(Value::take));
+    /// The next line of an export, of a session that is being watched; without its end. `None`
+    /// when the node is gone.
+    pub(crate) fn event(&mut self) -> io::Result<Option<String>> {
+        while let Some(line) = self.raw()? {
+            if let Some(line) = wire::carried(&line) {
+                return Ok(Some(line.to_owned()));
             }
         }
         Ok(None)
     }
 
     fn line(&mut self) -> io::Result<Option<Value>> {
-        let mut line = Vec::new();
-        self.stream.read_until(b'\n', &mut line)?;
+        let line = self.raw()?;
+        Ok(line.map(|line| serde_json::from_str(&line)).transpose()?)
+    }
+
+    fn raw(&mut self) -> io::Result<Option<String>> {
+        let mut line = String::new();
+        self.stream.read_line(&mut line)?;
         // a node that dies may leave half a line
-        if line.pop() != Some(b'\n') {
-            return Ok(None);
-        }
-        Ok(Some(serde_json::from_slice(&line)?))
+        Ok((line.pop() == Some('\n')).then_some(line))
     }
 }

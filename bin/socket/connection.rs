@@ -155,9 +155,11 @@ async fn follow(mut tap: Tap, queue: mpsc::Sender<Vec<u8>>) {
 }
 
 async fn write(mut waiting: mpsc::Receiver<Vec<u8>>, mut to: OwnedWriteHalf) {
-    while let Some(line) = waiting.recv().await {
-        if to.write_all(&line).await.is_err() {
+    let mut lines = Vec::with_capacity(QUEUE);
+    while waiting.recv_many(&mut lines, QUEUE).await > 0 {
+        if to.write_all(&lines.concat()).await.is_err() {
             return;
         }
+        lines.clear();
     }
 }

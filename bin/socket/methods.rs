@@ -161,6 +161,9 @@ async fn answer(peer: &Peer, asked: AnswerTo) -> Result<Value, RpcError> {
             Answered::NotOpen => {}
         }
     }
+    // whatever has closed the question may still be on its way to the disk
+    let mut tap = Tap::open(&client, state.seq).await.map_err(RpcError::internal)?;
+    tap.next().await;
     let store = client.reading().await.map_err(RpcError::internal)?;
     let search = blocking(move || search(&store, session, which)).await?;
     let (of, by) = search.found.unzip();

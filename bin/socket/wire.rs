@@ -106,11 +106,16 @@ pub(crate) fn answer(id: &Value, result: Result<Value, RpcError>) -> Vec<u8> {
     format!("{answer}\n").into_bytes()
 }
 
-pub(crate) const EVENT: &str = "_leftfold/event";
+const EVENT: &str = r#"{"jsonrpc":"2.0","method":"_leftfold/event","params":"#;
 
 /// The notification that carries a line of an export, with its end.
 pub(crate) fn event(line: &str) -> Vec<u8> {
-    format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{EVENT}\",\"params\":{line}}}\n").into_bytes()
+    [EVENT, line, "}\n"].concat().into_bytes()
+}
+
+/// The line that such a notification carries, byte for byte.
+pub(crate) fn carried(notification: &str) -> Option<&str> {
+    notification.strip_prefix(EVENT)?.strip_suffix('}')
 }
 
 #[cfg(test)]
