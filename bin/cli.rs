@@ -52,6 +52,10 @@ pub(crate) enum Command {
     Check(Check),
     /// Print a session as JSON lines
     Export(Export),
+    /// Watch a session: what has happened so far, then as it happens
+    Observe(Observe),
+    /// Ask what the rules say, or answer what they ask
+    Permission(Permission),
     /// List, show and remove sessions
     Sessions(Sessions),
     /// Run one tool without a model, or print its schema
@@ -176,6 +180,74 @@ pub(crate) struct Export {
 pub(crate) enum ExportFormat {
     #[default]
     Jsonl,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Observe {
+    /// An id, a unique beginning of one, `last`, or a session's folder
+    #[arg(default_value = "last")]
+    pub(crate) session: String,
+    /// From this event on
+    #[arg(long, value_name = "SEQ", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) from: u64,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Permission {
+    #[command(subcommand)]
+    pub(crate) command: PermissionCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PermissionCommand {
+    /// Answer an open question of a running session
+    Answer(PermissionAnswer),
+    /// What the rules say of a permission and a pattern
+    Check(PermissionCheck),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PermissionAnswer {
+    /// An id, a unique beginning of one, `last`, or a session's folder
+    pub(crate) session: String,
+    /// The model's id of the call, or the seq of its `permission.asked` or `model.called`
+    pub(crate) call: String,
+    #[arg(value_enum)]
+    pub(crate) reply: PermissionReply,
+    /// What the model is told; with it, a rejection does not end the turn
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) feedback: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PermissionReply {
+    Once,
+    Always,
+    Reject,
+}
+
+impl PermissionReply {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Once => "once",
+            Self::Always => "always",
+            Self::Reject => "reject",
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PermissionCheck {
+    /// With the rules of this agent
+    #[arg(long)]
+    pub(crate) agent: Option<String>,
+    /// Only these rules, without defaults, settings and agent: a list of {permission, pattern, action}; the last match wins
+    #[arg(long, value_name = "JSON")]
+    pub(crate) rules: Option<String>,
+    pub(crate) permission: String,
+    pub(crate) pattern: String,
 }
 
 #[derive(Debug, Args)]

@@ -9,13 +9,15 @@ use leftfold_actors::{
     Answered, Models, Node, NodeMessage, Observation, Open, Opened, Reply, SessionMessage, Watch,
     World,
 };
-use leftfold_events::event::{PromptPart, Session, Turn};
+use leftfold_events::event::{ModelRef, PromptPart, Session, Turn};
 use leftfold_events::kit::AskMode;
-use leftfold_events::{Fact, Kit, POLICY, Seq, SessionId, Time};
+use leftfold_events::{Fact, Kit, POLICY, Seq, SessionId, State, Time};
 use leftfold_providers::Provider;
+use leftfold_store::Store;
 use leftfold_tools::Workspace;
 use ractor::{Actor, ActorRef};
 
+use crate::approvals::{self, Memory};
 use crate::home::Place;
 
 /// All that a session needs to know of the world.
@@ -28,9 +30,17 @@ pub(crate) struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// What is in force right now.
+    /// What is in force right now, with what the project remembers.
     pub(crate) fn kit(&self) -> Kit {
-        equip::gather(self.setup.clone(), Time::from(SystemTime::now()))
+        let mut setup = self.setup.clone();
+        setup.options.approved = approvals::of(setup.worktree);
+        equip::gather(setup, Time::from(SystemTime::now()))
+    }
+
+    /// What a client needs to prompt after this job's own prompt.
+    pub(crate) fn equipment(&self) -> Equipment {
+        let (agent, model) = (self.agent.clone(), self.setup.model.name());
+        Equipment { kit: self.kit(), agent, model }
     }
 
     /// Whether somebody is there to be asked.
@@ -61,11 +71,20 @@ impl Job<'_> {
     }
 }
 
+/// What goes with a prompt: the kit, and who is to answer with which model.
+#[derive(Clone, Debug)]
+pub(crate) struct Equipment {
+    pub(crate) kit: Kit,
+    pub(crate) agent: String,
+    pub(crate) model: ModelRef,
+}
+
 /// Clones talk to the same session.
 #[derive(Clone)]
 pub(crate) struct Client {
     node: ActorRef<NodeMessage>,
     pub(crate) session: SessionId,
+    memory: Memory,
 }
 
 /// Starts a node: one for a process.
@@ -82,7 +101,36 @@ impl Client {
         let open = Box::new(job.open());
         let opened = ractor::call!(node, |reply| NodeMessage::Open { open, reply });
         let opened = opened.context("the node has died")??;
-        Ok((Self { node, session: job.place.session }, opened))
+        let session = job.place.session;
+        let (memory, sink) = Memory::start(job.setup.worktree).await?;
+        let client = Self { node, session, memory };
+        // what a crash kept from being remembered is remembered now
+        client.watch(if opened.unfinished { 1 } else { opened.head + 1 }, sink)?;
+        Ok((client, opened))
+    }
+
+    /// Waits until every "always" in the log so far is remembered for the project.
+    pub(crate) async fn remembered(&mut self) -> anyhow::Result<()> {
+        let head = self.view().await?.seq;
+        self.memory.through(head).await;
+        Ok(())
+    }
+
+    /// The session as it is now, what is being made durable included.
+    pub(crate) async fn view(&self) -> anyhow::Result<Box<State>> {
+        let session = self.session;
+        let view = ractor::call!(self.node, |reply| NodeMessage::Tell {
+            session,
+            message: SessionMessage::View(reply),
+        });
+        view.context("the session is gone")
+    }
+
+    /// The store, for reading what is durable.
+    pub(crate) async fn reading(&self) -> anyhow::Result<Store> {
+        let session = self.session;
+        let store = ractor::call!(self.node, |reply| NodeMessage::Reading { session, reply });
+        store.context("the node has died")?.context("the session is closed")
     }
 
     /// Has `sink` told of every event from `from` on.
@@ -101,13 +149,18 @@ impl Client {
         parts: Vec<PromptPart>,
         by: &str,
     ) -> anyhow::Result<()> {
-        let prompted = Turn::Prompted {
-            parts,
-            agent: job.agent.clone(),
-            model: job.setup.model.name(),
-            by: by.to_owned(),
-        };
-        let (kit, prompted) = (Box::new(job.kit()), Box::new(Fact::new(prompted)));
+        self.prompt_with(job.equipment(), parts, by)
+    }
+
+    pub(crate) fn prompt_with(
+        &self,
+        equipment: Equipment,
+        parts: Vec<PromptPart>,
+        by: &str,
+    ) -> anyhow::Result<()> {
+        let Equipment { kit, agent, model } = equipment;
+        let prompted = Turn::Prompted { parts, agent, model, by: by.to_owned() };
+        let (kit, prompted) = (Box::new(kit), Box::new(Fact::new(prompted)));
         self.tell(SessionMessage::Prompt { kit, prompted })
     }
 

@@ -15,7 +15,9 @@ use crate::cli::Format;
 use crate::client::{self, Client, Job};
 use crate::note;
 use crate::print::{Printed, Printer};
-use crate::question::Questions;
+use crate::question::{self, Questions};
+use crate::signals::Signals;
+use crate::socket;
 
 /// How long an interrupted turn may take to be printed to its end.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -59,9 +61,11 @@ impl Outcome {
 /// Runs the task to the end of its turn.
 pub(crate) async fn drive(job: Job<'_>, task: Task, format: Format) -> anyhow::Result<Outcome> {
     let (client, opened) = Client::open(client::node().await?, &job).await?;
+    let mut memory = client.clone();
     if task == Task::Resume && !opened.unfinished {
         return Ok(Outcome::Nothing);
     }
+    let socket = socket(&client, &job);
     let (sender, printed) = mpsc::unbounded_channel();
     let (sink, _) = Actor::spawn(None, Printer, (format, sender)).await?;
     client.watch(opened.head + 1, sink)?;
@@ -80,12 +84,25 @@ pub(crate) async fn drive(job: Job<'_>, task: Task, format: Format) -> anyhow::R
     let asks = job.asks();
     let mut driver = Driver { client, asks, questions: Questions::default() };
     let outcome = driver.finish(opened, printed, ends).await;
+    if let Some(socket) = socket {
+        socket.close().await;
+    }
+    if outcome.is_ok() {
+        memory.remembered().await?;
+    }
     if !matches!(&outcome, Ok(Outcome::Ended(ended)) if ended.reason == EndReason::Completed) {
         // calls were broken off, and this process may leave before their own clean-up is done
         tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants).await?;
     }
     leftfold_tools::processes::settled().await;
     outcome
+}
+
+/// Lets other processes watch and answer. Without a socket the turn goes on all the same.
+fn socket(client: &Client, job: &Job<'_>) -> Option<socket::Served> {
+    let sessions = socket::One::new(client.clone(), job.equipment());
+    let served = socket::serve(&job.place.store, sessions);
+    served.inspect_err(|error| note(&format!("leftfold: {error:#}"))).ok()
 }
 
 struct Driver {
@@ -118,11 +135,11 @@ impl Driver {
                         }
                     }
                     Some(Printed::Asked { of, permission, patterns }) if self.asks => {
-                        self.questions.ask(of, &permission, &patterns);
+                        self.ask(of, &permission, &patterns);
                     }
                     Some(Printed::Resumed) if self.asks => {
                         for (of, access) in std::mem::take(&mut opened.questions) {
-                            self.questions.ask(of, &access.permission, &access.patterns);
+                            self.ask(of, &access.permission, &access.patterns);
                         }
                     }
                     Some(Printed::Asked { .. } | Printed::Resumed) => {}
@@ -145,6 +162,17 @@ impl Driver {
         }
     }
 
+    fn ask(&mut self, of: Seq, permission: &str, patterns: &[String]) {
+        if !question::somebody_there() {
+            // those who can reach the socket may answer too
+            let session = self.client.session;
+            note(&format!(
+                "  `leftfold permission answer {session} {of} once|always|reject` answers"
+            ));
+        }
+        self.questions.ask(of, permission, patterns);
+    }
+
     async fn answer(&mut self, of: Seq, reply: Reply) -> anyhow::Result<()> {
         let answered = self.client.answer(of, reply).await?;
         if answered != Answered::Accepted {
@@ -152,31 +180,5 @@ impl Driver {
         }
         self.questions.close(of);
         Ok(())
-    }
-}
-
-pub(crate) struct Signals {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-    hangup: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    pub(crate) fn new() -> anyhow::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    /// The name of the next signal.
-    pub(crate) async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.hangup.recv() => "SIGHUP",
-        }
     }
 }

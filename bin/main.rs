@@ -1,16 +1,20 @@
 //! The command line of Leftfold: wiring, and nothing that decides.
 
 mod acp;
+mod approvals;
 mod cli;
 mod client;
 mod commands;
 mod demo;
 mod drive;
 mod home;
+mod lines;
 mod model;
 mod print;
 mod question;
 mod settings;
+mod signals;
+mod socket;
 mod terminal;
 mod text;
 
@@ -53,6 +57,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Check(args) => commands::check::check(&args),
         Command::Export(args) => commands::export::export(&args),
         Command::Sessions(args) => commands::sessions::sessions(&args),
+        Command::Observe(args) => commands::observe::observe(&args),
+        Command::Permission(args) => commands::permission::permission(&args.command),
         Command::Tool(args) => commands::tool::tool(&args),
     }
 }

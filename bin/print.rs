@@ -73,24 +73,14 @@ impl Actor for Printer {
 
 impl Output {
     fn print(&mut self, events: &[Envelope]) -> io::Result<()> {
-        let (mut text, mut notes) = (String::new(), String::new());
+        let mut text = String::new();
         for event in events {
             match self.format {
                 Format::Json => {
                     text.push_str(&line::write(event));
                     text.push('\n');
                 }
-                Format::Text => {
-                    let shown = self.live.show(event);
-                    text.push_str(&shown.text);
-                    if !shown.notes.is_empty() {
-                        // in the order in which they happened, for a terminal that shows both
-                        flush(&mut text)?;
-                        notes.push_str(&shown.notes);
-                        io::stderr().write_all(notes.as_bytes())?;
-                        notes.clear();
-                    }
-                }
+                Format::Text => show(&mut self.live, event)?,
             }
         }
         flush(&mut text)
@@ -125,7 +115,16 @@ impl Output {
     }
 }
 
-fn flush(text: &mut String) -> io::Result<()> {
+/// Prints an event for people: text to standard output, notes to standard error.
+pub(crate) fn show(live: &mut Live, event: &Envelope) -> io::Result<()> {
+    let mut shown = live.show(event);
+    // in the order in which they happened, for a terminal that shows both
+    flush(&mut shown.text)?;
+    if shown.notes.is_empty() { Ok(()) } else { io::stderr().write_all(shown.notes.as_bytes()) }
+}
+
+/// Writes `text`, which is empty afterwards, to standard output.
+pub(crate) fn flush(text: &mut String) -> io::Result<()> {
     if text.is_empty() {
         return Ok(());
     }

@@ -51,25 +51,22 @@ impl Questions {
         }
     }
 
-    /// The next answer. Never, while nothing is asked.
+    /// The next answer. Never, while nothing is asked, and never once the input has ended: then
+    /// others may answer, through the socket, until the question's time is over.
     pub(crate) async fn answered(&mut self) -> (Seq, Reply) {
-        let Some((of, _)) = self.open.front() else { return std::future::pending().await };
+        let Some((of, _)) = self.open.front().filter(|_| !self.over) else {
+            return std::future::pending().await;
+        };
         let of = *of;
-        if !self.over {
-            let lines = self.lines.get_or_insert_with(read_lines);
-            if let Some(line) = lines.recv().await {
-                return (of, reply(&line));
+        let lines = self.lines.get_or_insert_with(read_lines);
+        match lines.recv().await {
+            Some(line) => (of, reply(&line)),
+            None => {
+                self.over = true;
+                std::future::pending().await
             }
-            self.over = true;
         }
-        (of, nobody())
     }
-}
-
-/// The input has ended: a call is denied, which the model is told, and the turn goes on.
-fn nobody() -> Reply {
-    let feedback = Some("nobody is there to answer".to_owned());
-    Reply { answer: Answer::Reject, feedback, by: "end of input".to_owned() }
 }
 
 /// Reading a line blocks, so it has a thread of its own.
@@ -130,6 +127,7 @@ mod tests {
         sender.send("n".to_owned()).unwrap();
         assert_eq!(questions.answered().await.0, 3);
         drop(sender);
-        assert!(questions.answered().await.1.feedback.is_some(), "nobody is no person's no");
+        let end = tokio::time::timeout(std::time::Duration::from_millis(10), questions.answered());
+        assert!(end.await.is_err(), "the end of input is no person's no");
     }
 }

@@ -39,6 +39,11 @@ pub enum NodeMessage {
         message: SessionMessage,
     },
     Watch(Watch),
+    /// The store of an open session, for reading.
+    Reading {
+        session: SessionId,
+        reply: RpcReplyPort<Option<Store>>,
+    },
     /// A session that died is to be started again.
     Reopen {
         session: SessionId,
@@ -159,6 +164,10 @@ impl Actor for Node {
             NodeMessage::Watch(watch) => sessions.watch(&myself, watch),
             NodeMessage::Sweep { idle } => sessions.sweep(&myself, idle),
             NodeMessage::Rest { session, told } => sessions.rest(session, told).await,
+            NodeMessage::Reading { session, reply } => {
+                // the client may have gone
+                let _ = reply.send(sessions.open.get(&session).map(|entry| entry.store.clone()));
+            }
             NodeMessage::Reopen { session } => sessions.reopen(&myself, session).await,
         }
         Ok(())

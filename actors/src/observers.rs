@@ -2,7 +2,7 @@
 //! an acknowledgement; what it misses meanwhile it is given from the log. So a slow observer
 //! blocks nobody, costs nothing, and still gets every event from its cursor on, once, in order.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use leftfold_events::{Envelope, Seq, SessionId};
@@ -11,6 +11,9 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 
 /// Events at most in one observation read from the log.
 const CHUNK: usize = 512;
+/// Batches of each session that are kept for sinks a little behind, so that many of them do not
+/// each read the same from the log.
+const RECENT: usize = 16;
 
 /// What an observer actor is told. It answers `done` when it is ready for the next.
 #[derive(Debug)]
@@ -55,6 +58,26 @@ pub(crate) struct Observers;
 pub(crate) struct Hub {
     sinks: HashMap<u64, Sink>,
     last: u64,
+    recent: HashMap<SessionId, Recent>,
+}
+
+/// The last batches of a session.
+#[derive(Default)]
+struct Recent(VecDeque<Arc<[Envelope]>>);
+
+impl Recent {
+    fn push(&mut self, batch: Arc<[Envelope]>) {
+        if self.0.len() == RECENT {
+            self.0.pop_front();
+        }
+        self.0.push_back(batch);
+    }
+
+    /// The batch that begins with this event.
+    fn from(&self, seq: Seq) -> Option<Arc<[Envelope]>> {
+        let begins = |batch: &&Arc<[Envelope]>| batch.first().is_some_and(|e| e.seq == seq);
+        self.0.iter().find(begins).cloned()
+    }
 }
 
 struct Sink {
@@ -87,31 +110,17 @@ impl Actor for Observers {
                 hub.last += 1;
                 let store = Some(store);
                 let mut sink = Sink { watch, store, busy: false, head: Seq::MAX };
-                sink.catch_up(&myself, hub.last);
+                let recent = hub.recent.entry(sink.watch.session).or_default();
+                sink.catch_up(&myself, hub.last, recent);
                 hub.sinks.insert(hub.last, sink);
             }
-            ObserversMessage::Happened(events) => {
-                for (id, sink) in &mut hub.sinks {
-                    sink.happened(&myself, *id, &events);
-                }
-            }
-            ObserversMessage::Opened { session, store } => {
-                for (id, sink) in hub.of(session) {
-                    (sink.store, sink.head) = (Some(store.clone()), Seq::MAX);
-                    sink.catch_up(&myself, *id);
-                }
-            }
+            ObserversMessage::Happened(events) => hub.happened(&myself, &events),
+            ObserversMessage::Opened { session, store } => hub.opened(&myself, session, &store),
             ObserversMessage::Closed { session } => {
                 hub.of(session).for_each(|(_, sink)| sink.store = None);
             }
-            ObserversMessage::Acknowledged { sink, alive: true } => {
-                if let Some(known) = hub.sinks.get_mut(&sink) {
-                    known.busy = false;
-                    known.catch_up(&myself, sink);
-                }
-            }
-            ObserversMessage::Acknowledged { sink, alive: false } => {
-                hub.sinks.remove(&sink);
+            ObserversMessage::Acknowledged { sink, alive } => {
+                hub.acknowledged(&myself, sink, alive);
             }
         }
         Ok(())
@@ -122,10 +131,56 @@ impl Hub {
     fn of(&mut self, session: SessionId) -> impl Iterator<Item = (&u64, &mut Sink)> {
         self.sinks.iter_mut().filter(move |(_, sink)| sink.watch.session == session)
     }
+
+    /// The session's store can be read again.
+    fn opened(&mut self, myself: &ActorRef<ObserversMessage>, session: SessionId, store: &Store) {
+        let recent = self.recent.entry(session).or_default();
+        let sinks = self.sinks.iter_mut();
+        for (id, sink) in sinks.filter(|(_, sink)| sink.watch.session == session) {
+            (sink.store, sink.head) = (Some(store.clone()), Seq::MAX);
+            sink.catch_up(myself, *id, recent);
+        }
+        self.tidy(session);
+    }
+
+    fn happened(&mut self, myself: &ActorRef<ObserversMessage>, events: &Arc<[Envelope]>) {
+        let Some(session) = events.first().map(|event| event.session) else { return };
+        let recent = self.recent.entry(session).or_default();
+        recent.push(Arc::clone(events));
+        for (id, sink) in &mut self.sinks {
+            sink.happened(myself, *id, events, recent);
+        }
+        self.tidy(session);
+    }
+
+    fn acknowledged(&mut self, myself: &ActorRef<ObserversMessage>, id: u64, alive: bool) {
+        let Some(sink) = self.sinks.get_mut(&id) else { return };
+        let session = sink.watch.session;
+        sink.busy = false;
+        if alive {
+            sink.catch_up(myself, id, self.recent.entry(session).or_default());
+        } else {
+            self.sinks.remove(&id);
+        }
+        self.tidy(session);
+    }
+
+    /// Keeps nothing of a session whose sinks have all there is.
+    fn tidy(&mut self, session: SessionId) {
+        if !self.sinks.values().any(|sink| sink.busy && sink.watch.session == session) {
+            self.recent.remove(&session);
+        }
+    }
 }
 
 impl Sink {
-    fn happened(&mut self, hub: &ActorRef<ObserversMessage>, id: u64, events: &Arc<[Envelope]>) {
+    fn happened(
+        &mut self,
+        hub: &ActorRef<ObserversMessage>,
+        id: u64,
+        events: &Arc<[Envelope]>,
+        recent: &Recent,
+    ) {
         let (Some(first), Some(last)) = (events.first(), events.last()) else { return };
         if first.session != self.watch.session {
             return;
@@ -134,14 +189,17 @@ impl Sink {
         if !self.busy && first.seq == self.watch.from {
             self.send(hub, id, Arc::clone(events));
         } else {
-            self.catch_up(hub, id);
+            self.catch_up(hub, id, recent);
         }
     }
 
-    /// Reads what the sink has missed, if it is ready for more.
-    fn catch_up(&mut self, hub: &ActorRef<ObserversMessage>, id: u64) {
+    /// Gives the sink what it has missed, if it is ready for more.
+    fn catch_up(&mut self, hub: &ActorRef<ObserversMessage>, id: u64, recent: &Recent) {
         if self.busy || self.watch.from > self.head {
             return;
+        }
+        if let Some(events) = recent.from(self.watch.from) {
+            return self.send(hub, id, events);
         }
         let Some(store) = &self.store else { return };
         match store.read(self.watch.session, self.watch.from, CHUNK) {

@@ -1,12 +1,12 @@
 //! `leftfold export`: the log as JSON lines, with the contents behind hashes.
 
-use std::collections::HashSet;
 use std::process::ExitCode;
 
-use leftfold_events::{Envelope, Sha256, line};
+use leftfold_events::Envelope;
 use leftfold_store::Reader;
 
 use crate::cli::{Export, ExportFormat};
+use crate::lines::Lines;
 
 pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
     let ExportFormat::Jsonl = args.format;
@@ -22,17 +22,6 @@ pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
 
 /// Events as lines; contents stand once, before the first event that names them.
 fn lines(events: &[Envelope]) -> String {
-    let mut told: HashSet<Sha256> = HashSet::new();
-    let mut text = String::new();
-    for event in events {
-        for payload in event.event.payloads() {
-            if told.insert(payload.sha256()) {
-                text.push_str(&line::write_payload(payload));
-                text.push('\n');
-            }
-        }
-        text.push_str(&line::write(event));
-        text.push('\n');
-    }
-    text
+    let mut lines = Lines::default();
+    events.iter().flat_map(|event| lines.of(event)).map(|line| line + "\n").collect()
 }

@@ -3,6 +3,8 @@
 pub(crate) mod check;
 pub(crate) mod demo;
 pub(crate) mod export;
+pub(crate) mod observe;
+pub(crate) mod permission;
 pub(crate) mod replay;
 pub(crate) mod resume;
 pub(crate) mod run;

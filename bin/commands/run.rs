@@ -18,7 +18,7 @@ use crate::settings::{self, Settings};
 use crate::{Usage, demo, model};
 
 /// The agent that takes prompts.
-const AGENT: &str = "build";
+pub(crate) const AGENT: &str = "build";
 
 pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;

@@ -12,7 +12,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use super::input::Typed;
 use super::keys::Keys;
 use crate::client;
-use crate::drive::Signals;
+use crate::signals::Signals;
 
 /// How often what is waited for is painted again.
 const TICK: Duration = Duration::from_millis(250);

@@ -119,6 +119,8 @@ pub struct Options {
     pub summary_prompt: String,
     /// The provider's own options, passed on in the request body.
     pub request: Json,
+    /// What "always" has allowed in the project's other sessions; each allows.
+    pub approved: Vec<Rule>,
 }
 
 impl Default for Options {
@@ -134,6 +136,7 @@ impl Default for Options {
             compact: true,
             summary_prompt: String::new(),
             request: Json::object(),
+            approved: Vec::new(),
         }
     }
 }
@@ -188,11 +191,21 @@ mod tests {
             rules: crate::rules::defaults(),
             model: ModelSpec { provider: "p".into(), id: "m".into(), ..ModelSpec::default() },
             prompt: "default".into(),
+            options: Options {
+                approved: vec![Rule::new("bash", "git *", crate::rules::Action::Allow)],
+                ..Options::default()
+            },
             ..Kit::default()
         };
         let mut back = Kit::default();
         back.equip(None, &kit.equipped());
         assert_eq!(back, kit);
+    }
+
+    #[test]
+    fn options_of_an_older_log_remember_nothing() {
+        let options: Options = serde_json::from_str(r#"{"retries":3}"#).unwrap();
+        assert_eq!((options.retries, options.approved), (3, Vec::new()));
     }
 
     #[test]

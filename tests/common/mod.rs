@@ -8,6 +8,7 @@ mod live;
 mod processes;
 mod pty;
 mod server;
+mod socket;
 mod sse;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ pub use live::{Live, Ran};
 pub use processes::{marked, wait_until};
 pub use pty::Terminal;
 pub use server::{Answer, Recorded, Server, Split};
+pub use socket::{Peer, from_on, wait_for_node};
 pub use sse::{Block, message, with_crlf};
 
 /// Nothing here takes this long unless it hangs.
@@ -185,6 +187,17 @@ pub fn bash(command: &str) -> Value {
 pub fn call(name: &str, input: impl std::borrow::Borrow<Value>) -> Value {
     json!({ "parts": [{ "call": { "name": name, "input": input.borrow() } }] })
 }
+
+/// A site whose turn asks whether `.env` may be read, and then says so.
+pub fn asking() -> Site {
+    let read = call("read", json!({ "filePath": ".env" }));
+    let site = Site::scripted(&script(json!([read, says("So be it.")])));
+    site.file(".env", "COLOUR=blue\n");
+    site
+}
+
+/// The command that leaves questions to whoever reaches the socket.
+pub const ASK: [&str; 6] = ["run", "--format", "json", "--permission-mode", "ask", "go"];
 
 /// A reply of text.
 pub fn says(text: &str) -> Value {

@@ -8,12 +8,18 @@ use crate::state::{Call, State};
 /// The verdict of `rules` on one access: the worst over its patterns, with the rule that decided.
 /// What "always" has allowed turns a question into a yes, never a no.
 pub fn judge(rules: &[Rule], approved: &[Rule], access: &Access) -> (Action, Option<Rule>) {
+    judged(rules, &[approved], access)
+}
+
+/// The lists in `approved` are asked one after the other.
+fn judged(rules: &[Rule], approved: &[&[Rule]], access: &Access) -> (Action, Option<Rule>) {
     let mut worst = (Action::Allow, None);
     for pattern in &access.patterns {
         let rule = rules::evaluate(rules, &access.permission, pattern);
         let mut verdict = (rule.map_or(Action::Ask, |rule| rule.action), rule);
         if verdict.0 == Action::Ask
-            && let Some(yes) = rules::evaluate(approved, &access.permission, pattern)
+            && let Some(yes) =
+                approved.iter().find_map(|yes| rules::evaluate(yes, &access.permission, pattern))
         {
             verdict = (yes.action, Some(yes));
         }
@@ -30,9 +36,10 @@ fn worse(action: Action, worst: &(Action, Option<Rule>)) -> bool {
     action > worst.0 || action == worst.0 && worst.1.is_none()
 }
 
-/// The same in a session: where nobody is there to be asked, a question is decided beforehand.
+/// The same in a session, where the project's approvals come after its own: where nobody is there
+/// to be asked, a question is decided beforehand.
 pub(super) fn access(s: &State, access: &Access) -> (Action, Option<Rule>) {
-    let (action, rule) = judge(&s.kit.rules, &s.approved, access);
+    let (action, rule) = judged(&s.kit.rules, &[&s.approved, &s.kit.options.approved], access);
     let action = match (action, s.kit.options.ask) {
         (Action::Ask, AskMode::Deny) => Action::Deny,
         (Action::Ask, AskMode::Allow) => Action::Allow,
@@ -55,4 +62,47 @@ pub(super) fn verdict(s: &State, c: &Call) -> (Action, Option<Rule>) {
 /// The access that keeps the call from running.
 pub(crate) fn denied<'a>(s: &State, c: &'a Call) -> Option<&'a Access> {
     c.access().iter().find(|a| access(s, a).0 == Action::Deny)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kit::Options;
+
+    fn state(rules: &[Rule], own: &[Rule], project: &[Rule]) -> State {
+        let mut state = State::default();
+        state.approved = own.to_vec();
+        state.kit.rules = rules.to_vec();
+        state.kit.options = Options { approved: project.to_vec(), ..Options::default() };
+        state
+    }
+
+    #[test]
+    fn approvals_of_session_and_project_answer_questions_and_never_beat_a_deny() {
+        let rule = |pattern, action| Rule::new("bash", pattern, action);
+        let (ask, deny) = (rule("*", Action::Ask), rule("rm *", Action::Deny));
+        let (git, rm) = (rule("git *", Action::Allow), rule("rm *", Action::Allow));
+        let access_to = |patterns: &[&str]| Access {
+            permission: "bash".into(),
+            patterns: patterns.iter().map(|&pattern| pattern.to_owned()).collect(),
+            always: Vec::new(),
+        };
+        let rules = [ask, deny];
+        for (own, project, patterns, action) in [
+            (&[][..], &[][..], &["git log"][..], Action::Deny),
+            (std::slice::from_ref(&git), &[], &["git log"], Action::Allow),
+            (&[], std::slice::from_ref(&git), &["git log"], Action::Allow),
+            (&[], std::slice::from_ref(&git), &["git log", "ls"], Action::Deny),
+            (
+                &[rule("ls", Action::Allow)],
+                std::slice::from_ref(&git),
+                &["git log", "ls"],
+                Action::Allow,
+            ),
+            (&[], &[rm], &["rm x"], Action::Deny),
+        ] {
+            let (found, rule) = access(&state(&rules, own, project), &access_to(patterns));
+            assert_eq!(found, action, "{patterns:?}: {rule:?}");
+        }
+    }
 }

@@ -1,0 +1,230 @@
+//! `leftfold observe`: a session from a cursor on, then as it happens, whoever its node is.
+//!
+//! While a node runs, events come through its socket, once they are durable. Otherwise they are
+//! read from a copy of the log whenever that has changed. The cursor and what was told of contents
+//! behind hashes outlive both, so the output is that of an export.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use leftfold_events::line::{self, Line};
+use leftfold_events::{Envelope, Seq, SessionId, Sha256};
+use leftfold_store::Reader;
+use rustix::event::{PollFd, PollFlags, poll};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::cli::{Format, Observe};
+use crate::home::Place;
+use crate::lines::Lines;
+use crate::print;
+use crate::signals::Signals;
+use crate::socket::client::{self, Connection, Identity};
+use crate::text::Live;
+
+/// How often a log without a node is looked at.
+const POLL: Duration = Duration::from_millis(100);
+/// How long a node that does not know the session is left alone.
+const AGAIN: Duration = Duration::from_secs(2);
+/// How long the end waits for a line that is being written.
+const LAST_LINE: Duration = Duration::from_millis(500);
+
+pub(crate) fn observe(args: &Observe) -> anyhow::Result<ExitCode> {
+    let place = super::place(&args.session)?;
+    let writing = Arc::new(Mutex::new(()));
+    let output = Output { format: args.format, live: Live::default(), writing: writing.clone() };
+    let mut observer =
+        Observer { place, from: args.from, lines: Lines::default(), output, said: None };
+    let runtime = crate::runtime()?;
+    let ended = runtime.block_on(async {
+        let mut signals = Signals::new()?;
+        tokio::select! {
+            ended = tokio::task::spawn_blocking(move || observer.run()) => ended?,
+            _ = tokio::task::spawn_blocking(reader_gone) => Ok(()),
+            _ = signals.next() => Ok(()),
+        }
+    });
+    // the threads may be blocked for good, and the process takes them with it; a line that is
+    // being written is let through if somebody reads it
+    runtime.shutdown_background();
+    let start = Instant::now();
+    while writing.try_lock().is_err() && start.elapsed() < LAST_LINE {
+        thread::sleep(Duration::from_millis(5));
+    }
+    ended.map(|()| ExitCode::SUCCESS)
+}
+
+/// Waits until nobody reads standard output any more.
+fn reader_gone() {
+    let stdout = std::io::stdout();
+    let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
+    while let Err(rustix::io::Errno::INTR) = poll(&mut fds, None) {}
+}
+
+struct Observer {
+    place: Place,
+    /// The next event wanted.
+    from: Seq,
+    lines: Lines,
+    output: Output,
+    /// The last trouble that standard error was told of.
+    said: Option<String>,
+}
+
+/// Changes whenever there may be something new in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    head: Option<(SystemTime, u64)>,
+    db: Option<(SystemTime, u64)>,
+}
+
+impl Stamp {
+    fn of(store: &Path, session: SessionId) -> Self {
+        let look = |path: &Path| {
+            let metadata = path.metadata().ok()?;
+            Some((metadata.modified().ok()?, metadata.len()))
+        };
+        let head = look(&store.join("heads").join(session.to_string()));
+        Self { head, db: look(&store.join("db")) }
+    }
+}
+
+/// What places a line from a node.
+#[derive(Deserialize)]
+struct Told {
+    seq: Option<Seq>,
+    payload: Option<String>,
+}
+
+impl Observer {
+    /// Ends only when standard output does.
+    fn run(&mut self) -> anyhow::Result<()> {
+        let mut tried: Option<(Identity, Instant)> = None;
+        let mut seen = None;
+        loop {
+            let socket = client::identity(&self.place.store);
+            let new = |socket| tried.is_none_or(|(id, at)| id != socket || at.elapsed() > AGAIN);
+            if let Some(socket) = socket.filter(|socket| new(*socket)) {
+                tried = Some((socket, Instant::now()));
+                if let Some(connection) = self.connect() {
+                    if !self.follow(connection)? {
+                        return Ok(());
+                    }
+                    // what the node made durable and did not get to say
+                    seen = None;
+                }
+            }
+            let stamp = Stamp::of(&self.place.store, self.place.session);
+            if seen != Some(stamp) {
+                if !self.read()? {
+                    return Ok(());
+                }
+                seen = Some(stamp);
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    /// A connection that watches from the cursor on, if there is a node with this session.
+    fn connect(&self) -> Option<Connection> {
+        let mut connection = client::connect(&self.place.store).ok()?;
+        let params = json!({ "session": self.place.session, "from": self.from });
+        let watching = connection.call("_leftfold/watch", &params);
+        watching.inspect_err(|error| tracing::debug!("no node to watch: {error:#}")).ok()?;
+        Some(connection)
+    }
+
+    /// Prints what a node tells, until it is gone. False: nobody reads any more.
+    fn follow(&mut self, mut connection: Connection) -> anyhow::Result<bool> {
+        // a node that is killed may end the connection in any way
+        while let Ok(Some(line)) = connection.event() {
+            if !self.told(&line)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Prints a line from a node, unless it was printed before.
+    fn told(&mut self, line: &str) -> anyhow::Result<bool> {
+        let Ok(Told { seq, payload }) = serde_json::from_str(line) else { return Ok(true) };
+        if let Some(hash) = payload {
+            let new = Sha256::from_hex(&hash).is_none_or(|hash| self.lines.is_new(hash));
+            let json = self.output.format == Format::Json;
+            return if new && json { self.output.write(&[line, "\n"].concat()) } else { Ok(true) };
+        }
+        let Some(seq) = seq.filter(|seq| *seq >= self.from) else { return Ok(true) };
+        self.from = seq + 1;
+        match self.output.format {
+            Format::Json => self.output.write(&[line, "\n"].concat()),
+            Format::Text => match line::read(line) {
+                Ok(Line::Event(event)) => self.output.show(&event),
+                // of a newer node
+                Ok(Line::Payload { .. }) | Err(_) => Ok(true),
+            },
+        }
+    }
+
+    /// Prints what the log has from the cursor on.
+    fn read(&mut self) -> anyhow::Result<bool> {
+        let (events, trouble) = match Reader::open(&self.place.store) {
+            Err(error) => (Vec::new(), Some(error.to_string())),
+            Ok(reader) => match reader.read(self.place.session, self.from) {
+                Ok(events) => (events, None),
+                Err(error) => (reader.read_good(self.place.session).0, Some(error.to_string())),
+            },
+        };
+        for event in &events {
+            if event.seq >= self.from && !self.print(event)? {
+                return Ok(false);
+            }
+        }
+        if let Some(trouble) = trouble.filter(|trouble| self.said.as_ref() != Some(trouble)) {
+            eprintln!("leftfold: {trouble}");
+            self.said = Some(trouble);
+        }
+        Ok(true)
+    }
+
+    fn print(&mut self, event: &Envelope) -> anyhow::Result<bool> {
+        self.from = event.seq + 1;
+        match self.output.format {
+            Format::Text => self.output.show(event),
+            Format::Json => {
+                let lines = self.lines.of(event).into_iter().map(|line| line + "\n");
+                self.output.write(&lines.collect::<String>())
+            }
+        }
+    }
+}
+
+struct Output {
+    format: Format,
+    live: Live,
+    /// Held while something is written.
+    writing: Arc<Mutex<()>>,
+}
+
+impl Output {
+    fn write(&self, text: &str) -> anyhow::Result<bool> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        goes_on(print::flush(&mut text.to_owned()))
+    }
+
+    fn show(&mut self, event: &Envelope) -> anyhow::Result<bool> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        goes_on(print::show(&mut self.live, event))
+    }
+}
+
+/// False when nobody reads any more, which is no error.
+fn goes_on(written: std::io::Result<()>) -> anyhow::Result<bool> {
+    match written {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}

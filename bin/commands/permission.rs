@@ -1,0 +1,109 @@
+//! `leftfold permission`: what the rules say, and answers to what they ask.
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use leftfold_events::rules::{self, Action, Rule};
+use leftfold_events::{Seq, fold};
+use leftfold_store::Reader;
+use serde_json::json;
+
+use crate::Usage;
+use crate::cli::{PermissionAnswer, PermissionCheck, PermissionCommand};
+use crate::home::Place;
+use crate::model;
+use crate::settings;
+use crate::socket::RpcError;
+use crate::socket::client;
+use crate::socket::question::{Search, Which};
+
+pub(crate) fn permission(command: &PermissionCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        PermissionCommand::Answer(args) => answer(args),
+        PermissionCommand::Check(args) => check(args),
+    }
+}
+
+fn answer(args: &PermissionAnswer) -> anyhow::Result<ExitCode> {
+    let place = super::place(&args.session)?;
+    let session = place.session;
+    let Ok(mut node) = client::connect(&place.store) else { return late(&place, &args.call) };
+    let mut params = json!({
+        "session": session,
+        "call": args.call,
+        "reply": args.reply.name(),
+        "by": "leftfold permission answer",
+    });
+    if let Some(feedback) = &args.feedback {
+        params["feedback"] = json!(feedback);
+    }
+    let answered = match node.call("_leftfold/answer", &params) {
+        Ok(answered) => answered,
+        Err(error) if error.is::<RpcError>() => return Err(error),
+        // it ended, or was killed, in between
+        Err(_) => return late(&place, &args.call),
+    };
+    if answered["accepted"] == true {
+        return Ok(ExitCode::SUCCESS);
+    }
+    bail!(closed(answered["of"].as_u64(), answered["by"].as_str(), &args.call))
+}
+
+/// Why an answer does not count.
+fn closed(of: Option<Seq>, by: Option<&str>, call: &str) -> String {
+    match (of, by) {
+        (Some(of), Some(by)) => format!("the question at seq {of} was already answered by {by}"),
+        (Some(of), None) => format!("the question at seq {of} is closed: nobody answered it"),
+        (None, _) => format!("no question is open on call `{call}`, and none ever was"),
+    }
+}
+
+/// There is no node: what the log says of the question.
+fn late(place: &Place, call: &str) -> anyhow::Result<ExitCode> {
+    let events = Reader::open(&place.store)?.read(place.session, 1)?;
+    let mut search = Search::new(Which::Call(call.to_owned()));
+    events.iter().for_each(|event| search.take(event));
+    match search.found {
+        Some((of, by)) if by.is_some() || fold(&events).turn.is_none() => {
+            bail!(closed(Some(of), by.as_deref(), call))
+        }
+        _ => bail!(
+            "no node runs session {0}, so nobody takes an answer: `leftfold resume {0} \
+             --permission-mode ask` goes on, with its open questions",
+            place.session
+        ),
+    }
+}
+
+fn check(args: &PermissionCheck) -> anyhow::Result<ExitCode> {
+    let rules = match &args.rules {
+        Some(rules) => given(rules)?,
+        None => in_force(args.agent.as_deref())?,
+    };
+    let rule = rules::evaluate(&rules, &args.permission, &args.pattern);
+    let action = rule.map_or(Action::Ask, |rule| rule.action);
+    super::print(&format!("{}\n", json!({ "action": action, "rule": rule })))
+}
+
+fn given(rules: &str) -> anyhow::Result<Vec<Rule>> {
+    let deserializer = &mut serde_json::Deserializer::from_str(rules);
+    serde_path_to_error::deserialize(deserializer).map_err(|error| {
+        let form = r#"[{"permission": "bash", "pattern": "git *", "action": "allow|deny|ask"}]"#;
+        let (at, why) = (error.path().to_string(), error.into_inner());
+        Usage(format!("--rules: at `{at}`: {why}; expected a list such as {form}")).into()
+    })
+}
+
+/// Defaults, then settings, then what they say of the agent.
+fn in_force(agent: Option<&str>) -> anyhow::Result<Vec<Rule>> {
+    let directory = std::env::current_dir()?;
+    let settings = settings::load(&directory, &model::environment).map_err(model::usage)?;
+    let agent = agent.unwrap_or(super::run::AGENT);
+    let known = || settings.agent_rules.iter().any(|(name, _)| name == agent);
+    if agent != super::run::AGENT && !known() {
+        return Err(Usage(format!("there is no agent `{agent}` in the settings")).into());
+    }
+    let mut rules = rules::defaults();
+    rules.extend(settings.rules.iter().chain(settings.rules_of(agent)).cloned());
+    Ok(rules)
+}

@@ -1,0 +1,27 @@
+//! Events as the lines of an export: the contents behind a hash stand once, before the first event
+//! that names them.
+
+use std::collections::HashSet;
+
+use leftfold_events::{Envelope, Sha256, line};
+
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    told: HashSet<Sha256>,
+}
+
+impl Lines {
+    /// The lines for `event`, which comes after those asked for before; without their ends.
+    pub(crate) fn of(&mut self, event: &Envelope) -> Vec<String> {
+        let payloads = event.event.payloads();
+        let new = payloads.into_iter().filter(|payload| self.is_new(payload.sha256()));
+        let mut lines: Vec<String> = new.map(line::write_payload).collect();
+        lines.push(line::write(event));
+        lines
+    }
+
+    /// Whether the contents behind `hash` have not been told yet; from now on they have.
+    pub(crate) fn is_new(&mut self, hash: Sha256) -> bool {
+        self.told.insert(hash)
+    }
+}

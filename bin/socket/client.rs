@@ -1,0 +1,68 @@
+//! The other end of the socket, for this program's own commands.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+
+pub(crate) use super::path::{Identity, identity};
+use super::wire::{self, RpcError};
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A connection to the node of a store.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: BufReader<UnixStream>,
+}
+
+/// Connects to the node of the store. Fails if there is none.
+pub(crate) fn connect(store: &Path) -> io::Result<Connection> {
+    let stream = super::path::connect(store)?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(Connection { stream: BufReader::new(stream) })
+}
+
+impl Connection {
+    /// Asks, and waits for the answer. An error of the node's is an [`RpcError`].
+    pub(crate) fn call(&mut self, method: &str, params: &Value) -> anyhow::Result<Value> {
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        self.stream.get_mut().write_all(format!("{request}\n").as_bytes())?;
+        self.stream.get_mut().set_read_timeout(Some(PATIENCE))?;
+        let Some(mut answer) = self.line().context("the node does not answer")? else {
+            bail!("the node died before it answered");
+        };
+        self.stream.get_mut().set_read_timeout(None)?;
+        if let Some(error) = answer.get_mut("error").map(Value::take) {
+            return Err(serde_json::from_value::<RpcError>(error)?.into());
+        }
+        Ok(answer.get_mut("result").map(Value::take).unwrap_or_default())
+    }
+
+    /// The next line of an export, of a session that is being watched; without its end. `None`
+    /// when the node is gone.
+    pub(crate) fn event(&mut self) -> io::Result<Option<String>> {
+        while let Some(line) = self.raw()? {
+            if let Some(line) = wire::carried(&line) {
+                return Ok(Some(line.to_owned()));
+            }
+        }
+        Ok(None)
+    }
+
+    fn line(&mut self) -> io::Result<Option<Value>> {
+        let line = self.raw()?;
+        Ok(line.map(|line| serde_json::from_str(&line)).transpose()?)
+    }
+
+    fn raw(&mut self) -> io::Result<Option<String>> {
+        let mut line = String::new();
+        self.stream.read_line(&mut line)?;
+        // a node that dies may leave half a line
+        Ok((line.pop() == Some('\n')).then_some(line))
+    }
+}

@@ -1,0 +1,165 @@
+//! One client's connection. Its requests are answered one after the other; what it watches comes
+//! between the answers. Everything goes through one short queue, so a client that does not read
+//! holds up itself alone.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::OwnedWriteHalf;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::lines::{self, Line};
+use super::methods;
+use super::server::House;
+use super::tap::Tap;
+use super::wire::{self, MAX_LINE, Request, RpcError};
+use crate::lines::Lines;
+
+/// Lines that wait for a client.
+const QUEUE: usize = 16;
+/// Sessions that one client watches at most.
+const WATCHES: usize = 64;
+/// How long a request that was sent before the end takes to be seen.
+const ON_ITS_WAY: Duration = Duration::from_millis(20);
+
+/// Serves a client until it goes.
+pub(super) async fn serve(stream: UnixStream, mut house: House) {
+    let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
+    let (reading, writing) = stream.into_split();
+    let (queue, waiting) = mpsc::channel(QUEUE);
+    let writer = tokio::spawn(write(waiting, writing));
+    let peer = Peer { house: house.clone(), pid };
+    let mut connection = Connection { peer, queue, watches: JoinSet::new() };
+    let mut reading = BufReader::with_capacity(64 << 10, reading);
+    loop {
+        let line = tokio::select! {
+            biased;
+            line = lines::next(&mut reading, MAX_LINE) => line,
+            // what is on its way is still taken
+            () = quiet(&mut house) => break,
+        };
+        let Ok(Some(line)) = line else { break };
+        if connection.take(line).await.is_err() {
+            break;
+        }
+    }
+    // what it was answered still goes out; what it watched ends
+    drop(connection);
+    let _ = writer.await;
+}
+
+/// Waits until the node is about to end, and then for as long as a request may be on its way.
+async fn quiet(house: &mut House) {
+    house.closing().await;
+    tokio::time::sleep(ON_ITS_WAY).await;
+}
+
+/// Who is at the other end.
+pub(super) struct Peer {
+    pub(super) house: House,
+    pid: Option<i32>,
+}
+
+/// Characters of a client's own name that are kept.
+const NAME: usize = 100;
+
+impl Peer {
+    /// Who and where, for the log.
+    pub(super) fn by(&self, name: Option<&str>) -> String {
+        let name: String =
+            name.unwrap_or("socket").chars().filter(|c| !c.is_control()).take(NAME).collect();
+        match self.pid {
+            Some(pid) => format!("{name} (pid {pid})"),
+            None => name,
+        }
+    }
+}
+
+struct Connection {
+    peer: Peer,
+    queue: mpsc::Sender<Vec<u8>>,
+    watches: JoinSet<()>,
+}
+
+/// The client no longer takes what it is sent.
+struct Gone;
+
+impl Connection {
+    async fn take(&mut self, line: Line) -> Result<(), Gone> {
+        let line = match line {
+            Line::Whole(line) if line.trim_ascii().is_empty() => return Ok(()),
+            Line::Whole(line) => line,
+            Line::TooLong => {
+                let mib = MAX_LINE >> 20;
+                let why = format!("the line is longer than {mib} MiB and was passed over");
+                return self.answer(&Value::Null, Err(RpcError::request(why))).await;
+            }
+            Line::Half => {
+                let error = RpcError::parse("the connection ended in the middle of it");
+                return self.answer(&Value::Null, Err(error)).await;
+            }
+        };
+        match wire::request(&line) {
+            Ok(request) => self.request(request).await,
+            Err((id, error)) => self.answer(&id, Err(error)).await,
+        }
+    }
+
+    async fn request(&mut self, request: Request) -> Result<(), Gone> {
+        let Request { id, method, params } = request;
+        let (result, tap) = match method.as_str() {
+            methods::WATCH => match self.watch(params).await {
+                Ok(tap) => (Ok(json!({})), Some(tap)),
+                Err(error) => (Err(error), None),
+            },
+            method => (methods::call(&self.peer, method, params).await, None),
+        };
+        if let Some(id) = id {
+            self.answer(&id, result).await?;
+        }
+        if let Some(tap) = tap {
+            self.watches.spawn(follow(tap, self.queue.clone()));
+        }
+        Ok(())
+    }
+
+    async fn watch(&mut self, params: Value) -> Result<Tap, RpcError> {
+        while self.watches.try_join_next().is_some() {}
+        if self.watches.len() >= WATCHES {
+            let why = format!("a connection watches {WATCHES} sessions at most: open another one");
+            return Err(RpcError::request(why));
+        }
+        methods::watch(&self.peer, params).await
+    }
+
+    async fn answer(&self, id: &Value, result: Result<Value, RpcError>) -> Result<(), Gone> {
+        self.queue.send(wire::answer(id, result)).await.map_err(|_| Gone)
+    }
+}
+
+/// Sends on what happens in a session.
+async fn follow(mut tap: Tap, queue: mpsc::Sender<Vec<u8>>) {
+    let mut lines = Lines::default();
+    while let Some(observation) = tap.next().await {
+        for line in observation.events.iter().flat_map(|event| lines.of(event)) {
+            if queue.send(wire::event(&line)).await.is_err() {
+                return;
+            }
+        }
+        // the hub may have gone with the node
+        let _ = observation.done.send(());
+    }
+}
+
+async fn write(mut waiting: mpsc::Receiver<Vec<u8>>, mut to: OwnedWriteHalf) {
+    let mut lines = Vec::with_capacity(QUEUE);
+    while waiting.recv_many(&mut lines, QUEUE).await > 0 {
+        if to.write_all(&lines.concat()).await.is_err() {
+            return;
+        }
+        lines.clear();
+    }
+}

@@ -1,0 +1,64 @@
+//! An observer that hands what it is told to a task.
+
+use leftfold_actors::Observation;
+use leftfold_events::Seq;
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::mpsc;
+
+use crate::client::Client;
+
+/// Events of a session from a seq on. There is one observation at a time: the next comes when
+/// this one is `done`.
+#[derive(Debug)]
+pub(crate) struct Tap {
+    observations: mpsc::Receiver<Observation>,
+    sink: ActorRef<Observation>,
+}
+
+impl Tap {
+    pub(crate) async fn open(client: &Client, from: Seq) -> anyhow::Result<Self> {
+        let (sender, observations) = mpsc::channel(1);
+        let (sink, _) = Actor::spawn(None, Sink, sender).await?;
+        client.watch(from, sink.clone())?;
+        Ok(Self { observations, sink })
+    }
+
+    /// `None` when the node is gone.
+    pub(crate) async fn next(&mut self) -> Option<Observation> {
+        self.observations.recv().await
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        // the hub notices with the next event
+        self.sink.stop(None);
+    }
+}
+
+struct Sink;
+
+impl Actor for Sink {
+    type Msg = Observation;
+    type State = mpsc::Sender<Observation>;
+    type Arguments = Self::State;
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<Observation>,
+        sender: Self::State,
+    ) -> Result<Self::State, ActorProcessingErr> {
+        Ok(sender)
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<Observation>,
+        observation: Observation,
+        sender: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        // whoever listened may have gone: then `done` is dropped, which is an answer too
+        let _ = sender.send(observation).await;
+        Ok(())
+    }
+}

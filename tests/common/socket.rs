@@ -1,0 +1,98 @@
+//! A client of a node's socket, as somebody else would write it.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{PATIENCE, wait_until};
+
+pub struct Peer {
+    stream: BufReader<UnixStream>,
+    last: u64,
+}
+
+impl Peer {
+    /// Connects to the node of a store, which must be there.
+    pub fn connect(store: &Path) -> Self {
+        let folder = std::fs::File::open(store).unwrap();
+        // a path that is short enough, however long the real one is
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&folder);
+        let stream = UnixStream::connect(format!("/proc/self/fd/{fd}/socket")).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Self { stream: BufReader::new(stream), last: 0 }
+    }
+
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.get_mut().write_all(bytes.as_ref()).unwrap();
+    }
+
+    pub fn ask(&mut self, method: &str, params: &Value) {
+        self.last += 1;
+        let id = self.last;
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.send(format!("{request}\n"));
+    }
+
+    /// The next line; `None` at the end.
+    pub fn line(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        self.stream.read_line(&mut line).unwrap();
+        (!line.is_empty()).then(|| serde_json::from_str(&line).unwrap())
+    }
+
+    /// Asks, and reads on to the answer.
+    pub fn call(&mut self, method: &str, params: &Value) -> Value {
+        self.ask(method, params);
+        loop {
+            let line = self.line().expect("an answer");
+            if line["id"] == self.last {
+                return line;
+            }
+        }
+    }
+
+    /// The line of an export in the next notification.
+    pub fn event(&mut self) -> Value {
+        let mut line = self.line().expect("an event");
+        assert_eq!(line["method"], "_leftfold/event", "{line}");
+        line["params"].take()
+    }
+
+    /// Says that nothing more will be sent.
+    pub fn shut(&self) {
+        self.stream.get_ref().shutdown(std::net::Shutdown::Write).unwrap();
+    }
+}
+
+/// The lines that an export from `from` on has, given a whole one.
+pub fn from_on(export: &str, from: u64) -> String {
+    let lines: Vec<(&str, Value)> =
+        export.lines().map(|line| (line, serde_json::from_str(line).unwrap())).collect();
+    let mut told: Vec<&str> = Vec::new();
+    let mut text = String::new();
+    for (line, event) in lines.iter().filter(|(_, line)| line["seq"].as_u64() >= Some(from)) {
+        let named = ["system", "tools", "rules", "model", "options"];
+        for hash in named.iter().filter(|_| event["type"] == "turn.equipped") {
+            let hash = event["data"][hash].as_str().unwrap();
+            if !told.contains(&hash) {
+                told.push(hash);
+                let payload = lines.iter().find(|(_, line)| line["payload"] == hash).unwrap();
+                text += &format!("{}\n", payload.0);
+            }
+        }
+        text += &format!("{line}\n");
+    }
+    text
+}
+
+/// Waits until somebody serves the store's socket.
+pub fn wait_for_node(store: &Path) {
+    wait_until("a node serves the socket", || {
+        let Ok(folder) = std::fs::File::open(store) else { return false };
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&folder);
+        UnixStream::connect(format!("/proc/self/fd/{fd}/socket")).is_ok()
+    });
+}
