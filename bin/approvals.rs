@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) fn of(worktree: &Path) -> Vec<Rule> {
     let rules = folder(worktree).and_then(|folder| read(&folder.join(FILE)));
     rules.unwrap_or_else(|error| {
-        eprintln!("leftfold: {error:#}; people are asked again");
+        crate::note(&format!("leftfold: {error:#}; people are asked again"));
         Vec::new()
     })
 }
@@ -142,7 +142,7 @@ impl Actor for Recorder {
         if !new.is_empty() {
             let worktree = records.worktree.clone();
             if let Err(error) = tokio::task::spawn_blocking(move || add(&worktree, new)).await? {
-                eprintln!("leftfold: {error:#}");
+                crate::note(&format!("leftfold: {error:#}"));
             }
         }
         if let Some(last) = events.last() {

@@ -243,7 +243,10 @@ fn ignored(servers: &[McpServer]) -> Option<schema::Meta> {
     if names.is_empty() {
         return None;
     }
-    eprintln!("leftfold: MCP servers are not supported yet, ignored: {}", names.join(", "));
+    crate::note(&format!(
+        "leftfold: MCP servers are not supported yet, ignored: {}",
+        names.join(", ")
+    ));
     let mut meta = schema::Meta::new();
     meta.insert("leftfold/ignoredMcpServers".to_owned(), json!(names));
     Some(meta)

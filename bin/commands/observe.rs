@@ -183,7 +183,7 @@ impl Observer {
             }
         }
         if let Some(trouble) = trouble.filter(|trouble| self.said.as_ref() != Some(trouble)) {
-            eprintln!("leftfold: {trouble}");
+            crate::note(&format!("leftfold: {trouble}"));
             self.said = Some(trouble);
         }
         Ok(true)
