@@ -1,0 +1,51 @@
+//! A node with a session in which a scripted model answers, so that there is something to watch.
+
+use std::sync::Arc;
+
+use leftfold_actors::equip::{self, Setup};
+use leftfold_actors::{Models, Node, NodeMessage, Open, SessionMessage, World};
+use leftfold_events::event::{PromptPart, Session, Turn};
+use leftfold_events::kit::{ModelSpec, Options};
+use leftfold_events::{Fact, POLICY, SessionId, Time};
+use leftfold_providers::{Config, ScriptSource, Wire};
+use leftfold_tools::Workspace;
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+
+const SCRIPT: &str = r#"{ "replies": [
+    { "parts": [{ "text": "I look around." }, { "call": { "name": "bash", "input": { "command": "ls" } } }] },
+    { "parts": [{ "text": "Nothing here." }] }
+] }"#;
+
+pub(crate) async fn live_node() -> Result<(ActorRef<NodeMessage>, SessionId), ActorProcessingErr> {
+    let now = Time::from(std::time::SystemTime::now());
+    let session = SessionId::default().child(1, now);
+    let folder = std::env::temp_dir().join(format!("leftfold-observer-{session}"));
+    std::fs::create_dir(&folder)?;
+    let mut config = Config::new("script", Wire::Scripted);
+    config.script = Some(ScriptSource::Inline(SCRIPT.to_owned()));
+    let models = Models::new([("script".to_owned(), leftfold_providers::build(config)?)]);
+    let workspace = Arc::new(Workspace::new(&folder, &folder, folder.join("spill")));
+    let model = ModelSpec { provider: "script".into(), id: "m".into(), ..ModelSpec::default() };
+    let name = model.name();
+    let directory = folder.display().to_string();
+    let birth = Session::Created {
+        worktree: directory.clone(),
+        directory,
+        parent: None,
+        agent: "build".into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        policy: POLICY,
+    };
+    let world = World { models, workspace };
+    let (node, _) = Actor::spawn(None, Node, ()).await?;
+    let open = Box::new(Open { store: folder.join("store"), session, world, birth });
+    ractor::call!(node, |reply| NodeMessage::Open { open, reply })??;
+    let (rules, options) = (Vec::new(), Options::default());
+    let setup = Setup { directory: &folder, worktree: &folder, model, rules, options };
+    let kit = Box::new(equip::gather(setup, now));
+    let (parts, by) = (vec![PromptPart::text("What is here?")], "example".to_owned());
+    let prompted = Turn::Prompted { parts, agent: "build".into(), model: name, by };
+    let message = SessionMessage::Prompt { kit, prompted: Box::new(Fact::new(prompted)) };
+    node.cast(NodeMessage::Tell { session, message })?;
+    Ok((node, session))
+}
