@@ -40,9 +40,9 @@ pub(crate) fn choose(settings: &Settings, wanted: Option<&str>) -> anyhow::Resul
     let name = chosen.provider.clone();
     let config = config(chosen, wire);
     let encrypted = config.base_url.as_ref().is_none_or(|url| url.starts_with("https:"));
-    if wire != Wire::Scripted && encrypted {
-        // reads the system's certificates, while the store is being opened
-        std::thread::spawn(leftfold_providers::warm);
+    if wire != Wire::Scripted {
+        // while the store is being opened
+        std::thread::spawn(move || leftfold_providers::warm(encrypted));
     }
     let provider = leftfold_providers::build(config).map_err(usage)?;
     Ok(Model { spec, provider: (name, provider), timeout, request })

@@ -21,21 +21,34 @@ static PLAIN: OnceLock<Built> = OnceLock::new();
 static TLS: OnceLock<Built> = OnceLock::new();
 
 /// Builds the client for `https` addresses, which reads the system's certificates (some 10 to 100
-/// ms). Call it early on a thread of its own; without it the first request does the work.
-pub fn warm() {
-    TLS.get_or_init(|| build(system_roots));
+/// ms), or the one for plain `http` (some 2 ms). Call it early on a thread of its own; without it
+/// the first request does the work.
+pub fn warm(encrypted: bool) {
+    if encrypted {
+        tls()
+    } else {
+        plain()
+    };
+}
+
+fn tls() -> &'static Built {
+    TLS.get_or_init(|| build(system_roots))
+}
+
+fn plain() -> &'static Built {
+    PLAIN.get_or_init(|| build(no_roots))
 }
 
 /// The client for `url`. Proxies are those of the environment.
 pub(crate) async fn client(url: &Url) -> Result<Client, Failure> {
     let built = if url.scheme() == "http" && !proxy_speaks_tls() {
-        PLAIN.get_or_init(|| build(no_roots))
+        plain()
     } else if let Some(built) = TLS.get() {
         built
     } else {
         // joining fails only when the runtime shuts down or the thread panicked: build it here then
-        let _ = tokio::task::spawn_blocking(warm).await;
-        TLS.get_or_init(|| build(system_roots))
+        let _ = tokio::task::spawn_blocking(tls).await;
+        tls()
     };
     built.clone().map_err(|reason| Failure::fatal(FailureClass::Network, reason))
 }
