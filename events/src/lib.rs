@@ -22,11 +22,11 @@ pub use event::{Envelope, Event, Fact};
 pub use id::{NotASessionId, Seq, SessionId};
 pub use json::Json;
 pub use kit::Kit;
-pub use next::{delay, judge, next};
+pub use next::{delay, next};
 pub use payload::{Payload, Sha256};
 pub use request::Request;
 pub use settle::{fold, settle};
-pub use state::State;
+pub use state::{State, judge};
 pub use time::Time;
 pub use verify::verify;
 

@@ -1,11 +1,8 @@
 //! The future: the next intent, read off the state alone. This file is the agent's policy, and it
 //! is to be read from top to bottom.
 
-mod judge;
 mod retry;
 
-pub(crate) use judge::denied;
-pub use judge::judge;
 pub use retry::delay;
 
 use crate::context;
@@ -14,7 +11,7 @@ use crate::event::{
     Tool, Turn as TurnEvent,
 };
 use crate::rules::Action;
-use crate::state::{Ask, Call, Failure, Phase, State, Turn};
+use crate::state::{Ask, Call, Failure, Phase, State, Turn, verdict};
 use crate::{Envelope, Seq};
 
 /// How long a tool may take to work out what a call would do, in milliseconds.
@@ -90,13 +87,13 @@ fn call(s: &State, turn: &Turn, c: &Call) -> Option<Envelope> {
 }
 
 fn rule(s: &State, c: &Call) -> Envelope {
-    let (action, rule) = judge::verdict(s, c);
+    let (action, rule) = verdict::verdict(s, c);
     about(s, c, None, Permission::Ruled { call: c.id.clone(), action, rule })
 }
 
 /// The question about the first access from `from` on that still needs one.
 fn question(s: &State, c: &Call, from: usize) -> Option<Envelope> {
-    let verdicts = c.access().iter().skip(from).map(|access| (access, judge::access(s, access)));
+    let verdicts = c.access().iter().skip(from).map(|access| (access, verdict::access(s, access)));
     let (access, (action, rule)) =
         verdicts.into_iter().find(|(_, (action, _))| *action != Action::Allow)?;
     if action == Action::Deny {

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::open::Wait;
-use super::{State, words};
+use super::{State, verdict, words};
 use crate::event::{
     Access, Answer, Attachment, Class, Denial, EndReason, Permission, Resolution, Tool,
 };
@@ -242,7 +242,7 @@ impl State {
 
     fn ruled(&mut self, of: Option<Seq>, action: Action, rule: Option<&Rule>) {
         let denied = self.calls().find(|call| Some(call.seq) == of);
-        let denied = denied.and_then(|call| crate::next::denied(self, call)).cloned();
+        let denied = denied.and_then(|call| verdict::denied(self, call)).cloned();
         let Some(call) = self.call_mut(of) else { return };
         match action {
             Action::Allow => call.phase = Phase::Allowed,
@@ -285,13 +285,26 @@ impl State {
 
     /// Questions that "always" has just answered too are closed.
     fn release(&mut self) {
-        let (rules, approved) = (self.kit.rules.clone(), self.approved.clone());
-        let Some(reply) = self.last_reply_mut() else { return };
-        for call in reply.calls_mut() {
-            if let Phase::Asking { access, .. } = call.phase
-                && let Some(asked) = call.access().get(access)
-                && crate::judge(&rules, &approved, asked).0 == Action::Allow
-            {
+        let asked = |call: &Call| match call.phase {
+            Phase::Asking { access, .. } => Some((call.seq, access)),
+            Phase::Called
+            | Phase::Checking(_)
+            | Phase::Resolved
+            | Phase::MustAsk { .. }
+            | Phase::Allowed
+            | Phase::Running { .. }
+            | Phase::TimedOut { .. }
+            | Phase::Unknown { .. }
+            | Phase::Done(_) => None,
+        };
+        let allowed = |call: &Call, access: usize| {
+            call.access().get(access).is_some_and(|a| verdict::access(self, a).0 == Action::Allow)
+        };
+        let open = self.calls().filter_map(|call| Some((call, asked(call)?)));
+        let released: Vec<(Seq, usize)> =
+            open.filter(|(call, (_, access))| allowed(call, *access)).map(|(_, at)| at).collect();
+        for (seq, access) in released {
+            if let Some(call) = self.call_mut(Some(seq)) {
                 call.phase = Phase::MustAsk { access };
             }
         }

@@ -6,11 +6,13 @@ mod call;
 mod message;
 mod open;
 mod reply;
+pub(crate) mod verdict;
 pub(crate) mod words;
 
 pub use call::{Call, Outcome, Phase};
 pub use message::{Message, Prompt, Reply, ReplyEnd, ReplyPart};
 pub use open::{Open, Wait};
+pub use verdict::judge;
 
 use serde::Serialize;
 

@@ -1,9 +1,9 @@
 //! What the rules say of a call.
 
+use super::{Call, State};
 use crate::event::Access;
 use crate::kit::AskMode;
 use crate::rules::{self, Action, Rule};
-use crate::state::{Call, State};
 
 /// The verdict of `rules` on one access: the worst over its patterns, with the rule that decided.
 /// What "always" has allowed turns a question into a yes, never a no.
@@ -38,7 +38,7 @@ fn worse(action: Action, worst: &(Action, Option<Rule>)) -> bool {
 
 /// The same in a session, where the project's approvals come after its own: where nobody is there
 /// to be asked, a question is decided beforehand.
-pub(super) fn access(s: &State, access: &Access) -> (Action, Option<Rule>) {
+pub(crate) fn access(s: &State, access: &Access) -> (Action, Option<Rule>) {
     let (action, rule) = judged(&s.kit.rules, &[&s.approved, &s.kit.options.approved], access);
     let action = match (action, s.kit.options.ask) {
         (Action::Ask, AskMode::Deny) => Action::Deny,
@@ -49,7 +49,7 @@ pub(super) fn access(s: &State, access: &Access) -> (Action, Option<Rule>) {
 }
 
 /// The verdict on a whole call: the worst of its accesses. A call that touches nothing is allowed.
-pub(super) fn verdict(s: &State, c: &Call) -> (Action, Option<Rule>) {
+pub(crate) fn verdict(s: &State, c: &Call) -> (Action, Option<Rule>) {
     let mut worst = (Action::Allow, None);
     for verdict in c.access().iter().map(|a| access(s, a)) {
         if worse(verdict.0, &worst) {
@@ -70,8 +70,7 @@ mod tests {
     use crate::kit::Options;
 
     fn state(rules: &[Rule], own: &[Rule], project: &[Rule]) -> State {
-        let mut state = State::default();
-        state.approved = own.to_vec();
+        let mut state = State { approved: own.to_vec(), ..State::default() };
         state.kit.rules = rules.to_vec();
         state.kit.options = Options { approved: project.to_vec(), ..Options::default() };
         state
