@@ -285,26 +285,12 @@ impl State {
 
     /// Questions that "always" has just answered too are closed.
     fn release(&mut self) {
-        let asked = |call: &Call| match call.phase {
-            Phase::Asking { access, .. } => Some((call.seq, access)),
-            Phase::Called
-            | Phase::Checking(_)
-            | Phase::Resolved
-            | Phase::MustAsk { .. }
-            | Phase::Allowed
-            | Phase::Running { .. }
-            | Phase::TimedOut { .. }
-            | Phase::Unknown { .. }
-            | Phase::Done(_) => None,
-        };
-        let allowed = |call: &Call, access: usize| {
-            call.access().get(access).is_some_and(|a| verdict::access(self, a).0 == Action::Allow)
-        };
-        let open = self.calls().filter_map(|call| Some((call, asked(call)?)));
-        let released: Vec<(Seq, usize)> =
-            open.filter(|(call, (_, access))| allowed(call, *access)).map(|(_, at)| at).collect();
-        for (seq, access) in released {
-            if let Some(call) = self.call_mut(Some(seq)) {
+        let mut questions = self.questions();
+        questions.retain(|(_, access)| verdict::access(self, access).0 == Action::Allow);
+        for (of, _) in questions {
+            if let Some(call) = self.waiting_mut(Some(of))
+                && let Phase::Asking { access, .. } = call.phase
+            {
                 call.phase = Phase::MustAsk { access };
             }
         }
