@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leftfold_actors::equip;
 use leftfold_events::Json;
 use leftfold_events::kit::{ModelSpec, Options};
 use leftfold_providers::{Config, Provider, ScriptSource, Wire, catalog};
@@ -75,6 +76,7 @@ pub(crate) fn options(settings: &Settings, model: &Model) -> Options {
         retries: settings.retry.attempts,
         reserved: settings.compaction.reserved,
         compact: settings.compaction.auto,
+        title_prompt: if settings.title { equip::TITLE } else { "" }.to_owned(),
         request: model.request.clone(),
         ..Options::default()
     }

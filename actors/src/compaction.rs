@@ -3,16 +3,16 @@
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use futures::{FutureExt, StreamExt};
-use leftfold_events::event::{Compaction as CompactionEvent, Model};
+use futures::FutureExt;
+use leftfold_events::event::Compaction as CompactionEvent;
 use leftfold_events::kit::Prices;
-use leftfold_events::{Fact, Request, Seq, Sha256};
-use leftfold_providers::{Failure, StreamEvent};
+use leftfold_events::{Fact, Request, Seq};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::AbortHandle;
 
-use crate::report::{Alive, broken, failed, tell, unknown_provider};
+use crate::report::{Alive, broken, failed, tell};
 use crate::session::SessionMessage;
+use crate::whole;
 use crate::world::Models;
 
 pub(crate) enum CompactionMessage {
@@ -59,20 +59,17 @@ impl Actor for Compaction {
             let (owner, models) = (writing.owner.clone(), writing.models.clone());
             let task = tokio::spawn(async move {
                 let alive = Alive::new(patience);
-                let written = summarise(
-                    &models,
-                    *request,
-                    |alive| tell(&owner, vec![alive.fact(requested)]),
-                    alive,
-                );
+                let busy = |alive: &Alive| tell(&owner, vec![alive.fact(requested)]);
+                let written = whole::read(&models, *request, busy, alive);
                 let written = AssertUnwindSafe(written).catch_unwind().await;
                 let failed_itself = |_| Err(broken("writing the summary failed unexpectedly"));
                 let facts = match written.unwrap_or_else(failed_itself) {
-                    Ok(written) => written.facts(of, requested, prices),
+                    Ok(written) => {
+                        vec![written.replied(requested, prices), outcome(of, Ok(written.text))]
+                    }
                     Err(failure) => {
-                        let message = format!("the summary failed: {}", failure.message);
-                        let event = CompactionEvent::Failed { message };
-                        vec![failed(requested, failure), Fact::of(of, event)]
+                        let why = failure.message.clone();
+                        vec![failed(requested, failure), outcome(of, Err(why))]
                     }
                 };
                 tell(&owner, facts);
@@ -97,60 +94,13 @@ impl Drop for Writing {
     }
 }
 
-struct Written {
-    summary: String,
-    finish: leftfold_events::event::Finish,
-    usage: leftfold_events::event::Usage,
-    body_sha256: Sha256,
-}
-
-impl Written {
-    fn facts(self, of: Seq, requested: Seq, prices: Prices) -> Vec<Fact> {
-        let Self { summary, finish, usage, body_sha256 } = self;
-        let cost = prices.of(&usage);
-        let replied = Fact::of(requested, Model::Replied { finish, usage, cost, body_sha256 });
-        let outcome = if summary.trim().is_empty() {
+fn outcome(of: Seq, written: Result<String, String>) -> Fact {
+    let event = match written {
+        Ok(summary) if summary.trim().is_empty() => {
             CompactionEvent::Failed { message: "the model wrote an empty summary".to_owned() }
-        } else {
-            CompactionEvent::Finished { summary }
-        };
-        vec![replied, Fact::of(of, outcome)]
-    }
-}
-
-/// Reads the whole summary; `busy` is told now and then that it is still coming.
-async fn summarise(
-    models: &Models,
-    request: Request,
-    busy: impl Fn(&Alive),
-    mut alive: Alive,
-) -> Result<Written, Failure> {
-    let Some(provider) = models.get(&request.model.provider) else {
-        return Err(unknown_provider(&request));
+        }
+        Ok(summary) => CompactionEvent::Finished { summary },
+        Err(why) => CompactionEvent::Failed { message: format!("the summary failed: {why}") },
     };
-    let mut stream = provider.stream(request);
-    let (mut summary, mut body_sha256) = (String::new(), Sha256::default());
-    while let Some(event) = stream.next().await {
-        if alive.is_due() {
-            busy(&alive);
-            alive.told();
-        }
-        match event {
-            StreamEvent::Start { body_sha256: sha256 } => body_sha256 = sha256,
-            StreamEvent::TextDelta { text, .. } => summary.push_str(&text),
-            StreamEvent::Finish { finish, usage } => {
-                return Ok(Written { summary, finish, usage, body_sha256 });
-            }
-            StreamEvent::Failed(failure) => return Err(failure),
-            StreamEvent::TextStart { .. }
-            | StreamEvent::TextEnd { .. }
-            | StreamEvent::ReasoningStart { .. }
-            | StreamEvent::ReasoningDelta { .. }
-            | StreamEvent::ReasoningEnd { .. }
-            | StreamEvent::ToolInputStart { .. }
-            | StreamEvent::ToolInputDelta { .. }
-            | StreamEvent::ToolCall(_) => {}
-        }
-    }
-    Err(broken("the summary broke off before its end"))
+    Fact::of(of, event)
 }

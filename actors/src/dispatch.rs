@@ -100,6 +100,13 @@ impl Workers {
                 };
                 tell(&self.compaction, summarise);
             }
+            (Purpose::Title, _) => {
+                let request = context::title_request(state);
+                let small = state.kit.options.small_model.as_ref();
+                let prices = small.map_or(prices, |model| model.cost);
+                let ask = Ask { of, request, prices, patience };
+                self.to_processor(ProcessorMessage::Title(Box::new(ask)));
+            }
             _ => {
                 let request = context::request(state);
                 self.to_processor(ProcessorMessage::Ask(Box::new(Ask {
@@ -147,7 +154,7 @@ impl Workers {
     }
 
     fn cancel(&self) {
-        self.to_processor(ProcessorMessage::Cancel);
+        self.to_processor(ProcessorMessage::CancelAll);
         self.to_executor(ToolExecutorMessage::CancelAll);
         self.to_permission(PermissionMessage::WithdrawAll);
         tell(&self.compaction, CompactionMessage::Cancel);
@@ -183,7 +190,7 @@ impl Workers {
         let of = |kind| open.iter().filter(move |(k, _)| *k == kind).map(|(_, wait)| wait.intent);
         if who == self.processor.get_id() {
             self.processor = start_processor(owner, &self.world).await?;
-            return Ok(of(Open::Request).map(request_lost).collect());
+            return Ok(of(Open::Request).chain(of(Open::Title)).map(request_lost).collect());
         }
         if who == self.executor.get_id() {
             self.executor = start_executor(owner, &self.world, &self.store, self.session).await?;

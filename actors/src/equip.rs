@@ -21,6 +21,9 @@ pub struct Setup<'a> {
 const BASE: &str = include_str!("../../prompts/system.md");
 const SUMMARY: &str = include_str!("../../prompts/compaction.md");
 
+/// What a model is told that writes titles, for `Options::title_prompt`.
+pub const TITLE: &str = include_str!("../../prompts/title.md").trim_ascii();
+
 /// The kit in force at `now`.
 pub fn gather(setup: Setup<'_>, now: Time) -> Kit {
     let mut rules = rules::defaults();

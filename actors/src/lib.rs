@@ -21,6 +21,7 @@ mod processor;
 mod report;
 mod session;
 mod tool_executor;
+mod whole;
 mod world;
 
 pub use node::{Node, NodeMessage, Open, Opened};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use leftfold_events::event::Model;
+use leftfold_events::event::{Model, Session};
 use leftfold_events::kit::Prices;
-use leftfold_events::{Fact, Request, Seq, Sha256};
+use leftfold_events::{Fact, Request, Seq, Sha256, title};
 use leftfold_providers::{Provider, StreamEvent};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::AbortHandle;
@@ -16,11 +16,16 @@ use tokio::task::AbortHandle;
 use crate::coalesce::Coalescer;
 use crate::report::{Alive, broken, failed, tell, unknown_provider};
 use crate::session::SessionMessage;
+use crate::whole;
 use crate::world::Models;
 
 pub(crate) enum ProcessorMessage {
     Ask(Box<Ask>),
+    /// Stop reading the reply, but for a title.
     Cancel,
+    /// Have the session's title written, beside the reply.
+    Title(Box<Ask>),
+    CancelAll,
 }
 
 /// A request to perform, for the intent `of`.
@@ -38,6 +43,7 @@ pub(crate) struct Reading {
     owner: ActorRef<SessionMessage>,
     models: Models,
     task: Option<AbortHandle>,
+    title: Option<AbortHandle>,
 }
 
 impl Actor for Processor {
@@ -50,7 +56,7 @@ impl Actor for Processor {
         _: ActorRef<Self::Msg>,
         (owner, models): Self::Arguments,
     ) -> Result<Reading, ActorProcessingErr> {
-        Ok(Reading { owner, models, task: None })
+        Ok(Reading { owner, models, task: None, title: None })
     }
 
     async fn handle(
@@ -59,9 +65,14 @@ impl Actor for Processor {
         message: ProcessorMessage,
         reading: &mut Reading,
     ) -> Result<(), ActorProcessingErr> {
-        reading.cancel();
-        if let ProcessorMessage::Ask(ask) = message {
-            reading.start(*ask);
+        match message {
+            ProcessorMessage::Ask(ask) => {
+                reading.cancel();
+                reading.start(*ask);
+            }
+            ProcessorMessage::Cancel => reading.cancel(),
+            ProcessorMessage::Title(ask) => reading.entitle(*ask),
+            ProcessorMessage::CancelAll => reading.cancel_all(),
         }
         Ok(())
     }
@@ -85,9 +96,28 @@ impl Reading {
         self.task = Some(task.abort_handle());
     }
 
+    fn entitle(&mut self, ask: Ask) {
+        let (owner, models) = (self.owner.clone(), self.models.clone());
+        let task = tokio::spawn(async move {
+            let of = ask.of;
+            let title = AssertUnwindSafe(title(&models, ask)).catch_unwind().await;
+            let failed_itself =
+                |_| vec![failed(of, broken("writing the title failed unexpectedly"))];
+            tell(&owner, title.unwrap_or_else(failed_itself));
+        });
+        self.title = Some(task.abort_handle());
+    }
+
     /// Dropping the stream closes the connection.
     fn cancel(&mut self) {
         if let Some(task) = self.task.take() {
+            task.abort();
+        }
+    }
+
+    fn cancel_all(&mut self) {
+        self.cancel();
+        if let Some(task) = self.title.take() {
             task.abort();
         }
     }
@@ -95,7 +125,20 @@ impl Reading {
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        self.cancel();
+        self.cancel_all();
+    }
+}
+
+/// The title, if the model wrote one, and what became of the request.
+async fn title(models: &Models, ask: Ask) -> Vec<Fact> {
+    let Ask { of, request, prices, patience } = ask;
+    match whole::read(models, request, |_| {}, Alive::new(patience)).await {
+        Ok(written) => {
+            let title = title::clean(&written.text).map(|title| Session::Titled { title });
+            let titled = title.map(|event| Fact::of(of, event));
+            titled.into_iter().chain([written.replied(of, prices)]).collect()
+        }
+        Err(failure) => vec![failed(of, failure)],
     }
 }
 

@@ -5,16 +5,44 @@
 
 use std::collections::HashSet;
 
-use crate::Seq;
-use crate::event::{ModelRef, PromptKind, PromptPart};
+use crate::event::{ModelRef, PromptKind, PromptPart, Purpose};
 use crate::request::{AssistantPart, Request, RequestMessage, ToolResult};
 use crate::state::{Call, Message, Phase, Reply, ReplyEnd, ReplyPart, State, words};
+use crate::{Json, Seq};
 
 /// The request for the next step of the turn.
 pub fn request(s: &State) -> Request {
     let mut builder = Builder::new(s.kit.model.name());
     s.messages.iter().for_each(|message| builder.message(message));
-    builder.finish(s, false)
+    builder.finish(s, Purpose::Turn)
+}
+
+/// Characters of a prompt that a title is made from.
+const TITLED: usize = 4_000;
+/// Tokens for a title, with room for a model that has to think first.
+const TITLE_OUTPUT: u64 = 2_000;
+
+/// The request for the session's title, from the first prompt alone.
+pub fn title_request(s: &State) -> Request {
+    let kit = &s.kit;
+    let model = kit.options.small_model.as_ref().unwrap_or(&kit.model);
+    let prompt = s.messages.iter().find_map(Message::prompt);
+    let texts = prompt.iter().flat_map(|prompt| &prompt.parts);
+    let texts = texts.filter(|part| part.kind == PromptKind::Text).map(|part| part.text.trim());
+    let text: String = texts.collect::<Vec<_>>().join("\n").chars().take(TITLED).collect();
+    Request {
+        purpose: Purpose::Title,
+        model: model.name(),
+        max_output: model.limit.output.min(TITLE_OUTPUT),
+        // a small call: neither thinking nor whatever else the session's model was set up for
+        options: Json::parse(r#"{"temperature":0.5}"#).unwrap_or_default(),
+        cache_key: s.session.to_string(),
+        system: vec![kit.options.title_prompt.clone()],
+        tools: Vec::new(),
+        messages: vec![RequestMessage::User {
+            parts: vec![PromptPart::text(words::to_title(&text))],
+        }],
+    }
 }
 
 /// The request that asks for a summary of everything through seq `through`.
@@ -24,7 +52,7 @@ pub fn summary_request(s: &State, through: Seq) -> Request {
     s.messages.iter().filter(past).for_each(|message| builder.message(message));
     builder.drop_trailing_answers();
     builder.user(vec![PromptPart::text(s.kit.options.summary_prompt.clone())]);
-    builder.finish(s, true)
+    builder.finish(s, Purpose::Compaction)
 }
 
 struct Builder {
@@ -39,15 +67,17 @@ impl Builder {
         Self { model, messages: Vec::new(), ids: HashSet::new() }
     }
 
-    fn finish(mut self, s: &State, summary: bool) -> Request {
+    fn finish(mut self, s: &State, purpose: Purpose) -> Request {
         self.drop_trailing_answers();
         let kit = &s.kit;
         Request {
+            purpose,
             model: self.model,
             max_output: kit.model.limit.output.min(kit.options.max_output),
             options: kit.options.request.clone(),
+            cache_key: s.session.to_string(),
             system: kit.system.iter().filter(|block| !block.is_empty()).cloned().collect(),
-            tools: if summary { Vec::new() } else { kit.tools.clone() },
+            tools: if purpose == Purpose::Turn { kit.tools.clone() } else { Vec::new() },
             messages: self.messages,
         }
     }

@@ -117,6 +117,10 @@ pub struct Options {
     pub compact: bool,
     /// What a model is told that is to write a summary.
     pub summary_prompt: String,
+    /// What a model is told that is to write the session's title; empty: none is asked.
+    pub title_prompt: String,
+    /// The model that writes titles; `None`: the session's own.
+    pub small_model: Option<ModelSpec>,
     /// The provider's own options, passed on in the request body.
     pub request: Json,
     /// What "always" has allowed in the project's other sessions; each allows.
@@ -135,6 +139,8 @@ impl Default for Options {
             reserved: None,
             compact: true,
             summary_prompt: String::new(),
+            title_prompt: String::new(),
+            small_model: None,
             request: Json::object(),
             approved: Vec::new(),
         }

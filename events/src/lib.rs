@@ -16,6 +16,7 @@ pub mod rules;
 mod settle;
 pub mod state;
 mod time;
+pub mod title;
 pub mod verify;
 
 pub use event::{Envelope, Event, Fact};
@@ -32,4 +33,4 @@ pub use verify::verify;
 
 /// The version of [`next`](next()): it grows when decisions change on purpose. Old logs fold for
 /// ever; they verify only under their own policy.
-pub const POLICY: u16 = 1;
+pub const POLICY: u16 = 2;

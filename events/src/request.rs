@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Attachment, ModelRef, PromptPart};
+use crate::event::{Attachment, ModelRef, PromptPart, Purpose};
 use crate::kit::ToolSpec;
 use crate::{Json, Sha256};
 
@@ -13,11 +13,18 @@ use crate::{Json, Sha256};
 /// after the message that made it, and no text is empty.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request {
+    /// What the reply is for. No API is told.
+    #[serde(default)]
+    pub purpose: Purpose,
     pub model: ModelRef,
     /// Tokens.
     pub max_output: u64,
     /// The provider's own options.
     pub options: Json,
+    /// The same for all requests that are likely to begin alike, for providers that keep
+    /// prompts by such a key.
+    #[serde(default)]
+    pub cache_key: String,
     pub system: Vec<String>,
     pub tools: Vec<ToolSpec>,
     pub messages: Vec<RequestMessage>,

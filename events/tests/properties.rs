@@ -55,6 +55,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<bool>().prop_map(|close| Resume { close }),
         1 => Just(Summary("so far")),
         1 => Just(NoSummary),
+        1 => Just(Title("title")),
+        1 => Just(NoTitle),
     ]
 }
 
@@ -64,8 +66,8 @@ proptest! {
     /// Any order of facts comes to rest, is what verify expects, folds to the live state, and
     /// yields a valid request at every prefix; and whatever is open then can be brought to an end.
     #[test]
-    fn any_order_of_facts_comes_to_rest(steps in vec(step(), 1..60)) {
-        let mut run = Run::new(&kit());
+    fn any_order_of_facts_comes_to_rest(steps in vec(step(), 1..60), titles in any::<bool>()) {
+        let mut run = Run::new(&if titles { titled() } else { kit() });
         for step in &steps {
             run.step(step);
             prop_assert!(leftfold_events::next(&run.state).is_none());
@@ -99,7 +101,7 @@ proptest! {
     /// had an effect starts twice.
     #[test]
     fn a_crash_anywhere_is_survived(steps in vec(step(), 1..40), close in any::<bool>()) {
-        let mut run = Run::new(&kit());
+        let mut run = Run::new(&titled());
         steps.iter().for_each(|step| { run.step(step); });
         for cut in 2..=run.log.len() {
             let mut survivor = Run::folded(&run.log[..cut]);

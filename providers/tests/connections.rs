@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use leftfold_events::Json;
-use leftfold_events::event::{FailureClass, Finish, ModelRef, PromptPart};
+use leftfold_events::event::{FailureClass, Finish, ModelRef, PromptPart, Purpose};
 use leftfold_events::request::RequestMessage;
 use leftfold_providers::{Config, Failure, Provider, Request, StreamEvent, Wire, build};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -25,9 +25,11 @@ data: {\"type\":\"message_stop\"}\n\n";
 
 fn request() -> Request {
     Request {
+        purpose: Purpose::Turn,
         model: ModelRef { provider: "p".into(), id: "m".into() },
         max_output: 100,
         options: Json::object(),
+        cache_key: String::new(),
         system: vec![],
         tools: vec![],
         messages: vec![RequestMessage::User { parts: vec![PromptPart::text("Hello")] }],

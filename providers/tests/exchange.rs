@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use leftfold_events::event::{FailureClass, Finish, ModelRef, PromptPart};
+use leftfold_events::event::{FailureClass, Finish, ModelRef, PromptPart, Purpose};
 use leftfold_events::request::RequestMessage;
 use leftfold_events::{Json, Sha256};
 use leftfold_providers::{Config, Failure, Provider, Request, StreamEvent, Wire, build};
@@ -27,9 +27,11 @@ const PING: &str = "event: ping\ndata: {\"type\":\"ping\"}\n\n";
 
 fn request() -> Request {
     Request {
+        purpose: Purpose::Turn,
         model: ModelRef { provider: "anthropic".into(), id: "m".into() },
         max_output: 100,
         options: Json::object(),
+        cache_key: String::new(),
         system: vec![],
         tools: vec![],
         messages: vec![RequestMessage::User { parts: vec![PromptPart::text("Hello")] }],

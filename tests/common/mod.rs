@@ -41,6 +41,7 @@ impl Site {
         let mut site = Self::bare();
         site.settings = json!({
             "model": "double/m",
+            "title": false,
             "provider": { "double": {
                 "wire": "scripted",
                 "options": { "script": script },
@@ -55,6 +56,7 @@ impl Site {
         let mut site = Self::bare();
         site.settings = json!({
             "model": "local/m",
+            "title": false,
             "provider": { "local": {
                 "wire": "anthropic",
                 "options": { "baseURL": server.url(), "apiKey": "sk-test-0123456789" },

@@ -11,13 +11,15 @@ use crate::event::{
     Tool, Turn as TurnEvent,
 };
 use crate::rules::Action;
-use crate::state::{Ask, Call, Failure, Phase, State, Turn, verdict};
+use crate::state::{Ask, Call, Failure, Open, Phase, State, Titling, Turn, verdict};
 use crate::{Envelope, Seq};
 
 /// How long a tool may take to work out what a call would do, in milliseconds.
 const CHECK: u64 = 30_000;
 /// Calls of one reply that run at once.
 const AT_ONCE: usize = 8;
+/// How long a title may take at most, in milliseconds: the turn's end waits for it.
+const TITLE: u64 = 30_000;
 /// Compactions in a row that leave no room before the turn is given up.
 const COMPACTIONS: u32 = 2;
 
@@ -35,10 +37,13 @@ pub fn next(s: &State) -> Option<Envelope> {
     {
         return Some(ask_summary(s, turn, *through));
     }
-    if !s.open().is_empty() {
+    if wants_title(s, turn) {
+        return Some(ask_title(s, turn));
+    }
+    if s.open().iter().any(|(open, _)| *open != Open::Title) {
         return None;
     }
-    Some(match &turn.ask {
+    let decided = match &turn.ask {
         Ask::Failed(failure) => failed(s, turn, failure),
         Ask::Answered { finish } if !s.calls().any(|_| true) && s.last_prompt() < turn.asked => {
             answered(s, turn, *finish)
@@ -50,7 +55,30 @@ pub fn next(s: &State) -> Option<Envelope> {
         | Ask::Waiting(_)
         | Ask::Backoff(_)
         | Ask::Compacting { .. } => step(s, turn),
-    })
+    };
+    let ends = matches!(decided.event, Event::Turn(_));
+    // the title may still come
+    (!ends || s.open().is_empty()).then_some(decided)
+}
+
+/// Beside the first step of a root session's turn, until it has a title.
+fn wants_title(s: &State, turn: &Turn) -> bool {
+    let root = s.origin.as_ref().is_some_and(|origin| origin.parent.is_none());
+    let asks = !s.kit.options.title_prompt.is_empty();
+    let beside = turn.step == 1 && matches!(turn.ask, Ask::Waiting(_));
+    beside && root && asks && s.title.is_none() && turn.title == Titling::Due
+}
+
+fn ask_title(s: &State, turn: &Turn) -> Envelope {
+    let request = context::title_request(s);
+    let requested = Model::Requested {
+        model: request.model.clone(),
+        step: turn.step,
+        attempt: 1,
+        purpose: Purpose::Title,
+        request_sha256: request.sha256(),
+    };
+    intent(s, None, Some(s.kit.options.timeout.min(TITLE)), requested)
 }
 
 /// A new step, if limits and room allow one.

@@ -3,7 +3,7 @@
 
 use super::message::{Message, Prompt, ReplyEnd};
 use super::open::Wait;
-use super::{Ask, Child, Origin, State, Turn};
+use super::{Ask, Child, Origin, State, Titling, Turn};
 use crate::event::{Compaction, EndReason, Event, Session, Subagent, Todo, Turn as TurnEvent};
 use crate::kit::AskMode;
 use crate::{Envelope, Seq};
@@ -150,6 +150,9 @@ impl State {
         if close {
             turn.stop.get_or_insert(EndReason::Aborted);
         }
+        if let Titling::Waiting(_) = turn.title {
+            turn.title = Titling::Due;
+        }
         match turn.ask {
             Ask::Waiting(_) => {
                 let called = self.last_reply().is_some_and(super::Reply::has_calls);
@@ -178,6 +181,10 @@ impl State {
 
     fn elapsed(&mut self, of: Seq) {
         let Some(turn) = self.turn.as_mut().filter(|turn| turn.stop.is_none()) else { return };
+        if turn.awaits_title(Some(of)) {
+            turn.title = Titling::Over;
+            return;
+        }
         match &turn.ask {
             Ask::Backoff(wait) if wait.intent == of => turn.ask = Ask::Again,
             Ask::Compacting { started, request, .. }
@@ -210,6 +217,7 @@ impl Turn {
             ask: Ask::Due,
             stop: None,
             compactions: 0,
+            title: Titling::Due,
             usage: crate::event::Usage::default(),
             cost: 0.0,
             denials: Vec::new(),

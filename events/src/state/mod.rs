@@ -75,9 +75,21 @@ pub struct Turn {
     pub stop: Option<EndReason>,
     /// Compactions since the last reply that left room.
     pub compactions: u32,
+    pub title: Titling,
     pub usage: Usage,
     pub cost: Cost,
     pub denials: Vec<Denial>,
+}
+
+/// How things stand with the session's title in this turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Titling {
+    #[default]
+    Due,
+    Waiting(Wait),
+    /// Written, or given up: nothing depends on it.
+    Over,
 }
 
 /// How things stand with the model.

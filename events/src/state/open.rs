@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::call::Phase;
-use super::{Ask, State};
+use super::{Ask, State, Titling};
 use crate::event::{
     Access, Compaction, Event, Model, Permission, Session, Subagent, Todo, Tool, Turn,
 };
@@ -39,6 +39,8 @@ pub enum Open {
     Question,
     Tool,
     Compaction,
+    /// The request for the session's title, on which nothing waits but the turn's end.
+    Title,
 }
 
 impl State {
@@ -48,6 +50,9 @@ impl State {
             return Vec::new();
         };
         let mut open = Vec::new();
+        if let Titling::Waiting(wait) = turn.title {
+            open.push((Open::Title, wait));
+        }
         match &turn.ask {
             Ask::Waiting(wait) => open.push((Open::Request, *wait)),
             Ask::Backoff(wait) => open.push((Open::Retry, *wait)),
@@ -119,7 +124,8 @@ impl State {
         match &fact.event {
             Event::Session(event) => match event {
                 Session::Created { .. } | Session::Forked { .. } => !born,
-                Session::Titled { .. } | Session::Resumed { .. } => born,
+                Session::Titled { .. } => born && (fact.of.is_none() || awaits(&[Open::Title])),
+                Session::Resumed { .. } => born,
                 Session::Elapsed {} => self.open().iter().any(|(_, w)| Some(w.intent) == fact.of),
             },
             Event::Turn(event) => match event {
@@ -129,8 +135,9 @@ impl State {
             },
             Event::Model(event) => match event {
                 Model::Called { .. } => awaits(&[Open::Request]) && !self.compacting(),
-                Model::Streamed { .. } | Model::Replied { .. } | Model::Failed { .. } => {
-                    awaits(&[Open::Request])
+                Model::Streamed { .. } => awaits(&[Open::Request]),
+                Model::Replied { .. } | Model::Failed { .. } => {
+                    awaits(&[Open::Request, Open::Title])
                 }
                 Model::Requested { .. } | Model::RetryScheduled { .. } => false,
             },

@@ -2,7 +2,7 @@
 
 use super::message::{Message, Reply, ReplyEnd, ReplyPart};
 use super::open::Wait;
-use super::{Ask, Call, Failure, State, Turn, words};
+use super::{Ask, Call, Failure, State, Titling, Turn, words};
 use crate::event::{
     CallSpec, Cost, FailureClass, Finish, Model, ModelRef, PartKind, Purpose, StreamedPart, Usage,
 };
@@ -55,13 +55,14 @@ impl State {
         let wait = Wait::of(envelope);
         match (purpose, &mut turn.ask) {
             (Purpose::Compaction, Ask::Compacting { request, .. }) => *request = Some(wait),
+            (Purpose::Title, _) => turn.title = Titling::Waiting(wait),
             (Purpose::Turn, _) => {
                 (turn.step, turn.attempt) = count;
                 turn.asked = envelope.seq;
                 turn.ask = Ask::Waiting(wait);
                 self.messages.push(Message::Assistant(Reply::new(envelope.seq, model.clone())));
             }
-            (Purpose::Compaction | Purpose::Title, _) => {}
+            (Purpose::Compaction, _) => {}
         }
     }
 
@@ -87,11 +88,16 @@ impl State {
     }
 
     fn replied(&mut self, of: Option<Seq>, finish: Finish, usage: Usage, cost: Cost) {
-        let Some(turn) = self.turn.as_mut().filter(|turn| turn.awaits_reply(of)) else { return };
+        let wanted = |turn: &&mut Turn| turn.awaits_reply(of) || turn.awaits_title(of);
+        let Some(turn) = self.turn.as_mut().filter(wanted) else { return };
         turn.usage += usage;
         turn.cost += cost;
         self.usage += usage;
         self.cost += cost;
+        if turn.awaits_title(of) {
+            turn.title = Titling::Over;
+            return;
+        }
         if let Ask::Compacting { request, .. } = &mut turn.ask {
             *request = None;
             return;
@@ -110,7 +116,12 @@ impl State {
 
     /// The request at `of` has come to nothing, or to no more than the calls already logged.
     pub(super) fn request_failed(&mut self, of: Option<Seq>, failure: Failure) {
-        let Some(turn) = self.turn.as_mut().filter(|turn| turn.awaits_reply(of)) else { return };
+        let wanted = |turn: &&mut Turn| turn.awaits_reply(of) || turn.awaits_title(of);
+        let Some(turn) = self.turn.as_mut().filter(wanted) else { return };
+        if turn.awaits_title(of) {
+            turn.title = Titling::Over;
+            return;
+        }
         if let Ask::Compacting { request, .. } = &mut turn.ask {
             *request = None;
             return;
@@ -148,6 +159,11 @@ impl State {
 }
 
 impl Turn {
+    pub(super) fn awaits_title(&self, of: Option<Seq>) -> bool {
+        let waits = matches!(&self.title, Titling::Waiting(wait) if Some(wait.intent) == of);
+        self.stop.is_none() && waits
+    }
+
     fn awaits_reply(&self, of: Option<Seq>) -> bool {
         let waiting = match &self.ask {
             Ask::Waiting(wait) => Some(wait.intent),

@@ -26,6 +26,10 @@ pub(crate) fn summary(text: &str) -> String {
     )
 }
 
+pub(crate) fn to_title(prompt: &str) -> String {
+    format!("Write the title of a conversation that begins with this message:\n\n{prompt}")
+}
+
 pub(crate) fn silent(millis: u64) -> String {
     format!("the provider was silent for {} s", seconds(millis))
 }

@@ -1,6 +1,6 @@
 //! What is said of events, requests and logs.
 
-use leftfold_events::event::{Class, Event, Model, Permission, Tool, Turn};
+use leftfold_events::event::{Class, Event, Model, Permission, Purpose, Tool, Turn};
 use leftfold_events::request::{AssistantPart, RequestMessage};
 use leftfold_events::{Envelope, Kit, Request, State, context, line};
 
@@ -10,6 +10,7 @@ use super::{Run, Step, kit};
 pub(crate) fn describe(envelope: &Envelope) -> String {
     let kind = line::type_of(&envelope.event);
     let detail = match &envelope.event {
+        Event::Model(Model::Requested { purpose: Purpose::Title, .. }) => " title".to_owned(),
         Event::Model(Model::Requested { step, attempt, .. }) => format!(" {step}.{attempt}"),
         Event::Model(Model::RetryScheduled { attempt, .. }) => format!(" {attempt}"),
         Event::Tool(Tool::Checked { call }) => format!(" {call}"),

@@ -51,9 +51,18 @@ pub(crate) enum Step {
     },
     Summary(&'static str),
     NoSummary,
+    Title(&'static str),
+    NoTitle,
 }
 
 pub(crate) use Step::*;
+
+/// [`kit`] with titles.
+pub(crate) fn titled() -> Kit {
+    let mut kit = kit();
+    kit.options.title_prompt = "Name it.".into();
+    kit
+}
 
 pub(crate) fn kit() -> Kit {
     let mut rules = rules::defaults();
@@ -197,16 +206,30 @@ impl Run {
             }
             Interrupt => Fact::new(Turn::Interrupted { by: "test".into() }),
             Resume { close } => Fact::new(Session::Resumed { policy: POLICY, close: *close }),
+            Summary(_) | NoSummary | Title(_) | NoTitle => self.written(step),
+        }
+    }
+
+    /// What became of a summary or a title.
+    fn written(&mut self, step: &Step) -> Fact {
+        match step {
             Summary(text) => {
                 let replied = self.to_request(replied(Finish::Stop, 10));
                 self.tell(replied);
                 let of = self.open(Open::Compaction).unwrap_or(0);
                 Fact::of(of, Compaction::Finished { summary: (*text).into() })
             }
+            Title(title) => {
+                let of = self.open(Open::Title).unwrap_or(0);
+                self.tell(Fact::of(of, Session::Titled { title: (*title).into() }));
+                Fact::of(of, replied(Finish::Stop, 10))
+            }
+            NoTitle => Fact::of(self.open(Open::Title).unwrap_or(0), failed_for_good()),
             NoSummary => {
                 let of = self.open(Open::Compaction).unwrap_or(0);
                 Fact::of(of, Compaction::Failed { message: "no summary".into() })
             }
+            _ => panic!("{step:?} is nothing that is written beside the reply"),
         }
     }
 
@@ -227,7 +250,7 @@ impl Run {
             let id = call.map(|call| call.id.clone()).unwrap_or_default();
             let of = wait.intent;
             let fact = match kind {
-                Open::Request => Fact::of(of, replied(Finish::Stop, 10)),
+                Open::Request | Open::Title => Fact::of(of, replied(Finish::Stop, 10)),
                 Open::Retry => {
                     self.now = wait.until.millis();
                     Fact::of(of, Session::Elapsed {})
@@ -260,6 +283,16 @@ fn streamed(kind: PartKind, text: &str, signature: Option<&str>) -> Model {
 fn replied(finish: Finish, input: u64) -> Model {
     let usage = Usage { input, ..Usage::default() };
     Model::Replied { finish, usage, cost: 0.5, body_sha256: Sha256::default() }
+}
+
+fn failed_for_good() -> Model {
+    Model::Failed {
+        class: FailureClass::Other,
+        message: "it failed".into(),
+        status: None,
+        retryable: false,
+        retry_after: None,
+    }
 }
 
 fn resolution(id: &str, class: Class, access: (&str, &str), path: &str) -> Resolution {

@@ -5,8 +5,8 @@
 //!
 //! **Which reply is played is a pure function of the request**, so it is the same after a crash,
 //! for a second process and for a retry: the first reply whose `match` fits, or else the reply
-//! without `match` whose place is the number of assistant messages in the request. Only `faults`
-//! are counted, in memory: each process plays them anew.
+//! without `match` whose place is the number of assistant messages in the request. A title is written
+//! by a reply whose `match` expects one, or else stays empty. Only `faults` are counted, in memory: each process plays them anew.
 
 mod play;
 mod script;
@@ -18,7 +18,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use leftfold_events::Request;
-use leftfold_events::event::{FailureClass, PromptKind};
+use leftfold_events::event::{FailureClass, PromptKind, Purpose};
 use leftfold_events::request::RequestMessage;
 
 use crate::config::{Config, Error};
@@ -49,9 +49,10 @@ impl Scripted {
     fn choose(&self, request: &Request) -> Option<(usize, &Reply)> {
         let replies = || self.script.replies.iter().enumerate();
         let facts = Facts::of(request);
-        let fitting = replies()
-            .find(|(_, reply)| reply.condition.as_ref().is_some_and(|when| facts.fit(when)));
-        let in_turn = || replies().filter(|(_, reply)| reply.condition.is_none());
+        let titles = request.purpose == Purpose::Title;
+        let fits = |when: &Condition| (!titles || when.expects_titles()) && facts.fit(when);
+        let fitting = replies().find(|(_, reply)| reply.condition.as_ref().is_some_and(fits));
+        let in_turn = || replies().filter(|(_, reply)| reply.condition.is_none() && !titles);
         fitting.or_else(|| in_turn().nth(facts.answers)).or_else(|| match self.script.on_end {
             OnEnd::Error => None,
             OnEnd::Repeat => in_turn().next_back(),
@@ -60,7 +61,11 @@ impl Scripted {
 
     fn steps(&self, request: &Request) -> Vec<Step> {
         let answers = answers(request);
-        let Some((at, reply)) = self.choose(request) else {
+        let chosen = self.choose(request);
+        if chosen.is_none() && request.purpose == Purpose::Title {
+            return play::steps(&Reply::default(), None, request, answers);
+        }
+        let Some((at, reply)) = chosen else {
             let message = format!(
                 "the script has no reply to this request: it has {} replies, none matches and the conversation has {answers} answers already; add a reply, or `\"on_end\": \"repeat\"`",
                 self.script.replies.len(),
@@ -145,7 +150,8 @@ impl<'a> Facts<'a> {
         let has =
             |part: &Option<String>, text: &str| part.as_ref().is_none_or(|p| text.contains(p));
         let tools = &self.request.tools;
-        has(&when.prompt, &self.prompt)
+        when.purpose.is_none_or(|purpose| purpose == self.request.purpose)
+            && has(&when.prompt, &self.prompt)
             && has(&when.result, self.result)
             && when
                 .system

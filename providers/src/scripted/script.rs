@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use leftfold_events::event::{FailureClass, Finish};
+use leftfold_events::event::{FailureClass, Finish, Purpose};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -55,6 +55,8 @@ pub(super) struct Reply {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Condition {
+    /// What the reply is for.
+    pub(super) purpose: Option<Purpose>,
     /// The text of the last user message contains this.
     pub(super) prompt: Option<String>,
     /// The output of the last tool result contains this.
@@ -67,6 +69,13 @@ pub(super) struct Condition {
     pub(super) tools: Option<bool>,
     /// The conversation has so many assistant messages.
     pub(super) answers: Option<usize>,
+}
+
+impl Condition {
+    /// A conversation's title is not to be taken from a reply that was meant for the conversation.
+    pub(super) fn expects_titles(&self) -> bool {
+        self.purpose == Some(Purpose::Title) || self.tools == Some(false)
+    }
 }
 
 /// Exactly one of text, reasoning, redacted, call, delay, fault, cut and stall.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use leftfold_events::Json;
-use leftfold_events::event::{Finish, ModelRef, PromptPart, Usage};
+use leftfold_events::event::{Finish, ModelRef, PromptPart, Purpose, Usage};
 use leftfold_events::kit::ToolSpec;
 use leftfold_events::request::{AssistantPart, ToolResult};
 
@@ -42,9 +42,11 @@ fn request(prompt: &str, answers: usize) -> Request {
         });
     }
     Request {
+        purpose: Purpose::Turn,
         model: ModelRef { provider: "demo".into(), id: "m".into() },
         max_output: 100,
         options: Json::object(),
+        cache_key: String::new(),
         system: vec!["You are a test.".into()],
         tools: vec![ToolSpec {
             name: "read".into(),

@@ -1,0 +1,59 @@
+//! A session's title, out of what a model has written.
+
+/// Characters of a title at most; a longer one ends in `...` within this.
+const LONGEST: usize = 100;
+
+/// The first line that says something, outside of any thoughts (SPEC L9). `None` without one.
+pub fn clean(written: &str) -> Option<String> {
+    let spoken = without_thoughts(written);
+    let line = spoken.lines().map(str::trim).find(|line| !line.is_empty())?;
+    if line.chars().count() <= LONGEST {
+        return Some(line.to_owned());
+    }
+    let kept: String = line.chars().take(LONGEST - 3).collect();
+    Some(format!("{kept}..."))
+}
+
+/// Models that think aloud mark it with tags; one that was cut off never closes the last.
+fn without_thoughts(written: &str) -> String {
+    let (open, close) = ("<think>", "</think>");
+    let mut spoken = String::new();
+    let mut rest = written;
+    while let Some((before, thoughts)) = rest.split_once(open) {
+        spoken.push_str(before);
+        rest = thoughts.split_once(close).map_or("", |(_, after)| after);
+    }
+    spoken.push_str(rest);
+    // some templates swallow the opening tag
+    match spoken.rsplit_once(close) {
+        Some((_, after)) => after.to_owned(),
+        None => spoken,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_spoken_line_within_a_hundred_characters() {
+        let long = "ä".repeat(101);
+        let cut = format!("{}...", "ä".repeat(97));
+        let whole = "ä".repeat(100);
+        for (written, title) in [
+            ("Fix the parser", Some("Fix the parser")),
+            ("\n\n  Fix the parser \nand more", Some("Fix the parser")),
+            ("<think>hm\nhm</think>\n\nFix it", Some("Fix it")),
+            ("<think>a</think>One <think>b</think>title", Some("One title")),
+            ("hm, so\n</think>\nFix it", Some("Fix it")),
+            ("Fix it\n<think>cut off", Some("Fix it")),
+            ("<think>cut off", None),
+            ("", None),
+            (" \n\t\n", None),
+            (&whole, Some(whole.as_str())),
+            (&long, Some(cut.as_str())),
+        ] {
+            assert_eq!(clean(written).as_deref(), title, "{written:?}");
+        }
+    }
+}
