@@ -2,6 +2,7 @@
 
 mod acp;
 mod approvals;
+mod aside;
 mod cli;
 mod client;
 mod commands;

@@ -7,6 +7,8 @@ use leftfold_events::event::{
 };
 use leftfold_events::{Envelope, Time};
 
+use crate::aside::Titles;
+
 /// Text for standard output, and notes for standard error.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Shown {
@@ -21,12 +23,14 @@ pub(crate) struct Live {
     open: bool,
     /// Whether the attempt under way has shown text that a retry would make void.
     shown: bool,
+    titles: Titles,
 }
 
 impl Live {
     pub(crate) fn show(&mut self, event: &Envelope) -> Shown {
         let mut shown = Shown::default();
         match &event.event {
+            Event::Model(_) if self.titles.has(event) => {}
             Event::Model(event) => self.model(event, &mut shown),
             Event::Tool(event) => self.tool(event, &mut shown),
             Event::Permission(Permission::Ruled { action, .. }) => {
@@ -89,7 +93,10 @@ impl Live {
             }
             Tool::Lost { .. } => self.note(shown, "  ? outcome unknown after a crash"),
             Tool::Cancelled { .. } => self.note(shown, "  ✗ stopped"),
-            Tool::Checked { .. } | Tool::Started { .. } | Tool::Progressed { .. } => {}
+            Tool::Checked { .. }
+            | Tool::Batched { .. }
+            | Tool::Started { .. }
+            | Tool::Progressed { .. } => {}
         }
     }
 
@@ -255,6 +262,7 @@ fn tool_detail(event: &Tool) -> String {
             format!("{mark}{}", quoted(&finished.output))
         }
         Tool::Progressed { tail } => quoted(tail),
+        Tool::Batched { call } => format!("{} {}", call.name, brief(&call.input.value())),
         Tool::Checked { .. } | Tool::Lost { .. } | Tool::Cancelled { .. } => String::new(),
     }
 }

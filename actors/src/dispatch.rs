@@ -140,6 +140,8 @@ impl Workers {
             attempt,
             resolution,
             todos: state.todos.clone(),
+            answers: call.answers.clone(),
+            parts: state.parts(call),
         };
         self.to_executor(ToolExecutorMessage::Run(Box::new(run)));
     }

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use leftfold_events::kit::{Kit, ModelSpec, Options, ToolSpec};
-use leftfold_events::rules::{self, Rule};
+use leftfold_events::kit::{AskMode, Kit, ModelSpec, Options, ToolSpec};
+use leftfold_events::rules::{self, Action, Rule};
 use leftfold_events::{Json, Time};
 
 /// What settings and command line have said.
@@ -27,10 +27,11 @@ pub const TITLE: &str = include_str!("../../prompts/title.md").trim_ascii();
 /// The kit in force at `now`.
 pub fn gather(setup: Setup<'_>, now: Time) -> Kit {
     let mut rules = rules::defaults();
+    rules.push(Rule::new("question", "*", Action::Allow));
     let environment = environment(&setup, now);
     rules.extend(setup.rules);
-    let tools = tools(&rules);
     let mut options = setup.options;
+    let tools = tools(&rules, options.ask);
     options.summary_prompt = SUMMARY.trim().to_owned();
     Kit {
         system: vec![BASE.trim().to_owned(), environment],
@@ -42,11 +43,12 @@ pub fn gather(setup: Setup<'_>, now: Time) -> Kit {
     }
 }
 
-/// Every tool that the rules do not hide.
-fn tools(rules: &[Rule]) -> Vec<ToolSpec> {
+/// Every tool that the rules do not hide, and no questions where nobody is there to answer.
+fn tools(rules: &[Rule], ask: AskMode) -> Vec<ToolSpec> {
     leftfold_tools::TOOLS
         .iter()
         .filter(|tool| tool.offered() && !rules::hides(rules, tool.name()))
+        .filter(|tool| tool.name() != "question" || ask == AskMode::Ask)
         .map(|tool| ToolSpec {
             name: tool.name().to_owned(),
             description: tool.description().trim().to_owned(),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use leftfold_events::event::{CallSpec, Finished, Resolution, Todo, TodoItem, Tool};
+use leftfold_events::state::batch::Part;
 use leftfold_events::{Fact, Json, Seq};
 use leftfold_tools::{Context, Output, Workspace};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -43,6 +44,10 @@ pub(crate) struct Run {
     pub(crate) attempt: u32,
     pub(crate) resolution: Box<Resolution>,
     pub(crate) todos: Vec<TodoItem>,
+    /// What people said to the questions about it.
+    pub(crate) answers: Vec<String>,
+    /// What came of the calls that it brought forth.
+    pub(crate) parts: Vec<Part>,
 }
 
 pub(crate) struct Arguments {
@@ -108,7 +113,7 @@ impl Running {
     }
 
     fn run(&mut self, run: Run) {
-        let Run { of, call, id, attempt, resolution, todos } = run;
+        let Run { of, call, id, attempt, resolution, todos, answers, parts } = run;
         let cancel = CancellationToken::new();
         self.calls.retain(|_, token| !token.is_cancelled());
         self.calls.insert(call, cancel.clone());
@@ -118,6 +123,8 @@ impl Running {
             call: id.clone(),
             call_env: format!("{}:{call}:{attempt}", self.tag),
             todos,
+            answers,
+            parts,
             cancel: cancel.clone(),
             deadline: Some(Instant::now() + Duration::from_millis(resolution.timeout)),
             progress: Arc::new(move |tail| {

@@ -58,7 +58,7 @@ pub(super) struct View {
     /// Whether the attempt under way has shown text that a retry would make void.
     shown: bool,
     /// Requests whose text is not for the conversation.
-    aside: Option<Seq>,
+    aside: Vec<Seq>,
     finish: Option<Finish>,
     /// Tokens that the model can take; 0: unknown.
     context: u64,
@@ -129,11 +129,11 @@ impl View {
             Model::Requested { purpose, .. } => {
                 match purpose {
                     Purpose::Turn => self.shown = false,
-                    Purpose::Title | Purpose::Compaction => self.aside = Some(envelope.seq),
+                    Purpose::Title | Purpose::Compaction => self.aside.push(envelope.seq),
                 }
                 Vec::new()
             }
-            _ if self.aside.is_some() && self.aside == envelope.of => Vec::new(),
+            _ if envelope.of.is_some_and(|of| self.aside.contains(&of)) => Vec::new(),
             Model::Streamed { parts } => self.streamed(parts, envelope.of.unwrap_or_default()),
             Model::Called { call } => vec![self.called(call, envelope.seq)],
             Model::Replied { finish, usage, cost, .. } => {
@@ -192,6 +192,7 @@ impl View {
         let of = envelope.of.unwrap_or_default();
         let call = self.call_of(of);
         match event {
+            Tool::Batched { call } => vec![self.called(call, envelope.seq)],
             Tool::Checked { .. } => {
                 self.of_call.insert(envelope.seq, of);
                 Vec::new()

@@ -16,6 +16,7 @@ use super::markdown::Markdown;
 use super::spent::spent;
 use super::style::{Face, Style};
 use super::wrap::Wrap;
+use crate::aside::Titles;
 
 /// What the terminal is like.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +61,7 @@ pub(super) struct Renderer {
     pub(super) asking: Option<&'static str>,
     /// Whether the attempt under way has shown text that a retry would make void.
     shown: bool,
+    titles: Titles,
 }
 
 impl Renderer {
@@ -78,6 +80,7 @@ impl Renderer {
             retry: None,
             asking: None,
             shown: false,
+            titles: Titles::default(),
         }
     }
 
@@ -94,6 +97,7 @@ impl Renderer {
         match &event.event {
             Event::Session(session) => self.session(session, event),
             Event::Turn(turn) => self.turn(turn, event),
+            Event::Model(_) if self.titles.has(event) => String::new(),
             Event::Model(model) => self.model(model, event),
             Event::Tool(tool) => self.tool(tool, event),
             Event::Permission(permission) => self.permission(permission, event),
@@ -209,6 +213,10 @@ impl Renderer {
     fn tool(&mut self, tool: &Tool, event: &Envelope) -> String {
         let of = event.of.unwrap_or_default();
         match tool {
+            Tool::Batched { call } => {
+                self.calls.insert(event.seq, Call::new(&call.name, call.input.value()));
+                String::new()
+            }
             Tool::Checked { .. } => {
                 self.links.insert(event.seq, of);
                 String::new()

@@ -124,6 +124,8 @@ impl Builder {
                     parts.push(AssistantPart::Reasoning { text, signature, redacted: *redacted });
                 }
                 ReplyPart::Reasoning { .. } => {}
+                // the model is told by the batch
+                ReplyPart::Call(call) if call.within.is_some() => {}
                 ReplyPart::Call(call) => {
                     let (id, name) = (self.unique_id(call), usable_name(call));
                     let input = call.input.clone();

@@ -27,8 +27,8 @@ pub fn settle(
     if !decides {
         return batch;
     }
-    let bound = 8 + 4 * state.calls().count();
     while let Some(intent) = next(state) {
+        let bound = 8 + 4 * state.calls().count();
         debug_assert!(batch.len() <= bound, "no rest within {bound} intents: {intent:?}");
         if batch.len() > bound {
             break;

@@ -82,7 +82,7 @@ fn calls_run_at_once_but_writers_of_one_path_take_turns() {
 fn eight_calls_run_at_once() {
     let ids = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
     let mut given = vec![Prompt("hi")];
-    given.extend(ids.map(|id| Call(id, "read")));
+    given.extend(ids.map(|id| Call(id, id)));
     given.extend(ids.map(|id| Resolve(id, Class::Read, READ, "/p/x")));
     check(&given, &["permission.ruled i allow"]);
     given.push(Done("c", "ok"));

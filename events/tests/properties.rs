@@ -9,7 +9,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 fn id() -> impl Strategy<Value = &'static str> {
-    prop_oneof![Just("a"), Just("b"), Just("c"), Just("")]
+    prop_oneof![Just("a"), Just("b"), Just("c"), Just(""), Just("a_1"), Just("a_2")]
 }
 
 fn class() -> impl Strategy<Value = Class> {
@@ -17,7 +17,12 @@ fn class() -> impl Strategy<Value = Class> {
 }
 
 fn access() -> impl Strategy<Value = (&'static str, &'static str)> {
-    prop_oneof![Just(("read", "x")), Just(("ask", "x")), Just(("never", "x"))]
+    prop_oneof![
+        Just(("read", "x")),
+        Just(("ask", "x")),
+        Just(("never", "x")),
+        Just(("question", "x"))
+    ]
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -46,6 +51,7 @@ fn step() -> impl Strategy<Value = Step> {
         5 => (id(), class(), access(), path)
             .prop_map(|(id, class, access, path)| Resolve(id, class, access, path)),
         1 => id().prop_map(Unresolved),
+        1 => (id(), 0..4_usize).prop_map(|(id, count)| Batch(id, count)),
         1 => id().prop_map(|id| Progress(id, "tail")),
         4 => id().prop_map(|id| Done(id, "ok")),
         2 => (id(), answer, prop_oneof![Just(None), Just(Some("why"))])

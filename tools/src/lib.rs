@@ -8,6 +8,7 @@
 
 mod args;
 mod bash;
+mod batch;
 mod capture;
 mod command;
 mod confined;
@@ -26,6 +27,7 @@ mod newest;
 mod paths;
 mod pattern;
 pub mod processes;
+mod question;
 mod read;
 mod registry;
 mod spill;

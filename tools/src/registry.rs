@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use leftfold_events::Json;
 use leftfold_events::event::{CallSpec, Resolution};
+use leftfold_events::state::Outcome;
+use leftfold_events::state::batch::{self as batches, Entry, Part, entries};
 use serde_json::json;
 
 use crate::tool::{self, Context, Output, Plan, Tool, Workspace};
 use crate::{
-    Error, bash, edit, glob, grep, invalid, paths, processes, read, todoread, todowrite, truncate,
-    write,
+    Error, bash, batch, edit, glob, grep, invalid, paths, processes, question, read, todoread,
+    todowrite, truncate, write,
 };
 
 /// Every tool. To add one: its file, its description in `prompts/tools/`, and a line here.
@@ -22,6 +24,8 @@ pub static TOOLS: &[&dyn Tool] = &[
     &glob::Glob,
     &grep::Grep,
     &bash::Bash,
+    &batch::Batch,
+    &question::Question,
     &todowrite::TodoWrite,
     &todoread::TodoRead,
     &invalid::Invalid,
@@ -106,7 +110,8 @@ pub async fn run_alone(name: &str, args: &str, workspace: Workspace) -> Result<O
     inside(&plan, &workspace)?;
     let limit = plan.timeout;
     let call_env = alone();
-    let cx = Context::new(Arc::new(workspace), name, &call_env);
+    let parts = if name == batches::NAME { parts(&plan, &workspace).await } else { Vec::new() };
+    let cx = Context { parts, ..Context::new(Arc::new(workspace), name, &call_env) };
     let cancel = cx.cancel.clone();
     let mut running = std::pin::pin!(execute(tool, plan, cx));
     let output = tokio::select! {
@@ -118,6 +123,18 @@ pub async fn run_alone(name: &str, args: &str, workspace: Workspace) -> Result<O
     };
     processes::settled().await;
     Ok(output)
+}
+
+/// What comes of the entries of a batch, each run alone.
+async fn parts(batch: &Plan, workspace: &Workspace) -> Vec<Part> {
+    let entries = entries(&batch.input).into_iter().filter(|entry| entry.refused.is_none());
+    let runs = entries.map(|Entry { tool, input, .. }| async move {
+        let run = Box::pin(run_alone(&tool, input.as_str(), workspace.clone()));
+        let output = run.await.unwrap_or_else(|error| Output::failed(&error));
+        let Output { output, is_error, attachments, .. } = output;
+        Part { tool: tool.clone(), outcome: Outcome { output, is_error, attachments } }
+    });
+    futures::future::join_all(runs).await
 }
 
 /// A name for a call that stands in no log, unlike that of any other.

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use leftfold_events::Json;
 use leftfold_events::event::{Access, Attachment, Class, Resolution, Spill, TodoItem};
+use leftfold_events::state::batch::Part;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -206,6 +207,10 @@ pub struct Context {
     /// The value of `LEFTFOLD_CALL` in the environment of what the tool starts.
     pub call_env: String,
     pub todos: Vec<TodoItem>,
+    /// What the user said to each question that was asked about the call.
+    pub answers: Vec<String>,
+    /// What came of the calls that this one brought forth.
+    pub parts: Vec<Part>,
     pub cancel: CancellationToken,
     /// When the caller will cancel, if it knows: what a tool has to show should be told before.
     pub deadline: Option<Instant>,
@@ -220,6 +225,8 @@ impl Context {
             call: call.to_owned(),
             call_env: call_env.to_owned(),
             todos: Vec::new(),
+            answers: Vec::new(),
+            parts: Vec::new(),
             cancel: CancellationToken::new(),
             deadline: None,
             progress: Arc::new(|_| {}),

@@ -89,6 +89,7 @@ impl Event {
                     | Tool::Started { .. }
                     | Tool::Lost { .. }
                     | Tool::Cancelled { .. }
+                    | Tool::Batched { .. }
             ),
             Self::Permission(event) => {
                 matches!(event, Permission::Ruled { .. } | Permission::Asked { .. })

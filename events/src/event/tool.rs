@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use super::model::CallSpec;
 use crate::{Json, Sha256};
 
 /// A tool call's way from the model's words to a result. `call` is always the model's call id.
@@ -30,6 +31,10 @@ pub enum Tool {
     Cancelled {
         call: String,
         attempt: u32,
+    },
+    /// A call that the call `of` brings forth; what is said about it names this event.
+    Batched {
+        call: CallSpec,
     },
 }
 

@@ -107,7 +107,10 @@ fn call(s: &State, turn: &Turn, c: &Call) -> Option<Envelope> {
         }
         _ if stopped => Some(cancelled(s, c, c.attempt())),
         Phase::Called => Some(about(s, c, Some(CHECK), Tool::Checked { call: c.id.clone() })),
-        Phase::Resolved => Some(rule(s, c)),
+        Phase::Resolved => match s.next_part(c) {
+            Some(part) => Some(about(s, c, None, Tool::Batched { call: part })),
+            None => s.parts_of(c).all(Call::is_done).then(|| rule(s, c)),
+        },
         Phase::MustAsk { access } => question(s, c, *access).or_else(|| run(s, c)),
         Phase::Allowed => run(s, c),
         Phase::Checking(_) | Phase::Asking { .. } | Phase::Running { .. } => None,

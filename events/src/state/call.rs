@@ -3,10 +3,11 @@
 
 use serde::Serialize;
 
+use super::message::ReplyPart;
 use super::open::Wait;
-use super::{State, verdict, words};
+use super::{State, repeat, verdict, words};
 use crate::event::{
-    Access, Answer, Attachment, Class, Denial, EndReason, Permission, Resolution, Tool,
+    Access, Answer, Attachment, Class, Denial, EndReason, Finished, Permission, Resolution, Tool,
 };
 use crate::rules::{Action, Rule};
 use crate::{Envelope, Json, Seq};
@@ -25,6 +26,10 @@ pub struct Call {
     pub tail: String,
     /// Its output is no longer sent.
     pub pruned: bool,
+    /// The seq of the batch that brought it forth; the model does not know it as a call.
+    pub within: Option<Seq>,
+    /// What people said when they were asked about it, one for each of its accesses so far.
+    pub answers: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -184,7 +189,14 @@ impl State {
                     call.tail.clone_from(tail);
                 }
             }
+            Tool::Batched { call } => {
+                let part = Call { within: of, ..Call::new(envelope.seq, call) };
+                if let Some(reply) = self.last_reply_mut() {
+                    reply.parts.push(ReplyPart::Call(Box::new(part)));
+                }
+            }
             Tool::Finished(finished) => {
+                self.seen.extend(seen(finished));
                 if let Some(call) = self.waiting_mut(of).filter(|call| call.is_running()) {
                     call.phase = Phase::Done(Box::new(Outcome {
                         output: finished.output.clone(),
@@ -215,9 +227,16 @@ impl State {
             return;
         };
         call.resolved = Some(Box::new(resolution.clone()));
-        match &resolution.error {
-            Some(error) => call.done(error.clone(), true),
-            None => call.phase = Phase::Resolved,
+        if let Some(error) = &resolution.error {
+            call.done(error.clone(), true);
+            return;
+        }
+        call.phase = Phase::Resolved;
+        let seq = call.seq;
+        if self.calls().any(|call| call.seq == seq && self.repeats(call))
+            && let Some(resolved) = self.call_mut(Some(seq)).and_then(|call| call.resolved.as_mut())
+        {
+            resolved.access.insert(0, repeat::access(&resolution.name));
         }
     }
 
@@ -268,13 +287,14 @@ impl State {
         if reply == Answer::Reject {
             let denial = call.denial(&access, "rejected");
             call.done(words::rejected(feedback), true);
-            self.deny(denial);
+            self.note(denial);
             if feedback.is_none() {
                 self.stop(EndReason::Blocked);
             }
             return;
         }
         call.phase = Phase::MustAsk { access: at + 1 };
+        call.answers.extend(feedback.map(str::to_owned).or_else(|| Some(String::new())));
         if reply == Answer::Always {
             let allow =
                 |pattern: String| Rule::new(access.permission.clone(), pattern, Action::Allow);
@@ -319,9 +339,29 @@ impl State {
         }
     }
 
+    /// Nobody said yes. A turn that goes round in circles ends there.
     fn deny(&mut self, denial: Denial) {
+        let in_circles = denial.permission == repeat::DOOM_LOOP;
+        self.note(denial);
+        if in_circles {
+            self.stop(EndReason::Blocked);
+        }
+    }
+
+    fn note(&mut self, denial: Denial) {
         if let Some(turn) = &mut self.turn {
             turn.denials.push(denial);
         }
     }
+}
+
+/// The files that a tool has told of with its result: metadata `seen`, from paths to stamps.
+fn seen(finished: &Finished) -> Vec<(String, String)> {
+    if !finished.metadata.as_str().contains("\"seen\"") {
+        return Vec::new();
+    }
+    let metadata = finished.metadata.value();
+    let stamps = metadata["seen"].as_object().into_iter().flatten();
+    let texts = stamps.filter_map(|(path, stamp)| Some((path.clone(), stamp.as_str()?.to_owned())));
+    texts.collect()
 }

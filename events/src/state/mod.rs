@@ -2,9 +2,11 @@
 //! changes, [`next`](crate::next()) the only thing that decides from it.
 
 mod apply;
+pub mod batch;
 mod call;
 mod message;
 mod open;
+mod repeat;
 mod reply;
 pub(crate) mod verdict;
 pub(crate) mod words;
@@ -13,6 +15,8 @@ pub use call::{Call, Outcome, Phase};
 pub use message::{Message, Prompt, Reply, ReplyEnd, ReplyPart};
 pub use open::{Open, Wait};
 pub use verdict::judge;
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
@@ -41,6 +45,8 @@ pub struct State {
     /// How the last turn ended.
     pub ended: Option<Box<Ended>>,
     pub todos: Vec<TodoItem>,
+    /// Files as the model last read or wrote them: by path, what tells a change.
+    pub seen: BTreeMap<String, String>,
     /// What "always" has allowed in this session.
     pub approved: Vec<Rule>,
     pub children: Vec<Child>,

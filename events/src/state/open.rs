@@ -147,7 +147,8 @@ impl State {
                 Tool::Checked { .. }
                 | Tool::Started { .. }
                 | Tool::Lost { .. }
-                | Tool::Cancelled { .. } => false,
+                | Tool::Cancelled { .. }
+                | Tool::Batched { .. } => false,
             },
             Event::Permission(Permission::Answered { .. }) => awaits(&[Open::Question]),
             Event::Compaction(Compaction::Finished { .. } | Compaction::Failed { .. }) => {

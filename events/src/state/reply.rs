@@ -228,7 +228,7 @@ impl ReplyPart {
 }
 
 impl Call {
-    fn new(seq: Seq, spec: &CallSpec) -> Self {
+    pub(super) fn new(seq: Seq, spec: &CallSpec) -> Self {
         Self {
             seq,
             id: spec.id.clone(),
@@ -238,6 +238,8 @@ impl Call {
             phase: super::Phase::Called,
             tail: String::new(),
             pruned: false,
+            within: None,
+            answers: Vec::new(),
         }
     }
 }

@@ -5,6 +5,9 @@ use crate::event::Access;
 use crate::kit::AskMode;
 use crate::rules::{self, Action, Rule};
 
+/// What a tool needs in order to put a question to the user: however the rules are, it is put.
+const QUESTION: &str = "question";
+
 /// The verdict of `rules` on one access: the worst over its patterns, with the rule that decided.
 /// What "always" has allowed turns a question into a yes, never a no.
 pub fn judge(rules: &[Rule], approved: &[Rule], access: &Access) -> (Action, Option<Rule>) {
@@ -40,7 +43,13 @@ fn worse(action: Action, worst: &(Action, Option<Rule>)) -> bool {
 /// to be asked, a question is decided beforehand.
 pub(crate) fn access(s: &State, access: &Access) -> (Action, Option<Rule>) {
     let (action, rule) = judged(&s.kit.rules, &[&s.approved, &s.kit.options.approved], access);
+    let (action, rule) = match action {
+        Action::Allow if access.permission == QUESTION => (Action::Ask, None),
+        Action::Allow | Action::Ask | Action::Deny => (action, rule),
+    };
     let action = match (action, s.kit.options.ask) {
+        // a yes to everything answers no question
+        (Action::Ask, AskMode::Allow) if access.permission == QUESTION => Action::Deny,
         (Action::Ask, AskMode::Deny) => Action::Deny,
         (Action::Ask, AskMode::Allow) => Action::Allow,
         (action, _) => action,

@@ -46,6 +46,11 @@ pub(crate) fn check_timed_out() -> String {
 pub(crate) fn denied(rule: Option<&Rule>, permission: &str, patterns: &[String]) -> String {
     let what = format!("{permission} on {}", patterns.join(", "));
     match rule {
+        None if permission == "question" => format!(
+            "Nobody is there to be asked: {}. Decide yourself if that is safe, or say in your answer \
+             what you need to know.",
+            patterns.join(", ")
+        ),
         Some(rule) => format!(
             "Permission denied: {what}. The rule that decided is {} `{}`: {:?}. Do not try to get \
              round it; go on without this call or say what you need.",

@@ -14,6 +14,7 @@ pub(crate) fn describe(envelope: &Envelope) -> String {
         Event::Model(Model::Requested { step, attempt, .. }) => format!(" {step}.{attempt}"),
         Event::Model(Model::RetryScheduled { attempt, .. }) => format!(" {attempt}"),
         Event::Tool(Tool::Checked { call }) => format!(" {call}"),
+        Event::Tool(Tool::Batched { call }) => format!(" {}", call.id),
         Event::Tool(
             Tool::Started { call, attempt, .. }
             | Tool::Lost { call, attempt }

@@ -40,6 +40,8 @@ pub(crate) enum Step {
     /// What the call would do: class, permission and pattern, path.
     Resolve(&'static str, Class, (&'static str, &'static str), &'static str),
     Unresolved(&'static str),
+    /// A batch of so many calls `read`.
+    Batch(&'static str, usize),
     Progress(&'static str, &'static str),
     Done(&'static str, &'static str),
     Answer(&'static str, Answer, Option<&'static str>),
@@ -176,6 +178,16 @@ impl Run {
             }),
             Resolve(id, class, access, path) => {
                 let resolution = resolution(id, *class, *access, path);
+                Fact::of(self.waiting(id).unwrap_or(0), Tool::Resolved(Box::new(resolution)))
+            }
+            Batch(id, count) => {
+                let mut resolution = resolution(id, Class::Child, ("read", "x"), "");
+                let entry = r#"{"tool":"read","parameters":{}}"#;
+                let entries = vec![entry; *count].join(",");
+                resolution.name = "batch".into();
+                resolution.access.clear();
+                resolution.input =
+                    Json::parse(&format!(r#"{{"toolCalls":[{entries}]}}"#)).expect("JSON");
                 Fact::of(self.waiting(id).unwrap_or(0), Tool::Resolved(Box::new(resolution)))
             }
             Unresolved(id) => {

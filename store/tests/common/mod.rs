@@ -84,7 +84,14 @@ fn usage() -> Usage {
 
 /// One session with at least one event of every variant, and `of` and `until` in both states.
 pub fn every_variant(session: SessionId) -> Vec<Envelope> {
-    let events = [session_events(), turn_events(), model_events(), tool_events(), other_events()];
+    let events = [
+        session_events(),
+        turn_events(),
+        model_events(),
+        tool_events(),
+        other_events(),
+        later_events(),
+    ];
     (1..)
         .zip(events.concat())
         .map(|(seq, event)| {
@@ -94,6 +101,12 @@ pub fn every_variant(session: SessionId) -> Vec<Envelope> {
             envelope
         })
         .collect()
+}
+
+/// Events that schema 1 has learned since, in the order in which it did.
+fn later_events() -> Vec<Event> {
+    let call = CallSpec { id: "c1_1".into(), name: "read".into(), input: json(r#"{"a":1}"#) };
+    vec![Tool::Batched { call }.into()]
 }
 
 fn session_events() -> Vec<Event> {
@@ -328,7 +341,8 @@ pub fn variant(event: &Event) -> usize {
         Event::Subagent(Subagent::Spawned { .. }) => 29,
         Event::Subagent(Subagent::Ended { .. }) => 30,
         Event::Todo(Todo::Updated { .. }) => 31,
+        Event::Tool(Tool::Batched { .. }) => 32,
     }
 }
 
-pub const VARIANTS: usize = 32;
+pub const VARIANTS: usize = 33;

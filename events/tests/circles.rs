@@ -1,0 +1,75 @@
+//! A model that makes the same call again and again (SPEC D1, D2).
+
+mod common;
+
+use common::*;
+use leftfold_events::Kit;
+use leftfold_events::event::{Answer as Reply_, Class, Finish};
+use leftfold_events::kit::AskMode;
+use leftfold_events::rules::{Action, Rule};
+
+fn round(id: &'static str, name: &'static str) -> Vec<Step> {
+    vec![Call(id, name), Reply(Finish::ToolCalls), Resolve(id, Class::Read, READ, "")]
+}
+
+fn rounds(names: &[&'static str]) -> Vec<Step> {
+    let ids = ["a", "b", "c", "d", "e"];
+    let mut steps = vec![Prompt("hi")];
+    for (id, name) in ids.iter().zip(names) {
+        if steps.len() > 1 {
+            steps.push(Done(ids[ids.iter().position(|i| i == id).expect("an id") - 1], "ok"));
+        }
+        steps.push(Text("again"));
+        steps.extend(round(id, name));
+    }
+    steps
+}
+
+fn with(ask: AskMode, action: Option<Action>) -> Kit {
+    let mut kit = kit();
+    kit.options.ask = ask;
+    kit.rules.extend(action.map(|action| Rule::new("doom_loop", "*", action)));
+    kit
+}
+
+#[test]
+fn the_third_equal_call_is_asked_about_before_it_runs() {
+    let asks = ["permission.ruled c ask", "permission.asked c"];
+    let runs = ["permission.ruled c allow", "tool.started c 1"];
+    check(&rounds(&["x", "x"]), &["permission.ruled b allow", "tool.started b 1"]);
+    check(&rounds(&["x", "x", "x"]), &asks);
+    check(&rounds(&["x", "y", "x"]), &runs);
+    check(&rounds(&["y", "x", "x"]), &runs);
+    check(&rounds(&["x", "x", "y"]), &runs);
+    let third = rounds(&["x", "x", "x"]);
+    check(&[&third[..], &[Answer("c", Reply_::Once, None)]].concat(), &["tool.started c 1"]);
+    let rejected = [&third[..], &[Answer("c", Reply_::Reject, None)]].concat();
+    check(&rejected, &["turn.ended blocked"]);
+    let told = [&third[..], &[Answer("c", Reply_::Reject, Some("try y"))]].concat();
+    check(&told, &["model.requested 4.1"]);
+    check(&[&third[..], &[Elapse]].concat(), &["turn.ended blocked"]);
+}
+
+#[test]
+fn rules_and_absence_decide_too() {
+    let third = rounds(&["x", "x", "x"]);
+    let blocked = ["permission.ruled c deny", "turn.ended blocked"];
+    let runs = ["permission.ruled c allow", "tool.started c 1"];
+    check_with(&with(AskMode::Deny, None), &third, &blocked);
+    check_with(&with(AskMode::Allow, None), &third, &runs);
+    check_with(&with(AskMode::Ask, Some(Action::Deny)), &third, &blocked);
+    check_with(&with(AskMode::Deny, Some(Action::Allow)), &third, &runs);
+}
+
+#[test]
+fn always_and_a_new_prompt_begin_anew() {
+    let third = rounds(&["x", "x", "x"]);
+    let fourth =
+        [&third[..], &[Answer("c", Reply_::Always, None), Done("c", "ok")], &round("d", "x")]
+            .concat();
+    // the harness names a tool after its call, and what is allowed for good is the tool
+    check(&fourth, &["permission.ruled d ask", "permission.asked d"]);
+    let prompted =
+        [&rounds(&["x", "x"])[..], &[Prompt("go on"), Done("b", "ok")], &round("c", "x")].concat();
+    check(&prompted, &["permission.ruled c allow", "tool.started c 1"]);
+}

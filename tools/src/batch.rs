@@ -1,0 +1,152 @@
+//! `batch`: several calls in one. Each entry is a call of its own in the log, with its own check,
+//! permission and run; what runs here, when all are done, puts their results together.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use leftfold_events::event::Class;
+use leftfold_events::state::Outcome;
+use leftfold_events::state::batch::{self, Entry, Part};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::tool::Typed;
+use crate::{Context, Error, Output, Plan, Workspace};
+
+#[derive(Debug)]
+pub(crate) struct Batch;
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Args {
+    /// The calls to make.
+    #[serde(rename = "toolCalls", alias = "tool_calls", alias = "calls")]
+    calls: Vec<Item>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+struct Item {
+    /// The name of the tool.
+    #[serde(alias = "name")]
+    tool: String,
+    /// Its arguments.
+    #[serde(default, alias = "input", alias = "arguments", alias = "args")]
+    parameters: Map<String, Value>,
+}
+
+impl Typed for Batch {
+    type Args = Args;
+    const NAME: &'static str = batch::NAME;
+    const DESCRIPTION: &'static str = include_str!("../../prompts/tools/batch.md");
+
+    fn plan(args: &Args, _: &Workspace) -> Result<Plan, Error> {
+        if args.calls.is_empty() {
+            let problem = "`toolCalls` is empty; name at least one call".to_owned();
+            return Err(Error::InvalidArguments { tool: Self::NAME, problem });
+        }
+        // putting results together may be done twice
+        Ok(Plan::new(Class::Read))
+    }
+
+    async fn run(args: Args, _: Vec<PathBuf>, cx: Context) -> Result<Output, Error> {
+        Ok(gather(&entries(&args), cx.parts))
+    }
+}
+
+fn entries(args: &Args) -> Vec<Entry> {
+    batch::entries(&crate::args::normal(args))
+}
+
+/// One result out of those of the entries: `parts` are the ones that ran, in order.
+pub(crate) fn gather(entries: &[Entry], parts: Vec<Part>) -> Output {
+    let mut parts = parts.into_iter();
+    let results: Vec<Part> = entries.iter().map(|entry| result(entry, &mut parts)).collect();
+    let done = results.iter().filter(|part| !part.outcome.is_error).count();
+    let mut text = String::new();
+    for (at, part) in results.iter().enumerate() {
+        let how = if part.outcome.is_error { " failed" } else { "" };
+        // writing to a string has no way to fail
+        let _ = write!(
+            text,
+            "## {} {}{how}\n\n{}\n\n",
+            at + 1,
+            part.tool,
+            part.outcome.output.trim_end()
+        );
+    }
+    let all = results.len();
+    let details: Vec<Value> = results
+        .iter()
+        .map(|part| json!({ "tool": part.tool, "success": !part.outcome.is_error }))
+        .collect();
+    let meta =
+        json!({ "total": all, "successful": done, "failed": all - done, "details": details });
+    let title = format!("Batch execution ({done}/{all} successful)");
+    Output {
+        is_error: done == 0,
+        attachments: results.into_iter().flat_map(|part| part.outcome.attachments).collect(),
+        ..Output::new(title, text.trim_end(), &meta)
+    }
+}
+
+fn result(entry: &Entry, ran: &mut impl Iterator<Item = Part>) -> Part {
+    let failed = |why: &str| Part {
+        tool: entry.tool.clone(),
+        outcome: Outcome { output: why.to_owned(), is_error: true, attachments: Vec::new() },
+    };
+    match &entry.refused {
+        Some(why) => failed(why),
+        None => ran.next().unwrap_or_else(|| failed("The call was not made.")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leftfold_events::Json;
+
+    use super::*;
+    use crate::testing::Site;
+
+    fn part(tool: &str, output: &str, is_error: bool) -> Part {
+        let outcome = Outcome { output: output.into(), is_error, attachments: Vec::new() };
+        Part { tool: tool.into(), outcome }
+    }
+
+    #[tokio::test]
+    async fn results_stand_in_the_order_of_the_calls() {
+        let site = Site::new();
+        let input = json!({ "tool_calls": [
+            { "tool": "read", "parameters": { "filePath": "a" } },
+            { "tool": "batch", "parameters": {} },
+            { "name": "glob", "arguments": { "pattern": "*" } },
+        ] });
+        let resolved = site.resolve("batch", &input);
+        assert_eq!((resolved.class, resolved.error.clone()), (Class::Read, None));
+        let mut cx = site.context();
+        cx.parts = vec![part("read", "text\n", false), part("glob", "no", true)];
+        let output = crate::run(&resolved, cx).await;
+        assert_eq!(output.title, "Batch execution (1/3 successful)");
+        assert_eq!(
+            output.output,
+            "## 1 read\n\ntext\n\n## 2 batch failed\n\n`batch` cannot be called from within a \
+             batch.\n\n## 3 glob failed\n\nno"
+        );
+        assert_eq!(output.meta()["failed"], 2);
+        assert!(!output.is_error);
+    }
+
+    #[test]
+    fn nothing_to_do_is_an_error() {
+        let site = Site::new();
+        assert!(site.resolve("batch", &json!({ "toolCalls": [] })).error.is_some());
+        assert!(site.resolve("batch", &json!({ "toolCalls": [{}] })).error.is_some());
+    }
+
+    #[test]
+    fn a_batch_of_which_nothing_came_has_failed() {
+        let entry = Entry { tool: "read".into(), input: Json::object(), refused: None };
+        let output = gather(&[entry], vec![part("read", "no such file", true)]);
+        assert!(output.is_error);
+        assert_eq!(output.title, "Batch execution (0/1 successful)");
+    }
+}
