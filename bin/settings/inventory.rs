@@ -139,12 +139,10 @@ impl List {
         let Some(Node { tree: Tree::Map(entries), .. }) = &merged.tree else { return };
         let Some(entry) = entries.iter().find(|entry| entry.key == key) else { return };
         let spot = Spot::at(&[key]);
-        match &entry.node.tree {
-            Tree::List(items) if keys::JOINED.contains(&key) => {
-                self.items_of(&each_once(items), &spot)
-            }
-            _ => self.walk(&entry.node, &spot, false),
+        if let (Tree::List(items), true) = (&entry.node.tree, keys::JOINED.contains(&key)) {
+            return self.items_of(&each_once(items), &spot);
         }
+        self.walk(&entry.node, &spot, false);
     }
 
     /// `secret`: what stands before it says that this is one.
@@ -217,7 +215,7 @@ impl List {
     }
 
     fn providers(&mut self, settings: &Settings, env: Env<'_>) {
-        for FromEnv { provider, option, variable, value } in settings.from_env(env) {
+        for FromEnv { provider, option, variable, value } in settings.in_variables(env) {
             let spot = Spot::at(&["provider", &provider, "options", option]);
             let set = value.is_some();
             if set {

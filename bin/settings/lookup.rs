@@ -40,7 +40,8 @@ impl Inventory {
                 .find(|item| item.path.last() == Some(last))
                 .map(|item| item.key.clone())
         };
-        let near = nearest(&steps[at], &names).map(|name| below(&parent, name));
+        let begun = || names.iter().find(|name| name.starts_with(&steps[at])).map(String::as_str);
+        let near = nearest(&steps[at], &names).or_else(begun).map(|name| below(&parent, name));
         let hint = match near.or_else(elsewhere) {
             Some(near) => Hint::exactly(&near),
             None => Hint::toward(&steps[at], names.iter().map(|name| below(&parent, name))),

@@ -111,7 +111,7 @@ impl Gathered {
             match read_text(&path) {
                 Ok(text) => self.file(&path, text),
                 Err(error) if absent(&error) => {}
-                Err(error) => return Err(unreadable(path, error, false)),
+                Err(error) => return Err(unreadable(path, &error, false)),
             }
         }
         Ok(())
@@ -119,7 +119,7 @@ impl Gathered {
 
     /// The one file that `LEFTFOLD_CONFIG` names: it has to be there.
     fn named(&mut self, path: &Path) -> Result<(), Error> {
-        let text = read_text(path).map_err(|error| unreadable(path.to_owned(), error, true))?;
+        let text = read_text(path).map_err(|error| unreadable(path.to_owned(), &error, true))?;
         self.file(path, text);
         Ok(())
     }
@@ -166,7 +166,7 @@ fn absolute(env: Env<'_>, name: &str) -> Option<PathBuf> {
 }
 
 /// Text in another encoding has a place; what else can be wrong with a file has none.
-fn unreadable(path: PathBuf, error: io::Error, named: bool) -> Error {
+fn unreadable(path: PathBuf, error: &io::Error, named: bool) -> Error {
     let encoding = error.get_ref().and_then(|error| error.downcast_ref::<NotUtf8>());
     if let Some(&NotUtf8 { line, column }) = encoding {
         return Error::Encoding { path, line, column };

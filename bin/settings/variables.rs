@@ -15,7 +15,7 @@ pub(super) struct FromEnv {
 impl Settings {
     /// Keys and addresses that no file gives to the providers which may be used: from the variable
     /// that is set, or from the first that could be.
-    pub(super) fn from_env(&self, env: Env<'_>) -> Vec<FromEnv> {
+    pub(super) fn in_variables(&self, env: Env<'_>) -> Vec<FromEnv> {
         let builtin = BUILTIN.iter().map(|builtin| builtin.name);
         let mut names: Vec<&str> = self.providers.iter().map(|(name, _)| name.as_str()).collect();
         names.extend(builtin.filter(|name| self.provider(name).is_none()));

@@ -2,6 +2,16 @@
 
 use super::*;
 
+fn assert_told(text: &str, place: &str, key: &str, right: &str) {
+    let error = World::with(text).error();
+    let expected = format!(
+        "leftfold.json:{place}: `{key}` is no setting that Leftfold knows; did you mean `{right}`?"
+    );
+    assert!(error.starts_with(&expected), "{text}\n{error}\n{expected}");
+    // what is somebody else's file may have keys for somebody else
+    assert!(World::new().file("opencode.json", text).load_in("").is_ok(), "{text}");
+}
+
 #[test]
 fn a_misspelt_key_is_told_the_right_one_of_its_own_place() {
     for (text, place, key, right) in [
@@ -18,6 +28,14 @@ fn a_misspelt_key_is_told_the_right_one_of_its_own_place() {
         (r#"{"secret": {}}"#, "1:2", "secret", "secrets"),
         (r#"{"retrys": {}}"#, "1:2", "retrys", "retry"),
         (r#"{"toolOutput": {}}"#, "1:2", "toolOutput", "tool_output"),
+    ] {
+        assert_told(text, place, key, right);
+    }
+}
+
+#[test]
+fn a_misspelt_key_within_a_setting_likewise() {
+    for (text, place, key, right) in [
         ("{\n \"retry\": {\"attemps\": 1}}", "2:12", "retry.attemps", "attempts"),
         (r#"{"compaction": {"atuo": true}}"#, "1:17", "compaction.atuo", "auto"),
         (r#"{"compaction": {"reserve": 1}}"#, "1:17", "compaction.reserve", "reserved"),
@@ -67,13 +85,7 @@ fn a_misspelt_key_is_told_the_right_one_of_its_own_place() {
             "permission",
         ),
     ] {
-        let error = World::with(text).error();
-        let expected = format!(
-            "leftfold.json:{place}: `{key}` is no setting that Leftfold knows; did you mean `{right}`?"
-        );
-        assert!(error.starts_with(&expected), "{text}\n{error}\n{expected}");
-        // what is somebody else's file may have keys for somebody else
-        assert!(World::new().file("opencode.json", text).load_in("").is_ok(), "{text}");
+        assert_told(text, place, key, right);
     }
 }
 
@@ -107,11 +119,7 @@ fn text_that_is_no_json_is_told_line_and_column() {
     ] {
         let error = World::with(text).error();
         let expected = format!("leftfold.json:{place}: not valid JSON: ");
-        assert!(
-            error.starts_with(&expected) && error.contains(part),
-            "{text:?}
-{error}"
-        );
+        assert!(error.starts_with(&expected) && error.contains(part), "{text:?}\n{error}");
     }
 }
 
