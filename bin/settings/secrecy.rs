@@ -152,24 +152,34 @@ pub(super) fn masked(text: &str) -> String {
                 .for_each(|part| assignment(part, &mut masked));
         }
         masked.push_str(&word[bare.len()..]);
-        after_flag = is_flag(bare) || (after_flag && bare.is_empty());
+        after_flag = is_flag(bare) || (after_flag && (bare.is_empty() || is_scheme(bare)));
     }
     masked
 }
 
-/// `--token`, whose value is what follows.
+/// `--token` or `Token:`, whose value is what follows.
 pub(super) fn is_flag(word: &str) -> bool {
-    word.starts_with('-') && !word.contains('=') && is_credential(word)
+    let open = word.starts_with('-') && !word.contains(['=', ':']);
+    (open || word.ends_with(':')) && is_credential(word)
+}
+
+/// The first word of a header's value.
+fn is_scheme(word: &str) -> bool {
+    ["bearer", "basic", "token"].iter().any(|scheme| word.eq_ignore_ascii_case(scheme))
 }
 
 fn assignment(part: &str, masked: &mut String) {
-    let (name, end) = match part.split_once('=') {
-        Some((name, value)) if is_credential(name) && !value.is_empty() => {
-            (name, value.trim_start_matches(|c| !matches!(c, '?' | '&' | ';' | '#')))
-        }
-        Some(_) | None => return masked.push_str(part),
+    let named = part.match_indices(['=', ':']).find(|(at, sign)| {
+        let name = &part[..*at];
+        // the colon of an address stands before a port
+        is_credential(name) && (*sign == "=" || !name.contains("://"))
+    });
+    let Some((at, _)) = named.filter(|(at, _)| at + 1 < part.len()) else {
+        return masked.push_str(part);
     };
-    masked.extend([name, "=", HIDDEN, end]);
+    let (name, value) = part.split_at(at + 1);
+    let end = value.trim_start_matches(|c| !matches!(c, '?' | '&' | ';' | '#'));
+    masked.extend([name, HIDDEN, end]);
 }
 
 /// `http://user:password@host` without what stands before the `@`.
@@ -255,6 +265,9 @@ mod tests {
             ("server --token hidden --port 1", "server --token *** --port 1"),
             ("server --token=hidden", "server --token=***"),
             ("env DEPLOY_KEY=hidden run", "env DEPLOY_KEY=*** run"),
+            ("curl -H X-Key:hidden u", "curl -H X-Key:*** u"),
+            ("curl -H 'X-Auth: Basic hidden' u", "curl -H 'X-Auth: *** *** u"),
+            ("http://token-service:8080/v1", "http://token-service:8080/v1"),
             ("--token --port", "--token --port"),
             ("a=1 b  c\n", "a=1 b  c\n"),
             ("mail@host http://host/@x", "mail@host http://host/@x"),
