@@ -58,6 +58,8 @@ pub(crate) enum Command {
     Permission(Permission),
     /// List, show and remove sessions
     Sessions(Sessions),
+    /// Show the settings in force, and where each value comes from
+    Config(Config),
     /// Run one tool without a model, or print its schema
     Tool(Tool),
 }
@@ -248,6 +250,14 @@ pub(crate) struct PermissionCheck {
     pub(crate) rules: Option<String>,
     pub(crate) permission: String,
     pub(crate) pattern: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Config {
+    /// Only what is under this key, such as `retry` or `provider.local.options`
+    pub(crate) key: Option<String>,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]

@@ -60,6 +60,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Sessions(args) => commands::sessions::sessions(&args),
         Command::Observe(args) => commands::observe::observe(&args),
         Command::Permission(args) => commands::permission::permission(&args.command),
+        Command::Config(args) => commands::config::config(&args),
         Command::Tool(args) => commands::tool::tool(&args),
     }
 }

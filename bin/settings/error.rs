@@ -29,6 +29,8 @@ pub(crate) enum Error {
     UnreadableConfig { path: PathBuf, reason: String },
     #[error("the working directory {path} cannot be used: {reason}", path = .path.display())]
     Directory { path: PathBuf, reason: String },
+    #[error("{path}:{line}:{column}: not UTF-8 text", path = .path.display())]
+    Encoding { path: PathBuf, line: usize, column: usize },
     #[error("{place}: not valid JSON: {reason}")]
     Syntax { place: Place, reason: String },
     #[error("{place}: `{key}` is set twice: it stands in line {first} already")]
@@ -149,19 +151,41 @@ fn quoted(names: &[String]) -> String {
 }
 
 /// The known name that is most like `wrong`, if any is like it. Case, `_` and `-` do not count.
-fn nearest<'a>(wrong: &str, known: &'a [String]) -> Option<&'a str> {
+pub(super) fn nearest<'a>(wrong: &str, known: &'a [String]) -> Option<&'a str> {
     const ENOUGH: f64 = 0.6;
     // the comparison takes time in proportion to both lengths
     const LONGEST: usize = 200;
-    let plain = |text: &str| text.to_lowercase().replace(['_', '-'], "");
     if wrong.len() > LONGEST {
         return None;
     }
     let wrong = plain(wrong);
-    known
+    let mut near: Vec<(f64, bool, &String)> = known
         .iter()
-        .map(|name| (strsim::normalized_damerau_levenshtein(&wrong, &plain(name)), name))
-        .filter(|(likeness, _)| *likeness >= ENOUGH)
-        .max_by(|(one, _), (other, _)| one.total_cmp(other))
-        .map(|(_, name)| name.as_str())
+        .map(|name| (name, plain(name)))
+        .map(|(name, known)| {
+            let likeness = strsim::normalized_damerau_levenshtein(&wrong, &known);
+            (likeness, letters(&known) == letters(&wrong), name)
+        })
+        .filter(|(likeness, _, _)| *likeness >= ENOUGH)
+        .collect();
+    // of two that are as like, letters in the wrong order are a likelier slip than others, and
+    // after that the one that is listed first
+    near.sort_by(|one, other| other.0.total_cmp(&one.0).then(other.1.cmp(&one.1)));
+    near.first().map(|(_, _, name)| name.as_str())
+}
+
+/// Whether they differ in case, `_`, `-` and one letter at most.
+pub(super) fn is_slip(one: &str, other: &str) -> bool {
+    let (one, other) = (plain(one), plain(other));
+    one.len().abs_diff(other.len()) <= 1 && strsim::damerau_levenshtein(&one, &other) <= 1
+}
+
+fn plain(text: &str) -> String {
+    text.to_lowercase().replace(['_', '-'], "")
+}
+
+fn letters(text: &str) -> Vec<char> {
+    let mut letters: Vec<char> = text.chars().collect();
+    letters.sort_unstable();
+    letters
 }

@@ -3,7 +3,7 @@
 use super::error::Hint;
 use super::view::View;
 use super::{
-    Compaction, Error, Place, Provider, Relative, Retry, Secret, Settings, ToolOutput, permission,
+    Compaction, Error, Place, Provider, Relative, Retry, Secret, Settings, ToolOutput, provider,
 };
 
 /// What is asked of a key whose meaning is not for this loader.
@@ -69,15 +69,36 @@ const READ: [&str; 16] = [
 /// Lists that grow from file to file instead of being replaced.
 pub(super) const JOINED: [&str; 2] = ["plugin", "instructions"];
 
+/// Every key at the top.
+pub(super) fn top() -> Vec<&'static str> {
+    READ.into_iter().chain(KEPT.iter().map(|(key, _)| *key)).collect()
+}
+
+/// The keys that there are at a path; `None` where any key may stand.
+pub(super) fn at(path: &[&str]) -> Option<Vec<&'static str>> {
+    match path {
+        [] => Some(top()),
+        ["tool_output"] => Some(TOOL_OUTPUT.to_vec()),
+        ["compaction"] => Some(COMPACTION.to_vec()),
+        ["retry"] => Some(RETRY.to_vec()),
+        ["provider", _] => Some(provider::KEYS.to_vec()),
+        ["provider", _, "models", _] => Some(provider::MODEL_KEYS.to_vec()),
+        ["provider", _, "models", _, "limit"] => Some(provider::LIMITS.to_vec()),
+        ["provider", _, "models", _, "cost"] => Some(provider::COSTS.to_vec()),
+        _ => None,
+    }
+}
+
+const TOOL_OUTPUT: [&str; 2] = ["max_lines", "max_bytes"];
+const COMPACTION: [&str; 5] = ["auto", "prune", "reserved", "tail_turns", "preserve_recent_tokens"];
+const RETRY: [&str; 1] = ["attempts"];
+
 /// Reads one source, or what all of them came to.
 pub(super) fn read(root: &View<'_>) -> Result<Settings, Error> {
     let mut settings = Settings::default();
-    let keys: Vec<&str> = READ.into_iter().chain(KEPT.iter().map(|(key, _)| *key)).collect();
-    for (key, view) in root.known(&keys)? {
+    for (key, view) in root.known(&top())? {
         settings.read(key, &view)?;
     }
-    settings.rules = permission::rules(root)?;
-    settings.agent_rules = permission::agents(root)?;
     Ok(settings)
 }
 
@@ -102,7 +123,7 @@ impl Settings {
             "secrets" => self.secrets = secrets(view)?,
             "instructions" => self.instructions = relative(view, |view| view.string())?,
             "plugin" => self.plugins = relative(view, |view| Ok(view.value()))?,
-            // `permission` and `tools` are read source by source: see `permission::rules`
+            // `permission` and `tools` are read source by source: see `load`
             _ => self.keep(key, view)?,
         }
         Ok(())
@@ -142,7 +163,7 @@ fn model(view: &View<'_>) -> Result<(Option<String>, Option<Place>), Error> {
 impl ToolOutput {
     fn read(view: &View<'_>) -> Result<Self, Error> {
         let mut read = Self::default();
-        for (key, view) in view.known(&["max_lines", "max_bytes"])? {
+        for (key, view) in view.known(&TOOL_OUTPUT)? {
             match key {
                 "max_lines" => read.max_lines = view.positive()?,
                 _ => read.max_bytes = view.positive()?,
@@ -154,10 +175,8 @@ impl ToolOutput {
 
 impl Compaction {
     fn read(view: &View<'_>) -> Result<Self, Error> {
-        const KEYS: [&str; 5] =
-            ["auto", "prune", "reserved", "tail_turns", "preserve_recent_tokens"];
         let mut read = Self::default();
-        for (key, view) in view.known(&KEYS)? {
+        for (key, view) in view.known(&COMPACTION)? {
             match key {
                 "auto" => read.auto = view.boolean()?,
                 "prune" => read.prune = view.boolean()?,
@@ -173,7 +192,7 @@ impl Compaction {
 impl Retry {
     fn read(view: &View<'_>) -> Result<Self, Error> {
         let mut read = Self::default();
-        for (_, view) in view.known(&["attempts"])? {
+        for (_, view) in view.known(&RETRY)? {
             read.attempts = u32::try_from(view.count()?).unwrap_or(u32::MAX);
         }
         Ok(read)

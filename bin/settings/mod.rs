@@ -6,13 +6,17 @@
 //! replaced. [`load`] reads files and the variables it is given, and changes nothing.
 
 mod error;
+mod inventory;
 mod keys;
+mod lookup;
 mod permission;
 mod provider;
 mod resolve;
+mod secrecy;
 mod sources;
 mod substitute;
 mod tree;
+mod variables;
 mod view;
 
 #[cfg(test)]
@@ -25,10 +29,14 @@ use std::sync::Arc;
 use leftfold_events::rules::Rule;
 use serde_json::{Map, Value};
 
+use permission::Said;
+
 pub(crate) use error::{Error, Place};
+pub(crate) use inventory::{Inventory, Item, Origin, Shown, inventory};
 pub(crate) use provider::{Costs, Limits, Model, Provider, Script, Secret, Wire};
 pub(crate) use resolve::{BaseUrl, Chosen};
 pub(crate) use sources::{Source, worktree_of};
+pub(crate) use substitute::Reference;
 
 /// Environment variables, asked by name.
 pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -181,30 +189,49 @@ impl Settings {
 /// # Errors
 /// The first thing that is wrong in any source, with file, line, column and key: see [`Error`].
 pub(crate) fn load(directory: &Path, env: Env<'_>) -> Result<Settings, Error> {
-    let mut merged: Option<tree::Node> = None;
+    Ok(merge(directory, env)?.settings)
+}
+
+/// What all sources came to, and how they say it.
+struct Merged {
+    settings: Settings,
+    /// `None` if there are no sources.
+    tree: Option<tree::Node>,
+    rules: Vec<Said>,
+    agent_rules: Vec<(String, Vec<Said>)>,
+}
+
+fn merge(directory: &Path, env: Env<'_>) -> Result<Merged, Error> {
+    let mut tree: Option<tree::Node> = None;
     let mut rules = Vec::new();
-    let mut agent_rules: Vec<(String, Vec<Rule>)> = Vec::new();
+    let mut agent_rules: Vec<(String, Vec<Said>)> = Vec::new();
     let mut sources = Vec::new();
     for document in sources::read_all(directory, env)? {
         let node = tree::parse(&document, env)?;
-        let part = keys::read(&view::View::root(&node))?;
-        rules.extend(part.rules);
-        for (agent, part) in part.agent_rules {
+        let root = view::View::root(&node);
+        keys::read(&root)?;
+        rules.extend(permission::rules(&root, &[])?);
+        for (agent, part) in permission::agents(&root)? {
             match agent_rules.iter_mut().find(|(name, _)| *name == agent) {
                 Some((_, rules)) => rules.extend(part),
                 None => agent_rules.push((agent, part)),
             }
         }
         sources.push(document.source);
-        match &mut merged {
-            Some(merged) => merged.merge(node, &keys::JOINED),
-            None => merged = Some(node),
+        match &mut tree {
+            Some(tree) => tree.merge(node, &keys::JOINED),
+            None => tree = Some(node),
         }
     }
-    let settings = match &merged {
-        Some(merged) => keys::read(&view::View::root(merged))?,
+    let mut settings = match &tree {
+        Some(tree) => keys::read(&view::View::root(tree))?,
         None => Settings::default(),
     };
     // rules go one after the other, which a merge of objects would not keep
-    Ok(Settings { rules, agent_rules, sources, ..settings })
+    let bare = |said: &[Said]| said.iter().map(|said| said.rule.clone()).collect();
+    settings.rules = bare(&rules);
+    settings.agent_rules =
+        agent_rules.iter().map(|(name, said)| (name.clone(), bare(said))).collect();
+    settings.sources = sources;
+    Ok(Merged { settings, tree, rules, agent_rules })
 }

@@ -187,7 +187,7 @@ pub(crate) struct Costs {
     pub(crate) cache_write: Option<f64>,
 }
 
-const KEYS: [&str; 11] = [
+pub(super) const KEYS: [&str; 11] = [
     "wire",
     "vendor",
     "options",
@@ -202,7 +202,7 @@ const KEYS: [&str; 11] = [
 ];
 
 /// Keys of a model: Leftfold's, and those of OpenCode's catalog, which change nothing here.
-const MODEL_KEYS: [&str; 22] = [
+pub(super) const MODEL_KEYS: [&str; 22] = [
     "limit",
     "cost",
     "options",
@@ -225,6 +225,25 @@ const MODEL_KEYS: [&str; 22] = [
     "structured_output",
     "temperature",
     "tool_call",
+];
+
+/// Those of `options` that Leftfold reads; any others are the provider's own.
+pub(super) const OPTIONS: [&str; 6] =
+    ["baseURL", "apiKey", "headers", "timeout", "chunkTimeout", "script"];
+
+pub(super) const LIMITS: [&str; 3] = ["context", "input", "output"];
+
+/// The last five are of OpenCode's catalog.
+pub(super) const COSTS: [&str; 9] = [
+    "input",
+    "output",
+    "cache_read",
+    "cache_write",
+    "reasoning",
+    "context_over_200k",
+    "tiers",
+    "input_audio",
+    "output_audio",
 ];
 
 impl Provider {
@@ -258,6 +277,7 @@ impl Provider {
                 "chunkTimeout" => self.stall = Some(time(&view)?),
                 "script" => self.script = script(&view)?,
                 _ => {
+                    view.no_slip_of(key, &OPTIONS)?;
                     self.options.insert(key.to_owned(), view.value());
                 }
             }
@@ -274,10 +294,10 @@ impl Provider {
 
     /// A string without which the provider is not what its user meant: remembers what is missing.
     fn needed(&mut self, view: &View<'_>) -> Result<Option<String>, Error> {
-        let unset = view.text()?.unset.iter().map(|variable| Unset {
+        let unset = view.text()?.unset().map(|variable| Unset {
             place: view.at().clone(),
             key: view.path.clone(),
-            variable: variable.clone(),
+            variable: variable.to_owned(),
         });
         self.unset.extend(unset);
         view.filled()
@@ -311,7 +331,7 @@ impl Model {
 impl Limits {
     fn read(view: &View<'_>) -> Result<Self, Error> {
         let mut limits = Self::default();
-        for (key, view) in view.known(&["context", "input", "output"])? {
+        for (key, view) in view.known(&LIMITS)? {
             let limit = Some(view.count()?);
             match key {
                 "context" => limits.context = limit,
@@ -325,20 +345,8 @@ impl Limits {
 
 impl Costs {
     fn read(view: &View<'_>) -> Result<Self, Error> {
-        // the last four are of OpenCode's catalog
-        const KEYS: [&str; 9] = [
-            "input",
-            "output",
-            "cache_read",
-            "cache_write",
-            "reasoning",
-            "context_over_200k",
-            "tiers",
-            "input_audio",
-            "output_audio",
-        ];
         let mut costs = Self::default();
-        for (key, view) in view.known(&KEYS)? {
+        for (key, view) in view.known(&COSTS)? {
             match key {
                 "input" => costs.input = Some(view.amount()?),
                 "output" => costs.output = Some(view.amount()?),

@@ -11,16 +11,16 @@ use super::view::alternatives;
 use super::{Costs, Env, Error, Limits, Model, Provider, Script, Secret, Settings, Wire};
 
 /// A provider that needs no settings.
-struct Builtin {
-    name: &'static str,
+pub(super) struct Builtin {
+    pub(super) name: &'static str,
     wire: Wire,
     key: &'static str,
-    base_url: &'static str,
+    pub(super) base_url: &'static str,
     /// Used if no model is set and the key is there.
     model: &'static str,
 }
 
-const BUILTIN: [Builtin; 1] = [Builtin {
+pub(super) const BUILTIN: [Builtin; 1] = [Builtin {
     name: "anthropic",
     wire: Wire::Anthropic,
     key: "ANTHROPIC_API_KEY",
@@ -127,12 +127,12 @@ impl Settings {
         match (wanted, &self.model) {
             (Some(name), _) => self.find(name, Origin(None), env),
             (None, Some(name)) => self.find(name, Origin(self.model_at.clone()), env),
-            (None, None) => self.find(&self.default_model(env)?, Origin(None), env),
+            (None, None) => self.find(&self.default_model(env)?.0, Origin(None), env),
         }
     }
 
     /// Whether the provider may be used at all.
-    fn allows(&self, provider: &str) -> Result<(), &'static str> {
+    pub(super) fn allows(&self, provider: &str) -> Result<(), &'static str> {
         let named = |names: &[String]| names.iter().any(|name| name == provider);
         if named(&self.disabled_providers) {
             return Err("disabled_providers");
@@ -143,16 +143,18 @@ impl Settings {
         }
     }
 
-    fn default_model(&self, env: Env<'_>) -> Result<String, Error> {
+    /// The model that is used where settings name none, and why.
+    pub(super) fn default_model(&self, env: Env<'_>) -> Result<(String, String), Error> {
         let has_key = |builtin: &Builtin| {
             let settings = self.provider(builtin.name).cloned().unwrap_or_default();
             self.allows(builtin.name).is_ok() && key(&settings, Some(builtin), env).is_some()
         };
         if let Some(builtin) = BUILTIN.iter().find(|builtin| has_key(builtin)) {
-            return Ok(format!("{}/{}", builtin.name, builtin.model));
+            let name = format!("{}/{}", builtin.name, builtin.model);
+            return Ok((name, format!("there is a key for {}", builtin.name)));
         }
         match self.listed().as_slice() {
-            [only] => Ok(only.clone()),
+            [only] => Ok((only.clone(), "no other is listed".to_owned())),
             listed => Err(Error::NoModel { listed: Listed(listed.to_vec()) }),
         }
     }
@@ -315,18 +317,20 @@ impl Wanted<'_> {
     }
 }
 
-fn builtin(name: &str) -> Option<&'static Builtin> {
+pub(super) fn builtin(name: &str) -> Option<&'static Builtin> {
     BUILTIN.iter().find(|builtin| builtin.name == name)
 }
 
-fn variables<'a>(
+/// Where the key may come from, if settings do not give it.
+pub(super) fn variables<'a>(
     provider: &'a Provider,
     builtin: Option<&'a Builtin>,
 ) -> impl Iterator<Item = &'a str> {
     provider.env.iter().map(String::as_str).chain(builtin.map(|builtin| builtin.key))
 }
 
-fn set(env: Env<'_>, name: &str) -> Option<String> {
+/// What a variable says, if anything.
+pub(super) fn set(env: Env<'_>, name: &str) -> Option<String> {
     env(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }
 

@@ -33,6 +33,8 @@ pub(crate) struct Source {
     pub(crate) base: PathBuf,
     /// Whether it was written for Leftfold: then an unknown key is a mistake, not somebody else's.
     pub(crate) own: bool,
+    /// Whether `name` is that of a variable.
+    pub(crate) variable: bool,
     home: Option<PathBuf>,
 }
 
@@ -92,7 +94,7 @@ pub(super) fn read_all(directory: &Path, env: Env<'_>) -> Result<Vec<Document>, 
         all.named(&directory.join(expand(&path, all.home.as_deref())))?;
     }
     if let Some(text) = given(env, "LEFTFOLD_CONFIG_CONTENT") {
-        all.add("LEFTFOLD_CONFIG_CONTENT".to_owned(), directory.clone(), true, text);
+        all.add("LEFTFOLD_CONFIG_CONTENT".to_owned(), (directory.clone(), true, true), text);
     }
     Ok(all.documents)
 }
@@ -109,7 +111,7 @@ impl Gathered {
             match read_text(&path) {
                 Ok(text) => self.file(&path, text),
                 Err(error) if absent(&error) => {}
-                Err(error) => return Err(Error::Unreadable { path, reason: error.to_string() }),
+                Err(error) => return Err(unreadable(path, &error, false)),
             }
         }
         Ok(())
@@ -117,10 +119,7 @@ impl Gathered {
 
     /// The one file that `LEFTFOLD_CONFIG` names: it has to be there.
     fn named(&mut self, path: &Path) -> Result<(), Error> {
-        let text = read_text(path).map_err(|error| Error::UnreadableConfig {
-            path: path.to_owned(),
-            reason: error.to_string(),
-        })?;
+        let text = read_text(path).map_err(|error| unreadable(path.to_owned(), &error, true))?;
         self.file(path, text);
         Ok(())
     }
@@ -128,15 +127,15 @@ impl Gathered {
     fn file(&mut self, path: &Path, text: String) {
         let own = path.file_name().is_none_or(|name| OPENCODE.iter().all(|other| name != *other));
         let base = path.parent().unwrap_or(path).to_owned();
-        self.add(path.display().to_string(), base, own, text);
+        self.add(path.display().to_string(), (base, own, false), text);
     }
 
-    fn add(&mut self, name: String, base: PathBuf, own: bool, text: String) {
+    fn add(&mut self, name: String, (base, own, variable): (PathBuf, bool, bool), text: String) {
         // where the project is the folder of the global settings, they count once
         if self.documents.iter().any(|document| document.source.name == name) {
             return;
         }
-        let source = Arc::new(Source { name, base, own, home: self.home.clone() });
+        let source = Arc::new(Source { name, base, own, variable, home: self.home.clone() });
         self.documents.push(Document { source, text });
     }
 }
@@ -166,6 +165,36 @@ fn absolute(env: Env<'_>, name: &str) -> Option<PathBuf> {
     given(env, name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
+/// Text in another encoding has a place; what else can be wrong with a file has none.
+fn unreadable(path: PathBuf, error: &io::Error, named: bool) -> Error {
+    let encoding = error.get_ref().and_then(|error| error.downcast_ref::<NotUtf8>());
+    if let Some(&NotUtf8 { line, column }) = encoding {
+        return Error::Encoding { path, line, column };
+    }
+    let reason = error.to_string();
+    match named {
+        true => Error::UnreadableConfig { path, reason },
+        false => Error::Unreadable { path, reason },
+    }
+}
+
+/// Where text stops being UTF-8; line and column count from 1, the column in characters.
+#[derive(Debug, thiserror::Error)]
+#[error("line {line}, column {column} is not UTF-8")]
+struct NotUtf8 {
+    line: usize,
+    column: usize,
+}
+
+impl NotUtf8 {
+    fn after(good: &[u8]) -> Self {
+        let good = String::from_utf8_lossy(good);
+        let good = good.strip_prefix('\u{feff}').unwrap_or(&good);
+        let last = good.rsplit('\n').next().unwrap_or_default();
+        Self { line: good.matches('\n').count() + 1, column: last.chars().count() + 1 }
+    }
+}
+
 fn absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
@@ -179,8 +208,7 @@ pub(super) fn read_text(path: &Path) -> io::Result<String> {
     }
     let text = String::from_utf8(bytes).map_err(|error| {
         let good = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
-        let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
-        io::Error::other(format!("line {line} is not UTF-8"))
+        io::Error::other(NotUtf8::after(good))
     })?;
     Ok(text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_owned))
 }

@@ -4,6 +4,13 @@ use super::sources::read_text;
 use super::tree::Text;
 use super::{Env, Error, Place};
 
+/// What a string refers to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reference {
+    Variable { name: String, set: bool },
+    File(String),
+}
+
 /// Replaces every reference in `raw`. An unset variable counts as empty and is remembered; a file
 /// gives its contents without the blanks around them. What was put in is not searched again.
 /// A brace that is never closed, or opens anything else, is text.
@@ -13,11 +20,14 @@ pub(super) fn apply(raw: &str, key: &str, at: &Place, env: Env<'_>) -> Result<Te
     while let Some((before, reference, after)) = next(rest) {
         text.value.push_str(before);
         match reference {
-            Reference::Env(name) => match env(name) {
-                Some(value) if !value.is_empty() => text.value.push_str(&value),
-                Some(_) | None => text.unset.push(name.to_owned()),
-            },
-            Reference::File(path) => {
+            Found::Env(name) => {
+                let value = env(name).unwrap_or_default();
+                let (name, set) = (name.to_owned(), !value.is_empty());
+                text.references.push(Reference::Variable { name, set });
+                text.value.push_str(&value);
+            }
+            Found::File(path) => {
+                text.references.push(Reference::File(path.to_owned()));
                 let file = at.source.path(path);
                 let contents = read_text(&file).map_err(|error| Error::Include {
                     place: at.clone(),
@@ -31,24 +41,27 @@ pub(super) fn apply(raw: &str, key: &str, at: &Place, env: Env<'_>) -> Result<Te
         rest = after;
     }
     text.value.push_str(rest);
+    if !text.references.is_empty() {
+        text.written = raw.to_owned();
+    }
     Ok(text)
 }
 
-enum Reference<'a> {
+enum Found<'a> {
     Env(&'a str),
     File(&'a str),
 }
 
 /// The first reference in `text`, with what stands before and after it.
-fn next(text: &str) -> Option<(&str, Reference<'_>, &str)> {
+fn next(text: &str) -> Option<(&str, Found<'_>, &str)> {
     text.match_indices('{').find_map(|(at, _)| {
         let (before, opened) = text.split_at(at);
         let (env, file) = (opened.strip_prefix("{env:"), opened.strip_prefix("{file:"));
         let (name, after) = env.or(file)?.split_once('}')?;
         match (name.trim(), env.is_some()) {
             ("", _) => None,
-            (name, true) => Some((before, Reference::Env(name), after)),
-            (path, false) => Some((before, Reference::File(path), after)),
+            (name, true) => Some((before, Found::Env(name), after)),
+            (path, false) => Some((before, Found::File(path), after)),
         }
     })
 }

@@ -7,6 +7,7 @@ use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::{Map, Number, Value};
 
 use super::sources::{Document, Source};
+use super::substitute::Reference;
 use super::{Env, Error, Place, substitute};
 
 /// Deeper nesting is refused: readers of the log go no deeper either.
@@ -34,8 +35,20 @@ pub(super) enum Tree {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Text {
     pub(super) value: String,
+    /// What was put in, in order.
+    pub(super) references: Vec<Reference>,
+    /// As it stands in the source; empty if it refers to nothing.
+    pub(super) written: String,
+}
+
+impl Text {
     /// Variables it names that are not set; they count as empty.
-    pub(super) unset: Vec<String>,
+    pub(super) fn unset(&self) -> impl Iterator<Item = &str> {
+        self.references.iter().filter_map(|reference| match reference {
+            Reference::Variable { name, set: false } => Some(name.as_str()),
+            Reference::Variable { .. } | Reference::File(_) => None,
+        })
+    }
 }
 
 /// `at` is the place of the key.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::error::Hint;
+use super::error::{Hint, is_slip};
 use super::tree::{Node, Text, Tree, below};
 use super::{Error, Place};
 
@@ -135,6 +135,19 @@ impl<'a> View<'a> {
         Ok(entries)
     }
 
+    /// Where any key may stand: refuses one of Leftfold's own files that is but a slip away from
+    /// one of `known`, which nobody else would mean.
+    pub(super) fn no_slip_of(&self, key: &str, known: &[&str]) -> Result<(), Error> {
+        match known.iter().find(|known| self.own() && is_slip(key, known)) {
+            Some(right) => Err(Error::UnknownKey {
+                place: self.key_at.clone(),
+                key: self.path.clone(),
+                hint: Hint::exactly(right),
+            }),
+            None => Ok(()),
+        }
+    }
+
     /// The value under `key` of what has to be an object.
     pub(super) fn get(&self, key: &str) -> Result<Option<Self>, Error> {
         Ok(self.entries()?.into_iter().find(|(name, _)| *name == key).map(|(_, view)| view))
@@ -145,6 +158,10 @@ impl<'a> View<'a> {
         let known: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
         let expected = alternatives(&known);
         let Tree::Text(text) = &self.node.tree else { return Err(self.wrong(&expected)) };
+        if let Some(variable) = text.unset().next() {
+            let (place, key) = (self.at().clone(), self.path.clone());
+            return Err(Error::Unset { place, key, variable: variable.to_owned() });
+        }
         let found = names.iter().find(|(name, _)| *name == text.value);
         found.map(|(_, value)| *value).ok_or_else(|| {
             self.instead(&expected, &text.value, Hint::only_near(&text.value, &known))

@@ -142,7 +142,7 @@ pub(super) fn fitting(text: &str, columns: usize) -> usize {
 }
 
 /// At most `columns` of the text, with a mark where something was left out.
-pub(super) fn clip(text: &str, columns: usize) -> String {
+pub(crate) fn clip(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
     }

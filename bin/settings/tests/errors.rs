@@ -173,7 +173,7 @@ fn unreadable_files_are_named() {
 
     let world = World::new();
     fs::write(world.path("leftfold.json"), b"{\n\"username\": \"\xff\"}").unwrap();
-    assert_eq!(world.error(), "leftfold.json: cannot be read: line 2 is not UTF-8");
+    assert_eq!(world.error(), "leftfold.json:2:14: not UTF-8 text");
 
     let world = World::with(&" ".repeat(1024 * 1024 + 1));
     assert_eq!(world.error(), "leftfold.json: cannot be read: it is larger than 1048576 bytes");

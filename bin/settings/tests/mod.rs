@@ -4,6 +4,7 @@
 mod errors;
 mod models;
 mod reading;
+mod slips;
 
 use std::fs;
 use std::path::{Path, PathBuf};

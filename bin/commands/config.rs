@@ -1,0 +1,226 @@
+//! `leftfold config`: which settings are in force, and where each value comes from.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde_json::{Map, Value, json};
+use unicode_width::UnicodeWidthStr;
+
+use crate::Usage;
+use crate::cli::{Config, Format};
+use crate::model;
+use crate::settings::{self, Inventory, Item, Origin, Reference, Shown, Source};
+use crate::terminal;
+
+/// Columns that values and keys are padded to at most; longer ones push the rest to the right.
+const WIDEST: usize = 44;
+/// Columns below which a value is not worth showing beside its place.
+const NARROWEST: usize = 16;
+
+pub(crate) fn config(args: &Config) -> anyhow::Result<ExitCode> {
+    let directory = std::env::current_dir()?;
+    let inventory = settings::inventory(&directory, super::run::AGENT, &model::environment);
+    let inventory = inventory.map_err(model::usage)?;
+    let items = match &args.key {
+        Some(key) => inventory.find(key).map_err(Usage)?,
+        None => inventory.items.iter().collect(),
+    };
+    if args.format == Format::Json {
+        return super::print(&format!("{}\n", as_json(&inventory, &items)));
+    }
+    let width = std::io::stdout().is_terminal().then(terminal::columns);
+    let table = table(&items, &directory, width);
+    let problem = inventory.problem.as_ref();
+    let problem = problem.map(|why| format!("Not enough for a run: {}\n", printable(why)));
+    match args.key.as_deref() {
+        Some("model") => super::print(&format!("{table}{}", problem.unwrap_or_default())),
+        Some(key) if items.is_empty() => super::print(&format!("{} is not set\n", printable(key))),
+        Some(_) => super::print(&table),
+        None => {
+            let problem = problem.map_or_else(String::new, |problem| format!("\n{problem}"));
+            super::print(&format!("{}\n{table}{problem}", sources(&inventory, &directory)))
+        }
+    }
+}
+
+/// The sources, the weakest first.
+fn sources(inventory: &Inventory, directory: &Path) -> String {
+    let mut text =
+        "Settings come from these, and later ones win:\n  built-in defaults\n".to_owned();
+    for source in &inventory.sources {
+        text.push_str(&format!("  {}\n", printable(&name(source, directory))));
+    }
+    if inventory.sources.iter().all(|source| source.variable) {
+        text.push_str(
+            "No file was found: leftfold.json would count here, in the folders above as far as the \
+             project goes, and in the folder leftfold of your configuration (~/.config).\n",
+        );
+    }
+    text
+}
+
+/// A path that leads there from here, as short as it can be told.
+fn name(source: &Source, directory: &Path) -> String {
+    let here = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+    match Path::new(&source.name).strip_prefix(here) {
+        Ok(path) if !source.variable => path.display().to_string(),
+        Ok(_) | Err(_) => source.name.clone(),
+    }
+}
+
+/// One line a value, in columns; on a terminal too narrow for that, two lines.
+fn table(items: &[&Item], directory: &Path, width: Option<usize>) -> String {
+    let rows: Vec<[String; 3]> = items
+        .iter()
+        .map(|item| {
+            [item.key.clone(), noted(item), origin(&item.origin, directory)]
+                .map(|text| printable(&text))
+        })
+        .collect();
+    let widest = |column: usize| rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
+    let (key, place) = (widest(0).min(WIDEST), widest(2));
+    let room = width.map(|width| width.saturating_sub(widest(0) + place + 4));
+    let lines = rows.iter().map(|[name, value, place]| match (room, width) {
+        (Some(room), Some(width)) if room < NARROWEST => {
+            let line = terminal::clip(&format!("{name}  {value}"), width);
+            format!("{line}\n    {place}\n")
+        }
+        (Some(room), _) => {
+            let columns = room.min(widest(1));
+            let value = terminal::clip(value, columns);
+            format!("{}  {}  {place}\n", padded(name, widest(0)), padded(&value, columns))
+        }
+        (None, _) => {
+            let columns = widest(1).min(WIDEST);
+            format!("{}  {}  {place}\n", padded(name, key), padded(value, columns))
+        }
+    });
+    lines.collect()
+}
+
+fn padded(text: &str, columns: usize) -> String {
+    format!("{text}{}", " ".repeat(columns.saturating_sub(text.width())))
+}
+
+/// A value and what else there is to say of it, which stands for one that is not there.
+fn noted(item: &Item) -> String {
+    match (&item.note, &item.shown) {
+        (Some(note), Shown::Value(Value::Null)) => format!("({note})"),
+        (Some(note), shown) => format!("{} ({note})", value(shown)),
+        (None, shown) => value(shown),
+    }
+}
+
+fn value(shown: &Shown) -> String {
+    match shown {
+        Shown::Value(value) => value.to_string(),
+        Shown::Written(text, references) => {
+            let unset = references.iter().filter(|reference| !is_set(reference));
+            let unset: Vec<String> =
+                unset.map(|unset| format!(" ({} is not set)", named(unset))).collect();
+            format!("{}{}", Value::from(text.as_str()), unset.concat())
+        }
+        Shown::Hidden { set, references } => {
+            let names: Vec<&str> = references.iter().map(named).collect();
+            let from = if names.is_empty() {
+                String::new()
+            } else {
+                format!(", from {}", names.join(" and "))
+            };
+            format!("({}{from})", if *set { "set" } else { "not set" })
+        }
+    }
+}
+
+fn named(reference: &Reference) -> &str {
+    match reference {
+        Reference::Variable { name, .. } | Reference::File(name) => name,
+    }
+}
+
+fn is_set(reference: &Reference) -> bool {
+    !matches!(reference, Reference::Variable { set: false, .. })
+}
+
+fn origin(origin: &Origin, directory: &Path) -> String {
+    match origin {
+        Origin::Place(place) => {
+            format!("{}:{}:{}", name(&place.source, directory), place.line, place.column)
+        }
+        Origin::Variable(name) => name.clone(),
+        Origin::Default => "default".to_owned(),
+    }
+}
+
+/// Nothing that drives a terminal or turns text around.
+fn printable(text: &str) -> String {
+    let mut printable = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => {
+                printable.extend(c.escape_unicode());
+            }
+            c if c.is_control() => printable.extend(c.escape_unicode()),
+            c => printable.push(c),
+        }
+    }
+    printable
+}
+
+fn as_json(inventory: &Inventory, items: &[&Item]) -> Value {
+    let sources: Vec<Value> = inventory.sources.iter().map(|source| source_json(source)).collect();
+    let values: Vec<Value> = items.iter().map(|item| item_json(item)).collect();
+    json!({ "sources": sources, "values": values, "problem": inventory.problem })
+}
+
+fn source_json(source: &Source) -> Value {
+    let kind = if source.variable { "env" } else { "file" };
+    json!({ kind: source.name })
+}
+
+fn item_json(item: &Item) -> Value {
+    let mut object = Map::new();
+    object.insert("key".to_owned(), item.key.clone().into());
+    let (value, references) = match &item.shown {
+        Shown::Value(value) => (value.clone(), &[][..]),
+        Shown::Written(text, references) => (text.clone().into(), references.as_slice()),
+        Shown::Hidden { references, .. } => (Value::Null, references.as_slice()),
+    };
+    object.insert("value".to_owned(), value);
+    if let Shown::Hidden { set, .. } = item.shown {
+        object.insert("secret".to_owned(), json!({ "set": set }));
+    }
+    if !references.is_empty() {
+        let references: Vec<Value> = references.iter().map(reference_json).collect();
+        object.insert("references".to_owned(), references.into());
+    }
+    object.insert("source".to_owned(), origin_json(&item.origin));
+    if let Some(rule) = &item.rule {
+        object.insert("rule".to_owned(), json!(rule));
+    }
+    if let Some(note) = &item.note {
+        object.insert("note".to_owned(), note.clone().into());
+    }
+    object.into()
+}
+
+fn reference_json(reference: &Reference) -> Value {
+    match reference {
+        Reference::Variable { name, set } => json!({ "env": name, "set": set }),
+        Reference::File(path) => json!({ "file": path }),
+    }
+}
+
+fn origin_json(origin: &Origin) -> Value {
+    match origin {
+        Origin::Place(place) => {
+            let mut source = source_json(&place.source);
+            source["line"] = place.line.into();
+            source["column"] = place.column.into();
+            source
+        }
+        Origin::Variable(name) => json!({ "env": name }),
+        Origin::Default => "default".into(),
+    }
+}
