@@ -111,12 +111,7 @@ impl Stage {
     /// # Errors
     /// [`Error::NotWritten`] if all is as it was, [`Error::HalfWritten`] if it could not be put back.
     pub(super) fn commit(mut self) -> Result<(), Error> {
-        for at in 0..self.steps.len() {
-            if let Err(error) = self.steps[at].take() {
-                let error = Error::io("write", &self.steps[at].path, &error);
-                return Err(self.undo(&error));
-            }
-        }
+        while self.step()? {}
         self.kept = true;
         for step in &self.steps {
             if let Some(Some(old)) = &step.done {
@@ -124,6 +119,15 @@ impl Stage {
             }
         }
         Ok(())
+    }
+
+    /// Takes the next step, if there is one; should it fail, all before it are undone.
+    pub(super) fn step(&mut self) -> Result<bool, Error> {
+        let Some(step) = self.steps.iter_mut().find(|step| step.done.is_none()) else {
+            return Ok(false);
+        };
+        let taken = step.take().map_err(|error| Error::io("write", &step.path, &error));
+        taken.map(|()| true).map_err(|error| self.undo(&error))
     }
 
     fn undo(&mut self, error: &Error) -> Error {

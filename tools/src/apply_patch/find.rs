@@ -91,19 +91,20 @@ impl Places<'_> {
     }
 }
 
-/// The line after `from` that a header means: a whole line, or else one that begins with it or has it.
+/// The line from `from` on that a header means: a whole line or, where no line of the file is like it,
+/// one that begins with it or has it.
 pub(super) fn header(lines: &[&str], header: &str, from: usize) -> Option<usize> {
     let wanted = [header];
     let whole = Places { lines, wanted: &wanted, free: &|_| true };
-    let part = |agree: &dyn Fn(&str) -> bool| {
-        let rest = lines.iter().enumerate().skip(from);
-        rest.map(|(at, line)| (at, line.trim())).find(|(_, line)| agree(line)).map(|(at, _)| at)
-    };
-    whole
-        .first(from)
-        .map(|(at, _)| at)
-        .or_else(|| part(&|line| line.starts_with(header)))
-        .or_else(|| part(&|line| line.contains(header)))
+    if let Some((at, _)) = whole.first(from) {
+        return Some(at);
+    }
+    if whole.first(0).is_some() {
+        return None;
+    }
+    let rest = || lines.iter().enumerate().skip(from).map(|(at, line)| (at, line.trim()));
+    let begins = rest().find(|(_, line)| line.starts_with(header));
+    begins.or_else(|| rest().find(|(_, line)| line.contains(header))).map(|(at, _)| at)
 }
 
 /// The lines most like `wanted`: where they begin. By how many of their words they share.
