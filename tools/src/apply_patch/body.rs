@@ -10,6 +10,9 @@ use super::find::{self, Pass, Places};
 use super::parse::{Hunk, Line};
 use crate::text;
 
+/// Empty lines at the end of a hunk that are taken for context one by one; more are so all or none.
+const MAX_LOOSE: usize = 8;
+
 /// Why a hunk has no place.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Miss {
@@ -69,7 +72,7 @@ impl<'a> Work<'a> {
     fn hunk(&mut self, hunk: &'a Hunk) -> Result<Pass, Why> {
         let mut missed = None;
         // lines that may be mere space are taken for context first, as the format has it
-        for loose in 0..=hunk.loose {
+        for loose in (0..hunk.loose.min(MAX_LOOSE)).chain([hunk.loose]) {
             let lines = &hunk.lines[..hunk.lines.len() - loose];
             let old: Vec<&str> = lines.iter().filter_map(Line::old).collect();
             if old.len() == hunk.loose - loose {

@@ -15,6 +15,8 @@
 use super::envelope;
 use crate::Error;
 
+const END_OF_FILE: &str = "*** End of File";
+
 /// What is to be done with one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Section {
@@ -155,6 +157,11 @@ impl<'a> Reader<'a> {
         while let Some(line) = self.peek() {
             match line.strip_prefix('+') {
                 Some(line) => text += line,
+                // it belongs to hunks, but says nothing wrong here
+                None if line.trim_end() == END_OF_FILE => {
+                    self.at += 1;
+                    break;
+                }
                 None if line.is_empty() && self.more_added() => {}
                 None if line.trim().is_empty() || marker(line.trim()).is_some() => break,
                 None => {
@@ -211,7 +218,7 @@ impl<'a> Reader<'a> {
                 break;
             }
             self.at += 1;
-            if line.trim_end() == "*** End of File" {
+            if line.trim_end() == END_OF_FILE {
                 hunk.at_end = true;
                 break;
             }

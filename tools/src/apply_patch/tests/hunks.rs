@@ -32,6 +32,23 @@ fn hunks_change_what_they_name() {
 }
 
 #[test]
+fn any_number_of_empty_lines_may_follow_a_hunk() {
+    for count in 0..20 {
+        let hunk = format!("@@\n-a\n+A\n{}", "\n".repeat(count));
+        assert_eq!(changed("b\na\nb\n", &hunk).as_deref(), Ok("b\nA\nb\n"), "{count}");
+        assert_eq!(changed("a\n\n\nb\n", &hunk).as_deref(), Ok("A\n\n\nb\n"), "{count}");
+    }
+}
+
+#[test]
+fn a_header_that_is_a_whole_line_is_not_looked_for_in_others() {
+    let file = "fn f() {\n  a\n  b\n}\n// calls fn f() {\n  b\n";
+    let hunks = "@@ fn f() {\n-  a\n+  A\n@@ fn f() {\n-  b\n+  B\n";
+    let after = "fn f() {\n  A\n  B\n}\n// calls fn f() {\n  b\n";
+    assert_eq!(changed(file, hunks).as_deref(), Ok(after));
+}
+
+#[test]
 fn headers_narrow_the_place() {
     let file = "class A:\n    def f():\n        x\n    def g():\n        x\nclass B:\n    def f():\n        x\n    def g():\n        x\n";
     for (hunks, line) in [

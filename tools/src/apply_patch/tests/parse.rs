@@ -46,6 +46,7 @@ fn sections_of_a_patch() {
         ("*** Add File: a\n++x\n+ y\n", r#"A a "+x\n y\n""#),
         // an empty line in a new file is one of its lines, after it mere space
         ("*** Add File: a\n+x\n\n+y\n\n*** Delete File: b\n", r#"A a "x\n\ny\n"; D b"#),
+        ("*** Add File: a\n+x\n*** End of File\n*** Delete File: b\n", r#"A a "x\n"; D b"#),
         ("*** Delete File: a b.txt\n", "D a b.txt"),
         ("*** Delete File: a  \n*** Delete File:b\n", "D a; D b"),
         ("\n\n*** Delete File: a\n\n  *** Delete File: b\n", "D a; D b"),

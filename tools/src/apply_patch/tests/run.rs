@@ -273,6 +273,19 @@ async fn long_diffs_are_cut() {
 }
 
 #[tokio::test]
+async fn absolute_paths_inside_are_like_relative_ones() {
+    let site = shop();
+    let path = site.path("b");
+    let output = run(
+        &site,
+        &format!("*** Update File: {}\n@@\n-b\n+B\n*** Update File: b\n+c\n", path.display()),
+    )
+    .await;
+    assert_eq!(output.output, format!("Patch applied to 1 file:\nM {}", path.display()));
+    assert_eq!(site.text("b"), "B\nc\n");
+}
+
+#[tokio::test]
 async fn modes_and_links() {
     let site = shop();
     std::fs::set_permissions(site.path("a"), PermissionsExt::from_mode(0o751)).unwrap();
