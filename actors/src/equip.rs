@@ -31,7 +31,7 @@ pub fn gather(setup: Setup<'_>, now: Time) -> Kit {
     let environment = environment(&setup, now);
     rules.extend(setup.rules);
     let mut options = setup.options;
-    let tools = tools(&rules, options.ask);
+    let tools = tools(&setup.model.id, &rules, options.ask);
     options.summary_prompt = SUMMARY.trim().to_owned();
     Kit {
         system: vec![BASE.trim().to_owned(), environment],
@@ -43,11 +43,12 @@ pub fn gather(setup: Setup<'_>, now: Time) -> Kit {
     }
 }
 
-/// Every tool that the rules do not hide, and no questions where nobody is there to answer.
-fn tools(rules: &[Rule], ask: AskMode) -> Vec<ToolSpec> {
-    leftfold_tools::TOOLS
-        .iter()
-        .filter(|tool| tool.offered() && !rules::hides(rules, tool.name()))
+/// Every tool for this model that the rules do not hide, and no questions where nobody is there to
+/// answer.
+fn tools(model_id: &str, rules: &[Rule], ask: AskMode) -> Vec<ToolSpec> {
+    leftfold_tools::offered_to(model_id)
+        .into_iter()
+        .filter(|tool| !rules::hides(rules, tool.name()))
         .filter(|tool| tool.name() != "question" || ask == AskMode::Ask)
         .map(|tool| ToolSpec {
             name: tool.name().to_owned(),
@@ -75,4 +76,27 @@ fn environment(setup: &Setup<'_>, now: Time) -> String {
 /// The provider's own options as settings give them; anything but an object counts as none.
 pub fn request_options(options: &Json) -> Json {
     if options.is_object() { options.clone() } else { Json::object() }
+}
+
+#[cfg(test)]
+mod tests {
+    use leftfold_events::rules::Action;
+
+    use super::*;
+
+    #[test]
+    fn the_model_and_the_rules_decide_which_tools_there_are() {
+        let deny = [Rule::new("edit", "*", Action::Deny)];
+        for (model, rules, patch, edit) in [
+            ("gpt-5", &[][..], true, false),
+            ("claude-opus-4", &[], false, true),
+            ("gpt-5", &deny, false, false),
+            ("claude-opus-4", &deny, false, false),
+        ] {
+            let tools = tools(model, rules, AskMode::Deny);
+            let has = |name: &str| tools.iter().any(|tool| tool.name == name);
+            let found = (has("apply_patch"), has("edit"), has("write"), has("read"));
+            assert_eq!(found, (patch, edit, edit, true), "{model} {rules:?}");
+        }
+    }
 }

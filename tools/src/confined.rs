@@ -93,6 +93,11 @@ pub(crate) fn replace(path: &Path, existing: Option<&Metadata>, bytes: &[u8]) ->
     written.map_err(failed)
 }
 
+/// The folder at `path`, for work on what is in it. Never follows a link.
+pub(crate) fn folder(path: &Path) -> io::Result<OwnedFd> {
+    openat(path, OFlags::RDONLY | OFlags::DIRECTORY)
+}
+
 fn temporary_name() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let n = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -40,6 +40,18 @@ pub enum Error {
     NoMatch(String),
     #[error("{0}")]
     MultipleMatches(String),
+    /// A patch that cannot be read, or that contradicts itself.
+    #[error("{0}")]
+    InvalidPatch(String),
+    /// Something is where a new file was to be.
+    #[error("{0}")]
+    AlreadyExists(String),
+    /// Writing several files failed, and all is as it was.
+    #[error("{0}")]
+    NotWritten(String),
+    /// Writing several files failed, and so did putting back what had been written.
+    #[error("{0}")]
+    HalfWritten(String),
     #[error("{0}")]
     SymlinkLoop(String),
     #[error("{0}")]
@@ -76,6 +88,10 @@ impl Error {
             Self::EmptyOldString(_) => "empty_old_string",
             Self::NoMatch(_) => "no_match",
             Self::MultipleMatches(_) => "multiple_matches",
+            Self::InvalidPatch(_) => "invalid_patch",
+            Self::AlreadyExists(_) => "already_exists",
+            Self::NotWritten(_) => "not_written",
+            Self::HalfWritten(_) => "half_written",
             Self::SymlinkLoop(_) => "symlink_loop",
             Self::OutsideWorkspace(_) => "outside_workspace",
             Self::PathsChanged { .. } => "paths_changed",

@@ -6,6 +6,7 @@
 //!
 //! Invariant: a tool's failure is an [`Output`] for the model, never a panic and never an `Err`.
 
+mod apply_patch;
 mod args;
 mod bash;
 mod batch;
@@ -43,5 +44,5 @@ mod write;
 
 pub use environment::environment;
 pub use error::Error;
-pub use registry::{TOOLS, find, offered, resolve, run, run_alone};
+pub use registry::{TOOLS, find, offered, offered_to, resolve, run, run_alone};
 pub use tool::{BoxFuture, Context, Output, OutputLimits, Plan, Progress, Tool, Workspace};

@@ -14,6 +14,14 @@ pub(crate) fn alone<T>(path: &Path, change: impl FnOnce() -> T) -> T {
     change()
 }
 
+/// [`alone`] on several files. `paths` must be sorted and unique: whoever needs some of the same then
+/// waits for the first of them instead of for each other.
+pub(crate) fn alone_on<T>(paths: &[PathBuf], change: impl FnOnce() -> T) -> T {
+    let locks: Vec<_> = paths.iter().map(|path| lock_of(path)).collect();
+    let _held: Vec<_> = locks.iter().map(|lock| hold(lock)).collect();
+    change()
+}
+
 fn lock_of(path: &Path) -> Arc<Mutex<()>> {
     let mut locks = hold(&LOCKS);
     locks.retain(|_, lock| lock.strong_count() > 0);

@@ -12,8 +12,8 @@ use serde_json::json;
 
 use crate::tool::{self, Context, Output, Plan, Tool, Workspace};
 use crate::{
-    Error, bash, batch, edit, glob, grep, invalid, paths, processes, question, read, todoread,
-    todowrite, truncate, write,
+    Error, apply_patch, bash, batch, edit, glob, grep, invalid, paths, processes, question, read,
+    todoread, todowrite, truncate, write,
 };
 
 /// Every tool. To add one: its file, its description in `prompts/tools/`, and a line here.
@@ -26,6 +26,7 @@ pub static TOOLS: &[&dyn Tool] = &[
     &bash::Bash,
     &batch::Batch,
     &question::Question,
+    &apply_patch::ApplyPatch,
     &todowrite::TodoWrite,
     &todoread::TodoRead,
     &invalid::Invalid,
@@ -38,6 +39,23 @@ pub fn find(name: &str) -> Option<&'static dyn Tool> {
 /// The tools that models are told of.
 pub fn offered() -> impl Iterator<Item = &'static dyn Tool> {
     TOOLS.iter().copied().filter(|tool| tool.offered())
+}
+
+/// The tools that the model with this id is told of (SPEC T5). Some know patches and get `apply_patch`;
+/// all others get the tools that replace text by text.
+pub fn offered_to(model_id: &str) -> Vec<&'static dyn Tool> {
+    let patches = writes_patches(model_id);
+    let fits = |tool: &&dyn Tool| match tool.name() {
+        "apply_patch" => patches,
+        "edit" | "write" | "multiedit" => !patches,
+        _ => true,
+    };
+    offered().filter(fits).collect()
+}
+
+/// By name: OpenAI's models but for the GPT-4 family and the open ones.
+fn writes_patches(model_id: &str) -> bool {
+    model_id.contains("gpt-") && !model_id.contains("gpt-4") && !model_id.contains("oss")
 }
 
 /// The tool that the model meant: models vary the case and pad names, nothing else is guessed.
@@ -197,6 +215,31 @@ mod tests {
         assert!(error.contains("\"raed\"") && error.contains("todowrite"), "{error}");
         assert!(!error.contains("invalid"), "{error}");
         assert_eq!(resolution.input.value()["tool"], "raed");
+    }
+
+    #[test]
+    fn who_writes_patches_gets_no_other_way_to_change_files() {
+        for (model, patches) in [
+            ("gpt-5", true),
+            ("gpt-5.1-codex-mini", true),
+            ("openai/gpt-5", true),
+            ("gpt-3.5-turbo", true),
+            ("gpt-4.1", false),
+            ("gpt-4o", false),
+            ("gpt-oss-120b", false),
+            ("o3", false),
+            ("claude-sonnet-4-5", false),
+            ("gpt5", false),
+            ("", false),
+        ] {
+            let names: Vec<_> = offered_to(model).iter().map(|tool| tool.name()).collect();
+            assert_eq!(names.contains(&"apply_patch"), patches, "{model}");
+            for name in ["edit", "write"] {
+                assert_eq!(names.contains(&name), !patches, "{model}: {name}");
+            }
+            assert!(names.contains(&"read") && names.contains(&"bash"), "{model}");
+            assert!(!names.contains(&"invalid"), "{model}");
+        }
     }
 
     #[test]

@@ -1,0 +1,132 @@
+//! `apply_patch`: several files at once, in the patch format that OpenAI's models are trained on.
+//!
+//! `parse` reads the text (`envelope` what is around it), `body` places its hunks in a text (`find`),
+//! `files` works out in memory what every file will be, `commit` writes them all or none, `report`
+//! tells. Nothing is written before everything is known to fit.
+
+mod body;
+mod commit;
+mod envelope;
+mod files;
+mod find;
+mod parse;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use leftfold_events::event::{Access, Class};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::tool::Typed;
+use crate::{Context, Error, Output, Plan, Workspace, locks, paths};
+use commit::{Stage, Write};
+use files::{File, Files, Now};
+use parse::{Change, Section};
+
+#[derive(Debug)]
+pub(crate) struct ApplyPatch;
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Args {
+    /// The whole patch, from `*** Begin Patch` to `*** End Patch`.
+    #[serde(alias = "patch_text", alias = "patch", alias = "input")]
+    patch_text: String,
+}
+
+impl Typed for ApplyPatch {
+    type Args = Args;
+    const NAME: &'static str = "apply_patch";
+    const DESCRIPTION: &'static str = include_str!("../../prompts/tools/apply_patch.md");
+
+    fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
+        judged(&parse::parse(&args.patch_text)?, cx)
+    }
+
+    async fn run(args: Args, paths: Vec<PathBuf>, cx: Context) -> Result<Output, Error> {
+        let applying = tokio::task::spawn_blocking(move || {
+            locks::alone_on(&paths, || {
+                if cx.cancel.is_cancelled() {
+                    return Err(Error::Cancelled);
+                }
+                apply(&args, &paths, &cx.workspace)
+            })
+        });
+        applying.await.map_err(|error| Error::Io(format!("Writing failed: {error}.")))?
+    }
+}
+
+/// Every path that `sections` name, as they name it.
+fn named(sections: &[Section]) -> impl Iterator<Item = &str> {
+    sections.iter().flat_map(|section| {
+        let to = match &section.change {
+            Change::Update { move_to, .. } => move_to.as_deref(),
+            Change::Add(_) | Change::Delete => None,
+        };
+        [Some(section.path.as_str()), to].into_iter().flatten()
+    })
+}
+
+/// One permission for all files, and one for all folders outside the worktree.
+fn judged(sections: &[Section], cx: &Workspace) -> Result<Plan, Error> {
+    let mut edited = BTreeSet::new();
+    let mut outside = BTreeSet::new();
+    let mut all = BTreeSet::new();
+    for path in named(sections) {
+        let target = paths::resolve(path, cx)?;
+        edited.insert(target.shown.clone());
+        let plan = target.confined(Plan::new(Class::Write));
+        outside.extend(plan.access.into_iter().flat_map(|access| access.patterns));
+        all.extend(plan.paths);
+    }
+    let mut plan = Plan::new(Class::Write);
+    let outside: Vec<String> = outside.into_iter().collect();
+    if !outside.is_empty() {
+        plan.access.push(Access {
+            permission: "external_directory".to_owned(),
+            patterns: outside.clone(),
+            always: outside,
+        });
+    }
+    plan.access.push(Access {
+        permission: "edit".to_owned(),
+        patterns: edited.into_iter().collect(),
+        always: vec!["*".to_owned()],
+    });
+    plan.paths = all.into_iter().collect();
+    Ok(plan)
+}
+
+/// Does it, on the paths that were judged and no other.
+fn apply(args: &Args, judged: &[PathBuf], cx: &Workspace) -> Result<Output, Error> {
+    let sections = parse::parse(&args.patch_text)?;
+    let files = Files::plan(&sections, |given| {
+        let found = paths::resolve(given, cx)?.path;
+        if judged.contains(&found) {
+            return Ok(found);
+        }
+        let judged: Vec<_> = judged.iter().map(|path| path.to_string_lossy()).collect();
+        let found = found.to_string_lossy().into_owned();
+        Err(Error::PathsChanged { judged: judged.join(", "), found })
+    })?;
+    let output = report::report(&files);
+    let writes: Vec<_> = files.all.iter().filter_map(|file| write_of(&files, file)).collect();
+    Stage::new(&writes)?.commit()?;
+    Ok(output)
+}
+
+/// What there is to write for `file`, if anything.
+fn write_of<'a>(files: &'a Files, file: &'a File) -> Option<Write<'a>> {
+    let (text, from) = match (&file.now, &file.before) {
+        (Now::Untouched, _) | (Now::Absent, None) => return None,
+        (Now::Absent, Some(_)) => (None, None),
+        (Now::Text { text, from }, _) => (Some(text.as_str()), *from),
+    };
+    let origin = from.and_then(|from| files.all.get(from)).unwrap_or(file);
+    let mode_of = origin.before.as_ref();
+    Some(Write { path: &file.path, before: file.before.as_ref(), text, mode_of })
+}

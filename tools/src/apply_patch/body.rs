@@ -1,0 +1,218 @@
+//! A text with its hunks applied. Pure.
+//!
+//! Hunks are looked for in the text as it was, and only what they add or remove is touched: context
+//! that agrees but for white space stays as the file has it. Line endings, byte order mark and the
+//! newline at the end (or its absence) are the file's.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::find::{self, Pass, Places};
+use super::parse::{Hunk, Line};
+use crate::text;
+
+/// Empty lines at the end of a hunk that are taken for context one by one; more are so all or none.
+const MAX_LOOSE: usize = 8;
+
+/// Why a hunk has no place.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Miss {
+    /// Index of the hunk.
+    pub(super) hunk: usize,
+    pub(super) why: Why,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// No line is like this header.
+    Header(String),
+    /// The lines are not there; where the most similar ones begin, from 0.
+    Lines(Option<usize>),
+    /// They are there, from this line on (from 0), but the file does not end there.
+    NotAtEnd(usize),
+    /// Not after the hunk before, but twice before it (from 0).
+    Several(usize, usize),
+}
+
+/// The text with all hunks applied, and the loosest comparison that it took.
+pub(super) fn apply(before: &str, hunks: &[Hunk]) -> Result<(String, Pass), Miss> {
+    let (bom, body) = match before.strip_prefix(text::BOM) {
+        Some(body) => (text::BOM, body),
+        None => ("", before),
+    };
+    let lines: Vec<(&str, &str)> = body.split_inclusive('\n').map(split_ending).collect();
+    let texts: Vec<&str> = lines.iter().map(|(text, _)| *text).collect();
+    let mut work = Work { lines: &texts, ..Work::default() };
+    let mut loosest = Pass::Exact;
+    for (index, hunk) in hunks.iter().enumerate() {
+        let pass = work.hunk(hunk).map_err(|why| Miss { hunk: index, why })?;
+        loosest = loosest.max(pass);
+    }
+    Ok((format!("{bom}{}", work.written(&lines)), loosest))
+}
+
+fn split_ending(line: &str) -> (&str, &str) {
+    let text = line.strip_suffix('\n').unwrap_or(line);
+    // a carriage return at the very end of the file ends no line
+    let text = if text.len() < line.len() { text.strip_suffix('\r').unwrap_or(text) } else { text };
+    line.split_at(text.len())
+}
+
+/// Changes to lines of a file, gathered before any is made.
+#[derive(Default)]
+struct Work<'a> {
+    lines: &'a [&'a str],
+    removed: BTreeSet<usize>,
+    /// By the line before which they come.
+    added: BTreeMap<usize, Vec<&'a str>>,
+    /// The line after the hunk before.
+    cursor: usize,
+}
+
+impl<'a> Work<'a> {
+    fn hunk(&mut self, hunk: &'a Hunk) -> Result<Pass, Why> {
+        let mut missed = None;
+        // lines that may be mere space are taken for context first, as the format has it
+        for loose in (0..hunk.loose.min(MAX_LOOSE)).chain([hunk.loose]) {
+            let lines = &hunk.lines[..hunk.lines.len() - loose];
+            let old: Vec<&str> = lines.iter().filter_map(Line::old).collect();
+            if old.len() == hunk.loose - loose {
+                continue;
+            }
+            match self.place(hunk, &old) {
+                Ok((at, pass)) => {
+                    self.change(lines, at);
+                    return Ok(pass);
+                }
+                Err(why) => missed = missed.or(Some(why)),
+            }
+        }
+        if let Some(why) = missed {
+            // an empty line at its end may stand for the newline at the end of the file
+            return self.without_last(hunk).ok_or(why);
+        }
+        let at = self.insertion(hunk)?;
+        self.change(&hunk.lines[..hunk.lines.len() - hunk.loose], at);
+        Ok(Pass::Exact)
+    }
+
+    /// Places the hunk without an empty context line at its end.
+    fn without_last(&mut self, hunk: &'a Hunk) -> Option<Pass> {
+        let lines = &hunk.lines[..hunk.lines.len() - hunk.loose];
+        let (Line::Keep(last), lines) = lines.split_last()? else { return None };
+        let old: Vec<&str> = lines.iter().filter_map(Line::old).collect();
+        if !last.is_empty() || old.is_empty() {
+            return None;
+        }
+        let (at, pass) = self.place(hunk, &old).ok()?;
+        // only there is it the newline and not a line
+        (at + old.len() == self.lines.len()).then(|| self.change(lines, at))?;
+        Some(pass)
+    }
+
+    /// Where lines that only come in belong: after the header, or at the end.
+    fn insertion(&mut self, hunk: &Hunk) -> Result<usize, Why> {
+        let after = self.headers(hunk, self.cursor).or_else(|why| {
+            let again = self.headers(hunk, 0);
+            again.map_err(|_| why)
+        })?;
+        Ok(match after {
+            Some(header) if !hunk.at_end => header + 1,
+            _ => self.lines.len(),
+        })
+    }
+
+    fn place(&self, hunk: &Hunk, old: &[&str]) -> Result<(usize, Pass), Why> {
+        let free = |at| self.is_free(at, old.len());
+        let places = Places { lines: self.lines, wanted: old, free: &free };
+        let missing = || Why::Lines(find::nearest(self.lines, old));
+        let ahead = self.headers(hunk, self.cursor);
+        if hunk.at_end {
+            ahead.or_else(|why| self.headers(hunk, 0).map_err(|_| why))?;
+            let end = self.lines.len().checked_sub(old.len()).ok_or_else(missing)?;
+            let elsewhere = || places.first(0).map_or_else(missing, |(at, _)| Why::NotAtEnd(at));
+            return places.at(end).ok_or_else(elsewhere);
+        }
+        let found = match &ahead {
+            Ok(None) => places.first(self.cursor),
+            // some repeat the header as the first line of the hunk
+            Ok(Some(header)) => places.first(header + 1).or_else(|| places.first(*header)),
+            // the hunk before may have gone past the header already
+            Err(_) if self.headers(hunk, 0).is_ok() => places.first(self.cursor),
+            Err(_) => None,
+        };
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        let from = self.headers(hunk, 0)?.unwrap_or(0);
+        match places.only(from) {
+            Ok(found) => found.ok_or_else(missing),
+            Err((first, second)) => Err(Why::Several(first, second)),
+        }
+    }
+
+    /// The line of the last header, each looked for after the one before.
+    fn headers(&self, hunk: &Hunk, from: usize) -> Result<Option<usize>, Why> {
+        let mut last = None;
+        for header in &hunk.headers {
+            let from = last.map_or(from, |at| at + 1);
+            let at = find::header(self.lines, header, from);
+            last = Some(at.ok_or_else(|| Why::Header(header.clone()))?);
+        }
+        Ok(last)
+    }
+
+    /// Whether the lines from `at` on are still as they were, and still neighbours.
+    fn is_free(&self, at: usize, count: usize) -> bool {
+        self.removed.range(at..at + count).next().is_none()
+            && self.added.range(at + 1..(at + count).max(at + 1)).next().is_none()
+    }
+
+    fn change(&mut self, lines: &'a [Line], at: usize) {
+        let mut here = at;
+        for line in lines {
+            match line {
+                Line::Keep(_) => here += 1,
+                Line::Remove(_) => {
+                    self.removed.insert(here);
+                    here += 1;
+                }
+                Line::Add(text) => self.added.entry(here).or_default().push(text),
+            }
+        }
+        // what is put at the end of the file says nothing of where the next hunk is
+        if here > at || at < self.lines.len() {
+            self.cursor = here;
+        }
+    }
+
+    fn written(&self, lines: &[(&str, &str)]) -> String {
+        let usual = usual_ending(lines);
+        let mut out: Vec<(&str, &str)> = Vec::with_capacity(lines.len());
+        for at in 0..=lines.len() {
+            let neighbour = at.checked_sub(1).and_then(|before| lines.get(before));
+            let ending = neighbour.or_else(|| lines.first()).map_or("", |(_, ending)| ending);
+            let added = self.added.get(&at).into_iter().flatten();
+            out.extend(added.map(|text| (*text, ending)));
+            out.extend(lines.get(at).filter(|_| !self.removed.contains(&at)));
+        }
+        let open_end = lines.last().is_some_and(|(_, ending)| ending.is_empty());
+        let last = out.len().saturating_sub(1);
+        let mut text = String::new();
+        for (at, (line, ending)) in out.into_iter().enumerate() {
+            text += line;
+            text += match ending {
+                _ if at == last && open_end => "",
+                "" => usual,
+                ending => ending,
+            };
+        }
+        text
+    }
+}
+
+/// CRLF if most lines have it.
+fn usual_ending(lines: &[(&str, &str)]) -> &'static str {
+    let crlf = lines.iter().filter(|(_, ending)| *ending == "\r\n").count();
+    let lf = lines.iter().filter(|(_, ending)| *ending == "\n").count();
+    if crlf > lf { "\r\n" } else { "\n" }
+}

@@ -1,0 +1,260 @@
+//! What a patch makes of files, worked out in memory before any is written.
+//!
+//! The sections of a patch follow upon each other: what one has added, another may update.
+
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+
+use super::body::{self, Miss, Why};
+use super::find::Pass;
+use super::parse::{Change, Hunk, Section};
+use crate::{Error, confined, nearby, text};
+
+/// Lines of a hunk or file that an error quotes.
+const QUOTE: usize = 8;
+
+/// One path, before and after.
+#[derive(Debug)]
+pub(super) struct File {
+    /// As the patch has it.
+    pub(super) given: String,
+    /// Resolved.
+    pub(super) path: PathBuf,
+    pub(super) before: Option<Metadata>,
+    pub(super) now: Now,
+    /// The loosest comparison that placed a hunk.
+    pub(super) pass: Pass,
+}
+
+#[derive(Debug)]
+pub(super) enum Now {
+    Absent,
+    /// As on disk.
+    Untouched,
+    Text {
+        text: String,
+        /// Index of the file that was moved here.
+        from: Option<usize>,
+    },
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    pub(super) all: Vec<File>,
+}
+
+impl Files {
+    /// Applies the sections in memory. `resolve` answers where a path of the patch leads.
+    ///
+    /// # Errors
+    /// Whatever would keep one of the files from being changed.
+    pub(super) fn plan(
+        sections: &[Section],
+        resolve: impl Fn(&str) -> Result<PathBuf, Error>,
+    ) -> Result<Self, Error> {
+        let mut files = Self::default();
+        for section in sections {
+            let at = files.index(&section.path, resolve(&section.path)?)?;
+            match &section.change {
+                Change::Add(text) => files.add(at, section, text.clone(), None)?,
+                Change::Delete => files.delete(at, section)?,
+                Change::Update { move_to, hunks } => {
+                    let to = match move_to {
+                        Some(to) => Some(files.index(to, resolve(to)?)?),
+                        None => None,
+                    };
+                    files.update(at, section, to, hunks)?;
+                }
+            }
+        }
+        files.check_folders()?;
+        Ok(files)
+    }
+
+    fn index(&mut self, given: &str, path: PathBuf) -> Result<usize, Error> {
+        if let Some(at) = self.all.iter().position(|file| file.path == path) {
+            return Ok(at);
+        }
+        let before = confined::look(&path)?;
+        let now = if before.is_some() { Now::Untouched } else { Now::Absent };
+        self.all.push(File { given: given.to_owned(), path, before, now, pass: Pass::Exact });
+        Ok(self.all.len() - 1)
+    }
+
+    fn add(
+        &mut self,
+        at: usize,
+        section: &Section,
+        text: String,
+        from: Option<usize>,
+    ) -> Result<(), Error> {
+        let file = &mut self.all[at];
+        if let Now::Absent = file.now {
+            file.now = Now::Text { text, from };
+            return Ok(());
+        }
+        let advice = match section.change {
+            Change::Add(_) => "Use `*** Update File:` to change it, or delete it first",
+            Change::Delete | Change::Update { .. } => "Move to another path, or delete it first",
+        };
+        Err(Error::AlreadyExists(format!(
+            "{} exists already (line {} of the patch). {advice}. Nothing was changed.",
+            file.path.display(),
+            section.line
+        )))
+    }
+
+    fn delete(&mut self, at: usize, section: &Section) -> Result<(), Error> {
+        self.require(at, section)?;
+        let file = &mut self.all[at];
+        if let (Now::Untouched, Some(found)) = (&file.now, &file.before) {
+            confined::regular(&file.path, found)?;
+        }
+        file.now = Now::Absent;
+        Ok(())
+    }
+
+    fn update(
+        &mut self,
+        at: usize,
+        section: &Section,
+        to: Option<usize>,
+        hunks: &[Hunk],
+    ) -> Result<(), Error> {
+        self.require(at, section)?;
+        let file = &self.all[at];
+        let before = file.text()?;
+        if file.before.is_some() {
+            // it will be replaced by a rename, which asks nobody
+            rustix::fs::access(&file.path, rustix::fs::Access::WRITE_OK)
+                .map_err(|error| Error::io("write", &file.path, &error.into()))?;
+        }
+        let (text, pass) =
+            body::apply(&before, hunks).map_err(|miss| missed(file, &before, hunks, &miss))?;
+        let earlier = file.now.from();
+        let file = &mut self.all[at];
+        file.pass = file.pass.max(pass);
+        match to.filter(|to| *to != at) {
+            Some(to) => {
+                file.now = Now::Absent;
+                let pass = file.pass;
+                self.add(to, section, text, Some(earlier.unwrap_or(at)))?;
+                self.all[to].pass = pass;
+            }
+            None if text != before => file.now = Now::Text { text, from: earlier },
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn require(&self, at: usize, section: &Section) -> Result<(), Error> {
+        let file = &self.all[at];
+        match (&file.now, &file.before) {
+            (Now::Absent, None) => Err(Error::NotFound(format!(
+                "{}\nThat is line {} of the patch. Nothing was changed.",
+                nearby::missing(&file.path),
+                section.line
+            ))),
+            (Now::Absent, Some(_)) => Err(Error::NotFound(format!(
+                "Line {} of the patch: an earlier section has deleted or moved {}. Nothing was changed.",
+                section.line,
+                file.path.display()
+            ))),
+            (Now::Untouched | Now::Text { .. }, _) => Ok(()),
+        }
+    }
+
+    /// No file can be in a file, also where the patch makes both.
+    fn check_folders(&self) -> Result<(), Error> {
+        let stays = |path: &Path| {
+            let files = self.all.iter().filter(|file| !matches!(file.now, Now::Absent));
+            files.map(|file| &file.path).any(|file| file == path)
+        };
+        let new = self.all.iter().filter(|file| matches!(file.now, Now::Text { .. }));
+        for file in new {
+            if let Some(above) = file.path.ancestors().skip(1).find(|above| stays(above)) {
+                return Err(Error::NotDirectory(format!(
+                    "{} cannot be in {}, which is a file in this patch. Nothing was changed.",
+                    file.path.display(),
+                    above.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl File {
+    /// What the file holds now.
+    fn text(&self) -> Result<String, Error> {
+        match (&self.now, &self.before) {
+            (Now::Text { text, .. }, _) => Ok(text.clone()),
+            (Now::Untouched, Some(found)) => text::load(&self.path, found),
+            (Now::Untouched | Now::Absent, _) => Ok(String::new()),
+        }
+    }
+
+    /// What is on disk, where that is text.
+    pub(super) fn text_before(&self) -> Option<String> {
+        self.before.as_ref().and_then(|found| text::load(&self.path, found).ok())
+    }
+}
+
+impl Now {
+    pub(super) fn from(&self) -> Option<usize> {
+        match self {
+            Self::Text { from, .. } => *from,
+            Self::Absent | Self::Untouched => None,
+        }
+    }
+}
+
+fn missed(file: &File, before: &str, hunks: &[Hunk], miss: &Miss) -> Error {
+    let hunk = &hunks[miss.hunk];
+    let path = file.path.display();
+    let place = format!("Hunk {} for {path} (line {} of the patch)", miss.hunk + 1, hunk.line);
+    let end = "Nothing was changed.";
+    let lines: Vec<&str> = before.lines().collect();
+    match &miss.why {
+        Why::Header(header) => Error::NoMatch(format!(
+            "{place}: no line of the file reads {header:?}, as after @@. Give a whole line that comes before the change, or leave the header out. {end}"
+        )),
+        Why::Lines(None) => Error::NoMatch(format!(
+            "{place} does not fit: these lines are not in the file, and nothing in it is similar. Read the file again. {end}\n{}",
+            wanted(hunk)
+        )),
+        Why::Lines(Some(at)) => Error::NoMatch(format!(
+            "{place} does not fit: these lines are not in the file. {end}\n{}The most similar lines of the file are:\n{}",
+            wanted(hunk),
+            numbered(&lines, *at, hunk)
+        )),
+        Why::NotAtEnd(at) => Error::NoMatch(format!(
+            "{place} does not fit: its lines are at line {}, but the file does not end after them as `*** End of File` says. {end}",
+            at + 1
+        )),
+        Why::Several(first, second) => Error::MultipleMatches(format!(
+            "{place} fits nowhere after the hunk before, and more than once before it: at lines {} and {}. Put hunks in the order of the file, or add a header or lines of context. {end}",
+            first + 1,
+            second + 1
+        )),
+    }
+}
+
+/// The lines that a hunk expects, quoted.
+fn wanted(hunk: &Hunk) -> String {
+    let old: Vec<&str> = hunk.lines.iter().filter_map(|line| line.old()).collect();
+    let shown = old.iter().take(QUOTE).map(|line| format!("> {}\n", clip(line)));
+    let more = old.len().saturating_sub(QUOTE);
+    let rest = if more > 0 { format!("(and {more} more)\n") } else { String::new() };
+    format!("{}{rest}", shown.collect::<String>())
+}
+
+fn numbered(lines: &[&str], at: usize, hunk: &Hunk) -> String {
+    let count = hunk.lines.iter().filter(|line| line.old().is_some()).count();
+    let shown = (at + 1..).zip(lines.iter().skip(at)).take(count.clamp(1, QUOTE));
+    shown.map(|(number, line)| format!("{number}: {}\n", clip(line))).collect()
+}
+
+fn clip(line: &str) -> String {
+    text::clip(line.to_owned(), 300)
+}

@@ -1,0 +1,135 @@
+//! Where in a file a run of lines stands.
+
+/// How exactly lines agree; the first that finds something counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Pass {
+    Exact,
+    /// White space at their end aside.
+    End,
+    /// White space at both ends aside.
+    Ends,
+    /// And typographic dashes, quotes and spaces the same as plain ones.
+    Punctuation,
+}
+
+const PASSES: [Pass; 4] = [Pass::Exact, Pass::End, Pass::Ends, Pass::Punctuation];
+
+impl Pass {
+    pub(super) fn agree(self, a: &str, b: &str) -> bool {
+        match self {
+            Self::Exact => a == b,
+            Self::End => a.trim_end() == b.trim_end(),
+            Self::Ends => a.trim() == b.trim(),
+            Self::Punctuation => a.trim().chars().map(plain).eq(b.trim().chars().map(plain)),
+        }
+    }
+
+    /// For people and models; `None` if there is nothing to say.
+    pub(super) fn remark(self) -> Option<&'static str> {
+        match self {
+            Self::Exact => None,
+            Self::End => Some("white space at the end of lines differs from the patch"),
+            Self::Ends => Some("indentation differs from the patch"),
+            Self::Punctuation => Some("punctuation differs from the patch"),
+        }
+    }
+}
+
+/// The plain character for one that only looks better.
+fn plain(c: char) -> char {
+    match c {
+        '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
+        '\u{2018}'..='\u{201b}' => '\'',
+        '\u{201c}'..='\u{201f}' => '"',
+        '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => ' ',
+        other => other,
+    }
+}
+
+/// The places from `from` on that `wanted` stands at, in the most exact way in which it does.
+pub(super) struct Places<'a> {
+    pub(super) lines: &'a [&'a str],
+    pub(super) wanted: &'a [&'a str],
+    /// Whether a place may be taken.
+    pub(super) free: &'a dyn Fn(usize) -> bool,
+}
+
+impl Places<'_> {
+    pub(super) fn first(&self, from: usize) -> Option<(usize, Pass)> {
+        let found = |pass: Pass| self.all(from, pass).next().map(|at| (at, pass));
+        PASSES.into_iter().find_map(found)
+    }
+
+    /// The only one; `Err` has the first two of several.
+    pub(super) fn only(&self, from: usize) -> Result<Option<(usize, Pass)>, (usize, usize)> {
+        for pass in PASSES {
+            let mut all = self.all(from, pass);
+            match (all.next(), all.next()) {
+                (None, _) => {}
+                (Some(at), None) => return Ok(Some((at, pass))),
+                (Some(first), Some(second)) => return Err((first, second)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// At `at` and nowhere else.
+    pub(super) fn at(&self, at: usize) -> Option<(usize, Pass)> {
+        PASSES.into_iter().find(|pass| self.stands(at, *pass)).map(|pass| (at, pass))
+    }
+
+    fn all(&self, from: usize, pass: Pass) -> impl Iterator<Item = usize> {
+        let end = (self.lines.len() + 1).saturating_sub(self.wanted.len());
+        (from..end).filter(move |at| self.stands(*at, pass))
+    }
+
+    fn stands(&self, at: usize, pass: Pass) -> bool {
+        let there = self.lines.get(at..at + self.wanted.len());
+        there.is_some_and(|there| {
+            there.iter().zip(self.wanted).all(|(line, wanted)| pass.agree(line, wanted))
+        }) && (self.free)(at)
+    }
+}
+
+/// The line from `from` on that a header means: a whole line or, where no line of the file is like it,
+/// one that begins with it or has it.
+pub(super) fn header(lines: &[&str], header: &str, from: usize) -> Option<usize> {
+    let wanted = [header];
+    let whole = Places { lines, wanted: &wanted, free: &|_| true };
+    if let Some((at, _)) = whole.first(from) {
+        return Some(at);
+    }
+    if whole.first(0).is_some() {
+        return None;
+    }
+    let rest = || lines.iter().enumerate().skip(from).map(|(at, line)| (at, line.trim()));
+    let begins = rest().find(|(_, line)| line.starts_with(header));
+    begins.or_else(|| rest().find(|(_, line)| line.contains(header))).map(|(at, _)| at)
+}
+
+/// The lines most like `wanted`: where they begin. By how many of their words they share.
+pub(super) fn nearest(lines: &[&str], wanted: &[&str]) -> Option<usize> {
+    /// Lines of a file and of a hunk that are looked at.
+    const LINES: usize = 20_000;
+    const WANTED: usize = 8;
+    let wanted: Vec<Vec<&str>> = wanted.iter().take(WANTED).map(|line| words(line)).collect();
+    let total: usize = wanted.iter().map(Vec::len).sum();
+    let lines: Vec<Vec<&str>> = lines.iter().take(LINES).map(|line| words(line)).collect();
+    let score = |at: usize| -> usize {
+        let there = lines.iter().skip(at);
+        let shared = |(wanted, line): (&Vec<&str>, &Vec<&str>)| {
+            let some = wanted.iter().filter(|word| line.contains(word)).count();
+            // every word, and no other: twice as good
+            if some == line.len() && some == wanted.len() { some * 2 } else { some }
+        };
+        wanted.iter().zip(there).map(shared).sum()
+    };
+    let best = (0..lines.len()).map(|at| (score(at), at));
+    let (score, at) = best.max_by(|(a, i), (b, j)| a.cmp(b).then(j.cmp(i)))?;
+    (score * 3 > total).then_some(at)
+}
+
+fn words(line: &str) -> Vec<&str> {
+    let words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+    words.filter(|word| !word.is_empty()).take(30).collect()
+}

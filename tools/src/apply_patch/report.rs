@@ -1,0 +1,144 @@
+//! What a patch has done, told.
+
+use serde_json::{Map, Value, json};
+
+use super::files::{File, Files, Now};
+use crate::{Output, diff, text};
+
+/// Longest diff over all files in a call's metadata, in bytes; the log keeps it for ever.
+const MAX_DIFF: usize = 32 * 1024;
+
+/// One line of the summary.
+struct Done {
+    kind: &'static str,
+    letter: char,
+    path: String,
+    moved_to: Option<String>,
+    remark: Option<&'static str>,
+    fields: Map<String, Value>,
+}
+
+/// The output, to be made before anything is written (the diffs are with what is on disk) and told
+/// once it is.
+pub(super) fn report(files: &Files) -> Output {
+    let done: Vec<Done> =
+        files.all.iter().enumerate().filter_map(|(at, _)| one(files, at)).collect();
+    let lines: Vec<String> = done.iter().map(Done::line).collect();
+    let output = match done.len() {
+        0 => "The files already are as the patch would make them; nothing was written.".to_owned(),
+        1 => format!("Patch applied to 1 file:\n{}", lines.join("\n")),
+        n => format!("Patch applied to {n} files:\n{}", lines.join("\n")),
+    };
+    let title = match done.as_slice() {
+        [] => "No change".to_owned(),
+        [only] => only.path.clone(),
+        several => format!("{} files", several.len()),
+    };
+    Output::new(title, output, &metadata(&done))
+}
+
+fn metadata(done: &[Done]) -> Value {
+    let total = |field: &str| -> u64 {
+        done.iter().filter_map(|one| one.fields.get(field)?.as_u64()).sum()
+    };
+    let mut diff: String = done.iter().filter_map(|one| one.fields.get("diff")?.as_str()).collect();
+    let mut cut = done.iter().any(|one| one.fields.contains_key("diff_truncated"));
+    if diff.len() > MAX_DIFF {
+        diff.truncate(text::floor(&diff, MAX_DIFF));
+        cut = true;
+    }
+    let files: Vec<Value> = done
+        .iter()
+        .map(|one| {
+            json!({
+                "path": one.path,
+                "kind": one.kind,
+                "additions": one.fields["additions"],
+                "deletions": one.fields["deletions"],
+                "moved_to": one.moved_to,
+            })
+        })
+        .collect();
+    let mut meta = json!({
+        "files": files,
+        "additions": total("additions"),
+        "deletions": total("deletions"),
+        "diff": diff,
+    });
+    if cut {
+        meta["diff_truncated"] = json!(true);
+    }
+    meta
+}
+
+/// What became of the file at `at`; `None` if it is as it was, or told with the file it moved to.
+fn one(files: &Files, at: usize) -> Option<Done> {
+    let file = &files.all[at];
+    let moved = files.moved_to(at);
+    let (kind, letter) = match (&file.now, &file.before) {
+        (Now::Untouched, _) | (Now::Absent, None) => return None,
+        (Now::Absent, Some(_)) if moved.is_some() => ("move", 'R'),
+        (Now::Absent, Some(_)) => ("delete", 'D'),
+        (Now::Text { .. }, None) if files.is_moved_here(at) => return None,
+        (Now::Text { .. }, None) => ("add", 'A'),
+        (Now::Text { .. }, Some(_)) => ("update", 'M'),
+    };
+    let end = moved.unwrap_or(file);
+    Some(Done {
+        kind,
+        letter,
+        path: file.given.clone(),
+        moved_to: moved.map(|to| to.given.clone()),
+        remark: end.pass.remark(),
+        fields: described(file, end),
+    })
+}
+
+/// The difference between `file` on disk and what `end` will be.
+fn described(file: &File, end: &File) -> Map<String, Value> {
+    let before = file.text_before();
+    let after = match &end.now {
+        Now::Text { text, .. } => text,
+        Now::Absent | Now::Untouched => "",
+    };
+    let old = file.before.as_ref().map(|_| before.as_deref().unwrap_or_default());
+    let mut fields = diff::describe(&file.given, old, after);
+    let mut diff = fields.get("diff").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let header = format!("+++ b/{}\n", file.given);
+    match &end.now {
+        Now::Absent | Now::Untouched => diff = diff.replacen(&header, "+++ /dev/null\n", 1),
+        Now::Text { .. } if file.path != end.path => {
+            diff = diff.replacen(&header, &format!("+++ b/{}\n", end.given), 1);
+            diff = format!("rename from {}\nrename to {}\n{diff}", file.given, end.given);
+        }
+        Now::Text { .. } => {}
+    }
+    fields.insert("diff".to_owned(), json!(diff));
+    fields
+}
+
+impl Done {
+    fn line(&self) -> String {
+        let to = self.moved_to.as_ref().map_or_else(String::new, |to| format!(" -> {to}"));
+        let remark = self.remark.map_or_else(String::new, |remark| format!(" ({remark})"));
+        format!("{} {}{to}{remark}", self.letter, self.path)
+    }
+}
+
+impl Files {
+    /// Where the file at `at` has gone, if it has.
+    fn moved_to(&self, at: usize) -> Option<&File> {
+        self.all.iter().enumerate().find_map(|(to, file)| {
+            (file.now.from() == Some(at) && self.is_moved_here(to)).then_some(file)
+        })
+    }
+
+    /// Whether what is at `at` is a file of the disk that is no longer at its old path.
+    fn is_moved_here(&self, at: usize) -> bool {
+        let file = &self.all[at];
+        let from = file.now.from().and_then(|from| self.all.get(from));
+        let left =
+            from.is_some_and(|from| from.before.is_some() && matches!(from.now, Now::Absent));
+        left && file.before.is_none()
+    }
+}
