@@ -60,7 +60,7 @@ pub fn find(wire: Wire, id: &str) -> Option<ModelSpec> {
             limit: Limit { context: model.context, input: 0, output: model.output },
             cost: model.prices,
         }),
-        Wire::OpenaiChat | Wire::Scripted => None,
+        Wire::OpenaiChat | Wire::OpenaiResponses | Wire::Scripted => None,
     }
 }
 
@@ -80,7 +80,7 @@ pub fn describe(wire: Wire, provider: &str, id: &str) -> ModelSpec {
 pub fn ids(wire: Wire) -> impl Iterator<Item = &'static str> {
     let models = match wire {
         Wire::Anthropic => ANTHROPIC,
-        Wire::OpenaiChat | Wire::Scripted => &[],
+        Wire::OpenaiChat | Wire::OpenaiResponses | Wire::Scripted => &[],
     };
     models.iter().map(|model| model.id)
 }
