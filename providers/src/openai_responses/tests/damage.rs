@@ -4,28 +4,49 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// A short reply with every kind of item.
+fn short() -> Vec<Value> {
+    let delta =
+        |text: &str| json!({"type":"response.output_text.delta","output_index":1,"delta":text});
+    let reasoning = json!({"id":"r","type":"reasoning","encrypted_content":"g","summary":[]});
+    let call = json!({"type":"function_call","call_id":"c","name":"read","arguments":"{}"});
+    let end = json!({"type":"response.completed","response":{"usage":{"input_tokens":1}}});
+    vec![done(0, reasoning), delta("Hé"), delta("世🎉"), done(2, call), end]
+}
+
 #[test]
 fn bytes_split_anywhere_and_every_line_end() {
+    let whole = decode_all(&short());
     let unknown = "event: response.new\ndata: {\"type\":\"response.new\",\"delta\":{}}\n\n";
-    let text = wire(&rich()).replace("\n\n", "\n: noise\n\n");
-    let text = format!("\u{feff}: hello\n{unknown}{text}");
+    let noisy = |events: &[Value]| {
+        let text = wire(events).replace("\n\n", "\n: noise\n\n");
+        format!("\u{feff}: hello\n{unknown}{text}")
+    };
     for line_end in ["\n", "\r\n", "\r"] {
-        let bytes = text.replace('\n', line_end).into_bytes();
+        let bytes = noisy(&short()).replace('\n', line_end).into_bytes();
         for at in 0..bytes.len() {
-            assert_eq!(decode(&[&bytes[..at], &bytes[at..]]), rich_decoded(), "{line_end:?} {at}");
+            assert_eq!(decode(&[&bytes[..at], &bytes[at..]]), whole, "{line_end:?} {at}");
         }
-        let single: Vec<&[u8]> = bytes.chunks(1).collect();
-        assert_eq!(decode(&single), rich_decoded(), "{line_end:?}");
+        let bytes = noisy(&rich()).replace('\n', line_end).into_bytes();
+        for size in [1, 2, 3, 7, 64] {
+            let pieces: Vec<&[u8]> = bytes.chunks(size).collect();
+            assert_eq!(decode(&pieces), rich_decoded(), "{line_end:?} {size}");
+        }
     }
 }
 
 #[test]
 fn a_stream_cut_anywhere_never_finishes() {
-    let bytes = wire(&rich()).into_bytes();
+    let (bytes, whole) = (wire(&short()).into_bytes(), decode_all(&short()));
     for at in 0..bytes.len() {
         let events = decode(&[&bytes[..at]]);
         assert!(!events.iter().any(StreamEvent::is_last), "cut at {at}");
-        assert!(rich_decoded().starts_with(&events), "cut at {at}");
+        assert!(whole.starts_with(&events), "cut at {at}");
+    }
+    for at in 0..rich().len() {
+        let events = decode_all(&rich()[..at]);
+        assert!(!events.iter().any(StreamEvent::is_last), "cut before {at}");
+        assert!(rich_decoded().starts_with(&events), "cut before {at}");
     }
 }
 
