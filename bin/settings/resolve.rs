@@ -16,17 +16,27 @@ struct Builtin {
     wire: Wire,
     key: &'static str,
     base_url: &'static str,
-    /// Used if no model is set and the key is there.
-    model: &'static str,
+    /// Used if no model is set and the key is there. A key that many programs share does not say
+    /// that this one may use it unasked.
+    model: Option<&'static str>,
 }
 
-const BUILTIN: [Builtin; 1] = [Builtin {
-    name: "anthropic",
-    wire: Wire::Anthropic,
-    key: "ANTHROPIC_API_KEY",
-    base_url: "ANTHROPIC_BASE_URL",
-    model: "claude-sonnet-4-5",
-}];
+const BUILTIN: [Builtin; 2] = [
+    Builtin {
+        name: "anthropic",
+        wire: Wire::Anthropic,
+        key: "ANTHROPIC_API_KEY",
+        base_url: "ANTHROPIC_BASE_URL",
+        model: Some("claude-sonnet-4-5"),
+    },
+    Builtin {
+        name: "openai",
+        wire: Wire::OpenaiResponses,
+        key: "OPENAI_API_KEY",
+        base_url: "OPENAI_BASE_URL",
+        model: None,
+    },
+];
 
 /// A model that can be used.
 #[derive(Clone, PartialEq)]
@@ -148,8 +158,10 @@ impl Settings {
             let settings = self.provider(builtin.name).cloned().unwrap_or_default();
             self.allows(builtin.name).is_ok() && key(&settings, Some(builtin), env).is_some()
         };
-        if let Some(builtin) = BUILTIN.iter().find(|builtin| has_key(builtin)) {
-            return Ok(format!("{}/{}", builtin.name, builtin.model));
+        for builtin in BUILTIN.iter().filter(|builtin| has_key(builtin)) {
+            if let Some(model) = builtin.model {
+                return Ok(format!("{}/{model}", builtin.name));
+            }
         }
         match self.listed().as_slice() {
             [only] => Ok(only.clone()),
@@ -268,7 +280,6 @@ impl Wanted<'_> {
     fn wire(&self, provider: &Provider, builtin: Option<&Builtin>) -> Result<Wire, Error> {
         let by_npm = || provider.npm.as_deref().and_then(Wire::of_npm);
         let by_name = || match self.provider {
-            "openai" => Some(Wire::OpenaiResponses),
             "google" | "gemini" => Some(Wire::Gemini),
             _ => builtin.map(|builtin| builtin.wire),
         };
@@ -285,7 +296,8 @@ impl Wanted<'_> {
     }
 
     /// Whether nothing is missing of what settings refer to, and a key where one is sure to be
-    /// needed: with the built-in providers, and where variables for it are named.
+    /// needed: with the built-in providers at their own address, and where variables for it are
+    /// named.
     fn complete(
         &self,
         provider: &Provider,
@@ -299,7 +311,8 @@ impl Wanted<'_> {
                 variable: unset.variable.clone(),
             });
         }
-        let variables: Vec<&str> = variables(provider, builtin).collect();
+        let at_home = builtin.filter(|_| provider.base_url.is_none());
+        let variables: Vec<&str> = variables(provider, at_home).collect();
         if key(provider, builtin, env).is_some() || variables.is_empty() {
             return Ok(());
         }

@@ -36,7 +36,7 @@ fn cases() -> Vec<Case> {
     let mut files: Vec<PathBuf> =
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    assert!(files.len() >= 17, "cases are missing");
+    assert!(files.len() >= 18, "cases are missing");
     let read = |file: PathBuf| {
         let json: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
         let request = serde_json::from_value(json["request"].clone()).unwrap();
@@ -65,7 +65,7 @@ fn every_body_keeps_the_rules() {
         let file = case.file.display();
         let body = case.body();
         assert_eq!((&body["stream"], &body["store"]), (&true.into(), &false.into()));
-        assert!(body["max_output_tokens"].as_u64().unwrap() >= 16);
+        assert!(body["max_output_tokens"].as_u64().is_none_or(|most| most >= 16));
         assert!(body["tools"].as_array().is_none_or(|tools| !tools.is_empty()), "{file}");
         let mut open: Vec<&str> = Vec::new();
         let mut used = HashSet::new();

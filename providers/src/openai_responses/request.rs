@@ -17,7 +17,10 @@ pub(super) fn body(request: &Request, quirks: &Quirks) -> Vec<u8> {
 fn value(request: &Request, quirks: &Quirks) -> Value {
     let mut body = Map::new();
     body.insert("model".into(), request.model.id.clone().into());
-    body.insert("max_output_tokens".into(), request.max_output.into());
+    // nothing is known of models that nobody has listed, but the server knows their limit
+    if request.max_output > 0 {
+        body.insert("max_output_tokens".into(), request.max_output.into());
+    }
     body.insert("stream".into(), true.into());
     // the log has the conversation; nobody else needs to keep it
     body.insert("store".into(), false.into());
