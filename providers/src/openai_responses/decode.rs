@@ -174,12 +174,11 @@ impl Decoder {
             self.items.push(Slot { index, id: id.to_owned(), item });
             self.items.len() - 1
         });
-        match &mut self.items[at].item {
-            Item::Texts(texts) if texts.kind == kind => {
-                let place = (list, piece.index());
-                write(texts, place, &piece.words(), &mut self.parts, out);
-            }
-            item => tracing::trace!(?item, "skipping words"),
+        if let Item::Texts(texts) = &mut self.items[at].item
+            && texts.kind == kind
+        {
+            let place = (list, piece.index());
+            write(texts, place, &piece.words(), &mut self.parts, out);
         }
     }
 
@@ -187,9 +186,8 @@ impl Decoder {
     fn arguments(&mut self, piece: Piece, write: fn(&mut Call, &str, &mut Out), out: &mut Out) {
         let id = piece.item_id.as_deref().unwrap_or_default();
         let at = self.find(piece.output_index, id, Item::is_call);
-        match at.map(|at| &mut self.items[at].item) {
-            Some(Item::Call(call)) => write(call, &piece.words(), out),
-            item => tracing::trace!(?item, "skipping arguments"),
+        if let Some(Item::Call(call)) = at.map(|at| &mut self.items[at].item) {
+            write(call, &piece.words(), out);
         }
     }
 
