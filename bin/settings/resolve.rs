@@ -20,13 +20,22 @@ pub(super) struct Builtin {
     model: &'static str,
 }
 
-pub(super) const BUILTIN: [Builtin; 1] = [Builtin {
-    name: "anthropic",
-    wire: Wire::Anthropic,
-    key: "ANTHROPIC_API_KEY",
-    base_url: "ANTHROPIC_BASE_URL",
-    model: "claude-sonnet-4-5",
-}];
+pub(super) const BUILTIN: [Builtin; 2] = [
+    Builtin {
+        name: "anthropic",
+        wire: Wire::Anthropic,
+        key: "ANTHROPIC_API_KEY",
+        base_url: "ANTHROPIC_BASE_URL",
+        model: "claude-sonnet-4-5",
+    },
+    Builtin {
+        name: "openai",
+        wire: Wire::OpenaiResponses,
+        key: "OPENAI_API_KEY",
+        base_url: "OPENAI_BASE_URL",
+        model: "gpt-5.1",
+    },
+];
 
 /// A model that can be used.
 #[derive(Clone, PartialEq)]
@@ -270,7 +279,6 @@ impl Wanted<'_> {
     fn wire(&self, provider: &Provider, builtin: Option<&Builtin>) -> Result<Wire, Error> {
         let by_npm = || provider.npm.as_deref().and_then(Wire::of_npm);
         let by_name = || match self.provider {
-            "openai" => Some(Wire::OpenaiResponses),
             "google" | "gemini" => Some(Wire::Gemini),
             _ => builtin.map(|builtin| builtin.wire),
         };
@@ -287,7 +295,8 @@ impl Wanted<'_> {
     }
 
     /// Whether nothing is missing of what settings refer to, and a key where one is sure to be
-    /// needed: with the built-in providers, and where variables for it are named.
+    /// needed: with the built-in providers at their own address, and where variables for it are
+    /// named.
     fn complete(
         &self,
         provider: &Provider,
@@ -301,7 +310,8 @@ impl Wanted<'_> {
                 variable: unset.variable.clone(),
             });
         }
-        let variables: Vec<&str> = variables(provider, builtin).collect();
+        let at_home = builtin.filter(|_| provider.base_url.is_none());
+        let variables: Vec<&str> = variables(provider, at_home).collect();
         if key(provider, builtin, env).is_some() || variables.is_empty() {
             return Ok(());
         }

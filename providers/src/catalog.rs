@@ -1,7 +1,7 @@
 //! What is known of models: limits in tokens, prices in US dollars per million tokens.
 //!
-//! After Anthropic's public list of models and prices as of October 2026. Cache writes are those
-//! with a lifetime of five minutes; where a price depends on the length of the prompt it is the
+//! After Anthropic's and OpenAI's public lists of models and prices as of October 2026. Cache writes
+//! are those with a lifetime of five minutes; where a price depends on the length of the prompt it is the
 //! one for short prompts. Settings win over this table.
 
 use leftfold_events::kit::{Limit, ModelSpec, Prices};
@@ -12,6 +12,8 @@ struct Model {
     /// Also of dated snapshots: `ID-20251001`.
     id: &'static str,
     context: u64,
+    /// Of the context; 0: all of it.
+    input: u64,
     output: u64,
     prices: Prices,
     /// Whether requests may set temperature, top-p and top-k.
@@ -23,7 +25,13 @@ const fn prices(input: f64, output: f64, cache_read: f64) -> Prices {
 }
 
 const fn model(id: &'static str, limits: (u64, u64), prices: Prices, sampling: bool) -> Model {
-    Model { id, context: limits.0, output: limits.1, prices, sampling }
+    Model { id, context: limits.0, input: 0, output: limits.1, prices, sampling }
+}
+
+/// One of OpenAI's, whose context is divided between input and output.
+const fn gpt(id: &'static str, context: u64, prices: Prices) -> Model {
+    let (input, output) = (context - 128_000, 128_000);
+    Model { id, context, input, output, prices, sampling: false }
 }
 
 const NEW: (u64, u64) = (1_000_000, 128_000);
@@ -51,17 +59,31 @@ const ANTHROPIC: &[Model] = &[
     model("claude-3-5-haiku", (200_000, 8_192), prices(0.8, 4.0, 0.08), true),
 ];
 
+const OPENAI: &[Model] = &[
+    gpt("gpt-6.1-sol", 1_050_000, prices(2.0, 10.0, 0.1)),
+    gpt("gpt-6.1-terra", 1_050_000, prices(1.0, 5.0, 0.05)),
+    gpt("gpt-5.6-sol", 1_050_000, prices(4.0, 20.0, 0.4)),
+    gpt("gpt-5.6", 1_050_000, prices(4.0, 20.0, 0.4)),
+    gpt("gpt-5.1", 400_000, prices(1.25, 10.0, 0.125)),
+];
+
+/// The models that are listed for `wire`. Chat Completions is spoken by too many for that.
+const fn listed(wire: Wire) -> &'static [Model] {
+    match wire {
+        Wire::Anthropic => ANTHROPIC,
+        Wire::OpenaiResponses => OPENAI,
+        Wire::OpenaiChat | Wire::Scripted => &[],
+    }
+}
+
 /// What is known of the model `id` on `wire`; `provider` is left empty.
 pub fn find(wire: Wire, id: &str) -> Option<ModelSpec> {
-    match wire {
-        Wire::Anthropic => anthropic(id).map(|model| ModelSpec {
-            provider: String::new(),
-            id: id.to_owned(),
-            limit: Limit { context: model.context, input: 0, output: model.output },
-            cost: model.prices,
-        }),
-        Wire::OpenaiChat | Wire::Scripted => None,
-    }
+    named(listed(wire), id).map(|model| ModelSpec {
+        provider: String::new(),
+        id: id.to_owned(),
+        limit: Limit { context: model.context, input: model.input, output: model.output },
+        cost: model.prices,
+    })
 }
 
 /// Like [`find`], but a model that is not listed gets what most models of that wire can do:
@@ -78,25 +100,25 @@ pub fn describe(wire: Wire, provider: &str, id: &str) -> ModelSpec {
 
 /// The ids of the models listed for `wire`, newest first.
 pub fn ids(wire: Wire) -> impl Iterator<Item = &'static str> {
-    let models = match wire {
-        Wire::Anthropic => ANTHROPIC,
-        Wire::OpenaiChat | Wire::Scripted => &[],
-    };
-    models.iter().map(|model| model.id)
+    listed(wire).iter().map(|model| model.id)
 }
 
 /// Whether the Anthropic model `id` takes temperature, top-p and top-k. An unlisted Claude is newer
 /// than this table, and newer ones do not; any other model is served by somebody else's server.
 pub(crate) fn takes_sampling(id: &str) -> bool {
-    anthropic(id).map_or(!id.starts_with("claude"), |model| model.sampling)
+    named(ANTHROPIC, id).map_or(!id.starts_with("claude"), |model| model.sampling)
 }
 
-/// Finds by name, with or without a date (or `latest`) at its end.
-fn anthropic(id: &str) -> Option<&'static Model> {
+/// Finds by name, with or without a date (or `latest`) at its end: Anthropic's dates are digits,
+/// OpenAI's have hyphens.
+fn named(models: &'static [Model], id: &str) -> Option<&'static Model> {
     let is_version = |rest: &str| {
-        rest == "-latest" || rest.len() == 9 && rest[1..].bytes().all(|b| b.is_ascii_digit())
+        let Some(date) = rest.strip_prefix('-') else { return false };
+        let digits = date.bytes().filter(u8::is_ascii_digit).count();
+        let hyphens = date.bytes().filter(|byte| *byte == b'-').count();
+        date == "latest" || digits == 8 && matches!((hyphens, date.len()), (0, 8) | (2, 10))
     };
-    ANTHROPIC.iter().find(|model| {
+    models.iter().find(|model| {
         id.strip_prefix(model.id).is_some_and(|rest| rest.is_empty() || is_version(rest))
     })
 }
@@ -112,6 +134,8 @@ mod tests {
         assert_eq!(spec.id, "claude-haiku-4-5-20251001");
         assert!((spec.cost.cache_write - 1.25).abs() < 1e-9);
         assert!(find(Wire::Anthropic, "claude-3-5-haiku-latest").is_some());
+        let spec = find(Wire::OpenaiResponses, "gpt-5.1-2025-11-13").unwrap();
+        assert_eq!(spec.limit, Limit { context: 400_000, input: 272_000, output: 128_000 });
     }
 
     #[test]
@@ -120,6 +144,8 @@ mod tests {
         assert!((opus("claude-opus-4-20250514") - 15.0).abs() < 1e-9);
         assert!((opus("claude-opus-4-6") - 5.0).abs() < 1e-9);
         assert_eq!(find(Wire::Anthropic, "claude-opus-4-99"), None);
+        assert_eq!(find(Wire::OpenaiResponses, "gpt-5.1-codex-mini"), None);
+        assert_eq!(find(Wire::OpenaiChat, "gpt-5.1"), None);
         assert_eq!(find(Wire::Anthropic, "claude-opus-4-é1234567"), None);
     }
 

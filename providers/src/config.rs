@@ -73,17 +73,21 @@ pub enum Wire {
     Anthropic,
     /// OpenAI Chat Completions, and whoever speaks it.
     OpenaiChat,
+    /// OpenAI Responses.
+    OpenaiResponses,
     /// No wire at all: plays a script.
     Scripted,
 }
 
 impl Wire {
-    pub const ALL: [Self; 3] = [Self::Anthropic, Self::OpenaiChat, Self::Scripted];
+    pub const ALL: [Self; 4] =
+        [Self::Anthropic, Self::OpenaiChat, Self::OpenaiResponses, Self::Scripted];
 
     pub const fn name(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
             Self::OpenaiChat => "openai-chat",
+            Self::OpenaiResponses => "openai-responses",
             Self::Scripted => "scripted",
         }
     }
@@ -93,6 +97,7 @@ impl Wire {
         match self {
             Self::Anthropic => Some("@ai-sdk/anthropic"),
             Self::OpenaiChat => Some("@ai-sdk/openai-compatible"),
+            Self::OpenaiResponses => Some("@ai-sdk/openai"),
             Self::Scripted => None,
         }
     }
@@ -163,6 +168,8 @@ mod tests {
         assert_eq!("@ai-sdk/anthropic".parse(), Ok(Wire::Anthropic));
         assert_eq!("openai-chat".parse(), Ok(Wire::OpenaiChat));
         assert_eq!("@ai-sdk/openai-compatible".parse(), Ok(Wire::OpenaiChat));
+        assert_eq!("openai-responses".parse(), Ok(Wire::OpenaiResponses));
+        assert_eq!("@ai-sdk/openai".parse(), Ok(Wire::OpenaiResponses));
         assert_eq!("scripted".parse(), Ok(Wire::Scripted));
     }
 
@@ -170,7 +177,10 @@ mod tests {
     fn an_unknown_wire_is_told_what_there_is() {
         let error = "smoke-signals".parse::<Wire>().unwrap_err().to_string();
         assert!(error.contains("`smoke-signals`"), "{error}");
-        assert!(error.contains("`anthropic` or `openai-chat` or `scripted`"), "{error}");
+        assert!(
+            error.contains("`anthropic` or `openai-chat` or `openai-responses` or `scripted`"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -15,7 +15,9 @@ mod endpoint;
 mod errors;
 mod exchange;
 mod http;
+mod ids;
 mod openai_chat;
+mod openai_responses;
 pub mod scripted;
 mod shape;
 pub mod sse;
@@ -38,6 +40,7 @@ pub fn build(config: Config) -> Result<Arc<dyn Provider>, Error> {
     match config.wire {
         Wire::Anthropic => Ok(Arc::new(anthropic::Anthropic::new(config)?)),
         Wire::OpenaiChat => Ok(Arc::new(openai_chat::OpenaiChat::new(config)?)),
+        Wire::OpenaiResponses => Ok(Arc::new(openai_responses::OpenaiResponses::new(config)?)),
         Wire::Scripted => Ok(Arc::new(scripted::Scripted::new(config)?)),
     }
 }
@@ -47,6 +50,6 @@ pub fn build(config: Config) -> Result<Arc<dyn Provider>, Error> {
 pub fn base_from_env(wire: Wire, value: &str) -> String {
     match wire {
         Wire::Anthropic => anthropic::base_from_env(value),
-        Wire::OpenaiChat | Wire::Scripted => value.trim().to_owned(),
+        Wire::OpenaiChat | Wire::OpenaiResponses | Wire::Scripted => value.trim().to_owned(),
     }
 }

@@ -108,6 +108,21 @@ fn addresses_and_keys_of_the_built_in_provider() {
 }
 
 #[test]
+fn openai_needs_no_settings_but_a_model() {
+    let env = || World::new().var("OPENAI_API_KEY", "k").var("OPENAI_BASE_URL", "http://v/v1");
+    let chosen = env().choose(Some("openai/m")).unwrap();
+    assert_eq!((chosen.wire.name(), chosen.model_id.as_str()), ("openai-responses", "m"));
+    assert_eq!(chosen.api_key.unwrap().reveal(), "k");
+    let (name, value) = ("OPENAI_BASE_URL", "http://v/v1".to_owned());
+    assert_eq!(chosen.base_url, Some(BaseUrl::Variable { name, value }));
+    // the key is there for many programs: what is set up here comes first
+    let one = r#"{ "provider": { "p": { "wire": "scripted", "models": { "only": {} } } } }"#;
+    let chosen = env().file("opencode.json", one).choose(None).unwrap();
+    assert_eq!(chosen.provider, "p");
+    assert!(env().choose(None).unwrap_err().contains("no model is set"));
+}
+
+#[test]
 fn the_wire_follows_from_what_is_said() {
     for (provider, expected) in [
         (r#""x": { "wire": "gemini", "npm": "@ai-sdk/anthropic" }"#, "gemini"),
@@ -116,7 +131,14 @@ fn the_wire_follows_from_what_is_said() {
         (r#""x": { "npm": "@ai-sdk/openai-compatible" }"#, "openai-chat"),
         (r#""x": { "npm": "@ai-sdk/google" }"#, "gemini"),
         (r#""x": { "api": "http://a/v1" }"#, "openai-chat"),
-        (r#""openai": {}"#, "openai-responses"),
+        (r#""openai": { "options": { "apiKey": "k" } }"#, "openai-responses"),
+        (r#""openai": { "options": { "baseURL": "http://a/v1" } }"#, "openai-responses"),
+        (r#""openai": { "wire": "openai-chat", "options": { "apiKey": "k" } }"#, "openai-chat"),
+        (
+            r#""openai": { "npm": "@ai-sdk/openai-compatible", "options": { "apiKey": "k" } }"#,
+            "openai-chat",
+        ),
+        (r#""mine": { "options": { "baseURL": "http://a/v1" } }"#, "openai-chat"),
         (r#""google": {}"#, "gemini"),
     ] {
         let world = World::with(&format!(r#"{{ "provider": {{ {provider} }} }}"#));
@@ -148,12 +170,12 @@ fn errors_name_what_is_missing_and_what_is_near() {
         (
             PROVIDERS,
             Some("locl/m"),
-            "model `locl/m`: there is no provider `locl`; did you mean `local`? Known are `anthropic`, `local`, `script`",
+            "model `locl/m`: there is no provider `locl`; did you mean `local`? Known are `anthropic`, `openai`, `local`, `script`",
         ),
         (
             "{\n\"model\": \"zzz/m\" }",
             None,
-            "model `zzz/m` (leftfold.json:2:10): there is no provider `zzz`; known are `anthropic`",
+            "model `zzz/m` (leftfold.json:2:10): there is no provider `zzz`; known are `anthropic`, `openai`",
         ),
         (
             PROVIDERS,

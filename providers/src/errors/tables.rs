@@ -95,8 +95,14 @@ pub(super) const RATE: &[&str] = &[
     "throttl",
 ];
 
-pub(super) const OVERLOADED_CODES: &[&str] =
-    &["overloaded", "unavailable", "server_is_busy", "engine_overloaded", "capacity_exceeded"];
+pub(super) const OVERLOADED_CODES: &[&str] = &[
+    "overloaded",
+    "unavailable",
+    "server_is_busy",
+    "engine_overloaded",
+    "capacity_exceeded",
+    "slow_down",
+];
 
 pub(super) const OVERLOADED: &[&str] = &[
     "overloaded",

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::content::{self, Content};
 use super::decode::REASONING;
-use super::ids::Sent;
 use super::quirks::Quirks;
+use crate::ids::Sent;
 use crate::shape::{self, NO_TEXT, object};
 
 const LONGEST_NAME: usize = 64;
@@ -21,7 +21,7 @@ const NO_REASONING: &str = " ";
 
 /// All messages, the system prompt first.
 pub(super) fn messages(request: &Request, quirks: &Quirks) -> Vec<Value> {
-    let mut ids = Sent::new(quirks, &request.model.id);
+    let mut ids = Sent::new(quirks.ids(&request.model.id));
     let mut history = History { quirks, done: Vec::new() };
     for message in &request.messages {
         match message {

@@ -5,10 +5,9 @@
 mod calls;
 mod content;
 mod decode;
-mod ids;
 mod message;
 mod options;
-mod quirks;
+pub(crate) mod quirks;
 mod request;
 mod usage;
 mod wire;
@@ -32,20 +31,26 @@ pub(crate) struct OpenaiChat {
 
 impl OpenaiChat {
     pub(crate) fn new(config: Config) -> Result<Self, Error> {
-        let quirks = quirks::of(&config);
-        let Some(base) = config.base_url.as_deref().or(quirks.base) else {
-            return Err(Error::MissingBaseUrl { provider: config.name });
-        };
-        let url = endpoint::url(&config, base, &["chat", "completions"])?;
-        let headers = headers(&config, quirks)?;
-        let authorised = ["authorization", "api-key"].iter().any(|key| headers.contains_key(*key));
-        if config.base_url.is_none() && quirks.needs_key && !authorised {
-            return Err(endpoint::missing_key(&config));
-        }
-        let mut endpoint = endpoint::endpoint(config, url, headers);
-        endpoint.missing_may_pass = quirks.missing_may_pass;
+        let (endpoint, quirks) = connect(config, &["chat", "completions"])?;
         Ok(Self { endpoint: Arc::new(endpoint), quirks })
     }
+}
+
+/// Where to find `path` at whoever speaks as OpenAI does, and who that is.
+pub(crate) fn connect(config: Config, path: &[&str]) -> Result<(Endpoint, &'static Quirks), Error> {
+    let quirks = quirks::of(&config);
+    let Some(base) = config.base_url.as_deref().or(quirks.base) else {
+        return Err(Error::MissingBaseUrl { provider: config.name });
+    };
+    let url = endpoint::url(&config, base, path)?;
+    let headers = headers(&config, quirks)?;
+    let authorised = ["authorization", "api-key"].iter().any(|key| headers.contains_key(*key));
+    if config.base_url.is_none() && quirks.needs_key && !authorised {
+        return Err(endpoint::missing_key(&config));
+    }
+    let mut endpoint = endpoint::endpoint(config, url, headers);
+    endpoint.missing_may_pass = quirks.missing_may_pass;
+    Ok((endpoint, quirks))
 }
 
 impl Provider for OpenaiChat {

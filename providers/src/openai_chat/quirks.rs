@@ -6,16 +6,17 @@
 use reqwest::Url;
 
 use crate::Config;
+use crate::ids::{Form, SHORT};
 
 /// One vendor, or one server that people run themselves.
 #[derive(Debug, PartialEq)]
-pub(super) struct Quirks {
+pub(crate) struct Quirks {
     /// Names in settings, ours first.
-    pub(super) names: &'static [&'static str],
+    pub(crate) names: &'static [&'static str],
     /// Ends of the names of its hosts.
     hosts: &'static [&'static str],
     /// Where it is without `baseURL`; `None`: only its user knows.
-    pub(super) base: Option<&'static str>,
+    pub(crate) base: Option<&'static str>,
     /// Whether it is reached at `base` only with a key.
     pub(super) needs_key: bool,
     /// The header of the key, where that is not `authorization: Bearer`.
@@ -23,16 +24,16 @@ pub(super) struct Quirks {
     /// Whether it takes `stream_options`.
     pub(super) stream_options: bool,
     pub(super) limit: LimitName,
-    pub(super) ids: Ids,
+    ids: Form,
     /// Whether an assistant message must stand between tool results and a user message.
     pub(super) closes_loops: bool,
     /// Whether user and assistant must alternate, as some chat templates demand.
-    pub(super) alternates: bool,
+    pub(crate) alternates: bool,
     /// Whether assistant messages with calls must carry their `reasoning_content`.
     pub(super) echoes: bool,
-    pub(super) images: bool,
+    pub(crate) images: bool,
     /// Whether user messages take PDF files.
-    pub(super) files: bool,
+    pub(crate) files: bool,
     pub(super) marks: Marks,
     /// Whether the effort of reasoning is `reasoning.effort` rather than `reasoning_effort`.
     pub(super) nests_effort: bool,
@@ -54,15 +55,6 @@ pub(super) enum LimitName {
     ByModel,
 }
 
-/// What ids of calls must look like.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Ids {
-    /// 1 to 40 printable characters.
-    Short,
-    /// Exactly nine letters and digits.
-    Nine,
-}
-
 /// Whether messages are marked for caching.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Marks {
@@ -81,7 +73,7 @@ pub(super) const GENERIC: Quirks = Quirks {
     key_header: None,
     stream_options: true,
     limit: LimitName::ByModel,
-    ids: Ids::Short,
+    ids: Form::Short,
     closes_loops: false,
     alternates: true,
     echoes: false,
@@ -151,7 +143,7 @@ const ALL: &[Quirks] = &[
         base: Some("https://api.mistral.ai/v1"),
         stream_options: false,
         limit: LimitName::MaxTokens,
-        ids: Ids::Nine,
+        ids: Form::Nine,
         closes_loops: true,
         ..VENDOR
     },
@@ -257,6 +249,11 @@ impl Quirks {
         }
     }
 
+    /// The form of ids of calls for `model`.
+    pub(super) fn ids(&self, model: &str) -> Form {
+        if self.ids == Form::Short && is_claude(model) { Form::Plain(SHORT) } else { self.ids }
+    }
+
     pub(super) fn marks(&self, model: &str) -> bool {
         match self.marks {
             Marks::Never => false,
@@ -273,7 +270,7 @@ pub(super) fn is_claude(model: &str) -> bool {
 }
 
 /// OpenAI's models that reason: o1 and its kin, and all GPT from 5 on.
-fn is_openai_reasoner(model: &str) -> bool {
+pub(crate) fn is_openai_reasoner(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or_default().to_lowercase();
     let number = |rest: &str| -> u32 {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();

@@ -1,0 +1,131 @@
+//! Ids of calls as they are sent: in the form that the API takes, each used once.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use leftfold_events::Sha256;
+
+use crate::shape::restricted;
+
+/// Characters of [`Form::Short`].
+pub(crate) const SHORT: usize = 40;
+/// Characters of [`Form::Nine`].
+const NINE: usize = 9;
+
+/// What ids of calls must look like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Form {
+    /// 1 to 40 printable characters.
+    Short,
+    /// 1 to so many, and at least 40, of `[A-Za-z0-9_-]`.
+    Plain(usize),
+    /// Exactly nine letters and digits.
+    Nine,
+}
+
+#[derive(Debug)]
+pub(crate) struct Sent {
+    form: Form,
+    used: HashSet<String>,
+    /// For each id as the model wrote it, the ids as sent of the calls without a result yet.
+    pending: HashMap<String, VecDeque<String>>,
+}
+
+impl Sent {
+    pub(crate) fn new(form: Form) -> Self {
+        Self { form, used: HashSet::new(), pending: HashMap::new() }
+    }
+
+    /// The id for a call. It depends on the calls before it only, so that a history that grows
+    /// begins with the same bytes.
+    pub(crate) fn call(&mut self, id: &str) -> String {
+        let mut sent = self.shaped(id);
+        let mut count = 1;
+        while !self.used.insert(sent.clone()) {
+            count += 1;
+            sent = self.shaped(&format!("{id}_{count}"));
+        }
+        self.pending.entry(id.to_owned()).or_default().push_back(sent.clone());
+        sent
+    }
+
+    /// The id for the result of a call.
+    pub(crate) fn result(&mut self, id: &str) -> String {
+        let sent = self.pending.get_mut(id).and_then(VecDeque::pop_front);
+        sent.unwrap_or_else(|| self.shaped(id))
+    }
+
+    /// The results of older calls are not to come any more.
+    pub(crate) fn forget(&mut self) {
+        self.pending.clear();
+    }
+
+    fn shaped(&self, id: &str) -> String {
+        let printable = |c: char| if c.is_ascii_graphic() { c } else { '_' };
+        match self.form {
+            Form::Nine if id.len() == NINE && id.bytes().all(|b| b.is_ascii_alphanumeric()) => {
+                id.to_owned()
+            }
+            Form::Nine => hash(id, NINE),
+            Form::Short => within(id, SHORT, || id.chars().map(printable).collect()),
+            Form::Plain(longest) => within(id, longest, || restricted(id, longest)),
+        }
+    }
+}
+
+fn within(id: &str, longest: usize, shaped: impl Fn() -> String) -> String {
+    match id.chars().count() {
+        0 => "call".to_owned(),
+        count if count > longest => format!("call_{}", hash(id, 32)),
+        _ => shaped(),
+    }
+}
+
+/// Another text of so many hexadecimal digits for each id.
+fn hash(id: &str, digits: usize) -> String {
+    Sha256::of(id.as_bytes()).to_string().chars().take(digits).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_have_the_form_that_the_api_takes() {
+        for (form, id, expected) in [
+            (Form::Short, "call_1", "call_1"),
+            (Form::Short, "functions.read:0", "functions.read:0"),
+            (Form::Plain(SHORT), "functions.read:0", "functions_read_0"),
+            (Form::Short, "", "call"),
+            (Form::Plain(64), "", "call"),
+            (Form::Short, "a b\né", "a_b__"),
+            (Form::Plain(64), "a b\né", "a_b__"),
+            (Form::Nine, "AbC123xyz", "AbC123xyz"),
+        ] {
+            assert_eq!(Sent::new(form).call(id), expected, "{form:?} {id}");
+        }
+        for (form, longest) in [(Form::Short, SHORT), (Form::Plain(64), 64)] {
+            let fits = "x".repeat(longest);
+            assert_eq!(Sent::new(form).call(&fits), fits);
+            let short = Sent::new(form).call(&format!("{fits}x"));
+            assert!(short.starts_with("call_") && short.len() <= longest, "{short}");
+        }
+        for id in ["call_1", "", "ünïcödé99", &"x".repeat(41)] {
+            let nine = Sent::new(Form::Nine).call(id);
+            assert!(
+                nine.len() == NINE && nine.bytes().all(|b| b.is_ascii_alphanumeric()),
+                "{nine}"
+            );
+        }
+    }
+
+    #[test]
+    fn ids_that_repeat_keep_their_results() {
+        for form in [Form::Short, Form::Plain(64), Form::Nine] {
+            let mut ids = Sent::new(form);
+            let calls = [ids.call("x"), ids.call("x"), ids.call("x_2")];
+            let unique: HashSet<&String> = calls.iter().collect();
+            assert_eq!(unique.len(), 3, "{calls:?}");
+            assert_eq!([ids.result("x"), ids.result("x"), ids.result("x_2")], calls);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A call, from its beginning to the item that has all of it.
+
+use std::collections::VecDeque;
+
+use leftfold_events::Json;
+use leftfold_events::event::CallSpec;
+use serde_json::Value;
+
+use super::wire::text;
+use crate::StreamEvent;
+
+type Out = VecDeque<StreamEvent>;
+
+#[derive(Debug)]
+pub(super) struct Call {
+    /// What its result refers to, which is not the id of the item.
+    id: String,
+    name: String,
+    json: String,
+    /// Whether its input is plain text.
+    is_custom: bool,
+    /// Whether it has been told that the call begins.
+    is_announced: bool,
+}
+
+impl Call {
+    pub(super) fn begin(item: &Value, out: &mut Out) -> Self {
+        let mut call = Self {
+            id: String::new(),
+            name: String::new(),
+            json: String::new(),
+            is_custom: text(item, "type") == "custom_tool_call",
+            is_announced: false,
+        };
+        call.announce(item, out);
+        call.push(&input_of(item), out);
+        call
+    }
+
+    pub(super) fn push(&mut self, text: &str, out: &mut Out) {
+        self.json.push_str(text);
+        if self.is_announced && !text.is_empty() {
+            let (id, text) = (self.id.clone(), text.to_owned());
+            out.push_back(StreamEvent::ToolInputDelta { id, text });
+        }
+    }
+
+    /// All of the input, of which some may have come before.
+    pub(super) fn whole(&mut self, all: &str, out: &mut Out) {
+        match all.strip_prefix(self.json.as_str()).map(str::to_owned) {
+            Some(rest) => self.push(&rest, out),
+            // whatever was shown, this is what counts
+            None if !all.is_empty() => all.clone_into(&mut self.json),
+            None => {}
+        }
+    }
+
+    /// The call as it is in `item`, or as far as it has come. Input that was broken off stays the
+    /// text that it is, even where it happens to be JSON, so that no tool takes it.
+    pub(super) fn close(
+        mut self,
+        item: Option<&Value>,
+        is_whole: bool,
+        number: usize,
+        out: &mut Out,
+    ) {
+        if let Some(item) = item {
+            self.announce(item, out);
+            self.whole(&input_of(item), out);
+        }
+        if self.id.is_empty() {
+            self.id = format!("call_{number}");
+        }
+        let input = match Json::parse(&self.json) {
+            _ if self.is_custom || !is_whole => Json::from_value(&Value::from(self.json)),
+            Ok(input) => input,
+            Err(_) if self.json.trim().is_empty() => Json::object(),
+            Err(_) => Json::from_value(&Value::from(self.json)),
+        };
+        out.push_back(StreamEvent::ToolCall(CallSpec { id: self.id, name: self.name, input }));
+    }
+
+    /// Tells that the call begins, once it is known what it is.
+    fn announce(&mut self, item: &Value, out: &mut Out) {
+        if self.is_announced {
+            return;
+        }
+        for (known, name) in [(&mut self.id, "call_id"), (&mut self.name, "name")] {
+            if known.is_empty() {
+                text(item, name).clone_into(known);
+            }
+        }
+        if !self.id.is_empty() && !self.name.is_empty() {
+            self.is_announced = true;
+            let (id, name) = (self.id.clone(), self.name.clone());
+            out.push_back(StreamEvent::ToolInputStart { id, name });
+            let known = std::mem::take(&mut self.json);
+            self.push(&known, out);
+        }
+    }
+}
+
+/// The input as the model wrote it, or as a value at some servers.
+fn input_of(item: &Value) -> String {
+    match item.get("arguments").or_else(|| item.get("input")) {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+    }
+}

@@ -1,0 +1,77 @@
+//! What a message or a result consists of.
+
+use serde_json::{Value, json};
+
+use crate::openai_chat::quirks::Quirks;
+use crate::shape::{self, NO_TEXT, missing};
+
+/// Parts of a user message, or of a result.
+#[derive(Debug, Default)]
+pub(super) struct Content(Vec<Value>);
+
+impl Content {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Blank texts are refused by some, so they are left out.
+    pub(super) fn text(&mut self, text: &str) {
+        if !text.trim().is_empty() {
+            self.0.push(json!({ "type": "input_text", "text": text }));
+        }
+    }
+
+    /// A file, or words in its place.
+    pub(super) fn media(&mut self, media: Result<Value, String>) {
+        match media {
+            Ok(part) => self.0.push(part),
+            Err(words) => self.text(&words),
+        }
+    }
+
+    /// As parts, of which there is at least one.
+    pub(super) fn into_parts(mut self) -> Vec<Value> {
+        if self.is_empty() {
+            self.text(NO_TEXT);
+        }
+        self.0
+    }
+
+    /// As a string where it is text alone, since not every server takes parts in a result.
+    pub(super) fn into_output(self) -> Value {
+        let parts = self.into_parts();
+        if parts.iter().any(|part| part["type"] != "input_text") {
+            return parts.into();
+        }
+        let texts: Vec<&str> = parts.iter().filter_map(|part| part["text"].as_str()).collect();
+        texts.join("\n\n").into()
+    }
+}
+
+/// A file as a part, or words that say why it is missing.
+pub(super) fn media(
+    quirks: &Quirks,
+    mime: &str,
+    name: &str,
+    base64: &str,
+) -> Result<Value, String> {
+    let mime = shape::mime(mime);
+    let url = || format!("data:{mime};base64,{base64}");
+    match mime.as_str() {
+        _ if base64.is_empty() => Err(missing(name, &mime, base64)),
+        "image/png" | "image/jpeg" | "image/gif" | "image/webp" if quirks.images => {
+            Ok(json!({ "type": "input_image", "image_url": url(), "detail": "auto" }))
+        }
+        "application/pdf" if quirks.files => {
+            let name = if name.is_empty() { "file.pdf" } else { name };
+            Ok(json!({ "type": "input_file", "filename": name, "file_data": url() }))
+        }
+        _ => Err(missing(name, &mime, base64)),
+    }
+}
+
+/// Whether results may hold files. That of OpenAI itself is known; other servers pass results on
+/// to templates that take words only.
+pub(super) fn results_take_files(quirks: &Quirks) -> bool {
+    matches!(quirks.names[0], "openai" | "azure")
+}

@@ -1,0 +1,277 @@
+//! The stream of Responses in the neutral vocabulary.
+
+use std::collections::{HashSet, VecDeque};
+
+use leftfold_events::event::{FailureClass, Finish};
+use serde_json::Value;
+
+use super::calls::Call;
+use super::texts::{Kind, List, Texts};
+use super::usage;
+use super::wire::{ESSENTIAL, Event, Piece, text};
+use crate::StreamEvent;
+use crate::errors::{Details, Failure};
+use crate::exchange;
+use crate::sse::SseEvent;
+
+type Out = VecDeque<StreamEvent>;
+
+#[derive(Debug)]
+pub(super) struct Decoder {
+    provider: String,
+    items: Vec<Slot>,
+    /// Parts opened so far, which number their ids.
+    parts: u32,
+    calls: usize,
+    /// Tools with plain input that the request offered. A call of any other is the provider's own,
+    /// and has been answered there.
+    custom: HashSet<String>,
+}
+
+/// An item of the answer. Pieces refer to it by its index, or by its id where there is none.
+#[derive(Debug)]
+struct Slot {
+    index: Option<u64>,
+    id: String,
+    item: Item,
+}
+
+#[derive(Debug)]
+enum Item {
+    Texts(Texts),
+    Call(Call),
+    Done,
+    /// The provider's own tools, their results, and kinds of item yet to be invented.
+    Skipped,
+}
+
+impl Item {
+    fn is_texts(&self, kind: Kind) -> bool {
+        matches!(self, Self::Texts(texts) if texts.kind == kind)
+    }
+
+    fn is_call(&self) -> bool {
+        matches!(self, Self::Call(_))
+    }
+}
+
+impl Decoder {
+    pub(super) fn new(provider: &str) -> Self {
+        Self {
+            provider: provider.to_owned(),
+            items: Vec::new(),
+            parts: 0,
+            calls: 0,
+            custom: HashSet::new(),
+        }
+    }
+
+    fn take(&mut self, event: Event, data: &str, out: &mut Out) {
+        use List::{Content, Summary};
+        match event {
+            Event::Created { response } => self.offered(&response.unwrap_or_default()),
+            Event::ItemAdded(piece) => {
+                self.add(piece.output_index, &piece.item, out);
+            }
+            Event::ItemDone(piece) => self.done(piece.output_index, &piece.item, out),
+            Event::TextDelta(piece) => self.words(Kind::Text, Content, piece, Texts::push, out),
+            Event::TextDone(piece) => self.words(Kind::Text, Content, piece, Texts::whole, out),
+            Event::SummaryDelta(piece) => {
+                self.words(Kind::Reasoning, Summary, piece, Texts::push, out);
+            }
+            Event::SummaryDone(piece) => {
+                self.words(Kind::Reasoning, Summary, piece, Texts::whole, out);
+            }
+            Event::ReasoningDelta(piece) => {
+                self.words(Kind::Reasoning, Content, piece, Texts::push, out);
+            }
+            Event::ReasoningDone(piece) => {
+                self.words(Kind::Reasoning, Content, piece, Texts::whole, out);
+            }
+            Event::ArgumentsDelta(piece) => self.arguments(piece, Call::push, out),
+            Event::ArgumentsDone(piece) => self.arguments(piece, Call::whole, out),
+            Event::Completed { response } => self.finish(&response, true, out),
+            Event::Incomplete { response } => self.finish(&response, false, out),
+            Event::Failed { response } => out.push_back(self.broken_off(&response)),
+            Event::Error => {
+                let value: Value = serde_json::from_str(data).unwrap_or_default();
+                out.push_back(self.fail(&value));
+            }
+            Event::Unknown => {}
+        }
+    }
+
+    fn offered(&mut self, response: &Value) {
+        let tools = response.get("tools").and_then(Value::as_array).into_iter().flatten();
+        let custom = tools.filter(|tool| text(tool, "type") == "custom");
+        self.custom.extend(custom.map(|tool| text(tool, "name").to_owned()));
+    }
+
+    fn add(&mut self, index: Option<u64>, item: &Value, out: &mut Out) -> usize {
+        let kept = match text(item, "type") {
+            "message" => Item::Texts(Texts::new(Kind::Text)),
+            "reasoning" => Item::Texts(Texts::new(Kind::Reasoning)),
+            "function_call" => Item::Call(Call::begin(item, out)),
+            "custom_tool_call" if self.custom.contains(text(item, "name")) => {
+                Item::Call(Call::begin(item, out))
+            }
+            kind => {
+                tracing::debug!(kind, "skipping an item");
+                Item::Skipped
+            }
+        };
+        self.items.push(Slot { index, id: text(item, "id").to_owned(), item: kept });
+        self.items.len() - 1
+    }
+
+    /// The item as a whole, which counts more than its pieces.
+    fn done(&mut self, index: Option<u64>, item: &Value, out: &mut Out) {
+        let id = text(item, "id");
+        let fits: fn(&Item) -> bool = match text(item, "type") {
+            "message" => |item| item.is_texts(Kind::Text),
+            "reasoning" => |item| item.is_texts(Kind::Reasoning),
+            "function_call" | "custom_tool_call" => Item::is_call,
+            _ => |_| false,
+        };
+        let at = match self.find(index, id, fits) {
+            Some(at) if !matches!(self.items[at].item, Item::Done) => at,
+            Some(at) if self.items[at].id == id => return,
+            Some(_) | None => self.add(index, item, out),
+        };
+        let slot = &mut self.items[at];
+        id.clone_into(&mut slot.id);
+        if !matches!(slot.item, Item::Skipped) {
+            let open = std::mem::replace(&mut slot.item, Item::Done);
+            self.close(open, Some(item), text(item, "status") != "incomplete", out);
+        }
+    }
+
+    /// The item of a piece: by index if it has one, else by id, else the last one that `fits`.
+    fn find(&self, index: Option<u64>, id: &str, fits: fn(&Item) -> bool) -> Option<usize> {
+        let slots = &self.items;
+        if index.is_some() {
+            return slots.iter().rposition(|slot| slot.index == index);
+        }
+        let named = slots.iter().rposition(|slot| !id.is_empty() && slot.id == id);
+        named.or_else(|| slots.iter().rposition(|slot| fits(&slot.item)))
+    }
+
+    fn words(
+        &mut self,
+        kind: Kind,
+        list: List,
+        piece: Piece,
+        write: fn(&mut Texts, (List, u64), &str, &mut u32, &mut Out),
+        out: &mut Out,
+    ) {
+        let (index, id) = (piece.output_index, piece.item_id.as_deref().unwrap_or_default());
+        let fits: fn(&Item) -> bool = match kind {
+            Kind::Text => |item| item.is_texts(Kind::Text),
+            Kind::Reasoning => |item| item.is_texts(Kind::Reasoning),
+        };
+        let at = self.find(index, id, fits).unwrap_or_else(|| {
+            let item = Item::Texts(Texts::new(kind));
+            self.items.push(Slot { index, id: id.to_owned(), item });
+            self.items.len() - 1
+        });
+        if let Item::Texts(texts) = &mut self.items[at].item
+            && texts.kind == kind
+        {
+            let place = (list, piece.index());
+            write(texts, place, &piece.words(), &mut self.parts, out);
+        }
+    }
+
+    /// What a call is, only its item says: without one it is none of ours.
+    fn arguments(&mut self, piece: Piece, write: fn(&mut Call, &str, &mut Out), out: &mut Out) {
+        let id = piece.item_id.as_deref().unwrap_or_default();
+        let at = self.find(piece.output_index, id, Item::is_call);
+        if let Some(Item::Call(call)) = at.map(|at| &mut self.items[at].item) {
+            write(call, &piece.words(), out);
+        }
+    }
+
+    fn close(&mut self, open: Item, item: Option<&Value>, is_whole: bool, out: &mut Out) {
+        match open {
+            Item::Texts(texts) => texts.close(item, &mut self.parts, out),
+            Item::Call(call) => {
+                call.close(item, is_whole, self.calls, out);
+                self.calls += 1;
+            }
+            Item::Done | Item::Skipped => {}
+        }
+    }
+
+    fn finish(&mut self, response: &Value, is_completed: bool, out: &mut Out) {
+        let status = text(response, "status");
+        if status == "failed" {
+            return out.push_back(self.broken_off(response));
+        }
+        let is_whole = is_completed && status != "incomplete";
+        if self.items.is_empty() {
+            // a server that has streamed none of it
+            let items = response.get("output").and_then(Value::as_array);
+            items.into_iter().flatten().for_each(|item| self.done(None, item, out));
+        }
+        // items that some server forgot to close
+        for slot in std::mem::take(&mut self.items) {
+            self.close(slot.item, None, is_whole, out);
+        }
+        let reason = response.pointer("/incomplete_details/reason").and_then(Value::as_str);
+        let finish = match reason {
+            _ if is_whole && self.calls > 0 => Finish::ToolCalls,
+            _ if is_whole => Finish::Stop,
+            Some("max_output_tokens" | "max_tokens") => Finish::Length,
+            Some("content_filter") => Finish::ContentFilter,
+            Some(_) | None => Finish::Other,
+        };
+        let usage = response.get("usage").map(usage::neutral).unwrap_or_default();
+        out.push_back(StreamEvent::Finish { finish, usage });
+    }
+
+    /// A response that failed, with or without its reason.
+    fn broken_off(&self, response: &Value) -> StreamEvent {
+        if let Some(error) = response.get("error").filter(|error| !error.is_null()) {
+            return self.fail(error);
+        }
+        let message = "the server broke off its answer without giving a reason";
+        let failure = Failure::new(FailureClass::Other, message);
+        StreamEvent::Failed(Failure { retryable: true, ..failure })
+    }
+
+    fn fail(&self, error: &Value) -> StreamEvent {
+        StreamEvent::Failed(Failure::in_stream(&self.provider, &Details::of(error)))
+    }
+
+    /// An event that does not have the shape it should have.
+    fn odd(&self, event: &SseEvent, reason: &serde_json::Error) -> Option<StreamEvent> {
+        let value: Value = serde_json::from_str(&event.data).unwrap_or_default();
+        if let Some(error) = value.get("error").filter(|error| !error.is_null()) {
+            return Some(self.fail(error));
+        }
+        if event.name == "error" || text(&value, "object") == "error" {
+            return Some(self.fail(&value));
+        }
+        let kind = match text(&value, "type") {
+            "" => event.name.as_str(),
+            kind => kind,
+        };
+        let essential = ESSENTIAL.iter().any(|name| kind.starts_with(name));
+        let broken = value.is_null() && event.data.starts_with('{') && event.name.is_empty();
+        if !essential && !broken {
+            tracing::debug!(kind, "skipping an event");
+            return None;
+        }
+        let message = format!("the server sent an event `{kind}` that can not be read: {reason}");
+        Some(StreamEvent::Failed(Failure::new(FailureClass::Network, message)))
+    }
+}
+
+impl exchange::Decoder for Decoder {
+    fn event(&mut self, event: &SseEvent, out: &mut Out) {
+        match serde_json::from_str::<Event>(&event.data) {
+            Ok(read) => self.take(read, &event.data, out),
+            Err(e) => out.extend(self.odd(event, &e)),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The items of a conversation.
+
+use leftfold_events::Request;
+use leftfold_events::event::{PromptKind, PromptPart};
+use leftfold_events::request::{AssistantPart, RequestMessage, ToolResult};
+use serde_json::{Value, json};
+
+use super::content::{self, Content};
+use super::reasoning;
+use crate::ids::{Form, Sent};
+use crate::openai_chat::quirks::Quirks;
+use crate::shape::{self, object};
+
+const LONGEST_NAME: usize = 64;
+/// Of the id that ties a result to its call.
+const LONGEST_ID: usize = 64;
+
+/// All items, the system prompt first.
+pub(super) fn input(request: &Request, quirks: &Quirks) -> Vec<Value> {
+    let mut items = Items { quirks, done: Vec::new(), ids: Sent::new(Form::Plain(LONGEST_ID)) };
+    for message in &request.messages {
+        match message {
+            RequestMessage::User { parts } => items.user(parts),
+            RequestMessage::Assistant { parts } => items.assistant(parts),
+            RequestMessage::Tool { results } => items.results(results),
+        }
+    }
+    system(&request.system).into_iter().chain(items.done).collect()
+}
+
+/// One message whatever the number of blocks: templates of many models take one, and only at the
+/// beginning.
+fn system(blocks: &[String]) -> Option<Value> {
+    let mut content = Content::default();
+    blocks.iter().for_each(|block| content.text(block));
+    (!content.is_empty()).then(|| message("system", content.into_parts()))
+}
+
+fn message(role: &str, content: impl Into<Value>) -> Value {
+    json!({ "type": "message", "role": role, "content": content.into() })
+}
+
+struct Items<'a> {
+    quirks: &'a Quirks,
+    done: Vec<Value>,
+    ids: Sent,
+}
+
+impl Items<'_> {
+    fn user(&mut self, parts: &[PromptPart]) {
+        let mut content = Content::default();
+        for part in parts {
+            match part.kind {
+                PromptKind::Text => content.text(&part.text),
+                PromptKind::Media => {
+                    let mime = part.mime.as_deref().unwrap_or("application/octet-stream");
+                    let name = part.name.as_deref().unwrap_or_default();
+                    content.media(content::media(self.quirks, mime, name, &part.text));
+                }
+            }
+        }
+        self.push_user(content);
+    }
+
+    fn push_user(&mut self, content: Content) {
+        let parts = content.into_parts();
+        let last = self.done.last_mut().filter(|last| last["role"] == "user");
+        match last.and_then(|last| last["content"].as_array_mut()) {
+            Some(before) if self.quirks.alternates => before.extend(parts),
+            Some(_) | None => self.done.push(message("user", parts)),
+        }
+    }
+
+    /// Everything in its place: reasoning belongs to the item that follows it.
+    fn assistant(&mut self, parts: &[AssistantPart]) {
+        self.ids.forget();
+        let mut items = Vec::new();
+        let mut text = String::new();
+        for part in parts {
+            let item = match part {
+                // the pieces of one answer belong together as they are
+                AssistantPart::Text { text: words } => {
+                    text.push_str(words);
+                    continue;
+                }
+                AssistantPart::Reasoning { signature, .. } => reasoning::unseal(signature),
+                AssistantPart::Call { id, name, input } => Some(json!({
+                    "type": "function_call",
+                    "call_id": self.ids.call(id),
+                    "name": tool_name(name),
+                    "arguments": object(input).to_string(),
+                })),
+            };
+            if let Some(item) = item {
+                items.extend(said(&mut text));
+                items.push(item);
+            }
+        }
+        items.extend(said(&mut text));
+        // reasoning that nothing came of is refused
+        let useful = items.iter().rposition(|item| item["type"] != "reasoning");
+        items.truncate(useful.map_or(0, |last| last + 1));
+        if self.done.is_empty() && !items.is_empty() && self.quirks.alternates {
+            self.push_user(Content::default());
+        }
+        self.done.extend(items);
+    }
+
+    fn results(&mut self, results: &[ToolResult]) {
+        let mut files = Content::default();
+        for result in results {
+            let mut content = Content::default();
+            content.text(&result.output);
+            self.attach(result, &mut content, &mut files);
+            self.done.push(json!({
+                "type": "function_call_output",
+                "call_id": self.ids.result(&result.call),
+                "output": content.into_output(),
+            }));
+        }
+        if !files.is_empty() {
+            self.push_user(files);
+        }
+    }
+
+    /// Puts files into the result itself, or into a message of the user's that follows.
+    fn attach(&self, result: &ToolResult, content: &mut Content, files: &mut Content) {
+        let mut is_first = true;
+        for file in &result.attachments {
+            let media = content::media(self.quirks, &file.mime, &file.name, &file.base64);
+            if media.is_err() || content::results_take_files(self.quirks) {
+                content.media(media);
+                continue;
+            }
+            if std::mem::take(&mut is_first) {
+                files.text(&format!("Attached to the result of `{}`:", tool_name(&result.name)));
+            }
+            files.media(media);
+        }
+        if content.is_empty() && !is_first {
+            content.text("(see the attached files)");
+        }
+    }
+}
+
+/// What has been said so far, as a message. It is a string, which every server takes; its list of
+/// parts would need the id of the message.
+fn said(text: &mut String) -> Option<Value> {
+    let text = std::mem::take(text);
+    (!text.trim().is_empty()).then(|| message("assistant", text))
+}
+
+/// A tool's name as the API takes it.
+pub(super) fn tool_name(name: &str) -> String {
+    shape::tool_name(name, LONGEST_NAME)
+}

@@ -1,0 +1,56 @@
+//! OpenAI Responses: `POST {baseURL}/responses`, without anything kept at the server.
+//!
+//! Written after OpenAI's public API reference, which other servers follow more or less.
+
+mod calls;
+mod content;
+mod decode;
+mod message;
+mod options;
+mod reasoning;
+mod request;
+mod texts;
+mod usage;
+mod wire;
+
+use std::sync::Arc;
+
+use futures::stream::BoxStream;
+use leftfold_events::Request;
+
+use crate::config::{Config, Error};
+use crate::exchange::{self, Endpoint};
+use crate::openai_chat::quirks::Quirks;
+use crate::{Provider, StreamEvent, openai_chat};
+
+#[derive(Debug)]
+pub(crate) struct OpenaiResponses {
+    endpoint: Arc<Endpoint>,
+    /// Whoever speaks this wire has the same addresses, keys and models as on the other one.
+    quirks: &'static Quirks,
+}
+
+impl OpenaiResponses {
+    pub(crate) fn new(config: Config) -> Result<Self, Error> {
+        let (endpoint, quirks) = openai_chat::connect(config, &["responses"])?;
+        Ok(Self { endpoint: Arc::new(endpoint), quirks })
+    }
+}
+
+impl Provider for OpenaiResponses {
+    fn name(&self) -> &str {
+        &self.endpoint.provider
+    }
+
+    fn body(&self, request: &Request) -> Vec<u8> {
+        request::body(request, self.quirks)
+    }
+
+    fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent> {
+        let decoder = decode::Decoder::new(&self.endpoint.provider);
+        exchange::run(Arc::clone(&self.endpoint), self.body(&request), decoder)
+    }
+}
+
+#[cfg(test)]
+mod tests;

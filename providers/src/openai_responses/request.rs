@@ -1,0 +1,53 @@
+//! The neutral request as a body of Responses.
+
+use leftfold_events::Request;
+use leftfold_events::kit::ToolSpec;
+use serde_json::{Map, Value, json};
+
+use super::{message, options};
+use crate::openai_chat::quirks::Quirks;
+use crate::shape;
+
+/// A pure function of the request: the same bytes each time.
+pub(super) fn body(request: &Request, quirks: &Quirks) -> Vec<u8> {
+    // serialising values to memory has no way to fail
+    serde_json::to_vec(&value(request, quirks)).unwrap_or_default()
+}
+
+fn value(request: &Request, quirks: &Quirks) -> Value {
+    let mut body = Map::new();
+    body.insert("model".into(), request.model.id.clone().into());
+    // nothing is known of models that nobody has listed, but the server knows their limit
+    if request.max_output > 0 {
+        body.insert("max_output_tokens".into(), request.max_output.into());
+    }
+    body.insert("stream".into(), true.into());
+    // the log has the conversation; nobody else needs to keep it
+    body.insert("store".into(), false.into());
+    if !request.tools.is_empty() {
+        let tools: Vec<Value> = request.tools.iter().map(tool).collect();
+        body.insert("tools".into(), tools.into());
+    }
+    options::apply(&mut body, &request.options.value(), &request.model.id);
+    // last, so that a body begins with the body before as far as the conversation does
+    body.insert("input".into(), message::input(request, quirks).into());
+    Value::Object(body)
+}
+
+fn tool(spec: &ToolSpec) -> Value {
+    let mut tool = Map::new();
+    tool.insert("type".into(), "function".into());
+    tool.insert("name".into(), message::tool_name(&spec.name).into());
+    if !spec.description.trim().is_empty() {
+        tool.insert("description".into(), spec.description.clone().into());
+    }
+    let mut parameters = shape::schema(spec.schema.value());
+    if let Value::Object(parameters) = &mut parameters {
+        // an object without properties is refused, one with none is not
+        parameters.entry("properties").or_insert_with(|| json!({}));
+    }
+    tool.insert("parameters".into(), parameters);
+    // the strict form knows no optional arguments, and is what the API takes for granted
+    tool.insert("strict".into(), false.into());
+    Value::Object(tool)
+}

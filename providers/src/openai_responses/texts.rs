@@ -1,0 +1,146 @@
+//! Text and reasoning of one item.
+
+use std::collections::VecDeque;
+
+use serde_json::Value;
+
+use super::reasoning;
+use super::wire::text;
+use crate::StreamEvent;
+
+type Out = VecDeque<StreamEvent>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    Reasoning,
+}
+
+/// The lists of an item that have its texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum List {
+    Summary,
+    Content,
+}
+
+/// What one item has said so far. Its parts stay open until the item is done, since only then the
+/// whole of them is known, and the signature.
+#[derive(Debug)]
+pub(super) struct Texts {
+    pub(super) kind: Kind,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug)]
+struct Part {
+    list: List,
+    index: u64,
+    /// The number that makes its neutral id.
+    number: u32,
+    text: String,
+}
+
+impl Texts {
+    pub(super) fn new(kind: Kind) -> Self {
+        Self { kind, parts: Vec::new() }
+    }
+
+    /// More of a part. `next` numbers the parts of the answer.
+    pub(super) fn push(
+        &mut self,
+        (list, index): (List, u64),
+        text: &str,
+        next: &mut u32,
+        out: &mut Out,
+    ) {
+        if text.is_empty() {
+            return;
+        }
+        let at = self.parts.iter().position(|part| (part.list, part.index) == (list, index));
+        let at = at.unwrap_or_else(|| self.open((list, index), next, out));
+        let part = &mut self.parts[at];
+        part.text.push_str(text);
+        let (id, text) = (part.number.to_string(), text.to_owned());
+        out.push_back(match self.kind {
+            Kind::Text => StreamEvent::TextDelta { id, text },
+            Kind::Reasoning => StreamEvent::ReasoningDelta { id, text },
+        });
+    }
+
+    /// All of a part, of which some may have come before.
+    pub(super) fn whole(&mut self, at: (List, u64), all: &str, next: &mut u32, out: &mut Out) {
+        let part = self.parts.iter().find(|part| (part.list, part.index) == at);
+        let seen = part.map_or("", |part| &part.text);
+        if let Some(rest) = all.strip_prefix(seen).map(str::to_owned) {
+            self.push(at, &rest, next, out);
+        }
+    }
+
+    /// Nothing more is to come. `item` is the whole item, if the server has repeated it.
+    pub(super) fn close(mut self, item: Option<&Value>, next: &mut u32, out: &mut Out) {
+        let mut signature = None;
+        if let Some(item) = item {
+            self.complete(List::Summary, &texts(item, "summary"), next, out);
+            self.complete(List::Content, &texts(item, "content"), next, out);
+            signature = reasoning::seal(item).filter(|_| self.kind == Kind::Reasoning);
+        }
+        let redacted = self.parts.is_empty();
+        if redacted && signature.is_some() {
+            self.open((List::Summary, 0), next, out);
+        }
+        let last = self.parts.len().saturating_sub(1);
+        for (at, part) in self.parts.into_iter().enumerate() {
+            let id = part.number.to_string();
+            out.push_back(match self.kind {
+                Kind::Text => StreamEvent::TextEnd { id },
+                // one item, one signature
+                Kind::Reasoning => {
+                    let signature = signature.take_if(|_| at == last);
+                    StreamEvent::ReasoningEnd { id, signature, redacted }
+                }
+            });
+        }
+    }
+
+    /// Adds what is missing of a list. How its texts are numbered is not compared: in the whole
+    /// item they are those of the list, in the pieces they are the server's own.
+    fn complete(&mut self, list: List, texts: &[&str], next: &mut u32, out: &mut Out) {
+        let seen = self.parts.iter().filter(|part| part.list == list);
+        let last = seen.clone().next_back().map(|part| part.index);
+        let seen: String = seen.map(|part| part.text.as_str()).collect();
+        match last {
+            None => {
+                for (index, text) in (0..).zip(texts) {
+                    self.push((list, index), text, next, out);
+                }
+            }
+            Some(last) => {
+                if let Some(rest) = texts.concat().strip_prefix(&seen) {
+                    self.push((list, last), rest, next, out);
+                }
+            }
+        }
+    }
+
+    fn open(&mut self, (list, index): (List, u64), next: &mut u32, out: &mut Out) -> usize {
+        let number = *next;
+        *next += 1;
+        let id = number.to_string();
+        out.push_back(match self.kind {
+            Kind::Text => StreamEvent::TextStart { id },
+            Kind::Reasoning => StreamEvent::ReasoningStart { id },
+        });
+        self.parts.push(Part { list, index, number, text: String::new() });
+        self.parts.len() - 1
+    }
+}
+
+/// The texts of a list of an item's parts; a refusal is one.
+fn texts<'a>(item: &'a Value, list: &str) -> Vec<&'a str> {
+    let parts = item.get(list).and_then(Value::as_array);
+    let words = |part: &'a Value| match text(part, "text") {
+        "" => text(part, "refusal"),
+        text => text,
+    };
+    parts.into_iter().flatten().map(words).collect()
+}
