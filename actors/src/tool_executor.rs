@@ -1,7 +1,7 @@
 //! Works out what calls would do, and runs them. Each runs as a task of its own, so that the
 //! executor always has an ear for `Cancel`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -118,6 +118,7 @@ impl Running {
             call: id.clone(),
             call_env: format!("{}:{call}:{attempt}", self.tag),
             todos,
+            seen: BTreeMap::new(),
             cancel: cancel.clone(),
             deadline: Some(Instant::now() + Duration::from_millis(resolution.timeout)),
             progress: Arc::new(move |tail| {

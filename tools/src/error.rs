@@ -41,6 +41,13 @@ pub enum Error {
     #[error("{0}")]
     MultipleMatches(String),
     #[error("{0}")]
+    MatchTooLarge(String),
+    #[error("{0}")]
+    ChangedOnDisk(String),
+    /// One of several edits, counted from 1.
+    #[error("Edit {number} of {of} failed, and none of them was made: {reason}")]
+    Edit { number: usize, of: usize, reason: Box<Error> },
+    #[error("{0}")]
     SymlinkLoop(String),
     #[error("{0}")]
     OutsideWorkspace(String),
@@ -76,6 +83,9 @@ impl Error {
             Self::EmptyOldString(_) => "empty_old_string",
             Self::NoMatch(_) => "no_match",
             Self::MultipleMatches(_) => "multiple_matches",
+            Self::MatchTooLarge(_) => "match_too_large",
+            Self::ChangedOnDisk(_) => "changed_on_disk",
+            Self::Edit { reason, .. } => reason.kind(),
             Self::SymlinkLoop(_) => "symlink_loop",
             Self::OutsideWorkspace(_) => "outside_workspace",
             Self::PathsChanged { .. } => "paths_changed",

@@ -21,6 +21,7 @@ mod invalid;
 mod lines;
 mod locks;
 mod media;
+mod multiedit;
 mod nearby;
 mod newest;
 mod paths;
@@ -28,6 +29,7 @@ mod pattern;
 pub mod processes;
 mod read;
 mod registry;
+mod seen;
 mod spill;
 #[cfg(test)]
 mod testing;
@@ -39,7 +41,8 @@ mod truncate;
 mod walk;
 mod write;
 
+pub use edit::{Replaced, Strategy, replace};
 pub use environment::environment;
 pub use error::Error;
 pub use registry::{TOOLS, find, offered, resolve, run, run_alone};
-pub use tool::{BoxFuture, Context, Output, OutputLimits, Plan, Progress, Tool, Workspace};
+pub use tool::{BoxFuture, Context, Output, OutputLimits, Plan, Progress, Seen, Tool, Workspace};

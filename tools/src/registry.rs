@@ -10,8 +10,8 @@ use serde_json::json;
 
 use crate::tool::{self, Context, Output, Plan, Tool, Workspace};
 use crate::{
-    Error, bash, edit, glob, grep, invalid, paths, processes, read, todoread, todowrite, truncate,
-    write,
+    Error, bash, edit, glob, grep, invalid, multiedit, paths, processes, read, todoread, todowrite,
+    truncate, write,
 };
 
 /// Every tool. To add one: its file, its description in `prompts/tools/`, and a line here.
@@ -22,6 +22,7 @@ pub static TOOLS: &[&dyn Tool] = &[
     &glob::Glob,
     &grep::Grep,
     &bash::Bash,
+    &multiedit::MultiEdit,
     &todowrite::TodoWrite,
     &todoread::TodoRead,
     &invalid::Invalid,

@@ -1,5 +1,6 @@
 //! What a tool is, and what it is given.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -197,6 +198,9 @@ impl Workspace {
     }
 }
 
+/// For the absolute path of a file, its stamp as the model was last told of it.
+pub type Seen = BTreeMap<String, String>;
+
 /// What one run of a tool is given.
 #[derive(Clone)]
 pub struct Context {
@@ -206,6 +210,8 @@ pub struct Context {
     /// The value of `LEFTFOLD_CALL` in the environment of what the tool starts.
     pub call_env: String,
     pub todos: Vec<TodoItem>,
+    /// From the metadata field `seen` of earlier results. A file that is not in it is not checked.
+    pub seen: Seen,
     pub cancel: CancellationToken,
     /// When the caller will cancel, if it knows: what a tool has to show should be told before.
     pub deadline: Option<Instant>,
@@ -220,6 +226,7 @@ impl Context {
             call: call.to_owned(),
             call_env: call_env.to_owned(),
             todos: Vec::new(),
+            seen: Seen::new(),
             cancel: CancellationToken::new(),
             deadline: None,
             progress: Arc::new(|_| {}),
