@@ -79,48 +79,43 @@ fn block_likeness(search: &Search<'_>, first: usize, size: usize, least: f64) ->
     if !closes(search, first, size) {
         return None;
     }
-    let (file, old) = (&search.file, &search.old);
-    let wanted = Middle { source: old, first: 1, count: old.lines().len() - 2 };
-    let found = Middle { source: file, first: first + 1, count: size - 2 };
-    let (short, long) = if wanted.count <= found.count { (wanted, found) } else { (found, wanted) };
+    if !search.spend(4 * (size + search.old.lines().len())) {
+        return None;
+    }
+    let wanted = middle(&search.old, 0, search.old.lines().len());
+    let found = middle(&search.file, first, size);
+    let (short, long) = if wanted.len() <= found.len() { (wanted, found) } else { (found, wanted) };
     aligned(search, &short, &long, least)
 }
 
-/// The lines between two anchors.
-struct Middle<'a> {
-    source: &'a Source<'a>,
-    first: usize,
-    count: usize,
-}
-
-impl Middle<'_> {
-    fn line(&self, nth: usize) -> &str {
-        self.source.trimmed(self.first + nth)
-    }
+/// The lines between two anchors. Blank ones say nothing.
+fn middle<'a>(source: &Source<'a>, first: usize, size: usize) -> Vec<&'a str> {
+    let lines = first + 1..first + size - 1;
+    lines.map(|line| source.trimmed(line)).filter(|line| !line.is_empty()).collect()
 }
 
 /// The likeness of the lines, in the best of the ways to leave out lines of the longer side, over
 /// the number of its lines.
-fn aligned(search: &Search<'_>, short: &Middle<'_>, long: &Middle<'_>, least: f64) -> Option<f64> {
-    let skips = long.count - short.count;
-    let total = float(long.count);
+fn aligned(search: &Search<'_>, short: &[&str], long: &[&str], least: f64) -> Option<f64> {
+    let skips = long.len() - short.len();
+    let total = float(long.len());
     // sums[s]: the lines so far, with s lines of the longer side left out
     let mut sums = vec![0.0_f64; skips + 1];
-    for nth in 0..short.count {
+    for (nth, line) in short.iter().enumerate() {
         let mut most = 0.0_f64;
         for skipped in 0..=skips {
-            let like = likeness(search, short.line(nth), long.line(nth + skipped))?;
-            sums[skipped] += like;
+            sums[skipped] += likeness(search, line, long[nth + skipped])?;
             if skipped > 0 {
                 sums[skipped] = sums[skipped].max(sums[skipped - 1]);
             }
             most = most.max(sums[skipped]);
         }
-        if most + float(short.count - nth - 1) < least * total {
+        if most + float(short.len() - nth - 1) < least * total {
             return None;
         }
     }
     let like = sums[skips] / total;
+    // without any lines this is not a number, and not enough
     (like >= least).then_some(like)
 }
 

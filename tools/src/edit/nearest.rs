@@ -26,17 +26,17 @@ pub(super) fn lines(search: &Search<'_>) -> Option<Range<usize>> {
     let blank = (0..search.old.lines().len()).take_while(|line| search.old.is_blank(*line)).count();
     let wanted = Wanted::new(search, blank);
     let count = search.file.lines().len().min(LOOK_AT);
-    let mut scores = vec![0.0_f32; count];
+    // by where the first of the lines looked for would stand, up to QUOTE lines before the file
+    let mut scores = vec![0.0_f32; count + QUOTE];
     for line in 0..count {
         for (nth, like) in wanted.likeness(search.file.trimmed(line)).into_iter().enumerate() {
-            if let Some(start) = line.checked_sub(nth) {
-                scores[start] += like;
-            }
+            scores[line + QUOTE - nth] += like;
         }
     }
     let best = scores.iter().copied().fold(0.0, f32::max);
     let start = scores.iter().position(|score| *score >= best)?;
-    (best >= ENOUGH).then(|| start..(start + wanted.lines.len()).min(search.file.lines().len()))
+    let end = (start + wanted.lines.len()).saturating_sub(QUOTE).min(count);
+    (best >= ENOUGH).then(|| start.saturating_sub(QUOTE)..end)
 }
 
 struct Wanted<'a> {
