@@ -135,3 +135,44 @@ fn fill(
 fn rename(folder: &OwnedFd, from: &str, to: &OsStr) -> io::Result<()> {
     Ok(rustix::fs::renameat(folder, from, folder, to)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Site;
+    use crate::text;
+
+    #[test]
+    fn what_somebody_else_has_put_there_since_is_not_replaced() {
+        let site = Site::new();
+        let path = site.file("f", "one");
+        let found = look(&path).unwrap().unwrap();
+        // of another size, so that the stamp does not depend on the clock
+        std::fs::write(&path, "theirs").unwrap();
+        for error in [
+            replace(&path, Some(&found), b"mine").unwrap_err(),
+            replace(&path, None, b"mine").unwrap_err(),
+            text::load(&path, &found).unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), "changed_on_disk");
+        }
+        assert_eq!(site.text("f"), "theirs");
+        std::fs::remove_file(&path).unwrap();
+        let error = replace(&path, Some(&found), b"mine").unwrap_err();
+        assert_eq!(error.kind(), "not_found");
+        let left: Vec<_> = std::fs::read_dir(site.path("")).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+
+    #[test]
+    fn what_was_written_is_what_is_there() {
+        let site = Site::new();
+        let path = site.path("f");
+        for content in ["one", "three"] {
+            let before = look(&path).unwrap();
+            let written = replace(&path, before.as_ref(), content.as_bytes()).unwrap();
+            assert!(seen::same(&written, &look(&path).unwrap().unwrap()));
+            assert_eq!(site.text("f"), content);
+        }
+    }
+}

@@ -143,7 +143,7 @@ impl Done {
 
     /// A sentence for the model where the match was not exact.
     pub(crate) fn note(&self) -> Option<String> {
-        let Self::Replaced(Replaced { strategy, lines: (first, last), .. }) = self else {
+        let Self::Replaced(Replaced { strategy, lines: Some((first, last)), .. }) = self else {
             return None;
         };
         let how = strategy.leniency()?;

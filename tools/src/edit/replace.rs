@@ -18,8 +18,9 @@ pub struct Replaced {
     /// How many places were replaced.
     pub count: usize,
     pub strategy: Strategy,
-    /// The first and last line, counted from 1, of the first place in the text as it was.
-    pub lines: (usize, usize),
+    /// Where the match was not exact: the first and last line, counted from 1, of the first place in
+    /// the text as it was.
+    pub lines: Option<(usize, usize)>,
 }
 
 /// Puts `new` in the place of `old` in `text`, which is called `shown` in errors. `new` is taken
@@ -49,11 +50,12 @@ pub fn replace(
     let search = Search::new(body, &old, ending);
     let found = if all { chain::every(&search) } else { chain::unique(&search) };
     let found = found.map_err(|failure| explain(&search, failure, shown))?;
+    let loose = found.strategy.leniency().and(found.places.first());
     Ok(Replaced {
         text: format!("{mark}{}", spliced(&search, &found, &new)),
         count: found.places.len(),
         strategy: found.strategy,
-        lines: found.places.first().map_or((1, 1), |place| lines_of(&search, place)),
+        lines: loose.map(|place| lines_of(&search, place)),
     })
 }
 

@@ -9,39 +9,48 @@ pub(super) fn whitespace_normalized<'a>(
     search: &'a Search<'a>,
 ) -> impl Iterator<Item = Candidate> + 'a {
     let wanted = Squeezed::new(search.old.text).text;
-    let cost = 64 + wanted.len() / 8;
     let file = Squeezed::new(search.file.text);
+    let shape = Shape::new(&search.old);
+    let cost = 64 + wanted.len() / 8 + 4 * (shape.above + shape.below);
     let hits: Vec<Candidate> = occurrences(&file.text, &wanted, Overlap::Counts)
         .take_while(|_| search.spend(cost))
-        .filter_map(|hit| place(search, file.span(hit)))
+        .filter_map(|hit| shape.place(search, file.span(hit)))
         .collect();
     hits.into_iter()
 }
 
-/// The candidate whose words begin and end with `span`.
-fn place(search: &Search<'_>, span: Span) -> Option<Candidate> {
-    let (file, count) = (&search.file, search.old.lines().len());
-    let (first, last) = (file.line_of(span.start), file.line_of(span.end - 1));
-    let aligned = file.lines()[first].trimmed.start == span.start
-        && file.lines()[last].trimmed.end == span.end;
-    if count == 1 {
-        let whole = aligned && first == last;
-        let part = (first == last).then(|| Candidate::part(span));
-        return if whole { Some(search.block(first, 1)) } else { part };
-    }
-    let first = first.checked_sub(blank(&search.old, |line| line))?;
-    let last = last + blank(&search.old, |line| count - 1 - line);
-    let fits = aligned && last < file.lines().len() && last - first + 1 == count;
-    // outer lines that are blank in one are blank in the other
-    let outer = |line: &usize| search.old.is_blank(*line);
-    let alike = || (0..count).take_while(outer).all(|line| file.is_blank(first + line));
-    let alike_below = || (0..count).rev().take_while(outer).all(|line| file.is_blank(first + line));
-    (fits && alike() && alike_below()).then(|| search.block(first, count))
+/// How the words looked for lie in their lines.
+struct Shape {
+    lines: usize,
+    /// Blank lines before and after the words.
+    above: usize,
+    below: usize,
 }
 
-/// How many lines in the given order are blank before one that is not.
-fn blank(source: &Source<'_>, nth: impl Fn(usize) -> usize) -> usize {
-    (0..source.lines().len()).take_while(|line| source.is_blank(nth(*line))).count()
+impl Shape {
+    fn new(source: &Source<'_>) -> Self {
+        let lines = source.lines().len();
+        let above = (0..lines).take_while(|line| source.is_blank(*line)).count();
+        let below = (0..lines).rev().take_while(|line| source.is_blank(*line)).count();
+        Self { lines, above, below }
+    }
+
+    /// The candidate whose words begin and end with `span`.
+    fn place(&self, search: &Search<'_>, span: Span) -> Option<Candidate> {
+        let file = &search.file;
+        let (first, last) = (file.line_of(span.start), file.line_of(span.end - 1));
+        let aligned = file.lines()[first].trimmed.start == span.start
+            && file.lines()[last].trimmed.end == span.end;
+        if self.lines == 1 {
+            let part = || if aligned { search.block(first, 1) } else { Candidate::part(span) };
+            return (first == last).then(part);
+        }
+        let top = first.checked_sub(self.above)?;
+        let bottom = last + self.below;
+        let fits = aligned && bottom < file.lines().len() && bottom - top + 1 == self.lines;
+        let mut around = (top..first).chain(last + 1..=bottom);
+        (fits && around.all(|line| file.is_blank(line))).then(|| search.block(top, self.lines))
+    }
 }
 
 /// A text whose words are one blank apart, and where each byte comes from.
