@@ -32,7 +32,12 @@ fn edits() {
             "{}\n",
         ),
         ("f(a,   b)!", edit("f(a, b)", "f()"), "whitespace_normalized", "f()!"),
-        ("a:\n  b\n  a:\n  b\n", edit(" a:\n   b", "c"), "indentation_flexible", "c\n  a:\n  b\n"),
+        (
+            "a:\n  b\n  a:\n   b\n",
+            edit(" a:\n   b", "c"),
+            "indentation_flexible",
+            "c\n  a:\n   b\n",
+        ),
         ("a\tb\n", edit("a\\tb", "c"), "escape_normalized", "c\n"),
         ("x = f(1);\n", edit("\n f(1) ", "g"), "trimmed_boundary", "x = g;\n"),
         ("{\nsame\nqqqqq\n}\n", edit("{\nsame\nzzz\n}", "x"), "context_aware", "x\n"),

@@ -1,7 +1,8 @@
 //! Replacements in texts of 1 MiB, most of them made to be hard.
 //! `cargo bench -p leftfold-tools --bench edit`.
 //!
-//! Times are the best of a few, as others use the machine too. The limits are 5 ms where the text stands there exactly, and 100 ms for all strategies together.
+//! Times are the best of a few, as others may use the machine, too. The limits are 5 ms where the text
+//! stands there exactly, and 100 ms for all strategies together.
 
 #![allow(
     clippy::print_stdout,

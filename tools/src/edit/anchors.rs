@@ -20,7 +20,7 @@ pub(super) fn block_anchor<'a>(search: &'a Search<'a>) -> impl Iterator<Item = C
     let (mut best, mut at) = (LIKE, Vec::new());
     for first in firsts(search) {
         for size in sizes.clone() {
-            if !search.spend(4) || first + size > search.file.lines().len() {
+            if !search.spend(8) || first + size > search.file.lines().len() {
                 break;
             }
             let Some(like) = block_likeness(search, first, size, best) else { continue };
@@ -51,7 +51,7 @@ fn firsts<'a>(search: &'a Search<'a>) -> impl Iterator<Item = usize> + 'a {
     let starts = if usable { 0..file.lines().len().saturating_sub(2) } else { 0..0 };
     starts
         .filter(|line| file.trimmed(*line) == old.trimmed(0))
-        .take_while(|_| search.spend(4 + old.trimmed(0).len() / 16))
+        .take_while(|_| search.spend(8 + old.trimmed(0).len() / 16))
 }
 
 /// Whether the last line of the block equals the last line looked for.
@@ -65,7 +65,7 @@ fn half_equal(search: &Search<'_>, first: usize, count: usize) -> bool {
     let (mut counted, mut equal) = (0, 0);
     for line in 1..count - 1 {
         let (wanted, found) = (search.old.trimmed(line), search.file.trimmed(first + line));
-        if !search.spend(4 + wanted.len() / 16) {
+        if !search.spend(8 + wanted.len() / 16) {
             return false;
         }
         counted += usize::from(!wanted.is_empty() || !found.is_empty());
@@ -79,7 +79,7 @@ fn block_likeness(search: &Search<'_>, first: usize, size: usize, least: f64) ->
     if !closes(search, first, size) {
         return None;
     }
-    if !search.spend(4 * (size + search.old.lines().len())) {
+    if !search.spend(150 + 8 * (size + search.old.lines().len())) {
         return None;
     }
     let wanted = middle(&search.old, 0, search.old.lines().len());

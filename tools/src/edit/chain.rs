@@ -114,7 +114,8 @@ pub(super) fn unique(search: &Search<'_>) -> Result<Found, Failure> {
         let mut matches = strategy.matches(search);
         let Some(first) = matches.next() else { continue };
         // one that gave up cannot say that there are no more
-        if matches.next().is_none() && !search.spent() && search.once(&first) {
+        let alone = matches.next().is_none() && !search.spent();
+        if alone && (strategy == Strategy::Simple || search.once(&first)) {
             return guarded(search, Found { strategy, places: vec![first] });
         }
         several.get_or_insert(strategy);

@@ -20,12 +20,12 @@ pub(super) fn escape_normalized<'a>(search: &'a Search<'a>) -> Candidates<'a> {
     if parts.peek().is_some() {
         return Box::new(parts);
     }
-    let lines: Vec<Cow<'a, str>> =
-        (0..search.file.lines().len()).map(|line| unescaped(search.file.whole(line))).collect();
     let wanted: Vec<Cow<'a, str>> =
         wanted.lines().map(|line| Cow::Owned(line.to_owned())).collect();
     let count = wanted.len();
-    Box::new(runs(lines, wanted).map(move |first| search.block(first, count)))
+    let lines = search.file.lines().len();
+    let hits = runs(lines, |line| unescaped(search.file.whole(line)), wanted);
+    Box::new(hits.map(move |first| search.block(first, count)))
 }
 
 /// With `\n`, `\t`, `\r`, quotes, backtick, backslash, dollar and the end of a line unescaped; any

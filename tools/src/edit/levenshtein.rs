@@ -14,7 +14,7 @@ pub(super) fn likeness(search: &Search<'_>, a: &str, b: &str) -> Option<f64> {
         return Some(1.0);
     }
     // characters are at most as many as bytes, and at least a quarter
-    if !search.spend(4 * (a.len() + b.len())) {
+    if !search.spend(300 + 60 * (a.len() + b.len()).min(256) + 4 * (a.len() + b.len())) {
         return None;
     }
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());

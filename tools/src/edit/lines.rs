@@ -5,9 +5,11 @@ use super::source::Source;
 
 /// E2: lines that are equal without the white space at both of their ends.
 pub(super) fn line_trimmed<'a>(search: &'a Search<'a>) -> impl Iterator<Item = Candidate> + 'a {
-    let wanted = if search.is_blank() { Vec::new() } else { search.old.all_trimmed() };
+    let wanted = wanted(search, |source, line| source.trimmed(line));
     let count = wanted.len();
-    runs(search.file.all_trimmed(), wanted).map(move |first| search.block(first, count))
+    let lines = search.file.lines().len();
+    runs(lines, |line| search.file.trimmed(line), wanted)
+        .map(move |first| search.block(first, count))
 }
 
 /// E5: lines that are equal once the indentation common to all of them is taken off on both sides.
@@ -15,10 +17,11 @@ pub(super) fn line_trimmed<'a>(search: &'a Search<'a>) -> impl Iterator<Item = C
 pub(super) fn indentation_flexible<'a>(
     search: &'a Search<'a>,
 ) -> impl Iterator<Item = Candidate> + 'a {
-    let wanted = if search.is_blank() { Vec::new() } else { unindented(&search.old) };
+    let wanted = wanted(search, unindented);
     let count = wanted.len();
     let shift = common_indent(&search.old, 0, count);
-    runs(unindented(&search.file), wanted)
+    let lines = search.file.lines().len();
+    runs(lines, |line| unindented(&search.file, line), wanted)
         .take_while(move |_| search.spend(8 * count))
         .filter(move |first| indented_alike(search, *first, count, shift))
         .map(move |first| search.block(first, count))
@@ -26,11 +29,14 @@ pub(super) fn indentation_flexible<'a>(
 
 const INDENT: [char; 2] = [' ', '\t'];
 
-fn unindented<'a>(source: &Source<'a>) -> Vec<&'a str> {
-    let text = |line| {
-        if source.is_blank(line) { "" } else { source.whole(line).trim_start_matches(INDENT) }
-    };
-    (0..source.lines().len()).map(text).collect()
+/// The lines looked for; none if all of them are blank.
+fn wanted<'a>(search: &Search<'a>, text: impl Fn(&Source<'a>, usize) -> &'a str) -> Vec<&'a str> {
+    let lines = if search.is_blank() { 0 } else { search.old.lines().len() };
+    (0..lines).map(|line| text(&search.old, line)).collect()
+}
+
+fn unindented<'a>(source: &Source<'a>, line: usize) -> &'a str {
+    if source.is_blank(line) { "" } else { source.whole(line).trim_start_matches(INDENT) }
 }
 
 fn indent<'a>(source: &Source<'a>, line: usize) -> &'a str {
@@ -51,16 +57,22 @@ fn indented_alike(search: &Search<'_>, first: usize, count: usize, shift: usize)
         .all(|line| indent(&search.old, line)[shift..] == indent(&search.file, first + line)[own..])
 }
 
-/// Where `needle` begins in `hay`, overlapping hits included, in linear time (Knuth, Morris, Pratt).
-pub(super) fn runs<T: PartialEq>(hay: Vec<T>, needle: Vec<T>) -> impl Iterator<Item = usize> {
+/// Where `needle` begins among the `length` things of `hay`, overlapping hits included, in linear time
+/// (Knuth, Morris, Pratt).
+pub(super) fn runs<T: PartialEq>(
+    length: usize,
+    hay: impl Fn(usize) -> T,
+    needle: Vec<T>,
+) -> impl Iterator<Item = usize> {
     let borders = borders(&needle);
     let (mut at, mut matched) = (0, 0);
     std::iter::from_fn(move || {
-        while !needle.is_empty() && at < hay.len() {
-            while matched > 0 && (matched == needle.len() || hay[at] != needle[matched]) {
+        while !needle.is_empty() && at < length {
+            let thing = hay(at);
+            while matched > 0 && (matched == needle.len() || thing != needle[matched]) {
                 matched = borders[matched - 1];
             }
-            if hay[at] == needle[matched] {
+            if thing == needle[matched] {
                 matched += 1;
             }
             at += 1;

@@ -17,8 +17,8 @@ const WORDS: usize = 30;
 /// Bytes of a line that are looked at and shown.
 pub(super) const LONGEST: usize = 500;
 
-/// Less than this is not worth showing: half of one line.
-const ENOUGH: f32 = 0.5;
+/// Less than this is not worth showing: nearly half of one line.
+const ENOUGH: f32 = 0.4;
 
 /// Indexes of lines. They are judged by the words they share with each of the lines looked for, where
 /// those would stand; rough, but linear.

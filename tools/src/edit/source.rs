@@ -54,10 +54,6 @@ impl<'a> Source<'a> {
         self.lines()[line].trimmed.is_empty()
     }
 
-    pub(super) fn all_trimmed(&self) -> Vec<&'a str> {
-        (0..self.lines().len()).map(|line| self.trimmed(line)).collect()
-    }
-
     /// The index of the line that has the byte `at`.
     pub(super) fn line_of(&self, at: usize) -> usize {
         self.lines().partition_point(|line| line.next <= at)
