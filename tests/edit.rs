@@ -33,10 +33,10 @@ fn edits() {
         ),
         ("f(a,   b)!", edit("f(a, b)", "f()"), "whitespace_normalized", "f()!"),
         (
-            "a:\n  b\n  a:\n   b\n",
-            edit(" a:\n   b", "c"),
+            "\tif:\n\t\tgo\nif:\ngo\n",
+            edit("if:\n\tgo", "x"),
             "indentation_flexible",
-            "c\n  a:\n   b\n",
+            "x\nif:\ngo\n",
         ),
         ("a\tb\n", edit("a\\tb", "c"), "escape_normalized", "c\n"),
         ("x = f(1);\n", edit("\n f(1) ", "g"), "trimmed_boundary", "x = g;\n"),

@@ -82,6 +82,7 @@ struct Block {
 }
 
 /// Where it grows or shrinks from the last column to this.
+#[derive(Clone, Copy)]
 struct Step {
     up: u64,
     down: u64,
