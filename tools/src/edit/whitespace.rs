@@ -11,7 +11,7 @@ pub(super) fn whitespace_normalized<'a>(
     let wanted = Squeezed::new(search.old.text).text;
     let file = Squeezed::new(search.file.text);
     let shape = Shape::new(&search.old);
-    let cost = 64 + wanted.len() / 8 + 4 * (shape.above + shape.below);
+    let cost = 64 + 2 * wanted.len() + 4 * (shape.above + shape.below);
     let hits: Vec<Candidate> = occurrences(&file.text, &wanted, Overlap::Counts)
         .take_while(|_| search.spend(cost))
         .filter_map(|hit| shape.place(search, file.span(hit)))
