@@ -9,6 +9,7 @@ use leftfold_events::event::{
 };
 use leftfold_events::state::{Ask as Asked, Call, Open, Phase};
 use leftfold_events::{Envelope, Fact, Json, Seq, SessionId, State, context};
+use leftfold_tools::Seen;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort};
 
 use crate::compaction::{Compaction, CompactionMessage};
@@ -142,6 +143,7 @@ impl Workers {
             todos: state.todos.clone(),
             answers: call.answers.clone(),
             parts: state.parts(call),
+            seen: seen(call, state),
         };
         self.to_executor(ToolExecutorMessage::Run(Box::new(run)));
     }
@@ -223,6 +225,12 @@ fn tell<M: ractor::Message>(worker: &ActorRef<M>, message: M) {
 
 fn call(state: &State, of: Option<Seq>) -> Option<&Call> {
     state.calls().find(|call| Some(call.seq) == of)
+}
+
+/// What the model knows of the files that `call` would touch.
+fn seen(call: &Call, state: &State) -> Seen {
+    let paths = call.resolved.iter().flat_map(|resolved| &resolved.paths);
+    paths.filter_map(|path| Some((path.clone(), state.seen.get(path)?.clone()))).collect()
 }
 
 fn request_lost(of: Seq) -> Fact {

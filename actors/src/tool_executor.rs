@@ -10,7 +10,7 @@ use futures::FutureExt;
 use leftfold_events::event::{CallSpec, Finished, Resolution, Todo, TodoItem, Tool};
 use leftfold_events::state::batch::Part;
 use leftfold_events::{Fact, Json, Seq};
-use leftfold_tools::{Context, Output, Workspace};
+use leftfold_tools::{Context, Output, Seen, Workspace};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::sync::CancellationToken;
 
@@ -48,6 +48,8 @@ pub(crate) struct Run {
     pub(crate) answers: Vec<String>,
     /// What came of the calls that it brought forth.
     pub(crate) parts: Vec<Part>,
+    /// What the model knows of the call's files.
+    pub(crate) seen: Seen,
 }
 
 pub(crate) struct Arguments {
@@ -113,7 +115,7 @@ impl Running {
     }
 
     fn run(&mut self, run: Run) {
-        let Run { of, call, id, attempt, resolution, todos, answers, parts } = run;
+        let Run { of, call, id, attempt, resolution, todos, answers, parts, seen } = run;
         let cancel = CancellationToken::new();
         self.calls.retain(|_, token| !token.is_cancelled());
         self.calls.insert(call, cancel.clone());
@@ -125,6 +127,7 @@ impl Running {
             todos,
             answers,
             parts,
+            seen,
             cancel: cancel.clone(),
             deadline: Some(Instant::now() + Duration::from_millis(resolution.timeout)),
             progress: Arc::new(move |tail| {

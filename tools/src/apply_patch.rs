@@ -22,7 +22,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::tool::Typed;
-use crate::{Context, Error, Output, Plan, Workspace, locks, paths};
+use crate::{Context, Error, Output, Plan, Workspace, locks, paths, seen};
 use commit::{Stage, Write};
 use files::{File, Files, Now};
 use parse::{Change, Section};
@@ -53,7 +53,7 @@ impl Typed for ApplyPatch {
                 if cx.cancel.is_cancelled() {
                     return Err(Error::Cancelled);
                 }
-                apply(&args, &paths, &cx.workspace)
+                apply(&args, &paths, &cx)
             })
         });
         applying.await.map_err(|error| Error::Io(format!("Writing failed: {error}.")))?
@@ -102,21 +102,22 @@ fn judged(sections: &[Section], cx: &Workspace) -> Result<Plan, Error> {
 }
 
 /// Does it, on the paths that were judged and no other.
-fn apply(args: &Args, judged: &[PathBuf], cx: &Workspace) -> Result<Output, Error> {
+fn apply(args: &Args, judged: &[PathBuf], cx: &Context) -> Result<Output, Error> {
     let sections = parse::parse(&args.patch_text)?;
-    let files = Files::plan(&sections, |given| {
-        let found = paths::resolve(given, cx)?.path;
+    let resolve = |given: &str| {
+        let found = paths::resolve(given, &cx.workspace)?.path;
         if judged.contains(&found) {
             return Ok(found);
         }
         let judged: Vec<_> = judged.iter().map(|path| path.to_string_lossy()).collect();
         let found = found.to_string_lossy().into_owned();
         Err(Error::PathsChanged { judged: judged.join(", "), found })
-    })?;
+    };
+    let files = Files::plan(&sections, resolve, &cx.seen)?;
     let output = report::report(&files);
     let writes: Vec<_> = files.all.iter().filter_map(|file| write_of(&files, file)).collect();
-    Stage::new(&writes)?.commit()?;
-    Ok(output)
+    let written = Stage::new(&writes)?.commit()?;
+    Ok(seen::told_all(output, &written))
 }
 
 /// What there is to write for `file`, if anything.

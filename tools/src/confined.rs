@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
-use crate::Error;
+use crate::{Error, seen};
 
 /// What is at `path`, which must not be a link any more; `None` if nothing is.
 pub(crate) fn look(path: &Path) -> Result<Option<Metadata>, Error> {
@@ -35,12 +35,8 @@ pub(crate) fn regular(path: &Path, found: &Metadata) -> Result<(), Error> {
     Ok(())
 }
 
-/// Opens a regular file for reading. Never blocks and never follows a link.
-pub(crate) fn open(path: &Path) -> Result<File, Error> {
-    open_found(path).map(|(file, _)| file)
-}
-
-/// [`open`], with what is known of the file that was opened.
+/// Opens a regular file for reading, with what is known of it then. Never blocks and never follows a
+/// link.
 pub(crate) fn open_found(path: &Path) -> Result<(File, Metadata), Error> {
     let error = |error: io::Error| Error::io("read", path, &error);
     let file = File::from(openat(path, OFlags::RDONLY | OFlags::NONBLOCK).map_err(error)?);
@@ -71,8 +67,15 @@ fn openat(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
 
 /// Replaces the file at `path` as a whole, or creates it and its parent folders. Readers see the old
 /// content or the new, also after a crash. The mode of an existing file is kept (`existing`); its
-/// other hard links keep the old content.
-pub(crate) fn replace(path: &Path, existing: Option<&Metadata>, bytes: &[u8]) -> Result<(), Error> {
+/// other hard links keep the old content. Answers what is known of the file as it was written.
+///
+/// # Errors
+/// Those of the file system; what is there is not what was found before (`existing`).
+pub(crate) fn replace(
+    path: &Path,
+    existing: Option<&Metadata>,
+    bytes: &[u8],
+) -> Result<Metadata, Error> {
     let failed = |error: io::Error| Error::io("write", path, &error);
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Error::IsDirectory(format!("{} is a directory.", path.display())));
@@ -84,13 +87,25 @@ pub(crate) fn replace(path: &Path, existing: Option<&Metadata>, bytes: &[u8]) ->
     std::fs::create_dir_all(folder).map_err(failed)?;
     let folder = openat(folder, OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)?;
     let temporary = temporary_name();
-    let written =
-        fill(&folder, &temporary, existing, bytes).and_then(|()| rename(&folder, &temporary, name));
+    let written = fill(&folder, &temporary, existing, bytes).map_err(failed).and_then(|written| {
+        unchanged(path, existing)?;
+        rename(&folder, &temporary, name).map_err(failed)?;
+        Ok(written)
+    });
     if written.is_err() {
         // nothing more can be done if this fails too
         let _ = rustix::fs::unlinkat(&folder, temporary.as_str(), AtFlags::empty());
     }
-    written.map_err(failed)
+    written
+}
+
+/// Refuses to replace what somebody else has put there since; only a moment is left for that.
+fn unchanged(path: &Path, existing: Option<&Metadata>) -> Result<(), Error> {
+    match (existing, look(path)?) {
+        (None, None) => Ok(()),
+        (Some(existing), Some(now)) if seen::same(existing, &now) => Ok(()),
+        (Some(_) | None, Some(_)) | (Some(_), None) => Err(seen::changed(path)),
+    }
 }
 
 /// The folder at `path`, for work on what is in it. Never follows a link.
@@ -104,7 +119,12 @@ fn temporary_name() -> String {
     format!(".leftfold-{}-{n}.tmp", std::process::id())
 }
 
-fn fill(folder: &OwnedFd, name: &str, existing: Option<&Metadata>, bytes: &[u8]) -> io::Result<()> {
+fn fill(
+    folder: &OwnedFd,
+    name: &str,
+    existing: Option<&Metadata>,
+    bytes: &[u8],
+) -> io::Result<Metadata> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     // the umask takes from this what the user does not want to give
     let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
@@ -113,9 +133,51 @@ fn fill(folder: &OwnedFd, name: &str, existing: Option<&Metadata>, bytes: &[u8])
     if let Some(existing) = existing {
         file.set_permissions(existing.permissions())?;
     }
-    file.sync_data()
+    file.sync_data()?;
+    file.metadata()
 }
 
 fn rename(folder: &OwnedFd, from: &str, to: &OsStr) -> io::Result<()> {
     Ok(rustix::fs::renameat(folder, from, folder, to)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Site;
+    use crate::text;
+
+    #[test]
+    fn what_somebody_else_has_put_there_since_is_not_replaced() {
+        let site = Site::new();
+        let path = site.file("f", "one");
+        let found = look(&path).unwrap().unwrap();
+        // of another size, so that the stamp does not depend on the clock
+        std::fs::write(&path, "theirs").unwrap();
+        for error in [
+            replace(&path, Some(&found), b"mine").unwrap_err(),
+            replace(&path, None, b"mine").unwrap_err(),
+            text::load(&path, &found).unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), "changed_on_disk");
+        }
+        assert_eq!(site.text("f"), "theirs");
+        std::fs::remove_file(&path).unwrap();
+        let error = replace(&path, Some(&found), b"mine").unwrap_err();
+        assert_eq!(error.kind(), "not_found");
+        let left: Vec<_> = std::fs::read_dir(site.path("")).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+
+    #[test]
+    fn what_was_written_is_what_is_there() {
+        let site = Site::new();
+        let path = site.path("f");
+        for content in ["one", "three"] {
+            let before = look(&path).unwrap();
+            let written = replace(&path, before.as_ref(), content.as_bytes()).unwrap();
+            assert!(seen::same(&written, &look(&path).unwrap().unwrap()));
+            assert_eq!(site.text("f"), content);
+        }
+    }
 }

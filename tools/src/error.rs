@@ -53,6 +53,13 @@ pub enum Error {
     #[error("{0}")]
     HalfWritten(String),
     #[error("{0}")]
+    MatchTooLarge(String),
+    #[error("{0}")]
+    ChangedOnDisk(String),
+    /// One of several edits, counted from 1.
+    #[error("Edit {number} of {of} failed, and none of them was made: {reason}")]
+    Edit { number: usize, of: usize, reason: Box<Error> },
+    #[error("{0}")]
     SymlinkLoop(String),
     #[error("{0}")]
     OutsideWorkspace(String),
@@ -92,6 +99,9 @@ impl Error {
             Self::AlreadyExists(_) => "already_exists",
             Self::NotWritten(_) => "not_written",
             Self::HalfWritten(_) => "half_written",
+            Self::MatchTooLarge(_) => "match_too_large",
+            Self::ChangedOnDisk(_) => "changed_on_disk",
+            Self::Edit { reason, .. } => reason.kind(),
             Self::SymlinkLoop(_) => "symlink_loop",
             Self::OutsideWorkspace(_) => "outside_workspace",
             Self::PathsChanged { .. } => "paths_changed",

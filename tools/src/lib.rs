@@ -23,6 +23,7 @@ mod invalid;
 mod lines;
 mod locks;
 mod media;
+mod multiedit;
 mod nearby;
 mod newest;
 mod paths;
@@ -31,6 +32,7 @@ pub mod processes;
 mod question;
 mod read;
 mod registry;
+mod seen;
 mod spill;
 #[cfg(test)]
 mod testing;
@@ -42,7 +44,8 @@ mod truncate;
 mod walk;
 mod write;
 
+pub use edit::{Replaced, Strategy, replace};
 pub use environment::environment;
 pub use error::Error;
 pub use registry::{TOOLS, find, offered, offered_to, resolve, run, run_alone};
-pub use tool::{BoxFuture, Context, Output, OutputLimits, Plan, Progress, Tool, Workspace};
+pub use tool::{BoxFuture, Context, Output, OutputLimits, Plan, Progress, Seen, Tool, Workspace};

@@ -14,7 +14,8 @@ use crate::lines::{self, Wanted, Window};
 use crate::media::{self, Media};
 use crate::tool::Typed;
 use crate::{
-    Context, Error, Output, OutputLimits, Plan, Workspace, args, confined, nearby, paths, text,
+    Context, Error, Output, OutputLimits, Plan, Workspace, args, confined, nearby, paths, seen,
+    text,
 };
 
 #[derive(Debug)]
@@ -84,19 +85,19 @@ fn read(
         return folder(title, path, wanted);
     }
     confined::regular(path, &found)?;
-    let mut file = confined::open(path)?;
+    let (mut file, opened) = confined::open_found(path)?;
     let failed = |error| Error::io("read", path, &error);
     let mut sample = Vec::new();
     (&mut file).take(text::SAMPLE as u64).read_to_end(&mut sample).map_err(failed)?;
     file.seek(SeekFrom::Start(0)).map_err(failed)?;
     if let Some(media) = media::recognise(&sample) {
-        return attach(title, path, &mut file, media);
+        return Ok(seen::told(attach(title, path, &mut file, media)?, path, &opened));
     }
     text::require(path, &sample)?;
     let mut reader = BufReader::with_capacity(64 * 1024, file);
     let window = lines::window(&mut reader, wanted, cancel)
         .map_err(|error| if cancel.is_cancelled() { Error::Cancelled } else { failed(error) })?;
-    lines_output(title, path, &window, wanted)
+    Ok(seen::told(lines_output(title, path, &window, wanted)?, path, &opened))
 }
 
 fn lines_output(

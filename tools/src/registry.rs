@@ -12,8 +12,8 @@ use serde_json::json;
 
 use crate::tool::{self, Context, Output, Plan, Tool, Workspace};
 use crate::{
-    Error, apply_patch, bash, batch, edit, glob, grep, invalid, paths, processes, question, read,
-    todoread, todowrite, truncate, write,
+    Error, apply_patch, bash, batch, edit, glob, grep, invalid, multiedit, paths, processes,
+    question, read, todoread, todowrite, truncate, write,
 };
 
 /// Every tool. To add one: its file, its description in `prompts/tools/`, and a line here.
@@ -27,6 +27,7 @@ pub static TOOLS: &[&dyn Tool] = &[
     &batch::Batch,
     &question::Question,
     &apply_patch::ApplyPatch,
+    &multiedit::MultiEdit,
     &todowrite::TodoWrite,
     &todoread::TodoRead,
     &invalid::Invalid,

@@ -4,7 +4,7 @@ use std::fs::Metadata;
 use std::io::Read;
 use std::path::Path;
 
-use crate::{Error, confined};
+use crate::{Error, confined, seen};
 
 /// Bytes at the start of a file that decide what it is.
 pub(crate) const SAMPLE: usize = 8 * 1024;
@@ -56,10 +56,11 @@ fn looks_like_text(sample: &[u8]) -> bool {
     count * 10 <= text.chars().count() * 3
 }
 
-/// Loads a text file that is to be changed, whole.
+/// Loads a text file that is to be changed, whole. It is the one that was `found` at its path, as it
+/// was then.
 ///
 /// # Errors
-/// It is binary, not UTF-8 (a change would garble it), or over 32 MiB.
+/// It is binary, not UTF-8 (a change would garble it), or over 32 MiB; it has changed since.
 pub(crate) fn load(path: &Path, found: &Metadata) -> Result<String, Error> {
     confined::regular(path, found)?;
     let shown = path.display();
@@ -69,9 +70,12 @@ pub(crate) fn load(path: &Path, found: &Metadata) -> Result<String, Error> {
             found.len()
         )));
     }
+    let (file, opened) = confined::open_found(path)?;
+    if !seen::same(found, &opened) {
+        return Err(seen::changed(path));
+    }
     let mut bytes = Vec::new();
-    confined::open(path)?
-        .take(MAX_EDITABLE)
+    file.take(MAX_EDITABLE)
         .read_to_end(&mut bytes)
         .map_err(|error| Error::io("read", path, &error))?;
     require(path, &bytes[..bytes.len().min(SAMPLE)])?;

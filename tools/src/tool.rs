@@ -1,5 +1,6 @@
 //! What a tool is, and what it is given.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -198,6 +199,9 @@ impl Workspace {
     }
 }
 
+/// For the absolute path of a file, its stamp as the model was last told of it.
+pub type Seen = BTreeMap<String, String>;
+
 /// What one run of a tool is given.
 #[derive(Clone)]
 pub struct Context {
@@ -211,6 +215,8 @@ pub struct Context {
     pub answers: Vec<String>,
     /// What came of the calls that this one brought forth.
     pub parts: Vec<Part>,
+    /// From the metadata field `seen` of earlier results. A file that is not in it is not checked.
+    pub seen: Seen,
     pub cancel: CancellationToken,
     /// When the caller will cancel, if it knows: what a tool has to show should be told before.
     pub deadline: Option<Instant>,
@@ -227,6 +233,7 @@ impl Context {
             todos: Vec::new(),
             answers: Vec::new(),
             parts: Vec::new(),
+            seen: Seen::new(),
             cancel: CancellationToken::new(),
             deadline: None,
             progress: Arc::new(|_| {}),

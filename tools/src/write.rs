@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::tool::Typed;
-use crate::{Context, Error, Output, Plan, Workspace, confined, diff, locks, paths, text};
+use crate::tool::{Seen, Typed};
+use crate::{Context, Error, Output, Plan, Workspace, confined, diff, locks, paths, seen, text};
 
 #[derive(Debug)]
 pub(crate) struct Write;
@@ -33,7 +33,8 @@ impl Typed for Write {
     }
 
     async fn run(args: Args, paths: Vec<PathBuf>, cx: Context) -> Result<Output, Error> {
-        changing(paths, cx, move |path| write(&args, path)).await
+        let seen = cx.seen.clone();
+        changing(paths, cx, move |path| write(&args, path, &seen)).await
     }
 }
 
@@ -53,10 +54,11 @@ pub(crate) async fn changing(
     changing.await.map_err(|error| Error::Io(format!("Writing failed: {error}.")))?
 }
 
-fn write(args: &Args, path: &Path) -> Result<Output, Error> {
+fn write(args: &Args, path: &Path, seen: &Seen) -> Result<Output, Error> {
     let found = confined::look(path)?;
     if let Some(found) = &found {
         confined::regular(path, found)?;
+        seen::check(path, found, seen)?;
     }
     let before = match found.as_ref().map(|found| text::load(path, found)) {
         None => Before::Nothing,
@@ -65,14 +67,20 @@ fn write(args: &Args, path: &Path) -> Result<Output, Error> {
         Some(Err(Error::Binary(_) | Error::TooLarge(_))) => Before::Other,
         Some(Err(error)) => return Err(error),
     };
-    if matches!(&before, Before::Text(text) if *text == args.content) {
-        let output =
-            format!("{} already has exactly this content; nothing was written.", path.display());
-        let meta = json!({ "path": args.file_path, "changed": false, "created": false, "additions": 0, "deletions": 0, "diff": "" });
-        return Ok(Output::new(&args.file_path, output, &meta));
+    if let (Before::Text(text), Some(found)) = (&before, &found)
+        && *text == args.content
+    {
+        return Ok(seen::told(unchanged(args, path), path, found));
     }
-    confined::replace(path, found.as_ref(), args.content.as_bytes())?;
-    Ok(written(args, path, &before))
+    let now = confined::replace(path, found.as_ref(), args.content.as_bytes())?;
+    Ok(seen::told(written(args, path, &before), path, &now))
+}
+
+fn unchanged(args: &Args, path: &Path) -> Output {
+    let output =
+        format!("{} already has exactly this content; nothing was written.", path.display());
+    let meta = json!({ "path": args.file_path, "changed": false, "created": false, "additions": 0, "deletions": 0, "diff": "" });
+    Output::new(&args.file_path, output, &meta)
 }
 
 /// What was there.

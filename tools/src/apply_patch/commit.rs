@@ -45,6 +45,8 @@ pub(super) struct Stage {
     steps: Vec<Staged>,
     /// Created on the way, outermost first.
     folders: Vec<PathBuf>,
+    /// The new files, by the paths they are for.
+    written: Vec<(PathBuf, Metadata)>,
     kept: bool,
 }
 
@@ -52,7 +54,8 @@ impl Stage {
     /// # Errors
     /// [`Error::NotWritten`]: nothing has changed.
     pub(super) fn new(writes: &[Write<'_>]) -> Result<Self, Error> {
-        let mut stage = Self { steps: Vec::new(), folders: Vec::new(), kept: false };
+        let mut stage =
+            Self { steps: Vec::new(), folders: Vec::new(), written: Vec::new(), kept: false };
         for write in writes {
             stage.add(write).map_err(|error| {
                 Error::NotWritten(format!("{error} None of the files was changed."))
@@ -87,10 +90,11 @@ impl Stage {
         let beside = parent.join(&new);
         staged.new = Some(new);
         self.steps.push(staged);
-        confined::replace(&beside, None, text.as_bytes())
+        let written = confined::replace(&beside, None, text.as_bytes())
             .map_err(|error| not_beside(&error, &beside, write.path))?;
+        self.written.push((write.path.to_owned(), written));
         if let Some(found) = write.mode_of {
-            let file = confined::open(&beside)?;
+            let (file, _) = confined::open_found(&beside)?;
             file.set_permissions(found.permissions()).map_err(failed)?;
         }
         Ok(())
@@ -106,11 +110,11 @@ impl Stage {
         Ok(())
     }
 
-    /// Puts everything in place.
+    /// Puts everything in place, and answers what was written.
     ///
     /// # Errors
     /// [`Error::NotWritten`] if all is as it was, [`Error::HalfWritten`] if it could not be put back.
-    pub(super) fn commit(mut self) -> Result<(), Error> {
+    pub(super) fn commit(mut self) -> Result<Vec<(PathBuf, Metadata)>, Error> {
         while self.step()? {}
         self.kept = true;
         for step in &self.steps {
@@ -118,7 +122,7 @@ impl Stage {
                 step.unlink(old);
             }
         }
-        Ok(())
+        Ok(std::mem::take(&mut self.written))
     }
 
     /// Takes the next step, if there is one; should it fail, all before it are undone.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::body::{self, Miss, Why};
 use super::find::Pass;
 use super::parse::{Change, Hunk, Section};
-use crate::{Error, confined, nearby, text};
+use crate::{Error, Seen, confined, nearby, seen, text};
 
 /// Lines of a hunk or file that an error quotes.
 const QUOTE: usize = 8;
@@ -41,6 +41,8 @@ pub(super) enum Now {
 #[derive(Debug, Default)]
 pub(super) struct Files {
     pub(super) all: Vec<File>,
+    /// What the model knows of them.
+    seen: Seen,
 }
 
 impl Files {
@@ -51,8 +53,9 @@ impl Files {
     pub(super) fn plan(
         sections: &[Section],
         resolve: impl Fn(&str) -> Result<PathBuf, Error>,
+        seen: &Seen,
     ) -> Result<Self, Error> {
-        let mut files = Self::default();
+        let mut files = Self { seen: seen.clone(), ..Self::default() };
         for section in sections {
             let at = files.index(&section.path, resolve(&section.path)?)?;
             match &section.change {
@@ -76,6 +79,9 @@ impl Files {
             return Ok(at);
         }
         let before = confined::look(&path)?;
+        if let Some(found) = &before {
+            seen::check(&path, found, &self.seen)?;
+        }
         let now = if before.is_some() { Now::Untouched } else { Now::Absent };
         self.all.push(File { given: given.to_owned(), path, before, now, pass: Pass::Exact });
         Ok(self.all.len() - 1)

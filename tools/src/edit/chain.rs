@@ -1,0 +1,163 @@
+//! The nine strategies, in their order, and what it takes for a match to count.
+
+use super::search::{Candidate, Candidates, Search};
+use super::{anchors, escapes, exact, lines, whitespace};
+
+/// A way to find the text that is to be replaced (SPEC E1 to E9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    Simple,
+    LineTrimmed,
+    BlockAnchor,
+    WhitespaceNormalized,
+    IndentationFlexible,
+    EscapeNormalized,
+    TrimmedBoundary,
+    ContextAware,
+    MultiOccurrence,
+}
+
+/// Places of a match that an error names, at most.
+const NAMED: usize = 1_000;
+
+impl Strategy {
+    pub(super) const ORDER: [Self; 9] = [
+        Self::Simple,
+        Self::LineTrimmed,
+        Self::BlockAnchor,
+        Self::WhitespaceNormalized,
+        Self::IndentationFlexible,
+        Self::EscapeNormalized,
+        Self::TrimmedBoundary,
+        Self::ContextAware,
+        Self::MultiOccurrence,
+    ];
+
+    /// A stable word; it stands in `metadata.strategy`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Simple => "simple",
+            Self::LineTrimmed => "line_trimmed",
+            Self::BlockAnchor => "block_anchor",
+            Self::WhitespaceNormalized => "whitespace_normalized",
+            Self::IndentationFlexible => "indentation_flexible",
+            Self::EscapeNormalized => "escape_normalized",
+            Self::TrimmedBoundary => "trimmed_boundary",
+            Self::ContextAware => "context_aware",
+            Self::MultiOccurrence => "multi_occurrence",
+        }
+    }
+
+    /// In what a match need not be exact, for the model; `None` if it is.
+    pub(super) fn leniency(self) -> Option<&'static str> {
+        match self {
+            Self::Simple | Self::MultiOccurrence => None,
+            Self::LineTrimmed => Some("apart from white space at the ends of its lines"),
+            Self::BlockAnchor => Some("by its first and last line, with similar lines between"),
+            Self::WhitespaceNormalized => Some("apart from the amount of white space"),
+            Self::IndentationFlexible => Some("apart from its indentation"),
+            Self::EscapeNormalized => Some("apart from backslash escapes"),
+            Self::TrimmedBoundary => Some("apart from white space around it"),
+            Self::ContextAware => {
+                Some("by its first and last line, with half of the lines between")
+            }
+        }
+    }
+
+    /// Everything it finds, from the top of the file down, overlaps included, as far as it is asked.
+    fn candidates<'a>(self, search: &'a Search<'a>) -> Candidates<'a> {
+        match self {
+            Self::Simple => Box::new(exact::simple(search)),
+            Self::LineTrimmed => Box::new(lines::line_trimmed(search)),
+            Self::BlockAnchor => Box::new(anchors::block_anchor(search)),
+            Self::WhitespaceNormalized => Box::new(whitespace::whitespace_normalized(search)),
+            Self::IndentationFlexible => Box::new(lines::indentation_flexible(search)),
+            Self::EscapeNormalized => escapes::escape_normalized(search),
+            Self::TrimmedBoundary => Box::new(exact::trimmed_boundary(search)),
+            Self::ContextAware => Box::new(anchors::context_aware(search)),
+            Self::MultiOccurrence => Box::new(exact::multi_occurrence(search)),
+        }
+    }
+
+    /// An empty candidate never matches.
+    fn matches<'a>(self, search: &'a Search<'a>) -> impl Iterator<Item = Candidate> + 'a {
+        search.begin();
+        self.candidates(search).filter(|candidate| !candidate.span.is_empty())
+    }
+}
+
+/// What is to be replaced.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) strategy: Strategy,
+    /// In order, without overlaps.
+    pub(super) places: Vec<Candidate>,
+}
+
+#[derive(Debug)]
+pub(super) enum Failure {
+    Nothing,
+    /// Found more than once, and by no strategy just once.
+    Several {
+        strategy: Strategy,
+        places: Vec<Candidate>,
+    },
+    /// The match is so much larger than what was looked for that it must be wrong (SPEC E12).
+    TooLarge(Candidate),
+}
+
+/// The first unique match. A match is unique if its strategy has no other and its text stands nowhere
+/// else in the file; after one that is not the next strategy is tried.
+pub(super) fn unique(search: &Search<'_>) -> Result<Found, Failure> {
+    let mut several = None;
+    for strategy in Strategy::ORDER {
+        let mut matches = strategy.matches(search);
+        let Some(first) = matches.next() else { continue };
+        // one that gave up cannot say that there are no more
+        let alone = matches.next().is_none() && !search.spent();
+        if alone && (strategy == Strategy::Simple || search.once(&first)) {
+            return guarded(search, Found { strategy, places: vec![first] });
+        }
+        several.get_or_insert(strategy);
+    }
+    let several = several.map(|strategy| {
+        let places = strategy.matches(search).take(NAMED).collect();
+        Failure::Several { strategy, places }
+    });
+    Err(several.unwrap_or(Failure::Nothing))
+}
+
+/// All exact matches, or all of the first strategy that has any.
+pub(super) fn every(search: &Search<'_>) -> Result<Found, Failure> {
+    let others = Strategy::ORDER.into_iter().filter(|strategy| strategy.leniency().is_some());
+    for strategy in std::iter::once(Strategy::MultiOccurrence).chain(others) {
+        let mut places: Vec<Candidate> = Vec::new();
+        for found in strategy.matches(search) {
+            if places.last().is_none_or(|last| last.span.end <= found.span.start) {
+                places.push(found);
+            }
+        }
+        if !places.is_empty() && !search.spent() {
+            return guarded(search, Found { strategy, places });
+        }
+    }
+    Err(Failure::Nothing)
+}
+
+fn guarded(search: &Search<'_>, found: Found) -> Result<Found, Failure> {
+    let too_large = |place: &Candidate| is_too_large(search, place);
+    match found.places.iter().find(|place| found.strategy.leniency().is_some() && too_large(place))
+    {
+        Some(place) => Err(Failure::TooLarge(place.clone())),
+        None => Ok(found),
+    }
+}
+
+fn is_too_large(search: &Search<'_>, place: &Candidate) -> bool {
+    let (found, old) = (&search.file.text[place.span.clone()], search.old.text);
+    let lines = |text: &str| text.lines().count();
+    let chars = |text: &str| text.trim().chars().count();
+    let (wanted_lines, wanted_chars) = (lines(old), chars(old));
+    lines(found) >= (wanted_lines + 3).max(2 * wanted_lines)
+        || chars(found) > (wanted_chars + 500).max(4 * wanted_chars)
+}

@@ -1,0 +1,30 @@
+//! How the lines of a file end (SPEC E11).
+
+use memchr::memmem;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    Lf,
+    CrLf,
+}
+
+impl Ending {
+    pub(super) fn apply(self, text: &str) -> String {
+        let text = text.replace("\r\n", "\n");
+        match self {
+            Self::Lf => text,
+            Self::CrLf => text.replace('\n', "\r\n"),
+        }
+    }
+
+    /// The one in which arguments are put: CRLF if the file has any, unless it is mixed and has
+    /// `old` only with the other.
+    pub(super) fn of(body: &str, old: &str) -> Self {
+        if memmem::find(body.as_bytes(), b"\r\n").is_none() {
+            return Self::Lf;
+        }
+        let has =
+            |ending: Self| memmem::find(body.as_bytes(), ending.apply(old).as_bytes()).is_some();
+        if !has(Self::CrLf) && has(Self::Lf) { Self::Lf } else { Self::CrLf }
+    }
+}

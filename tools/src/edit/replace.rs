@@ -1,0 +1,152 @@
+//! One replacement in a text.
+
+use std::fmt::Write as _;
+
+use super::chain::{self, Failure, Found, Strategy};
+use super::ending::Ending;
+use super::nearest;
+use super::search::{Candidate, Search};
+use crate::{Error, text};
+
+/// Places named in an error.
+const QUOTE: usize = 10;
+
+/// A text with the replacement made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replaced {
+    pub text: String,
+    /// How many places were replaced.
+    pub count: usize,
+    pub strategy: Strategy,
+    /// Where the match was not exact: the first and last line, counted from 1, of the first place in
+    /// the text as it was.
+    pub lines: Option<(usize, usize)>,
+}
+
+/// Puts `new` in the place of `old` in `text`, which is called `shown` in errors. `new` is taken
+/// literally, but for its line endings, which become those of the text; a byte order mark stays.
+///
+/// # Errors
+/// `old` and `new` are identical; `old` is empty, is not in the text, or (unless `all`) is there more
+/// than once; the only match is far larger than `old`.
+pub fn replace(
+    text: &str,
+    old: &str,
+    new: &str,
+    all: bool,
+    shown: &str,
+) -> Result<Replaced, Error> {
+    let [old, new] = [old, new].map(|given| given.trim_start_matches(text::BOM));
+    if old == new {
+        return Err(Error::Identical);
+    }
+    if old.is_empty() {
+        return Err(empty(shown));
+    }
+    let body = text.trim_start_matches(text::BOM);
+    let mark = &text[..text.len() - body.len()];
+    let ending = Ending::of(body, old);
+    let [old, new] = [old, new].map(|given| ending.apply(given));
+    let search = Search::new(body, &old, ending);
+    let found = if all { chain::every(&search) } else { chain::unique(&search) };
+    let found = found.map_err(|failure| explain(&search, failure, shown))?;
+    let loose = found.strategy.leniency().and(found.places.first());
+    Ok(Replaced {
+        text: format!("{mark}{}", spliced(&search, &found, &new)),
+        count: found.places.len(),
+        strategy: found.strategy,
+        lines: loose.map(|place| lines_of(&search, place)),
+    })
+}
+
+pub(super) fn empty(shown: &str) -> Error {
+    Error::EmptyOldString(format!(
+        "oldString is empty, but {shown} exists. Give the text to replace, or use write to replace the whole file."
+    ))
+}
+
+fn spliced(search: &Search<'_>, found: &Found, new: &str) -> String {
+    let body = search.file.text;
+    let mut text = String::with_capacity(body.len() + new.len());
+    let mut from = 0;
+    for place in &found.places {
+        let (end, new) = fitted(search, place, new);
+        text.push_str(&body[from..place.span.start]);
+        text.push_str(new);
+        from = end;
+    }
+    text + &body[from..]
+}
+
+/// Where the replaced text ends, and what to put there. Lines are replaced as lines: the ending of
+/// the last is the file's own, and goes only where `new` is nothing.
+fn fitted<'a>(search: &Search<'_>, place: &Candidate, new: &'a str) -> (usize, &'a str) {
+    if !place.lines || !search.old.text.ends_with('\n') {
+        return (place.span.end, new);
+    }
+    let last = search.file.line_of(place.span.end - 1);
+    if new.is_empty() {
+        return (search.file.lines()[last].next, new);
+    }
+    let line = new.strip_suffix('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
+    (place.span.end, line.unwrap_or(new))
+}
+
+fn lines_of(search: &Search<'_>, place: &Candidate) -> (usize, usize) {
+    let line = |at| search.file.line_of(at) + 1;
+    (line(place.span.start), line(place.span.end - 1))
+}
+
+fn explain(search: &Search<'_>, failure: Failure, shown: &str) -> Error {
+    match failure {
+        Failure::Nothing => Error::NoMatch(no_match(search, shown)),
+        Failure::Several { strategy, places } => {
+            Error::MultipleMatches(several(search, strategy, &places, shown))
+        }
+        Failure::TooLarge(place) => {
+            let (first, last) = lines_of(search, &place);
+            Error::MatchTooLarge(format!(
+                "oldString matches lines {first} to {last} of {shown} only loosely, and they are much longer than it is; nothing was changed. Read them and give them exactly."
+            ))
+        }
+    }
+}
+
+fn several(search: &Search<'_>, strategy: Strategy, places: &[Candidate], shown: &str) -> String {
+    let quoted: Vec<String> =
+        places.iter().take(QUOTE).map(|place| lines_of(search, place).0.to_string()).collect();
+    let more = if places.len() > QUOTE { ", …" } else { "" };
+    let how = strategy.leniency().map(|how| format!(" ({how})")).unwrap_or_default();
+    // a single candidate is ambiguous if its text is a part of other lines, too
+    let count = places.len().max(2);
+    format!(
+        "oldString occurs {count} times in {shown}{how}, at lines {}{more}. Add lines around it until it is the only one, or set replaceAll.",
+        quoted.join(", ")
+    )
+}
+
+fn no_match(search: &Search<'_>, shown: &str) -> String {
+    let mut text = format!("oldString was not found in {shown}.");
+    if search.file.text.is_empty() {
+        return text + " The file is empty.";
+    }
+    let numbered =
+        |line: &str| line.split_once(": ").is_some_and(|(n, _)| n.parse::<u32>().is_ok());
+    if search.old.text.lines().all(numbered) {
+        text +=
+            " It seems to have the line numbers that read puts before each line; leave them out.";
+    }
+    match nearest::lines(search) {
+        Some(lines) => {
+            text += " The most similar lines are:\n";
+            for line in lines {
+                let quoted = text::clip(search.file.whole(line).to_owned(), nearest::LONGEST);
+                // writing to a String cannot fail
+                let _ = writeln!(text, "{}: {quoted}", line + 1);
+            }
+            text += "Give the text as it stands in the file, white space included.";
+        }
+        None => text += " Read the file again: nothing in it is similar.",
+    }
+    text
+}
