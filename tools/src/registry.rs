@@ -10,8 +10,8 @@ use serde_json::json;
 
 use crate::tool::{self, Context, Output, Plan, Tool, Workspace};
 use crate::{
-    Error, bash, edit, glob, grep, invalid, paths, processes, read, todoread, todowrite, truncate,
-    write,
+    Error, bash, edit, glob, grep, invalid, paths, processes, read, skill, todoread, todowrite,
+    truncate, webfetch, write,
 };
 
 /// Every tool. To add one: its file, its description in `prompts/tools/`, and a line here.
@@ -24,6 +24,8 @@ pub static TOOLS: &[&dyn Tool] = &[
     &bash::Bash,
     &todowrite::TodoWrite,
     &todoread::TodoRead,
+    &webfetch::WebFetch,
+    &skill::Skill,
     &invalid::Invalid,
 ];
 
