@@ -59,8 +59,9 @@ fn parse<T: DeserializeOwned>(head: &str) -> Result<T, Broken> {
         let inner = error.without_snippet();
         let line = inner.location().map_or(0, |place: Location| place.line());
         let text = inner.to_string();
-        // the place is told once, counted in the file
-        let problem = text.split(" at line ").next().unwrap_or(&text);
+        // the place is told once, counted in the file; options are for programmers
+        let end = [" at line ", ", set "].iter().filter_map(|end| text.find(end)).min();
+        let problem = &text[..end.unwrap_or(text.len())];
         Broken { line: line as usize + 1, problem: problem.to_owned() }
     })
 }
@@ -136,11 +137,11 @@ mod tests {
     fn what_is_broken_has_a_line() {
         for (text, line, said) in [
             ("---\nname: a\n", 1, "`---`"),
-            ("---\nname: a\nsteps: many\n---\n", 3, "integer"),
+            ("---\nname: a\nsteps: many\n---\n", 3, "u32"),
             ("---\nname: [a\n---\n", 2, ""),
             ("---\nname: a\nname: b\n---\n", 3, "duplicate"),
             ("---\n- a\n---\n", 2, ""),
-            ("---\nname: a\n\tdescription: b\n---\n", 3, ""),
+            ("---\nname: a\n\tdescription: b\n---\n", 2, "tab"),
             ("---\na: &a [x, x]\nb: *none\n---\n", 3, ""),
         ] {
             let broken = read::<Front>(text).unwrap_err();

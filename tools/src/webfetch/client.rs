@@ -25,8 +25,8 @@ pub(crate) async fn client(private: bool) -> Result<&'static Client, Error> {
     let cell = if private { &ANY } else { &PUBLIC };
     if cell.get().is_none() {
         // joining fails only when the runtime shuts down or the thread panicked: build it here then
-        let _ =
-            tokio::task::spawn_blocking(move || drop(cell.get_or_init(|| build(private)))).await;
+        let building = move || _ = cell.get_or_init(|| build(private));
+        let _ = tokio::task::spawn_blocking(building).await;
     }
     let built = cell.get_or_init(|| build(private));
     built.as_ref().map_err(|reason| Error::Network(reason.clone()))
