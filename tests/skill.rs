@@ -37,10 +37,11 @@ fn skills_are_found_in_every_place() {
     ];
     for folder in places {
         skill(&site, folder, &format!("I am {folder}."));
-        // of the same name, and farther away
-        skill(&site, &folder.replace("project", "user").replace("config", "user"), "Too far.");
     }
-    skill(&site, "user/.claude/skills/a", "Too far.");
+    // of the same name, and farther away
+    for name in ["a", "d", "f"] {
+        skill(&site, &format!("user/.agents/skills/{name}"), "Too far.");
+    }
     for folder in places {
         let name = folder.rsplit('/').next().unwrap();
         let output = load(&site, name);

@@ -66,7 +66,6 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
 enum Format {
     Text,
     #[default]
