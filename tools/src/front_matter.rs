@@ -135,6 +135,15 @@ mod tests {
 
     #[test]
     fn what_is_broken_has_a_line() {
+        let deep = format!("---\nx: {}\n---\n", "[".repeat(100_000));
+        let many = |name: &str| vec![name; 30].join(", ");
+        let (a, b) = (many("*a"), many("*b"));
+        let bomb = format!(
+            "---\na: &a [{}]\nb: &b [{a}]\nc: &c [{b}]\nd: [{}]\ne: [{}]\n---\n",
+            many("x"),
+            many("*c"),
+            many("*c")
+        );
         for (text, line, said) in [
             ("---\nname: a\n", 1, "`---`"),
             ("---\nname: a\nsteps: many\n---\n", 3, "u32"),
@@ -142,7 +151,9 @@ mod tests {
             ("---\nname: a\nname: b\n---\n", 3, "duplicate"),
             ("---\n- a\n---\n", 2, ""),
             ("---\nname: a\n\tdescription: b\n---\n", 2, "tab"),
-            ("---\na: &a [x, x]\nb: *none\n---\n", 3, ""),
+            ("---\na: 1\nb: [*none]\n---\n", 3, ""),
+            (&deep, 2, ""),
+            (&bomb, 5, ""),
         ] {
             let broken = read::<Front>(text).unwrap_err();
             assert_eq!(broken.line, line, "{text:?}: {broken}");

@@ -187,7 +187,7 @@ impl Page {
         // a link within a link is the end of the outer one
         self.writer.end_mark("a");
         if let Some(target) = attribute(tag, "href").and_then(|href| self.target(&href)) {
-            self.writer.link(target);
+            self.writer.link(&target);
         }
     }
 

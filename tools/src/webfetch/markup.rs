@@ -241,7 +241,7 @@ impl Writer {
         self.open_mark(name, mark, mark.to_owned());
     }
 
-    pub(crate) fn link(&mut self, target: String) {
+    pub(crate) fn link(&mut self, target: &str) {
         self.open_mark("a", "[", format!("]({target})"));
     }
 
