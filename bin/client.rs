@@ -98,6 +98,7 @@ impl Client {
         node: ActorRef<NodeMessage>,
         job: &Job<'_>,
     ) -> anyhow::Result<(Self, Opened)> {
+        leftfold_tools::prune(&job.workspace.spill_dir, SystemTime::now());
         let open = Box::new(job.open());
         let opened = ractor::call!(node, |reply| NodeMessage::Open { open, reply });
         let opened = opened.context("the node has died")??;

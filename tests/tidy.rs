@@ -230,7 +230,7 @@ fn each_dependency_stays_where_it_belongs() {
     for (words, at_home) in [
         (&["bincode"][..], &["store/src/codec.rs"][..]),
         (&["sled::"], &["store/"]),
-        (&["reqwest"], &["providers/"]),
+        (&["reqwest"], &["providers/", "tools/src/webfetch"]),
         (&["clap"], &["bin/"]),
         (&["anyhow"], &["bin/"]),
     ] {

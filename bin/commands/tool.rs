@@ -1,6 +1,7 @@
 //! `leftfold tool`: one tool without a model.
 
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use leftfold_tools::{Output, Workspace};
 use serde_json::json;
@@ -34,6 +35,8 @@ fn workspace() -> anyhow::Result<Workspace> {
     let spill = crate::home::home()?.join("spill");
     let mut workspace = Workspace::new(&directory, settings::worktree_of(&directory), spill);
     workspace.limits = crate::commands::run::limits(&settings);
+    workspace.private_addresses = settings.webfetch.private;
+    leftfold_tools::prune(&workspace.spill_dir, SystemTime::now());
     Ok(workspace)
 }
 

@@ -3,7 +3,8 @@
 use super::error::Hint;
 use super::view::View;
 use super::{
-    Compaction, Error, Place, Provider, Relative, Retry, Secret, Settings, ToolOutput, provider,
+    Compaction, Error, Place, Provider, Relative, Retry, Secret, Settings, ToolOutput, WebFetch,
+    provider,
 };
 
 /// What is asked of a key whose meaning is not for this loader.
@@ -47,7 +48,7 @@ const KEPT: [(&str, Outer); 25] = [
 ];
 
 /// Read into fields of [`Settings`].
-const READ: [&str; 16] = [
+const READ: [&str; 17] = [
     "model",
     "small_model",
     "default_agent",
@@ -59,6 +60,7 @@ const READ: [&str; 16] = [
     "title",
     "snapshot",
     "tool_output",
+    "webfetch",
     "compaction",
     "retry",
     "secrets",
@@ -118,6 +120,7 @@ impl Settings {
             "title" => self.title = view.boolean()?,
             "snapshot" => self.snapshot = view.boolean()?,
             "tool_output" => self.tool_output = ToolOutput::read(view)?,
+            "webfetch" => self.webfetch = WebFetch::read(view)?,
             "compaction" => self.compaction = Compaction::read(view)?,
             "retry" => self.retry = Retry::read(view)?,
             "secrets" => self.secrets = secrets(view)?,
@@ -168,6 +171,16 @@ impl ToolOutput {
                 "max_lines" => read.max_lines = view.positive()?,
                 _ => read.max_bytes = view.positive()?,
             }
+        }
+        Ok(read)
+    }
+}
+
+impl WebFetch {
+    fn read(view: &View<'_>) -> Result<Self, Error> {
+        let mut read = Self::default();
+        for (_, view) in view.known(&["private"])? {
+            read.private = view.boolean()?;
         }
         Ok(read)
     }

@@ -64,6 +64,7 @@ pub(crate) struct Settings {
     /// Whether files are snapshotted.
     pub(crate) snapshot: bool,
     pub(crate) tool_output: ToolOutput,
+    pub(crate) webfetch: WebFetch,
     pub(crate) compaction: Compaction,
     pub(crate) retry: Retry,
     /// Values that must not come into a log, by name.
@@ -94,6 +95,13 @@ impl Default for ToolOutput {
     fn default() -> Self {
         Self { max_lines: 2_000, max_bytes: 51_200 }
     }
+}
+
+/// What the web tool may reach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WebFetch {
+    /// Addresses that are not public, too: this machine and the networks it is in.
+    pub(crate) private: bool,
 }
 
 /// What is done about a conversation that grows too long. Numbers but turns are tokens.
@@ -146,6 +154,7 @@ impl Default for Settings {
             title: true,
             snapshot: true,
             tool_output: ToolOutput::default(),
+            webfetch: WebFetch::default(),
             compaction: Compaction::default(),
             retry: Retry::default(),
             secrets: Vec::new(),

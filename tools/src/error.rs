@@ -69,6 +69,15 @@ pub enum Error {
     PathsChanged { judged: String, found: String },
     #[error("{0}")]
     PermissionDenied(String),
+    /// An address that this tool may not reach.
+    #[error("{0}")]
+    AddressRefused(String),
+    /// No answer over the network, or one that broke off.
+    #[error("{0}")]
+    Network(String),
+    /// An answer over HTTP that is no success.
+    #[error("{0}")]
+    HttpStatus(String),
     #[error("The call was cancelled before it had any effect.")]
     Cancelled,
     #[error("The call did not end within {0} ms.")]
@@ -106,6 +115,9 @@ impl Error {
             Self::OutsideWorkspace(_) => "outside_workspace",
             Self::PathsChanged { .. } => "paths_changed",
             Self::PermissionDenied(_) => "permission_denied",
+            Self::AddressRefused(_) => "address_refused",
+            Self::Network(_) => "network",
+            Self::HttpStatus(_) => "http_status",
             Self::Cancelled => "cancelled",
             Self::Timeout(_) => "timeout",
             Self::Io(_) => "io",

@@ -17,6 +17,7 @@ mod diff;
 mod edit;
 mod environment;
 mod error;
+mod front_matter;
 mod glob;
 mod grep;
 mod invalid;
@@ -33,6 +34,8 @@ mod question;
 mod read;
 mod registry;
 mod seen;
+mod skill;
+pub mod skills;
 mod spill;
 #[cfg(test)]
 mod testing;
@@ -42,10 +45,14 @@ mod todowrite;
 mod tool;
 mod truncate;
 mod walk;
+mod webfetch;
 mod write;
 
 pub use edit::{Replaced, Strategy, replace};
 pub use environment::environment;
 pub use error::Error;
 pub use registry::{TOOLS, find, offered, offered_to, resolve, run, run_alone};
-pub use tool::{BoxFuture, Context, Output, OutputLimits, Plan, Progress, Seen, Tool, Workspace};
+pub use spill::prune;
+pub use tool::{
+    BoxFuture, Context, Homes, Output, OutputLimits, Plan, Progress, Seen, Tool, Workspace,
+};

@@ -40,6 +40,15 @@ fn alike(folder: &Path, name: &str) -> Vec<String> {
     found.into_iter().take(3).map(|(_, name)| name).collect()
 }
 
+/// The one of `names` that may be meant by `wanted`.
+pub(crate) fn nearest<'a>(wanted: &str, names: &[&'a str]) -> Option<&'a str> {
+    let wanted = wanted.to_lowercase();
+    let like = names.iter().map(|name| (likeness(&wanted, &name.to_lowercase()), *name));
+    let best =
+        like.filter(|(likeness, _)| *likeness >= 0.6).max_by(|(a, _), (b, _)| a.total_cmp(b));
+    best.map(|(_, name)| name)
+}
+
 /// From 0 to 1.
 fn likeness(wanted: &str, name: &str) -> f32 {
     let ratio = TextDiff::from_chars(wanted, name).ratio();

@@ -15,7 +15,7 @@ use crate::media::{self, Media};
 use crate::tool::Typed;
 use crate::{
     Context, Error, Output, OutputLimits, Plan, Workspace, args, confined, nearby, paths, seen,
-    text,
+    skills, text,
 };
 
 #[derive(Debug)]
@@ -56,6 +56,8 @@ impl Typed for Read {
         let mut target = paths::resolve(&args.file_path, cx)?;
         // the hint under a cut output sends the model here
         target.inside |= paths::real(&cx.spill_dir).is_ok_and(|dir| target.path.starts_with(dir));
+        // and a skill to the files beside it
+        target.inside |= !target.inside && skills::is_own(&target.path, &cx.homes);
         Ok(target.judged(Plan::new(Class::Read), "read"))
     }
 

@@ -1,9 +1,10 @@
-//! Full texts of outputs that were cut, in files beside the log.
+//! Full texts of outputs that were cut, in files beside the log, for seven days (SPEC T4).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use leftfold_events::Sha256;
 use leftfold_events::event::Spill;
@@ -12,8 +13,37 @@ use sha2::Digest;
 /// Bytes that one file may have; what comes after is lost.
 pub(crate) const MAX_SPILL: u64 = 32 * 1024 * 1024;
 
+/// How long a file is kept after it was last written to.
+const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
 /// Names tried for one call before giving up.
 const MAX_NAMES: u32 = 1_000;
+
+/// Removes the files in `folder` that were last written to more than seven days before `now`. Call
+/// it when a session is opened, with the session's own folder. Whatever else is in there stays:
+/// folders, links, files of other names. Answers how many are gone; what cannot be removed stays, too.
+pub fn prune(folder: &Path, now: SystemTime) -> usize {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    let gone = |entry: io::Result<std::fs::DirEntry>| {
+        let path = entry.ok()?.path();
+        (is_old(&path, now)?).then_some(())?;
+        std::fs::remove_file(&path)
+            .inspect_err(|error| {
+                tracing::warn!(path = %path.display(), %error, "an old spill file stays");
+            })
+            .ok()
+    };
+    entries.filter_map(gone).count()
+}
+
+/// Whether this is a spill file whose time is over; `None` if nobody can say. One that seems to be
+/// from the future is not old.
+fn is_old(path: &Path, now: SystemTime) -> Option<bool> {
+    let found = path.symlink_metadata().ok()?;
+    let ours = found.is_file() && path.extension().is_some_and(|extension| extension == "txt");
+    let age = now.duration_since(found.modified().ok()?).unwrap_or_default();
+    Some(ours && age > KEPT)
+}
 
 /// A file being written, readable by its owner alone.
 pub(crate) struct SpillFile {
@@ -92,6 +122,35 @@ mod tests {
         assert_eq!((one.sha256, one.bytes), (Sha256::of(b"one"), 3));
         assert_eq!(std::fs::metadata(&one.path).unwrap().mode() & 0o777, 0o600);
         assert_eq!(std::fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn only_old_files_of_its_own_are_pruned() {
+        let site = Site::new();
+        let now = SystemTime::now();
+        let hour = Duration::from_secs(3_600);
+        let aged = |name: &str, time: SystemTime| {
+            let path = site.file(name, "x");
+            File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+            path
+        };
+        let folder = site.path("spill");
+        let old = aged("spill/old.txt", now - KEPT - hour);
+        let kept = [
+            aged("spill/young.txt", now - KEPT + hour),
+            aged("spill/future.txt", now + hour),
+            aged("spill/old.md", now - KEPT - hour),
+            aged("spill/below/old.txt", now - KEPT - hour),
+            aged("beside.txt", now - KEPT - hour),
+        ];
+        std::os::unix::fs::symlink(&kept[4], folder.join("link.txt")).unwrap();
+        std::fs::create_dir(folder.join("folder.txt")).unwrap();
+        assert_eq!(prune(&folder, now + hour / 2), 1);
+        assert!(!old.exists());
+        assert!(kept.iter().all(|path| path.exists()));
+        assert!(folder.join("link.txt").exists() && folder.join("folder.txt").exists());
+        assert_eq!(prune(&folder, now + KEPT + hour), 1, "the young one has become old");
+        assert_eq!(prune(&site.path("none"), now), 0);
     }
 
     #[test]

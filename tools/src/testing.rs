@@ -10,7 +10,7 @@ use leftfold_events::event::{CallSpec, Resolution};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{Context, Output, Workspace};
+use crate::{Context, Homes, Output, Workspace};
 
 pub(crate) struct Site {
     dir: TempDir,
@@ -54,7 +54,9 @@ impl Site {
     }
 
     pub(crate) fn workspace(&self) -> Workspace {
-        Workspace::new(self.path(""), self.path(""), self.root().join("spill"))
+        let workspace = Workspace::new(self.path(""), self.path(""), self.root().join("spill"));
+        let (home, config) = (Some(self.outside("home")), Some(self.outside("config")));
+        Workspace { homes: Homes { home, config }, ..workspace }
     }
 
     /// A context whose `LEFTFOLD_CALL` no other test has.

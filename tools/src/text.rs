@@ -42,7 +42,7 @@ pub(crate) fn require(path: &Path, sample: &[u8]) -> Result<(), Error> {
 
 /// No NUL, and of the rest at most three in ten characters that text does not have: controls, and
 /// bytes that are not UTF-8 (text in an older encoding has a few).
-fn looks_like_text(sample: &[u8]) -> bool {
+pub(crate) fn looks_like_text(sample: &[u8]) -> bool {
     if sample.contains(&0) {
         return false;
     }

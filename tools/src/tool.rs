@@ -182,6 +182,10 @@ pub struct Workspace {
     pub limits: OutputLimits,
     /// For full texts of outputs that were cut. Readable by `read` without further permission.
     pub spill_dir: PathBuf,
+    /// Whether `webfetch` may reach addresses that are not public, such as this machine's own.
+    pub private_addresses: bool,
+    /// Where the user's own skills are.
+    pub homes: Homes,
 }
 
 impl Workspace {
@@ -195,12 +199,30 @@ impl Workspace {
             worktree: worktree.into(),
             limits: OutputLimits::default(),
             spill_dir: spill_dir.into(),
+            private_addresses: false,
+            homes: Homes::of_environment(),
         }
     }
 }
 
 /// For the absolute path of a file, its stamp as the model was last told of it.
 pub type Seen = BTreeMap<String, String>;
+/// The user's folders; absolute.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Homes {
+    pub home: Option<PathBuf>,
+    /// `XDG_CONFIG_HOME`, or `.config` in `home`.
+    pub config: Option<PathBuf>,
+}
+
+impl Homes {
+    pub fn of_environment() -> Self {
+        let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+        let home = absolute("HOME");
+        let config = absolute("XDG_CONFIG_HOME").or_else(|| Some(home.as_ref()?.join(".config")));
+        Self { home, config }
+    }
+}
 
 /// What one run of a tool is given.
 #[derive(Clone)]

@@ -1,0 +1,163 @@
+//! YAML between two lines of `---` at the head of a Markdown file.
+
+use serde::de::DeserializeOwned;
+use serde_saphyr::Location;
+
+/// What stands at the head of a text, and the rest of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Document<'a, T> {
+    pub(crate) front: T,
+    pub(crate) body: &'a str,
+}
+
+/// Something wrong in a head.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {problem}")]
+pub(crate) struct Broken {
+    /// Of the whole file, counted from 1.
+    pub(crate) line: usize,
+    pub(crate) problem: String,
+}
+
+/// Reads a text's head as a `T`; a text without one has an empty head. Fields that `T` does not know
+/// are passed over.
+///
+/// Where the head is no YAML, values in which a colon or hash sign should have been quoted are taken
+/// as they stand: heads written by hand for lenient readers are full of them.
+///
+/// # Errors
+/// A head without an end, no YAML, a field of the wrong type, with the line.
+pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<Document<'_, T>, Broken> {
+    let (head, body) = split(text)?;
+    let parsed = parse(head).or_else(|broken| parse(&quoted(head)).map_err(|_| broken));
+    Ok(Document { front: parsed?, body })
+}
+
+/// The head without its two lines, and the body.
+fn split(text: &str) -> Result<(&str, &str), Broken> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let is_fence = |line: &str| line.trim_end() == "---";
+    let Some(first) = text.split_inclusive('\n').next().filter(|line| is_fence(line)) else {
+        return Ok(("", text));
+    };
+    let rest = &text[first.len()..];
+    let mut at = 0;
+    for line in rest.split_inclusive('\n') {
+        if is_fence(line) {
+            return Ok((&rest[..at], &rest[at + line.len()..]));
+        }
+        at += line.len();
+    }
+    let problem = "the line `---` that ends the head is missing".to_owned();
+    Err(Broken { line: 1, problem })
+}
+
+fn parse<T: DeserializeOwned>(head: &str) -> Result<T, Broken> {
+    // an empty document is null to YAML
+    let empty = head.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#'));
+    serde_saphyr::from_str(if empty { "{}" } else { head }).map_err(|error| {
+        let inner = error.without_snippet();
+        let line = inner.location().map_or(0, |place: Location| place.line());
+        let text = inner.to_string();
+        // the place is told once, counted in the file; options are for programmers
+        let end = [" at line ", ", set "].iter().filter_map(|end| text.find(end)).min();
+        let problem = &text[..end.unwrap_or(text.len())];
+        Broken { line: line as usize + 1, problem: problem.to_owned() }
+    })
+}
+
+/// `key: value` lines with the value in quotes where it would mean something else to YAML.
+fn quoted(head: &str) -> String {
+    let line = |line: &str| match line.split_once(": ") {
+        Some((key, value)) if is_key(key) && misleads(value.trim()) => {
+            format!("{key}: '{}'", value.trim().replace('\'', "''"))
+        }
+        _ => line.to_owned(),
+    };
+    head.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn is_key(key: &str) -> bool {
+    !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'))
+}
+
+fn misleads(value: &str) -> bool {
+    let plain = !value.starts_with(['"', '\'', '[', '{', '|', '>', '&', '!']);
+    (plain && (value.contains(": ") || value.contains(" #") || value.ends_with(':')))
+        || value.starts_with(['@', '`', '%', '*'])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Default, PartialEq, Deserialize)]
+    struct Front {
+        name: Option<String>,
+        description: Option<String>,
+        steps: Option<u32>,
+    }
+
+    fn front(text: &str) -> (Option<String>, Option<String>, String) {
+        let read: Document<'_, Front> = read(text).unwrap();
+        (read.front.name, read.front.description, read.body.to_owned())
+    }
+
+    #[test]
+    fn heads_and_bodies() {
+        for (text, name, description, body) in [
+            ("---\nname: a\ndescription: b\n---\nbody\n", "a", "b", "body\n"),
+            ("---\r\nname: a\r\ndescription: b\r\n---\r\nbody", "a", "b", "body"),
+            ("\u{feff}---\nname: \"a\"\ndescription: 'it''s'\n---  \n", "a", "it's", ""),
+            (
+                "---\nname: a\ndescription: |\n  one\n  two\n---\n---\nx",
+                "a",
+                "one\ntwo\n",
+                "---\nx",
+            ),
+            ("---\nname: a\ndescription: >-\n  one\n  two\nother: [1, 2]\n---", "a", "one two", ""),
+            ("---\n# only this\nname: a\ndescription: b # why\n---\n", "a", "b", ""),
+            // lenient
+            ("---\nname: a\ndescription: Use when: always\n---\n", "a", "Use when: always", ""),
+            ("---\nname: a\ndescription: it's: so\n---\n", "a", "it's: so", ""),
+            ("---\nname: a\ndescription: `code` first\n---\n", "a", "`code` first", ""),
+        ] {
+            let expected = (Some(name.to_owned()), Some(description.to_owned()), body.to_owned());
+            assert_eq!(front(text), expected, "{text:?}");
+        }
+        for (text, body) in [("body", "body"), ("", ""), ("---\n---\nx", "x"), ("----\n", "----\n")]
+        {
+            assert_eq!(front(text), (None, None, body.to_owned()), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_broken_has_a_line() {
+        let deep = format!("---\nx: {}\n---\n", "[".repeat(100_000));
+        let many = |name: &str| vec![name; 30].join(", ");
+        let (a, b) = (many("*a"), many("*b"));
+        let bomb = format!(
+            "---\na: &a [{}]\nb: &b [{a}]\nc: &c [{b}]\nd: [{}]\ne: [{}]\n---\n",
+            many("x"),
+            many("*c"),
+            many("*c")
+        );
+        for (text, line, said) in [
+            ("---\nname: a\n", 1, "`---`"),
+            ("---\nname: a\nsteps: many\n---\n", 3, "u32"),
+            ("---\nname: [a\n---\n", 2, ""),
+            ("---\nname: a\nname: b\n---\n", 3, "duplicate"),
+            ("---\n- a\n---\n", 2, ""),
+            ("---\nname: a\n\tdescription: b\n---\n", 2, "tab"),
+            ("---\na: 1\nb: [*none]\n---\n", 3, ""),
+            (&deep, 2, ""),
+            (&bomb, 5, ""),
+        ] {
+            let broken = read::<Front>(text).unwrap_err();
+            assert_eq!(broken.line, line, "{text:?}: {broken}");
+            assert!(broken.problem.contains(said) && !broken.problem.contains('\n'), "{broken}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Skills: folders with instructions for one kind of work, found in the project and in the user's
+//! own places. Each has a `SKILL.md` with a name and a description at its head.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::{Homes, confined, front_matter, paths, text};
+
+/// The file that makes a folder a skill.
+const FILE: &str = "SKILL.md";
+
+/// Where skills may be in a project's folder.
+const IN_PROJECT: [&str; 5] =
+    [".leftfold/skills", ".opencode/skill", ".opencode/skills", ".claude/skills", ".agents/skills"];
+
+/// Where the user's own may be in the home folder.
+const IN_HOME: [&str; 2] = [".claude/skills", ".agents/skills"];
+
+/// Where the user's own may be in the folder for settings.
+const IN_CONFIG: [&str; 3] = ["leftfold/skills", "opencode/skill", "opencode/skills"];
+
+/// Folders within folders that are looked into.
+const MAX_DEPTH: usize = 6;
+
+/// Entries of one place that are looked at.
+const MAX_ENTRIES: usize = 5_000;
+
+/// Bytes of a `SKILL.md`.
+const MAX_FILE: u64 = 1024 * 1024;
+
+/// Characters of a name, and bytes of a description that are shown in a list.
+const MAX_NAME: usize = 64;
+const MAX_DESCRIPTION: usize = 1024;
+
+/// One skill, as lists show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skill {
+    /// Lower case letters, digits and hyphens.
+    pub name: String,
+    /// What it is good for, in one line.
+    pub description: String,
+    /// Its `SKILL.md`; absolute, with links resolved.
+    pub path: PathBuf,
+    /// The place that it was found in, with links resolved. A link may lead the skill out of it.
+    pub place: PathBuf,
+}
+
+/// A file that should be a skill and is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}:{line}: {problem}", path.display())]
+pub struct Problem {
+    pub path: PathBuf,
+    /// Counted from 1.
+    pub line: usize,
+    pub problem: String,
+}
+
+/// What there is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// By name; each name once.
+    pub skills: Vec<Skill>,
+    pub problems: Vec<Problem>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Front {
+    name: Option<String>,
+    description: Option<String>,
+}
+
+/// Looks for skills in the folders from `directory` up to `worktree`, and then in the user's own
+/// places. Of several with one name the nearest counts. It only reads, and what cannot be read is a
+/// problem or not there.
+pub fn find(directory: &Path, worktree: &Path, homes: &Homes) -> Found {
+    let mut found = Found::default();
+    let mut skills: BTreeMap<String, Skill> = BTreeMap::new();
+    let mut seen = HashSet::new();
+    for place in places(directory, worktree, homes) {
+        for file in files(&place, &mut seen) {
+            match read(&file, &place) {
+                Ok((skill, _)) => {
+                    skills.entry(skill.name.clone()).or_insert(skill);
+                }
+                Err(problem) => found.problems.push(problem),
+            }
+        }
+    }
+    found.skills = skills.into_values().collect();
+    found
+}
+
+/// The nearest first, with links resolved; only those that exist.
+fn places(directory: &Path, worktree: &Path, homes: &Homes) -> Vec<PathBuf> {
+    let inside = directory.starts_with(worktree);
+    let up = directory.ancestors().take_while(|folder| !inside || folder.starts_with(worktree));
+    let up = up.take(if inside { usize::MAX } else { 1 });
+    let project = up.flat_map(|folder| IN_PROJECT.map(|place| folder.join(place)));
+    let own = own_places(homes);
+    project.chain(own).filter(|place| place.is_dir()).filter_map(|p| paths::real(&p).ok()).collect()
+}
+
+/// The user's own places, whether they exist or not.
+fn own_places(homes: &Homes) -> Vec<PathBuf> {
+    let config = homes.config.iter().flat_map(|config| IN_CONFIG.map(|place| config.join(place)));
+    let home = homes.home.iter().flat_map(|home| IN_HOME.map(|place| home.join(place)));
+    config.chain(home).collect()
+}
+
+/// Whether a path (with links resolved) is in one of the user's own places: what lies there is for
+/// models to read, though it is outside of every project.
+pub(crate) fn is_own(path: &Path, homes: &Homes) -> bool {
+    own_places(homes)
+        .iter()
+        .any(|place| paths::real(place).is_ok_and(|place| path.starts_with(place)))
+}
+
+/// Every `SKILL.md` below `place`, those higher up first, then by name. Links are followed, and no
+/// folder is entered twice.
+fn files(place: &Path, seen: &mut HashSet<(u64, u64)>) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut level = vec![place.to_owned()];
+    let mut left = MAX_ENTRIES;
+    for _ in 0..=MAX_DEPTH {
+        let mut below = Vec::new();
+        for folder in level {
+            let known = |found: std::fs::Metadata| !seen.insert((found.dev(), found.ino()));
+            if std::fs::metadata(&folder).map_or(true, known) {
+                continue;
+            }
+            let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+            let entries = entries.filter_map(|entry| Some(entry.ok()?.path())).take(left);
+            let mut entries: Vec<PathBuf> = entries.collect();
+            left -= entries.len();
+            entries.sort_unstable();
+            files.extend(entries.iter().filter(|path| path.ends_with(FILE)).cloned());
+            below.extend(entries.into_iter().filter(|path| is_searched(path)));
+        }
+        level = below;
+    }
+    files
+}
+
+fn is_searched(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    name != "node_modules" && name != ".git" && path.is_dir()
+}
+
+/// Reads a `SKILL.md`: the skill, and its instructions.
+pub(crate) fn read(file: &Path, place: &Path) -> Result<(Skill, String), Problem> {
+    let problem = |line, problem: String| Problem { path: file.to_owned(), line, problem };
+    let (path, text) = load(file).map_err(|text| problem(1, text))?;
+    let document: front_matter::Document<'_, Front> =
+        front_matter::read(&text).map_err(|broken| problem(broken.line, broken.problem))?;
+    let folder = file.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+    let line_of = |key: &str| {
+        let at = text.lines().position(|line| line.starts_with(key));
+        at.map_or(1, |at| at + 1)
+    };
+    let name = document.front.name.as_deref().or(folder).unwrap_or_default().trim().to_owned();
+    if !is_name(&name) {
+        let text = format!(
+            "`name` is {name:?}: expected 1 to {MAX_NAME} lower case letters, digits and single hyphens"
+        );
+        return Err(problem(line_of("name:"), text));
+    }
+    let description = document.front.description.unwrap_or_default();
+    let description = description.split_whitespace().collect::<Vec<_>>().join(" ");
+    if description.is_empty() {
+        let text = "`description` is missing: say in a sentence or two when the skill is of use";
+        return Err(problem(line_of("description:"), text.to_owned()));
+    }
+    let body = document.body.trim().to_owned();
+    Ok((Skill { name, description, path, place: place.to_owned() }, body))
+}
+
+/// The real path of a file, and its text.
+fn load(file: &Path) -> Result<(PathBuf, String), String> {
+    let path = paths::real(file).map_err(|error| error.to_string())?;
+    let opened = confined::open_found(&path).map_err(|error| error.to_string())?.0;
+    let mut bytes = Vec::new();
+    let read = opened.take(MAX_FILE + 1).read_to_end(&mut bytes);
+    read.map_err(|error| format!("it cannot be read: {error}"))?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(format!("it has more than {MAX_FILE} bytes"));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())?;
+    Ok((path, text))
+}
+
+/// The rule of the Agent Skills format.
+fn is_name(name: &str) -> bool {
+    let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let hyphens = name.starts_with('-') || name.ends_with('-') || name.contains("--");
+    (1..=MAX_NAME).contains(&name.len()) && name.chars().all(letters) && !hyphens
+}
+
+/// What a system prompt says of skills; `None` if there are none.
+pub fn section(skills: &[Skill]) -> Option<String> {
+    if skills.is_empty() {
+        return None;
+    }
+    let line = |skill: &Skill| {
+        let description = text::clip(skill.description.clone(), MAX_DESCRIPTION);
+        format!("- {}: {description}", skill.name)
+    };
+    let list: Vec<String> = skills.iter().map(line).collect();
+    let intro = include_str!("../../../prompts/skills.md").trim();
+    Some(format!("<skills>\n{intro}\n\n{}\n</skills>", list.join("\n")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+//! `webfetch`: a page or file from the web.
+
+mod address;
+mod client;
+mod html;
+mod markup;
+mod page;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use leftfold_events::event::{Access, Attachment, Class};
+use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, LOCATION};
+use reqwest::{Response, StatusCode, Url};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::tool::Typed;
+use crate::webfetch::page::{Page, Shape};
+use crate::{Context, Error, Output, Plan, Workspace, args, media, text};
+
+/// Seconds.
+const TIMEOUT: u64 = 30;
+
+/// Seconds.
+const MAX_TIMEOUT: u64 = 120;
+
+/// Bytes of a body.
+const MAX_BODY: u64 = 5 * 1024 * 1024;
+
+/// Redirects that are followed in one call.
+const MAX_REDIRECTS: usize = 10;
+
+/// Bytes of the body of a refusal that are looked at, and how long they are waited for.
+const REFUSAL: u64 = 64 * 1024;
+const REFUSAL_WAIT: Duration = Duration::from_secs(2);
+
+/// Bytes of a refusal that are quoted.
+const QUOTED: usize = 500;
+
+/// Bytes that a URL may have.
+const MAX_URL: usize = 8 * 1024;
+
+const WANTED: &str =
+    "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.8, */*;q=0.5";
+
+#[derive(Debug)]
+pub(crate) struct WebFetch;
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Args {
+    /// The address: absolute, with http or https.
+    url: String,
+    /// How a web page is shown: `markdown`, `text` (without any markup) or `html` (as it is).
+    /// Default: markdown. What is no web page is shown as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    format: Option<Format>,
+    /// Seconds to wait for the whole answer. Default: 30; at most 120.
+    #[serde(default, deserialize_with = "args::whole", skip_serializing_if = "Option::is_none")]
+    timeout: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Format {
+    Text,
+    #[default]
+    Markdown,
+    Html,
+}
+
+impl Typed for WebFetch {
+    type Args = Args;
+    const NAME: &'static str = "webfetch";
+    const DESCRIPTION: &'static str = include_str!("../../prompts/tools/webfetch.md");
+
+    fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
+        let url = address(&args.url)?;
+        address::check(&url, cx.private_addresses)?;
+        client::check_proxies(&url, cx.private_addresses)?;
+        let timeout = args.timeout.unwrap_or(TIMEOUT).clamp(1, MAX_TIMEOUT) * 1_000;
+        let access = Access {
+            permission: Self::NAME.to_owned(),
+            patterns: vec![address::shown(&url)],
+            always: vec![format!("{}/*", url.origin().ascii_serialization())],
+        };
+        Ok(Plan { access: vec![access], timeout, ..Plan::new(Class::Read) })
+    }
+
+    async fn run(args: Args, _: Vec<PathBuf>, cx: Context) -> Result<Output, Error> {
+        let cancel = cx.cancel.clone();
+        tokio::select! {
+            () = cancel.cancelled() => Err(Error::Cancelled),
+            fetched = fetch(args, &cx) => fetched,
+        }
+    }
+}
+
+fn address(given: &str) -> Result<Url, Error> {
+    let invalid = |problem: String| Error::InvalidArguments { tool: WebFetch::NAME, problem };
+    if given.len() > MAX_URL {
+        return Err(invalid(format!("`url` has more than {MAX_URL} bytes")));
+    }
+    Url::parse(given.trim()).map_err(|error| {
+        invalid(format!(
+            "`url`: {given:?} is no absolute address ({error}), as https://host/path is"
+        ))
+    })
+}
+
+async fn fetch(args: Args, cx: &Context) -> Result<Output, Error> {
+    let private = cx.workspace.private_addresses;
+    let (url, response) = follow(address(&args.url)?, private).await?;
+    let status = response.status();
+    if !status.is_success() {
+        return Err(refusal(&url, response).await);
+    }
+    let declared = header(&response, &CONTENT_TYPE);
+    let bytes = body(&url, response, MAX_BODY).await?;
+    let (format, cancel) = (args.format.unwrap_or_default(), cx.cancel.clone());
+    // a large page takes a while to convert
+    let shown = tokio::task::spawn_blocking(move || {
+        let page = Page { url, declared, bytes };
+        show(&page, format, &|| cancel.is_cancelled()).map(|output| (page, output))
+    });
+    let (page, mut output) = shown
+        .await
+        .map_err(|error| Error::Io(format!("Showing the answer failed: {error}.")))??;
+    output.mark("status", status.as_u16());
+    output.mark("url", address::shown(&page.url));
+    output.mark("content_type", page.mime());
+    output.mark("bytes", page.bytes.len());
+    Ok(output)
+}
+
+/// The answer to `url`, or to where it leads in the end.
+async fn follow(mut url: Url, private: bool) -> Result<(Url, Response), Error> {
+    let client = client::client(private).await?;
+    let asked = address::shown(&url);
+    for _ in 0..=MAX_REDIRECTS {
+        address::check(&url, private)?;
+        client::check_proxies(&url, private)?;
+        let request = client.get(url.clone()).header(ACCEPT, WANTED);
+        // a body is small enough as it is, and what it unpacks to might not be
+        let request = request.header(ACCEPT_ENCODING, "identity");
+        let response = request.send().await.map_err(|error| client::failure(&url, &error))?;
+        match redirect(&url, &response)? {
+            Some(next) => url = next,
+            None => return Ok((url, response)),
+        }
+    }
+    Err(Error::Network(format!(
+        "{asked} redirects more than {MAX_REDIRECTS} times, at last to {}.",
+        address::shown(&url)
+    )))
+}
+
+/// Where an answer sends whoever asked.
+fn redirect(url: &Url, response: &Response) -> Result<Option<Url>, Error> {
+    let redirects = matches!(
+        response.status(),
+        StatusCode::MOVED_PERMANENTLY
+            | StatusCode::FOUND
+            | StatusCode::SEE_OTHER
+            | StatusCode::TEMPORARY_REDIRECT
+            | StatusCode::PERMANENT_REDIRECT
+    );
+    let Some(location) = response.headers().get(LOCATION).filter(|_| redirects) else {
+        return Ok(None);
+    };
+    let location = String::from_utf8_lossy(location.as_bytes());
+    url.join(&location).map(Some).map_err(|error| {
+        let (from, to) = (address::shown(url), text::clip(location.into_owned(), QUOTED));
+        Error::Network(format!("{from} redirects to {to:?}, which is no address ({error})."))
+    })
+}
+
+fn header(response: &Response, name: &reqwest::header::HeaderName) -> String {
+    let value = response.headers().get(name).map(reqwest::header::HeaderValue::as_bytes);
+    String::from_utf8_lossy(value.unwrap_or_default()).into_owned()
+}
+
+/// The whole body, unless it has more than `max` bytes, which is noticed before they are held.
+async fn body(url: &Url, mut response: Response, max: u64) -> Result<Vec<u8>, Error> {
+    let shown = address::shown(url);
+    let too_large = |size: &str| {
+        Error::TooLarge(format!("{shown} has {size} bytes; at most {max} can be fetched."))
+    };
+    let coding = header(&response, &CONTENT_ENCODING);
+    if !matches!(coding.trim().to_ascii_lowercase().as_str(), "" | "identity") {
+        let text = format!("{shown} answers in the coding {coding:?}, which was not asked for.");
+        return Err(Error::Binary(text));
+    }
+    if let Some(size) = response.content_length().filter(|size| *size > max) {
+        return Err(too_large(&size.to_string()));
+    }
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| client::failure(url, &error))? {
+        if (bytes.len() + chunk.len()) as u64 > max {
+            return Err(too_large(&format!("more than {max}")));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+/// An answer that is no success, with what it says of itself.
+async fn refusal(url: &Url, response: Response) -> Error {
+    let status = response.status();
+    let declared = header(&response, &CONTENT_TYPE);
+    let reading = tokio::time::timeout(REFUSAL_WAIT, body(url, response, REFUSAL)).await;
+    let page = Page {
+        url: url.clone(),
+        declared,
+        bytes: reading.ok().and_then(Result::ok).unwrap_or_default(),
+    };
+    let said = match page.shape() {
+        Shape::Html(html) => html::text(&html, &|| false).unwrap_or_default(),
+        Shape::Text(text) => text,
+        Shape::Media(_) | Shape::Binary => String::new(),
+    };
+    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let said = text::clip(lines.join("\n"), QUOTED);
+    let colon = if said.is_empty() { "." } else { ":\n" };
+    Error::HttpStatus(format!("{} answers {status}{colon}{said}", address::shown(url)))
+}
+
+fn show(page: &Page, format: Format, cancelled: &dyn Fn() -> bool) -> Result<Output, Error> {
+    let shown = address::shown(&page.url);
+    let text = match (page.shape(), format) {
+        (Shape::Media(media), _) => return attach(page, media),
+        (Shape::Binary, _) => {
+            let (mime, size) = (page.mime(), page.bytes.len());
+            let mime = if mime.is_empty() { "of no stated type" } else { &mime };
+            let text = format!("{shown} is not text ({mime}, {size} bytes), so it is not shown.");
+            return Err(Error::Binary(text));
+        }
+        (Shape::Html(html), Format::Markdown) => html::markdown(&html, &page.url, cancelled)?,
+        (Shape::Html(html), Format::Text) => html::text(&html, cancelled)?,
+        (Shape::Html(text), Format::Html) | (Shape::Text(text), _) => text,
+    };
+    let text = if text.trim().is_empty() { "(The page has no text.)".to_owned() } else { text };
+    Ok(Output::new(shown, text, &json!({})))
+}
+
+fn attach(page: &Page, media: media::Media) -> Result<Output, Error> {
+    let (shown, mime, size) = (address::shown(&page.url), media.mime, page.bytes.len());
+    if size as u64 > media.max {
+        let max = media.max;
+        return Err(Error::TooLarge(format!(
+            "{shown} ({mime}) has {size} bytes; at most {max} can be shown."
+        )));
+    }
+    let text = format!("Attached: {shown} ({mime}, {size} bytes).");
+    let mut output = Output::new(shown, text, &json!({ "mime": mime }));
+    let mut names = page.url.path_segments().into_iter().flatten();
+    output.attachments.push(Attachment {
+        mime: mime.to_owned(),
+        name: names.next_back().unwrap_or_default().to_owned(),
+        base64: media::base64(&page.bytes),
+    });
+    Ok(output)
+}
