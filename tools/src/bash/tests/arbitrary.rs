@@ -1,0 +1,1 @@
+//! Lines that nobody has thought of.
