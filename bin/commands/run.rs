@@ -118,6 +118,7 @@ fn rules(settings: &Settings) -> Vec<leftfold_events::rules::Rule> {
 fn workspace(project: &Project, store: &Path, settings: &Settings) -> Workspace {
     let mut workspace = Workspace::new(&project.directory, &project.worktree, store.join("spill"));
     workspace.limits = limits(settings);
+    workspace.environment.clone_from(&settings.environment);
     workspace
 }
 

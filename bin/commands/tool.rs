@@ -34,6 +34,7 @@ fn workspace() -> anyhow::Result<Workspace> {
     let spill = crate::home::home()?.join("spill");
     let mut workspace = Workspace::new(&directory, settings::worktree_of(&directory), spill);
     workspace.limits = crate::commands::run::limits(&settings);
+    workspace.environment = settings.environment;
     Ok(workspace)
 }
 

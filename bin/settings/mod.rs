@@ -56,6 +56,8 @@ pub(crate) struct Settings {
     /// Whether files are snapshotted.
     pub(crate) snapshot: bool,
     pub(crate) tool_output: ToolOutput,
+    /// Names of variables that commands are given besides the usual ones.
+    pub(crate) environment: Vec<String>,
     pub(crate) compaction: Compaction,
     pub(crate) retry: Retry,
     /// Values that must not come into a log, by name.
@@ -138,6 +140,7 @@ impl Default for Settings {
             title: true,
             snapshot: true,
             tool_output: ToolOutput::default(),
+            environment: Vec::new(),
             compaction: Compaction::default(),
             retry: Retry::default(),
             secrets: Vec::new(),

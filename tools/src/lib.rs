@@ -39,7 +39,7 @@ mod truncate;
 mod walk;
 mod write;
 
-pub use environment::environment;
+pub use environment::{environment, is_credential};
 pub use error::Error;
 pub use registry::{TOOLS, find, offered, resolve, run, run_alone};
 pub use tool::{BoxFuture, Context, Output, OutputLimits, Plan, Progress, Tool, Workspace};

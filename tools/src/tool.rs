@@ -180,6 +180,8 @@ pub struct Workspace {
     pub limits: OutputLimits,
     /// For full texts of outputs that were cut. Readable by `read` without further permission.
     pub spill_dir: PathBuf,
+    /// Names of variables that commands are given besides the usual ones ([`crate::environment`]).
+    pub environment: Vec<String>,
 }
 
 impl Workspace {
@@ -193,6 +195,7 @@ impl Workspace {
             worktree: worktree.into(),
             limits: OutputLimits::default(),
             spill_dir: spill_dir.into(),
+            environment: Vec::new(),
         }
     }
 }

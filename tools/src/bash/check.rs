@@ -85,8 +85,11 @@ impl Check<'_> {
         let gap = self.line.get(self.end..to).unwrap_or_default();
         let blank = gap.chars().all(|c| matches!(c, ' ' | '\t' | '\n' | '\\'));
         let continues = gap.matches('\\').count() == gap.matches("\\\n").count();
-        let parts = gap.replace("\\\n", "").is_empty() && !gap.is_empty() && self.end > 0;
-        (blank && continues && !parts).then_some(())
+        let rest = gap.replace("\\\n", "");
+        let parts = rest.is_empty() && !gap.is_empty() && self.end > 0;
+        // an end of line beside one that is none: the grammar may have overlooked it
+        let both = rest.len() < gap.len() && rest.contains('\n');
+        (blank && continues && !parts && !both).then_some(())
     }
 
     /// Text of a here-document up to `to`, which is no leaf.
@@ -114,6 +117,10 @@ impl Check<'_> {
             "raw_string" | "ansi_c_string" => !around.string || !substitutes(text, true),
             "heredoc_body" | "heredoc_content" => around.raw_heredoc || !substitutes(text, true),
             "word" => !substitutes(text, inside) && !has_operator(text),
+            // without a blank behind it, it belongs to a word
+            "!" if node.parent().is_some_and(|parent| parent.kind() == "negated_command") => {
+                self.line[node.end_byte()..].starts_with([' ', '\t', '\n', '('])
+            }
             _ if node.is_named() => !substitutes(text, inside || node.kind() == "string_content"),
             _ => true,
         };
@@ -132,6 +139,9 @@ impl Check<'_> {
         let part = |kind: &str| children.iter().find(|child| child.kind() == kind).copied();
         let (start, end) = (part("heredoc_start")?, part("heredoc_end")?);
         let given = self.text(start);
+        if !given.chars().all(|c| c.is_alphanumeric() || "_-.+'\"\\".contains(c)) {
+            return None;
+        }
         let quoted = given.contains(['\'', '"', '\\']);
         let delimiter: String = given.chars().filter(|c| !"'\"\\".contains(*c)).collect();
         let stripped = |line: &str| match part("<<-") {

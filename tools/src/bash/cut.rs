@@ -30,29 +30,26 @@ fn plain(word: &str) -> String {
 }
 
 fn command(words: Vec<Word>, depth: usize, steps: &mut Vec<Step>) {
-    let skipped = |word: &Word| {
-        RESERVED.contains(&word.0.as_str()) || is_assignment(&word.0) || word.0 == "$"
-    };
+    let reserved = |word: &Word| RESERVED.contains(&word.0.as_str());
+    let skipped = |word: &Word| reserved(word) || is_assignment(&word.0) || word.0 == "$";
     let words: Vec<Word> = words.into_iter().skip_while(skipped).collect();
     if words.is_empty() || depth > MAX_WRAPPERS {
         return;
     }
-    let opens = words.iter().position(|word| word.0 == "{");
-    if let Some(at) = opens {
-        command(words[at + 1..].to_vec(), depth + 1, steps);
-    }
     for inner in wrappers::inner(&words, None) {
         match inner {
             Inner::Command(words) | Inner::Fed(words) => command(words, depth + 1, steps),
-            Inner::Line(line) => {
-                command(line.split_whitespace().map(Word::new).collect(), depth + 1, steps);
-            }
-            Inner::Unknown => {}
+            Inner::Line(_) | Inner::Unknown => {}
         }
     }
-    let mut run = Run::new(words);
-    run.fed = true;
-    steps.push(Step::Run(run));
+    // a line for another shell has lost its quotes
+    let gives_line = |word: &Word| word.0.starts_with('-') && word.0.ends_with('c');
+    let from = words.iter().position(|word| reserved(word) || gives_line(word));
+    let from = from.or((words[0].0 == "eval").then_some(0));
+    if let Some(at) = from {
+        command(words[at + 1..].to_vec(), depth + 1, steps);
+    }
+    steps.push(Step::Run(Run { fed: true, ..Run::new(words) }));
 }
 
 fn separates(line: &str, at: usize, c: char) -> bool {

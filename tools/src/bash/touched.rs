@@ -93,7 +93,7 @@ pub(super) fn of(steps: &[Step], folder: &Path, cx: &Workspace) -> Touched {
         been: place.clone(),
         place,
         saved: Vec::new(),
-        variables: inherited(),
+        variables: inherited(cx),
         unsettled: unsettled(steps),
         found: Touched::default(),
     };
@@ -101,12 +101,12 @@ pub(super) fn of(steps: &[Step], folder: &Path, cx: &Workspace) -> Touched {
     walk.found
 }
 
-fn inherited() -> HashMap<String, Vec<Option<Value>>> {
+fn inherited(cx: &Workspace) -> HashMap<String, Vec<Option<Value>>> {
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         let text = value.into_string().ok()?;
         Some((name.into_string().ok()?, vec![Some(Value { text, ..Value::default() })]))
     };
-    environment().into_iter().filter_map(text).collect()
+    environment(&cx.environment).into_iter().filter_map(text).collect()
 }
 
 /// Variables whose values cannot be told from the line: set more than once and not always to
@@ -197,12 +197,12 @@ impl Walk<'_> {
     }
 
     fn change(&mut self, run: &Run) {
-        let operands = run.words[1..].iter().filter(|word| {
+        let mut operands = run.words[1..].iter().filter(|word| {
             word.0 == "-" || word.0.starts_with("-/") || !word.0.starts_with(['-', '+'])
         });
         let before = self.place.clone();
         let home = Word::new("~");
-        let target = operands.last().unwrap_or(&home);
+        let target = operands.next_back().unwrap_or(&home);
         if target.0 == "-" {
             return self.place.join(self.been.clone());
         }

@@ -104,14 +104,14 @@ pub(super) fn inner(words: &[Word], stdin: Option<&str>) -> Vec<Inner> {
     let Some(name) = words.first().and_then(Word::literal) else { return Vec::new() };
     let (name, rest) = (base(&name), &words[1..]);
     match name {
-        "eval" => vec![joined(rest)],
+        "eval" => joined(rest),
         "source" | "." if rest.first().is_some_and(is_stream) => vec![Inner::Unknown],
         "watch" => watched(rest),
         "trap" => trapped(rest),
         "find" => found(rest),
         "fd" | "fdfind" => searched(rest),
-        "su" | "runuser" | "script" => line_option(rest).into_iter().collect(),
-        "flock" if has(rest, "-c") => line_option(rest).into_iter().collect(),
+        "su" | "runuser" | "script" => line_option(rest),
+        "flock" if has(rest, "-c") => line_option(rest),
         "command" if has(rest, "-v") || has(rest, "-V") => Vec::new(),
         "env"
             if rest.iter().any(|w| w.shown().starts_with("-S") || w.shown().starts_with("--s")) =>
@@ -183,14 +183,29 @@ fn has(words: &[Word], option: &str) -> bool {
     words.iter().any(|word| word.shown() == option)
 }
 
-fn line(word: &Word) -> Inner {
-    word.literal().map_or(Inner::Unknown, Inner::Line)
+/// A line that is not known in full is looked into as far as it stands there.
+fn line(word: &Word) -> Vec<Inner> {
+    match word.literal() {
+        Some(line) => vec![Inner::Line(line)],
+        None => {
+            let quoted = word.0.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+            let line = quoted.filter(|line| !line.contains(['"', '\\']));
+            line.map(|line| Inner::Line(line.to_owned()))
+                .into_iter()
+                .chain([Inner::Unknown])
+                .collect()
+        }
+    }
 }
 
 /// As the shell puts arguments together again before it reads them once more.
-fn joined(words: &[Word]) -> Inner {
+fn joined(words: &[Word]) -> Vec<Inner> {
     let literal: Option<Vec<String>> = words.iter().map(Word::literal).collect();
-    literal.map_or(Inner::Unknown, |words| Inner::Line(words.join(" ")))
+    match (literal, words) {
+        (Some(words), _) => vec![Inner::Line(words.join(" "))],
+        (None, [only]) => line(only),
+        (None, _) => vec![Inner::Command(words.to_vec()), Inner::Unknown],
+    }
 }
 
 fn watched(words: &[Word]) -> Vec<Inner> {
@@ -198,13 +213,13 @@ fn watched(words: &[Word]) -> Vec<Inner> {
     while let Some(word) = words.get(at).filter(|word| word.shown().starts_with('-')) {
         at += if matches!(word.shown().as_str(), "-n" | "--interval") { 2 } else { 1 };
     }
-    words.get(at..).filter(|rest| !rest.is_empty()).map(joined).into_iter().collect()
+    words.get(at..).filter(|rest| !rest.is_empty()).map(joined).unwrap_or_default()
 }
 
 fn trapped(words: &[Word]) -> Vec<Inner> {
     let mut words = words.iter().skip_while(|word| word.shown() == "--");
     let handler = words.next().filter(|word| !word.shown().starts_with('-'));
-    handler.filter(|_| words.next().is_some()).map(line).into_iter().collect()
+    handler.filter(|_| words.next().is_some()).map(line).unwrap_or_default()
 }
 
 fn found(words: &[Word]) -> Vec<Inner> {
@@ -227,15 +242,16 @@ fn searched(words: &[Word]) -> Vec<Inner> {
 }
 
 /// The value of `-c`.
-fn line_option(words: &[Word]) -> Option<Inner> {
+fn line_option(words: &[Word]) -> Vec<Inner> {
     let is_option = |word: &Word| {
         let shown = word.shown();
         shown == "--command" || (is_cluster(&shown) && shown.ends_with('c'))
     };
     if let Some(at) = words.iter().position(is_option) {
-        return Some(words.get(at + 1).map_or(Inner::Unknown, line));
+        return words.get(at + 1).map_or_else(|| vec![Inner::Unknown], line);
     }
-    words.iter().any(|w| w.shown().starts_with("--command=")).then_some(Inner::Unknown)
+    let hidden = words.iter().any(|word| word.shown().starts_with("--command="));
+    hidden.then_some(Inner::Unknown).into_iter().collect()
 }
 
 /// Short options in one word.
@@ -271,7 +287,7 @@ fn shell(words: &[Word], stdin: Option<&str>) -> Vec<Inner> {
         }
     }
     match (words.get(at), is_line) {
-        (Some(word), true) => vec![line(word)],
+        (Some(word), true) => line(word),
         (Some(word), false) if !is_stream(word) => Vec::new(),
         (None, false) => vec![stdin.map_or(Inner::Unknown, |text| Inner::Line(text.to_owned()))],
         (Some(_), false) | (None, true) => vec![Inner::Unknown],
