@@ -92,6 +92,12 @@ impl Check<'_> {
         (blank && continues && !parts && !both).then_some(())
     }
 
+    /// Whether a word begins here.
+    fn begins(&self, at: usize) -> bool {
+        let before = self.line[..at].chars().next_back();
+        before.is_none_or(|c| c.is_whitespace() || ";&|()".contains(c))
+    }
+
     /// Text of a here-document up to `to`, which is no leaf.
     fn plain(&mut self, to: usize, around: Around) -> Option<()> {
         let text = self.line.get(self.end..to).unwrap_or_default();
@@ -109,14 +115,17 @@ impl Check<'_> {
         }
         let sound = match node.kind() {
             "comment" => {
-                let before = self.line[..start].chars().next_back();
-                let begins = before.is_none_or(|c| c.is_whitespace() || ";&|()".contains(c));
-                begins && !around.backticks && !self.line[..start].ends_with("\\\n")
+                self.begins(start) && !around.backticks && !self.line[..start].ends_with("\\\n")
             }
             // single quotes within double ones quote nothing
             "raw_string" | "ansi_c_string" => !around.string || !substitutes(text, true),
             "heredoc_body" | "heredoc_content" => around.raw_heredoc || !substitutes(text, true),
             "word" => !substitutes(text, inside) && !has_operator(text),
+            "file_descriptor" => {
+                text.bytes().all(|byte| byte.is_ascii_digit()) && self.begins(start)
+            }
+            // two substitutions in one line may be taken for one
+            "`" => node.parent().is_some_and(|parent| parent.kind() == "command_substitution"),
             // without a blank behind it, it belongs to a word
             "!" if node.parent().is_some_and(|parent| parent.kind() == "negated_command") => {
                 self.line[node.end_byte()..].starts_with([' ', '\t', '\n', '('])

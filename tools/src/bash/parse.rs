@@ -10,8 +10,8 @@ use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
 use super::check;
 use super::step::{Run, Step};
-use super::word::Word;
-use super::wrappers::{self, Inner};
+use super::word::{self, Word};
+use super::wrappers::{self, Inner, is_assignment};
 
 /// How deep commands may be in one another.
 const MAX_DEPTH: usize = 100;
@@ -183,6 +183,9 @@ impl<'a> Reader<'a, '_> {
     fn assignment(&mut self, node: Node<'a>, depth: usize) -> Option<()> {
         let text = self.text(node);
         let name = node.child_by_field_name("name").map_or("", |name| self.text(name));
+        if !word::is_name(name.split('[').next().unwrap_or_default()) {
+            return None;
+        }
         if is_decisive(name) {
             self.push(Step::Decides(Word::new(text)))?;
         }
@@ -254,8 +257,13 @@ impl<'a> Reader<'a, '_> {
                 _ => {}
             }
         }
+        let assigns = node.child(0).is_some_and(|first| first.kind() == "variable_assignment");
         let word = |piece: Range<usize>| self.line.get(piece).map(Word::new);
         let words: Vec<Word> = pieces.into_iter().filter_map(word).collect();
+        if assigns && words.first().is_some_and(|word| matches!(word.0.as_str(), "time" | "!")) {
+            // behind an assignment these are names of programs
+            return None;
+        }
         let run = Run { words, redirects, fed: false };
         self.run(run, stdin.as_deref(), 0)?;
         self.children(node, depth)
@@ -280,7 +288,8 @@ impl<'a> Reader<'a, '_> {
         match first.0.as_str() {
             // words of the shell itself
             "time" | "!" => {
-                let rest = run.words.iter().skip(1).skip_while(|word| word.0 == "-p");
+                let rest = run.words.iter().skip(1);
+                let rest = rest.skip_while(|word| word.0 == "-p" || is_assignment(&word.0));
                 let run = Run { words: rest.cloned().collect(), ..run.clone() };
                 return self.run(run, stdin, depth);
             }

@@ -37,7 +37,6 @@ const FORMS: &[&str] = &[
     "for i in a b; do _; done",
     "_ $( _ )",
     "_ \"$( _ )\"",
-    "_ `_`",
     "_ <( _ )",
     "_ > >( _ )",
     "_ ${x:-$( _ )}",
@@ -48,6 +47,16 @@ const FORMS: &[&str] = &[
     "case a in a) _;; *) _;; esac",
     "[[ -n $( _ ) ]] && _",
     "echo $(( 1 + $( _ ) )); _",
+    "_ <<E\n$( _ )\nE\n_",
+    "_ <<'E'\nx\nE\n_",
+    "_ # c\n_",
+    "_ \\\n a",
+];
+
+/// Forms in which only a name may stand.
+const INNERMOST: &[&str] = &[
+    "_ a",
+    "_ `_`",
     "env x=1 _",
     "sudo -n _",
     "timeout 5 _",
@@ -56,16 +65,12 @@ const FORMS: &[&str] = &[
     "find . -exec _ {} \\;",
     "bash -c '_'",
     "eval '_'",
-    "_ <<E\n$( _ )\nE\n_",
-    "_ <<'E'\nx\nE\n_",
-    "_ # c\n_",
-    "_ \\\n a",
 ];
 
 /// A line, and the names of the commands in it.
 fn lines() -> impl Strategy<Value = (String, BTreeSet<String>)> {
     let form = || select(FORMS);
-    (form(), form(), form(), prop::collection::vec(any::<bool>(), 16)).prop_map(
+    (form(), form(), select(INNERMOST), prop::collection::vec(any::<bool>(), 16)).prop_map(
         |(a, b, c, nest)| {
             let mut line = a.to_owned();
             for (form, at) in [b, c].into_iter().zip([nest[0], nest[1]]) {
