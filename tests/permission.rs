@@ -108,6 +108,93 @@ fn rules_of_the_settings_decide_and_the_last_match_wins() {
     }
 }
 
+/// Each command of a line is judged, and a wrapper, quotes or a substitution hide none.
+#[test]
+fn no_command_of_a_line_escapes_its_rule() {
+    let rules = json!({ "bash": { "*": "allow", "touch *": "deny" } });
+    let narrow = json!({ "bash": { "*": "deny", "echo *": "allow" } });
+    for (rules, command, action) in [
+        (&rules, "echo x && touch ran", "deny"),
+        (&rules, "echo $(touch ran)", "deny"),
+        (&rules, "env A=1 touch ran", "deny"),
+        (&rules, "bash -c 'nice \"touch\" ran'", "deny"),
+        (&rules, "t\\ouch ran", "deny"),
+        (&rules, "A=1 /usr/bin/touch ran", "deny"),
+        (&rules, "find . -maxdepth 0 -exec touch ran \\;", "deny"),
+        (&rules, "echo touch >> ran", "allow"),
+        (&narrow, "$(echo echo) x >> ran", "deny"),
+        (&narrow, "X=echo; $X x >> ran", "deny"),
+        (&narrow, "A=1 'echo' x >> ran", "allow"),
+        (&narrow, "if echo x; then echo y; fi >> ran", "allow"),
+        (&narrow, "echo x >> ../ran", "deny"),
+    ] {
+        let site = Site::scripted(&script(json!([bash(command), says("So be it.")])))
+            .setting("permission", rules.clone());
+        let events = turn(&site, &[]);
+        assert_eq!(ruled(&events), action, "{command}");
+        assert_eq!(site.project().join("ran").exists(), action == "allow", "{command}");
+    }
+}
+
+#[test]
+fn check_tells_what_the_rules_say() {
+    let rules = json!([
+        { "permission": "bash", "pattern": "*", "action": "ask" },
+        { "permission": "bash", "pattern": "git *", "action": "allow" },
+        { "permission": "bash", "pattern": "git push *", "action": "deny" },
+        { "permission": "edit", "pattern": "src/*", "action": "allow" },
+        { "permission": "m?p_*", "pattern": "[a]\\*", "action": "allow" },
+    ]);
+    let site = Site::scripted(&script(json!([])));
+    for (permission, pattern, action, rule) in [
+        ("bash", "ls", "ask", Some(0)),
+        ("bash", "git", "allow", Some(1)),
+        ("bash", "git log\n-1", "allow", Some(1)),
+        ("bash", "gitk", "ask", Some(0)),
+        ("bash", "git push", "deny", Some(2)),
+        ("bash", "git push -f", "deny", Some(2)),
+        ("bash", "Git log", "ask", Some(0)),
+        ("bash", "<dynamic>", "ask", Some(0)),
+        ("edit", "src/a/b.rs", "allow", Some(3)),
+        ("edit", "lib/a.rs", "ask", None),
+        ("edits", "src/a", "ask", None),
+        ("mcp_x", "[a]\\x", "allow", Some(4)),
+        ("mcp_x", "a\\x", "ask", None),
+        ("mp_x", "[a]\\x", "ask", None),
+        ("read", "x", "ask", None),
+        ("", "", "ask", None),
+    ] {
+        let given = rules.to_string();
+        let said = site.run(&["permission", "check", "--rules", &given, permission, pattern]).ok();
+        let said: Value = serde_json::from_str(&said.stdout).unwrap();
+        assert_eq!(said["action"], action, "{permission} {pattern:?}");
+        assert_eq!(said["rule"], rule.map_or(Value::Null, |at: usize| rules[at].clone()));
+    }
+}
+
+#[test]
+fn check_knows_the_defaults_and_the_settings() {
+    let site = Site::scripted(&script(json!([]))).setting(
+        "permission",
+        json!({ "bash": { "*": "ask", "ls *": "allow" }, "webfetch": "deny" }),
+    );
+    for (permission, pattern, action) in [
+        ("read", "src/x", "allow"),
+        ("read", ".env", "ask"),
+        ("read", "a/.env.example", "allow"),
+        ("external_directory", "/etc/*", "ask"),
+        ("doom_loop", "x", "ask"),
+        ("question", "*", "deny"),
+        ("bash", "rm x", "ask"),
+        ("bash", "ls", "allow"),
+        ("webfetch", "http://x/", "deny"),
+    ] {
+        let said = site.run(&["permission", "check", permission, pattern]).ok();
+        let said: Value = serde_json::from_str(&said.stdout).unwrap();
+        assert_eq!(said["action"], action, "{permission} {pattern}");
+    }
+}
+
 #[test]
 fn yes_does_not_turn_a_no_into_a_yes() {
     let site = Site::scripted(&script(json!([bash("echo ran >> ran"), says("So be it.")])))

@@ -119,6 +119,7 @@ fn workspace(project: &Project, store: &Path, settings: &Settings) -> Workspace 
     let mut workspace = Workspace::new(&project.directory, &project.worktree, store.join("spill"));
     workspace.limits = limits(settings);
     workspace.private_addresses = settings.webfetch.private;
+    workspace.environment.clone_from(&settings.environment);
     workspace
 }
 

@@ -37,6 +37,7 @@ fn workspace() -> anyhow::Result<Workspace> {
     workspace.limits = crate::commands::run::limits(&settings);
     workspace.private_addresses = settings.webfetch.private;
     leftfold_tools::prune(&workspace.spill_dir, SystemTime::now());
+    workspace.environment = settings.environment;
     Ok(workspace)
 }
 

@@ -48,7 +48,7 @@ const KEPT: [(&str, Outer); 25] = [
 ];
 
 /// Read into fields of [`Settings`].
-const READ: [&str; 17] = [
+const READ: [&str; 18] = [
     "model",
     "small_model",
     "default_agent",
@@ -61,6 +61,7 @@ const READ: [&str; 17] = [
     "snapshot",
     "tool_output",
     "webfetch",
+    "environment",
     "compaction",
     "retry",
     "secrets",
@@ -121,6 +122,7 @@ impl Settings {
             "snapshot" => self.snapshot = view.boolean()?,
             "tool_output" => self.tool_output = ToolOutput::read(view)?,
             "webfetch" => self.webfetch = WebFetch::read(view)?,
+            "environment" => self.environment = environment(view)?,
             "compaction" => self.compaction = Compaction::read(view)?,
             "retry" => self.retry = Retry::read(view)?,
             "secrets" => self.secrets = secrets(view)?,
@@ -161,6 +163,20 @@ fn model(view: &View<'_>) -> Result<(Option<String>, Option<Place>), Error> {
         }
         Some(_) | None => Err(view.instead("\"PROVIDER/MODEL\"", &name, Hint::default())),
     }
+}
+
+/// Names of variables, none of which may be a credential's.
+fn environment(view: &View<'_>) -> Result<Vec<String>, Error> {
+    let names = view.list()?.into_iter().map(|view| {
+        let name = view.string()?;
+        if leftfold_tools::is_credential(&name) {
+            let expected =
+                "a name that is no key's, token's or password's (commands never get those)";
+            return Err(view.instead(expected, &name, Hint::default()));
+        }
+        Ok(name)
+    });
+    names.collect()
 }
 
 impl ToolOutput {

@@ -65,6 +65,8 @@ pub(crate) struct Settings {
     pub(crate) snapshot: bool,
     pub(crate) tool_output: ToolOutput,
     pub(crate) webfetch: WebFetch,
+    /// Names of variables that commands are given besides the usual ones.
+    pub(crate) environment: Vec<String>,
     pub(crate) compaction: Compaction,
     pub(crate) retry: Retry,
     /// Values that must not come into a log, by name.
@@ -155,6 +157,7 @@ impl Default for Settings {
             snapshot: true,
             tool_output: ToolOutput::default(),
             webfetch: WebFetch::default(),
+            environment: Vec::new(),
             compaction: Compaction::default(),
             retry: Retry::default(),
             secrets: Vec::new(),

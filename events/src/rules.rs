@@ -78,6 +78,12 @@ pub fn matches(pattern: &str, text: &str) -> bool {
 }
 
 fn glob(pattern: &str, text: &str) -> bool {
+    // most rules differ from most texts in their first byte
+    match (pattern.as_bytes().first(), text.as_bytes().first()) {
+        (Some(b'*' | b'?'), _) => {}
+        (first, other) if first != other => return false,
+        _ => {}
+    }
     let (mut pattern, mut text) = (pattern.chars(), text.chars());
     // where to go on when a literal fails: after the last `*`, one character further in the text
     let mut retry = None;
@@ -105,65 +111,4 @@ fn glob(pattern: &str, text: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn wildcards() {
-        for (pattern, text, expected) in [
-            ("*", "", true),
-            ("*", "a/b\nc", true),
-            ("git *", "git", true),
-            ("git *", "git status", true),
-            ("git *", "gitk", false),
-            ("git * --all", "git log --all", true),
-            ("a?c", "abc", true),
-            ("a?c", "ac", false),
-            ("?", "é", true),
-            ("*.env", "dir/.env", true),
-            ("*.env", ".env.local", false),
-            ("*.env.*", ".env.local", true),
-            ("a.c", "abc", false),
-            ("[ab]", "a", false),
-            ("Src/*", "src/x", false),
-            ("", "", true),
-            ("", "a", false),
-            ("a*b*c", "a--b--b--c", true),
-            ("a*b*c", "a--b--b--", false),
-            ("**", "x", true),
-            ("*?", "", false),
-        ] {
-            assert_eq!(matches(pattern, text), expected, "{pattern:?} on {text:?}");
-        }
-    }
-
-    #[test]
-    fn adversarial_pattern_is_not_exponential() {
-        let pattern = "*a".repeat(200) + "b";
-        assert!(!matches(&pattern, &"a".repeat(5_000)));
-    }
-
-    #[test]
-    fn last_match_wins_and_defaults_guard_env_files() {
-        let mut rules = defaults();
-        let action = |rules: &[Rule], p: &str, x: &str| evaluate(rules, p, x).map(|r| r.action);
-        assert_eq!(action(&rules, "read", "src/main.rs"), Some(Action::Allow));
-        assert_eq!(action(&rules, "read", "a/.env"), Some(Action::Ask));
-        assert_eq!(action(&rules, "read", ".env.example"), Some(Action::Allow));
-        assert_eq!(action(&rules, "external_directory", "/etc/*"), Some(Action::Ask));
-        assert_eq!(action(&[], "read", "x"), None);
-        rules.push(Rule::new("bash", "rm *", Action::Deny));
-        assert_eq!(action(&rules, "bash", "rm -rf /"), Some(Action::Deny));
-        assert_eq!(action(&rules, "bash", "ls"), Some(Action::Allow));
-    }
-
-    #[test]
-    fn a_tool_is_hidden_only_by_a_last_rule_that_denies_everything() {
-        let deny = |pattern| Rule::new("edit", pattern, Action::Deny);
-        assert!(hides(&[deny("*")], "write"));
-        assert!(hides(&[deny("*")], "edit"));
-        assert!(!hides(&[deny("src/*")], "write"));
-        assert!(!hides(&[deny("*"), Rule::new("edit", "docs/*", Action::Allow)], "write"));
-        assert!(!hides(&defaults(), "bash"));
-    }
-}
+mod tests;

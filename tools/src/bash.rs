@@ -1,4 +1,20 @@
 //! `bash`: a command line for the shell.
+//!
+//! Rules judge every command of the line by itself, and the folders outside the worktree that it
+//! touches: `parse` takes the line apart into steps (`cut` does where it is not understood), `wrappers`
+//! finds the commands in commands (`sudo rm x`), `commands` makes patterns of them, `touched` paths.
+//! What a program does is not looked into: `python x.py` may do anything.
+
+mod arity;
+mod check;
+mod commands;
+mod cut;
+mod files;
+mod parse;
+mod step;
+mod touched;
+mod word;
+mod wrappers;
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -19,46 +35,8 @@ const TIMEOUT: u64 = 120_000;
 /// Milliseconds.
 const MAX_TIMEOUT: u64 = 600_000;
 
-/// Programs whose first argument says what they do, so that "always" means that and no more.
-const WITH_SUBCOMMAND: &[&str] = &[
-    "apt",
-    "apt-get",
-    "aws",
-    "brew",
-    "bun",
-    "bundle",
-    "cargo",
-    "composer",
-    "conda",
-    "deno",
-    "docker",
-    "docker-compose",
-    "dotnet",
-    "gcloud",
-    "gem",
-    "gh",
-    "git",
-    "go",
-    "gradle",
-    "helm",
-    "just",
-    "kubectl",
-    "make",
-    "mix",
-    "mvn",
-    "npm",
-    "npx",
-    "pip",
-    "pip3",
-    "pnpm",
-    "podman",
-    "poetry",
-    "rustup",
-    "systemctl",
-    "terraform",
-    "uv",
-    "yarn",
-];
+/// Bytes of a command line: the kernel takes twice as many, and a person reads far fewer.
+const MAX_LINE: usize = 64 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Bash;
@@ -84,6 +62,12 @@ fn command<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, 
     if line.trim().is_empty() || line.contains('\0') {
         return Err(serde::de::Error::custom("expected a command line, got an empty one or a NUL"));
     }
+    if line.len() > MAX_LINE {
+        return Err(serde::de::Error::custom(format!(
+            "expected at most {MAX_LINE} bytes, got {}; write long text into a file first",
+            line.len()
+        )));
+    }
     Ok(line)
 }
 
@@ -95,20 +79,27 @@ impl Typed for Bash {
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
         let timeout = args.timeout.unwrap_or(TIMEOUT).clamp(1, MAX_TIMEOUT);
         let mut plan = Plan { timeout, ..Plan::new(Class::Command) };
-        if let Some(folder) = &args.workdir {
-            plan = paths::resolve(folder, cx)?.confined(plan);
+        let mut folder = cx.directory.clone();
+        let mut outside = Vec::new();
+        if let Some(given) = &args.workdir {
+            let target = paths::resolve(given, cx)?;
+            outside.extend((!target.inside).then(|| target.outside()));
+            folder.clone_from(&target.path);
+            plan.paths.push(target.path);
         }
-        let patterns = commands(&args.command);
-        let always = match patterns.as_slice() {
-            [one] => vec![always(one)],
-            several => several.to_vec(),
-        };
+        let steps = commands::steps(&args.command);
+        let touched = touched::of(&steps, &folder, cx);
+        outside.extend(touched.outside);
+        plan.paths.extend(touched.paths);
+        let (patterns, always) = commands::judged(&args.command, &steps);
+        plan.access.extend(leaving(outside));
         plan.access.push(Access { permission: "bash".to_owned(), patterns, always });
         Ok(plan)
     }
 
     async fn run(args: Args, paths: Vec<PathBuf>, cx: Context) -> Result<Output, Error> {
-        let folder = paths.into_iter().next().unwrap_or_else(|| cx.workspace.directory.clone());
+        let given = paths.into_iter().next().filter(|_| args.workdir.is_some());
+        let folder = given.unwrap_or_else(|| cx.workspace.directory.clone());
         match std::fs::metadata(&folder) {
             Ok(found) if found.is_dir() => {}
             Ok(_) => {
@@ -121,6 +112,17 @@ impl Typed for Bash {
         let ended = command::run(&args.command, &folder, &cx).await.map_err(failed)?;
         Ok(report(args, ended))
     }
+}
+
+/// The permission to leave the worktree for these folders. Where one of them is not known, it cannot
+/// be given for ever.
+fn leaving(mut folders: Vec<String>) -> Option<Access> {
+    folders.sort();
+    folders.dedup();
+    let known = |folder: &String| !folder.starts_with(commands::DYNAMIC);
+    let always = if folders.iter().all(known) { folders.clone() } else { Vec::new() };
+    let permission = "external_directory".to_owned();
+    (!folders.is_empty()).then_some(Access { permission, patterns: folders, always })
 }
 
 /// What a command ends with is news and not a failure of the tool: a non-zero exit code is told, and
@@ -163,53 +165,6 @@ fn note(status: Option<ExitStatus>) -> Option<String> {
         (Some(code), _) => Some(format!("(exit code {code})")),
         (None, Some(signal)) => Some(format!("(killed by signal {signal})")),
         (None, None) => Some(format!("({status})")),
-    }
-}
-
-/// The commands of a line, each of which rules must allow. It is cut wherever a shell might begin
-/// another command, inside quotes too: so a rule for `git *` never lets through what follows a `;`,
-/// and a line that is cut too often is asked about and not waved on.
-fn commands(line: &str) -> Vec<String> {
-    let mut commands: Vec<String> = Vec::new();
-    let mut start = 0;
-    let ends = line.char_indices().filter(|(at, c)| separates(line, *at, *c)).map(|(at, _)| at);
-    for end in ends.chain([line.len()]) {
-        let command = line[start..end].trim().trim_end_matches('$').trim_end();
-        if !command.is_empty() && !commands.iter().any(|known| known == command) {
-            commands.push(command.to_owned());
-        }
-        // every separator is one byte long
-        start = (end + 1).min(line.len());
-    }
-    if commands.is_empty() {
-        commands.push(line.trim().to_owned());
-    }
-    commands
-}
-
-fn separates(line: &str, at: usize, c: char) -> bool {
-    match c {
-        '\n' | ';' | '|' | '(' | ')' | '`' => true,
-        // but `2>&1` and `&>file` only say where output goes
-        '&' => !line[..at].ends_with('>') && !line[at + 1..].starts_with('>'),
-        _ => false,
-    }
-}
-
-/// What an "always" allows from now on: the program, with its subcommand where it has one, and any
-/// arguments. A line that is more than one plain command stands for itself alone.
-fn always(line: &str) -> String {
-    let line = line.trim();
-    let plain = !line.contains(|c: char| "|&;<>()$`\\\"'\n*?[]{}#~!".contains(c));
-    let mut words = line.split_whitespace();
-    let (Some(program), true) = (words.next(), plain) else { return line.to_owned() };
-    if program.contains('=') {
-        return line.to_owned();
-    }
-    match words.next().filter(|_| WITH_SUBCOMMAND.contains(&program)) {
-        Some(flag) if flag.starts_with('-') => line.to_owned(),
-        Some(subcommand) => format!("{program} {subcommand} *"),
-        None => format!("{program} *"),
     }
 }
 

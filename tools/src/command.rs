@@ -78,7 +78,7 @@ fn start(line: &str, folder: &Path, cx: &Context) -> io::Result<(Child, Receiver
         .arg(line)
         .current_dir(folder)
         .env_clear()
-        .envs(environment())
+        .envs(environment(&cx.workspace.environment))
         .env("PWD", folder)
         .envs(processes::marks(&cx.call_env))
         .stdin(Stdio::null())

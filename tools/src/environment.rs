@@ -23,11 +23,6 @@ const NAMES: &[&str] = &[
     "WAYLAND_DISPLAY",
     "SSH_AUTH_SOCK",
     "CI",
-    "XDG_RUNTIME_DIR",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "XDG_CACHE_HOME",
-    "XDG_STATE_HOME",
     // toolchains
     "CARGO_HOME",
     "CARGO_TARGET_DIR",
@@ -116,21 +111,59 @@ const ADDRESSES: &[&str] = &[
 const FIXED: &[(&str, &str)] =
     &[("PAGER", "cat"), ("GIT_PAGER", "cat"), ("GIT_TERMINAL_PROMPT", "0"), ("GIT_EDITOR", "true")];
 
-/// What commands are given of this process's environment, and nothing else.
-pub fn environment() -> Vec<(OsString, OsString)> {
-    allowed(std::env::vars_os())
+/// Parts of names that say what nobody should be given.
+const SECRETS: &[&str] = &[
+    "APIKEY",
+    "AUTH",
+    "COOKIE",
+    "CREDENTIAL",
+    "CREDENTIALS",
+    "CREDS",
+    "KEY",
+    "KEYS",
+    "PASS",
+    "PASSPHRASE",
+    "PASSWD",
+    "PAT",
+    "PRIVATE",
+    "PW",
+];
+
+/// What commands are given of this process's environment, and nothing else. `added` are names besides
+/// the usual ones; a `*` at the end of one stands for any rest.
+pub fn environment(added: &[String]) -> Vec<(OsString, OsString)> {
+    allowed(std::env::vars_os(), added)
 }
 
-fn allowed(all: impl Iterator<Item = (OsString, OsString)>) -> Vec<(OsString, OsString)> {
+/// Whether a variable of this name may hold a key, a token or a password. No such variable is passed
+/// on, whoever asks for it.
+pub fn is_credential(name: &str) -> bool {
+    let name = name.to_uppercase();
+    let within = ["APIKEY", "CREDENTIAL", "PASSWORD", "SECRET", "TOKEN"];
+    within.iter().any(|part| name.contains(part))
+        || name.split(['_', '-', '.']).any(|part| SECRETS.contains(&part))
+}
+
+fn allowed(
+    all: impl Iterator<Item = (OsString, OsString)>,
+    added: &[String],
+) -> Vec<(OsString, OsString)> {
     let fixed = FIXED.iter().map(|(name, value)| (name.into(), value.into()));
-    all.filter(|(name, value)| passes(name, value)).chain(fixed).collect()
+    all.filter(|(name, value)| passes(name, value, added)).chain(fixed).collect()
 }
 
-fn passes(name: &OsStr, value: &OsStr) -> bool {
+fn passes(name: &OsStr, value: &OsStr, added: &[String]) -> bool {
     let Some(name) = name.to_str() else { return false };
+    let asked_for = |added: &String| match added.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => name == added,
+    };
+    let ours = name.starts_with("LEFTFOLD_");
     NAMES.contains(&name)
-        || name.starts_with("LC_")
         || (ADDRESSES.contains(&name) && !value.as_encoded_bytes().contains(&b'@'))
+        || (!ours && !is_credential(name) && {
+            name.starts_with("LC_") || name.starts_with("XDG_") || added.iter().any(asked_for)
+        })
 }
 
 #[cfg(test)]
@@ -142,6 +175,9 @@ mod tests {
         for (name, value, passed) in [
             ("PATH", "/bin", true),
             ("LC_ALL", "C", true),
+            ("XDG_DATA_DIRS", "/d", true),
+            ("XDG_SESSION_TOKEN", "t", false),
+            ("SSH_AUTH_SOCK", "/s", true),
             ("CARGO_HOME", "/c", true),
             ("ANTHROPIC_API_KEY", "sk", false),
             ("OPENAI_API_KEY", "sk", false),
@@ -154,9 +190,31 @@ mod tests {
             ("https_proxy", "http://proxy:3128", true),
             ("https_proxy", "http://me:pw@proxy:3128", false),
         ] {
-            let vars = allowed([(name.into(), value.into())].into_iter());
+            let vars = allowed([(name.into(), value.into())].into_iter(), &[]);
             let found = vars.contains(&(name.into(), value.into()));
             assert_eq!(found, passed, "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn settings_add_names_but_never_those_of_credentials() {
+        let added = ["DATABASE_URL", "MY_*", "NPM_TOKEN", "LEFTFOLD_*", "*"].map(str::to_owned);
+        for (name, count, passed) in [
+            ("DATABASE_URL", 1, true),
+            ("DATABASE_URL_2", 4, false),
+            ("MY_PORT", 2, true),
+            ("MY_", 2, true),
+            ("MY_API_KEY", 5, false),
+            ("MY_DB_PASSWORD", 5, false),
+            ("NPM_TOKEN", 5, false),
+            ("LEFTFOLD_CALL", 5, false),
+            ("ANYTHING", 4, false),
+            ("ANYTHING", 5, true),
+            ("GITHUB_PAT", 5, false),
+            ("PATIENCE", 5, true),
+            ("KEYBOARD", 5, true),
+        ] {
+            assert_eq!(passes(name.as_ref(), "x".as_ref(), &added[..count]), passed, "{name}");
         }
     }
 }

@@ -49,7 +49,7 @@ mod webfetch;
 mod write;
 
 pub use edit::{Replaced, Strategy, replace};
-pub use environment::environment;
+pub use environment::{environment, is_credential};
 pub use error::Error;
 pub use registry::{TOOLS, find, offered, offered_to, resolve, run, run_alone};
 pub use spill::prune;

@@ -131,7 +131,7 @@ impl Target {
     /// Adds the path to `plan`, and the permission to leave the worktree if it takes that.
     pub(crate) fn confined(self, mut plan: Plan) -> Plan {
         if !self.inside {
-            let pattern = self.folder().join("*").to_string_lossy().into_owned();
+            let pattern = self.outside();
             plan.access.push(Access {
                 permission: "external_directory".to_owned(),
                 patterns: vec![pattern.clone()],
@@ -142,8 +142,11 @@ impl Target {
         plan
     }
 
-    fn folder(&self) -> &Path {
-        if self.path.is_dir() { &self.path } else { self.path.parent().unwrap_or(&self.path) }
+    /// What rules are asked about a path outside: its folder, and anything in it.
+    pub(crate) fn outside(&self) -> String {
+        let parent = || self.path.parent().unwrap_or(&self.path);
+        let folder = if self.path.is_dir() { &self.path } else { parent() };
+        folder.join("*").to_string_lossy().into_owned()
     }
 }
 

@@ -186,6 +186,8 @@ pub struct Workspace {
     pub private_addresses: bool,
     /// Where the user's own skills are.
     pub homes: Homes,
+    /// Names of variables that commands are given besides the usual ones ([`crate::environment`]).
+    pub environment: Vec<String>,
 }
 
 impl Workspace {
@@ -201,6 +203,7 @@ impl Workspace {
             spill_dir: spill_dir.into(),
             private_addresses: false,
             homes: Homes::of_environment(),
+            environment: Vec::new(),
         }
     }
 }

@@ -96,6 +96,10 @@ fn errors_say_what_was_expected_and_what_was_found() {
             "leftfold.json:1:31: `tool_output.max_lines`: expected a whole number above 0, found a number that is not whole",
         ),
         (
+            r#"{"environment": ["PORT", "NPM_TOKEN"]}"#,
+            "leftfold.json:1:26: `environment[1]`: expected a name that is no key's, token's or password's (commands never get those), found \"NPM_TOKEN\"",
+        ),
+        (
             r#"{"instructions": ["a", 2]}"#,
             "leftfold.json:1:24: `instructions[1]`: expected a string, found a number",
         ),

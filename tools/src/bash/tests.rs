@@ -1,3 +1,7 @@
+mod arbitrary;
+mod lines;
+mod outside;
+
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -50,42 +54,6 @@ fn resolution() {
     assert_eq!(resolved.access[0].patterns, [site.outside("*").to_string_lossy()]);
     assert_eq!(resolved.access[1].permission, "bash");
     assert_eq!(resolved.paths, [out.to_string_lossy().trim_end_matches('/')]);
-}
-
-#[test]
-fn rules_see_each_command_of_a_line() {
-    for (line, expected) in [
-        ("git status", &["git status"][..]),
-        ("git status && rm -rf x", &["git status", "rm -rf x"]),
-        ("a; b | c &", &["a", "b", "c"]),
-        ("echo $(curl x) `id`", &["echo", "curl x", "id"]),
-        ("cargo test 2>&1", &["cargo test 2>&1"]),
-        ("make &>log", &["make &>log"]),
-        ("git log\nrm x", &["git log", "rm x"]),
-        ("x; x", &["x"]),
-        ("echo 'a; b'", &["echo 'a", "b'"]),
-        ("ü; é", &["ü", "é"]),
-        (";", &[";"]),
-    ] {
-        assert_eq!(commands(line), expected, "{line}");
-    }
-}
-
-#[test]
-fn an_always_is_no_wider_than_the_command() {
-    for (line, pattern) in [
-        ("ls -la", "ls *"),
-        ("ls", "ls *"),
-        ("cargo test -p x", "cargo test *"),
-        ("git", "git *"),
-        ("git -C /x status", "git -C /x status"),
-        ("ls; rm x", "ls; rm x"),
-        ("git status && rm -rf x", "git status && rm -rf x"),
-        ("echo $(id)", "echo $(id)"),
-        ("A=1 cargo test", "A=1 cargo test"),
-    ] {
-        assert_eq!(always(line), pattern);
-    }
 }
 
 #[tokio::test]

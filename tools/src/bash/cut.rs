@@ -1,0 +1,62 @@
+//! Lines that are not understood: cut wherever a shell might begin another command, inside quotes
+//! too. So no command in them goes unseen, and a line that is cut too often is asked about and not
+//! waved on.
+
+use super::check::RESERVED;
+use super::step::{Run, Step};
+use super::word::Word;
+use super::wrappers::{self, Inner, is_assignment};
+
+/// How deep commands may be in wrappers here.
+const MAX_WRAPPERS: usize = 8;
+
+/// Always with [`Step::Unknown`]: only a rule for everything allows such a line.
+pub(super) fn steps(line: &str) -> Vec<Step> {
+    let mut steps = vec![Step::Unknown];
+    let mut start = 0;
+    let ends = line.char_indices().filter(|(at, c)| separates(line, *at, *c)).map(|(at, _)| at);
+    for end in ends.chain([line.len()]) {
+        let words = line[start..end].split_whitespace().map(plain).filter(|word| !word.is_empty());
+        command(words.map(|word| Word::new(&word)).collect(), 0, &mut steps);
+        // every separator is one byte long
+        start = (end + 1).min(line.len());
+    }
+    steps
+}
+
+/// Without quotes, which may be in the wrong place by now.
+fn plain(word: &str) -> String {
+    word.chars().filter(|c| !"'\"\\".contains(*c)).collect::<String>()
+}
+
+fn command(words: Vec<Word>, depth: usize, steps: &mut Vec<Step>) {
+    let reserved = |word: &Word| RESERVED.contains(&word.0.as_str());
+    let skipped = |word: &Word| reserved(word) || is_assignment(&word.0) || word.0 == "$";
+    let words: Vec<Word> = words.into_iter().skip_while(skipped).collect();
+    if words.is_empty() || depth > MAX_WRAPPERS {
+        return;
+    }
+    for inner in wrappers::inner(&words, None) {
+        match inner {
+            Inner::Command(words) | Inner::Fed(words) => command(words, depth + 1, steps),
+            Inner::Line(_) | Inner::Unknown => {}
+        }
+    }
+    // a line for another shell has lost its quotes
+    let gives_line = |word: &Word| word.0.starts_with('-') && word.0.ends_with('c');
+    let from = words.iter().position(|word| reserved(word) || gives_line(word));
+    let from = from.or((words[0].0 == "eval").then_some(0));
+    if let Some(at) = from {
+        command(words[at + 1..].to_vec(), depth + 1, steps);
+    }
+    steps.push(Step::Run(Run { fed: true, ..Run::new(words) }));
+}
+
+fn separates(line: &str, at: usize, c: char) -> bool {
+    match c {
+        '\n' | ';' | '|' | '(' | ')' | '`' => true,
+        // but `2>&1` and `&>file` only say where output goes
+        '&' => !line[..at].ends_with('>') && !line[at + 1..].starts_with('>'),
+        _ => false,
+    }
+}

@@ -1,0 +1,49 @@
+//! What a shell line does, step by step, as far as rules are concerned.
+
+use super::word::Word;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Run(Run),
+    /// Something runs, and nobody knows beforehand what.
+    Unknown,
+    /// An assignment that decides what other commands run.
+    Decides(Word),
+    /// A variable is given a value; `None` is one that is not known.
+    Assign(String, Option<Word>),
+    /// Input or output of a file.
+    Redirect {
+        to: Word,
+        writes: bool,
+    },
+    /// What follows, up to its `Leave`, changes directory for itself alone.
+    Enter,
+    Leave,
+    /// What follows, up to its `Joined`, may not happen.
+    Perhaps,
+    Joined,
+}
+
+/// One command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    /// At least one.
+    pub(super) words: Vec<Word>,
+    /// Where its input and output go, as it stands in the line.
+    pub(super) redirects: Vec<String>,
+    /// Whether it gets arguments that do not stand in the line.
+    pub(super) fed: bool,
+}
+
+impl Run {
+    pub(super) fn new(words: Vec<Word>) -> Self {
+        Self { words, redirects: Vec::new(), fed: false }
+    }
+
+    /// The program, if its name stands in the line and can only be the name of a program.
+    pub(super) fn name(&self) -> Option<String> {
+        let name = self.words.first()?.literal()?;
+        let odd = |c: char| c.is_whitespace() || c.is_control();
+        (!name.is_empty() && !name.contains(odd)).then_some(name)
+    }
+}

@@ -1,0 +1,166 @@
+//! Lines that nobody has thought of.
+
+use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::super::commands::{DYNAMIC, judged, steps};
+use crate::testing::Site;
+
+/// The programs that rules see, by their names.
+fn seen(line: &str) -> BTreeSet<String> {
+    let (patterns, _) = judged(line, &steps(line));
+    assert!(!patterns.is_empty(), "{line:?}");
+    let first = |text: &String| text.split([' ', '\n', '\t']).next().unwrap_or_default().to_owned();
+    patterns.iter().map(first).collect()
+}
+
+/// What is between commands, or around them, in lines that shells understand. `_` is a command.
+const FORMS: &[&str] = &[
+    "_",
+    "_ a 'b c' \"d\"",
+    "_; _",
+    "_ && _",
+    "_ || _",
+    "_ | _",
+    "_ & _",
+    "_\n_",
+    "( _ )",
+    "{ _; }",
+    "! _",
+    "time _",
+    "if _; then _; else _; fi",
+    "while _; do _; done",
+    "for i in a b; do _; done",
+    "_ $( _ )",
+    "_ \"$( _ )\"",
+    "_ <( _ )",
+    "_ > >( _ )",
+    "_ ${x:-$( _ )}",
+    "x=$( _ )",
+    "x=1 _",
+    "_ 2>&1 >f",
+    "f() { _; }",
+    "case a in a) _;; *) _;; esac",
+    "[[ -n $( _ ) ]] && _",
+    "echo $(( 1 + $( _ ) )); _",
+    "_ <<E\n$( _ )\nE\n_",
+    "_ <<'E'\nx\nE\n_",
+    "_ # c\n_",
+    "_ \\\n a",
+];
+
+/// Forms in which only a name may stand.
+const INNERMOST: &[&str] = &[
+    "_ a",
+    "_ `_`",
+    "env x=1 _",
+    "sudo -n _",
+    "timeout 5 _",
+    "nohup _",
+    "xargs -n 1 _",
+    "find . -exec _ {} \\;",
+    "bash -c '_'",
+    "eval '_'",
+];
+
+/// A line, and the names of the commands in it.
+fn lines() -> impl Strategy<Value = (String, BTreeSet<String>)> {
+    let form = || select(FORMS);
+    (form(), form(), select(INNERMOST), prop::collection::vec(any::<bool>(), 16)).prop_map(
+        |(a, b, c, nest)| {
+            let mut line = a.to_owned();
+            for (form, at) in [b, c].into_iter().zip([nest[0], nest[1]]) {
+                // a form for one of the commands, in a group so that it fits everywhere but in quotes
+                let places: Vec<usize> = line.match_indices('_').map(|(place, _)| place).collect();
+                let place = if at { places.first() } else { places.last() };
+                if let Some(place) = place {
+                    line.replace_range(*place..=*place, form);
+                }
+            }
+            let mut names = BTreeSet::new();
+            while line.contains('_') {
+                let name = format!("c{}", names.len());
+                line = line.replacen('_', &name, 1);
+                names.insert(name);
+            }
+            (line, names)
+        },
+    )
+}
+
+/// Pieces of shell, put together without sense.
+fn soup() -> impl Strategy<Value = String> {
+    const PIECES: &[&str] = &[
+        "c1", "c2", "c3", "c4", "'", "\"", "`", "$(", ")", "(", "{", "}", ";", "&", "&&", "||",
+        "|", "\n", " ", " ", " ", "\\", "#", "$", "${x:-", "${x", "$((", "))", "<<E", "<<'E'",
+        "<<-E", "\nE\n", "E", "<(", ">(", ">", "<", "=", "x=", "!", "if", "then", "fi", "case",
+        "in", "esac", ";;", "[[", "]]", "[", "]", "*", "?", "~", "$'", "$\"", "2>&1", "&>", "|&",
+        "-c", "a", "eval", "time", "\\\n", "\t", "for i in", "do", "done", "f()", "function",
+        "coproc", "<<<", "x", "@(", "{a,b}", "1", "\\'", ",", "\n\tE\n", "((", "$[", "/", "%",
+        "<<\"E\"", ";&", "select", "+=(", "#c2\n", "c3 ", " c4",
+    ];
+    prop::collection::vec(select(PIECES), 1..14).prop_map(|pieces| pieces.concat())
+}
+
+/// The commands that bash runs: it finds no programs, and has each looked-for name written down.
+fn run(site: &Site, line: &str) -> BTreeSet<String> {
+    let log = site.path("log");
+    std::fs::write(&log, "").unwrap();
+    let handler = "() { echo \"$1\" >> \"$LOG\"; [[ $1 == c[13] ]]; }";
+    // however it ends
+    let _ = Command::new("/bin/bash")
+        .args(["-c", line])
+        .env_clear()
+        .env("PATH", "/nowhere")
+        .env("LOG", &log)
+        .env("BASH_FUNC_command_not_found_handle%%", handler)
+        .current_dir(site.path(""))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    let names = std::fs::read_to_string(&log).unwrap_or_default();
+    names.lines().map(str::to_owned).collect()
+}
+
+fn cases(n: u32) -> ProptestConfig {
+    let n = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(n);
+    ProptestConfig { cases: n, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(cases(400))]
+
+    #[test]
+    fn every_command_of_a_line_is_seen((line, names) in lines()) {
+        let seen = seen(&line);
+        prop_assert!(names.is_subset(&seen), "{line:?}: {names:?}, seen {seen:?}");
+    }
+
+    /// Whatever rules do not see must be at least asked about.
+    #[test]
+    fn what_bash_runs_is_seen(line in soup()) {
+        let seen = seen(&line);
+        if !seen.contains(DYNAMIC) {
+            let site = Site::new();
+            let ran = run(&site, &line);
+            let unseen: Vec<_> = ran.difference(&seen).collect();
+            prop_assert!(unseen.is_empty(), "{line:?}: ran {ran:?}, seen {seen:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_makes_it_give_up(line in soup(), bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let site = Site::new();
+        let start = Instant::now();
+        for line in [line, String::from_utf8_lossy(&bytes).into_owned()] {
+            let resolved = site.resolve("bash", &serde_json::json!({ "command": line }));
+            prop_assert!(resolved.error.is_some() || !resolved.access.is_empty());
+        }
+        prop_assert!(start.elapsed() < Duration::from_secs(2));
+    }
+}

@@ -1,0 +1,345 @@
+//! One word of a shell line: what it stands for, as far as that is known before it runs.
+
+/// Most words that braces may make of one.
+const MAX_ALTERNATIVES: usize = 64;
+
+/// A word as it stands in the line, with its quotes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Word(pub(super) String);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Itself, quotes and backslashes removed.
+    Text(String),
+    /// An unquoted character that makes the word a pattern of file names.
+    Glob(char),
+    /// An unquoted brace or comma.
+    Brace(char),
+    /// `~` or `~/`, at the start.
+    Home,
+    /// `$NAME` or `${NAME}`.
+    Variable(String),
+    /// What nobody knows beforehand; the rest of the word is in it.
+    Unknown,
+}
+
+impl Word {
+    pub(super) fn new(source: &str) -> Self {
+        Self(source.to_owned())
+    }
+
+    /// The text that the program is given; `None` if that depends on anything.
+    pub(super) fn literal(&self) -> Option<String> {
+        if self.0 == "[" {
+            return Some(self.0.clone());
+        }
+        let mut text = String::new();
+        let parts = parts(&self.0);
+        let braces = alternatives(&self.0).is_none_or(|all| all.len() > 1);
+        for part in parts {
+            match part {
+                Part::Text(part) => text += &part,
+                Part::Home => text.push('~'),
+                Part::Brace(c) if !braces => text.push(c),
+                Part::Brace(_) | Part::Glob(_) | Part::Variable(_) | Part::Unknown => return None,
+            }
+        }
+        Some(text)
+    }
+
+    /// What rules see: without quotes, or as it stands where that would say something else.
+    pub(super) fn shown(&self) -> String {
+        let mut text = String::new();
+        for part in parts(&self.0) {
+            match part {
+                Part::Text(part) => text += &part,
+                Part::Home => text.push('~'),
+                Part::Brace(c) | Part::Glob(c) => text.push(c),
+                Part::Variable(_) | Part::Unknown => return self.0.clone(),
+            }
+        }
+        text
+    }
+}
+
+/// The parts of a word in their order.
+pub(super) fn parts(source: &str) -> Vec<Part> {
+    Scan { rest: source, found: Vec::new(), text: String::new(), some: false }.all()
+}
+
+struct Scan<'a> {
+    rest: &'a str,
+    found: Vec<Part>,
+    /// Literal so far, not yet among `found`.
+    text: String,
+    /// Whether anything has been read, quotes too.
+    some: bool,
+}
+
+impl<'a> Scan<'a> {
+    fn all(mut self) -> Vec<Part> {
+        while let Some(c) = self.take() {
+            match c {
+                '\'' => self.raw(),
+                '"' => self.quoted(),
+                '\\' => match self.take() {
+                    Some('\n') | None => {}
+                    Some(c) => self.text.push(c),
+                },
+                '$' => self.dollar(false),
+                '`' => self.part(Part::Unknown),
+                '<' | '>' if self.rest.starts_with('(') => self.part(Part::Unknown),
+                '*' | '?' | '[' => self.part(Part::Glob(c)),
+                // `@(a|b)` and its like
+                '@' | '+' | '!' if self.rest.starts_with('(') => self.part(Part::Unknown),
+                '{' | '}' | ',' => self.part(Part::Brace(c)),
+                '~' if !self.some => self.home(),
+                c => self.text.push(c),
+            }
+            self.some = true;
+            if self.found.last() == Some(&Part::Unknown) {
+                return self.found;
+            }
+        }
+        self.flush();
+        self.found
+    }
+
+    fn take(&mut self) -> Option<char> {
+        let c = self.rest.chars().next()?;
+        self.rest = &self.rest[c.len_utf8()..];
+        Some(c)
+    }
+
+    fn flush(&mut self) {
+        if !self.text.is_empty() {
+            self.found.push(Part::Text(std::mem::take(&mut self.text)));
+        }
+    }
+
+    fn part(&mut self, part: Part) {
+        self.flush();
+        self.found.push(part);
+    }
+
+    fn until(&mut self, end: char) -> &'a str {
+        let (text, rest) = self.rest.split_once(end).unwrap_or((self.rest, ""));
+        self.rest = rest;
+        text
+    }
+
+    fn raw(&mut self) {
+        let text = self.until('\'');
+        self.text += text;
+    }
+
+    fn home(&mut self) {
+        match self.rest.chars().next() {
+            None | Some('/') => self.part(Part::Home),
+            // another user's, or a folder that was left
+            Some(_) => self.part(Part::Unknown),
+        }
+    }
+
+    fn quoted(&mut self) {
+        while let Some(c) = self.take() {
+            match c {
+                '"' => return,
+                '\\' => match self.take() {
+                    Some('\n') | None => {}
+                    Some(c @ ('$' | '`' | '"' | '\\')) => self.text.push(c),
+                    Some(c) => self.text.extend(['\\', c]),
+                },
+                '$' => self.dollar(true),
+                '`' => self.part(Part::Unknown),
+                c => self.text.push(c),
+            }
+            if self.found.last() == Some(&Part::Unknown) {
+                return;
+            }
+        }
+    }
+
+    /// After a `$`.
+    fn dollar(&mut self, quoted: bool) {
+        match self.rest.chars().next() {
+            Some('\'') if !quoted => {
+                self.rest = &self.rest[1..];
+                self.ansi();
+            }
+            // a text to be translated
+            Some('"') if !quoted => {}
+            Some('{') => match self.rest[1..].split_once('}') {
+                Some((name, rest)) if is_name(name) => {
+                    self.rest = rest;
+                    self.part(Part::Variable(name.to_owned()));
+                }
+                _ => self.part(Part::Unknown),
+            },
+            Some(c) if c == '_' || c.is_ascii_alphabetic() => {
+                let of = |c: char| c == '_' || c.is_ascii_alphanumeric();
+                let end = self.rest.find(|c| !of(c)).unwrap_or(self.rest.len());
+                let (name, rest) = self.rest.split_at(end);
+                self.rest = rest;
+                self.part(Part::Variable(name.to_owned()));
+            }
+            Some(c) if c == '(' || c == '[' || c.is_ascii_digit() || "@*#?-$!".contains(c) => {
+                self.part(Part::Unknown);
+            }
+            _ => self.text.push('$'),
+        }
+    }
+
+    /// `$'…'`, after its quote. Codes of bytes that are no characters make the word unknown.
+    fn ansi(&mut self) {
+        while let Some(c) = self.take() {
+            match c {
+                '\'' => return,
+                '\\' => match self.take() {
+                    Some('n') => self.text.push('\n'),
+                    Some('t') => self.text.push('\t'),
+                    Some('r') => self.text.push('\r'),
+                    Some('e' | 'E') => self.text.push('\u{1b}'),
+                    Some(c @ ('\\' | '\'' | '"' | '?')) => self.text.push(c),
+                    _ => return self.part(Part::Unknown),
+                },
+                c => self.text.push(c),
+            }
+        }
+    }
+}
+
+pub(super) fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic())
+        && text.chars().all(|c| c == '_' || c.is_ascii_alphanumeric())
+}
+
+/// The words that braces make of `source`, in their quotes; of `{1..9}` the first alone stands for
+/// all. `None` if they are too many.
+pub(super) fn alternatives(source: &str) -> Option<Vec<String>> {
+    let mut done = Vec::new();
+    let mut waiting = vec![source.to_owned()];
+    while let Some(word) = waiting.pop() {
+        if done.len() + waiting.len() > MAX_ALTERNATIVES {
+            return None;
+        }
+        match braces(&word) {
+            Some((start, ends, options)) => {
+                let (before, after) = (&word[..start], &word[ends..]);
+                waiting.extend(options.iter().rev().map(|one| format!("{before}{one}{after}")));
+            }
+            None => done.push(word),
+        }
+    }
+    Some(done)
+}
+
+/// Start, end and options of the first braces that make several words.
+fn braces(word: &str) -> Option<(usize, usize, Vec<String>)> {
+    let marks = unquoted(word);
+    for (n, (start, _)) in marks.iter().enumerate().filter(|(_, (_, c))| *c == '{') {
+        let (mut depth, mut from, mut options) = (0, start + 1, Vec::new());
+        for (at, c) in &marks[n + 1..] {
+            match (c, depth) {
+                (',', 0) => {
+                    options.push(word[from..*at].to_owned());
+                    from = at + 1;
+                }
+                ('{', _) => depth += 1,
+                ('}', 0) if !options.is_empty() => {
+                    options.push(word[from..*at].to_owned());
+                    return Some((*start, at + 1, options));
+                }
+                ('}', 0) => match word[from..*at].split_once("..") {
+                    Some((first, last)) => {
+                        let both = vec![first.to_owned(), last.to_owned()];
+                        return Some((*start, at + 1, both));
+                    }
+                    None => break,
+                },
+                ('}', _) => depth -= 1,
+                _ => {}
+            }
+        }
+    }
+    None
+}
+
+/// Where unquoted braces and commas are.
+fn unquoted(word: &str) -> Vec<(usize, char)> {
+    let mut found = Vec::new();
+    let (mut quote, mut escaped, mut before) = (None, false, ' ');
+    for (at, c) in word.char_indices() {
+        match (quote, c) {
+            _ if escaped => escaped = false,
+            (None | Some('"'), '\\') => escaped = true,
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(open), _) if open == c => quote = None,
+            // `${` begins no alternatives
+            (None, '{') if before == '$' => {}
+            (None, '{' | '}' | ',') => found.push((at, c)),
+            _ => {}
+        }
+        before = c;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_are_removed_and_what_is_not_known_is_said() {
+        for (source, literal, shown) in [
+            ("rm", Some("rm"), "rm"),
+            ("\"rm\"", Some("rm"), "rm"),
+            ("r\\m", Some("rm"), "rm"),
+            ("'r'\"m\"", Some("rm"), "rm"),
+            ("$'r\\'m\\n'", Some("r'm\n"), "r'm\n"),
+            ("$'\\x72m'", None, "$'\\x72m'"),
+            ("$\"rm\"", Some("rm"), "rm"),
+            ("\"a \\$b \\\" \\c\"", Some("a $b \" \\c"), "a $b \" \\c"),
+            ("r\\\nm", Some("rm"), "rm"),
+            ("$X", None, "$X"),
+            ("r${X}", None, "r${X}"),
+            ("\"$(rm)\"", None, "\"$(rm)\""),
+            ("`rm`", None, "`rm`"),
+            ("/bin/r?", None, "/bin/r?"),
+            ("{rm,x}", None, "{rm,x}"),
+            ("{}", Some("{}"), "{}"),
+            ("a,b", Some("a,b"), "a,b"),
+            ("~/x", Some("~/x"), "~/x"),
+            ("~root", None, "~root"),
+            ("a~", Some("a~"), "a~"),
+            ("cost$", Some("cost$"), "cost$"),
+            ("''", Some(""), ""),
+            ("<(ls)", None, "<(ls)"),
+            ("ü\\é", Some("üé"), "üé"),
+        ] {
+            let word = Word::new(source);
+            assert_eq!(word.literal().as_deref(), literal, "{source}");
+            assert_eq!(word.shown(), shown, "{source}");
+        }
+    }
+
+    #[test]
+    fn braces_make_words() {
+        for (source, expected) in [
+            ("a{b,c}d", &["abd", "acd"][..]),
+            ("{a,b{1,2}}", &["a", "b1", "b2"]),
+            ("{1..9}", &["1", "9"]),
+            ("{}", &["{}"]),
+            ("{a}", &["{a}"]),
+            ("'{a,b}'", &["'{a,b}'"]),
+            ("${a,b}", &["${a,b}"]),
+            ("{a,b", &["{a,b"]),
+            ("{,x}", &["", "x"]),
+            ("{{a,b}", &["{a", "{b"]),
+        ] {
+            let found = alternatives(source).unwrap();
+            assert_eq!(found, expected, "{source}");
+        }
+        assert_eq!(alternatives(&"{a,b}".repeat(20)), None);
+    }
+}
