@@ -161,9 +161,10 @@ fn a_prompt_after_a_crash_closes_the_turn_that_was_cut_off() {
 }
 
 #[test]
-fn a_session_that_another_process_holds_is_not_loaded() {
+fn a_session_whose_node_can_not_be_reached_is_not_loaded() {
     let site = Site::scripted(&script(json!([bash("touch ready; sleep 1000")])));
     let (first, session) = under_way(&site);
+    std::fs::remove_file(site.session().join("socket")).unwrap();
     let mut second = Editor::start(&site, &[]);
     let load = json!({ "sessionId": session, "cwd": site.project(), "mcpServers": [] });
     let loaded = second.ask("session/load", load);

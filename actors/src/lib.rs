@@ -23,7 +23,7 @@ mod session;
 mod tool_executor;
 mod world;
 
-pub use node::{Node, NodeMessage, Open, Opened};
+pub use node::{Hold, Keeper, Node, NodeMessage, Open, Opened};
 pub use observers::{Observation, Watch};
 pub use permission::Answered;
 pub use session::{Reply, SessionMessage};

@@ -23,6 +23,7 @@ mod view;
 mod wire;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -32,6 +33,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::Node;
 use crate::client;
+use crate::socket::{Many, Sockets};
 
 /// How long each step of leaving may take; together they stay below a second.
 const STEP: Duration = Duration::from_millis(300);
@@ -52,8 +54,10 @@ async fn run(store: Option<std::path::PathBuf>) -> anyhow::Result<()> {
         signal(SignalKind::interrupt())?,
         signal(SignalKind::hangup())?,
     );
-    let (channel, mut wire) = wire::stdio();
-    let agent = agent::serve(node.clone(), store, wire.flow(), channel);
+    let sessions = Many::new(node.clone(), store);
+    node.cast(NodeMessage::Keep(Arc::new(Sockets(sessions.clone()))))?;
+    let (channel, mut wire) = wire::stdio(sessions.clone());
+    let agent = agent::serve(sessions, wire.flow(), channel);
     let spoken = tokio::select! {
         ended = agent => ended.context("the connection failed"),
         gone = wire.broken() => {

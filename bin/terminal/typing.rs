@@ -1,7 +1,7 @@
 //! What becomes of the lines that the user types.
 
 use leftfold_events::Seq;
-use leftfold_events::event::Answer;
+use leftfold_events::event::{Answer, PromptPart};
 
 use super::BY;
 use super::conversation::{Conversation, Leave, Stage};
@@ -30,7 +30,13 @@ impl Conversation<'_> {
                 self.screen.print(&text)?;
                 self.take_prompt()?;
             }
-            None if line.trim().is_empty() => self.take_prompt()?,
+            None if line.trim().is_empty() => {
+                if self.renderer.turn.is_some() && !self.unfinished {
+                    self.join_turn()?;
+                } else {
+                    self.take_prompt()?;
+                }
+            }
             None => self.prompt(line).await?,
         }
         Ok(None)
@@ -38,17 +44,21 @@ impl Conversation<'_> {
 
     async fn prompt(&mut self, text: String) -> anyhow::Result<()> {
         self.mode.watch();
-        if self.client.is_none() {
-            self.open(None).await?;
-        }
-        let client = self.client()?;
-        if self.unfinished {
-            // the turn that was cut off has an end of its own, which comes first
-            client.resume(&self.job, true)?;
-        }
-        client.prompt(&self.job, text, BY)?;
-        self.unfinished = false;
+        // a turn that was cut off has an end of its own, which comes first
         self.stage = Stage::Turn { running: false };
+        let prompted = match self.open(None).await {
+            Ok(_) => {
+                self.unfinished = false;
+                self.client()?.prompt(&self.job, vec![PromptPart::text(text)], BY).await
+            }
+            Err(error) if self.client.is_none() => return Err(error),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = prompted {
+            let note = self.renderer.note(Face::RED, &format!("not taken: {error:#}"));
+            self.paint(&note)?;
+            self.take_prompt()?;
+        }
         Ok(())
     }
 
@@ -58,7 +68,7 @@ impl Conversation<'_> {
         self.paint("")?;
         match typed {
             Typed::Gone(_) => return Ok(Some(Leave::Gone)),
-            Typed::Interrupted { .. } => self.client()?.interrupt("SIGINT")?,
+            Typed::Interrupted { .. } => self.client()?.interrupt("SIGINT").await?,
             Typed::Line(line) if !line.trim().is_empty() => {
                 self.answer(of, Answer::Reject, Some(line.trim().to_owned())).await?;
             }

@@ -54,6 +54,17 @@ impl Peer {
         }
     }
 
+    /// Asks, and reads on to the answer; `None` if the node ends before.
+    pub fn try_call(&mut self, method: &str, params: &Value) -> Option<Value> {
+        self.last += 1;
+        let id = self.last;
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.stream.get_mut().write_all(format!("{request}\n").as_bytes()).ok()?;
+        let mut line = String::new();
+        self.stream.read_line(&mut line).ok()?;
+        serde_json::from_str(&line).ok()
+    }
+
     /// The line of an export in the next notification.
     pub fn event(&mut self) -> Value {
         let mut line = self.line().expect("an event");
