@@ -1,7 +1,8 @@
 //! A session in this process's node, as those who drive it see it.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
 use leftfold_actors::equip::{self, Setup};
@@ -19,8 +20,8 @@ use ractor::{Actor, ActorRef, RpcReplyPort};
 
 use crate::approvals::{self, Memory};
 use crate::home::Place;
-use crate::socket;
 use crate::socket::remote::Remote;
+use crate::socket::{self, RpcError};
 
 /// All that a session needs to know of the world.
 pub(crate) struct Job<'a> {
@@ -85,6 +86,8 @@ pub(crate) struct Equipment {
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) session: SessionId,
+    /// Tells those that were opened apart.
+    id: u64,
     link: Link,
 }
 
@@ -133,7 +136,7 @@ impl Client {
         let opened = opened.context("the node has died")??;
         let session = job.place.session;
         let (memory, sink) = Memory::start(job.setup.worktree).await?;
-        let client = Self { session, link: Link::Here { node, memory } };
+        let client = Self::new(session, Link::Here { node, memory });
         // what a crash kept from being remembered is remembered now
         client.watch(if opened.unfinished { 1 } else { opened.head + 1 }, sink).await?;
         Ok((client, opened))
@@ -141,7 +144,17 @@ impl Client {
 
     async fn attach(place: &Place) -> Option<(Self, Opened)> {
         let (remote, opened) = Remote::attach(place).await?;
-        Some((Self { session: place.session, link: Link::There(remote) }, opened))
+        Some((Self::new(place.session, Link::There(remote)), opened))
+    }
+
+    fn new(session: SessionId, link: Link) -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self { session, id: LAST.fetch_add(1, Ordering::Relaxed), link }
+    }
+
+    /// Whether one is a clone of the other.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.id == other.id
     }
 
     /// The way to the session, if it is in the node of another process.
@@ -307,6 +320,16 @@ fn prompt(
     let prompted = Turn::Prompted { parts, agent, model, by: by.to_owned() };
     let (kit, prompted) = (Box::new(kit), Box::new(Fact::new(prompted)));
     SessionMessage::Prompt { kit, prompted, joins, told }
+}
+
+/// How often the next node of a session is looked for when the last one is about to let go of it,
+/// and how long it is given each time: together as long as a node waits for a store.
+pub(crate) const ATTEMPTS: usize = 40;
+pub(crate) const BREATH: Duration = Duration::from_millis(50);
+
+/// Whether a node refused because it is about to let go of the session: the next one will do.
+pub(crate) fn is_leaving(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(RpcError::is_leaving)
 }
 
 /// Whether another node has the store.

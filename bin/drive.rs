@@ -17,12 +17,10 @@ use crate::note;
 use crate::print::{Printed, Printer};
 use crate::question::{self, Questions};
 use crate::signals::Signals;
-use crate::socket::{self, RpcError};
+use crate::socket;
 
 /// How long an interrupted turn may take to be printed to its end.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often the next node of a session is looked for when the last one was about to leave.
-const ATTEMPTS: usize = 5;
 /// Who prompts here.
 const BY: &str = "cli";
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -115,7 +113,7 @@ async fn begin(
             return Ok(Some((client, opened)));
         }
     };
-    for _ in 0..ATTEMPTS {
+    for _ in 0..client::ATTEMPTS {
         let (client, opened) = Client::open(node.clone(), job).await?;
         let from = opened.head + 1;
         if client.remote().is_none() {
@@ -128,8 +126,7 @@ async fn begin(
                 client.watch(from, sink).await?;
                 return Ok(Some((client, opened)));
             }
-            // the next one is its node, or this process
-            Err(error) if error.downcast_ref().is_some_and(RpcError::is_leaving) => {}
+            Err(error) if client::is_leaving(&error) => tokio::time::sleep(client::BREATH).await,
             Err(error) => return Err(error),
         }
     }

@@ -145,13 +145,7 @@ fn a_log_that_can_not_grow_ends_the_run_and_resume_goes_on_with_more_room() {
     replies.push(says("done"));
     let site = Site::scripted(&script(json!(replies)))
         .setting("provider/double/models/m/limit/context", json!(10_000_000));
-    let run = site.command(&["run", "--format", "json", "go"]);
-    let mut limited = std::process::Command::new("bash");
-    // in KiB; without the trap the limit would be a signal and no error
-    limited.args(["-c", "trap '' XFSZ; ulimit -f 800; exec \"$@\"", "run"]);
-    limited.arg(run.get_program()).args(run.get_args()).env_clear();
-    limited.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    limited.current_dir(site.project()).stdin(std::process::Stdio::null());
+    let limited = site.limited(&["run", "--format", "json", "go"], 800);
     let cut = Live::start(limited).wait().with(1);
     assert!(all(&cut.events(), "turn.ended").is_empty());
     let cut = cut.saying(&["/db"]);

@@ -109,7 +109,7 @@ fn a_terminal_shows_the_question_of_another_node_and_goes_on_after_it() {
     let by = only(&events, "permission.answered")["data"]["by"].as_str().unwrap();
     assert!(by.starts_with("terminal (pid "), "{by}");
     // its node is done, and this terminal is the next one
-    terminal.press("once more\r").until_prompt().press("\x04");
+    terminal.press("once more\r").until("has no reply").until_prompt().press("\x04");
     assert_eq!(terminal.wait(), 0);
     assert_eq!(all(&site.exported(), "turn.prompted").len(), 2);
     site.assert_sound();

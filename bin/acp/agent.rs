@@ -20,8 +20,8 @@ use serde_json::json;
 
 use super::content::{self, invalid};
 use super::conversation::{self, Arguments, Conversation, Wish, to_error};
+use super::flow::Flow;
 use super::updates::Shared;
-use super::wire::Flow;
 use crate::cli::Turn;
 use crate::commands::run::{self, Project};
 use crate::settings;

@@ -97,23 +97,31 @@ impl Talk {
     async fn prompt(&mut self, parts: Vec<PromptPart>) -> anyhow::Result<()> {
         let project = Arc::clone(&self.project);
         let job = job(self.place.clone(), &project)?;
-        let session = self.place.session;
-        let client = match self.sink.clone() {
-            None => {
-                let (client, opened) = self.all.open(session).await?;
-                let from = opened.head + 1;
-                self.watch(client, opened, from, None).await?
+        let mut left = client::ATTEMPTS;
+        loop {
+            let prompted = self.reach().await?.prompt(&job, parts.clone(), BY).await;
+            match prompted {
+                Err(error) if client::is_leaving(&error) && left > 0 => left -= 1,
+                prompted => return prompted,
             }
-            Some(sink) => match self.all.reach(session).await? {
-                (client, None) => client,
-                (client, Some(opened)) => {
-                    self.attend(&client, opened);
-                    client.watch(self.shared.seen() + 1, sink).await?;
-                    client
-                }
-            },
+            tokio::time::sleep(client::BREATH).await;
+        }
+    }
+
+    /// The way to the session, of which the client is told from now on.
+    async fn reach(&mut self) -> anyhow::Result<Client> {
+        let session = self.place.session;
+        let Some(sink) = self.sink.clone() else {
+            let (client, opened) = self.all.open(session).await?;
+            let from = opened.head + 1;
+            return self.watch(client, opened, from, None).await;
         };
-        client.prompt(&job, parts, BY).await
+        let (client, opened) = self.all.reach(session, self.shared.client().as_ref()).await?;
+        if let Some(opened) = opened {
+            self.attend(&client, opened);
+            client.watch(self.shared.seen() + 1, sink).await?;
+        }
+        Ok(client)
     }
 
     /// Has the client told of every event from `from` on.

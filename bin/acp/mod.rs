@@ -3,7 +3,8 @@
 //!
 //! | file | is |
 //! |---|---|
-//! | `wire` | lines on stdin and stdout, with a limit to their length |
+//! | `wire` | lines on stdin and stdout, with a limit to their length; the methods of the socket |
+//! | `flow` | how much may wait in either direction |
 //! | `agent` | the methods of the protocol, and the sessions of this connection |
 //! | `conversation` | one session: takes its prompts, loads and cancels one after the other |
 //! | `updates` | an observer: turns durable events into updates, questions and answers |
@@ -17,6 +18,7 @@ mod agent;
 mod calls;
 mod content;
 mod conversation;
+mod flow;
 mod prompts;
 mod updates;
 mod view;

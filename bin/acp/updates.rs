@@ -17,9 +17,9 @@ use leftfold_events::event::{Answer, PromptPart};
 use leftfold_events::{Envelope, Seq};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
+use super::flow::Flow;
 use super::prompts::Prompts;
 use super::view::{self, Question, Told, View};
-use super::wire::Flow;
 use crate::client::Client;
 
 /// Who this client is in the log.

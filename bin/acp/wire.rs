@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use agent_client_protocol::v1::schema::CLIENT_METHOD_NAMES;
@@ -17,6 +16,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
+use super::flow::{Flow, Taken, Written};
 use super::updates::BY;
 use crate::socket::{self, QUEUE, Sessions};
 
@@ -26,80 +26,6 @@ const LONGEST: usize = 32 << 20;
 
 /// What is kept of a longer line, in bytes, to find out what it asks for.
 const HEAD: usize = 4 << 10;
-
-/// Updates of one session that may wait to be written before its observer is kept waiting.
-const BACKLOG: u64 = 256;
-
-/// Requests that wait for their answers before no further line is read.
-const REQUESTS: u64 = 1024;
-
-/// Lines, and their bytes, that are read while a client does not read what it was sent.
-const UNREAD: u64 = 1024;
-const UNREAD_BYTES: usize = 64 << 20;
-
-/// What was handed to the connection and what has been written, in updates: so that a client that
-/// reads slowly makes its observers wait, and not this process grow.
-#[derive(Clone, Debug)]
-pub(super) struct Flow {
-    handed: Arc<AtomicU64>,
-    written: watch::Receiver<Written>,
-}
-
-/// What has been written.
-#[derive(Clone, Copy, Debug, Default)]
-struct Written {
-    updates: u64,
-    /// To requests of the client's.
-    answers: u64,
-    /// Whether something is being written, so that nobody knows whether the client reads.
-    busy: bool,
-}
-
-impl Flow {
-    /// One more update is on its way.
-    pub(super) fn hand(&self) {
-        self.handed.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// Waits until not too much waits.
-    pub(super) async fn room(&mut self) {
-        let handed = self.handed.load(Ordering::Acquire);
-        // a writer that is gone makes nobody wait
-        let _ = self.written.wait_for(|written| written.updates + BACKLOG >= handed).await;
-    }
-}
-
-/// What was read, so that a client that asks and does not read has to wait, and not this process
-/// grow.
-struct Taken {
-    written: watch::Receiver<Written>,
-    requests: u64,
-    /// Since the client was last seen to have read everything.
-    lines: u64,
-    bytes: usize,
-}
-
-impl Taken {
-    fn take(&mut self, request: bool, bytes: usize) {
-        self.requests += u64::from(request);
-        self.lines += 1;
-        self.bytes += bytes;
-    }
-
-    async fn room(&mut self) {
-        let (requests, lines, bytes) = (self.requests, self.lines, self.bytes);
-        let fits = |written: &Written| {
-            let few = lines < UNREAD && bytes < UNREAD_BYTES;
-            written.answers + REQUESTS > requests && (few || !written.busy)
-        };
-        // a writer that is gone makes nobody wait
-        if let Ok(written) = self.written.wait_for(fits).await
-            && !written.busy
-        {
-            (self.lines, self.bytes) = (0, 0);
-        }
-    }
-}
 
 /// The two tasks that read and write.
 pub(super) struct Wire {
@@ -141,7 +67,7 @@ pub(super) fn stdio(sessions: Arc<dyn Sessions>) -> (Channel, Wire) {
     let (ask, asked) = mpsc::channel(QUEUE);
     let (answers, answered) = mpsc::channel(QUEUE);
     let (count, written) = watch::channel(Written::default());
-    let taken = Taken { written: written.clone(), requests: 0, lines: 0, bytes: 0 };
+    let taken = Taken::new(written.clone());
     let reader = tokio::spawn(read(incoming, refuse, ask, taken));
     tokio::spawn(socket::serve_lines(sessions, BY, asked, answers));
     let (breaks, broken) = oneshot::channel();
@@ -154,7 +80,7 @@ pub(super) fn stdio(sessions: Arc<dyn Sessions>) -> (Channel, Wire) {
             let _ = breaks.send(error);
         }
     });
-    let flow = Flow { handed: Arc::default(), written };
+    let flow = Flow::new(written);
     (theirs, Wire { flow, reader, writer, broken })
 }
 

@@ -111,14 +111,16 @@ impl Many {
         self.known().insert(session, Known { place, project, turn, client: None });
     }
 
-    /// The way to a session that is known. It is opened if it can not be reached as it is, and
-    /// then there is something to be known of it.
+    /// The way to a session that is known: `mine`, as long as it leads there. Otherwise the session
+    /// is opened, and there is something to be known of it.
     pub(crate) async fn reach(
         &self,
         session: SessionId,
+        mine: Option<&Client>,
     ) -> anyhow::Result<(Client, Option<Opened>)> {
         let client = self.knowledge(session)?.client;
         if let Some(client) = client
+            && mine.is_none_or(|mine| mine.is(&client))
             && client.is_live().await
         {
             return Ok((client, None));
@@ -178,7 +180,7 @@ impl Sessions for Many {
             if store.is_some_and(|store| place.store != store) {
                 return Err(RpcError::not_open(session));
             }
-            Ok(self.reach(session).await.map_err(RpcError::of)?.0)
+            Ok(self.reach(session, None).await.map_err(RpcError::of)?.0)
         }
         .boxed()
     }

@@ -133,8 +133,14 @@ impl<'a> Conversation<'a> {
     /// Has the session open, here or where it is open already, and watches it: from `from`, from
     /// where it was watched to, or from what comes next. Its head.
     pub(super) async fn open(&mut self, from: Option<Seq>) -> anyhow::Result<Seq> {
-        let (client, opened) = self.sessions.reach(self.job.place.session).await?;
-        let Some(opened) = opened else { return Ok(self.seen) };
+        let session = self.job.place.session;
+        let (client, opened) = match &self.client {
+            None => self.sessions.open(session).await?,
+            mine => match self.sessions.reach(session, mine.as_ref()).await? {
+                (client, Some(opened)) => (client, opened),
+                (_, None) => return Ok(self.seen),
+            },
+        };
         let head = opened.head;
         self.unfinished = opened.unfinished;
         self.renderer.me = client.name(BY);

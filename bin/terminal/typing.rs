@@ -7,6 +7,7 @@ use super::BY;
 use super::conversation::{Conversation, Leave, Stage};
 use super::input::Typed;
 use super::style::Face;
+use crate::client;
 
 impl Conversation<'_> {
     pub(super) async fn typed(&mut self, typed: Typed) -> anyhow::Result<Option<Leave>> {
@@ -46,20 +47,30 @@ impl Conversation<'_> {
         self.mode.watch();
         // a turn that was cut off has an end of its own, which comes first
         self.stage = Stage::Turn { running: false };
-        let prompted = match self.open(None).await {
-            Ok(_) => {
-                self.unfinished = false;
-                self.client()?.prompt(&self.job, vec![PromptPart::text(text)], BY).await
-            }
-            Err(error) if self.client.is_none() => return Err(error),
-            Err(error) => Err(error),
-        };
+        let prompted = self.send(&text).await;
+        if prompted.is_err() && self.client.is_none() {
+            return prompted;
+        }
         if let Err(error) = prompted {
             let note = self.renderer.note(Face::RED, &format!("not taken: {error:#}"));
             self.paint(&note)?;
             self.take_prompt()?;
         }
         Ok(())
+    }
+
+    async fn send(&mut self, text: &str) -> anyhow::Result<()> {
+        let mut left = client::ATTEMPTS;
+        loop {
+            self.open(None).await?;
+            self.unfinished = false;
+            let parts = vec![PromptPart::text(text)];
+            match self.client()?.prompt(&self.job, parts, BY).await {
+                Err(error) if client::is_leaving(&error) && left > 0 => left -= 1,
+                prompted => return prompted,
+            }
+            tokio::time::sleep(client::BREATH).await;
+        }
     }
 
     async fn reason(&mut self, of: Seq, typed: Typed) -> anyhow::Result<Option<Leave>> {

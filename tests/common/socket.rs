@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -63,6 +64,15 @@ impl Peer {
         let mut line = String::new();
         self.stream.read_line(&mut line).ok()?;
         serde_json::from_str(&line).ok()
+    }
+
+    /// Asks the same again and again, up to so often, until nothing more is taken; how often.
+    pub fn flood(&mut self, method: &str, params: &Value, most: usize) -> usize {
+        let request = json!({ "jsonrpc": "2.0", "id": 0, "method": method, "params": params });
+        let request = format!("{request}\n");
+        self.stream.get_ref().set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+        let mut written = || self.stream.get_mut().write_all(request.as_bytes()).is_ok();
+        (0..most).take_while(|_| written()).count()
     }
 
     /// The line of an export in the next notification.
