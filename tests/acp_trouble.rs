@@ -205,7 +205,7 @@ fn a_prompt_that_can_not_be_made_durable_is_answered_with_an_error() {
 
 #[test]
 fn a_client_that_asks_and_never_reads_is_made_to_wait() {
-    const REQUESTS: u64 = 200_000;
+    const REQUESTS: u64 = 20_000;
     let site = asking();
     let mut command = site.command(&["node"]);
     let mut node = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

@@ -118,12 +118,12 @@ impl Connection {
         Self { peer, queue, watches: JoinSet::new() }
     }
 
-    /// Whoever watches is told whether this is no death.
+    /// The client is told whether this is no death: then what it has asked and was not answered was
+    /// not taken either.
     async fn end(mut self, door: Door) {
-        let watched = !self.watches.is_empty();
         self.watches.shutdown().await;
-        if watched && door != Door::Gone {
-            // a client that does not read takes it for a death
+        if matches!(door, Door::Ending | Door::Resting) {
+            // one that does not read takes it for a death
             let _ = tokio::time::timeout(PATIENCE, self.queue.send(wire::rested())).await;
         }
     }

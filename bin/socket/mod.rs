@@ -10,8 +10,8 @@
 //! | `_leftfold/cancel` | `session, by?` | `{}` |
 //!
 //! A node that lets go of a store in good order, because all in it is at rest or done, says
-//! `_leftfold/rested` to those who watch, and ends the connection: whoever wants more opens the
-//! session, or asks its next node.
+//! `_leftfold/rested` and ends the connection, and has taken nothing that it did not answer: whoever
+//! wants more opens the session, or asks its next node.
 //!
 //! Invariant: a socket is made, moved and removed only by whoever holds the store's lock.
 //!

@@ -19,6 +19,7 @@ use tokio::sync::{Mutex, watch};
 
 use super::wire::{self, RpcError};
 use super::{lines, path};
+use crate::client;
 use crate::home::Place;
 
 /// How long an answer may take.
@@ -83,6 +84,10 @@ impl Remote {
             tokio::time::timeout(PATIENCE, talk.call(method, params)).await
         });
         match asked.await.context("asking failed")? {
+            Ok(Err(error)) if client::is_leaving(&error) => {
+                self.end(true);
+                Err(error)
+            }
             Ok(Err(error)) if !error.is::<RpcError>() => Err(error.context(gone(self.0.session))),
             Ok(answered) => answered,
             Err(_) => bail!("the node of session {} does not answer", self.0.session),
@@ -190,8 +195,12 @@ impl Talk {
         self.last += 1;
         let request =
             json!({ "jsonrpc": "2.0", "id": self.last, "method": method, "params": params });
-        self.stream.get_mut().write_all(format!("{request}\n").as_bytes()).await?;
+        let sent = self.stream.get_mut().write_all(format!("{request}\n").as_bytes()).await;
+        // what it has said last can still be read when it reads no more
         while let Some(line) = self.line().await? {
+            if wire::is_rested(&line) {
+                return Err(RpcError::leaving("the node has let go of the session").into());
+            }
             let mut answer: Value = serde_json::from_str(&line)?;
             if answer["id"] != self.last {
                 continue;
@@ -201,6 +210,7 @@ impl Talk {
             }
             return Ok(answer["result"].take());
         }
+        sent?;
         Err(anyhow!("the connection has ended"))
     }
 

@@ -61,9 +61,14 @@ impl Peer {
         let id = self.last;
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         self.stream.get_mut().write_all(format!("{request}\n").as_bytes()).ok()?;
-        let mut line = String::new();
-        self.stream.read_line(&mut line).ok()?;
-        serde_json::from_str(&line).ok()
+        loop {
+            let mut line = String::new();
+            self.stream.read_line(&mut line).ok()?;
+            let line: Value = serde_json::from_str(&line).ok()?;
+            if line["id"] == id {
+                return Some(line);
+            }
+        }
     }
 
     /// Asks the same again and again, up to so often, until nothing more is taken; how often.
