@@ -173,11 +173,12 @@ fn is_answer(frame: &TransportFrame) -> bool {
 
 /// The method of a request or a notification.
 fn method(frame: &TransportFrame) -> Option<&str> {
-    match frame {
-        TransportFrame::Single(RawJsonRpcMessage::Request(request)) => Some(&request.method),
-        TransportFrame::Single(RawJsonRpcMessage::Notification(told)) => Some(&told.method),
-        _ => None,
+    let TransportFrame::Single(message) = frame else { return None };
+    if let RawJsonRpcMessage::Request(request) = message {
+        return Some(&request.method);
     }
+    let RawJsonRpcMessage::Notification(told) = message else { return None };
+    Some(&told.method)
 }
 
 /// What a line is.
