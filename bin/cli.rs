@@ -97,6 +97,13 @@ pub(crate) struct Turn {
     pub(crate) permission_mode: Option<PermissionMode>,
 }
 
+impl Turn {
+    /// One whose client is there to be asked.
+    pub(crate) fn asking() -> Self {
+        Self { permission_mode: Some(PermissionMode::Ask), ..Self::default() }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     #[default]

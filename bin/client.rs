@@ -1,9 +1,10 @@
 //! A session in this process's node, as those who drive it see it.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use leftfold_actors::equip::{self, Setup};
 use leftfold_actors::{
     Answered, Models, Node, NodeMessage, Observation, Open, Opened, Reply, SessionMessage, Watch,
@@ -15,10 +16,12 @@ use leftfold_events::{Fact, Kit, POLICY, Seq, SessionId, State, Time};
 use leftfold_providers::Provider;
 use leftfold_store::Store;
 use leftfold_tools::Workspace;
-use ractor::{Actor, ActorRef};
+use ractor::{Actor, ActorRef, RpcReplyPort};
 
 use crate::approvals::{self, Memory};
 use crate::home::Place;
+use crate::socket::remote::Remote;
+use crate::socket::{self, RpcError};
 
 /// All that a session needs to know of the world.
 pub(crate) struct Job<'a> {
@@ -82,9 +85,21 @@ pub(crate) struct Equipment {
 /// Clones talk to the same session.
 #[derive(Clone)]
 pub(crate) struct Client {
-    node: ActorRef<NodeMessage>,
     pub(crate) session: SessionId,
-    memory: Memory,
+    /// Tells those that were opened apart.
+    id: u64,
+    link: Link,
+}
+
+/// Where the session is.
+#[derive(Clone)]
+enum Link {
+    Here {
+        node: ActorRef<NodeMessage>,
+        memory: Memory,
+    },
+    /// In the node of another process.
+    There(Remote),
 }
 
 /// Starts a node: one for a process.
@@ -92,9 +107,27 @@ pub(crate) async fn node() -> anyhow::Result<ActorRef<NodeMessage>> {
     Ok(Actor::spawn(None, Node, ()).await.context("the node can not be started")?.0)
 }
 
+const DIED: &str = "the session died before it was known that the prompt is in its log";
+
 impl Client {
-    /// Opens the job's session in `node`.
+    /// Opens the job's session in `node`, or where it is open already: if another process is the
+    /// node of its store, through that one's socket.
     pub(crate) async fn open(
+        node: ActorRef<NodeMessage>,
+        job: &Job<'_>,
+    ) -> anyhow::Result<(Self, Opened)> {
+        if let Some(attached) = Self::attach(&job.place).await {
+            return Ok(attached);
+        }
+        match Self::open_here(node, job).await {
+            // its node may not have served its socket yet when it was looked for
+            Err(error) if is_locked(&error) => Self::attach(&job.place).await.ok_or(error),
+            opened => opened,
+        }
+    }
+
+    /// Opens the job's session in `node` and nowhere else.
+    pub(crate) async fn open_here(
         node: ActorRef<NodeMessage>,
         job: &Job<'_>,
     ) -> anyhow::Result<(Self, Opened)> {
@@ -104,23 +137,65 @@ impl Client {
         let opened = opened.context("the node has died")??;
         let session = job.place.session;
         let (memory, sink) = Memory::start(job.setup.worktree).await?;
-        let client = Self { node, session, memory };
+        let client = Self::new(session, Link::Here { node, memory });
         // what a crash kept from being remembered is remembered now
-        client.watch(if opened.unfinished { 1 } else { opened.head + 1 }, sink)?;
+        client.watch(if opened.unfinished { 1 } else { opened.head + 1 }, sink).await?;
         Ok((client, opened))
+    }
+
+    async fn attach(place: &Place) -> Option<(Self, Opened)> {
+        let (remote, opened) = Remote::attach(place).await?;
+        Some((Self::new(place.session, Link::There(remote)), opened))
+    }
+
+    fn new(session: SessionId, link: Link) -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self { session, id: LAST.fetch_add(1, Ordering::Relaxed), link }
+    }
+
+    /// Whether one is a clone of the other.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+
+    /// The way to the session, if it is in the node of another process.
+    pub(crate) fn remote(&self) -> Option<&Remote> {
+        match &self.link {
+            Link::Here { .. } => None,
+            Link::There(remote) => Some(remote),
+        }
+    }
+
+    /// Whether the session can be reached as it is, without being opened again.
+    pub(crate) async fn is_live(&self) -> bool {
+        match &self.link {
+            Link::Here { .. } => self.reading().await.is_ok(),
+            Link::There(remote) => !remote.is_over(),
+        }
+    }
+
+    /// Who somebody of this name is in the log.
+    pub(crate) fn name(&self, by: &str) -> String {
+        match &self.link {
+            Link::Here { .. } => by.to_owned(),
+            Link::There(_) => socket::name_of(by, i32::try_from(std::process::id()).ok()),
+        }
     }
 
     /// Waits until every "always" in the log so far is remembered for the project.
     pub(crate) async fn remembered(&mut self) -> anyhow::Result<()> {
+        let Link::Here { .. } = self.link else { return Ok(()) };
         let head = self.view().await?.seq;
-        self.memory.through(head).await;
+        if let Link::Here { memory, .. } = &mut self.link {
+            memory.through(head).await;
+        }
         Ok(())
     }
 
     /// The session as it is now, what is being made durable included.
     pub(crate) async fn view(&self) -> anyhow::Result<Box<State>> {
         let session = self.session;
-        let view = ractor::call!(self.node, |reply| NodeMessage::Tell {
+        let view = ractor::call!(self.here()?, |reply| NodeMessage::Tell {
             session,
             message: SessionMessage::View(reply),
         });
@@ -130,70 +205,138 @@ impl Client {
     /// The store, for reading what is durable.
     pub(crate) async fn reading(&self) -> anyhow::Result<Store> {
         let session = self.session;
-        let store = ractor::call!(self.node, |reply| NodeMessage::Reading { session, reply });
+        let store = ractor::call!(self.here()?, |reply| NodeMessage::Reading { session, reply });
         store.context("the node has died")?.context("the session is closed")
     }
 
+    fn here(&self) -> anyhow::Result<&ActorRef<NodeMessage>> {
+        match &self.link {
+            Link::Here { node, .. } => Ok(node),
+            Link::There(_) => bail!("session {} is open in another node", self.session),
+        }
+    }
+
     /// Has `sink` told of every event from `from` on.
-    pub(crate) fn watch(&self, from: Seq, sink: ActorRef<Observation>) -> anyhow::Result<()> {
-        let watch = Watch { session: self.session, from, sink };
-        self.node.cast(NodeMessage::Watch(watch)).context("the node has died")
+    pub(crate) async fn watch(&self, from: Seq, sink: ActorRef<Observation>) -> anyhow::Result<()> {
+        match &self.link {
+            Link::Here { node, .. } => {
+                let watch = Watch { session: self.session, from, sink };
+                node.cast(NodeMessage::Watch(watch)).context("the node has died")
+            }
+            Link::There(remote) => remote.watch(from, sink).await,
+        }
     }
 
-    pub(crate) fn prompt(&self, job: &Job<'_>, text: String, by: &str) -> anyhow::Result<()> {
-        self.prompt_parts(job, vec![PromptPart::text(text)], by)
-    }
-
-    pub(crate) fn prompt_parts(
+    /// Prompts, and waits until that is in the log. A turn that was cut off is closed first.
+    ///
+    /// # Errors
+    /// The session died before it was: it may be in the log or not.
+    pub(crate) async fn prompt(
         &self,
         job: &Job<'_>,
         parts: Vec<PromptPart>,
         by: &str,
     ) -> anyhow::Result<()> {
-        self.prompt_with(job.equipment(), parts, by)
+        match &self.link {
+            Link::Here { .. } => {
+                self.prompt_with(job.equipment(), parts, by, false).await?;
+                Ok(())
+            }
+            Link::There(remote) => remote.prompt(&parts, by).await,
+        }
     }
 
-    pub(crate) fn prompt_with(
+    /// Prompts, if it `joins` only a turn that is under way. What became of it: accepted when it
+    /// is in the log, not open if there is no turn to join.
+    pub(crate) async fn prompt_with(
         &self,
         equipment: Equipment,
         parts: Vec<PromptPart>,
         by: &str,
-    ) -> anyhow::Result<()> {
-        let Equipment { kit, agent, model } = equipment;
-        let prompted = Turn::Prompted { parts, agent, model, by: by.to_owned() };
-        let (kit, prompted) = (Box::new(kit), Box::new(Fact::new(prompted)));
-        self.tell(SessionMessage::Prompt { kit, prompted })
+        joins: bool,
+    ) -> anyhow::Result<Answered> {
+        let session = self.session;
+        let told = ractor::call!(self.here()?, |told| NodeMessage::Tell {
+            session,
+            message: prompt(equipment, parts, by, joins, Some(told)),
+        });
+        told.context(DIED)
     }
 
-    /// Goes on with a turn that was cut off, or (`close`) brings it to its end.
-    pub(crate) fn resume(&self, job: &Job<'_>, close: bool) -> anyhow::Result<()> {
-        self.tell(SessionMessage::Resume { kit: Box::new(job.kit()), close })
+    /// Prompts without waiting for anything: whoever watches sees what becomes of it.
+    pub(crate) fn cast_prompt(&self, job: &Job<'_>, text: String, by: &str) -> anyhow::Result<()> {
+        self.tell(prompt(job.equipment(), vec![PromptPart::text(text)], by, false, None))
     }
 
-    pub(crate) fn interrupt(&self, by: &str) -> anyhow::Result<()> {
-        let interrupted = Fact::new(Turn::Interrupted { by: by.to_owned() });
-        self.tell(SessionMessage::Told(vec![interrupted]))
+    /// Goes on with a turn that was cut off.
+    pub(crate) fn resume(&self, job: &Job<'_>) -> anyhow::Result<()> {
+        self.tell(SessionMessage::Resume { kit: Box::new(job.kit()), close: false })
+    }
+
+    pub(crate) async fn interrupt(&self, by: &str) -> anyhow::Result<()> {
+        match &self.link {
+            Link::Here { .. } => {
+                let interrupted = Fact::new(Turn::Interrupted { by: by.to_owned() });
+                self.tell(SessionMessage::Told(vec![interrupted]))
+            }
+            Link::There(remote) => remote.interrupt(by).await,
+        }
     }
 
     /// Answers the question that the intent `of` asked.
     pub(crate) async fn answer(&self, of: Seq, reply: Reply) -> anyhow::Result<Answered> {
-        let answered = ractor::call!(self.node, |told| NodeMessage::Tell {
+        let node = match &self.link {
+            Link::Here { node, .. } => node,
+            Link::There(remote) => return remote.answer(of, reply).await,
+        };
+        let answered = ractor::call!(node, |told| NodeMessage::Tell {
             session: self.session,
             message: SessionMessage::Answer { of, reply, told },
         });
         answered.context("the session is gone")
     }
 
-    /// Takes the node down where it stands; the log has what it takes to go on.
+    /// Takes a node of this process down where it stands; the log has what it takes to go on.
     pub(crate) async fn stop(&self) {
-        // one that is dead already is as good
-        let _ = self.node.kill_and_wait(None).await;
+        if let Link::Here { node, .. } = &self.link {
+            // one that is dead already is as good
+            let _ = node.kill_and_wait(None).await;
+        }
     }
 
     fn tell(&self, message: SessionMessage) -> anyhow::Result<()> {
         let tell = NodeMessage::Tell { session: self.session, message };
-        self.node.cast(tell).context("the node has died")
+        self.here()?.cast(tell).context("the node has died")
     }
+}
+
+fn prompt(
+    equipment: Equipment,
+    parts: Vec<PromptPart>,
+    by: &str,
+    joins: bool,
+    told: Option<RpcReplyPort<Answered>>,
+) -> SessionMessage {
+    let Equipment { kit, agent, model } = equipment;
+    let prompted = Turn::Prompted { parts, agent, model, by: by.to_owned() };
+    let (kit, prompted) = (Box::new(kit), Box::new(Fact::new(prompted)));
+    SessionMessage::Prompt { kit, prompted, joins, told }
+}
+
+/// How often the next node of a session is looked for when the last one is about to let go of it,
+/// and how long it is given each time: together as long as a node waits for a store.
+pub(crate) const ATTEMPTS: usize = 40;
+pub(crate) const BREATH: Duration = Duration::from_millis(50);
+
+/// Whether a node refused because it is about to let go of the session: the next one will do.
+pub(crate) fn is_leaving(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(RpcError::is_leaving)
+}
+
+/// Whether another node has the store.
+fn is_locked(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<leftfold_actors::Error>();
+    matches!(error, Some(leftfold_actors::Error::Store(leftfold_store::Error::Locked { .. })))
 }
 
 /// Waits until the session is closed for good; the reason.

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use leftfold_actors::{Answered, Opened, Reply};
+use leftfold_actors::{Answered, Observation, Opened, Reply};
 use leftfold_events::Seq;
-use leftfold_events::event::{EndReason, Ended};
-use ractor::Actor;
+use leftfold_events::event::{EndReason, Ended, PromptPart};
+use ractor::{Actor, ActorRef};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -21,6 +21,8 @@ use crate::socket;
 
 /// How long an interrupted turn may take to be printed to its end.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Who prompts here.
+const BY: &str = "cli";
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// What is asked of the session.
@@ -60,32 +62,25 @@ impl Outcome {
 
 /// Runs the task to the end of its turn.
 pub(crate) async fn drive(job: Job<'_>, task: Task, format: Format) -> anyhow::Result<Outcome> {
-    let (client, opened) = Client::open(client::node().await?, &job).await?;
-    let mut memory = client.clone();
-    if task == Task::Resume && !opened.unfinished {
-        return Ok(Outcome::Nothing);
-    }
-    let socket = socket(&client, &job);
     let (sender, printed) = mpsc::unbounded_channel();
     let (sink, _) = Actor::spawn(None, Printer, (format, sender)).await?;
-    client.watch(opened.head + 1, sink)?;
-    let mut ends = 1;
-    match task {
-        Task::Prompt(text) => {
-            if opened.unfinished {
-                // the turn that was cut off has an end of its own, which comes first
-                client.resume(&job, true)?;
-                ends += 1;
-            }
-            client.prompt(&job, text, "cli")?;
-        }
-        Task::Resume => client.resume(&job, false)?,
-    }
-    let asks = job.asks();
-    let mut driver = Driver { client, asks, questions: Questions::default() };
-    let outcome = driver.finish(opened, printed, ends).await;
+    let resumes = task == Task::Resume;
+    let Some((client, opened)) = begin(&job, task, sink).await? else {
+        return Ok(Outcome::Nothing);
+    };
+    let (mut memory, here) = (client.clone(), client.remote().is_none());
+    // only now: nobody else's prompt may come before this one's
+    let socket = if here { socket(&client, &job) } else { None };
+    let mut driver = Driver {
+        by: client.name(BY),
+        asks: job.asks(),
+        prompted: resumes,
+        client,
+        questions: Questions::default(),
+    };
+    let outcome = driver.finish(opened, printed).await;
     if let Some(socket) = socket {
-        socket.close().await;
+        socket.close(!matches!(outcome, Ok(Outcome::Ended(_)))).await;
     }
     if outcome.is_ok() {
         memory.remembered().await?;
@@ -98,6 +93,46 @@ pub(crate) async fn drive(job: Job<'_>, task: Task, format: Format) -> anyhow::R
     outcome
 }
 
+/// Opens the session, has `sink` told of it, and asks the task of it. `None`: there is nothing to
+/// be done.
+async fn begin(
+    job: &Job<'_>,
+    task: Task,
+    sink: ActorRef<Observation>,
+) -> anyhow::Result<Option<(Client, Opened)>> {
+    let node = client::node().await?;
+    let text = match task {
+        Task::Prompt(text) => text,
+        Task::Resume => {
+            let (client, opened) = Client::open_here(node, job).await?;
+            if !opened.unfinished {
+                return Ok(None);
+            }
+            client.watch(opened.head + 1, sink).await?;
+            client.resume(job)?;
+            return Ok(Some((client, opened)));
+        }
+    };
+    for _ in 0..client::ATTEMPTS {
+        let (client, opened) = Client::open(node.clone(), job).await?;
+        let from = opened.head + 1;
+        if client.remote().is_none() {
+            client.watch(from, sink).await?;
+            client.cast_prompt(job, text, BY)?;
+            return Ok(Some((client, opened)));
+        }
+        match client.prompt(job, vec![PromptPart::text(text.clone())], BY).await {
+            Ok(()) => {
+                client.watch(from, sink).await?;
+                return Ok(Some((client, opened)));
+            }
+            Err(error) if client::is_leaving(&error) => tokio::time::sleep(client::BREATH).await,
+            Err(error) => return Err(error),
+        }
+    }
+    bail!("the nodes of session {} come and go: try again", job.place.session)
+}
+
 /// Lets other processes watch and answer. Without a socket the turn goes on all the same.
 fn socket(client: &Client, job: &Job<'_>) -> Option<socket::Served> {
     let sessions = socket::One::new(client.clone(), job.equipment());
@@ -107,44 +142,48 @@ fn socket(client: &Client, job: &Job<'_>) -> Option<socket::Served> {
 
 struct Driver {
     client: Client,
+    /// Who prompts here.
+    by: String,
+    /// Whether the next end of a turn is the one that is waited for.
+    prompted: bool,
     /// Whether questions are answered on standard input.
     asks: bool,
     questions: Questions,
 }
 
 impl Driver {
-    /// Waits for the last of `ends` turn ends to be printed.
+    /// Waits for the end of the turn to be printed.
     async fn finish(
         &mut self,
         mut opened: Opened,
         mut printed: mpsc::UnboundedReceiver<Printed>,
-        mut ends: usize,
     ) -> anyhow::Result<Outcome> {
         let session = self.client.session;
         let mut signals = Signals::new()?;
         let give_up = tokio::time::sleep(FOR_EVER);
         tokio::pin!(give_up);
         let mut interrupted = false;
+        if self.asks && self.client.remote().is_some() {
+            self.ask_all(&mut opened);
+        }
         loop {
             tokio::select! {
                 event = printed.recv() => match event {
-                    Some(Printed::Ended(ended)) => {
-                        ends -= 1;
-                        if ends == 0 {
-                            return Ok(Outcome::Ended(ended));
-                        }
+                    Some(Printed::Prompted { by }) => self.prompted |= by == self.by,
+                    Some(Printed::Ended(ended)) if self.prompted => {
+                        return Ok(Outcome::Ended(ended));
                     }
+                    // of a turn that was cut off before
+                    Some(Printed::Ended(_)) => {}
                     Some(Printed::Asked { of, permission, patterns }) if self.asks => {
                         self.ask(of, &permission, &patterns);
                     }
-                    Some(Printed::Resumed) if self.asks => {
-                        for (of, access) in std::mem::take(&mut opened.questions) {
-                            self.ask(of, &access.permission, &access.patterns);
-                        }
-                    }
+                    Some(Printed::Resumed) if self.asks => self.ask_all(&mut opened),
                     Some(Printed::Asked { .. } | Printed::Resumed) => {}
                     Some(Printed::Closed { of }) => self.questions.close(of),
-                    Some(Printed::Broken) => self.client.interrupt("standard output closed")?,
+                    Some(Printed::Broken) => {
+                        self.client.interrupt("standard output closed").await?;
+                    }
                     None => bail!("the printer has died; `leftfold resume {session}` goes on"),
                 },
                 (of, reply) = self.questions.answered() => self.answer(of, reply).await?,
@@ -154,11 +193,18 @@ impl Driver {
                     }
                     interrupted = true;
                     give_up.as_mut().reset(Instant::now() + PATIENCE);
-                    self.client.interrupt(by)?;
+                    self.client.interrupt(by).await?;
                 }
                 () = &mut give_up => return Ok(Outcome::Interrupted),
                 closed = client::closed(&mut opened) => bail!("{closed}"),
             }
+        }
+    }
+
+    /// Asks what was open before.
+    fn ask_all(&mut self, opened: &mut Opened) {
+        for (of, access) in std::mem::take(&mut opened.questions) {
+            self.ask(of, &access.permission, &access.patterns);
         }
     }
 

@@ -14,6 +14,9 @@ use crate::text::Live;
 /// What the driver of a run must know of what was printed.
 #[derive(Debug)]
 pub(crate) enum Printed {
+    Prompted {
+        by: String,
+    },
     Ended(Box<Ended>),
     Asked {
         of: Seq,
@@ -89,6 +92,9 @@ impl Output {
     fn report(&self, event: &Envelope) {
         match &event.event {
             Event::Turn(Turn::Ended(ended)) => self.tell(Printed::Ended(ended.clone())),
+            Event::Turn(Turn::Prompted { by, .. }) => {
+                self.tell(Printed::Prompted { by: by.clone() });
+            }
             Event::Permission(Permission::Asked { permission, patterns, .. }) => {
                 let (permission, patterns) = (permission.clone(), patterns.clone());
                 self.tell(Printed::Asked { of: event.seq, permission, patterns });

@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use common::{
@@ -161,9 +163,10 @@ fn a_prompt_after_a_crash_closes_the_turn_that_was_cut_off() {
 }
 
 #[test]
-fn a_session_that_another_process_holds_is_not_loaded() {
+fn a_session_whose_node_can_not_be_reached_is_not_loaded() {
     let site = Site::scripted(&script(json!([bash("touch ready; sleep 1000")])));
     let (first, session) = under_way(&site);
+    std::fs::remove_file(site.session().join("socket")).unwrap();
     let mut second = Editor::start(&site, &[]);
     let load = json!({ "sessionId": session, "cwd": site.project(), "mcpServers": [] });
     let loaded = second.ask("session/load", load);
@@ -175,6 +178,56 @@ fn a_session_that_another_process_holds_is_not_loaded() {
     assert_ne!(other, session);
     second.leave();
     first.leave();
+}
+
+#[test]
+fn a_prompt_that_can_not_be_made_durable_is_answered_with_an_error() {
+    let site = Site::scripted(&script(json!([says("Hello."), says("Hello.")])));
+    let mut editor = Editor::of(site.limited(&["node"], 800));
+    let hello = editor.ask("initialize", json!({ "protocolVersion": 1 }));
+    editor.result(hello);
+    let sessions = [editor.session(&site), editor.session(&site)];
+    let prompt = editor.prompt(&sessions[0], "hi");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    let long = "x".repeat(2 << 20);
+    for session in &sessions {
+        let prompt = editor.prompt(session, &long);
+        let error = editor.error(prompt);
+        assert!(error["message"].as_str().unwrap().contains("died"), "{error}");
+    }
+    // nothing of it is in a log, and the node goes on
+    assert_eq!(all(&events(&site, &sessions[0]), "turn.prompted").len(), 1);
+    let third = editor.session(&site);
+    let prompt = editor.prompt(&third, "hi");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    editor.leave();
+}
+
+#[test]
+fn a_client_that_asks_and_never_reads_is_made_to_wait() {
+    const REQUESTS: u64 = 20_000;
+    let site = asking();
+    let mut command = site.command(&["node"]);
+    let mut node = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = node.stdin.take().unwrap();
+    let output = node.stdout.take().unwrap();
+    let (sender, written) = std::sync::mpsc::channel();
+    let flood = std::thread::spawn(move || {
+        let pad = "x".repeat(1_000);
+        for id in 0..REQUESTS {
+            let request =
+                json!({ "jsonrpc": "2.0", "id": id, "method": "no/such", "params": { "x": pad } });
+            input.write_all(format!("{request}\n").as_bytes()).unwrap();
+        }
+        sender.send(()).unwrap();
+    });
+    // it would be done with this in less if anybody took it
+    written.recv_timeout(Duration::from_secs(3)).expect_err("all of it was taken");
+    let answers = BufReader::new(output).lines().map(|line| line.unwrap());
+    let answers = answers.filter(|line| line.contains("\"error\"")).count();
+    assert_eq!(u64::try_from(answers).unwrap(), REQUESTS);
+    flood.join().unwrap();
+    node.wait().unwrap();
 }
 
 #[test]

@@ -114,8 +114,6 @@ fn a_second_writer_is_refused_and_does_no_harm() {
     let created = live.until("session.created");
     common::wait_until("the command runs", || common::exists(&site.project().join("ready")));
     let session = created["session"].as_str().unwrap();
-    let second = site.run(&["run", "--session", session, "me too"]).with(1);
-    second.saying(&["in use by another node", session]);
     site.run(&["resume", session]).with(1).saying(&["in use by another node"]);
     site.file("go", "");
     let events = live.wait().ok().events();
@@ -147,13 +145,7 @@ fn a_log_that_can_not_grow_ends_the_run_and_resume_goes_on_with_more_room() {
     replies.push(says("done"));
     let site = Site::scripted(&script(json!(replies)))
         .setting("provider/double/models/m/limit/context", json!(10_000_000));
-    let run = site.command(&["run", "--format", "json", "go"]);
-    let mut limited = std::process::Command::new("bash");
-    // in KiB; without the trap the limit would be a signal and no error
-    limited.args(["-c", "trap '' XFSZ; ulimit -f 800; exec \"$@\"", "run"]);
-    limited.arg(run.get_program()).args(run.get_args()).env_clear();
-    limited.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    limited.current_dir(site.project()).stdin(std::process::Stdio::null());
+    let limited = site.limited(&["run", "--format", "json", "go"], 800);
     let cut = Live::start(limited).wait().with(1);
     assert!(all(&cut.events(), "turn.ended").is_empty());
     let cut = cut.saying(&["/db"]);

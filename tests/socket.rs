@@ -105,11 +105,7 @@ fn what_is_wrong_is_said_and_the_node_goes_on() {
 fn a_line_of_50_mb_is_refused_without_being_kept() {
     let site = asking();
     let (live, session, of) = waiting(&site);
-    let peak = || {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", live.id())).unwrap();
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-        peak.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
-    };
+    let peak = || common::peak(live.id());
     let before = peak();
     let mut peer = Peer::connect(&site.session());
     let piece = vec![b'x'; 1 << 20];
@@ -122,6 +118,21 @@ fn a_line_of_50_mb_is_refused_without_being_kept() {
     // the same connection still serves
     let read = peer.call("_leftfold/read", &json!({ "session": session, "from": 1, "to": 1 }));
     assert_eq!(read["result"]["lines"][0]["type"], "session.created");
+    allow(&site, &session, of);
+    live.wait().ok();
+}
+
+#[test]
+fn a_client_that_asks_and_never_reads_is_made_to_wait() {
+    let site = asking();
+    let (live, session, of) = waiting(&site);
+    let before = common::peak(live.id());
+    let mut peer = Peer::connect(&site.session());
+    let read = json!({ "session": session, "from": 1 });
+    let sent = peer.flood("_leftfold/read", &read, 1_000_000);
+    assert!(sent < 1_000_000, "all of it was taken");
+    let more = common::peak(live.id()) - before;
+    assert!(more < 40 << 10, "{more} kB more for {sent} requests");
     allow(&site, &session, of);
     live.wait().ok();
 }

@@ -24,7 +24,7 @@ mod tool_executor;
 mod whole;
 mod world;
 
-pub use node::{Node, NodeMessage, Open, Opened};
+pub use node::{Hold, Keeper, Node, NodeMessage, Open, Opened};
 pub use observers::{Observation, Watch};
 pub use permission::Answered;
 pub use session::{Reply, SessionMessage};

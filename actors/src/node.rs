@@ -1,11 +1,13 @@
 //! The root of the tree: opens sessions, starts them again when they die, and is what clients
 //! talk to.
 
+mod holds;
 mod opening;
 mod rest;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leftfold_events::event::{Access, Ended, Session as SessionEvent};
@@ -17,6 +19,8 @@ use tokio::sync::watch;
 use crate::observers::{Observers, ObserversMessage, Watch};
 use crate::session::SessionMessage;
 use crate::{Error, World};
+use holds::Holds;
+pub use holds::{Hold, Keeper};
 use opening::{Started, Then, Waiting};
 
 /// A session that dies more often than this within a minute stays closed.
@@ -44,6 +48,8 @@ pub enum NodeMessage {
         session: SessionId,
         reply: RpcReplyPort<Option<Store>>,
     },
+    /// From now on `keeper` is told which stores this node holds.
+    Keep(Arc<dyn Keeper>),
     /// A session that died is to be started again.
     Reopen {
         session: SessionId,
@@ -96,6 +102,8 @@ pub struct Node;
 
 #[derive(Debug)]
 pub struct Sessions {
+    /// Comes first, so that it is dropped before the stores are.
+    holds: Holds,
     observers: ActorRef<ObserversMessage>,
     open: HashMap<SessionId, Entry>,
     /// Closed sessions that are to be opened again when somebody wants something of them.
@@ -138,6 +146,7 @@ impl Actor for Node {
         }
         let (observers, _) = Actor::spawn_linked(None, Observers, (), myself.get_cell()).await?;
         Ok(Sessions {
+            holds: Holds::default(),
             observers,
             open: HashMap::new(),
             resting: HashMap::new(),
@@ -166,7 +175,12 @@ impl Actor for Node {
             NodeMessage::Rest { session, told } => sessions.rest(session, told).await,
             NodeMessage::Reading { session, reply } => {
                 // the client may have gone
-                let _ = reply.send(sessions.open.get(&session).map(|entry| entry.store.clone()));
+                let open = sessions.open.get(&session).filter(|_| sessions.is_open(session));
+                let _ = reply.send(open.map(|entry| entry.store.clone()));
+            }
+            NodeMessage::Keep(keeper) => {
+                let stores = sessions.open.values().map(|entry| entry.store.dir());
+                sessions.holds.keep(keeper, stores);
             }
             NodeMessage::Reopen { session } => sessions.reopen(&myself, session).await,
         }
@@ -199,6 +213,7 @@ impl Actor for Node {
         _: ActorRef<Self::Msg>,
         sessions: &mut Sessions,
     ) -> Result<(), ActorProcessingErr> {
+        sessions.holds = Holds::default();
         let open: Vec<Entry> = sessions.open.drain().map(|(_, entry)| entry).collect();
         for entry in &open {
             entry.actor.kill();
@@ -218,12 +233,9 @@ impl Sessions {
             self.wake(node, session, Then::Tell(message));
             return;
         };
-        if matches!(message, SessionMessage::Resume { .. }) {
-            entry.cut_off = false;
-        }
         entry.told += 1;
         entry.used = Instant::now();
-        if entry.actor.cast(message).is_err() {
+        if entry.go_on(&message) && entry.actor.cast(message).is_err() {
             tracing::warn!("{}", Error::NotOpen(session));
         }
     }
@@ -271,7 +283,8 @@ impl Sessions {
                 if unfinished && head > entry.head {
                     opening::resume(&entry.actor, kit);
                 } else {
-                    // what was asked of it went down with it
+                    // what was asked of it went down with it; who wants more opens it again
+                    entry.cut_off = unfinished;
                     entry.closed.send_replace(Some(LOST.to_owned()));
                 }
             }

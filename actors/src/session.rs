@@ -25,6 +25,10 @@ pub enum SessionMessage {
     Prompt {
         kit: Box<Kit>,
         prompted: Box<Fact>,
+        /// Whether it is only taken into a turn that is under way, and begins none.
+        joins: bool,
+        /// Told `Accepted` once it is durable, and `NotOpen` if there is no turn to join.
+        told: Option<RpcReplyPort<Answered>>,
     },
     /// Go on with a log that somebody else left, or (`close`) bring its turn to an end.
     Resume {
@@ -79,8 +83,16 @@ enum Item {
     Fact(Fact),
     /// A fact that a kit is to stand before, if it is not the one in force.
     Equipped(Box<Kit>, Fact),
+    Prompt(Box<Prompt>),
     /// A fact that somebody wants to know the fate of.
     Answer(Fact, RpcReplyPort<Answered>),
+}
+
+struct Prompt {
+    kit: Box<Kit>,
+    prompted: Fact,
+    joins: bool,
+    told: Option<RpcReplyPort<Answered>>,
 }
 
 /// Events at most in one batch, give or take what one fact leads to.
@@ -173,10 +185,9 @@ impl Actor for Session {
         desk: &mut Desk,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            SessionMessage::Prompt { kit, prompted } => {
-                let birth = desk.birth.take().map(|event| Item::Fact(Fact::new(event)));
-                desk.inbox.extend(birth);
-                desk.inbox.push_back(Item::Equipped(kit, *prompted));
+            SessionMessage::Prompt { kit, prompted, joins, told } => {
+                let prompt = Prompt { kit, prompted: *prompted, joins, told };
+                desk.inbox.push_back(Item::Prompt(Box::new(prompt)));
             }
             SessionMessage::Resume { kit, close } => {
                 let resumed = SessionEvent::Resumed { policy: POLICY, close };
@@ -280,12 +291,8 @@ impl Desk {
             Item::Fact(fact) => {
                 self.fact(fact, batch);
             }
-            Item::Equipped(kit, fact) => {
-                if let Some(equipped) = self.state.changed_kit(&kit) {
-                    self.fact(Fact::new(Turn::Equipped(equipped)), batch);
-                }
-                self.fact(fact, batch);
-            }
+            Item::Equipped(kit, fact) => self.equipped(&kit, fact, batch),
+            Item::Prompt(prompt) => self.prompt(*prompt, batch),
             Item::Answer(fact, told) => {
                 if self.fact(fact, batch) {
                     batch.told.push(told);
@@ -295,6 +302,27 @@ impl Desk {
                 }
             }
         }
+    }
+
+    fn equipped(&mut self, kit: &Kit, fact: Fact, batch: &mut Batch) {
+        if let Some(equipped) = self.state.changed_kit(kit) {
+            self.fact(Fact::new(Turn::Equipped(equipped)), batch);
+        }
+        self.fact(fact, batch);
+    }
+
+    fn prompt(&mut self, prompt: Prompt, batch: &mut Batch) {
+        let Prompt { kit, prompted, joins, told } = prompt;
+        if joins && self.state.turn.is_none() {
+            // whoever asked may have gone
+            let _ = told.map(|told| told.send(Answered::NotOpen));
+            return;
+        }
+        if let Some(birth) = self.birth.take() {
+            self.fact(Fact::new(birth), batch);
+        }
+        self.equipped(&kit, prompted, batch);
+        batch.told.extend(told);
     }
 
     /// Settles one fact; false if it means nothing any more.

@@ -15,26 +15,21 @@ use agent_client_protocol::{
     Agent as AgentRole, Channel, Client as Editor, Error, on_receive_notification,
     on_receive_request,
 };
-use leftfold_actors::NodeMessage;
 use ractor::{Actor, ActorRef};
 use serde_json::json;
 
 use super::content::{self, invalid};
 use super::conversation::{self, Arguments, Conversation, Wish, to_error};
-use super::prompts::Prompts;
+use super::flow::Flow;
 use super::updates::Shared;
-use super::wire::Flow;
+use crate::cli::Turn;
 use crate::commands::run::{self, Project};
 use crate::settings;
+use crate::socket::Many;
 
 /// Serves one client until its input ends.
-pub(super) async fn serve(
-    node: ActorRef<NodeMessage>,
-    store: Option<PathBuf>,
-    flow: Flow,
-    channel: Channel,
-) -> Result<(), Error> {
-    let agent = Arc::new(Agent { node, store, flow, sessions: Mutex::default() });
+pub(super) async fn serve(all: Arc<Many>, flow: Flow, channel: Channel) -> Result<(), Error> {
+    let agent = Arc::new(Agent { all, flow, sessions: Mutex::default() });
     let [new, load, prompt, cancel] = [(); 4].map(|()| Arc::clone(&agent));
     AgentRole
         .v1()
@@ -88,9 +83,8 @@ fn introduction() -> InitializeResponse {
 }
 
 struct Agent {
-    node: ActorRef<NodeMessage>,
-    /// The one store of all sessions, if there is to be one.
-    store: Option<PathBuf>,
+    /// The sessions of the node, those of other connections too.
+    all: Arc<Many>,
     flow: Flow,
     sessions: Mutex<HashMap<SessionId, Entry>>,
 }
@@ -119,8 +113,7 @@ impl Agent {
         let directory = directory(&request.cwd)?;
         let worktree = settings::worktree_of(&directory);
         let project = Project { directory, worktree, model: None, max_steps: None };
-        let place = conversation::place(self.store.as_ref(), run::new_id());
-        let place = place.map_err(|error| to_error(&error))?;
+        let place = self.all.place(run::new_id()).map_err(|error| to_error(&error))?;
         conversation::job(place.clone(), &project).map_err(|error| to_error(&error))?;
         let id = SessionId::new(place.session.to_string());
         self.begin(id.clone(), place, project, connection).await?;
@@ -146,8 +139,7 @@ impl Agent {
             return wish(&known, Wish::Load(responder));
         }
         let session = id.0.parse().map_err(|_| unknown(&id))?;
-        let place = conversation::place(self.store.as_ref(), session);
-        let place = place.map_err(|error| to_error(&error))?;
+        let place = self.all.place(session).map_err(|error| to_error(&error))?;
         if !place.store.join("db").is_file() {
             return Err(unknown(&id));
         }
@@ -175,10 +167,12 @@ impl Agent {
         project: Project,
         connection: ConnectionTo<Editor>,
     ) -> Result<Entry, Error> {
-        let (flow, prompts) = (self.flow.clone(), Prompts::default());
-        let shared = Arc::new(Shared { id: id.clone(), connection, flow, prompts });
-        let node = self.node.clone();
-        let arguments = Arguments { node, shared: Arc::clone(&shared), place, project };
+        let flow = self.flow.clone();
+        let shared = Arc::new(Shared::new(id.clone(), connection, flow));
+        let project = Arc::new(project);
+        self.all.learn(place.clone(), Arc::clone(&project), Turn::asking());
+        let all = Arc::clone(&self.all);
+        let arguments = Arguments { all, shared: Arc::clone(&shared), place, project };
         let (talk, _) =
             Actor::spawn(None, Conversation, arguments).await.map_err(|e| to_error(&e.into()))?;
         let entry = Entry { shared, talk };

@@ -1,22 +1,22 @@
 //! One session of the connection. It takes what the client wants of it one after the other, so that
 //! a cancel never overtakes the prompt it is for.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::LoadSessionResponse;
-use leftfold_actors::{NodeMessage, Observation, Opened};
+use leftfold_actors::{Observation, Opened};
 use leftfold_events::Seq;
 use leftfold_events::event::PromptPart;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use super::updates::{self, BY, Shared, Updates};
-use crate::cli::{PermissionMode, Turn};
+use crate::cli::Turn;
 use crate::client::{self, Client, Job};
 use crate::commands::run::{self, Project};
 use crate::home::Place;
+use crate::socket::Many;
 
 pub(super) enum Wish {
     /// Already among the prompts that wait, as `ticket`.
@@ -32,18 +32,19 @@ pub(super) enum Wish {
 pub(super) struct Conversation;
 
 pub(super) struct Talk {
-    node: ActorRef<NodeMessage>,
+    all: Arc<Many>,
     shared: Arc<Shared>,
     place: Place,
     project: Arc<Project>,
-    client: Option<(Client, ActorRef<Observation>)>,
+    /// Whoever tells the client of the session.
+    sink: Option<ActorRef<Observation>>,
 }
 
 pub(super) struct Arguments {
-    pub(super) node: ActorRef<NodeMessage>,
+    pub(super) all: Arc<Many>,
     pub(super) shared: Arc<Shared>,
     pub(super) place: Place,
-    pub(super) project: Project,
+    pub(super) project: Arc<Project>,
 }
 
 impl Actor for Conversation {
@@ -56,8 +57,8 @@ impl Actor for Conversation {
         _: ActorRef<Wish>,
         arguments: Arguments,
     ) -> Result<Talk, ActorProcessingErr> {
-        let Arguments { node, shared, place, project } = arguments;
-        Ok(Talk { node, shared, place, project: Arc::new(project), client: None })
+        let Arguments { all, shared, place, project } = arguments;
+        Ok(Talk { all, shared, place, project, sink: None })
     }
 
     async fn handle(
@@ -73,7 +74,7 @@ impl Actor for Conversation {
                     talk.shared.prompts.fail(ticket, &to_error(&error));
                 }
             }
-            Wish::Cancel => talk.cancel(),
+            Wish::Cancel => talk.cancel().await,
             Wish::Load(responder) => talk.load(responder).await,
         }
         Ok(())
@@ -82,8 +83,7 @@ impl Actor for Conversation {
 
 /// What settings say right now; the client is there to be asked.
 pub(super) fn job(place: Place, project: &Project) -> anyhow::Result<Job<'_>> {
-    let turn = Turn { permission_mode: Some(PermissionMode::Ask), ..Turn::default() };
-    run::job(place, project, &turn, false)
+    run::job(place, project, &Turn::asking(), false)
 }
 
 /// A usage error is the client's to repair.
@@ -97,54 +97,71 @@ impl Talk {
     async fn prompt(&mut self, parts: Vec<PromptPart>) -> anyhow::Result<()> {
         let project = Arc::clone(&self.project);
         let job = job(self.place.clone(), &project)?;
-        let (client, opened) = Client::open(self.node.clone(), &job).await?;
-        let unfinished = opened.unfinished;
-        let client = match &self.client {
-            Some((client, _)) => client.clone(),
-            None => {
-                let from = opened.head + 1;
-                self.watch(client, opened, from, None).await?
+        let mut left = client::ATTEMPTS;
+        loop {
+            let prompted = self.reach().await?.prompt(&job, parts.clone(), BY).await;
+            match prompted {
+                Err(error) if client::is_leaving(&error) && left > 0 => left -= 1,
+                prompted => return prompted,
             }
-        };
-        if unfinished {
-            client.resume(&job, true)?;
+            tokio::time::sleep(client::BREATH).await;
         }
-        client.prompt_parts(&job, parts, BY)
+    }
+
+    /// The way to the session, of which the client is told from now on.
+    async fn reach(&mut self) -> anyhow::Result<Client> {
+        let session = self.place.session;
+        let Some(sink) = self.sink.clone() else {
+            let (client, opened) = self.all.open(session).await?;
+            let from = opened.head + 1;
+            return self.watch(client, opened, from, None).await;
+        };
+        let (client, opened) = self.all.reach(session, self.shared.client().as_ref()).await?;
+        if let Some(opened) = opened {
+            self.attend(&client, opened);
+            client.watch(self.shared.seen() + 1, sink).await?;
+        }
+        Ok(client)
     }
 
     /// Has the client told of every event from `from` on.
     async fn watch(
         &mut self,
         client: Client,
-        mut opened: Opened,
+        opened: Opened,
         from: Seq,
         load: Option<Responder<LoadSessionResponse>>,
     ) -> anyhow::Result<Client> {
         let arguments = updates::Arguments {
             shared: Arc::clone(&self.shared),
-            client: client.clone(),
+            from,
             history: opened.head,
+            cut_off: opened.unfinished,
             load,
         };
         let (sink, _) = Actor::spawn(None, Updates, arguments).await?;
-        client.watch(from, sink.clone())?;
-        if let Some((_, before)) = self.client.replace((client.clone(), sink)) {
+        self.attend(&client, opened);
+        client.watch(from, sink.clone()).await?;
+        if let Some(before) = self.sink.replace(sink) {
             before.stop(None);
         }
+        Ok(client)
+    }
+
+    /// From now on this is the way to the session; if it is closed for good, its prompts are over.
+    fn attend(&self, client: &Client, mut opened: Opened) {
+        self.shared.reach_by(client.clone());
         let shared = Arc::clone(&self.shared);
         tokio::spawn(async move {
             let why = client::closed(&mut opened).await;
             shared.prompts.fail_all(&to_error(&anyhow::anyhow!(why)));
         });
-        Ok(client)
     }
 
-    fn cancel(&self) {
-        let Some((client, _)) = self.client.as_ref().filter(|_| self.shared.prompts.cancelled())
-        else {
-            return;
-        };
-        if let Err(error) = client.interrupt(BY) {
+    async fn cancel(&self) {
+        let wanted = self.shared.prompts.cancelled() || self.shared.is_under_way();
+        let Some(client) = self.shared.client().filter(|_| wanted) else { return };
+        if let Err(error) = client.interrupt(BY).await {
             tracing::warn!("{error:#}");
         }
     }
@@ -155,12 +172,7 @@ impl Talk {
             let _ = responder.respond_with_error(error);
             return;
         }
-        let project = Arc::clone(&self.project);
-        let opened = match job(self.place.clone(), &project) {
-            Ok(job) => Client::open(self.node.clone(), &job).await,
-            Err(error) => Err(error),
-        };
-        match opened {
+        match self.all.open(self.place.session).await {
             Ok((client, opened)) => {
                 if let Err(error) = self.watch(client, opened, 1, Some(responder)).await {
                     tracing::error!("a session can not be watched: {error:#}");
@@ -170,16 +182,5 @@ impl Talk {
                 let _ = responder.respond_with_error(to_error(&error));
             }
         }
-    }
-}
-
-/// Where the session `id` is: in the one store of the node, or in its own.
-pub(super) fn place(
-    store: Option<&PathBuf>,
-    session: leftfold_events::SessionId,
-) -> anyhow::Result<Place> {
-    match store {
-        Some(store) => Ok(Place { store: store.clone(), session }),
-        None => crate::home::new_place(session),
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! | file | is |
 //! |---|---|
-//! | `wire` | lines on stdin and stdout, with a limit to their length |
+//! | `wire` | lines on stdin and stdout, with a limit to their length; the methods of the socket |
+//! | `flow` | how much may wait in either direction |
 //! | `agent` | the methods of the protocol, and the sessions of this connection |
 //! | `conversation` | one session: takes its prompts, loads and cancels one after the other |
 //! | `updates` | an observer: turns durable events into updates, questions and answers |
@@ -17,12 +18,14 @@ mod agent;
 mod calls;
 mod content;
 mod conversation;
+mod flow;
 mod prompts;
 mod updates;
 mod view;
 mod wire;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -32,6 +35,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::Node;
 use crate::client;
+use crate::socket::{Many, Sockets};
 
 /// How long each step of leaving may take; together they stay below a second.
 const STEP: Duration = Duration::from_millis(300);
@@ -52,8 +56,10 @@ async fn run(store: Option<std::path::PathBuf>) -> anyhow::Result<()> {
         signal(SignalKind::interrupt())?,
         signal(SignalKind::hangup())?,
     );
-    let (channel, mut wire) = wire::stdio();
-    let agent = agent::serve(node.clone(), store, wire.flow(), channel);
+    let sessions = Many::new(node.clone(), store);
+    node.cast(NodeMessage::Keep(Arc::new(Sockets(sessions.clone()))))?;
+    let (channel, mut wire) = wire::stdio(sessions.clone());
+    let agent = agent::serve(sessions, wire.flow(), channel);
     let spoken = tokio::select! {
         ended = agent => ended.context("the connection failed"),
         gone = wire.broken() => {

@@ -2,7 +2,8 @@
 //! questions, and in the end as the answer to its prompts.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use agent_client_protocol::v1::schema::{
     LoadSessionResponse, RequestPermissionOutcome, RequestPermissionRequest,
@@ -12,13 +13,13 @@ use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client as Editor, is_incoming_transport_closed};
 use agent_client_protocol::{Error, RequestCancellationHandle, is_connection_terminated};
 use leftfold_actors::{Observation, Reply};
-use leftfold_events::event::Answer;
+use leftfold_events::event::{Answer, PromptPart};
 use leftfold_events::{Envelope, Seq};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
+use super::flow::Flow;
 use super::prompts::Prompts;
 use super::view::{self, Question, Told, View};
-use super::wire::Flow;
 use crate::client::Client;
 
 /// Who this client is in the log.
@@ -30,17 +31,63 @@ pub(super) struct Shared {
     pub(super) connection: ConnectionTo<Editor>,
     pub(super) flow: Flow,
     pub(super) prompts: Prompts,
+    /// The way to the session, once it was opened.
+    client: Mutex<Option<Client>>,
+    /// The last event that the client was told of.
+    seen: AtomicU64,
+    /// Whether a turn is under way, whoever began it.
+    under_way: AtomicBool,
+}
+
+impl Shared {
+    pub(super) fn new(id: SessionId, connection: ConnectionTo<Editor>, flow: Flow) -> Self {
+        Self {
+            id,
+            connection,
+            flow,
+            prompts: Prompts::default(),
+            client: Mutex::default(),
+            seen: AtomicU64::default(),
+            under_way: AtomicBool::default(),
+        }
+    }
+
+    pub(super) fn client(&self) -> Option<Client> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn reach_by(&self, client: Client) {
+        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(client);
+    }
+
+    pub(super) fn seen(&self) -> Seq {
+        self.seen.load(Ordering::Acquire)
+    }
+
+    pub(super) fn is_under_way(&self) -> bool {
+        self.under_way.load(Ordering::Acquire)
+    }
+
+    /// Whether `by` is this client.
+    fn is_me(&self, by: &str) -> bool {
+        self.client().is_some_and(|client| client.name(BY) == by)
+    }
 }
 
 pub(super) struct Updates;
 
 pub(super) struct Watching {
     shared: Arc<Shared>,
-    client: Client,
     view: View,
     flow: Flow,
+    /// The last event that was told.
+    seen: Seq,
     /// Events up to and with this one are history.
     history: Seq,
+    /// Whether the turn that history ends in was cut off, so that nobody waits for an answer.
+    cut_off: bool,
+    /// Questions of history that are still open.
+    open: Vec<Question>,
     /// To be answered when history has been told.
     load: Option<Responder<LoadSessionResponse>>,
     /// Questions that the client has not answered yet.
@@ -49,8 +96,10 @@ pub(super) struct Watching {
 
 pub(super) struct Arguments {
     pub(super) shared: Arc<Shared>,
-    pub(super) client: Client,
+    /// The first event that is told.
+    pub(super) from: Seq,
     pub(super) history: Seq,
+    pub(super) cut_off: bool,
     pub(super) load: Option<Responder<LoadSessionResponse>>,
 }
 
@@ -64,9 +113,11 @@ impl Actor for Updates {
         _: ActorRef<Observation>,
         arguments: Arguments,
     ) -> Result<Watching, ActorProcessingErr> {
-        let Arguments { shared, client, history, load } = arguments;
+        let Arguments { shared, from, history, cut_off, load } = arguments;
         let (view, flow, asked) = (View::default(), shared.flow.clone(), HashMap::new());
-        Ok(Watching { shared, client, view, flow, history, load, asked })
+        let (seen, open) = (from - 1, Vec::new());
+        shared.seen.store(seen, Ordering::Release);
+        Ok(Watching { shared, view, flow, seen, history, cut_off, open, load, asked })
     }
 
     async fn handle(
@@ -77,7 +128,10 @@ impl Actor for Updates {
     ) -> Result<(), ActorProcessingErr> {
         let Observation { events, done } = observation;
         for event in events.iter() {
-            watching.tell(event);
+            // a session that was opened again is watched once more
+            if event.seq > watching.seen {
+                watching.tell(event);
+            }
         }
         watching.flow.room().await;
         // the hub may have gone with the node
@@ -88,27 +142,50 @@ impl Actor for Updates {
 
 impl Watching {
     fn tell(&mut self, event: &Envelope) {
+        self.seen = event.seq;
+        self.shared.seen.store(event.seq, Ordering::Release);
         let live = event.seq > self.history;
         for told in self.view.see(event) {
             match told {
                 Told::Update(update) => self.update(*update),
-                Told::Prompted { by, .. } if live && by == BY => self.shared.prompts.taken(),
-                Told::Prompted { parts, .. } => {
-                    view::prompt(&parts).into_iter().for_each(|update| self.update(update));
-                }
+                Told::Prompted { by, parts } => self.prompted(live, &by, &parts),
                 Told::Ask(question) if live => self.ask(*question),
+                Told::Ask(question) => self.open.push(*question),
                 Told::Settled(of) => self.settled(of),
-                Told::Ended { ended, finish } if live => {
-                    self.withdraw_all();
-                    self.shared.prompts.ended(&ended, finish);
+                Told::Ended { ended, finish } => {
+                    self.shared.under_way.store(false, Ordering::Release);
+                    self.open.clear();
+                    if live {
+                        self.withdraw_all();
+                        self.shared.prompts.ended(&ended, finish);
+                    }
                 }
-                Told::Ask(_) | Told::Ended { .. } => {}
             }
         }
         if event.seq >= self.history
             && let Some(load) = self.load.take()
         {
             report(load.respond(LoadSessionResponse::new()));
+            self.arrived();
+        }
+    }
+
+    fn prompted(&self, live: bool, by: &str, parts: &[PromptPart]) {
+        self.shared.under_way.store(true, Ordering::Release);
+        if live && self.shared.is_me(by) {
+            self.shared.prompts.taken();
+        } else {
+            view::prompt(parts).into_iter().for_each(|update| self.update(update));
+        }
+    }
+
+    /// History has been told. What it leaves open is the client's too, unless nobody goes on with it.
+    fn arrived(&mut self) {
+        let open = std::mem::take(&mut self.open);
+        if self.cut_off {
+            self.shared.under_way.store(false, Ordering::Release);
+        } else {
+            open.into_iter().for_each(|question| self.ask(question));
         }
     }
 
@@ -124,9 +201,10 @@ impl Watching {
         let request = RequestPermissionRequest::new(self.shared.id.clone(), call, options);
         let sent = self.shared.connection.send_request(request);
         self.asked.insert(of, sent.cancellation_handle());
-        let client = self.client.clone();
+        let shared = Arc::clone(&self.shared);
         tokio::spawn(async move {
-            let Some(reply) = reply(sent.block_task().await) else { return };
+            let reply = reply(sent.block_task().await);
+            let Some((reply, client)) = reply.zip(shared.client()) else { return };
             match client.answer(of, reply).await {
                 Ok(answered) => tracing::debug!(of, "{answered}"),
                 Err(error) => tracing::warn!("{error:#}"),
@@ -136,6 +214,7 @@ impl Watching {
 
     /// The question is open no longer, whoever answered it.
     fn settled(&mut self, of: Seq) {
+        self.open.retain(|question| question.of != of);
         if let Some(asked) = self.asked.remove(&of) {
             // it does nothing if the client was the one who answered
             report(asked.cancel());

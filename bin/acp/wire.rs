@@ -2,19 +2,23 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use agent_client_protocol::v1::schema::CLIENT_METHOD_NAMES;
 use agent_client_protocol::{Channel, Error, RawJsonRpcId, RawJsonRpcMessage, TransportFrame};
 use futures::FutureExt;
-use futures::stream::{Stream, StreamExt, select};
+use futures::channel::mpsc::UnboundedSender;
+use futures::stream::{Stream, StreamExt, select, unfold};
 use serde::Deserializer;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::json;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
+
+use super::flow::{Flow, Taken, Written};
+use super::updates::BY;
+use crate::socket::{self, QUEUE, Sessions};
 
 /// The longest line that is read, in bytes: a prompt with some pictures in it. Of longer ones only
 /// the end is looked for.
@@ -22,31 +26,6 @@ const LONGEST: usize = 32 << 20;
 
 /// What is kept of a longer line, in bytes, to find out what it asks for.
 const HEAD: usize = 4 << 10;
-
-/// Updates of one session that may wait to be written before its observer is kept waiting.
-const BACKLOG: u64 = 256;
-
-/// What was handed to the connection and what has been written, in updates: so that a client that
-/// reads slowly makes its observers wait, and not this process grow.
-#[derive(Clone, Debug)]
-pub(super) struct Flow {
-    handed: Arc<AtomicU64>,
-    written: watch::Receiver<u64>,
-}
-
-impl Flow {
-    /// One more update is on its way.
-    pub(super) fn hand(&self) {
-        self.handed.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// Waits until not too much waits.
-    pub(super) async fn room(&mut self) {
-        let handed = self.handed.load(Ordering::Acquire);
-        // a writer that is gone makes nobody wait
-        let _ = self.written.wait_for(|written| written + BACKLOG >= handed).await;
-    }
-}
 
 /// The two tasks that read and write.
 pub(super) struct Wire {
@@ -79,53 +58,94 @@ impl Wire {
     }
 }
 
-/// The connection's end of standard input and output.
-pub(super) fn stdio() -> (Channel, Wire) {
+/// The connection's end of standard input and output. The methods that this node has beside the
+/// protocol's are answered from `sessions`.
+pub(super) fn stdio(sessions: Arc<dyn Sessions>) -> (Channel, Wire) {
     let (ours, theirs) = Channel::duplex();
     let (incoming, outgoing) = (ours.tx, ours.rx);
     let (refuse, refusals) = futures::channel::mpsc::unbounded();
-    let reader = tokio::spawn(async move {
-        let mut input = BufReader::new(tokio::io::stdin());
-        while let Some(read) = next_frame(&mut input).await {
-            let (to, frame) = match read {
-                Read::Frame(frame) => (&incoming, frame),
-                Read::Refused(answer) => (&refuse, answer),
-            };
-            if to.unbounded_send(frame).is_err() {
-                return;
-            }
-        }
-    });
-    let (count, written) = watch::channel(0);
+    let (ask, asked) = mpsc::channel(QUEUE);
+    let (answers, answered) = mpsc::channel(QUEUE);
+    let (count, written) = watch::channel(Written::default());
+    let taken = Taken::new(written.clone());
+    let reader = tokio::spawn(read(incoming, refuse, ask, taken));
+    tokio::spawn(socket::serve_lines(sessions, BY, asked, answers));
     let (breaks, broken) = oneshot::channel();
+    let lines = unfold(answered, async |mut answered| Some((answered.recv().await?, answered)));
+    let frames = select(outgoing, refusals).map(Out::Frame);
+    let out = select(frames, Box::pin(lines).map(Out::Line));
     let writer = tokio::spawn(async move {
-        if let Err(error) = write(select(outgoing, refusals), &count).await {
+        if let Err(error) = write(out, &count).await {
             // whoever waits for it may have left already
             let _ = breaks.send(error);
         }
     });
-    let flow = Flow { handed: Arc::default(), written };
+    let flow = Flow::new(written);
     (theirs, Wire { flow, reader, writer, broken })
 }
 
+async fn read(
+    incoming: UnboundedSender<TransportFrame>,
+    refuse: UnboundedSender<TransportFrame>,
+    ask: mpsc::Sender<Vec<u8>>,
+    mut taken: Taken,
+) {
+    let mut input = BufReader::new(tokio::io::stdin());
+    while let Some((read, bytes)) = next_frame(&mut input).await {
+        let (to, request, frame) = match read {
+            Read::Ours(line) => {
+                if ask.send(line).await.is_err() {
+                    return;
+                }
+                continue;
+            }
+            Read::Frame(frame) => (&incoming, is_request(&frame), frame),
+            Read::Refused(answer) => (&refuse, is_answer(&answer), answer),
+        };
+        taken.take(request, bytes);
+        if to.unbounded_send(frame).is_err() {
+            return;
+        }
+        taken.room().await;
+    }
+}
+
+/// What is written.
+enum Out {
+    Frame(TransportFrame),
+    /// With its end.
+    Line(Vec<u8>),
+}
+
 async fn write(
-    mut frames: impl Stream<Item = TransportFrame> + Unpin,
-    count: &watch::Sender<u64>,
+    mut out: impl Stream<Item = Out> + Unpin,
+    count: &watch::Sender<Written>,
 ) -> io::Result<()> {
     let mut stdout = tokio::io::stdout();
-    while let Some(first) = frames.next().await {
+    while let Some(first) = out.next().await {
+        count.send_modify(|written| written.busy = true);
         let mut next = Some(first);
-        let mut updates = 0;
-        while let Some(frame) = next {
-            updates += u64::from(is_update(&frame));
-            match frame.to_json() {
-                Ok(line) => stdout.write_all(format!("{line}\n").as_bytes()).await?,
-                Err(error) => tracing::error!("a message can not be written: {error}"),
+        let (mut updates, mut answers) = (0, 0);
+        while let Some(line) = next {
+            match line {
+                Out::Line(line) => stdout.write_all(&line).await?,
+                Out::Frame(frame) => {
+                    updates += u64::from(is_update(&frame));
+                    answers += u64::from(is_answer(&frame));
+                    match frame.to_json() {
+                        Ok(line) => stdout.write_all(format!("{line}\n").as_bytes()).await?,
+                        Err(error) => tracing::error!("a message can not be written: {error}"),
+                    }
+                }
             }
-            next = frames.next().now_or_never().flatten();
+            next = out.next().now_or_never().flatten();
         }
         stdout.flush().await?;
-        count.send_modify(|written| *written += updates);
+        count.send_modify(|written| {
+            written.updates += updates;
+            written.answers += answers;
+            written.busy = false;
+        });
     }
     Ok(())
 }
@@ -137,15 +157,41 @@ fn is_update(frame: &TransportFrame) -> bool {
     &*notification.method == CLIENT_METHOD_NAMES.session_update
 }
 
+/// Whether a frame asks for an answer that names it.
+fn is_request(frame: &TransportFrame) -> bool {
+    let TransportFrame::Single(RawJsonRpcMessage::Request(request)) = frame else { return false };
+    request.id != RawJsonRpcId::Null
+}
+
+/// Whether a frame answers a request that had a name, or refuses it.
+fn is_answer(frame: &TransportFrame) -> bool {
+    let TransportFrame::Single(RawJsonRpcMessage::Response(response)) = frame else {
+        return false;
+    };
+    response.id() != &RawJsonRpcId::Null
+}
+
+/// The method of a request or a notification.
+fn method(frame: &TransportFrame) -> Option<&str> {
+    let TransportFrame::Single(message) = frame else { return None };
+    if let RawJsonRpcMessage::Request(request) = message {
+        return Some(&request.method);
+    }
+    let RawJsonRpcMessage::Notification(told) = message else { return None };
+    Some(&told.method)
+}
+
 /// What a line is.
 enum Read {
     Frame(TransportFrame),
+    /// A line with one of the methods beside the protocol's.
+    Ours(Vec<u8>),
     /// Not passed on: this is the answer to it.
     Refused(TransportFrame),
 }
 
-/// The next line that is not empty; `None` at the end of input.
-async fn next_frame(input: &mut (impl AsyncBufRead + Unpin)) -> Option<Read> {
+/// The next line that is not empty, and its bytes; `None` at the end of input.
+async fn next_frame(input: &mut (impl AsyncBufRead + Unpin)) -> Option<(Read, usize)> {
     loop {
         let line = match read_line(input).await {
             Ok(line) => line?,
@@ -155,22 +201,26 @@ async fn next_frame(input: &mut (impl AsyncBufRead + Unpin)) -> Option<Read> {
             }
         };
         let text = match line {
-            Line::TooLong { head, length } => return Some(Read::Refused(too_long(&head, length))),
+            Line::TooLong { head, length } => {
+                return Some((Read::Refused(too_long(&head, length)), HEAD));
+            }
             Line::Text(bytes) => match String::from_utf8(bytes) {
                 Ok(text) => text,
                 Err(error) => {
                     let what = format!("the line is not UTF-8: {}", error.utf8_error());
                     let error = Error::parse_error().data(json!(what));
-                    return Some(Read::Frame(TransportFrame::Malformed {
-                        raw: String::new(),
-                        error,
-                    }));
+                    let frame = TransportFrame::Malformed { raw: String::new(), error };
+                    return Some((Read::Frame(frame), HEAD));
                 }
             },
         };
-        if !text.trim().is_empty() {
-            return Some(Read::Frame(parse(&text)));
+        if text.trim().is_empty() {
+            continue;
         }
+        let (frame, bytes) = (parse(&text), text.len());
+        let ours = method(&frame).is_some_and(socket::is_ours);
+        let read = if ours { Read::Ours(text.into_bytes()) } else { Read::Frame(frame) };
+        return Some((read, bytes));
     }
 }
 

@@ -33,8 +33,13 @@ impl Connection {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         self.stream.get_mut().write_all(format!("{request}\n").as_bytes())?;
         self.stream.get_mut().set_read_timeout(Some(PATIENCE))?;
-        let Some(mut answer) = self.line().context("the node does not answer")? else {
-            bail!("the node died before it answered");
+        let mut answer = loop {
+            match self.line().context("the node does not answer")? {
+                Some(line) if line.get("id").is_some() => break line,
+                // a notification
+                Some(_) => {}
+                None => bail!("the node died before it answered"),
+            }
         };
         self.stream.get_mut().set_read_timeout(None)?;
         if let Some(error) = answer.get_mut("error").map(Value::take) {

@@ -1,7 +1,8 @@
-//! One client's connection. Its requests are answered one after the other; what it watches comes
+//! One client's connection, over the socket or over standard input and output. Its requests are answered one after the other; what it watches comes
 //! between the answers. Everything goes through one short queue, so a client that does not read
 //! holds up itself alone.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -11,17 +12,20 @@ use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use super::Sessions;
 use super::lines::{self, Line};
 use super::methods;
-use super::server::House;
+use super::server::{Door, House};
 use super::tap::Tap;
 use super::wire::{self, MAX_LINE, Request, RpcError};
 use crate::lines::Lines;
 
 /// Lines that wait for a client.
-const QUEUE: usize = 16;
+pub(crate) const QUEUE: usize = 16;
 /// Sessions that one client watches at most.
 const WATCHES: usize = 64;
+/// How long a client is waited for that is to know that the node rests.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a request that was sent before the end takes to be seen.
 const ON_ITS_WAY: Duration = Duration::from_millis(20);
 
@@ -31,8 +35,8 @@ pub(super) async fn serve(stream: UnixStream, mut house: House) {
     let (reading, writing) = stream.into_split();
     let (queue, waiting) = mpsc::channel(QUEUE);
     let writer = tokio::spawn(write(waiting, writing));
-    let peer = Peer { house: house.clone(), pid };
-    let mut connection = Connection { peer, queue, watches: JoinSet::new() };
+    let peer = Peer { house: house.clone(), name: "socket", pid };
+    let mut connection = Connection::new(peer, queue);
     let mut reading = BufReader::with_capacity(64 << 10, reading);
     loop {
         let line = tokio::select! {
@@ -47,7 +51,7 @@ pub(super) async fn serve(stream: UnixStream, mut house: House) {
         }
     }
     // what it was answered still goes out; what it watched ends
-    drop(connection);
+    connection.end(house.door()).await;
     let _ = writer.await;
 }
 
@@ -60,6 +64,8 @@ async fn quiet(house: &mut House) {
 /// Who is at the other end.
 pub(super) struct Peer {
     pub(super) house: House,
+    /// What a client is called that does not say.
+    name: &'static str,
     pid: Option<i32>,
 }
 
@@ -69,11 +75,31 @@ const NAME: usize = 100;
 impl Peer {
     /// Who and where, for the log.
     pub(super) fn by(&self, name: Option<&str>) -> String {
-        let name: String =
-            name.unwrap_or("socket").chars().filter(|c| !c.is_control()).take(NAME).collect();
-        match self.pid {
-            Some(pid) => format!("{name} (pid {pid})"),
-            None => name,
+        name_of(name.unwrap_or(self.name), self.pid)
+    }
+}
+
+/// Who a client with this name, of the process `pid`, is in the log.
+pub(crate) fn name_of(name: &str, pid: Option<i32>) -> String {
+    let name: String = name.chars().filter(|c| !c.is_control()).take(NAME).collect();
+    match pid {
+        Some(pid) => format!("{name} (pid {pid})"),
+        None => name,
+    }
+}
+
+/// Takes the lines of a client that is not at the socket, for as long as it sends any.
+pub(crate) async fn serve_lines(
+    sessions: Arc<dyn Sessions>,
+    name: &'static str,
+    mut lines: mpsc::Receiver<Vec<u8>>,
+    queue: mpsc::Sender<Vec<u8>>,
+) {
+    let peer = Peer { house: House::of_process(sessions), name, pid: None };
+    let mut connection = Connection::new(peer, queue);
+    while let Some(line) = lines.recv().await {
+        if connection.take(Line::Whole(line)).await.is_err() {
+            return;
         }
     }
 }
@@ -88,6 +114,20 @@ struct Connection {
 struct Gone;
 
 impl Connection {
+    fn new(peer: Peer, queue: mpsc::Sender<Vec<u8>>) -> Self {
+        Self { peer, queue, watches: JoinSet::new() }
+    }
+
+    /// The client is told whether this is no death: then what it has asked and was not answered was
+    /// not taken either.
+    async fn end(mut self, door: Door) {
+        self.watches.shutdown().await;
+        if matches!(door, Door::Ending | Door::Resting) {
+            // one that does not read takes it for a death
+            let _ = tokio::time::timeout(PATIENCE, self.queue.send(wire::rested())).await;
+        }
+    }
+
     async fn take(&mut self, line: Line) -> Result<(), Gone> {
         let line = match line {
             Line::Whole(line) if line.trim_ascii().is_empty() => return Ok(()),

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::connection::Peer;
 use super::question::{Search, Which};
+use super::server::Door;
 use super::tap::Tap;
 use super::wire::{self, RpcError};
 use crate::client::Client;
@@ -40,7 +41,8 @@ struct Watch {
 #[derive(Deserialize)]
 struct Prompt {
     session: SessionId,
-    text: String,
+    text: Option<String>,
+    parts: Option<Vec<PromptPart>>,
     by: Option<String>,
 }
 
@@ -60,25 +62,37 @@ struct Cancel {
     by: Option<String>,
 }
 
+/// Whether a method is one of these, or was meant to be.
+pub(crate) fn is_ours(method: &str) -> bool {
+    method.starts_with("_leftfold/")
+}
+
 /// Every method but [`WATCH`].
 pub(super) async fn call(peer: &Peer, method: &str, params: Value) -> Result<Value, RpcError> {
+    let known = METHODS.iter().find(|known| **known == method);
+    let Some(&method) = known else { return Err(RpcError::method(method, &METHODS)) };
+    if let Some(session) = params.get("session").and_then(Value::as_str)
+        && let Ok(session) = session.parse()
+        && let Some(remote) = open(peer, session).await?.remote()
+    {
+        return remote.call(method, params).await.map_err(RpcError::of);
+    }
     match method {
         "_leftfold/read" => read(peer, wire::params(params)?).await,
-        "_leftfold/prompt" => prompt(peer, wire::params(params)?),
+        "_leftfold/prompt" => prompt(peer, wire::params(params)?).await,
         "_leftfold/answer" => answer(peer, wire::params(params)?).await,
-        "_leftfold/cancel" => cancel(peer, wire::params(params)?),
-        other => Err(RpcError::method(other, &METHODS)),
+        _ => cancel(peer, wire::params(params)?).await,
     }
 }
 
 pub(super) async fn watch(peer: &Peer, params: Value) -> Result<Tap, RpcError> {
     let Watch { session, from } = wire::params(params)?;
     first(from)?;
-    Tap::open(&open(peer, session)?, from).await.map_err(RpcError::internal)
+    Tap::open(&open(peer, session).await?, from).await.map_err(RpcError::of)
 }
 
-fn open(peer: &Peer, session: SessionId) -> Result<Client, RpcError> {
-    peer.house.sessions.client(session).ok_or_else(|| RpcError::not_open(session))
+async fn open(peer: &Peer, session: SessionId) -> Result<Client, RpcError> {
+    peer.house.sessions.client(session, peer.house.store.as_deref()).await
 }
 
 fn first(from: Seq) -> Result<(), RpcError> {
@@ -88,7 +102,7 @@ fn first(from: Seq) -> Result<(), RpcError> {
 async fn read(peer: &Peer, asked: Read) -> Result<Value, RpcError> {
     let Read { session, from, to } = asked;
     first(from)?;
-    let store = open(peer, session)?.reading().await.map_err(RpcError::internal)?;
+    let store = open(peer, session).await?.reading().await.map_err(RpcError::internal)?;
     let to = to.unwrap_or(Seq::MAX);
     blocking(move || {
         let events = store.read(session, from, CHUNK).map_err(RpcError::internal)?;
@@ -116,26 +130,44 @@ fn page(events: &[Envelope], from: Seq, to: Seq) -> Value {
     json!({ "lines": page, "next": (more && next <= to).then_some(next) })
 }
 
-fn prompt(peer: &Peer, asked: Prompt) -> Result<Value, RpcError> {
-    let Prompt { session, text, by } = asked;
-    if text.trim().is_empty() {
+async fn prompt(peer: &Peer, asked: Prompt) -> Result<Value, RpcError> {
+    let Prompt { session, text, parts, by } = asked;
+    let parts = match (text, parts) {
+        (Some(text), None) => vec![PromptPart::text(text)],
+        (None, Some(parts)) => parts,
+        (None, None) | (Some(_), Some(_)) => {
+            return Err(RpcError::params("params: either `text` or `parts` is the prompt"));
+        }
+    };
+    if parts.iter().all(|part| part.text.trim().is_empty()) {
         return Err(RpcError::params("`text`: the prompt is empty"));
     }
-    if peer.house.is_closing() {
+    let ended = || {
         let how = format!("the turn has ended: `leftfold run --session {session}` begins another");
-        return Err(RpcError::request(how));
+        RpcError::leaving(how)
+    };
+    match peer.house.door() {
+        Door::Open => {}
+        Door::Ending | Door::Gone => return Err(ended()),
+        Door::Resting => {
+            let why = format!("the node lets go of session {session}: ask once more");
+            return Err(RpcError::leaving(why));
+        }
     }
-    let client = open(peer, session)?;
-    let equipment =
-        peer.house.sessions.equipment(session).map_err(|e| RpcError::internal(format!("{e:#}")))?;
-    let by = peer.by(by.as_deref());
-    client.prompt_with(equipment, vec![PromptPart::text(text)], &by).map_err(RpcError::internal)?;
-    Ok(json!({}))
+    let sessions = &peer.house.sessions;
+    let client = open(peer, session).await?;
+    let equipment = sessions.equipment(session).map_err(RpcError::of)?;
+    let (by, joins) = (peer.by(by.as_deref()), sessions.only_joins());
+    match client.prompt_with(equipment, parts, &by, joins).await.map_err(RpcError::of)? {
+        Answered::Accepted => Ok(json!({})),
+        Answered::NotOpen | Answered::Already { .. } => Err(ended()),
+    }
 }
 
-fn cancel(peer: &Peer, asked: Cancel) -> Result<Value, RpcError> {
+async fn cancel(peer: &Peer, asked: Cancel) -> Result<Value, RpcError> {
     let Cancel { session, by } = asked;
-    open(peer, session)?.interrupt(&peer.by(by.as_deref())).map_err(RpcError::internal)?;
+    let by = peer.by(by.as_deref());
+    open(peer, session).await?.interrupt(&by).await.map_err(RpcError::of)?;
     Ok(json!({}))
 }
 
@@ -148,7 +180,7 @@ async fn answer(peer: &Peer, asked: AnswerTo) -> Result<Value, RpcError> {
             return Err(RpcError::params("params: either `of` or `call` says which question"));
         }
     };
-    let client = open(peer, session)?;
+    let client = open(peer, session).await?;
     let state = client.view().await.map_err(RpcError::internal)?;
     if let Some(of) = which.open(&state) {
         let reply = Reply { answer: reply, feedback, by: peer.by(by.as_deref()) };

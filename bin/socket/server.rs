@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use leftfold_actors::{Hold, Keeper};
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, watch};
 
@@ -23,22 +24,35 @@ const LAST_ANSWERS: Duration = Duration::from_millis(250);
 pub(crate) struct Served {
     store: PathBuf,
     bound: Option<Identity>,
-    closing: watch::Sender<bool>,
+    door: watch::Sender<Door>,
     /// Ends when nobody is served any more.
     serving: mpsc::Receiver<()>,
 }
 
 impl Served {
-    /// Ends it in good order: what was asked before is still answered, within reason.
-    pub(crate) async fn close(mut self) {
-        self.closing.send_replace(true);
+    /// Ends it in good order: what was asked before is still answered, within reason. Unless a
+    /// turn is `cut_off`, whoever watches is told that this is no death.
+    pub(crate) async fn close(mut self, cut_off: bool) {
+        self.door.send_replace(if cut_off { Door::Gone } else { Door::Ending });
         let _ = tokio::time::timeout(LAST_ANSWERS, self.serving.recv()).await;
     }
 }
 
+impl Hold for Served {
+    fn rest(self: Box<Self>) {
+        self.door.send_replace(Door::Resting);
+    }
+}
+
 impl Drop for Served {
+    /// The store's lock is still held, so that this is no other node's socket.
     fn drop(&mut self) {
         path::remove(&self.store, self.bound);
+        self.door.send_if_modified(|door| {
+            let open = *door == Door::Open;
+            *door = if open { Door::Gone } else { *door };
+            open
+        });
     }
 }
 
@@ -57,30 +71,80 @@ pub(crate) fn serve(store: &Path, sessions: Arc<dyn Sessions>) -> anyhow::Result
         format!("other processes can not reach this node: no socket {}", socket.display())
     })?;
     let bound = path::identity(store);
-    let (closing, closed) = watch::channel(false);
+    let (door, seen) = watch::channel(Door::Open);
     let (alive, serving) = mpsc::channel(1);
-    tokio::spawn(accept(listener, House { sessions, closing: closed, _alive: alive }));
-    Ok(Served { store: store.to_owned(), bound, closing, serving })
+    let store = store.to_owned();
+    let house = House { sessions, store: Some(store.clone()), door: seen, _alive: Some(alive) };
+    tokio::spawn(accept(listener, house));
+    Ok(Served { store, bound, door, serving })
+}
+
+/// Serves the socket of every store that a node holds.
+pub(crate) struct Sockets(pub(crate) Arc<dyn Sessions>);
+
+impl std::fmt::Debug for Sockets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sockets")
+    }
+}
+
+impl Keeper for Sockets {
+    /// Without a socket the sessions go on all the same.
+    fn hold(&self, store: &Path) -> Box<dyn Hold> {
+        match serve(store, Arc::clone(&self.0)) {
+            Ok(served) => Box::new(served),
+            Err(error) => {
+                crate::note(&format!("leftfold: {error:#}"));
+                Box::new(NoSocket)
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct NoSocket;
+
+impl Hold for NoSocket {
+    fn rest(self: Box<Self>) {}
+}
+
+/// Whether clients are let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Door {
+    Open,
+    /// The node ends: a turn is cut off, or nobody knows.
+    Gone,
+    /// The node has done what it was to do, and ends.
+    Ending,
+    /// The node is about to let go of the store, in which all is at rest.
+    Resting,
 }
 
 /// What all connections share.
 #[derive(Clone)]
 pub(super) struct House {
     pub(super) sessions: Arc<dyn Sessions>,
-    closing: watch::Receiver<bool>,
-    _alive: mpsc::Sender<()>,
+    /// Whose sessions can be reached; `None`: those of all.
+    pub(super) store: Option<PathBuf>,
+    door: watch::Receiver<Door>,
+    _alive: Option<mpsc::Sender<()>>,
 }
 
 impl House {
-    /// Whether the node is about to end.
-    pub(super) fn is_closing(&self) -> bool {
-        *self.closing.borrow()
+    /// One that is open for as long as the process runs.
+    pub(super) fn of_process(sessions: Arc<dyn Sessions>) -> Self {
+        let (_, door) = watch::channel(Door::Open);
+        Self { sessions, store: None, door, _alive: None }
     }
 
-    /// Waits until the node is about to end.
+    pub(super) fn door(&self) -> Door {
+        *self.door.borrow()
+    }
+
+    /// Waits until no more clients are let in.
     pub(super) async fn closing(&mut self) {
         // a socket that was dropped is closed too
-        let _ = self.closing.wait_for(|closing| *closing).await;
+        let _ = self.door.wait_for(|door| *door != Door::Open).await;
     }
 }
 

@@ -19,7 +19,7 @@ impl Tap {
     pub(crate) async fn open(client: &Client, from: Seq) -> anyhow::Result<Self> {
         let (sender, observations) = mpsc::channel(1);
         let (sink, _) = Actor::spawn(None, Sink, sender).await?;
-        client.watch(from, sink.clone())?;
+        client.watch(from, sink.clone()).await?;
         Ok(Self { observations, sink })
     }
 

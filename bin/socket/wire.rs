@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 /// Bytes in a line from a client at most.
 pub(crate) const MAX_LINE: usize = 16 << 20;
 
+const LEAVING: i64 = -32001;
+
 /// An error as JSON-RPC has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
 pub(crate) struct RpcError {
@@ -38,9 +40,24 @@ impl RpcError {
         Self { code: -32603, message: why.to_string() }
     }
 
+    /// An error of the program's own; one that is an answer already stays as it is.
+    pub(crate) fn of(error: anyhow::Error) -> Self {
+        error.downcast::<Self>().unwrap_or_else(|error| Self::internal(format!("{error:#}")))
+    }
+
     /// The session is not one that is open here.
     pub(crate) fn not_open(session: impl std::fmt::Display) -> Self {
         Self { code: -32000, message: format!("session {session} is not open in this node") }
+    }
+
+    /// The node is about to let go of the session; nothing was done.
+    pub(crate) fn leaving(why: impl Into<String>) -> Self {
+        Self { code: LEAVING, message: why.into() }
+    }
+
+    /// Whether the node refused because it is about to let go of the session.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.code == LEAVING
     }
 }
 
@@ -116,6 +133,17 @@ pub(crate) fn event(line: &str) -> Vec<u8> {
 /// The line that such a notification carries, byte for byte.
 pub(crate) fn carried(notification: &str) -> Option<&str> {
     notification.strip_prefix(EVENT)?.strip_suffix('}')
+}
+
+const RESTED: &str = r#"{"jsonrpc":"2.0","method":"_leftfold/rested","params":{}}"#;
+
+/// The notification that the node lets go of the store because all in it is at rest, with its end.
+pub(crate) fn rested() -> Vec<u8> {
+    [RESTED, "\n"].concat().into_bytes()
+}
+
+pub(crate) fn is_rested(notification: &str) -> bool {
+    notification == RESTED
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use leftfold_events::event::Answer;
 use super::conversation::{Conversation, Leave, Stage};
 use super::input::Read;
 use super::question::{self, Choice};
+use super::render::Question;
 use super::style::Face;
 
 impl Conversation<'_> {
@@ -19,13 +20,26 @@ impl Conversation<'_> {
             }
             self.stop_asking();
         }
-        let Stage::Turn { running: true } = self.stage else { return Ok(()) };
         let Some(question) = first.filter(|question| question.of > self.answered) else {
             return Ok(());
         };
+        if self.stage == Stage::Prompt {
+            return self.announce(&question);
+        }
+        let Stage::Turn { running: true } = self.stage else { return Ok(()) };
         let text = self.renderer.question(&question);
         self.stage = Stage::Question(question.of);
         self.ask(&text, question::PERMISSION)
+    }
+
+    /// Shows a question of somebody else's turn while a line is being typed.
+    fn announce(&mut self, question: &Question) -> anyhow::Result<()> {
+        if question.of > std::mem::replace(&mut self.announced, question.of) {
+            let mut text = self.renderer.question(question);
+            text += &self.renderer.note(Face::DIM, question::ANNOUNCED);
+            self.paint(&text)?;
+        }
+        Ok(())
     }
 
     pub(super) fn ask_to_resume(&mut self) -> anyhow::Result<()> {
@@ -69,7 +83,7 @@ impl Conversation<'_> {
                 self.stop_asking();
                 if key == 'y' {
                     self.unfinished = false;
-                    self.client()?.resume(&self.job, false)?;
+                    self.client()?.resume(&self.job)?;
                     return self.paint("");
                 }
                 let note = self.renderer.note(Face::DIM, "Your next prompt closes it.");

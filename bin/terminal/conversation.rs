@@ -1,9 +1,10 @@
 //! The conversation: what is typed becomes prompts and answers, what is observed is shown.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use leftfold_actors::{NodeMessage, Observation};
-use leftfold_events::event::{Event, Turn};
+use leftfold_actors::Observation;
+use leftfold_events::event::{Event, Session, Turn};
 use leftfold_events::{Envelope, Seq, Time};
 use ractor::ActorRef;
 
@@ -14,6 +15,7 @@ use super::keys::Mode;
 use super::render::Renderer;
 use super::screen::{self, Screen};
 use crate::client::{Client, Job};
+use crate::socket::Many;
 
 /// What the terminal is used for at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +23,7 @@ pub(super) enum Stage {
     /// The last turn is shown, up to this event.
     History(Seq),
     Prompt,
-    /// A turn of this terminal's is under way, once its prompt is `running`.
+    /// A turn is under way; one of this terminal's once its prompt is `running`.
     Turn {
         running: bool,
     },
@@ -45,7 +47,7 @@ pub(super) enum Leave {
 
 pub(super) struct Conversation<'a> {
     pub(super) job: Job<'a>,
-    pub(super) node: ActorRef<NodeMessage>,
+    pub(super) sessions: Arc<Many>,
     pub(super) sink: ActorRef<Observation>,
     pub(super) client: Option<Client>,
     pub(super) ears: Ears,
@@ -60,6 +62,10 @@ pub(super) struct Conversation<'a> {
     pub(super) warned: bool,
     /// The last question that was answered here.
     pub(super) answered: Seq,
+    /// The last question that was shown above the line that is being typed.
+    pub(super) announced: Seq,
+    /// The last event that was observed.
+    seen: Seq,
     /// Lines that wait until nobody types any more.
     held: String,
 }
@@ -67,7 +73,7 @@ pub(super) struct Conversation<'a> {
 impl<'a> Conversation<'a> {
     pub(super) fn new(
         job: Job<'a>,
-        node: ActorRef<NodeMessage>,
+        sessions: Arc<Many>,
         (ears, sink): (Ears, ActorRef<Observation>),
         input: Input,
         renderer: Renderer,
@@ -75,7 +81,7 @@ impl<'a> Conversation<'a> {
     ) -> Self {
         Self {
             job,
-            node,
+            sessions,
             sink,
             client: None,
             ears,
@@ -87,6 +93,8 @@ impl<'a> Conversation<'a> {
             unfinished: false,
             warned: false,
             answered: 0,
+            announced: 0,
+            seen: 0,
             held: String::new(),
         }
     }
@@ -110,7 +118,7 @@ impl<'a> Conversation<'a> {
                 Heard::Observed(observation) => self.observe(observation)?,
                 Heard::Typed(typed) => self.typed(typed).await?,
                 Heard::Key(key) => self.key(key).await?,
-                Heard::Signal("SIGINT") => self.interrupt()?,
+                Heard::Signal("SIGINT") => self.interrupt().await?,
                 Heard::Signal(name) => Some(Leave::Signal(name)),
                 Heard::Continued => self.continued()?,
                 Heard::Tick => self.paint("")?,
@@ -122,12 +130,23 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Opens the session and watches it, from `from` or from what comes next; its head.
+    /// Has the session open, here or where it is open already, and watches it: from `from`, from
+    /// where it was watched to, or from what comes next. Its head.
     pub(super) async fn open(&mut self, from: Option<Seq>) -> anyhow::Result<Seq> {
-        let (client, opened) = Client::open(self.node.clone(), &self.job).await?;
+        let session = self.job.place.session;
+        let (client, opened) = match &self.client {
+            None => self.sessions.open(session).await?,
+            mine => match self.sessions.reach(session, mine.as_ref()).await? {
+                (client, Some(opened)) => (client, opened),
+                (_, None) => return Ok(self.seen),
+            },
+        };
         let head = opened.head;
         self.unfinished = opened.unfinished;
-        client.watch(from.unwrap_or(head + 1), self.sink.clone())?;
+        self.renderer.me = client.name(BY);
+        let next = if self.client.is_some() { self.seen } else { head } + 1;
+        client.watch(from.unwrap_or(next), self.sink.clone()).await?;
+        self.seen = self.seen.max(from.unwrap_or(next) - 1);
         self.client = Some(client);
         self.ears.attend(opened);
         Ok(head)
@@ -138,16 +157,20 @@ impl<'a> Conversation<'a> {
         self.renderer.resize(screen::columns());
         let mut text = String::new();
         let mut last = None;
-        for event in events.iter() {
+        // a session that was opened again is watched once more
+        let seen = self.seen;
+        for event in events.iter().filter(|event| event.seq > seen) {
             text += &self.renderer.show(event);
             last = self.follow(event).or(last);
         }
+        self.seen = events.last().map_or(self.seen, |event| self.seen.max(event.seq));
         let gone = self.paint(&text)?;
         // the hub may have gone with the node
         let _ = done.send(());
         match last {
             Some(Stage::Resume) => self.ask_to_resume()?,
             Some(Stage::Prompt) => self.take_prompt()?,
+            Some(Stage::Turn { .. }) => self.join_turn()?,
             _ => self.see_to_questions()?,
         }
         Ok(gone)
@@ -155,16 +178,26 @@ impl<'a> Conversation<'a> {
 
     /// What an event changes for this terminal; the stage that it is to go to.
     fn follow(&mut self, event: &Envelope) -> Option<Stage> {
+        let resumed = matches!(event.event, Event::Session(Session::Resumed { .. }));
         if let Stage::History(head) = self.stage {
-            let shown = event.seq >= head;
-            return shown.then_some(if self.unfinished { Stage::Resume } else { Stage::Prompt });
+            let under_way = self.renderer.turn.is_some();
+            return (event.seq >= head).then_some(match (self.unfinished, under_way) {
+                (true, _) => Stage::Resume,
+                (false, true) => Stage::Turn { running: true },
+                (false, false) => Stage::Prompt,
+            });
         }
+        self.unfinished &= !resumed;
         match &event.event {
-            Event::Turn(Turn::Prompted { by, .. }) if by == BY => {
+            Event::Turn(Turn::Prompted { by, .. }) if *by == self.renderer.me => {
                 if self.stage == (Stage::Turn { running: false }) {
                     self.stage = Stage::Turn { running: true };
                 }
                 None
+            }
+            // somebody else goes on with what was cut off
+            Event::Session(_) if resumed && self.stage == Stage::Resume => {
+                Some(Stage::Turn { running: true })
             }
             Event::Turn(Turn::Ended(_)) => match self.stage {
                 Stage::Turn { running: true } | Stage::Question(_) => Some(Stage::Prompt),
@@ -183,19 +216,33 @@ impl<'a> Conversation<'a> {
         }
     }
 
+    /// Follows the turn that is under way, whoever began it.
+    pub(super) fn join_turn(&mut self) -> anyhow::Result<()> {
+        self.ears.ignore_keys();
+        self.renderer.asking = None;
+        self.mode.watch();
+        self.stage = Stage::Turn { running: true };
+        if self.renderer.turn.is_none() {
+            // it has ended in the same breath
+            return self.take_prompt();
+        }
+        self.paint("")?;
+        self.see_to_questions()
+    }
+
     pub(super) fn client(&self) -> anyhow::Result<&Client> {
         self.client.as_ref().ok_or_else(|| anyhow::anyhow!("the session is not open"))
     }
 
     /// Ctrl-C while no line is read.
-    fn interrupt(&mut self) -> anyhow::Result<Option<Leave>> {
+    async fn interrupt(&mut self) -> anyhow::Result<Option<Leave>> {
         match self.stage {
             Stage::Turn { .. } | Stage::Question(_) if self.warned => {
                 return Ok(Some(Leave::Signal("SIGINT")));
             }
             Stage::Turn { .. } | Stage::Question(_) => {
                 self.warned = true;
-                self.client()?.interrupt("SIGINT")?;
+                self.client()?.interrupt("SIGINT").await?;
             }
             Stage::Resume | Stage::History(_) => return Ok(Some(Leave::Done)),
             // a terminal without line editing leaves the signal to the program

@@ -22,7 +22,9 @@ mod wrap;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use leftfold_actors::NodeMessage;
 use leftfold_events::event::{Event, Turn};
 use leftfold_events::{Envelope, Seq};
 use leftfold_store::Reader;
@@ -39,6 +41,7 @@ use crate::cli::{PermissionMode, Talk, Turn as TurnArgs};
 use crate::client::{self, Job};
 use crate::commands::run::{self, Project};
 use crate::home;
+use crate::socket::{Many, Sockets};
 
 /// Who prompts and answers here.
 const BY: &str = "terminal";
@@ -68,11 +71,17 @@ pub(crate) fn talk(args: Talk) -> anyhow::Result<ExitCode> {
     let ask = (!args.yes).then_some(PermissionMode::Ask);
     let turn =
         TurnArgs { model: args.model, yes: args.yes, permission_mode: ask, ..TurnArgs::default() };
+    let project = Arc::new(project);
     let job = run::job(place, &project, &turn, false)?;
-    crate::run_async(converse(job, &history))?
+    crate::run_async(converse(job, &project, turn, &history))?
 }
 
-async fn converse(job: Job<'_>, history: &[Envelope]) -> anyhow::Result<ExitCode> {
+async fn converse(
+    job: Job<'_>,
+    project: &Arc<Project>,
+    turn: TurnArgs,
+    history: &[Envelope],
+) -> anyhow::Result<ExitCode> {
     let look = Look { style: screen::style(), columns: screen::columns() };
     let (typed, lines) = tokio::sync::mpsc::unbounded_channel();
     let home = home::home()?;
@@ -83,7 +92,10 @@ async fn converse(job: Job<'_>, history: &[Envelope]) -> anyhow::Result<ExitCode
     let head = history.last().map_or(0, |event| event.seq);
     let renderer = Renderer::new(look, head);
     let (node, ears) = (client::node().await?, Ears::new(lines).await?);
-    let mut conversation = Conversation::new(job, node, ears, input, renderer, screen);
+    let sessions = Many::new(node.clone(), None);
+    sessions.learn(job.place.clone(), Arc::clone(project), turn);
+    node.cast(NodeMessage::Keep(Arc::new(Sockets(sessions.clone()))))?;
+    let mut conversation = Conversation::new(job, sessions, ears, input, renderer, screen);
     if let Some(from) = last_turn(history) {
         conversation.go_on(from).await?;
     }
@@ -127,7 +139,9 @@ impl Conversation<'_> {
     async fn leave(mut self, left: anyhow::Result<Leave>) -> anyhow::Result<ExitCode> {
         self.let_go_of_terminal();
         if let Some(client) = &self.client {
+            // in the node of another process the turn goes on
             let cut = self.renderer.turn.is_some() || self.unfinished;
+            let cut = cut && client.remote().is_none();
             // nothing of what is broken off here may still become an outcome: first the node, then
             // what it has started
             client.stop().await;

@@ -13,6 +13,9 @@ pub(super) const PERMISSION: &str = "  allow? [o]nce  [a]lways  [n]o  no [b]ecau
 /// The keys of the question whether to go on with a turn that was cut off.
 pub(super) const RESUME: &str = "  go on with it? [y]es  [n]o ";
 
+/// How a question is answered that comes while a line is being typed.
+pub(super) const ANNOUNCED: &str = "  Enter on an empty line: answer, and follow the turn";
+
 /// What a key means for a permission question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {

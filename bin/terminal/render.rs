@@ -40,6 +40,8 @@ pub(super) struct Question {
 #[derive(Debug)]
 pub(super) struct Renderer {
     pub(super) look: Look,
+    /// Who prompts and answers here, as the log has it.
+    pub(super) me: String,
     pub(super) markdown: Markdown,
     pub(super) cleaner: Cleaner,
     /// Prompts of this terminal up to here come from the log, those after it from the user's own
@@ -70,6 +72,7 @@ impl Renderer {
             markdown: Markdown::new(look.style, look.columns),
             cleaner: Cleaner::default(),
             look,
+            me: BY.to_owned(),
             head,
             calls: BTreeMap::new(),
             links: HashMap::new(),
@@ -127,12 +130,15 @@ impl Renderer {
         match turn {
             Turn::Prompted { parts, by, .. } => {
                 self.turn.get_or_insert(event.at);
-                if by == BY && event.seq > self.head {
+                if *by == self.me && event.seq > self.head {
                     return String::new();
                 }
                 let text = parts.iter().map(|part| clean(&part.text)).collect::<Vec<_>>().join(" ");
-                let from =
-                    if by == BY { String::new() } else { format!("  (by {})", clean_line(by)) };
+                let from = if *by == self.me {
+                    String::new()
+                } else {
+                    format!("  (by {})", clean_line(by))
+                };
                 let lines = text.trim().replace('\n', "\n  ");
                 let look = self.look.style;
                 let shown = format!(
@@ -277,7 +283,8 @@ impl Renderer {
             Permission::Answered { reply, by, feedback } => {
                 let question = self.questions.iter().find(|question| question.of == of).cloned();
                 self.forget_question(of);
-                let by = if by == BY { String::new() } else { format!(" by {}", clean_line(by)) };
+                let by =
+                    if *by == self.me { String::new() } else { format!(" by {}", clean_line(by)) };
                 match reply {
                     Answer::Reject => {
                         let why = feedback.as_deref().map(|why| format!(": {}", clean_line(why)));

@@ -1,12 +1,13 @@
 //! What becomes of the lines that the user types.
 
 use leftfold_events::Seq;
-use leftfold_events::event::Answer;
+use leftfold_events::event::{Answer, PromptPart};
 
 use super::BY;
 use super::conversation::{Conversation, Leave, Stage};
 use super::input::Typed;
 use super::style::Face;
+use crate::client;
 
 impl Conversation<'_> {
     pub(super) async fn typed(&mut self, typed: Typed) -> anyhow::Result<Option<Leave>> {
@@ -30,7 +31,13 @@ impl Conversation<'_> {
                 self.screen.print(&text)?;
                 self.take_prompt()?;
             }
-            None if line.trim().is_empty() => self.take_prompt()?,
+            None if line.trim().is_empty() => {
+                if self.renderer.turn.is_some() && !self.unfinished {
+                    self.join_turn()?;
+                } else {
+                    self.take_prompt()?;
+                }
+            }
             None => self.prompt(line).await?,
         }
         Ok(None)
@@ -38,18 +45,32 @@ impl Conversation<'_> {
 
     async fn prompt(&mut self, text: String) -> anyhow::Result<()> {
         self.mode.watch();
-        if self.client.is_none() {
-            self.open(None).await?;
-        }
-        let client = self.client()?;
-        if self.unfinished {
-            // the turn that was cut off has an end of its own, which comes first
-            client.resume(&self.job, true)?;
-        }
-        client.prompt(&self.job, text, BY)?;
-        self.unfinished = false;
+        // a turn that was cut off has an end of its own, which comes first
         self.stage = Stage::Turn { running: false };
+        let prompted = self.send(&text).await;
+        if prompted.is_err() && self.client.is_none() {
+            return prompted;
+        }
+        if let Err(error) = prompted {
+            let note = self.renderer.note(Face::RED, &format!("not taken: {error:#}"));
+            self.paint(&note)?;
+            self.take_prompt()?;
+        }
         Ok(())
+    }
+
+    async fn send(&mut self, text: &str) -> anyhow::Result<()> {
+        let mut left = client::ATTEMPTS;
+        loop {
+            self.open(None).await?;
+            self.unfinished = false;
+            let parts = vec![PromptPart::text(text)];
+            match self.client()?.prompt(&self.job, parts, BY).await {
+                Err(error) if client::is_leaving(&error) && left > 0 => left -= 1,
+                prompted => return prompted,
+            }
+            tokio::time::sleep(client::BREATH).await;
+        }
     }
 
     async fn reason(&mut self, of: Seq, typed: Typed) -> anyhow::Result<Option<Leave>> {
@@ -58,7 +79,7 @@ impl Conversation<'_> {
         self.paint("")?;
         match typed {
             Typed::Gone(_) => return Ok(Some(Leave::Gone)),
-            Typed::Interrupted { .. } => self.client()?.interrupt("SIGINT")?,
+            Typed::Interrupted { .. } => self.client()?.interrupt("SIGINT").await?,
             Typed::Line(line) if !line.trim().is_empty() => {
                 self.answer(of, Answer::Reject, Some(line.trim().to_owned())).await?;
             }

@@ -1,7 +1,7 @@
 //! A client of the Agent Client Protocol: JSON-RPC lines by hand, as an editor writes them.
 
 use std::io::Write;
-use std::process::{ChildStdin, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,11 @@ impl Editor {
 
     /// A node that has been told nothing.
     pub fn raw(site: &Site, args: &[&str]) -> Self {
-        let mut command = site.command(&[&["node"], args].concat());
+        Self::of(site.command(&[&["node"], args].concat()))
+    }
+
+    /// A node that this command starts, and that has been told nothing.
+    pub fn of(mut command: Command) -> Self {
         command.stdin(Stdio::piped());
         let mut live = Live::start(command);
         let input = Some(live.input());
@@ -149,6 +153,11 @@ impl Editor {
         let updates = self.updates(session);
         let chunks = updates.iter().filter(|update| update["sessionUpdate"] == kind);
         chunks.map(|update| update["content"]["text"].as_str().unwrap()).collect()
+    }
+
+    /// Where to write what the node reads, from now on by somebody else.
+    pub fn input(&mut self) -> ChildStdin {
+        self.input.take().unwrap()
     }
 
     /// Ends the input.

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 pub use editor::Editor;
 pub use live::{Live, Ran};
-pub use processes::{marked, wait_until};
+pub use processes::{marked, peak, wait_until};
 pub use pty::Terminal;
 pub use server::{Answer, Recorded, Server, Split};
 pub use socket::{Peer, from_on, wait_for_node};
@@ -128,6 +128,19 @@ impl Site {
         }
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command
+    }
+
+    /// The program, which can write no file of more than so many KiB.
+    pub fn limited(&self, args: &[&str], kib: u32) -> Command {
+        let inner = self.command(args);
+        let mut limited = Command::new("bash");
+        // without the trap the limit would be a signal and no error
+        let script = format!("trap '' XFSZ; ulimit -f {kib}; exec \"$@\"");
+        limited.args(["-c", &script, "run"]).arg(inner.get_program()).args(inner.get_args());
+        limited.env_clear();
+        limited.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        limited.current_dir(self.project()).stdin(Stdio::null());
+        limited
     }
 
     /// Runs the program to its end.

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -52,6 +53,31 @@ impl Peer {
                 return line;
             }
         }
+    }
+
+    /// Asks, and reads on to the answer; `None` if the node ends before.
+    pub fn try_call(&mut self, method: &str, params: &Value) -> Option<Value> {
+        self.last += 1;
+        let id = self.last;
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.stream.get_mut().write_all(format!("{request}\n").as_bytes()).ok()?;
+        loop {
+            let mut line = String::new();
+            self.stream.read_line(&mut line).ok()?;
+            let line: Value = serde_json::from_str(&line).ok()?;
+            if line["id"] == id {
+                return Some(line);
+            }
+        }
+    }
+
+    /// Asks the same again and again, up to so often, until nothing more is taken; how often.
+    pub fn flood(&mut self, method: &str, params: &Value, most: usize) -> usize {
+        let request = json!({ "jsonrpc": "2.0", "id": 0, "method": method, "params": params });
+        let request = format!("{request}\n");
+        self.stream.get_ref().set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+        let mut written = || self.stream.get_mut().write_all(request.as_bytes()).is_ok();
+        (0..most).take_while(|_| written()).count()
     }
 
     /// The line of an export in the next notification.

@@ -45,7 +45,8 @@ pub(crate) async fn live_node() -> Result<(ActorRef<NodeMessage>, SessionId), Ac
     let kit = Box::new(equip::gather(setup, now));
     let (parts, by) = (vec![PromptPart::text("What is here?")], "example".to_owned());
     let prompted = Turn::Prompted { parts, agent: "build".into(), model: name, by };
-    let message = SessionMessage::Prompt { kit, prompted: Box::new(Fact::new(prompted)) };
+    let prompted = Box::new(Fact::new(prompted));
+    let message = SessionMessage::Prompt { kit, prompted, joins: false, told: None };
     node.cast(NodeMessage::Tell { session, message })?;
     Ok((node, session))
 }

@@ -147,6 +147,10 @@ impl Sessions {
         store: Store,
     ) -> Result<(), Error> {
         let Open { session, world, birth, .. } = open;
+        if let Some(closed) = self.open.remove(&session) {
+            // one that was closed for good, and still has the log
+            let _ = closed.actor.stop_and_wait(None, Some(LET_GO)).await;
+        }
         let woken = ObserversMessage::Opened { session, store: store.clone() };
         if self.observers.cast(woken).is_err() {
             tracing::warn!("nobody hands events to observers");
@@ -156,6 +160,7 @@ impl Sessions {
         // those who opened it before it was closed still listen to the same end
         let closed = self.resting.remove(&session).map(|resting| resting.closed);
         let closed = closed.filter(|closed| closed.borrow().is_none());
+        self.holds.add(store.dir());
         let entry = Entry {
             store,
             world,
@@ -175,6 +180,20 @@ impl Sessions {
 }
 
 impl Entry {
+    /// Whether the message still means something to a turn that may have been cut off. A prompt
+    /// brings that turn to its end first; to go on with it is for whoever asks first.
+    pub(super) fn go_on(&mut self, message: &SessionMessage) -> bool {
+        if let SessionMessage::Prompt { kit, .. } = message
+            && std::mem::take(&mut self.cut_off)
+        {
+            let resume = SessionMessage::Resume { kit: kit.clone(), close: true };
+            // one that is gone does not take the prompt either
+            return self.actor.cast(resume).is_ok();
+        }
+        let resumes = matches!(message, SessionMessage::Resume { .. });
+        !resumes || std::mem::take(&mut self.cut_off)
+    }
+
     /// Tells a client how the session stands.
     fn describe(&self, reply: RpcReplyPort<Result<Opened, Error>>) {
         let (actor, cut_off, closed) = (self.actor.clone(), self.cut_off, self.closed.subscribe());

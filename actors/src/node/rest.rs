@@ -70,6 +70,10 @@ impl Sessions {
         if self.observers.cast(ObserversMessage::Closed { session }).is_err() {
             tracing::warn!("nobody hands events to observers");
         }
+        // before the lock is free: whoever has it next may serve there
+        if self.held(store.dir()).is_none() {
+            self.holds.rest(store.dir());
+        }
         if actor.stop_and_wait(None, Some(LET_GO)).await.is_err() {
             tracing::debug!(%session, "it does not stop at once");
         }

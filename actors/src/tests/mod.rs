@@ -141,7 +141,12 @@ impl Live {
             by: "test".into(),
         };
         let prompted = Box::new(Fact::new(prompted));
-        self.tell(SessionMessage::Prompt { kit: Box::new(kit), prompted });
+        self.tell(SessionMessage::Prompt {
+            kit: Box::new(kit),
+            prompted,
+            joins: false,
+            told: None,
+        });
     }
 
     fn interrupt(&self) {

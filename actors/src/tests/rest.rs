@@ -1,7 +1,10 @@
-use leftfold_events::event::{Answer, Permission};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use leftfold_events::event::{Answer, Permission, PromptPart};
 
 use super::*;
-use crate::{Answered, Reply};
+use crate::{Answered, Hold, Keeper, Reply};
 
 fn sweep(live: &Live) {
     live.node.cast(NodeMessage::Sweep { idle: Duration::ZERO }).expect("a node");
@@ -39,6 +42,99 @@ async fn a_session_that_was_left_alone_lets_go_of_its_store_until_it_is_wanted()
     sweep(&live);
     is_free(&site).await;
     assert_eq!(live.view().await.messages.len(), 6);
+    live.stop().await;
+}
+
+/// Notes what it is told, and whether somebody else could open the store just then.
+#[derive(Clone, Debug, Default)]
+struct Notes(Arc<Mutex<Vec<(&'static str, bool)>>>);
+
+impl Notes {
+    fn note(&self, what: &'static str, store: &Path) {
+        let file = std::fs::File::open(store.join("db")).expect("a database");
+        self.0.lock().expect("notes").push((what, file.try_lock().is_ok()));
+    }
+
+    fn taken(&self) -> Vec<(&'static str, bool)> {
+        std::mem::take(&mut *self.0.lock().expect("notes"))
+    }
+}
+
+impl Keeper for Notes {
+    fn hold(&self, store: &Path) -> Box<dyn Hold> {
+        self.note("held", store);
+        Box::new(Held { notes: self.clone(), store: store.to_owned(), rests: false })
+    }
+}
+
+#[derive(Debug)]
+struct Held {
+    notes: Notes,
+    store: PathBuf,
+    rests: bool,
+}
+
+impl Hold for Held {
+    fn rest(mut self: Box<Self>) {
+        self.rests = true;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.notes.note(if self.rests { "rests" } else { "gone" }, &self.store);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_keeper_is_told_of_a_store_only_while_it_is_locked() {
+    let site = Site::new(json!({ "replies": [text("one"), text("two")] }));
+    let mut live = site.start().await;
+    let notes = Notes::default();
+    live.node.cast(NodeMessage::Keep(Arc::new(notes.clone()))).expect("a node");
+    live.prompt(&site, "one");
+    live.until_ended().await;
+    assert_eq!(notes.taken(), [("held", false)]);
+    sweep(&live);
+    is_free(&site).await;
+    assert_eq!(notes.taken(), [("rests", false)]);
+    live.prompt(&site, "two");
+    live.until_ended().await;
+    assert_eq!(notes.taken(), [("held", false)]);
+    live.stop().await;
+    assert_eq!(notes.taken(), [("gone", false)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_that_only_joins_begins_no_turn() {
+    let site = Site::new(json!({ "replies": [text("one")] }));
+    let mut live = site.start().await;
+    let node = live.node.clone();
+    let late = |joins| {
+        let (node, session) = (node.clone(), site.session);
+        let kit = Box::new(site.kit());
+        async move {
+            let prompted = Turn::Prompted {
+                parts: vec![PromptPart::text("late")],
+                agent: "build".into(),
+                model: kit.model.name(),
+                by: "test".into(),
+            };
+            let prompted = Box::new(Fact::new(prompted));
+            ractor::call!(node, |told| NodeMessage::Tell {
+                session,
+                message: SessionMessage::Prompt { kit, prompted, joins, told: Some(told) }
+            })
+            .expect("an answer")
+        }
+    };
+    assert_eq!(late(true).await, Answered::NotOpen);
+    assert_eq!(live.view().await.seq, 0, "nothing was appended");
+    assert_eq!(late(false).await, Answered::Accepted);
+    live.until_ended().await;
+    let head = live.view().await.seq;
+    assert_eq!(late(true).await, Answered::NotOpen);
+    assert_eq!(live.view().await.seq, head);
     live.stop().await;
 }
 

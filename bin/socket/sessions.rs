@@ -1,0 +1,195 @@
+//! The sessions of a node, as its clients reach them.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use leftfold_actors::{NodeMessage, Opened};
+use leftfold_events::SessionId;
+use ractor::ActorRef;
+
+use super::wire::RpcError;
+use crate::cli::Turn;
+use crate::client::{Client, Equipment, Job};
+use crate::commands::run::{self, Project};
+use crate::home::{self, Place};
+
+pub(crate) trait Sessions: Send + Sync + 'static {
+    /// A session, opened if need be. With `store`, it is to be in that folder.
+    ///
+    /// # Errors
+    /// There is none, or it can not be opened.
+    fn client<'a>(
+        &'a self,
+        session: SessionId,
+        store: Option<&'a Path>,
+    ) -> BoxFuture<'a, Result<Client, RpcError>>;
+
+    /// What goes with a prompt to a session that is open.
+    ///
+    /// # Errors
+    /// The settings are wrong.
+    fn equipment(&self, session: SessionId) -> anyhow::Result<Equipment>;
+
+    /// Whether a prompt only joins a turn that is under way.
+    fn only_joins(&self) -> bool;
+}
+
+/// The one session of a node that drives a single turn.
+pub(crate) struct One {
+    client: Client,
+    equipment: Equipment,
+}
+
+impl One {
+    pub(crate) fn new(client: Client, equipment: Equipment) -> Arc<Self> {
+        Arc::new(Self { client, equipment })
+    }
+}
+
+impl Sessions for One {
+    fn client<'a>(
+        &'a self,
+        session: SessionId,
+        _: Option<&'a Path>,
+    ) -> BoxFuture<'a, Result<Client, RpcError>> {
+        let ours = self.client.session == session;
+        let client = ours.then(|| self.client.clone());
+        async move { client.ok_or_else(|| RpcError::not_open(session)) }.boxed()
+    }
+
+    fn equipment(&self, _: SessionId) -> anyhow::Result<Equipment> {
+        Ok(self.equipment.clone())
+    }
+
+    fn only_joins(&self) -> bool {
+        true
+    }
+}
+
+/// The sessions of a node that lives on.
+pub(crate) struct Many {
+    node: ActorRef<NodeMessage>,
+    /// The one store of all sessions, if there is to be one.
+    store: Option<PathBuf>,
+    known: Mutex<HashMap<SessionId, Known>>,
+}
+
+/// How a session is driven.
+#[derive(Clone)]
+struct Known {
+    place: Place,
+    project: Arc<Project>,
+    turn: Turn,
+    client: Option<Client>,
+}
+
+impl Known {
+    fn job(&self) -> anyhow::Result<Job<'_>> {
+        run::job(self.place.clone(), &self.project, &self.turn, false)
+    }
+}
+
+impl Many {
+    pub(crate) fn new(node: ActorRef<NodeMessage>, store: Option<PathBuf>) -> Arc<Self> {
+        Arc::new(Self { node, store, known: Mutex::default() })
+    }
+
+    /// Where the session `id` is: in the one store of the node, or in its own.
+    pub(crate) fn place(&self, session: SessionId) -> anyhow::Result<Place> {
+        match &self.store {
+            Some(store) => Ok(Place { store: store.clone(), session }),
+            None => home::new_place(session),
+        }
+    }
+
+    /// From now on the session is known, and how it is driven.
+    pub(crate) fn learn(&self, place: Place, project: Arc<Project>, turn: Turn) {
+        let session = place.session;
+        self.known().insert(session, Known { place, project, turn, client: None });
+    }
+
+    /// The way to a session that is known: `mine`, as long as it leads there. Otherwise the session
+    /// is opened, and there is something to be known of it.
+    pub(crate) async fn reach(
+        &self,
+        session: SessionId,
+        mine: Option<&Client>,
+    ) -> anyhow::Result<(Client, Option<Opened>)> {
+        let client = self.knowledge(session)?.client;
+        if let Some(client) = client
+            && mine.is_none_or(|mine| mine.is(&client))
+            && client.is_live().await
+        {
+            return Ok((client, None));
+        }
+        let (client, opened) = self.open(session).await?;
+        Ok((client, Some(opened)))
+    }
+
+    /// Opens a session that is known.
+    pub(crate) async fn open(&self, session: SessionId) -> anyhow::Result<(Client, Opened)> {
+        let opened = Client::open(self.node.clone(), &self.knowledge(session)?.job()?).await?;
+        if let Some(known) = self.known().get_mut(&session) {
+            known.client = Some(opened.0.clone());
+        }
+        Ok(opened)
+    }
+
+    fn knowledge(&self, session: SessionId) -> Result<Known, RpcError> {
+        self.known().get(&session).cloned().ok_or_else(|| RpcError::not_open(session))
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<SessionId, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Knows a session of which there is nothing but its log.
+    async fn find(&self, session: SessionId) -> anyhow::Result<Place> {
+        if let Some(known) = self.known().get(&session) {
+            return Ok(known.place.clone());
+        }
+        let place = self.place(session)?;
+        let head = place.store.join("heads").join(session.to_string());
+        if !head.is_file() {
+            return Err(RpcError::not_open(session).into());
+        }
+        let looked = place.clone();
+        let project = tokio::task::spawn_blocking(move || Project::of(&looked)).await??;
+        let known = Known {
+            place: place.clone(),
+            project: Arc::new(project),
+            turn: Turn::asking(),
+            client: None,
+        };
+        self.known().entry(session).or_insert(known);
+        Ok(place)
+    }
+}
+
+impl Sessions for Many {
+    fn client<'a>(
+        &'a self,
+        session: SessionId,
+        store: Option<&'a Path>,
+    ) -> BoxFuture<'a, Result<Client, RpcError>> {
+        async move {
+            let place = self.find(session).await.map_err(RpcError::of)?;
+            if store.is_some_and(|store| place.store != store) {
+                return Err(RpcError::not_open(session));
+            }
+            Ok(self.reach(session, None).await.map_err(RpcError::of)?.0)
+        }
+        .boxed()
+    }
+
+    fn equipment(&self, session: SessionId) -> anyhow::Result<Equipment> {
+        Ok(self.knowledge(session)?.job()?.equipment())
+    }
+
+    fn only_joins(&self) -> bool {
+        false
+    }
+}
