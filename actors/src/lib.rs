@@ -24,7 +24,7 @@ mod tool_executor;
 mod world;
 
 pub use node::{Node, NodeMessage, Open, Opened};
-pub use observers::{Observation, Watch};
+pub use observers::{Observation, Recorded, Watch};
 pub use permission::Answered;
 pub use session::{Reply, SessionMessage};
 pub use world::{Models, World};

@@ -9,10 +9,14 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
 pub(crate) use super::path::{Identity, identity};
-use super::wire::{self, RpcError};
+use super::wire::RpcError;
+pub(crate) use super::wire::carried;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Bytes that are taken from the socket at a time.
+const BUFFER: usize = 64 << 10;
 
 /// A connection to the node of a store.
 #[derive(Debug)]
@@ -24,7 +28,7 @@ pub(crate) struct Connection {
 pub(crate) fn connect(store: &Path) -> io::Result<Connection> {
     let stream = super::path::connect(store)?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    Ok(Connection { stream: BufReader::new(stream) })
+    Ok(Connection { stream: BufReader::with_capacity(BUFFER, stream) })
 }
 
 impl Connection {
@@ -43,15 +47,18 @@ impl Connection {
         Ok(answer.get_mut("result").map(Value::take).unwrap_or_default())
     }
 
-    /// The next line of an export, of a session that is being watched; without its end. `None`
-    /// when the node is gone.
-    pub(crate) fn event(&mut self) -> io::Result<Option<String>> {
-        while let Some(line) = self.raw()? {
-            if let Some(line) = wire::carried(&line) {
-                return Ok(Some(line.to_owned()));
-            }
+    /// What has come of a session that is being watched, at least one line and whole ones: see
+    /// [`carried`]. `None` when the node is gone.
+    pub(crate) fn events(&mut self) -> io::Result<Option<String>> {
+        let Some(mut lines) = self.raw()? else { return Ok(None) };
+        let more = self.stream.buffer();
+        let end = more.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
+        let text = std::str::from_utf8(&more[..end]).map_err(io::Error::other)?;
+        if !text.is_empty() {
+            lines.extend(["\n", text]);
+            self.stream.consume(end + 1);
         }
-        Ok(None)
+        Ok(Some(lines))
     }
 
     fn line(&mut self) -> io::Result<Option<Value>> {

@@ -31,7 +31,10 @@ impl Actor for Slow {
         observation: Observation,
         held: &mut Held,
     ) -> Result<(), ActorProcessingErr> {
-        let _ = held.sender.send((observation.events.to_vec(), observation.done));
+        let _ = held.sender.send((
+            observation.events.iter().map(|e| Envelope::clone(e)).collect(),
+            observation.done,
+        ));
         Ok(())
     }
 }
