@@ -81,7 +81,7 @@ impl Actor for Observers {
                 let Some(session) = events.first().map(|event| event.session) else {
                     return Ok(());
                 };
-                let watched = sessions.get_mut(&session).map(|channel| channel.happened(events));
+                let watched = sessions.get_mut(&session).map(|channel| channel.happened(&events));
                 if watched == Some(false) {
                     sessions.remove(&session);
                 }

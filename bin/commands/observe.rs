@@ -161,10 +161,14 @@ impl Observer {
     /// Prints what a node tells, until it is gone. False: nobody reads any more.
     fn follow(&mut self, mut connection: Connection) -> anyhow::Result<bool> {
         // a node that is killed may end the connection in any way
-        while let Ok(Some(lines)) = connection.events() {
-            let carried = lines.split('\n').filter_map(client::carried);
-            let new: Vec<&str> = carried.filter(|line| self.is_new(line)).collect();
-            if !self.told(&new)? {
+        let (mut lines, mut text) = (String::new(), String::new());
+        while let Ok(true) = connection.events(&mut lines) {
+            for line in lines.lines().filter_map(client::carried) {
+                if self.is_new(line) && !self.told(line, &mut text)? {
+                    return Ok(false);
+                }
+            }
+            if !self.output.write(&mut text)? {
                 return Ok(false);
             }
         }
@@ -182,19 +186,17 @@ impl Observer {
         true
     }
 
-    /// Prints lines from a node.
-    fn told(&mut self, lines: &[&str]) -> anyhow::Result<bool> {
+    /// Prints a line from a node, or adds it to what is printed next.
+    fn told(&mut self, line: &str, text: &mut String) -> anyhow::Result<bool> {
         if self.output.format == Format::Json {
-            return self.output.write(&mut lines.iter().flat_map(|line| [line, "\n"]).collect());
+            text.extend([line, "\n"]);
+            return Ok(true);
         }
-        for line in lines {
-            match line::read(line) {
-                Ok(Line::Event(event)) if !self.output.show(&event)? => return Ok(false),
-                // the last one: of a newer node
-                Ok(Line::Event(_) | Line::Payload { .. }) | Err(_) => {}
-            }
+        match line::read(line) {
+            Ok(Line::Event(event)) => self.output.show(&event),
+            // of a newer node
+            Ok(Line::Payload { .. }) | Err(_) => Ok(true),
         }
-        Ok(true)
     }
 
     /// Prints what the log has from the cursor on.

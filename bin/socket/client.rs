@@ -47,18 +47,20 @@ impl Connection {
         Ok(answer.get_mut("result").map(Value::take).unwrap_or_default())
     }
 
-    /// What has come of a session that is being watched, at least one line and whole ones: see
-    /// [`carried`]. `None` when the node is gone.
-    pub(crate) fn events(&mut self) -> io::Result<Option<String>> {
-        let Some(mut lines) = self.raw()? else { return Ok(None) };
-        let more = self.stream.buffer();
-        let end = more.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
-        let text = std::str::from_utf8(&more[..end]).map_err(io::Error::other)?;
-        if !text.is_empty() {
-            lines.extend(["\n", text]);
-            self.stream.consume(end + 1);
+    /// Replaces `lines` by what has come of a session that is being watched, at least one line
+    /// and whole ones: see [`carried`]. False when the node is gone.
+    pub(crate) fn events(&mut self, lines: &mut String) -> io::Result<bool> {
+        lines.clear();
+        self.stream.read_line(lines)?;
+        // a node that dies may leave half a line
+        if !lines.ends_with('\n') {
+            return Ok(false);
         }
-        Ok(Some(lines))
+        let more = self.stream.buffer();
+        let end = more.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        lines.push_str(std::str::from_utf8(&more[..end]).map_err(io::Error::other)?);
+        self.stream.consume(end);
+        Ok(true)
     }
 
     fn line(&mut self) -> io::Result<Option<Value>> {

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// For each that watches: all of them together are told some 1,000 times a second at most.
-const SHARE: Duration = Duration::from_millis(1);
-/// Nobody waits longer for what has happened.
+/// For each that watches: all of them together are told some 500 times a second at most.
+const SHARE: Duration = Duration::from_millis(2);
+/// Nobody waits longer for what has happened: about as long as pieces of text are gathered.
 const LONGEST: Duration = Duration::from_millis(100);
 
 /// How many watch, in all of this process's stores.

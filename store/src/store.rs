@@ -191,7 +191,9 @@ impl Drop for Inner {
             }
         }
         let db = self.db.take();
-        if let Err(panic) = database::quiet(move || drop(db)) {
+        let closed = database::quiet(move || drop(db));
+        database::sweep();
+        if let Err(panic) = closed {
             tracing::warn!("closing {}: {panic}", self.dir.display());
         } else if self.sound.load(Ordering::Acquire) {
             database::note_closed(&self.dir);

@@ -94,9 +94,9 @@ impl Channel {
     }
 
     /// False: nobody watches any more.
-    pub(super) fn happened(&mut self, batch: Arc<[Envelope]>) -> bool {
+    pub(super) fn happened(&mut self, batch: &Arc<[Envelope]>) -> bool {
         self.forget();
-        self.feed.send_modify(|feed| feed.add(&batch));
+        self.feed.send_modify(|feed| feed.add(batch));
         // while the sinks are at it
         self.feed.send_if_modified(|feed| {
             feed.shrink();

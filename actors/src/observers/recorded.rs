@@ -8,13 +8,16 @@ use leftfold_events::{Envelope, Sha256, line};
 #[derive(Clone, Debug)]
 pub struct Recorded(Arc<Shared>);
 
+/// A line with the contents behind a hash.
+type PayloadLine = (Sha256, Box<str>);
+
 #[derive(Debug)]
 struct Shared {
     /// The events that became durable with it, and which of them it is.
     batch: Arc<[Envelope]>,
     at: usize,
     line: OnceLock<Box<str>>,
-    payloads: OnceLock<Box<[(Sha256, Box<str>)]>>,
+    payloads: OnceLock<Vec<PayloadLine>>,
 }
 
 impl Recorded {
@@ -35,7 +38,7 @@ impl Recorded {
 
     /// The lines with the contents behind its hashes, which stand before the first event of an
     /// export that names them.
-    pub fn payloads(&self) -> &[(Sha256, Box<str>)] {
+    pub fn payloads(&self) -> &[PayloadLine] {
         self.0.payloads.get_or_init(|| {
             let payloads = self.event.payloads().into_iter();
             payloads
