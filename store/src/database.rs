@@ -21,19 +21,8 @@ pub(crate) const SEGMENT: usize = 256 << 10;
 /// Copies up to this many bytes are made in memory, where sled's own syncs cost nothing.
 const IN_MEMORY: u64 = 256 << 20;
 
-/// Each frees what a few threads have left, if no thread is in the middle of something.
-const SWEEPS: usize = 16;
-
 fn config(dir: &Path) -> sled::Config {
     sled::Config::default().path(dir).segment_size(SEGMENT).cache_capacity(4 << 20)
-}
-
-/// Frees what closed databases have left. sled puts off freeing its buffers, one segment each, until
-/// it has something else to do, which in a process at rest is never.
-pub(crate) fn sweep() {
-    for _ in 0..SWEEPS {
-        crossbeam_epoch::pin().flush();
-    }
 }
 
 /// Opens the database in `dir` as its node. `None`: somebody else holds the lock.

@@ -191,9 +191,7 @@ impl Drop for Inner {
             }
         }
         let db = self.db.take();
-        let closed = database::quiet(move || drop(db));
-        database::sweep();
-        if let Err(panic) = closed {
+        if let Err(panic) = database::quiet(move || drop(db)) {
             tracing::warn!("closing {}: {panic}", self.dir.display());
         } else if self.sound.load(Ordering::Acquire) {
             database::note_closed(&self.dir);
