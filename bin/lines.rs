@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use leftfold_actors::Recorded;
 use leftfold_events::{Envelope, Sha256, line};
 
 #[derive(Debug, Default)]
@@ -18,6 +19,16 @@ impl Lines {
         let mut lines: Vec<String> = new.map(line::write_payload).collect();
         lines.push(line::write(event));
         lines
+    }
+
+    /// The same of an event that others watch too, whose lines are written already.
+    pub(crate) fn each(&mut self, event: &Recorded, mut tell: impl FnMut(&str)) {
+        for (hash, line) in event.payloads() {
+            if self.is_new(*hash) {
+                tell(line);
+            }
+        }
+        tell(event.line());
     }
 
     /// Whether the contents behind `hash` have not been told yet; from now on they have.

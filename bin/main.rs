@@ -10,6 +10,7 @@ mod demo;
 mod drive;
 mod home;
 mod lines;
+mod memory;
 mod model;
 mod print;
 mod question;
@@ -51,7 +52,10 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     match command {
         Command::Run(args) => commands::run::run(args),
         Command::Resume(args) => commands::resume::resume(&args),
-        Command::Node(args) => acp::serve(args),
+        Command::Node(args) => {
+            memory::give_back();
+            acp::serve(args)
+        }
         Command::Demo(args) => commands::demo::demo(args),
         Command::Replay(args) => commands::replay::replay(&args),
         Command::Verify(args) => commands::verify::verify(&args),

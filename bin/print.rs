@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use leftfold_actors::Observation;
+use leftfold_actors::{Observation, Recorded};
 use leftfold_events::event::{Ended, Event, Permission, Session, Turn};
-use leftfold_events::{Envelope, Seq, line};
+use leftfold_events::{Envelope, Seq};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
 
@@ -75,12 +75,12 @@ impl Actor for Printer {
 }
 
 impl Output {
-    fn print(&mut self, events: &[Envelope]) -> io::Result<()> {
+    fn print(&mut self, events: &[Recorded]) -> io::Result<()> {
         let mut text = String::new();
         for event in events {
             match self.format {
                 Format::Json => {
-                    text.push_str(&line::write(event));
+                    text.push_str(event.line());
                     text.push('\n');
                 }
                 Format::Text => show(&mut self.live, event)?,

@@ -1,13 +1,13 @@
-//! An observer of one's own: an actor that a live node tells of every event of a session. It is
-//! told the next ones when it has answered `done`, and misses nothing meanwhile.
+//! An actor of one's own that a live node tells of every event of a session. It is told the next
+//! ones when it has answered `done`, and misses nothing meanwhile.
 //! `cargo run -p leftfold-actors --example observer` attaches it to a scripted turn.
-
 mod stage;
 
 use leftfold_actors::{NodeMessage, Observation, Watch};
 use leftfold_events::event::{Event, Turn};
-use leftfold_events::line;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+
+type Outcome = Result<(), ActorProcessingErr>;
 
 struct Teller;
 
@@ -16,28 +16,21 @@ impl Actor for Teller {
     type State = ();
     type Arguments = ();
 
-    async fn pre_start(&self, _: ActorRef<Observation>, (): ()) -> Result<(), ActorProcessingErr> {
+    async fn pre_start(&self, _: ActorRef<Observation>, (): ()) -> Outcome {
         Ok(())
     }
 
-    async fn handle(
-        &self,
-        myself: ActorRef<Observation>,
-        Observation { events, done }: Observation,
-        (): &mut (),
-    ) -> Result<(), ActorProcessingErr> {
-        for event in events.iter() {
-            eprintln!("{} {}", event.seq, line::type_of(&event.event));
-            if matches!(event.event, Event::Turn(Turn::Ended(_))) {
-                myself.stop(None);
-            }
+    async fn handle(&self, me: ActorRef<Observation>, told: Observation, (): &mut ()) -> Outcome {
+        told.events.iter().for_each(|event| eprintln!("{}", event.line()));
+        if told.events.iter().any(|event| matches!(event.event, Event::Turn(Turn::Ended(_)))) {
+            me.stop(None);
         }
-        Ok(done.send(())?)
+        Ok(told.done.send(())?)
     }
 }
 
 #[tokio::main]
-async fn main() -> Result<(), ActorProcessingErr> {
+async fn main() -> Outcome {
     let (sink, over) = Actor::spawn(None, Teller, ()).await?;
     let (node, session) = stage::live_node().await?;
     node.cast(NodeMessage::Watch(Watch { session, from: 1, sink }))?;

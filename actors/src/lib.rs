@@ -25,7 +25,7 @@ mod whole;
 mod world;
 
 pub use node::{Hold, Keeper, Node, NodeMessage, Open, Opened};
-pub use observers::{Observation, Watch};
+pub use observers::{Observation, Recorded, Watch};
 pub use permission::Answered;
 pub use session::{Reply, SessionMessage};
 pub use world::{Models, World};

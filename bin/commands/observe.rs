@@ -32,13 +32,17 @@ const AGAIN: Duration = Duration::from_secs(2);
 /// How long the end waits for a line that is being written.
 const LAST_LINE: Duration = Duration::from_millis(500);
 
+/// Bytes of lines after which they are written.
+const PIECE: usize = 64 << 10;
+
 pub(crate) fn observe(args: &Observe) -> anyhow::Result<ExitCode> {
     let place = super::place(&args.session)?;
     let writing = Arc::new(Mutex::new(()));
     let output = Output { format: args.format, live: Live::default(), writing: writing.clone() };
     let mut observer =
         Observer { place, from: args.from, lines: Lines::default(), output, said: None };
-    let runtime = crate::runtime()?;
+    // it only listens for signals: there may be many of these
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
         let mut signals = Signals::new()?;
         tokio::select! {
@@ -93,10 +97,27 @@ impl Stamp {
 }
 
 /// What places a line from a node.
-#[derive(Deserialize)]
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 struct Told {
     seq: Option<Seq>,
     payload: Option<String>,
+}
+
+impl Told {
+    fn of(line: &str) -> Self {
+        // of an event of today it stands at the beginning, and the rest need not be read
+        match seq(line) {
+            Some(seq) => Self { seq: Some(seq), payload: None },
+            None => serde_json::from_str(line).unwrap_or_default(),
+        }
+    }
+}
+
+fn seq(line: &str) -> Option<Seq> {
+    let (session, rest) = line.strip_prefix(r#"{"v":1,"session":""#)?.split_once(r#"","seq":"#)?;
+    let (seq, _) = rest.split_once(',')?;
+    // a quote would end the session's name somewhere else
+    if session.contains('"') { None } else { seq.parse().ok() }
 }
 
 impl Observer {
@@ -140,31 +161,41 @@ impl Observer {
     /// Prints what a node tells, until it is gone. False: nobody reads any more.
     fn follow(&mut self, mut connection: Connection) -> anyhow::Result<bool> {
         // a node that is killed may end the connection in any way
-        while let Ok(Some(line)) = connection.event() {
-            if !self.told(&line)? {
+        let (mut lines, mut text) = (String::new(), String::new());
+        while let Ok(true) = connection.events(&mut lines) {
+            for line in lines.lines().filter_map(client::carried) {
+                if self.is_new(line) && !self.told(line, &mut text)? {
+                    return Ok(false);
+                }
+            }
+            if !self.output.write(&mut text)? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Prints a line from a node, unless it was printed before.
-    fn told(&mut self, line: &str) -> anyhow::Result<bool> {
-        let Ok(Told { seq, payload }) = serde_json::from_str(line) else { return Ok(true) };
+    /// Whether a line from a node was not printed before; from now on it was.
+    fn is_new(&mut self, line: &str) -> bool {
+        let Told { seq, payload } = Told::of(line);
         if let Some(hash) = payload {
-            let new = Sha256::from_hex(&hash).is_none_or(|hash| self.lines.is_new(hash));
-            let json = self.output.format == Format::Json;
-            return if new && json { self.output.write(&[line, "\n"].concat()) } else { Ok(true) };
+            return Sha256::from_hex(&hash).is_none_or(|hash| self.lines.is_new(hash));
         }
-        let Some(seq) = seq.filter(|seq| *seq >= self.from) else { return Ok(true) };
+        let Some(seq) = seq.filter(|seq| *seq >= self.from) else { return false };
         self.from = seq + 1;
-        match self.output.format {
-            Format::Json => self.output.write(&[line, "\n"].concat()),
-            Format::Text => match line::read(line) {
-                Ok(Line::Event(event)) => self.output.show(&event),
-                // of a newer node
-                Ok(Line::Payload { .. }) | Err(_) => Ok(true),
-            },
+        true
+    }
+
+    /// Prints a line from a node, or adds it to what is printed next.
+    fn told(&mut self, line: &str, text: &mut String) -> anyhow::Result<bool> {
+        if self.output.format == Format::Json {
+            text.extend([line, "\n"]);
+            return Ok(true);
+        }
+        match line::read(line) {
+            Ok(Line::Event(event)) => self.output.show(&event),
+            // of a newer node
+            Ok(Line::Payload { .. }) | Err(_) => Ok(true),
         }
     }
 
@@ -177,10 +208,8 @@ impl Observer {
                 Err(error) => (reader.read_good(self.place.session).0, Some(error.to_string())),
             },
         };
-        for event in &events {
-            if event.seq >= self.from && !self.print(event)? {
-                return Ok(false);
-            }
+        if !self.print(&events)? {
+            return Ok(false);
         }
         if let Some(trouble) = trouble.filter(|trouble| self.said.as_ref() != Some(trouble)) {
             crate::note(&format!("leftfold: {trouble}"));
@@ -189,15 +218,25 @@ impl Observer {
         Ok(true)
     }
 
-    fn print(&mut self, event: &Envelope) -> anyhow::Result<bool> {
-        self.from = event.seq + 1;
-        match self.output.format {
-            Format::Text => self.output.show(event),
-            Format::Json => {
-                let lines = self.lines.of(event).into_iter().map(|line| line + "\n");
-                self.output.write(&lines.collect::<String>())
+    fn print(&mut self, events: &[Envelope]) -> anyhow::Result<bool> {
+        let mut text = String::new();
+        for event in events {
+            if event.seq < self.from {
+                continue;
+            }
+            self.from = event.seq + 1;
+            let goes_on = match self.output.format {
+                Format::Text => self.output.show(event)?,
+                Format::Json => {
+                    text.extend(self.lines.of(event).into_iter().map(|line| line + "\n"));
+                    text.len() < PIECE || self.output.write(&mut text)?
+                }
+            };
+            if !goes_on {
+                return Ok(false);
             }
         }
+        self.output.write(&mut text)
     }
 }
 
@@ -209,9 +248,10 @@ struct Output {
 }
 
 impl Output {
-    fn write(&self, text: &str) -> anyhow::Result<bool> {
+    /// Writes `text`, which is empty afterwards.
+    fn write(&self, text: &mut String) -> anyhow::Result<bool> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        goes_on(print::flush(&mut text.to_owned()))
+        goes_on(print::flush(text))
     }
 
     fn show(&mut self, event: &Envelope) -> anyhow::Result<bool> {
@@ -226,5 +266,25 @@ fn goes_on(written: std::io::Result<()>) -> anyhow::Result<bool> {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_placed_by_their_beginning_or_by_what_they_hold() {
+        let seq = |seq| Told { seq: Some(seq), payload: None };
+        for (line, told) in [
+            (r#"{"v":1,"session":"01J","seq":12,"at":"#, seq(12)),
+            (r#"{"seq":7,"v":1,"session":"01J"}"#, seq(7)),
+            (r#"{"v":1,"session":"","x":"","seq":9,"seq":1}"#, Told::default()),
+            (r#"{"v":1,"session":"01J","x":"\",\"seq\":9,","seq":3}"#, seq(3)),
+            (r#"{"v":1,"payload":"ab"}"#, Told { seq: None, payload: Some("ab".into()) }),
+            ("nonsense", Told::default()),
+        ] {
+            assert_eq!(Told::of(line), told, "{line}");
+        }
     }
 }

@@ -9,10 +9,14 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
 pub(crate) use super::path::{Identity, identity};
-use super::wire::{self, RpcError};
+use super::wire::RpcError;
+pub(crate) use super::wire::carried;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Bytes that are taken from the socket at a time.
+const BUFFER: usize = 64 << 10;
 
 /// A connection to the node of a store.
 #[derive(Debug)]
@@ -24,7 +28,7 @@ pub(crate) struct Connection {
 pub(crate) fn connect(store: &Path) -> io::Result<Connection> {
     let stream = super::path::connect(store)?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    Ok(Connection { stream: BufReader::new(stream) })
+    Ok(Connection { stream: BufReader::with_capacity(BUFFER, stream) })
 }
 
 impl Connection {
@@ -48,15 +52,20 @@ impl Connection {
         Ok(answer.get_mut("result").map(Value::take).unwrap_or_default())
     }
 
-    /// The next line of an export, of a session that is being watched; without its end. `None`
-    /// when the node is gone.
-    pub(crate) fn event(&mut self) -> io::Result<Option<String>> {
-        while let Some(line) = self.raw()? {
-            if let Some(line) = wire::carried(&line) {
-                return Ok(Some(line.to_owned()));
-            }
+    /// Replaces `lines` by what has come of a session that is being watched, at least one line
+    /// and whole ones: see [`carried`]. False when the node is gone.
+    pub(crate) fn events(&mut self, lines: &mut String) -> io::Result<bool> {
+        lines.clear();
+        self.stream.read_line(lines)?;
+        // a node that dies may leave half a line
+        if !lines.ends_with('\n') {
+            return Ok(false);
         }
-        Ok(None)
+        let more = self.stream.buffer();
+        let end = more.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        lines.push_str(std::str::from_utf8(&more[..end]).map_err(io::Error::other)?);
+        self.stream.consume(end);
+        Ok(true)
     }
 
     fn line(&mut self) -> io::Result<Option<Value>> {

@@ -5,23 +5,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leftfold_actors::Observation;
 use serde_json::{Value, json};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::Sessions;
 use super::lines::{self, Line};
 use super::methods;
+use super::pace::Pace;
 use super::server::{Door, House};
 use super::tap::Tap;
 use super::wire::{self, MAX_LINE, Request, RpcError};
 use crate::lines::Lines;
 
-/// Lines that wait for a client.
-pub(crate) const QUEUE: usize = 16;
+/// Pieces that wait for a client.
+pub(crate) const QUEUE: usize = 8;
+/// Bytes of lines after which no further one is added to a piece.
+const PIECE: usize = 64 << 10;
 /// Sessions that one client watches at most.
 const WATCHES: usize = 64;
 /// How long a client is waited for that is to know that the node rests.
@@ -182,24 +187,30 @@ impl Connection {
 
 /// Sends on what happens in a session.
 async fn follow(mut tap: Tap, queue: mpsc::Sender<Vec<u8>>) {
-    let mut lines = Lines::default();
-    while let Some(observation) = tap.next().await {
-        for line in observation.events.iter().flat_map(|event| lines.of(event)) {
-            if queue.send(wire::event(&line)).await.is_err() {
+    let (mut lines, pace) = (Lines::default(), Pace::new());
+    while let Some(Observation { events, done }) = tap.next().await {
+        let began = Instant::now();
+        let mut piece = Vec::new();
+        for event in events.iter() {
+            lines.each(event, |line| wire::event(line, &mut piece));
+            if piece.len() >= PIECE && queue.send(std::mem::take(&mut piece)).await.is_err() {
                 return;
             }
         }
+        if !piece.is_empty() && queue.send(piece).await.is_err() {
+            return;
+        }
+        drop(events);
+        pace.keep(began).await;
         // the hub may have gone with the node
-        let _ = observation.done.send(());
+        let _ = done.send(());
     }
 }
 
 async fn write(mut waiting: mpsc::Receiver<Vec<u8>>, mut to: OwnedWriteHalf) {
-    let mut lines = Vec::with_capacity(QUEUE);
-    while waiting.recv_many(&mut lines, QUEUE).await > 0 {
-        if to.write_all(&lines.concat()).await.is_err() {
+    while let Some(piece) = waiting.recv().await {
+        if to.write_all(&piece).await.is_err() {
             return;
         }
-        lines.clear();
     }
 }

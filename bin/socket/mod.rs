@@ -21,6 +21,7 @@ pub(crate) mod client;
 mod connection;
 mod lines;
 mod methods;
+mod pace;
 mod path;
 pub(crate) mod question;
 pub(crate) mod remote;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use leftfold_actors::{Answered, Observation, Opened, Reply};
+use leftfold_actors::{Answered, Observation, Opened, Recorded, Reply};
 use leftfold_events::event::{Event, PromptPart, Turn};
 use leftfold_events::line::{self, Line};
 use leftfold_events::{Envelope, Seq, SessionId, Sha256, State, fold};
@@ -164,7 +164,8 @@ async fn follow(talk: &mut Talk, sink: &ActorRef<Observation>) -> Option<bool> {
             continue;
         }
         let (done, shown) = ractor::concurrency::oneshot();
-        let events = std::mem::take(&mut events).into();
+        let events: std::sync::Arc<[_]> = std::mem::take(&mut events).into();
+        let events = Recorded::all(&events).collect();
         // a dead sink drops its port, which is an answer too
         let _ = sink.cast(Observation { events, done: done.into() });
         shown.await.ok()?;

@@ -125,9 +125,9 @@ pub(crate) fn answer(id: &Value, result: Result<Value, RpcError>) -> Vec<u8> {
 
 const EVENT: &str = r#"{"jsonrpc":"2.0","method":"_leftfold/event","params":"#;
 
-/// The notification that carries a line of an export, with its end.
-pub(crate) fn event(line: &str) -> Vec<u8> {
-    [EVENT, line, "}\n"].concat().into_bytes()
+/// Adds the notification that carries a line of an export, with its end.
+pub(crate) fn event(line: &str, to: &mut Vec<u8>) {
+    [EVENT, line, "}\n"].into_iter().for_each(|text| to.extend_from_slice(text.as_bytes()));
 }
 
 /// The line that such a notification carries, byte for byte.

@@ -17,12 +17,21 @@ const SCRIPT: &str = r#"{ "replies": [
 ] }"#;
 
 pub(crate) async fn live_node() -> Result<(ActorRef<NodeMessage>, SessionId), ActorProcessingErr> {
+    let (node, session, prompt) = open(SCRIPT.to_owned()).await?;
+    node.cast(prompt)?;
+    Ok((node, session))
+}
+
+/// A node with a session, and the prompt that sets it going.
+pub(crate) async fn open(
+    script: String,
+) -> Result<(ActorRef<NodeMessage>, SessionId, NodeMessage), ActorProcessingErr> {
     let now = Time::from(std::time::SystemTime::now());
     let session = SessionId::default().child(1, now);
     let folder = std::env::temp_dir().join(format!("leftfold-observer-{session}"));
     std::fs::create_dir(&folder)?;
     let mut config = Config::new("script", Wire::Scripted);
-    config.script = Some(ScriptSource::Inline(SCRIPT.to_owned()));
+    config.script = Some(ScriptSource::Inline(script));
     let models = Models::new([("script".to_owned(), leftfold_providers::build(config)?)]);
     let workspace = Arc::new(Workspace::new(&folder, &folder, folder.join("spill")));
     let model = ModelSpec { provider: "script".into(), id: "m".into(), ..ModelSpec::default() };
@@ -47,6 +56,11 @@ pub(crate) async fn live_node() -> Result<(ActorRef<NodeMessage>, SessionId), Ac
     let prompted = Turn::Prompted { parts, agent: "build".into(), model: name, by };
     let prompted = Box::new(Fact::new(prompted));
     let message = SessionMessage::Prompt { kit, prompted, joins: false, told: None };
-    node.cast(NodeMessage::Tell { session, message })?;
-    Ok((node, session))
+    Ok((node, session, NodeMessage::Tell { session, message }))
+}
+
+/// It ends when its actor has been told of the end of the turn.
+#[test]
+fn the_observer_sees_the_turn_through() {
+    super::main().unwrap();
 }

@@ -217,7 +217,7 @@ impl Actor for Sink {
         sender: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
         for event in observation.events.iter() {
-            let _ = sender.send(event.clone());
+            let _ = sender.send(Envelope::clone(event));
         }
         let _ = observation.done.send(());
         Ok(())

@@ -31,7 +31,10 @@ impl Actor for Slow {
         observation: Observation,
         held: &mut Held,
     ) -> Result<(), ActorProcessingErr> {
-        let _ = held.sender.send((observation.events.to_vec(), observation.done));
+        let _ = held.sender.send((
+            observation.events.iter().map(|e| Envelope::clone(e)).collect(),
+            observation.done,
+        ));
         Ok(())
     }
 }
@@ -48,7 +51,9 @@ async fn a_slow_observer_blocks_nobody_and_misses_nothing() {
     // the turn ends while the slow one still holds its first batch
     live.until_ended().await;
     let mut got: Vec<Envelope> = Vec::new();
+    let mut observations = 0;
     while got.len() < live.seen.len() {
+        observations += 1;
         let (events, done) =
             tokio::time::timeout(PATIENCE, held.recv()).await.expect("in time").expect("a batch");
         assert!(held.try_recv().is_err(), "more than one batch in flight");
@@ -56,6 +61,7 @@ async fn a_slow_observer_blocks_nobody_and_misses_nothing() {
         done.send(()).expect("the hub");
     }
     assert_eq!(got, live.seen);
+    assert_eq!(observations, 2, "what happened meanwhile comes at once");
     live.stop().await;
 }
 

@@ -1,0 +1,184 @@
+//! What has happened of late in a session that is being watched.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use leftfold_events::{Envelope, Seq};
+use leftfold_store::Store;
+use tokio::sync::{Mutex, watch};
+
+use super::Recorded;
+
+/// Bytes of a session's last events that are kept for sinks a little behind, so that many of them
+/// do not each read the same from the log.
+const RECENT: usize = 256 << 10;
+
+/// What was read last from the log. Sinks that want the same share it, and read one after the other.
+pub(super) type Shared = Arc<Mutex<Option<Weak<[Recorded]>>>>;
+
+/// A session's feed, and how far its sinks are.
+#[derive(Default)]
+pub(super) struct Channel {
+    feed: watch::Sender<Feed>,
+    /// The next seq of each sink. A sink that is gone has dropped its own.
+    cursors: Vec<Arc<AtomicU64>>,
+}
+
+#[derive(Default)]
+pub(super) struct Feed {
+    /// `None` while the session is closed.
+    store: Option<Store>,
+    folder: PathBuf,
+    /// How often the store was opened: others may have written to it in between.
+    openings: u64,
+    /// The last seq known to be in the log.
+    head: Seq,
+    /// Without gaps.
+    recent: VecDeque<Recorded>,
+    chunk: Shared,
+}
+
+/// One sink's way to the feed.
+pub(super) struct Tap {
+    pub(super) feed: watch::Receiver<Feed>,
+    cursor: Arc<AtomicU64>,
+    /// The opening whose log was read to its end.
+    pub(super) looked: Option<u64>,
+}
+
+/// What a sink is to be given next.
+pub(super) enum Next {
+    Events(Arc<[Recorded]>),
+    Log(Log),
+    /// It has all there is.
+    Nothing,
+}
+
+/// Where to read on.
+pub(super) struct Log {
+    pub(super) from: Seq,
+    /// `None`: a copy of what is in the folder.
+    pub(super) store: Option<Store>,
+    pub(super) folder: PathBuf,
+    pub(super) opening: u64,
+    /// Whether there is something to be read for certain.
+    pub(super) promised: bool,
+    pub(super) chunk: Shared,
+}
+
+impl Channel {
+    pub(super) fn tap(&mut self, from: Seq) -> Tap {
+        let cursor = Arc::new(AtomicU64::new(from));
+        self.cursors.push(Arc::clone(&cursor));
+        Tap { feed: self.feed.subscribe(), cursor, looked: None }
+    }
+
+    /// The session's store can be read.
+    pub(super) fn opened(&mut self, store: Store) {
+        self.feed.send_if_modified(|feed| {
+            let new = feed.store.is_none();
+            if new {
+                feed.openings += 1;
+                store.dir().clone_into(&mut feed.folder);
+                feed.store = Some(store);
+            }
+            new
+        });
+    }
+
+    pub(super) fn closed(&mut self) {
+        self.forget();
+        self.feed.send_modify(|feed| feed.store = None);
+    }
+
+    /// False: nobody watches any more.
+    pub(super) fn happened(&mut self, batch: &Arc<[Envelope]>) -> bool {
+        self.forget();
+        self.feed.send_modify(|feed| feed.add(batch));
+        // while the sinks are at it
+        self.feed.send_if_modified(|feed| {
+            feed.shrink();
+            false
+        });
+        !self.cursors.is_empty()
+    }
+
+    /// Keeps nothing that all sinks have.
+    fn forget(&mut self) {
+        self.cursors.retain(|cursor| Arc::strong_count(cursor) > 1);
+        let had = self.cursors.iter().map(|cursor| cursor.load(Ordering::Acquire)).min();
+        let had = had.unwrap_or(Seq::MAX);
+        self.feed.send_if_modified(|feed| {
+            while feed.recent.front().is_some_and(|event| event.seq < had) {
+                feed.recent.pop_front();
+            }
+            false
+        });
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        // a sink that does not answer must not hold the store
+        self.feed.send_modify(|feed| feed.store = None);
+    }
+}
+
+impl Feed {
+    fn add(&mut self, batch: &Arc<[Envelope]>) {
+        let (Some(first), Some(last)) = (batch.first(), batch.last()) else { return };
+        if self.recent.back().is_some_and(|event| event.seq + 1 != first.seq) {
+            self.recent.clear();
+        }
+        self.head = last.seq;
+        self.recent.extend(Recorded::all(batch));
+    }
+
+    /// The newest stays, whatever its size.
+    fn shrink(&mut self) {
+        let mut weight = 0;
+        let heavy = self.recent.iter().rev().position(|event| {
+            weight += event.weight();
+            weight > RECENT
+        });
+        if let Some(kept) = heavy {
+            self.recent.drain(..self.recent.len() - kept.max(1));
+        }
+    }
+
+    /// The recent events from `from` on.
+    fn recent(&self, from: Seq) -> Option<Arc<[Recorded]>> {
+        let skipped = from.checked_sub(self.recent.front()?.seq)?;
+        let events = self.recent.range(usize::try_from(skipped).ok()?.min(self.recent.len())..);
+        (events.len() > 0).then(|| events.cloned().collect())
+    }
+}
+
+impl Tap {
+    pub(super) fn next(&mut self) -> Next {
+        let from = self.cursor.load(Ordering::Acquire);
+        let feed = self.feed.borrow_and_update();
+        if let Some(events) = feed.recent(from) {
+            return Next::Events(events);
+        }
+        let promised = from <= feed.head;
+        if !promised && self.looked == Some(feed.openings) {
+            return Next::Nothing;
+        }
+        Next::Log(Log {
+            from,
+            store: feed.store.clone(),
+            folder: feed.folder.clone(),
+            opening: feed.openings,
+            promised,
+            chunk: Arc::clone(&feed.chunk),
+        })
+    }
+
+    /// The sink is being given what there is before `seq`.
+    pub(super) fn advance(&self, seq: Seq) {
+        self.cursor.store(seq, Ordering::Release);
+    }
+}

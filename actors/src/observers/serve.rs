@@ -1,0 +1,73 @@
+//! Serves one sink: one observation at a time, the next when that is acknowledged.
+
+use std::sync::{Arc, Weak};
+
+use leftfold_events::{Envelope, SessionId};
+use leftfold_store::Reader;
+use ractor::ActorRef;
+
+use super::feed::{Log, Next, Tap};
+use super::{Observation, Recorded};
+
+/// Events at most in one observation read from the log.
+const CHUNK: usize = 128;
+
+/// Ends with the sink, or with the hub.
+pub(super) async fn serve(mut tap: Tap, session: SessionId, sink: ActorRef<Observation>) {
+    while tap.feed.has_changed().is_ok() {
+        let events = match tap.next() {
+            Next::Events(events) => events,
+            Next::Nothing => {
+                // the hub may have gone
+                let _ = tap.feed.changed().await;
+                continue;
+            }
+            Next::Log(log) => {
+                let (opening, promised) = (log.opening, log.promised);
+                match read(log, session).await {
+                    Ok(events) if !events.is_empty() => events,
+                    Ok(_) if !promised => {
+                        tap.looked = Some(opening);
+                        continue;
+                    }
+                    Ok(_) => return give_up(&sink, "the log ends before what was announced"),
+                    Err(why) => return give_up(&sink, &why),
+                }
+            }
+        };
+        if let Some(last) = events.last() {
+            tap.advance(last.seq + 1);
+        }
+        let (done, acknowledged) = ractor::concurrency::oneshot();
+        // a dead sink drops its port, which is an answer too
+        let _ = sink.cast(Observation { events, done: done.into() });
+        if acknowledged.await.is_err() {
+            return;
+        }
+    }
+}
+
+/// A sink that can not be served is stopped, so that whoever waits behind it hears of it.
+fn give_up(sink: &ActorRef<Observation>, why: &str) {
+    tracing::error!("an observer can not be served from the log: {why}");
+    sink.stop(Some(why.to_owned()));
+}
+
+/// What the log has next.
+async fn read(log: Log, session: SessionId) -> Result<Arc<[Recorded]>, String> {
+    let Log { from, store, folder, chunk, .. } = log;
+    let mut chunk = chunk.lock().await;
+    let last = chunk.as_ref().and_then(Weak::upgrade);
+    if let Some(last) = last.filter(|last| last.first().is_some_and(|event| event.seq == from)) {
+        return Ok(last);
+    }
+    let read = tokio::task::spawn_blocking(move || match store {
+        Some(store) => store.read(session, from, CHUNK),
+        None => Reader::open(&folder)?.read(session, from),
+    });
+    let events = read.await.map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
+    let events: Arc<[Envelope]> = events.into();
+    let events: Arc<[Recorded]> = Recorded::all(&events).take(CHUNK).collect();
+    *chunk = Some(Arc::downgrade(&events));
+    Ok(events)
+}
