@@ -81,7 +81,7 @@ fn event(data: &Value) -> String {
 /// With a provider `local` that speaks Responses to `server`.
 fn site(server: &Server) -> Site {
     let model = json!({ "limit": { "context": 100_000, "output": 8_000 } });
-    Site::bare().setting("model", json!("local/gpt-5.1")).setting(
+    Site::bare().setting("title", json!(false)).setting("model", json!("local/gpt-5.1")).setting(
         "provider/local",
         json!({
             "wire": "openai-responses",
@@ -153,9 +153,9 @@ fn each_request_extends_the_one_before() {
         assert_eq!((&body["model"], &body["stream"]), (&json!("gpt-5.1"), &json!(true)));
         assert_eq!((&body["store"], &body["max_output_tokens"]), (&json!(false), &json!(8_000)));
         assert_eq!(body["include"], json!(["reasoning.encrypted_content"]));
-        let edit = body["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "edit");
-        let edit = edit.unwrap();
-        assert_eq!((&edit["type"], &edit["strict"]), (&json!("function"), &json!(false)));
+        let read = body["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "read");
+        let read = read.unwrap();
+        assert_eq!((&read["type"], &read["strict"]), (&json!("function"), &json!(false)));
         let input = body["input"].as_array().unwrap();
         assert!(input.starts_with(&before), "{input:#?}");
         before.clone_from(input);

@@ -158,13 +158,16 @@ impl Settings {
             let settings = self.provider(builtin.name).cloned().unwrap_or_default();
             self.allows(builtin.name).is_ok() && key(&settings, Some(builtin), env).is_some()
         };
-        if let Some(builtin) = BUILTIN.iter().find(|builtin| has_key(builtin)) {
-            let name = format!("{}/{}", builtin.name, builtin.model);
-            return Ok((name, format!("there is a key for {}", builtin.name)));
+        // keys are there for many programs: what was set up for this one comes first
+        let listed = self.listed();
+        if let [only] = listed.as_slice() {
+            return Ok((only.clone(), "no other is listed".to_owned()));
         }
-        match self.listed().as_slice() {
-            [only] => Ok((only.clone(), "no other is listed".to_owned())),
-            listed => Err(Error::NoModel { listed: Listed(listed.to_vec()) }),
+        match BUILTIN.iter().find(|builtin| has_key(builtin)) {
+            Some(Builtin { name, model, .. }) => {
+                Ok((format!("{name}/{model}"), format!("there is a key for {name}")))
+            }
+            None => Err(Error::NoModel { listed: Listed(listed) }),
         }
     }
 

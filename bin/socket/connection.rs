@@ -31,6 +31,8 @@ const PIECE: usize = 64 << 10;
 const WATCHES: usize = 64;
 /// How long a client is waited for that is to know that the node rests.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long those who watch are waited for, to be told of the last that has happened.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long a request that was sent before the end takes to be seen.
 const ON_ITS_WAY: Duration = Duration::from_millis(20);
 
@@ -41,7 +43,7 @@ pub(super) async fn serve(stream: UnixStream, mut house: House) {
     let (queue, waiting) = mpsc::channel(QUEUE);
     let writer = tokio::spawn(write(waiting, writing));
     let peer = Peer { house: house.clone(), name: "socket", pid };
-    let mut connection = Connection::new(peer, queue);
+    let mut connection = Connection::new(peer, queue, Some(house.clone()));
     let mut reading = BufReader::with_capacity(64 << 10, reading);
     loop {
         let line = tokio::select! {
@@ -58,6 +60,14 @@ pub(super) async fn serve(stream: UnixStream, mut house: House) {
     // what it was answered still goes out; what it watched ends
     connection.end(house.door()).await;
     let _ = writer.await;
+}
+
+/// The same where there is something that closes; never, where there is not.
+async fn over(house: &mut Option<House>) {
+    match house {
+        Some(house) => quiet(house).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Waits until the node is about to end, and then for as long as a request may be on its way.
@@ -101,7 +111,7 @@ pub(crate) async fn serve_lines(
     queue: mpsc::Sender<Vec<u8>>,
 ) {
     let peer = Peer { house: House::of_process(sessions), name, pid: None };
-    let mut connection = Connection::new(peer, queue);
+    let mut connection = Connection::new(peer, queue, None);
     while let Some(line) = lines.recv().await {
         if connection.take(Line::Whole(line)).await.is_err() {
             return;
@@ -113,19 +123,25 @@ struct Connection {
     peer: Peer,
     queue: mpsc::Sender<Vec<u8>>,
     watches: JoinSet<()>,
+    /// What closes before the process ends, if anything does.
+    house: Option<House>,
 }
 
 /// The client no longer takes what it is sent.
 struct Gone;
 
 impl Connection {
-    fn new(peer: Peer, queue: mpsc::Sender<Vec<u8>>) -> Self {
-        Self { peer, queue, watches: JoinSet::new() }
+    fn new(peer: Peer, queue: mpsc::Sender<Vec<u8>>, house: Option<House>) -> Self {
+        Self { peer, queue, watches: JoinSet::new(), house }
     }
 
     /// The client is told whether this is no death: then what it has asked and was not answered was
     /// not taken either.
     async fn end(mut self, door: Door) {
+        if door != Door::Gone {
+            let told = async { while self.watches.join_next().await.is_some() {} };
+            let _ = tokio::time::timeout(LAST_WORDS, told).await;
+        }
         self.watches.shutdown().await;
         if matches!(door, Door::Ending | Door::Resting) {
             // one that does not read takes it for a death
@@ -166,7 +182,7 @@ impl Connection {
             self.answer(&id, result).await?;
         }
         if let Some(tap) = tap {
-            self.watches.spawn(follow(tap, self.queue.clone()));
+            self.watches.spawn(follow(tap, self.queue.clone(), self.house.clone()));
         }
         Ok(())
     }
@@ -185,10 +201,16 @@ impl Connection {
     }
 }
 
-/// Sends on what happens in a session.
-async fn follow(mut tap: Tap, queue: mpsc::Sender<Vec<u8>>) {
+/// Sends on what happens in a session, to the last of it when the node ends.
+async fn follow(mut tap: Tap, queue: mpsc::Sender<Vec<u8>>, mut house: Option<House>) {
     let (mut lines, pace) = (Lines::default(), Pace::new());
-    while let Some(Observation { events, done }) = tap.next().await {
+    loop {
+        let next = tokio::select! {
+            biased;
+            next = tap.next() => next,
+            () = over(&mut house) => None,
+        };
+        let Some(Observation { events, done }) = next else { return };
         let began = Instant::now();
         let mut piece = Vec::new();
         for event in events.iter() {
@@ -201,7 +223,10 @@ async fn follow(mut tap: Tap, queue: mpsc::Sender<Vec<u8>>) {
             return;
         }
         drop(events);
-        pace.keep(began).await;
+        tokio::select! {
+            () = pace.keep(began) => {}
+            () = over(&mut house) => {}
+        }
         // the hub may have gone with the node
         let _ = done.send(());
     }

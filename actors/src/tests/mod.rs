@@ -251,7 +251,7 @@ fn repair() -> Value {
             ] } } },
             { "call": { "name": "Read", "input": { "filePath": "missing.txt" } } }
         ] },
-        bash("echo ran >> marks.txt"),
+        bash("awk 'BEGIN { print \"ran\" >> \"marks.txt\" }'"),
         { "chunk": 5, "parts": [{ "text": "All is done." }] }
     ] })
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::quirks::Quirks;
+use super::quirks::{self, Quirks};
 use crate::shape::merge;
 
 /// Body members that options can not touch: they are the request itself, and one answer is read.
@@ -33,6 +33,9 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("thinkingBudget", "thinking_budget"),
 ];
 
+/// How a model samples, which OpenAI's reasoning models do not let themselves be told.
+const SAMPLING: [&str; 2] = ["temperature", "top_p"];
+
 /// Members that mean something only with tools.
 const OF_TOOLS: [&str; 2] = ["tool_choice", "parallel_tool_calls"];
 
@@ -52,6 +55,11 @@ pub(super) fn apply(body: &mut Map<String, Value>, options: &Value, quirks: &Qui
                 let spelling = SPELLINGS.iter().find(|(from, _)| *from == key);
                 merge(body, spelling.map_or(key, |(_, to)| to), value, &[]);
             }
+        }
+    }
+    if quirks::is_openai_reasoner(model) {
+        for key in SAMPLING {
+            body.remove(key);
         }
     }
     if !body.contains_key("tools") {

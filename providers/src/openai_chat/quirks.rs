@@ -42,6 +42,8 @@ pub(crate) struct Quirks {
     /// Whether every stream ends in `[DONE]`, so that one without it was cut off. Otherwise a
     /// stream may also just end once it has given its reason to finish.
     pub(super) ends_in_done: bool,
+    /// Whether requests that begin alike are kept together by a key.
+    pub(crate) cache_key: bool,
     /// Whether 404 is at times said of models that are there.
     pub(super) missing_may_pass: bool,
 }
@@ -83,6 +85,7 @@ pub(super) const GENERIC: Quirks = Quirks {
     nests_effort: false,
     reasoning_apart: false,
     ends_in_done: false,
+    cache_key: false,
     missing_may_pass: false,
 };
 
@@ -98,6 +101,7 @@ const OPENAI: Quirks = Quirks {
     base: Some("https://api.openai.com/v1"),
     limit: LimitName::MaxCompletionTokens,
     files: true,
+    cache_key: true,
     missing_may_pass: true,
     ..VENDOR
 };

@@ -25,6 +25,9 @@ fn value(request: &Request, quirks: &Quirks) -> Value {
     if quirks.stream_options {
         body.insert("stream_options".into(), json!({ "include_usage": true }));
     }
+    if quirks.cache_key && !request.cache_key.is_empty() {
+        body.insert("prompt_cache_key".into(), request.cache_key.clone().into());
+    }
     tools(&mut body, request);
     options::apply(&mut body, &request.options.value(), quirks, model);
     body.insert("messages".into(), message::messages(request, quirks).into());

@@ -28,6 +28,9 @@ fn value(request: &Request, quirks: &Quirks) -> Value {
         let tools: Vec<Value> = request.tools.iter().map(tool).collect();
         body.insert("tools".into(), tools.into());
     }
+    if quirks.cache_key && !request.cache_key.is_empty() {
+        body.insert("prompt_cache_key".into(), request.cache_key.clone().into());
+    }
     options::apply(&mut body, &request.options.value(), &request.model.id);
     // last, so that a body begins with the body before as far as the conversation does
     body.insert("input".into(), message::input(request, quirks).into());

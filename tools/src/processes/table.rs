@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{
@@ -25,6 +26,11 @@ pub(super) struct Process {
     pub(super) ended: bool,
 }
 
+/// The ancestor of the kernel's own threads, which have no environment.
+const KERNEL_THREADS: i32 = 2;
+/// How often an environment that seems to be empty is looked at again.
+const EXECUTING: u32 = 3;
+
 /// What its environment says of a process.
 #[derive(Debug)]
 pub(super) struct Marks {
@@ -45,7 +51,7 @@ impl Process {
 
     /// `None` without [`CALL`], or where the environment may not be read.
     pub(super) fn marks(&self) -> Option<Marks> {
-        let environment = fs::read(format!("/proc/{}/environ", self.pid)).ok()?;
+        let environment = self.environment()?;
         let value = |name: &str| {
             environment.split(|byte| *byte == 0).find_map(|variable| {
                 let value = variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
@@ -58,6 +64,21 @@ impl Process {
             Some((session.parse().ok()?, group.parse().ok()?))
         };
         Some(Marks { call: value(CALL)?, node: node() })
+    }
+
+    /// Empty for a process that has none. One that is just turning into another program seems to
+    /// have none either, so it is given a moment.
+    fn environment(&self) -> Option<Vec<u8>> {
+        let read = || fs::read(format!("/proc/{}/environ", self.pid)).ok();
+        let of_kernel = self.pid == KERNEL_THREADS || self.parent == KERNEL_THREADS;
+        for _ in 0..EXECUTING {
+            let environment = read()?;
+            if !environment.is_empty() || self.ended || of_kernel {
+                return Some(environment);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        read()
     }
 
     /// Sends a signal, unless the process has ended meanwhile. A descriptor of the process is taken
