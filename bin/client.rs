@@ -68,7 +68,11 @@ impl Job<'_> {
         Open {
             store: self.place.store.clone(),
             session: self.place.session,
-            world: World { models, workspace: Arc::new(self.workspace.clone()) },
+            world: World {
+                models,
+                workspace: Arc::new(self.workspace.clone()),
+                outfit: None,
+            },
             birth: self.birth(),
         }
     }
@@ -220,7 +224,7 @@ impl Client {
     pub(crate) async fn watch(&self, from: Seq, sink: ActorRef<Observation>) -> anyhow::Result<()> {
         match &self.link {
             Link::Here { node, .. } => {
-                let watch = Watch { session: self.session, from, sink };
+                let watch = Watch { session: self.session, from, sink, family: false };
                 node.cast(NodeMessage::Watch(watch)).context("the node has died")
             }
             Link::There(remote) => remote.watch(from, sink).await,

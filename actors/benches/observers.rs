@@ -79,7 +79,7 @@ async fn turn(sinks: usize) -> Duration {
     let mut over = Vec::new();
     for _ in 0..sinks {
         let (sink, ends) = Actor::spawn(None, Reader, 0).await.unwrap();
-        node.cast(NodeMessage::Watch(Watch { session, from: 1, sink })).unwrap();
+        node.cast(NodeMessage::Watch(Watch { session, from: 1, sink, family: false })).unwrap();
         over.push(ends);
     }
     let began = Instant::now();

@@ -33,6 +33,6 @@ impl Actor for Teller {
 async fn main() -> Outcome {
     let (sink, over) = Actor::spawn(None, Teller, ()).await?;
     let (node, session) = stage::live_node().await?;
-    node.cast(NodeMessage::Watch(Watch { session, from: 1, sink }))?;
+    node.cast(NodeMessage::Watch(Watch { session, from: 1, sink, family: false }))?;
     Ok(over.await?)
 }

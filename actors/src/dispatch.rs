@@ -4,15 +4,17 @@ use leftfold_events::event::Compaction as CompactionEvent;
 use std::time::Duration;
 
 use leftfold_events::event::{
-    CallSpec, Class, Event, FailureClass, Finished, Model, Permission as PermissionEvent, Purpose,
-    Resolution, Session as SessionEvent, Tool, Turn,
+    CallSpec, Class, Ended, Event, FailureClass, Finished, Model, Permission as PermissionEvent,
+    Purpose, Resolution, Session as SessionEvent, Subagent, Tool, Turn,
 };
 use leftfold_events::state::{Ask as Asked, Call, Open, Phase};
 use leftfold_events::{Envelope, Fact, Json, Seq, SessionId, State, context};
 use leftfold_tools::Seen;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort};
 
+use crate::children::{Children, Parent};
 use crate::compaction::{Compaction, CompactionMessage};
+use crate::node::NodeMessage;
 use crate::permission::{Answered, Permission, PermissionMessage};
 use crate::processor::{Ask, Processor, ProcessorMessage};
 use crate::session::{Reply, SessionMessage};
@@ -28,6 +30,8 @@ pub(crate) struct Workers {
     executor: ActorRef<ToolExecutorMessage>,
     permission: ActorRef<PermissionMessage>,
     compaction: ActorRef<CompactionMessage>,
+    /// Opens and reaches children.
+    node: ActorRef<NodeMessage>,
 }
 
 type Owner = ActorRef<SessionMessage>;
@@ -35,6 +39,7 @@ type Owner = ActorRef<SessionMessage>;
 impl Workers {
     pub(crate) async fn start(
         owner: &Owner,
+        node: ActorRef<NodeMessage>,
         session: SessionId,
         world: World,
         store: String,
@@ -47,6 +52,7 @@ impl Workers {
             session,
             world,
             store,
+            node,
         })
     }
 
@@ -64,12 +70,17 @@ impl Workers {
             Event::Tool(Tool::Cancelled { .. }) => {
                 let call = envelope.of.unwrap_or_default();
                 self.to_executor(ToolExecutorMessage::Cancel { call });
+                self.children().interrupt(call, state);
             }
+            Event::Subagent(Subagent::Spawned { .. }) => self.children().spawn(seq, state),
             Event::Permission(PermissionEvent::Asked { .. }) => {
                 self.to_permission(PermissionMessage::Ask { of: seq });
             }
             Event::Turn(Turn::Ended(_)) => self.cancel(),
-            Event::Session(SessionEvent::Resumed { .. }) => self.ask_again(seq, state),
+            Event::Session(SessionEvent::Resumed { close, .. }) => {
+                self.ask_again(seq, state);
+                self.children().spawn_again(seq, *close, state);
+            }
             Event::Session(SessionEvent::Elapsed {}) => {
                 let of = envelope.of.unwrap_or_default();
                 self.to_permission(PermissionMessage::Withdraw { of });
@@ -130,8 +141,8 @@ impl Workers {
     fn run(&self, envelope: &Envelope, attempt: u32, state: &State) {
         let Some(call) = call(state, envelope.of) else { return };
         let Some(resolution) = call.resolved.clone() else { return };
-        if !call.is_running() {
-            // stopped within the same batch
+        if !call.is_running() || resolution.class == Class::Child {
+            // stopped within the same batch, or run by a session of its own
             return;
         }
         let run = Run {
@@ -155,6 +166,15 @@ impl Workers {
                 self.to_permission(PermissionMessage::Ask { of: wait.intent });
             }
         }
+    }
+
+    fn children(&self) -> Children<'_> {
+        Children { session: self.session, node: &self.node }
+    }
+
+    /// The turn is over: whoever waits for that is told.
+    pub(crate) fn report(&self, parent: Parent, ended: &Ended) {
+        self.children().report(parent, ended);
     }
 
     fn cancel(&self) {

@@ -9,6 +9,7 @@
 //! Invariant: only Session appends; every effect is the dispatch of an intent that has just become
 //! durable; workers know only Session, and tell it facts.
 
+mod children;
 mod clock;
 mod coalesce;
 mod compaction;
@@ -28,7 +29,7 @@ pub use node::{Hold, Keeper, Node, NodeMessage, Open, Opened};
 pub use observers::{Observation, Recorded, Watch};
 pub use permission::Answered;
 pub use session::{Reply, SessionMessage};
-pub use world::{Models, World};
+pub use world::{Models, Outfit, Outfitted, World};
 
 /// What can go wrong with a node or one of its sessions.
 #[derive(Debug, thiserror::Error)]

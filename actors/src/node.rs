@@ -1,6 +1,7 @@
 //! The root of the tree: opens sessions, starts them again when they die, and is what clients
 //! talk to.
 
+mod children;
 mod holds;
 mod opening;
 mod rest;
@@ -16,9 +17,11 @@ use leftfold_store::Store;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tokio::sync::watch;
 
+use crate::children::{Parent, Spawn};
 use crate::observers::{Observers, ObserversMessage, Watch};
 use crate::session::SessionMessage;
 use crate::{Error, World};
+use children::Ready;
 use holds::Holds;
 pub use holds::{Hold, Keeper};
 use opening::{Started, Then, Waiting};
@@ -50,6 +53,9 @@ pub enum NodeMessage {
     },
     /// From now on `keeper` is told which stores this node holds.
     Keep(Arc<dyn Keeper>),
+    /// A call has started a session of its own.
+    Spawn(Box<Spawn>),
+    OpenChild(Box<Ready>),
     /// A session that died is to be started again.
     Reopen {
         session: SessionId,
@@ -128,6 +134,8 @@ struct Entry {
     told: u64,
     used: Instant,
     deaths: Vec<Instant>,
+    /// The call that waits for the end of its turn.
+    parent: Option<Parent>,
     closed: watch::Sender<Option<String>>,
 }
 
@@ -182,6 +190,8 @@ impl Actor for Node {
                 let stores = sessions.open.values().map(|entry| entry.store.dir());
                 sessions.holds.keep(keeper, stores);
             }
+            NodeMessage::Spawn(spawn) => sessions.spawn(&myself, spawn),
+            NodeMessage::OpenChild(ready) => sessions.open_child(&myself, *ready).await,
             NodeMessage::Reopen { session } => sessions.reopen(&myself, session).await,
         }
         Ok(())
@@ -234,6 +244,9 @@ impl Sessions {
             return;
         };
         entry.told += 1;
+        if let SessionMessage::Adopt(parent) = &message {
+            entry.parent = Some(parent.clone());
+        }
         entry.used = Instant::now();
         if entry.go_on(&message) && entry.actor.cast(message).is_err() {
             tracing::warn!("{}", Error::NotOpen(session));
@@ -280,6 +293,10 @@ impl Sessions {
         match opening::start(node, &self.observers, &store, session, &entry.world, None).await {
             Ok(Started { actor, head, unfinished, kit }) => {
                 entry.actor = actor;
+                if let Some(parent) = entry.parent.clone() {
+                    // it may be gone again already
+                    let _ = entry.actor.cast(SessionMessage::Adopt(parent));
+                }
                 if unfinished && head > entry.head {
                     opening::resume(&entry.actor, kit);
                 } else {

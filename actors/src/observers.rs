@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_store::Store;
-use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus, RpcReplyPort};
 
 use feed::Channel;
 pub use recorded::Recorded;
@@ -31,11 +31,21 @@ pub struct Watch {
     /// The first seq wanted.
     pub from: Seq,
     pub sink: ActorRef<Observation>,
+    /// Whether it is told of the sessions that calls start from now on, too.
+    pub family: bool,
 }
 
 pub(crate) enum ObserversMessage {
     Watch {
         watch: Watch,
+        store: Store,
+    },
+    /// A call of `parent` has started or woken the session `child`, which has what is before
+    /// `from` already.
+    Follow {
+        parent: SessionId,
+        child: SessionId,
+        from: Seq,
         store: Store,
     },
     Happened(Arc<[Envelope]>),
@@ -52,9 +62,38 @@ pub(crate) enum ObserversMessage {
 
 pub(crate) struct Observers;
 
-/// The sessions that are being watched.
 #[derive(Default)]
-pub(crate) struct Hub(HashMap<SessionId, Channel>);
+pub(crate) struct Hub {
+    /// The sessions that are being watched.
+    sessions: HashMap<SessionId, Channel>,
+    /// The sinks that are told of the children of a session, too.
+    families: HashMap<SessionId, Vec<ActorRef<Observation>>>,
+}
+
+impl Hub {
+    fn watch(&mut self, watch: Watch, store: Store) {
+        let Watch { session, from, sink, family } = watch;
+        if family {
+            let sinks = self.families.entry(session).or_default();
+            sinks.retain(|sink| sink.get_status() < ActorStatus::Stopping);
+            if sinks.iter().any(|known| known.get_id() == sink.get_id()) {
+                // it is told of this session already
+                return;
+            }
+            sinks.push(sink.clone());
+        }
+        let channel = self.sessions.entry(session).or_default();
+        channel.opened(store);
+        tokio::spawn(serve::serve(channel.tap(from), session, sink));
+    }
+
+    fn follow(&mut self, parent: SessionId, child: SessionId, from: Seq, store: &Store) {
+        for sink in self.families.get(&parent).cloned().unwrap_or_default() {
+            let watch = Watch { session: child, from, sink, family: true };
+            self.watch(watch, store.clone());
+        }
+    }
+}
 
 impl Actor for Observers {
     type Msg = ObserversMessage;
@@ -69,28 +108,28 @@ impl Actor for Observers {
         &self,
         _: ActorRef<Self::Msg>,
         message: ObserversMessage,
-        Hub(sessions): &mut Hub,
+        hub: &mut Hub,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            ObserversMessage::Watch { watch, store } => {
-                let channel = sessions.entry(watch.session).or_default();
-                channel.opened(store);
-                tokio::spawn(serve::serve(channel.tap(watch.from), watch.session, watch.sink));
+            ObserversMessage::Watch { watch, store } => hub.watch(watch, store),
+            ObserversMessage::Follow { parent, child, from, store } => {
+                hub.follow(parent, child, from, &store);
             }
             ObserversMessage::Happened(events) => {
                 let Some(session) = events.first().map(|event| event.session) else {
                     return Ok(());
                 };
-                let watched = sessions.get_mut(&session).map(|channel| channel.happened(&events));
+                let watched =
+                    hub.sessions.get_mut(&session).map(|channel| channel.happened(&events));
                 if watched == Some(false) {
-                    sessions.remove(&session);
+                    hub.sessions.remove(&session);
                 }
             }
             ObserversMessage::Opened { session, store } => {
-                sessions.entry(session).and_modify(|channel| channel.opened(store));
+                hub.sessions.entry(session).and_modify(|channel| channel.opened(store));
             }
             ObserversMessage::Closed { session } => {
-                sessions.entry(session).and_modify(Channel::closed);
+                hub.sessions.entry(session).and_modify(Channel::closed);
             }
         }
         Ok(())

@@ -1,22 +1,27 @@
 //! The session: takes facts, settles them, makes the batch durable, and only then publishes and
 //! dispatches it. The one place that appends.
 
+mod batch;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leftfold_events::event::{Answer, Event, Model, Session as SessionEvent, Turn};
+use leftfold_events::event::{Answer, Event, Session as SessionEvent, Turn};
 use leftfold_events::{Envelope, Fact, Kit, POLICY, Seq, State, settle};
 use leftfold_store::Log;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tokio::task::AbortHandle;
 
 use crate::World;
+use crate::children::Parent;
 use crate::clock::Clock;
 use crate::dispatch::Workers;
+use crate::node::NodeMessage;
 use crate::observers::ObserversMessage;
 use crate::permission::Answered;
+use batch::{Batch, InFlight, Item, Prompt};
 
 /// What a session is told. Everything that matters becomes a fact.
 #[derive(Debug)]
@@ -52,6 +57,8 @@ pub enum SessionMessage {
     Flushed(Result<(), leftfold_store::Error>),
     /// The timer has run out.
     Due,
+    /// The call that waits for the end of the next turn here, in another session.
+    Adopt(Parent),
     View(RpcReplyPort<Box<State>>),
     /// Whether nothing is under way here.
     AtRest(RpcReplyPort<bool>),
@@ -76,54 +83,7 @@ pub(crate) struct Arguments {
     /// Names the store in the environment of commands.
     pub(crate) store: String,
     pub(crate) observers: ActorRef<ObserversMessage>,
-}
-
-/// What waits to be settled.
-enum Item {
-    Fact(Fact),
-    /// A fact that a kit is to stand before, if it is not the one in force.
-    Equipped(Box<Kit>, Fact),
-    Prompt(Box<Prompt>),
-    /// A fact that somebody wants to know the fate of.
-    Answer(Fact, RpcReplyPort<Answered>),
-}
-
-struct Prompt {
-    kit: Box<Kit>,
-    prompted: Fact,
-    joins: bool,
-    told: Option<RpcReplyPort<Answered>>,
-}
-
-/// Events at most in one batch, give or take what one fact leads to.
-const BATCH: usize = 1_024;
-
-/// What is settled, on its way to the disk.
-#[derive(Default)]
-struct Batch {
-    events: Vec<Envelope>,
-    /// Whether it has a request to a model, which ends it.
-    requests: bool,
-    /// Who is told once it is durable.
-    told: Vec<RpcReplyPort<Answered>>,
-}
-
-impl Batch {
-    fn add(&mut self, events: Vec<Envelope>) {
-        let request = |e: &Envelope| matches!(e.event, Event::Model(Model::Requested { .. }));
-        self.requests |= events.iter().any(request);
-        self.events.extend(events);
-    }
-
-    fn has_room(&self) -> bool {
-        !self.requests && self.events.len() < BATCH
-    }
-}
-
-/// A batch that is being written.
-struct InFlight {
-    events: Arc<[Envelope]>,
-    told: Vec<RpcReplyPort<Answered>>,
+    pub(crate) node: ActorRef<NodeMessage>,
 }
 
 pub(crate) struct Desk {
@@ -139,6 +99,7 @@ pub(crate) struct Desk {
     dead: Vec<ActorId>,
     observers: ActorRef<ObserversMessage>,
     timer: Option<AbortHandle>,
+    parent: Option<Parent>,
 }
 
 impl fmt::Debug for Desk {
@@ -159,9 +120,9 @@ impl Actor for Session {
         myself: ActorRef<Self::Msg>,
         arguments: Arguments,
     ) -> Result<Desk, ActorProcessingErr> {
-        let Arguments { log, state, birth, world, store, observers } = arguments;
+        let Arguments { log, state, birth, world, store, observers, node } = arguments;
         let session = log.session();
-        let workers = Workers::start(&myself, session, world, store).await?;
+        let workers = Workers::start(&myself, node, session, world, store).await?;
         let inbox = VecDeque::new();
         let clock = Clock::after(state.at);
         Ok(Desk {
@@ -175,6 +136,7 @@ impl Actor for Session {
             dead: Vec::new(),
             observers,
             timer: None,
+            parent: None,
         })
     }
 
@@ -202,6 +164,7 @@ impl Actor for Session {
                 outcome?;
                 desk.flushed(&myself).await?;
             }
+            SessionMessage::Adopt(parent) => desk.parent = Some(parent),
             // writing looks at the clock
             SessionMessage::Due => {}
             SessionMessage::View(reply) => {
@@ -351,6 +314,11 @@ impl Desk {
         self.revive(myself, events.first().map_or(Seq::MAX, |event| event.seq)).await?;
         for event in events.iter() {
             self.workers.dispatch(event, &self.state);
+            if let Event::Turn(Turn::Ended(ended)) = &event.event
+                && let Some(parent) = self.parent.take()
+            {
+                self.workers.report(parent, ended);
+            }
         }
         self.set_timer(myself);
         Ok(())

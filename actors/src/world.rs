@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use leftfold_events::Kit;
 use leftfold_providers::Provider;
 use leftfold_tools::Workspace;
 
@@ -27,9 +28,27 @@ impl fmt::Debug for Models {
     }
 }
 
+/// Gathers what the sessions that calls start are to work with.
+pub trait Outfit: fmt::Debug + Send + Sync {
+    /// The kit for the child of a session with `parent`'s. Looks at the world, so it may block.
+    ///
+    /// # Errors
+    /// Why there is no such child, for the model.
+    fn child(&self, agent: &str, parent: &Kit) -> Result<Outfitted, String>;
+}
+
+/// What a child works with.
+#[derive(Debug)]
+pub struct Outfitted {
+    pub kit: Kit,
+    pub models: Models,
+}
+
 /// Models and workspace.
 #[derive(Clone, Debug)]
 pub struct World {
     pub models: Models,
     pub workspace: Arc<Workspace>,
+    /// Without it calls start no sessions.
+    pub outfit: Option<Arc<dyn Outfit>>,
 }

@@ -51,6 +51,8 @@ fn step() -> impl Strategy<Value = Step> {
         5 => (id(), class(), access(), path)
             .prop_map(|(id, class, access, path)| Resolve(id, class, access, path)),
         1 => id().prop_map(Unresolved),
+        1 => id().prop_map(Task),
+        1 => id().prop_map(ChildEnds),
         1 => (id(), 0..4_usize).prop_map(|(id, count)| Batch(id, count)),
         1 => id().prop_map(|id| Progress(id, "tail")),
         4 => id().prop_map(|id| Done(id, "ok")),

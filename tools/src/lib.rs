@@ -37,6 +37,7 @@ mod seen;
 mod skill;
 pub mod skills;
 mod spill;
+mod task;
 #[cfg(test)]
 mod testing;
 mod text;

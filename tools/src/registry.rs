@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::tool::{self, Context, Output, Plan, Tool, Workspace};
 use crate::{
     Error, apply_patch, bash, batch, edit, glob, grep, invalid, multiedit, paths, processes,
-    question, read, skill, todoread, todowrite, truncate, webfetch, write,
+    question, read, skill, task, todoread, todowrite, truncate, webfetch, write,
 };
 
 /// Every tool. To add one: its file, its description in `prompts/tools/`, and a line here.
@@ -32,6 +32,7 @@ pub static TOOLS: &[&dyn Tool] = &[
     &todoread::TodoRead,
     &webfetch::WebFetch,
     &skill::Skill,
+    &task::Task,
     &invalid::Invalid,
 ];
 

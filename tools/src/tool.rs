@@ -188,6 +188,8 @@ pub struct Workspace {
     pub homes: Homes,
     /// Names of variables that commands are given besides the usual ones ([`crate::environment`]).
     pub environment: Vec<String>,
+    /// The agents that `task` may name.
+    pub subagents: Vec<String>,
 }
 
 impl Workspace {
@@ -204,6 +206,7 @@ impl Workspace {
             private_addresses: false,
             homes: Homes::of_environment(),
             environment: Vec::new(),
+            subagents: Vec::new(),
         }
     }
 }

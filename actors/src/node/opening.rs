@@ -10,6 +10,7 @@ use ractor::{Actor, ActorRef, RpcReplyPort};
 use tokio::sync::watch;
 
 use super::{Entry, LET_GO, NodeMessage, Open, Opened, Sessions};
+use crate::children::{Spawn, Told};
 use crate::observers::{ObserversMessage, Watch};
 use crate::session::{Arguments, Session, SessionMessage};
 use crate::{Error, World};
@@ -27,6 +28,11 @@ pub(super) enum Then {
     Describe(RpcReplyPort<Result<Opened, Error>>),
     Tell(SessionMessage),
     Watch(Watch),
+    /// A call waits for it.
+    Child {
+        spawn: Box<Spawn>,
+        kit: Box<Kit>,
+    },
 }
 
 impl Sessions {
@@ -120,6 +126,7 @@ impl Sessions {
             }
             Then::Tell(message) => self.tell(node, session, message),
             Then::Watch(watch) => self.watch(node, watch),
+            Then::Child { spawn, kit } => self.begin_child(node, spawn, kit),
         }
     }
 
@@ -130,6 +137,14 @@ impl Sessions {
             Then::Describe(reply) => {
                 // the client may have gone
                 let _ = reply.send(Err(error));
+            }
+            Then::Child { spawn, .. } => {
+                let told = Told::failed(session, error.to_string());
+                let (parent, message) = told.message(spawn.parent);
+                if let Some(entry) = self.open.get(&parent) {
+                    // one that is gone asks again
+                    let _ = entry.actor.cast(message);
+                }
             }
             Then::Tell(_) | Then::Watch(_) => {
                 tracing::error!(%session, "it can not be opened again: {error}");
@@ -171,6 +186,7 @@ impl Sessions {
             told: 0,
             used: Instant::now(),
             deaths: Vec::new(),
+            parent: None,
             closed: closed.unwrap_or_else(|| watch::channel(None).0),
         };
         self.open.insert(session, entry);
@@ -249,6 +265,7 @@ pub(super) async fn start(
         world: world.clone(),
         store: store.identity(),
         observers: observers.clone(),
+        node: node.clone(),
     };
     let (actor, _) = Actor::spawn_linked(None, Session, arguments, node.get_cell()).await?;
     Ok(Started { actor, head, unfinished, kit })

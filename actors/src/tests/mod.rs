@@ -59,7 +59,11 @@ impl Site {
         let provider = self.provider.clone().unwrap_or_else(scripted);
         let workspace =
             Workspace::new(self.project(), self.project(), self.folder.path().join("spill"));
-        World { models: Models::new([("s".to_owned(), provider)]), workspace: Arc::new(workspace) }
+        World {
+            models: Models::new([("s".to_owned(), provider)]),
+            workspace: Arc::new(workspace),
+            outfit: None,
+        }
     }
 
     fn kit(&self) -> Kit {
@@ -157,7 +161,7 @@ impl Live {
     async fn watch(&self, from: Seq) -> mpsc::UnboundedReceiver<Envelope> {
         let (sender, events) = mpsc::unbounded_channel();
         let (sink, _) = Actor::spawn(None, Sink, sender).await.expect("a sink");
-        let watch = Watch { session: self.session, from, sink };
+        let watch = Watch { session: self.session, from, sink, family: false };
         self.node.cast(NodeMessage::Watch(watch)).expect("a node");
         events
     }

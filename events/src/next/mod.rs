@@ -8,16 +8,18 @@ pub use retry::delay;
 use crate::context;
 use crate::event::{
     Class, Compaction, EndReason, Ended, Event, FailureClass, Finish, Model, Permission, Purpose,
-    Tool, Turn as TurnEvent,
+    Subagent, Tool, Turn as TurnEvent,
 };
 use crate::rules::Action;
 use crate::state::{Ask, Call, Failure, Open, Phase, State, Titling, Turn, verdict};
-use crate::{Envelope, Seq};
+use crate::{Envelope, Seq, SessionId};
 
 /// How long a tool may take to work out what a call would do, in milliseconds.
 const CHECK: u64 = 30_000;
 /// Calls of one reply that run at once.
 const AT_ONCE: usize = 8;
+/// How long a child that is told to end may take to, in milliseconds.
+const GRACE: u64 = 60_000;
 /// How long a title may take at most, in milliseconds: the turn's end waits for it.
 const TITLE: u64 = 30_000;
 /// Compactions in a row that leave no room before the turn is given up.
@@ -30,7 +32,8 @@ pub fn next(s: &State) -> Option<Envelope> {
         return Some(intent);
     }
     if let Some(reason) = turn.stop {
-        return Some(end(s, turn, reason, None));
+        let alone = s.open_children().next().is_none();
+        return alone.then(|| end(s, turn, reason, None));
     }
     if let Ask::Compacting { request: None, through, started, .. } = &turn.ask
         && s.seq == started.intent
@@ -113,6 +116,7 @@ fn call(s: &State, turn: &Turn, c: &Call) -> Option<Envelope> {
         },
         Phase::MustAsk { access } => question(s, c, *access).or_else(|| run(s, c)),
         Phase::Allowed => run(s, c),
+        Phase::Running { .. } if c.class() == Class::Child => spawn(s, c),
         Phase::Checking(_) | Phase::Asking { .. } | Phase::Running { .. } => None,
     }
 }
@@ -166,6 +170,22 @@ fn start(s: &State, c: &Call, attempt: u32) -> Envelope {
         .map_or((c.name.clone(), 0), |resolved| (resolved.name.clone(), resolved.timeout));
     let started = Tool::Started { call: c.id.clone(), name, class: c.class(), attempt };
     about(s, c, Some(timeout), started)
+}
+
+/// The session that a call runs in: one that an earlier call has left, or a new one.
+fn spawn(s: &State, c: &Call) -> Option<Envelope> {
+    let resolved = c.resolved.as_ref().filter(|_| s.child_of(c).is_none())?;
+    let input = resolved.input.value();
+    let text = |key: &str| input[key].as_str().unwrap_or_default();
+    let is_free = |session: &SessionId| {
+        let known = s.children.iter().filter(|child| child.session == *session);
+        known.clone().next().is_some() && known.clone().all(|child| child.ended)
+    };
+    let left = text("taskId").parse().ok().filter(is_free);
+    let session = left.unwrap_or_else(|| s.session.child(s.seq + 1, s.at));
+    let agent = text("subagentType").to_owned();
+    let wait = resolved.timeout.saturating_add(GRACE);
+    Some(about(s, c, Some(wait), Subagent::Spawned { call: c.id.clone(), session, agent }))
 }
 
 fn cancelled(s: &State, c: &Call, attempt: u32) -> Envelope {

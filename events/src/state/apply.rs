@@ -120,13 +120,17 @@ impl State {
                 session: *session,
                 call: envelope.of.unwrap_or_default(),
                 agent: agent.clone(),
+                wait: Wait::of(envelope),
                 ended: false,
             }),
-            Subagent::Ended { session, .. } => {
-                let ended = self.children.iter_mut().filter(|child| child.session == *session);
-                ended.for_each(|child| child.ended = true);
-            }
+            Subagent::Ended { .. } => self.child_ended(envelope.of),
         }
+    }
+
+    /// The child that the intent `of` spawned is over, or is given up.
+    fn child_ended(&mut self, of: Option<Seq>) {
+        let spawned = self.children.iter_mut().filter(|child| Some(child.wait.intent) == of);
+        spawned.for_each(|child| child.ended = true);
     }
 
     /// Interrupt, rejection, limit: nothing that is open counts any longer.
@@ -149,6 +153,8 @@ impl State {
         let Some(turn) = &mut self.turn else { return };
         if close {
             turn.stop.get_or_insert(EndReason::Aborted);
+            // they are closed too, and nobody waits for that
+            self.children.iter_mut().for_each(|child| child.ended = true);
         }
         if let Titling::Waiting(_) = turn.title {
             turn.title = Titling::Due;
@@ -180,6 +186,9 @@ impl State {
     }
 
     fn elapsed(&mut self, of: Seq) {
+        if self.open_children().any(|child| child.wait.intent == of) {
+            return self.child_ended(Some(of));
+        }
         let Some(turn) = self.turn.as_mut().filter(|turn| turn.stop.is_none()) else { return };
         if turn.awaits_title(Some(of)) {
             turn.title = Titling::Over;

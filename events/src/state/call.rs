@@ -125,6 +125,8 @@ impl Call {
         match &self.phase {
             Phase::Done(_) => {}
             _ if close => self.phase = Phase::Unknown { attempt },
+            // its session has a log of its own, and goes on
+            Phase::Running { .. } if self.class() == Class::Child => {}
             Phase::Running { .. } => self.phase = Phase::Unknown { attempt },
             Phase::Checking(_) => self.phase = Phase::Called,
             Phase::Asking { .. } if !asks => self.phase = Phase::Resolved,

@@ -87,6 +87,18 @@ pub struct Turn {
     pub denials: Vec<Denial>,
 }
 
+impl State {
+    /// The child that the call `c` waits for.
+    pub fn child_of(&self, c: &Call) -> Option<&Child> {
+        self.children.iter().find(|child| child.call == c.seq)
+    }
+
+    /// Children that have not reported their end.
+    pub fn open_children(&self) -> impl Iterator<Item = &Child> {
+        self.children.iter().filter(|child| !child.ended)
+    }
+}
+
 /// How things stand with the session's title in this turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -141,6 +153,8 @@ pub struct Child {
     pub session: SessionId,
     pub call: Seq,
     pub agent: String,
+    /// For its end, since the `subagent.spawned` that started it or went on with it.
+    pub wait: Wait,
     pub ended: bool,
 }
 

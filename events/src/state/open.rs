@@ -41,15 +41,20 @@ pub enum Open {
     Compaction,
     /// The request for the session's title, on which nothing waits but the turn's end.
     Title,
+    /// A session that a call started.
+    Child,
 }
 
 impl State {
-    /// Every open intent. Empty once the turn is stopped: nothing that comes late counts.
+    /// Every open intent. Once the turn is stopped nothing that comes late counts, but that the
+    /// children of the session have ended too.
     pub fn open(&self) -> Vec<(Open, Wait)> {
-        let Some(turn) = self.turn.as_ref().filter(|turn| turn.stop.is_none()) else {
-            return Vec::new();
-        };
-        let mut open = Vec::new();
+        let Some(turn) = &self.turn else { return Vec::new() };
+        let mut open: Vec<_> =
+            self.open_children().map(|child| (Open::Child, child.wait)).collect();
+        if turn.stop.is_some() {
+            return open;
+        }
         if let Titling::Waiting(wait) = turn.title {
             open.push((Open::Title, wait));
         }
@@ -154,9 +159,8 @@ impl State {
             Event::Compaction(Compaction::Finished { .. } | Compaction::Failed { .. }) => {
                 awaits(&[Open::Compaction])
             }
-            Event::Subagent(Subagent::Ended { .. }) | Event::Todo(Todo::Updated { .. }) => {
-                awaits(&[Open::Tool])
-            }
+            Event::Subagent(Subagent::Ended { .. }) => awaits(&[Open::Child]),
+            Event::Todo(Todo::Updated { .. }) => awaits(&[Open::Tool]),
             Event::Permission(_) | Event::Compaction(_) | Event::Subagent(_) => false,
         }
     }

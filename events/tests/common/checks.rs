@@ -1,6 +1,6 @@
 //! What is said of events, requests and logs.
 
-use leftfold_events::event::{Class, Event, Model, Permission, Purpose, Tool, Turn};
+use leftfold_events::event::{Class, Event, Model, Permission, Purpose, Subagent, Tool, Turn};
 use leftfold_events::request::{AssistantPart, RequestMessage};
 use leftfold_events::{Envelope, Kit, Request, State, context, line};
 
@@ -14,6 +14,7 @@ pub(crate) fn describe(envelope: &Envelope) -> String {
         Event::Model(Model::Requested { step, attempt, .. }) => format!(" {step}.{attempt}"),
         Event::Model(Model::RetryScheduled { attempt, .. }) => format!(" {attempt}"),
         Event::Tool(Tool::Checked { call }) => format!(" {call}"),
+        Event::Subagent(Subagent::Spawned { call, .. }) => format!(" {call}"),
         Event::Tool(Tool::Batched { call }) => format!(" {}", call.id),
         Event::Tool(
             Tool::Started { call, attempt, .. }

@@ -14,8 +14,9 @@ mod checks;
 pub(crate) use checks::*;
 
 use leftfold_events::event::{
-    Access, Answer, CallSpec, Class, Compaction, FailureClass, Finish, Finished, Model, ModelRef,
-    PartKind, Permission, PromptPart, Resolution, Session, StreamedPart, Tool, Turn, Usage,
+    Access, Answer, CallSpec, Class, Compaction, EndReason, FailureClass, Finish, Finished, Model,
+    ModelRef, PartKind, Permission, PromptPart, Resolution, Session, StreamedPart, Subagent, Tool,
+    Turn, Usage,
 };
 use leftfold_events::kit::{AskMode, Limit, ModelSpec, Options};
 use leftfold_events::rules::{self, Action, Rule};
@@ -40,6 +41,10 @@ pub(crate) enum Step {
     /// What the call would do: class, permission and pattern, path.
     Resolve(&'static str, Class, (&'static str, &'static str), &'static str),
     Unresolved(&'static str),
+    /// A call that a child is to do.
+    Task(&'static str),
+    /// The child of the call has ended.
+    ChildEnds(&'static str),
     /// A batch of so many calls `read`.
     Batch(&'static str, usize),
     Progress(&'static str, &'static str),
@@ -181,7 +186,7 @@ impl Run {
                 Fact::of(self.waiting(id).unwrap_or(0), Tool::Resolved(Box::new(resolution)))
             }
             Batch(id, count) => {
-                let mut resolution = resolution(id, Class::Child, ("read", "x"), "");
+                let mut resolution = resolution(id, Class::Read, ("read", "x"), "");
                 let entry = r#"{"tool":"read","parameters":{}}"#;
                 let entries = vec![entry; *count].join(",");
                 resolution.name = "batch".into();
@@ -190,6 +195,7 @@ impl Run {
                     Json::parse(&format!(r#"{{"toolCalls":[{entries}]}}"#)).expect("JSON");
                 Fact::of(self.waiting(id).unwrap_or(0), Tool::Resolved(Box::new(resolution)))
             }
+            Task(id) | ChildEnds(id) => self.child(step, id),
             Unresolved(id) => {
                 let mut resolution = resolution(id, Class::Read, ("read", "x"), "");
                 resolution.error = Some("bad arguments".into());
@@ -220,6 +226,20 @@ impl Run {
             Resume { close } => Fact::new(Session::Resumed { policy: POLICY, close: *close }),
             Summary(_) | NoSummary | Title(_) | NoTitle => self.written(step),
         }
+    }
+
+    fn child(&self, step: &Step, id: &str) -> Fact {
+        if let Task(_) = step {
+            let mut resolution = resolution(id, Class::Child, ("task", "general"), "");
+            resolution.input =
+                Json::parse(r#"{"prompt":"look","subagentType":"general"}"#).expect("JSON");
+            return Fact::of(self.waiting(id).unwrap_or(0), Tool::Resolved(Box::new(resolution)));
+        }
+        let call = self.state.calls().find(|call| call.id == id).map_or(0, |call| call.seq);
+        let child = self.state.open_children().find(|child| child.call == call);
+        let (of, session) = child.map_or((0, Self::session()), |c| (c.wait.intent, c.session));
+        let (answer, reason) = ("found it".to_owned(), EndReason::Completed);
+        Fact::of(of, Subagent::Ended { session, answer, reason })
     }
 
     /// What became of a summary or a title.
@@ -276,6 +296,10 @@ impl Run {
                     Permission::Answered { reply: Answer::Once, feedback: None, by: "t".into() },
                 ),
                 Open::Tool => Fact::of(of, Tool::Finished(Box::new(finished(&id, "ok")))),
+                Open::Child => {
+                    let (answer, reason) = ("ok".to_owned(), EndReason::Completed);
+                    Fact::of(of, Subagent::Ended { session: Self::session(), answer, reason })
+                }
                 Open::Compaction => Fact::of(of, Compaction::Finished { summary: "s".into() }),
             };
             assert!(!self.tell(fact).is_empty(), "an outcome of an open intent is admitted");

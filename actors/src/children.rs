@@ -1,0 +1,194 @@
+//! A session's children: sessions that its calls start. The node opens them; here is what is asked
+//! of it, and what a child's end means for the call.
+
+use leftfold_events::event::{EndReason, Ended, Finished, Session, Subagent, Tool, Turn};
+use leftfold_events::state::{Call, Child, Phase};
+use leftfold_events::{Fact, Json, Kit, Seq, SessionId, State, Time};
+use ractor::ActorRef;
+
+use crate::node::NodeMessage;
+use crate::session::SessionMessage;
+
+/// Bytes of an answer that the parent's model is given; the child's log has it whole.
+const ANSWER: usize = 50_000;
+
+/// The call that waits for a child.
+#[derive(Clone, Debug)]
+pub struct Parent {
+    pub(crate) session: SessionId,
+    /// The `subagent.spawned`, and when it was.
+    pub(crate) spawned: Seq,
+    pub(crate) since: Time,
+    /// The `tool.started`.
+    pub(crate) started: Seq,
+    /// The model's id of the call.
+    pub(crate) call: String,
+}
+
+/// A child to open, or to go on with.
+#[derive(Debug)]
+pub struct Spawn {
+    pub(crate) parent: Parent,
+    pub(crate) session: SessionId,
+    pub(crate) agent: String,
+    pub(crate) title: String,
+    pub(crate) prompt: String,
+    /// The parent's.
+    pub(crate) kit: Kit,
+    /// It may have been spawned before, by a node that is gone.
+    pub(crate) again: bool,
+    /// Its turn is only to be brought to its end.
+    pub(crate) close: bool,
+}
+
+/// What a session has to do with its children.
+pub(crate) struct Children<'a> {
+    pub(crate) session: SessionId,
+    pub(crate) node: &'a ActorRef<NodeMessage>,
+}
+
+impl Children<'_> {
+    /// The child that was spawned by the intent `spawned`.
+    pub(crate) fn spawn(&self, spawned: Seq, state: &State) {
+        let child = state.open_children().find(|child| child.wait.intent == spawned);
+        if let Some(child) = child {
+            self.begin(child, state, false, false);
+        }
+    }
+
+    /// Those that were at work when a node died, before the event `resumed`.
+    pub(crate) fn spawn_again(&self, resumed: Seq, close: bool, state: &State) {
+        let before = |child: &&Child| child.wait.intent < resumed;
+        if close {
+            let closed = state.calls().filter_map(|call| state.child_of(call));
+            closed.filter(before).for_each(|child| self.begin(child, state, true, true));
+        } else {
+            let open = state.open_children().filter(before);
+            open.for_each(|child| self.begin(child, state, true, false));
+        }
+    }
+
+    fn begin(&self, child: &Child, state: &State, again: bool, close: bool) {
+        let Some(call) = state.calls().find(|call| call.seq == child.call) else { return };
+        let Some(resolved) = &call.resolved else { return };
+        let input = resolved.input.value();
+        let text = |key: &str| input[key].as_str().unwrap_or_default().to_owned();
+        let parent = Parent {
+            session: self.session,
+            spawned: child.wait.intent,
+            since: child.wait.since,
+            started: started(call),
+            call: call.id.clone(),
+        };
+        let (session, agent) = (child.session, child.agent.clone());
+        let (title, prompt, kit) = (text("description"), text("prompt"), state.kit.clone());
+        let spawn = Spawn { parent, session, agent, title, prompt, kit, again, close };
+        self.to_node(NodeMessage::Spawn(Box::new(spawn)));
+    }
+
+    /// Interrupts the child of `call`, if it has one that is at work.
+    pub(crate) fn interrupt(&self, call: Seq, state: &State) {
+        let children = state.open_children().filter(|child| child.call == call);
+        children.for_each(|child| self.to_node(interrupt(child.session)));
+    }
+
+    pub(crate) fn report(&self, parent: Parent, ended: &Ended) {
+        let told = Told { session: self.session, reason: ended.reason, answer: answer(ended) };
+        self.to_node(told.to(parent));
+    }
+
+    fn to_node(&self, message: NodeMessage) {
+        if self.node.cast(message).is_err() {
+            tracing::warn!("the node is gone: a message about a child was dropped");
+        }
+    }
+}
+
+/// The intent that a running call waits with.
+fn started(call: &Call) -> Seq {
+    if let Phase::Running { wait, .. } = &call.phase { wait.intent } else { 0 }
+}
+
+pub(crate) fn interrupt(child: SessionId) -> NodeMessage {
+    let interrupted = Fact::new(Turn::Interrupted { by: "parent".to_owned() });
+    NodeMessage::Tell { session: child, message: SessionMessage::Told(vec![interrupted]) }
+}
+
+/// What a child asks of itself, or is asked of it by the call.
+pub(crate) fn titled(title: &str) -> Option<Fact> {
+    let title = title.trim();
+    (!title.is_empty()).then(|| Fact::new(Session::Titled { title: title.to_owned() }))
+}
+
+/// What a parent is told of a child's end.
+pub(crate) struct Told {
+    pub(crate) session: SessionId,
+    pub(crate) reason: EndReason,
+    pub(crate) answer: String,
+}
+
+impl Told {
+    pub(crate) fn of(session: SessionId, ended: &Ended) -> Self {
+        Self { session, reason: ended.reason, answer: answer(ended) }
+    }
+
+    /// One that could not even begin.
+    pub(crate) fn failed(session: SessionId, why: String) -> Self {
+        Self { session, reason: EndReason::Error, answer: why }
+    }
+
+    pub(crate) fn to(self, parent: Parent) -> NodeMessage {
+        let (session, message) = self.message(parent);
+        NodeMessage::Tell { session, message }
+    }
+
+    pub(crate) fn message(self, parent: Parent) -> (SessionId, SessionMessage) {
+        let Parent { session: to, spawned, started, call, .. } = parent;
+        let Self { session, reason, answer } = self;
+        let completed = reason == EndReason::Completed;
+        let how = if completed { String::new() } else { how(reason) };
+        let output =
+            format!("task_id: {session}\n\n{how}<task_result>\n{}\n</task_result>", short(&answer));
+        let finished = Finished {
+            call,
+            title: String::new(),
+            output,
+            is_error: !completed,
+            metadata: Json::from_value(&serde_json::json!({ "session": session.to_string() })),
+            spill: None,
+            attachments: Vec::new(),
+        };
+        let ended = Fact::of(spawned, Subagent::Ended { session, answer, reason });
+        let finished = Fact::of(started, Tool::Finished(Box::new(finished)));
+        (to, SessionMessage::Told(vec![ended, finished]))
+    }
+}
+
+/// The last text, or why there is none.
+fn answer(ended: &Ended) -> String {
+    match &ended.error {
+        Some(error) if ended.text.is_empty() => error.clone(),
+        Some(error) => format!("{}\n\n({error})", ended.text),
+        None => ended.text.clone(),
+    }
+}
+
+fn how(reason: EndReason) -> String {
+    let why = match reason {
+        EndReason::Completed => "it completed",
+        EndReason::Blocked => "a person stopped it",
+        EndReason::Error => "it failed",
+        EndReason::Aborted => "it was interrupted",
+        EndReason::MaxSteps => "it used up its steps",
+        EndReason::Limit => "it reached a limit",
+    };
+    format!("The subagent came to no proper end: {why}. This is the last it said.\n")
+}
+
+fn short(answer: &str) -> String {
+    if answer.len() <= ANSWER {
+        return answer.to_owned();
+    }
+    let end = (0..=ANSWER).rev().find(|at| answer.is_char_boundary(*at)).unwrap_or_default();
+    format!("{}\n[{} more bytes are in the subagent's log]", &answer[..end], answer.len() - end)
+}

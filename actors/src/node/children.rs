@@ -1,0 +1,154 @@
+//! Opens the sessions that calls start, in the store of their parents.
+
+use std::path::PathBuf;
+
+use leftfold_events::event::{ModelRef, PromptPart, Session as SessionEvent, Turn};
+use leftfold_events::{Fact, Kit, POLICY, State};
+use ractor::ActorRef;
+
+use super::opening::{Then, Waiting};
+use super::{NodeMessage, Open, Sessions};
+use crate::children::{Spawn, Told, interrupt, titled};
+use crate::observers::ObserversMessage;
+use crate::session::SessionMessage;
+use crate::world::{Outfitted, World};
+
+/// A child with all that it takes to open it.
+#[derive(Debug)]
+pub struct Ready {
+    open: Box<Open>,
+    spawn: Box<Spawn>,
+    kit: Box<Kit>,
+}
+
+impl Sessions {
+    /// Gathers what the child is to work with, beside the node, because that looks at files.
+    pub(super) fn spawn(&mut self, node: &ActorRef<NodeMessage>, spawn: Box<Spawn>) {
+        let Some(entry) = self.open.get(&spawn.parent.session) else { return };
+        let (world, store) = (entry.world.clone(), entry.store.dir().to_owned());
+        let (birth, node) = (entry.birth.clone(), node.clone());
+        tokio::task::spawn_blocking(move || {
+            let ready = match outfit(&world, &spawn) {
+                Ok(outfitted) => ready(outfitted, &world, store, &birth, spawn),
+                Err(why) => {
+                    let told = Told::failed(spawn.session, why);
+                    // a node that is gone tells nobody
+                    let _ = node.cast(told.to(spawn.parent));
+                    return;
+                }
+            };
+            let _ = node.cast(NodeMessage::OpenChild(Box::new(ready)));
+        });
+    }
+
+    pub(super) async fn open_child(&mut self, node: &ActorRef<NodeMessage>, ready: Ready) {
+        let Ready { open, spawn, kit } = ready;
+        self.open(node, Waiting { open, then: Then::Child { spawn, kit } }).await;
+    }
+
+    /// Tells a child that is open what it was spawned for, as far as its log does not have that
+    /// already.
+    pub(super) fn begin_child(
+        &mut self,
+        node: &ActorRef<NodeMessage>,
+        spawn: Box<Spawn>,
+        kit: Box<Kit>,
+    ) {
+        let Some(entry) = self.open.get(&spawn.session) else { return };
+        let follow = ObserversMessage::Follow {
+            parent: spawn.parent.session,
+            child: spawn.session,
+            from: entry.head + 1,
+            store: entry.store.clone(),
+        };
+        if self.observers.cast(follow).is_err() {
+            tracing::warn!("nobody hands events to observers");
+        }
+        let Some(parent) = self.open.get(&spawn.parent.session) else { return };
+        let (child, parent) = (entry.actor.clone(), parent.actor.clone());
+        let (cut_off, node) = (entry.cut_off, node.clone());
+        tokio::spawn(async move {
+            // a session that dies here is started again, and its parent asks again
+            let Ok(state) = ractor::call!(child, SessionMessage::View) else { return };
+            let wanted = || async {
+                let view = ractor::call!(parent, SessionMessage::View);
+                view.is_ok_and(|state| spawn.close || waits(&state, &spawn))
+            };
+            if !wanted().await {
+                let told = Told::failed(spawn.session, "It was called off.".to_owned());
+                let _ = node.cast(told.to(spawn.parent.clone()));
+                return;
+            }
+            for message in begin(&state, &spawn, kit, cut_off) {
+                let _ = node.cast(message);
+            }
+            if !wanted().await {
+                let _ = node.cast(interrupt(spawn.session));
+            }
+        });
+    }
+}
+
+fn outfit(world: &World, spawn: &Spawn) -> Result<Outfitted, String> {
+    let outfit = world.outfit.as_ref().ok_or("There are no subagents here.")?;
+    outfit.child(&spawn.agent, &spawn.kit)
+}
+
+fn ready(
+    outfitted: Outfitted,
+    parent: &World,
+    store: PathBuf,
+    birth: &SessionEvent,
+    spawn: Box<Spawn>,
+) -> Ready {
+    let Outfitted { kit, models } = outfitted;
+    let world = World { models, ..parent.clone() };
+    let mut birth = birth.clone();
+    if let SessionEvent::Created { parent, agent, policy, .. } = &mut birth {
+        *parent = Some(spawn.parent.session);
+        agent.clone_from(&spawn.agent);
+        *policy = POLICY;
+    }
+    let open = Box::new(Open { store, session: spawn.session, world, birth });
+    Ready { open, spawn, kit: Box::new(kit) }
+}
+
+/// Whether the parent still waits for the child.
+fn waits(parent: &State, spawn: &Spawn) -> bool {
+    let stopped = parent.turn.as_ref().is_none_or(|turn| turn.stop.is_some());
+    let child = parent.open_children().find(|child| child.wait.intent == spawn.parent.spawned);
+    let running = |call| parent.calls().any(|c| c.seq == call && c.is_running());
+    !stopped && child.is_some_and(|child| running(child.call))
+}
+
+/// What a child is told, given how it stands.
+fn begin(state: &State, spawn: &Spawn, kit: Box<Kit>, cut_off: bool) -> Vec<NodeMessage> {
+    let session = spawn.session;
+    let tell = |message| NodeMessage::Tell { session, message };
+    let adopt = tell(SessionMessage::Adopt(spawn.parent.clone()));
+    let resume = tell(SessionMessage::Resume { kit: kit.clone(), close: spawn.close });
+    if state.turn.is_some() {
+        return if cut_off { vec![adopt, resume] } else { vec![adopt] };
+    }
+    let had_it = spawn.again && state.origin.is_some() && state.at >= spawn.parent.since;
+    if spawn.close {
+        return Vec::new();
+    }
+    if let Some(ended) = state.ended.as_ref().filter(|_| had_it) {
+        return vec![Told::of(session, ended).to(spawn.parent.clone())];
+    }
+    let prompted = Box::new(prompt(spawn, kit.model.name()));
+    let prompt = SessionMessage::Prompt { kit, prompted, joins: false, told: None };
+    let title = titled(&spawn.title).filter(|_| state.title.is_none());
+    let title = title.map(|title| tell(SessionMessage::Told(vec![title])));
+    [adopt, tell(prompt)].into_iter().chain(title).collect()
+}
+
+fn prompt(spawn: &Spawn, model: ModelRef) -> Fact {
+    Fact::new(Turn::Prompted {
+        parts: vec![PromptPart::text(spawn.prompt.clone())],
+        agent: spawn.agent.clone(),
+        model,
+        by: format!("session {}", spawn.parent.session),
+    })
+}

@@ -1,0 +1,78 @@
+//! Sessions that a call starts.
+
+mod common;
+
+use common::*;
+use leftfold_events::event::{EndReason, Event, Finish, Subagent};
+use leftfold_events::{Envelope, SessionId};
+
+const ASKED: [Step; 4] = [Prompt("hi"), Call("a", "task"), Reply(Finish::ToolCalls), Task("a")];
+
+fn given(more: &[Step]) -> Vec<Step> {
+    [&ASKED[..], more].concat()
+}
+
+fn spawned(log: &[Envelope]) -> Vec<SessionId> {
+    let sessions = log.iter().filter_map(|event| match &event.event {
+        Event::Subagent(Subagent::Spawned { session, .. }) => Some(*session),
+        _ => None,
+    });
+    sessions.collect()
+}
+
+fn after(steps: &[Step]) -> Run {
+    let mut run = Run::new(&kit());
+    steps.iter().for_each(|step| {
+        run.step(step);
+    });
+    run
+}
+
+#[test]
+fn a_call_spawns_its_child_and_ends_with_it() {
+    check(&ASKED, &["permission.ruled a allow", "tool.started a 1", "subagent.spawned a"]);
+    check(&given(&[ChildEnds("a")]), &[]);
+    check(&given(&[ChildEnds("a"), Done("a", "found it")]), &["model.requested 2.1"]);
+    // never the next step while a child may still be at work
+    check(&given(&[Done("a", "found it")]), &[]);
+    check(&given(&[Done("a", "found it"), ChildEnds("a")]), &["model.requested 2.1"]);
+}
+
+#[test]
+fn the_end_of_a_turn_waits_for_its_children() {
+    check(&given(&[Interrupt]), &["tool.cancelled a 1"]);
+    check(&given(&[Interrupt, ChildEnds("a")]), &["turn.ended aborted"]);
+    // one that never reports is given up at last
+    check(&given(&[Interrupt, Elapse]), &["turn.ended aborted"]);
+    check(&given(&[Elapse]), &["tool.cancelled a 1"]);
+    check(&given(&[Elapse, ChildEnds("a")]), &["model.requested 2.1"]);
+}
+
+#[test]
+fn a_new_node_goes_on_with_the_same_child() {
+    check(&given(&[Resume { close: false }]), &[]);
+    let run = after(&given(&[Resume { close: false }]));
+    assert_eq!(spawned(&run.log).len(), 1);
+    assert_eq!(run.state.open_children().count(), 1);
+    check(&given(&[Resume { close: true }]), &["tool.lost a 1", "turn.ended aborted"]);
+    let log = after(&ASKED).log;
+    let mut run = Run::folded(&log[..log.len() - 1]);
+    let batch = run.step(&Resume { close: false });
+    assert_eq!(spawned(&batch).len(), 1, "one that was decided on and not spawned is spawned now");
+}
+
+#[test]
+fn the_id_of_a_child_follows_from_its_place() {
+    let (one, other) = (after(&ASKED), after(&ASKED));
+    assert_eq!(spawned(&one.log), spawned(&other.log));
+    assert_ne!(spawned(&one.log)[0], Run::session());
+    let child = one.state.children.first().expect("a child");
+    assert!(!child.ended && child.wait.until > child.wait.since);
+}
+
+#[test]
+fn what_a_child_answers_is_not_what_the_turn_answers() {
+    let steps = given(&[ChildEnds("a"), Done("a", "found it"), Text("done"), Reply(Finish::Stop)]);
+    let ended = after(&steps).state.ended.expect("an end");
+    assert_eq!((ended.text.as_str(), ended.reason), ("done", EndReason::Completed));
+}

@@ -1,0 +1,99 @@
+//! `task`: a piece of work for another agent, in a session of its own. The session that makes the
+//! call starts it; what is here says what it would be.
+
+use std::path::PathBuf;
+
+use leftfold_events::event::{Access, Class};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::tool::Typed;
+use crate::{Context, Error, Output, Plan, Workspace};
+
+/// How long a child may take, in milliseconds: an hour. It ends and reports, whatever comes of it.
+const TIMEOUT: u64 = 60 * 60 * 1_000;
+
+#[derive(Debug)]
+pub(crate) struct Task;
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Args {
+    /// What it is about, in three to five words.
+    #[serde(default)]
+    description: String,
+    /// The whole task.
+    prompt: String,
+    /// The agent that is to do it.
+    #[serde(alias = "subagent_type", alias = "agent")]
+    subagent_type: String,
+    /// The task to go on with, as an earlier result named it.
+    #[serde(default, alias = "task_id", skip_serializing_if = "Option::is_none")]
+    task_id: Option<String>,
+}
+
+impl Typed for Task {
+    type Args = Args;
+    const NAME: &'static str = "task";
+    const DESCRIPTION: &'static str = include_str!("../../prompts/tools/task.md");
+
+    fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
+        let invalid = |problem: String| Err(Error::InvalidArguments { tool: Self::NAME, problem });
+        if args.prompt.trim().is_empty() {
+            return invalid("`prompt` is empty; write the whole task".to_owned());
+        }
+        if !cx.subagents.iter().any(|name| *name == args.subagent_type) {
+            let known = cx.subagents.join(", ");
+            let wanted = &args.subagent_type;
+            return invalid(format!(
+                "`subagentType`: there is no subagent `{wanted}`; there are: {known}"
+            ));
+        }
+        let pattern = vec![args.subagent_type.clone()];
+        let access = Access {
+            permission: Self::NAME.to_owned(),
+            patterns: pattern.clone(),
+            always: pattern,
+        };
+        Ok(Plan { access: vec![access], timeout: TIMEOUT, ..Plan::new(Class::Child) })
+    }
+
+    async fn run(_: Args, _: Vec<PathBuf>, _: Context) -> Result<Output, Error> {
+        Err(Error::Refused("A task runs in a session only.".to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::Site;
+
+    #[test]
+    fn a_task_is_for_an_agent_that_there_is() {
+        let site = Site::new();
+        let mut workspace = site.workspace();
+        workspace.subagents = vec!["general".to_owned()];
+        for (input, problem) in [
+            (json!({ "prompt": "look", "subagent_type": "general" }), None),
+            (json!({ "prompt": " ", "subagentType": "general" }), Some("`prompt` is empty")),
+            (json!({ "prompt": "look", "subagentType": "nobody" }), Some("there are: general")),
+            (json!({ "prompt": "look" }), Some("missing field `subagentType`")),
+        ] {
+            let resolved = crate::find("task")
+                .unwrap()
+                .resolve(&leftfold_events::Json::from_value(&input), &workspace);
+            match problem {
+                Some(problem) => {
+                    let error = resolved.error.unwrap();
+                    assert!(error.contains(problem), "{error}");
+                }
+                None => {
+                    assert_eq!((resolved.class, resolved.error.clone()), (Class::Child, None));
+                    assert_eq!(resolved.access[0].patterns, ["general"]);
+                }
+            }
+        }
+    }
+}
