@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use leftfold_actors::equip::Agent;
 
 use crate::cli::{Demo, Format, Turn};
 use crate::commands::run::{self, Project};
@@ -30,6 +31,7 @@ pub(crate) fn demo(args: Demo) -> anyhow::Result<ExitCode> {
         worktree: directory.clone(),
         directory: directory.clone(),
         model: Some(demo::MODEL.to_owned()),
+        agent: Some(Agent::DEFAULT.to_owned()),
         max_steps: None,
     };
     let turn = Turn { format: args.format, ..Turn::default() };
