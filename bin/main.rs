@@ -17,6 +17,7 @@ mod print;
 mod question;
 mod settings;
 mod signals;
+mod slash;
 mod socket;
 mod terminal;
 mod text;

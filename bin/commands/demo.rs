@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use leftfold_actors::equip::Agent;
+use leftfold_events::event::PromptPart;
 
 use crate::cli::{Demo, Format, Turn};
 use crate::commands::run::{self, Project};
@@ -35,7 +36,8 @@ pub(crate) fn demo(args: Demo) -> anyhow::Result<ExitCode> {
         max_steps: None,
     };
     let turn = Turn { format: args.format, ..Turn::default() };
-    let code = run::turn(place, &project, &turn, Task::Prompt(demo::PROMPT.to_owned()))?;
+    let code =
+        run::turn(place, &project, &turn, Task::Prompt(vec![PromptPart::text(demo::PROMPT)]))?;
     if args.format == Format::Text {
         let program = program();
         let state = if code == ExitCode::SUCCESS {

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use leftfold_actors::equip::{Agent, Setup};
 use leftfold_events::SessionId;
+use leftfold_events::event::PromptPart;
 use leftfold_events::kit::AskMode;
 use leftfold_tools::{OutputLimits, Workspace};
 
@@ -17,6 +18,7 @@ use crate::home::{self, Place};
 use crate::model::{self, Model};
 use crate::question;
 use crate::settings::{self, Settings};
+use crate::slash::{Given, Prepared};
 use crate::{Usage, demo};
 
 pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
@@ -33,7 +35,13 @@ pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
         None => Project { directory, worktree, model: None, agent: None, max_steps: None },
     };
     let place = place.map_or_else(|| home::new_place(new_id()), Ok)?;
-    turn(place, &project, &args.turn, Task::Prompt(prompt))
+    let prepared = Prepared::new(&project, &args.turn, &prompt, Given::ForPrompt)?;
+    let job = job(place, &prepared.project, &prepared.turn, false)?;
+    let outcome = crate::run_async(async {
+        let parts = prepared.parts(&job, vec![PromptPart::text(prompt)]).await?;
+        drive::drive(job, Task::Prompt(parts), args.turn.format).await
+    })??;
+    Ok(ExitCode::from(outcome.exit_code()))
 }
 
 pub(crate) fn new_id() -> SessionId {
@@ -42,6 +50,7 @@ pub(crate) fn new_id() -> SessionId {
 
 /// Where a session works, with which model and agent it did so last, and the limit of a turn that was cut
 /// off.
+#[derive(Clone, Debug)]
 pub(crate) struct Project {
     pub(crate) directory: PathBuf,
     pub(crate) worktree: PathBuf,
