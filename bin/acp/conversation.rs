@@ -8,7 +8,7 @@ use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::LoadSessionResponse;
 use leftfold_actors::{Observation, Opened};
 use leftfold_events::Seq;
-use leftfold_events::event::PromptPart;
+use leftfold_events::event::{PromptKind, PromptPart};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use super::updates::{self, BY, Shared, Updates};
@@ -97,7 +97,8 @@ pub(super) fn to_error(error: &anyhow::Error) -> Error {
 impl Talk {
     async fn prompt(&mut self, parts: Vec<PromptPart>) -> anyhow::Result<()> {
         let project = Arc::clone(&self.project);
-        let text = parts.first().map_or("", |part| part.text.as_str());
+        let first = parts.first().filter(|part| part.kind == PromptKind::Text);
+        let text = first.map_or("", |part| part.text.as_str());
         let prepared = Prepared::new(&project, &Turn::asking(), text, Given::ForAll)?;
         let job = run::job(self.place.clone(), &prepared.project, &prepared.turn, false)?;
         let parts = prepared.parts(&job, parts).await?;

@@ -130,6 +130,15 @@ impl Prepared {
     }
 }
 
+/// The commands that there are in `directory`: a name and a description each.
+pub(crate) fn list(directory: &Path) -> anyhow::Result<Vec<(String, String)>> {
+    let settings = settings::load(directory, &model::environment).map_err(model::usage)?;
+    let described = |(name, command): (String, settings::Command)| {
+        (name, command.description.unwrap_or_default())
+    };
+    Ok(settings.commands.into_iter().map(described).collect())
+}
+
 /// The name in `/NAME …`; a sign that no name has makes it a text like any other.
 fn called(text: &str) -> Option<&str> {
     let word = text.strip_prefix('/')?.split_whitespace().next()?;

@@ -98,9 +98,10 @@ async fn converse(
     let renderer = Renderer::new(look, head);
     let (node, ears) = (client::node().await?, Ears::new(lines).await?);
     let sessions = Many::new(node.clone(), None);
-    sessions.learn(job.place.clone(), Arc::clone(project), turn);
+    sessions.learn(job.place.clone(), Arc::clone(project), turn.clone());
     node.cast(NodeMessage::Keep(Arc::new(Sockets(sessions.clone()))))?;
-    let mut conversation = Conversation::new(job, sessions, ears, input, renderer, screen);
+    let mut conversation =
+        Conversation::new(job, (project, turn), sessions, ears, input, renderer, screen);
     if let Some(from) = last_turn(history) {
         conversation.go_on(from).await?;
     }
