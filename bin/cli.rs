@@ -28,6 +28,9 @@ pub(crate) struct Talk {
     /// PROVIDER/MODEL
     #[arg(long, short)]
     pub(crate) model: Option<String>,
+    /// The agent that takes the prompts
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
     /// Allow whatever would be asked
     #[arg(long)]
     pub(crate) yes: bool,
@@ -58,6 +61,8 @@ pub(crate) enum Command {
     Permission(Permission),
     /// List, show and remove sessions
     Sessions(Sessions),
+    /// List the agents, and where each comes from
+    Agents(Agents),
     /// Show the settings in force, and where each value comes from
     Config(Config),
     /// Run one tool without a model, or print its schema
@@ -84,6 +89,9 @@ pub(crate) struct Turn {
     /// PROVIDER/MODEL
     #[arg(long, short)]
     pub(crate) model: Option<String>,
+    /// The agent that takes the prompt; the default is the session's last, or `build`
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
     /// Requests to the model at most
     #[arg(long, value_name = "N")]
     pub(crate) max_steps: Option<u32>,
@@ -249,7 +257,7 @@ impl PermissionReply {
 
 #[derive(Debug, Args)]
 pub(crate) struct PermissionCheck {
-    /// With the rules of this agent
+    /// With the rules of this agent, its built-in ones included; without it, defaults and settings alone
     #[arg(long)]
     pub(crate) agent: Option<String>,
     /// Only these rules, without defaults, settings and agent: a list of {permission, pattern, action}; the last match wins
@@ -257,6 +265,12 @@ pub(crate) struct PermissionCheck {
     pub(crate) rules: Option<String>,
     pub(crate) permission: String,
     pub(crate) pattern: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Agents {
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]

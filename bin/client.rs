@@ -28,8 +28,9 @@ pub(crate) struct Job<'a> {
     pub(crate) place: Place,
     pub(crate) setup: Setup<'a>,
     pub(crate) provider: (String, Arc<dyn Provider>),
+    /// Those that later prompts may need.
+    pub(crate) others: Vec<(String, Arc<dyn Provider>)>,
     pub(crate) workspace: Workspace,
-    pub(crate) agent: String,
 }
 
 impl Job<'_> {
@@ -42,7 +43,7 @@ impl Job<'_> {
 
     /// What a client needs to prompt after this job's own prompt.
     pub(crate) fn equipment(&self) -> Equipment {
-        let (agent, model) = (self.agent.clone(), self.setup.model.name());
+        let (agent, model) = (self.setup.agent.name.clone(), self.setup.model.name());
         Equipment { kit: self.kit(), agent, model }
     }
 
@@ -56,7 +57,7 @@ impl Job<'_> {
             directory: self.setup.directory.display().to_string(),
             worktree: self.setup.worktree.display().to_string(),
             parent: None,
-            agent: self.agent.clone(),
+            agent: self.setup.agent.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             policy: POLICY,
         }
@@ -64,7 +65,8 @@ impl Job<'_> {
 
     fn open(&self) -> Open {
         let (name, provider) = &self.provider;
-        let models = Models::new([(name.clone(), Arc::clone(provider))]);
+        let others = self.others.iter().cloned();
+        let models = Models::new(others.chain([(name.clone(), Arc::clone(provider))]));
         Open {
             store: self.place.store.clone(),
             session: self.place.session,
@@ -268,8 +270,13 @@ impl Client {
     }
 
     /// Prompts without waiting for anything: whoever watches sees what becomes of it.
-    pub(crate) fn cast_prompt(&self, job: &Job<'_>, text: String, by: &str) -> anyhow::Result<()> {
-        self.tell(prompt(job.equipment(), vec![PromptPart::text(text)], by, false, None))
+    pub(crate) fn cast_prompt(
+        &self,
+        job: &Job<'_>,
+        parts: Vec<PromptPart>,
+        by: &str,
+    ) -> anyhow::Result<()> {
+        self.tell(prompt(job.equipment(), parts, by, false, None))
     }
 
     /// Goes on with a turn that was cut off.

@@ -1,6 +1,7 @@
 //! The command line of Leftfold: wiring, and nothing that decides.
 
 mod acp;
+mod agents;
 mod approvals;
 mod aside;
 mod cli;
@@ -16,6 +17,7 @@ mod print;
 mod question;
 mod settings;
 mod signals;
+mod slash;
 mod socket;
 mod terminal;
 mod text;
@@ -64,6 +66,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Sessions(args) => commands::sessions::sessions(&args),
         Command::Observe(args) => commands::observe::observe(&args),
         Command::Permission(args) => commands::permission::permission(&args.command),
+        Command::Agents(args) => commands::agents::agents(&args),
         Command::Config(args) => commands::config::config(&args),
         Command::Tool(args) => commands::tool::tool(&args),
     }

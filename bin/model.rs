@@ -25,8 +25,13 @@ pub(crate) fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// The model that `wanted` names, or the one in the settings.
-pub(crate) fn choose(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<Model> {
+/// The model that `wanted` names, or the one in the settings; with the options of its `variant`, if
+/// it has one of this name.
+pub(crate) fn choose(
+    settings: &Settings,
+    wanted: Option<&str>,
+    variant: Option<&str>,
+) -> anyhow::Result<Model> {
     let chosen = settings.resolve_model(wanted, &environment).map_err(usage)?;
     let wire: Wire = chosen.wire.name().parse().map_err(usage)?;
     let known = catalog::find(wire, &chosen.model_id).unwrap_or_default();
@@ -37,7 +42,11 @@ pub(crate) fn choose(settings: &Settings, wanted: Option<&str>) -> anyhow::Resul
         cost: chosen.cost.over(known.cost),
     };
     let timeout = chosen.timeout;
-    let request = Json::from_value(&chosen.options.clone().into());
+    let mut request = chosen.options.clone().into();
+    if let Some(options) = variant.and_then(|name| chosen.variants.get(name)) {
+        equip::agent::merge(&mut request, options.clone());
+    }
+    let request = Json::from_value(&request);
     let name = chosen.provider.clone();
     let config = config(chosen, wire);
     let encrypted = config.base_url.as_ref().is_none_or(|url| url.starts_with("https:"));
@@ -47,6 +56,15 @@ pub(crate) fn choose(settings: &Settings, wanted: Option<&str>) -> anyhow::Resul
     }
     let provider = leftfold_providers::build(config).map_err(usage)?;
     Ok(Model { spec, provider: (name, provider), timeout, request })
+}
+
+/// The providers of the models that agents and commands name: in a conversation the next prompt may
+/// be for one of them. What is wrong with one is told when it is used.
+pub(crate) fn others(settings: &Settings) -> Vec<(String, Arc<dyn Provider>)> {
+    let agents = settings.agents.iter().filter_map(|(_, agent)| agent.model.as_deref());
+    let commands = settings.commands.iter().filter_map(|(_, command)| command.model.as_deref());
+    let named = agents.chain(commands);
+    named.filter_map(|name| Some(choose(settings, Some(name), None).ok()?.provider)).collect()
 }
 
 fn config(chosen: Chosen, wire: Wire) -> Config {

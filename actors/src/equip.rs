@@ -1,11 +1,15 @@
 //! Gathers a [`Kit`]: the one look at the world before an intent. It only reads, and whoever
 //! casts a prompt does it, never a handler.
 
+pub mod agent;
+
 use std::path::Path;
 
 use leftfold_events::kit::{AskMode, Kit, ModelSpec, Options, ToolSpec};
-use leftfold_events::rules::{self, Action, Rule};
+use leftfold_events::rules::{self, Rule};
 use leftfold_events::{Json, Time};
+
+pub use agent::Agent;
 
 /// What settings and command line have said.
 #[derive(Clone, Debug)]
@@ -13,7 +17,8 @@ pub struct Setup<'a> {
     pub directory: &'a Path,
     pub worktree: &'a Path,
     pub model: ModelSpec,
-    /// The user's rules, to come after the defaults.
+    pub agent: Agent,
+    /// The user's rules, to come after the defaults and the agent's own.
     pub rules: Vec<Rule>,
     pub options: Options,
 }
@@ -27,19 +32,22 @@ pub const TITLE: &str = include_str!("../../prompts/title.md").trim_ascii();
 /// The kit in force at `now`.
 pub fn gather(setup: Setup<'_>, now: Time) -> Kit {
     let mut rules = rules::defaults();
-    rules.push(Rule::new("question", "*", Action::Allow));
+    rules.extend(setup.agent.rules.iter().cloned());
     let environment = environment(&setup, now);
+    let (prompt, base) = base(&setup);
     rules.extend(setup.rules);
     let mut options = setup.options;
     let tools = tools(&setup.model.id, &rules, options.ask);
     options.summary_prompt = SUMMARY.trim().to_owned();
-    Kit {
-        system: vec![BASE.trim().to_owned(), environment],
-        tools,
-        rules,
-        model: setup.model,
-        options,
-        prompt: "default".to_owned(),
+    Kit { system: vec![base, environment], tools, rules, model: setup.model, options, prompt }
+}
+
+/// The prompt that the system begins with, and its name: the agent's own, or else the base prompt
+/// (SPEC M2).
+fn base(setup: &Setup<'_>) -> (String, String) {
+    match &setup.agent.prompt {
+        Some(prompt) => (format!("agent:{}", setup.agent.name), prompt.trim().to_owned()),
+        None => ("default".to_owned(), BASE.trim().to_owned()),
     }
 }
 

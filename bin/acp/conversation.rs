@@ -8,7 +8,7 @@ use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::LoadSessionResponse;
 use leftfold_actors::{Observation, Opened};
 use leftfold_events::Seq;
-use leftfold_events::event::PromptPart;
+use leftfold_events::event::{PromptKind, PromptPart};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use super::updates::{self, BY, Shared, Updates};
@@ -16,6 +16,7 @@ use crate::cli::Turn;
 use crate::client::{self, Client, Job};
 use crate::commands::run::{self, Project};
 use crate::home::Place;
+use crate::slash::{Given, Prepared};
 use crate::socket::Many;
 
 pub(super) enum Wish {
@@ -96,7 +97,11 @@ pub(super) fn to_error(error: &anyhow::Error) -> Error {
 impl Talk {
     async fn prompt(&mut self, parts: Vec<PromptPart>) -> anyhow::Result<()> {
         let project = Arc::clone(&self.project);
-        let job = job(self.place.clone(), &project)?;
+        let first = parts.first().filter(|part| part.kind == PromptKind::Text);
+        let text = first.map_or("", |part| part.text.as_str());
+        let prepared = Prepared::new(&project, &Turn::asking(), text, Given::ForAll)?;
+        let job = run::job(self.place.clone(), &prepared.project, &prepared.turn, false)?;
+        let parts = prepared.parts(&job, parts).await?;
         let mut left = client::ATTEMPTS;
         loop {
             let prompted = self.reach().await?.prompt(&job, parts.clone(), BY).await;

@@ -20,7 +20,11 @@ const NARROWEST: usize = 16;
 
 pub(crate) fn config(args: &Config) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
-    let inventory = settings::inventory(&directory, super::run::AGENT, &model::environment);
+    let inventory = settings::inventory(
+        &directory,
+        leftfold_actors::equip::Agent::DEFAULT,
+        &model::environment,
+    );
     let inventory = inventory.map_err(model::usage)?;
     let items = match &args.key {
         Some(key) => inventory.find(key).map_err(Usage)?,

@@ -1,5 +1,6 @@
 //! One file a command.
 
+pub(crate) mod agents;
 pub(crate) mod check;
 pub(crate) mod config;
 pub(crate) mod demo;

@@ -9,6 +9,7 @@ use leftfold_store::Reader;
 use serde_json::json;
 
 use crate::Usage;
+use crate::agents::{self, Agents};
 use crate::cli::{PermissionAnswer, PermissionCheck, PermissionCommand};
 use crate::home::Place;
 use crate::model;
@@ -94,16 +95,20 @@ fn given(rules: &str) -> anyhow::Result<Vec<Rule>> {
     })
 }
 
-/// Defaults, then settings, then what they say of the agent.
+/// Defaults, what the agent is built with, settings, and what they say of the agent.
 fn in_force(agent: Option<&str>) -> anyhow::Result<Vec<Rule>> {
     let directory = std::env::current_dir()?;
     let settings = settings::load(&directory, &model::environment).map_err(model::usage)?;
-    let agent = agent.unwrap_or(super::run::AGENT);
-    let known = || settings.agent_rules.iter().any(|(name, _)| name == agent);
-    if agent != super::run::AGENT && !known() {
-        return Err(Usage(format!("there is no agent `{agent}` in the settings")).into());
-    }
+    let agents = Agents::of(&settings);
     let mut rules = rules::defaults();
-    rules.extend(settings.rules.iter().chain(settings.rules_of(agent)).cloned());
+    let agent = match agent {
+        Some(name) => {
+            let agent = agents.find(name)?;
+            rules.extend(agent.rules.iter().cloned());
+            agent
+        }
+        None => agents.default(&settings)?,
+    };
+    rules.extend(agents::rules(&settings, &agent.name));
     Ok(rules)
 }

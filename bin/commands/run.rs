@@ -4,21 +4,22 @@ use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use leftfold_actors::equip::Setup;
+use leftfold_actors::equip::{Agent, Setup};
 use leftfold_events::SessionId;
+use leftfold_events::event::PromptPart;
 use leftfold_events::kit::AskMode;
 use leftfold_tools::{OutputLimits, Workspace};
 
+use crate::agents::{self, Agents};
 use crate::cli::{PermissionMode, Run, Turn};
 use crate::client::Job;
 use crate::drive::{self, Task};
 use crate::home::{self, Place};
+use crate::model::{self, Model};
 use crate::question;
 use crate::settings::{self, Settings};
-use crate::{Usage, demo, model};
-
-/// The agent that takes prompts.
-pub(crate) const AGENT: &str = "build";
+use crate::slash::{Given, Prepared};
+use crate::{Usage, demo};
 
 pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
@@ -31,22 +32,30 @@ pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
     };
     let project = match &place {
         Some(place) => Project::of(place)?,
-        None => Project { directory, worktree, model: None, max_steps: None },
+        None => Project { directory, worktree, model: None, agent: None, max_steps: None },
     };
     let place = place.map_or_else(|| home::new_place(new_id()), Ok)?;
-    turn(place, &project, &args.turn, Task::Prompt(prompt))
+    let prepared = Prepared::new(&project, &args.turn, &prompt, Given::ForPrompt)?;
+    let job = job(place, &prepared.project, &prepared.turn, false)?;
+    let outcome = crate::run_async(async {
+        let parts = prepared.parts(&job, vec![PromptPart::text(prompt)]).await?;
+        drive::drive(job, Task::Prompt(parts), args.turn.format).await
+    })??;
+    Ok(ExitCode::from(outcome.exit_code()))
 }
 
 pub(crate) fn new_id() -> SessionId {
     SessionId::from_ulid(ulid::Ulid::new())
 }
 
-/// Where a session works, with which model it did so last, and the limit of a turn that was cut
+/// Where a session works, with which model and agent it did so last, and the limit of a turn that was cut
 /// off.
+#[derive(Clone, Debug)]
 pub(crate) struct Project {
     pub(crate) directory: PathBuf,
     pub(crate) worktree: PathBuf,
     pub(crate) model: Option<String>,
+    pub(crate) agent: Option<String>,
     pub(crate) max_steps: Option<u32>,
 }
 
@@ -62,6 +71,7 @@ impl Project {
             directory: origin.directory.into(),
             worktree: origin.worktree.into(),
             model: Some(state.kit.model.name().to_string()),
+            agent: Some(state.agent),
             max_steps: state.turn.map(|_| state.kit.options.max_steps),
         })
     }
@@ -86,33 +96,66 @@ pub(crate) fn job<'a>(
     turn: &Turn,
     resumes: bool,
 ) -> anyhow::Result<Job<'a>> {
-    let wanted = turn.model.clone().or_else(|| project.model.clone());
     let settings = settings::load(&project.directory, &model::environment).map_err(model::usage)?;
-    let model = match wanted.as_deref().filter(|name| demo::is_model(name)) {
-        Some(_) => demo::model()?,
-        None => model::choose(&settings, wanted.as_deref())?,
-    };
+    let agent = agent(&settings, project, turn)?;
+    let model = chosen(&settings, project, turn, &agent, resumes)?;
     let mut options = model::options(&settings, &model);
+    agent.tune(&mut options);
     options.ask = ask_mode(turn.yes, turn.permission_mode);
     // a limit outlives the crash, with the turn that it was given for
     let inherited = project.max_steps.filter(|_| resumes);
-    if let Some(max_steps) = turn.max_steps.or(inherited) {
+    if let Some(max_steps) = turn.max_steps.or(inherited).or(agent.steps) {
         options.max_steps = max_steps;
     }
     let setup = Setup {
         directory: &project.directory,
         worktree: &project.worktree,
         model: model.spec,
-        rules: rules(&settings),
+        rules: agents::rules(&settings, &agent.name),
         options,
+        agent,
     };
     let workspace = workspace(project, &place.store, &settings);
-    let agent = AGENT.to_owned();
-    Ok(Job { place, setup, provider: model.provider, workspace, agent })
+    let others = model::others(&settings);
+    Ok(Job { place, setup, provider: model.provider, others, workspace })
 }
 
-fn rules(settings: &Settings) -> Vec<leftfold_events::rules::Rule> {
-    settings.rules.iter().chain(settings.rules_of(AGENT)).cloned().collect()
+/// The agent that is named, or the session's last, or the default one.
+fn agent(settings: &Settings, project: &Project, turn: &Turn) -> anyhow::Result<Agent> {
+    let agents = Agents::of(settings);
+    let agent = match (&turn.agent, &project.agent) {
+        (Some(name), _) => agents.to_prompt(name)?,
+        // of a subagent's own session, perhaps
+        (None, Some(last)) => agents.find(last).map_err(|Usage(why)| {
+            Usage(format!("the session's last agent is gone: {why}; --agent names another"))
+        })?,
+        (None, None) => agents.default(settings)?,
+    };
+    Ok(agent.clone())
+}
+
+/// The model that is named, or the agent's, or the session's last, or the one in the settings. What
+/// is resumed goes on with the model that it was begun with.
+fn chosen(
+    settings: &Settings,
+    project: &Project,
+    turn: &Turn,
+    agent: &Agent,
+    resumes: bool,
+) -> anyhow::Result<Model> {
+    let last = project.model.as_deref();
+    let wanted = turn.model.as_deref().or(last.filter(|_| resumes));
+    if let Some(name) = wanted.or(agent.model.as_deref()).or(last)
+        && demo::is_model(name)
+    {
+        return demo::model();
+    }
+    match (wanted, agent.model.as_deref()) {
+        (None, Some(name)) => model::choose(settings, Some(name), agent.variant.as_deref())
+            .map_err(|error| model::usage(format!("agent `{}`: {error:#}", agent.name))),
+        (None, None) => model::choose(settings, last, agent.variant.as_deref()),
+        (Some(name), _) => model::choose(settings, Some(name), agent.variant.as_deref()),
+    }
 }
 
 fn workspace(project: &Project, store: &Path, settings: &Settings) -> Workspace {

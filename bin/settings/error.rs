@@ -33,6 +33,8 @@ pub(crate) enum Error {
     Encoding { path: PathBuf, line: usize, column: usize },
     #[error("{place}: not valid JSON: {reason}")]
     Syntax { place: Place, reason: String },
+    #[error("{place}: the head of the file can not be read: {problem}")]
+    Head { place: Place, problem: String },
     #[error("{place}: `{key}` is set twice: it stands in line {first} already")]
     Twice { place: Place, key: String, first: usize },
     #[error("{place}: `{key}` is no setting that Leftfold knows{hint}")]

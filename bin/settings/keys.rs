@@ -3,8 +3,8 @@
 use super::error::Hint;
 use super::view::View;
 use super::{
-    Compaction, Error, Place, Provider, Relative, Retry, Secret, Settings, ToolOutput, WebFetch,
-    provider,
+    Agent, Command, Compaction, Error, Place, Provider, Relative, Retry, Secret, Settings,
+    ToolOutput, WebFetch, provider,
 };
 
 /// What is asked of a key whose meaning is not for this loader.
@@ -110,12 +110,18 @@ impl Settings {
         match key {
             "model" => (self.model, self.model_at) = model(view)?,
             "small_model" => self.small_model = model(view)?.0,
-            "default_agent" => self.default_agent = view.filled()?,
-            "provider" => {
-                let entries = view.entries()?.into_iter();
-                let read = entries.map(|(id, v)| Ok((id.to_owned(), Provider::read(&v)?)));
-                self.providers = read.collect::<Result<_, Error>>()?;
+            "default_agent" => {
+                self.default_agent = view.filled()?.map(|name| (name, view.at().clone()));
             }
+            "agent" => {
+                self.agents = named(view, Agent::read)?;
+                self.keep(key, view)?;
+            }
+            "command" => {
+                self.commands = named(view, Command::read)?;
+                self.keep(key, view)?;
+            }
+            "provider" => self.providers = named(view, Provider::read)?,
             "enabled_providers" => self.enabled_providers = Some(view.strings()?),
             "disabled_providers" => self.disabled_providers = view.strings()?,
             "title" => self.title = view.boolean()?,
@@ -154,8 +160,17 @@ impl Settings {
     }
 }
 
+/// The entries of an object, each with its name.
+fn named<T>(
+    view: &View<'_>,
+    read: impl Fn(&View<'_>) -> Result<T, Error>,
+) -> Result<Vec<(String, T)>, Error> {
+    let entries = view.entries()?.into_iter();
+    entries.map(|(name, view)| Ok((name.to_owned(), read(&view)?))).collect()
+}
+
 /// `PROVIDER/MODEL`; the model's own name may have slashes in it.
-fn model(view: &View<'_>) -> Result<(Option<String>, Option<Place>), Error> {
+pub(super) fn model(view: &View<'_>) -> Result<(Option<String>, Option<Place>), Error> {
     let Some(name) = view.filled()? else { return Ok((None, None)) };
     match name.split_once('/') {
         Some((provider, id)) if !provider.is_empty() && !id.is_empty() => {

@@ -1,14 +1,16 @@
 //! Settings: found, read, merged, and asked which model to use.
 //!
-//! Files are JSON with comments. Each is judged by itself, so that nothing wrong hides behind a
+//! Files are JSON with comments, or Markdown for agents and commands. Each is judged by itself, so that nothing wrong hides behind a
 //! file that overrides it, and then laid over the ones before: objects are merged, `plugin` and
 //! `instructions` joined, permission rules put after the earlier ones, and everything else
 //! replaced. [`load`] reads files and the variables it is given, and changes nothing.
 
+mod agent;
 mod error;
 mod inventory;
 mod keys;
 mod lookup;
+mod markdown;
 mod permission;
 mod provider;
 mod resolve;
@@ -31,6 +33,7 @@ use serde_json::{Map, Value};
 
 use permission::Said;
 
+pub(crate) use agent::{Agent, Command, meant};
 pub(crate) use error::{Error, Place};
 pub(crate) use inventory::{Inventory, Item, Origin, Shown, inventory};
 pub(crate) use provider::{Costs, Limits, Model, Provider, Script, Secret, Wire};
@@ -49,7 +52,8 @@ pub(crate) struct Settings {
     model_at: Option<Place>,
     /// `PROVIDER/MODEL` for titles and the like.
     pub(crate) small_model: Option<String>,
-    pub(crate) default_agent: Option<String>,
+    /// The agent that takes prompts, and where that stands.
+    pub(crate) default_agent: Option<(String, Place)>,
     /// In the order in which they are first named.
     pub(crate) providers: Vec<(String, Provider)>,
     /// If given, no others may be used.
@@ -59,6 +63,9 @@ pub(crate) struct Settings {
     pub(crate) rules: Vec<Rule>,
     /// Rules for one agent only, by its name; likewise.
     pub(crate) agent_rules: Vec<(String, Vec<Rule>)>,
+    /// In the order in which they are first named; their rules are in `agent_rules`.
+    pub(crate) agents: Vec<(String, Agent)>,
+    pub(crate) commands: Vec<(String, Command)>,
     /// Whether a model is asked for a title.
     pub(crate) title: bool,
     /// Whether files are snapshotted.
@@ -153,6 +160,8 @@ impl Default for Settings {
             disabled_providers: Vec::new(),
             rules: Vec::new(),
             agent_rules: Vec::new(),
+            agents: Vec::new(),
+            commands: Vec::new(),
             title: true,
             snapshot: true,
             tool_output: ToolOutput::default(),
@@ -219,7 +228,10 @@ fn merge(directory: &Path, env: Env<'_>) -> Result<Merged, Error> {
     let mut agent_rules: Vec<(String, Vec<Said>)> = Vec::new();
     let mut sources = Vec::new();
     for document in sources::read_all(directory, env)? {
-        let node = tree::parse(&document, env)?;
+        let node = match &document.entered {
+            Some(entered) => markdown::parse(&document, entered)?,
+            None => tree::parse(&document, env)?,
+        };
         let root = view::View::root(&node);
         keys::read(&root)?;
         rules.extend(permission::rules(&root, &[])?);

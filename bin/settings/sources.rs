@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::markdown::{self, Entered};
 use super::{Env, Error};
 
 /// The largest settings file, or file that one includes, in bytes.
@@ -13,16 +14,10 @@ const LARGEST: u64 = 1024 * 1024;
 const OPENCODE: [&str; 2] = ["opencode.json", "opencode.jsonc"];
 const OWN: [&str; 2] = ["leftfold.json", "leftfold.jsonc"];
 /// In each folder of a project: first what was made for OpenCode, so that Leftfold's own win.
-const PROJECT: [&str; 8] = [
-    "opencode.json",
-    "opencode.jsonc",
-    ".opencode/opencode.json",
-    ".opencode/opencode.jsonc",
-    "leftfold.json",
-    "leftfold.jsonc",
-    ".leftfold/leftfold.json",
-    ".leftfold/leftfold.jsonc",
-];
+const PROJECT_OPENCODE: [&str; 4] =
+    ["opencode.json", "opencode.jsonc", ".opencode/opencode.json", ".opencode/opencode.jsonc"];
+const PROJECT_OWN: [&str; 4] =
+    ["leftfold.json", "leftfold.jsonc", ".leftfold/leftfold.json", ".leftfold/leftfold.jsonc"];
 
 /// A file or variable that settings were read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +55,8 @@ impl Source {
 pub(super) struct Document {
     pub(super) source: Arc<Source>,
     pub(super) text: String,
+    /// What it is an entry of, if it is Markdown.
+    pub(super) entered: Option<Entered>,
 }
 
 /// The nearest ancestor of `directory` (itself included) that has a `.git`, a folder or a file;
@@ -85,16 +82,21 @@ pub(super) fn read_all(directory: &Path, env: Env<'_>) -> Result<Vec<Document>, 
         .or_else(|| all.home.as_ref().map(|home| home.join(".config")));
     if let Some(config) = config {
         all.folder(&config.join("opencode"), &OPENCODE)?;
+        all.markdown(&config.join("opencode"), false)?;
         all.folder(&config.join("leftfold"), &OWN)?;
+        all.markdown(&config.join("leftfold"), true)?;
     }
     for folder in outermost_first(&directory) {
-        all.folder(folder, &PROJECT)?;
+        all.folder(folder, &PROJECT_OPENCODE)?;
+        all.markdown(&folder.join(".opencode"), false)?;
+        all.folder(folder, &PROJECT_OWN)?;
+        all.markdown(&folder.join(".leftfold"), true)?;
     }
     if let Some(path) = given(env, "LEFTFOLD_CONFIG") {
         all.named(&directory.join(expand(&path, all.home.as_deref())))?;
     }
     if let Some(text) = given(env, "LEFTFOLD_CONFIG_CONTENT") {
-        all.add("LEFTFOLD_CONFIG_CONTENT".to_owned(), (directory.clone(), true, true), text);
+        all.add("LEFTFOLD_CONFIG_CONTENT".to_owned(), (directory.clone(), true, true), text, None);
     }
     Ok(all.documents)
 }
@@ -117,6 +119,19 @@ impl Gathered {
         Ok(())
     }
 
+    /// The agents and commands in Markdown below `folder`: they come after its settings.
+    fn markdown(&mut self, folder: &Path, own: bool) -> Result<(), Error> {
+        let found = markdown::find(folder);
+        for (path, entered) in
+            found.map_err(|error| unreadable(folder.to_owned(), &error, false))?
+        {
+            let text = read_text(&path).map_err(|error| unreadable(path.clone(), &error, false))?;
+            let base = path.parent().unwrap_or(&path).to_owned();
+            self.add(path.display().to_string(), (base, own, false), text, Some(entered));
+        }
+        Ok(())
+    }
+
     /// The one file that `LEFTFOLD_CONFIG` names: it has to be there.
     fn named(&mut self, path: &Path) -> Result<(), Error> {
         let text = read_text(path).map_err(|error| unreadable(path.to_owned(), &error, true))?;
@@ -127,16 +142,22 @@ impl Gathered {
     fn file(&mut self, path: &Path, text: String) {
         let own = path.file_name().is_none_or(|name| OPENCODE.iter().all(|other| name != *other));
         let base = path.parent().unwrap_or(path).to_owned();
-        self.add(path.display().to_string(), (base, own, false), text);
+        self.add(path.display().to_string(), (base, own, false), text, None);
     }
 
-    fn add(&mut self, name: String, (base, own, variable): (PathBuf, bool, bool), text: String) {
+    fn add(
+        &mut self,
+        name: String,
+        (base, own, variable): (PathBuf, bool, bool),
+        text: String,
+        entered: Option<Entered>,
+    ) {
         // where the project is the folder of the global settings, they count once
         if self.documents.iter().any(|document| document.source.name == name) {
             return;
         }
         let source = Arc::new(Source { name, base, own, variable, home: self.home.clone() });
-        self.documents.push(Document { source, text });
+        self.documents.push(Document { source, text, entered });
     }
 }
 
@@ -195,7 +216,7 @@ impl NotUtf8 {
     }
 }
 
-fn absent(error: &io::Error) -> bool {
+pub(super) fn absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 

@@ -26,6 +26,11 @@ impl<'a> View<'a> {
         &self.node.at
     }
 
+    /// Where its key stands.
+    pub(super) fn key_place(&self) -> &'a Place {
+        self.key_at
+    }
+
     /// Whether the key was written for Leftfold.
     fn own(&self) -> bool {
         self.key_at.source.own

@@ -111,6 +111,13 @@ impl Many {
         self.known().insert(session, Known { place, project, turn, client: None });
     }
 
+    /// From now on the session is driven like this.
+    pub(crate) fn drive(&self, session: SessionId, turn: Turn) {
+        if let Some(known) = self.known().get_mut(&session) {
+            known.turn = turn;
+        }
+    }
+
     /// The way to a session that is known: `mine`, as long as it leads there. Otherwise the session
     /// is opened, and there is something to be known of it.
     pub(crate) async fn reach(

@@ -14,7 +14,9 @@ use super::input::{Input, Read};
 use super::keys::Mode;
 use super::render::Renderer;
 use super::screen::{self, Screen};
+use crate::cli::Turn as TurnArgs;
 use crate::client::{Client, Job};
+use crate::commands::run::Project;
 use crate::socket::Many;
 
 /// What the terminal is used for at the moment.
@@ -47,6 +49,9 @@ pub(super) enum Leave {
 
 pub(super) struct Conversation<'a> {
     pub(super) job: Job<'a>,
+    pub(super) project: &'a Project,
+    /// What goes for every prompt.
+    pub(super) turn: TurnArgs,
     pub(super) sessions: Arc<Many>,
     pub(super) sink: ActorRef<Observation>,
     pub(super) client: Option<Client>,
@@ -73,6 +78,7 @@ pub(super) struct Conversation<'a> {
 impl<'a> Conversation<'a> {
     pub(super) fn new(
         job: Job<'a>,
+        (project, turn): (&'a Project, TurnArgs),
         sessions: Arc<Many>,
         (ears, sink): (Ears, ActorRef<Observation>),
         input: Input,
@@ -81,6 +87,8 @@ impl<'a> Conversation<'a> {
     ) -> Self {
         Self {
             job,
+            project,
+            turn,
             sessions,
             sink,
             client: None,

@@ -61,7 +61,7 @@ pub(crate) fn talk(args: Talk) -> anyhow::Result<ExitCode> {
     let found = wanted.map(|session| home::find(session, &worktree)).transpose()?;
     let project = match &found {
         Some(place) => Project::of(place)?,
-        None => Project { directory, worktree, model: None, max_steps: None },
+        None => Project { directory, worktree, model: None, agent: None, max_steps: None },
     };
     let history = match &found {
         Some(place) => Reader::open(&place.store)?.read(place.session, 1)?,
@@ -69,8 +69,13 @@ pub(crate) fn talk(args: Talk) -> anyhow::Result<ExitCode> {
     };
     let place = found.map_or_else(|| home::new_place(run::new_id()), Ok)?;
     let ask = (!args.yes).then_some(PermissionMode::Ask);
-    let turn =
-        TurnArgs { model: args.model, yes: args.yes, permission_mode: ask, ..TurnArgs::default() };
+    let turn = TurnArgs {
+        model: args.model,
+        agent: args.agent,
+        yes: args.yes,
+        permission_mode: ask,
+        ..TurnArgs::default()
+    };
     let project = Arc::new(project);
     let job = run::job(place, &project, &turn, false)?;
     crate::run_async(converse(job, &project, turn, &history))?
@@ -93,9 +98,10 @@ async fn converse(
     let renderer = Renderer::new(look, head);
     let (node, ears) = (client::node().await?, Ears::new(lines).await?);
     let sessions = Many::new(node.clone(), None);
-    sessions.learn(job.place.clone(), Arc::clone(project), turn);
+    sessions.learn(job.place.clone(), Arc::clone(project), turn.clone());
     node.cast(NodeMessage::Keep(Arc::new(Sockets(sessions.clone()))))?;
-    let mut conversation = Conversation::new(job, sessions, ears, input, renderer, screen);
+    let mut conversation =
+        Conversation::new(job, (project, turn), sessions, ears, input, renderer, screen);
     if let Some(from) = last_turn(history) {
         conversation.go_on(from).await?;
     }

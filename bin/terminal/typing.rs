@@ -4,10 +4,15 @@ use leftfold_events::Seq;
 use leftfold_events::event::{Answer, PromptPart};
 
 use super::BY;
+use super::clean::clean_line;
 use super::conversation::{Conversation, Leave, Stage};
 use super::input::Typed;
 use super::style::Face;
-use crate::client;
+use crate::agents::Agents;
+use crate::client::{self, Job};
+use crate::commands::run;
+use crate::slash::{self, Given, Prepared};
+use crate::{model, settings};
 
 impl Conversation<'_> {
     pub(super) async fn typed(&mut self, typed: Typed) -> anyhow::Result<Option<Leave>> {
@@ -26,11 +31,13 @@ impl Conversation<'_> {
         self.warned = false;
         match command(&line) {
             Some("/exit") => return Ok(Some(Leave::Done)),
-            Some(command) => {
-                let text = if command == "/help" { HELP.to_owned() } else { unknown(command) };
-                self.screen.print(&text)?;
-                self.take_prompt()?;
-            }
+            Some(command) => match self.builtin(command, &line) {
+                Some(text) => {
+                    self.screen.print(&text)?;
+                    self.take_prompt()?;
+                }
+                None => self.prompt(line).await?,
+            },
             None if line.trim().is_empty() => {
                 if self.renderer.turn.is_some() && !self.unfinished {
                     self.join_turn()?;
@@ -44,10 +51,23 @@ impl Conversation<'_> {
     }
 
     async fn prompt(&mut self, text: String) -> anyhow::Result<()> {
+        let prepared = Prepared::new(self.project, &self.turn, &text, Given::ForAll);
+        let prepared = match &prepared {
+            Ok(prepared) => self.prepare(prepared, text).await,
+            Err(error) => Err(anyhow::anyhow!("{error:#}")),
+        };
+        let (job, parts) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                let note = self.renderer.note(Face::RED, &format!("not taken: {error:#}"));
+                self.screen.print(&note)?;
+                return self.take_prompt();
+            }
+        };
         self.mode.watch();
         // a turn that was cut off has an end of its own, which comes first
         self.stage = Stage::Turn { running: false };
-        let prompted = self.send(&text).await;
+        let prompted = self.send(&job, parts).await;
         if prompted.is_err() && self.client.is_none() {
             return prompted;
         }
@@ -59,18 +79,68 @@ impl Conversation<'_> {
         Ok(())
     }
 
-    async fn send(&mut self, text: &str) -> anyhow::Result<()> {
+    /// What a prompt comes to, and the job that it is one of.
+    async fn prepare<'p>(
+        &self,
+        prepared: &'p Prepared,
+        text: String,
+    ) -> anyhow::Result<(Job<'p>, Vec<PromptPart>)> {
+        let place = self.job.place.clone();
+        let job = run::job(place, &prepared.project, &prepared.turn, false)?;
+        let parts = prepared.parts(&job, vec![PromptPart::text(text)]).await?;
+        Ok((job, parts))
+    }
+
+    async fn send(&mut self, job: &Job<'_>, parts: Vec<PromptPart>) -> anyhow::Result<()> {
         let mut left = client::ATTEMPTS;
         loop {
             self.open(None).await?;
             self.unfinished = false;
-            let parts = vec![PromptPart::text(text)];
-            match self.client()?.prompt(&self.job, parts, BY).await {
+            match self.client()?.prompt(job, parts.clone(), BY).await {
                 Err(error) if client::is_leaving(&error) && left > 0 => left -= 1,
                 prompted => return prompted,
             }
             tokio::time::sleep(client::BREATH).await;
         }
+    }
+
+    /// What a command of the terminal's own says; `None` if it is one of the project's.
+    fn builtin(&mut self, command: &str, line: &str) -> Option<String> {
+        let argument = line[command.len()..].trim();
+        let listed = slash::list(self.job.setup.directory);
+        let of_project = listed.unwrap_or_default();
+        match command {
+            "/help" => {
+                let line = |(name, about): (String, String)| {
+                    clean_line(&format!("  /{name}  {about}")) + "\n"
+                };
+                let rest: String = of_project.into_iter().map(line).collect();
+                Some(format!("{HELP}{rest}"))
+            }
+            "/agent" => Some(match self.switch(argument) {
+                Ok(said) => format!("  {said}\n"),
+                Err(error) => format!("  {error:#}\n"),
+            }),
+            _ if of_project.iter().any(|(name, _)| *name == command[1..]) => None,
+            _ => Some(unknown(command)),
+        }
+    }
+
+    /// Has another agent take the prompts from now on (SPEC A5); without a name tells which there are.
+    fn switch(&mut self, name: &str) -> anyhow::Result<String> {
+        let directory = self.job.setup.directory;
+        let settings = settings::load(directory, &model::environment)?;
+        let agents = Agents::of(&settings);
+        if name.is_empty() {
+            let current = &self.job.setup.agent.name;
+            return Ok(format!("agent: {current}; there are {}", agents.primaries()));
+        }
+        agents.to_prompt(name).map_err(anyhow::Error::new)?;
+        let turn = crate::cli::Turn { agent: Some(name.to_owned()), ..self.turn.clone() };
+        self.job = run::job(self.job.place.clone(), self.project, &turn, false)?;
+        self.sessions.drive(self.job.place.session, turn.clone());
+        self.turn = turn;
+        Ok(format!("agent: {name}, {}", self.job.setup.model.name()))
     }
 
     async fn reason(&mut self, of: Seq, typed: Typed) -> anyhow::Result<Option<Leave>> {
@@ -112,6 +182,7 @@ impl Conversation<'_> {
 
 const HELP: &str = concat!(
     "  /exit, Ctrl-D   leave; the session stays\n",
+    "  /agent [NAME]   another agent for the next prompts\n",
     "  Ctrl-C          interrupt the turn\n",
     "  Alt-Enter       another line; so does a \\ at the end; a paste stays together\n",
     "  up, Ctrl-R      earlier prompts\n",

@@ -5,18 +5,18 @@ use serde_saphyr::Location;
 
 /// What stands at the head of a text, and the rest of it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Document<'a, T> {
-    pub(crate) front: T,
-    pub(crate) body: &'a str,
+pub struct Document<'a, T> {
+    pub front: T,
+    pub body: &'a str,
 }
 
 /// Something wrong in a head.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
-pub(crate) struct Broken {
+pub struct Broken {
     /// Of the whole file, counted from 1.
-    pub(crate) line: usize,
-    pub(crate) problem: String,
+    pub line: usize,
+    pub problem: String,
 }
 
 /// Reads a text's head as a `T`; a text without one has an empty head. Fields that `T` does not know
@@ -27,7 +27,7 @@ pub(crate) struct Broken {
 ///
 /// # Errors
 /// A head without an end, no YAML, a field of the wrong type, with the line.
-pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<Document<'_, T>, Broken> {
+pub fn read<T: DeserializeOwned>(text: &str) -> Result<Document<'_, T>, Broken> {
     let (head, body) = split(text)?;
     let parsed = parse(head).or_else(|broken| parse(&quoted(head)).map_err(|_| broken));
     Ok(Document { front: parsed?, body })

@@ -17,7 +17,7 @@ mod diff;
 mod edit;
 mod environment;
 mod error;
-mod front_matter;
+pub mod front_matter;
 mod glob;
 mod grep;
 mod invalid;

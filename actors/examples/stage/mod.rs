@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leftfold_actors::equip::{self, Setup};
+use leftfold_actors::equip::{self, Agent, Setup};
 use leftfold_actors::{Models, Node, NodeMessage, Open, SessionMessage, World};
 use leftfold_events::event::{PromptPart, Session, Turn};
 use leftfold_events::kit::{ModelSpec, Options};
@@ -50,7 +50,8 @@ pub(crate) async fn open(
     let open = Box::new(Open { store: folder.join("store"), session, world, birth });
     ractor::call!(node, |reply| NodeMessage::Open { open, reply })??;
     let (rules, options) = (Vec::new(), Options::default());
-    let setup = Setup { directory: &folder, worktree: &folder, model, rules, options };
+    let agent = Agent::build();
+    let setup = Setup { directory: &folder, worktree: &folder, agent, model, rules, options };
     let kit = Box::new(equip::gather(setup, now));
     let (parts, by) = (vec![PromptPart::text("What is here?")], "example".to_owned());
     let prompted = Turn::Prompted { parts, agent: "build".into(), model: name, by };

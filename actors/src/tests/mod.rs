@@ -70,7 +70,8 @@ impl Site {
         let options = Options { ask: AskMode::Ask, timeout: 60_000, ..Options::default() };
         let model = ModelSpec { provider: "s".into(), id: "m".into(), ..ModelSpec::default() };
         let (directory, worktree) = (&self.project(), &self.project());
-        let setup = Setup { directory, worktree, model, rules: Vec::new(), options };
+        let agent = equip::Agent::build();
+        let setup = Setup { directory, worktree, agent, model, rules: Vec::new(), options };
         equip::gather(setup, Time::from_millis(0))
     }
 

@@ -1,0 +1,67 @@
+//! `leftfold agents`: which there are.
+
+use std::process::ExitCode;
+
+use leftfold_actors::equip::Agent;
+use serde_json::json;
+use unicode_width::UnicodeWidthStr;
+
+use crate::agents::{Agents, Known};
+use crate::cli::{self, Format};
+use crate::{model, settings};
+
+pub(crate) fn agents(args: &cli::Agents) -> anyhow::Result<ExitCode> {
+    let directory = std::env::current_dir()?;
+    let settings = settings::load(&directory, &model::environment).map_err(model::usage)?;
+    let agents = Agents::of(&settings);
+    let lines: Vec<String> = match args.format {
+        Format::Json => agents.iter().map(|known| format!("{}\n", as_json(known))).collect(),
+        Format::Text => table(&agents.iter().map(row).collect::<Vec<_>>()),
+    };
+    super::print(&lines.concat())
+}
+
+fn as_json(known: &Known) -> serde_json::Value {
+    let Agent { name, description, mode, native, hidden, model, variant, steps, .. } = &known.agent;
+    json!({
+        "name": name,
+        "mode": mode.name(),
+        "model": model,
+        "variant": variant,
+        "description": description,
+        "native": native,
+        "hidden": hidden,
+        "steps": steps,
+        "temperature": known.agent.temperature,
+        "top_p": known.agent.top_p,
+        "color": known.agent.color,
+        "options": known.agent.options,
+        "source": known.place.as_ref().map(|place| json!({
+            "file": place.source.name, "line": place.line, "column": place.column,
+        })),
+    })
+}
+
+fn row(known: &Known) -> [String; 5] {
+    let agent = &known.agent;
+    let hidden = if agent.hidden { ", hidden" } else { "" };
+    let place = known.place.as_ref().map_or_else(|| "built-in".to_owned(), ToString::to_string);
+    let about = agent.description.split_whitespace().collect::<Vec<_>>().join(" ");
+    let model = agent.model.clone().unwrap_or_else(|| "-".to_owned());
+    let mode = format!("{}{hidden}", agent.mode.name());
+    [agent.name.clone(), mode, model, place, about]
+        .map(|text| text.chars().filter(|c| !c.is_control()).collect())
+}
+
+fn table(rows: &[[String; 5]]) -> Vec<String> {
+    let width = |column: usize| rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
+    let widths = [width(0), width(1), width(2), width(3)];
+    let line = |row: &[String; 5]| {
+        let padded = row.iter().zip(widths).map(|(text, width)| {
+            format!("{text}{}  ", " ".repeat(width.saturating_sub(text.width())))
+        });
+        let line: String = padded.chain([row[4].clone()]).collect();
+        format!("{}\n", line.trim_end())
+    };
+    rows.iter().map(line).collect()
+}

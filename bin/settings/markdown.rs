@@ -1,0 +1,162 @@
+//! Agents and commands in Markdown files: the head says what a settings file would say under the
+//! entry's name, and the body is its text. So they are merged, judged and shown as settings are.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use leftfold_tools::front_matter;
+use serde_json::{Map, Value};
+
+use super::sources::{Document, Source};
+use super::tree::{Entry, Node, Text, Tree};
+use super::{Error, Place};
+
+/// Folders within folders that are looked into.
+const DEEPEST: usize = 8;
+/// Files of one folder that are read at most.
+const MOST: usize = 2_000;
+
+/// What a file of Markdown is an entry of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entered {
+    /// The key at the top of the settings.
+    key: &'static str,
+    /// Its path below the folder, without the ending.
+    name: String,
+    /// The key of its body.
+    body: &'static str,
+}
+
+const KINDS: [(&str, &str, &str); 4] = [
+    ("agent", "agent", "prompt"),
+    ("agents", "agent", "prompt"),
+    ("command", "command", "template"),
+    ("commands", "command", "template"),
+];
+
+/// The Markdown files in the folders for agents and commands below `folder`, in the order of their
+/// names.
+///
+/// # Errors
+/// A folder that is there and can not be read.
+pub(super) fn find(folder: &Path) -> io::Result<Vec<(PathBuf, Entered)>> {
+    let mut found = Vec::new();
+    for (name, key, body) in KINDS {
+        let mut paths = Vec::new();
+        walk(&folder.join(name), "", DEEPEST, &mut paths)?;
+        let entered = |(path, name)| (path, Entered { key, name, body });
+        found.extend(paths.into_iter().map(entered));
+    }
+    Ok(found)
+}
+
+/// `above`: the path below the first folder, with a slash at its end if there is any.
+fn walk(
+    folder: &Path,
+    above: &str,
+    depth: usize,
+    found: &mut Vec<(PathBuf, String)>,
+) -> io::Result<()> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if super::sources::absent(&error) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    paths.sort_unstable();
+    for path in paths {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        if name.starts_with('.') || found.len() >= MOST {
+            continue;
+        }
+        match name.strip_suffix(".md") {
+            Some(stem) if path.is_file() => found.push((path.clone(), format!("{above}{stem}"))),
+            Some(_) | None if path.is_dir() && depth > 0 => {
+                walk(&path, &format!("{above}{name}/"), depth - 1, found)?;
+            }
+            Some(_) | None => {}
+        }
+    }
+    Ok(())
+}
+
+/// The tree that a settings file would have that said the same.
+pub(super) fn parse(document: &Document, entered: &Entered) -> Result<Node, Error> {
+    let source = &document.source;
+    let read = front_matter::read::<Map<String, Value>>(&document.text).map_err(|broken| {
+        let place = Place { source: Arc::clone(source), line: broken.line, column: 1 };
+        Error::Head { place, problem: broken.problem }
+    })?;
+    let above = document.text.len() - read.body.len();
+    let head: Vec<&str> = document.text.get(..above).unwrap_or_default().lines().collect();
+    let lines = Head { source, lines: &head };
+    let mut node = lines.map(&read.front, 0, false);
+    let body = read.body.trim();
+    if let (Tree::Map(entries), false) = (&mut node.tree, body.is_empty()) {
+        entries.retain(|entry| entry.key != entered.body);
+        let at = lines.place(head.len() + 1);
+        let text = Text { value: body.to_owned(), ..Text::default() };
+        let node = Node { at: at.clone(), tree: Tree::Text(text) };
+        entries.push(Entry { key: entered.body.to_owned(), at, node });
+    }
+    let wrapped = lines.under(&entered.name, node);
+    Ok(lines.under(entered.key, wrapped))
+}
+
+/// Finds the lines of keys: what YAML makes of a text has none.
+struct Head<'a> {
+    source: &'a Arc<Source>,
+    lines: &'a [&'a str],
+}
+
+impl Head<'_> {
+    fn place(&self, line: usize) -> Place {
+        Place { source: Arc::clone(self.source), line: line.max(1), column: 1 }
+    }
+
+    fn under(&self, key: &str, node: Node) -> Node {
+        let entry = Entry { key: key.to_owned(), at: self.place(1), node };
+        Node { at: self.place(1), tree: Tree::Map(vec![entry]) }
+    }
+
+    /// `line`: where the map's own key stands, counted from 1.
+    fn map(&self, map: &Map<String, Value>, line: usize, nested: bool) -> Node {
+        // to leave a value out and to have none is the same in a head
+        let said = map.iter().filter(|(_, value)| !value.is_null());
+        let entries = said.map(|(key, value)| {
+            let line = self.line_of(key, line, nested);
+            let node = self.node(value, line);
+            Entry { key: key.clone(), at: self.place(line), node }
+        });
+        Node { at: self.place(line), tree: Tree::Map(entries.collect()) }
+    }
+
+    fn node(&self, value: &Value, line: usize) -> Node {
+        let tree = match value {
+            Value::Null => Tree::Null,
+            Value::Bool(value) => Tree::Bool(*value),
+            Value::Number(number) => Tree::Number(number.clone()),
+            Value::String(text) => Tree::Text(Text { value: text.clone(), ..Text::default() }),
+            Value::Array(items) => {
+                Tree::List(items.iter().map(|item| self.node(item, line)).collect())
+            }
+            Value::Object(map) => return self.map(map, line, true),
+        };
+        Node { at: self.place(line), tree }
+    }
+
+    /// The first line behind `after` that begins with a key; `after` if none does, as where all
+    /// stands in one line.
+    fn line_of(&self, key: &str, after: usize, nested: bool) -> usize {
+        let is_it = |line: &&str| {
+            let inner = line.trim_start();
+            let inner = inner.strip_prefix(['"', '\'']).unwrap_or(inner);
+            let rest = inner.strip_prefix(key).map(|rest| rest.trim_start_matches(['"', '\'']));
+            rest.is_some_and(|rest| rest.trim_start().starts_with(':'))
+                && line.starts_with(' ') == nested
+        };
+        let at = self.lines.iter().skip(after).position(is_it);
+        at.map_or(after, |at| after + at + 1)
+    }
+}

@@ -1,0 +1,248 @@
+//! Commands: prompts that stand in settings or Markdown files and are called by `/NAME ARGUMENTS`.
+
+mod template;
+
+use std::path::Path;
+
+use leftfold_events::event::{Access, CallSpec, PromptKind, PromptPart};
+use leftfold_events::kit::{AskMode, Kit};
+use leftfold_events::rules::Action;
+use leftfold_events::{Json, state};
+use leftfold_tools::Output;
+use serde_json::json;
+
+use crate::agents::Agents;
+use crate::cli::Turn;
+use crate::client::Job;
+use crate::commands::run::Project;
+use crate::settings::{self, Settings, meant};
+use crate::{Usage, model};
+use template::Piece;
+
+/// A prompt with what it is to be answered by: a command may name an agent and a model of its own.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) project: Project,
+    pub(crate) turn: Turn,
+    call: Option<Call>,
+}
+
+/// Whom `--agent` and `--model` are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Given {
+    /// This very prompt: they win over what the command names.
+    ForPrompt,
+    /// All of a conversation: what the command names wins.
+    ForAll,
+}
+
+/// A command with what was typed behind it.
+#[derive(Debug)]
+struct Call {
+    name: String,
+    template: String,
+    arguments: String,
+}
+
+impl Prepared {
+    /// Finds the command that `text` calls, if it calls one; a path at its start is none.
+    ///
+    /// # Errors
+    /// There is no such command, or it names an agent that there is not.
+    pub(crate) fn new(
+        project: &Project,
+        turn: &Turn,
+        text: &str,
+        given: Given,
+    ) -> anyhow::Result<Self> {
+        let mut prepared = Self { project: project.clone(), turn: turn.clone(), call: None };
+        let Some(word) = called(text) else { return Ok(prepared) };
+        let settings =
+            settings::load(&project.directory, &model::environment).map_err(model::usage)?;
+        let Some((_, command)) = settings.commands.iter().find(|(name, _)| name == word) else {
+            return match is_path(word, &project.directory) {
+                true => Ok(prepared),
+                false => Err(unknown(word, &settings).into()),
+            };
+        };
+        prepared.take_over(word, command, &settings, given)?;
+        let template = command.template.clone().ok_or_else(|| Usage(command.empty(word)))?;
+        let arguments = text[1 + word.len()..].to_owned();
+        prepared.call = Some(Call { name: word.to_owned(), template, arguments });
+        Ok(prepared)
+    }
+
+    fn take_over(
+        &mut self,
+        name: &str,
+        command: &settings::Command,
+        settings: &Settings,
+        given: Given,
+    ) -> Result<(), Usage> {
+        let mut models = command.model.is_some();
+        if let Some(wanted) = &command.agent {
+            let agents = Agents::of(settings);
+            let agent = agents.find(wanted).map_err(|Usage(why)| {
+                Usage(format!("{}: the command `/{name}`: {why}", command.place))
+            })?;
+            models |= agent.model.is_some();
+            self.project.agent = Some(wanted.clone());
+            if given == Given::ForAll {
+                self.turn.agent = None;
+            }
+        }
+        if given == Given::ForAll && models {
+            self.turn.model = None;
+        }
+        self.turn.model = self.turn.model.take().or_else(|| command.model.clone());
+        Ok(())
+    }
+
+    /// The prompt's parts, of which the first is the text that was typed: with commands of the shell
+    /// run, and files read, as far as the rules in force allow.
+    ///
+    /// # Errors
+    /// The rules do not allow one of them, or it can not be run.
+    pub(crate) async fn parts(
+        &self,
+        job: &Job<'_>,
+        mut parts: Vec<PromptPart>,
+    ) -> anyhow::Result<Vec<PromptPart>> {
+        let Some(call) = &self.call else { return Ok(parts) };
+        let desk = Desk { name: &call.name, job, kit: job.kit() };
+        let (mut text, mut files) = (String::new(), Vec::new());
+        for piece in template::fill(&call.template, &call.arguments) {
+            match piece {
+                Piece::Text(piece) => {
+                    for path in template::mentions(&piece) {
+                        files.extend(desk.file(path).await?);
+                    }
+                    text.push_str(&piece);
+                }
+                Piece::Shell(line) => text.push_str(desk.shell(&line).await?.trim_end()),
+            }
+        }
+        if text.trim().is_empty() {
+            return Err(Usage(format!("the command `/{}` says nothing", call.name)).into());
+        }
+        let rest = parts.split_off(1.min(parts.len()));
+        Ok([vec![PromptPart::text(text)], files, rest].concat())
+    }
+}
+
+/// The commands that there are in `directory`: a name and a description each.
+pub(crate) fn list(directory: &Path) -> anyhow::Result<Vec<(String, String)>> {
+    let settings = settings::load(directory, &model::environment).map_err(model::usage)?;
+    let described = |(name, command): (String, settings::Command)| {
+        (name, command.description.unwrap_or_default())
+    };
+    Ok(settings.commands.into_iter().map(described).collect())
+}
+
+/// The name in `/NAME …`; a sign that no name has makes it a text like any other.
+fn called(text: &str) -> Option<&str> {
+    let word = text.strip_prefix('/')?.split_whitespace().next()?;
+    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '/' | ':' | '.');
+    (text[1..].starts_with(word) && word.chars().all(is_name)).then_some(word)
+}
+
+fn is_path(word: &str, directory: &Path) -> bool {
+    word.contains(['/', '.']) || directory.join(format!("/{word}")).exists()
+}
+
+fn unknown(word: &str, settings: &Settings) -> Usage {
+    let names: Vec<String> = settings.commands.iter().map(|(name, _)| format!("/{name}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let hint = match names.is_empty() {
+        true => "; there are none: put one into `.leftfold/commands/NAME.md`".to_owned(),
+        false => meant(&format!("/{word}"), &names),
+    };
+    Usage(format!("there is no command `/{word}`{hint}. A space before it makes it a prompt"))
+}
+
+/// Where the tools of a command's template are run.
+struct Desk<'a> {
+    name: &'a str,
+    job: &'a Job<'a>,
+    kit: Kit,
+}
+
+impl Desk<'_> {
+    /// What a command line prints.
+    async fn shell(&self, line: &str) -> anyhow::Result<String> {
+        let output = self.run("bash", &json!({ "command": line })).await?;
+        if output.is_error {
+            return Err(self.refused(&format!("`{line}`: {}", output.output)));
+        }
+        let nothing = output.output == "(no output)";
+        Ok(if nothing { String::new() } else { output.output })
+    }
+
+    /// A file's contents; nothing if there is none, or none that is text.
+    async fn file(&self, path: &str) -> anyhow::Result<Option<PromptPart>> {
+        let place = match (path.strip_prefix("~/"), std::env::var_os("HOME")) {
+            (Some(rest), Some(home)) => Path::new(&home).join(rest),
+            (Some(_) | None, _) => self.job.setup.directory.join(path),
+        };
+        if !place.is_file() {
+            return Ok(None);
+        }
+        let output = self.run("read", &json!({ "filePath": path })).await?;
+        let text = format!("<file path=\"{path}\">\n{}\n</file>", output.output.trim_end());
+        let part = PromptPart { name: Some(path.to_owned()), ..PromptPart::text(text) };
+        let is_text = !output.is_error && output.attachments.is_empty();
+        Ok(is_text.then_some(PromptPart { kind: PromptKind::Text, ..part }))
+    }
+
+    /// Runs a tool, if rules allow it: there is no call yet that could be asked about.
+    async fn run(&self, tool: &str, input: &serde_json::Value) -> anyhow::Result<Output> {
+        let workspace = self.job.workspace.clone();
+        let spec =
+            CallSpec { id: String::new(), name: tool.to_owned(), input: Json::from_value(input) };
+        let resolved = leftfold_tools::resolve(&spec, &workspace);
+        if let Some(access) = resolved.access.iter().find(|access| !self.allows(access)) {
+            let (permission, patterns) = (&access.permission, access.patterns.join(", "));
+            return Err(self.refused(&format!("the rules do not allow {permission} `{patterns}`")));
+        }
+        let ran = leftfold_tools::run_alone(tool, &input.to_string(), workspace).await;
+        ran.map_err(|error| self.refused(&error.to_string()))
+    }
+
+    fn allows(&self, access: &Access) -> bool {
+        let options = &self.kit.options;
+        let (action, _) = state::judge(&self.kit.rules, &options.approved, access);
+        action == Action::Allow || (action == Action::Ask && options.ask == AskMode::Allow)
+    }
+
+    fn refused(&self, why: &str) -> anyhow::Error {
+        Usage(format!("the command `/{}`: {why}", self.name)).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_paths() {
+        for (text, expected) in [
+            ("/review a", Some("review")),
+            ("/git/log", Some("git/log")),
+            ("/a:b\nmore", Some("a:b")),
+            (" /review", None),
+            ("/ review", None),
+            ("/", None),
+            ("/* a comment */", None),
+            ("// another", None),
+            ("review", None),
+        ] {
+            let expected = expected.filter(|name| !name.is_empty());
+            assert_eq!(called(text).filter(|word| *word != "/"), expected, "{text:?}");
+        }
+        for (word, expected) in
+            [("etc/hosts", true), ("tmp", true), ("a.txt", true), ("nothing-like-it", false)]
+        {
+            assert_eq!(is_path(word, Path::new("/")), expected, "{word}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The text of a command: what is filled into it, and what it refers to.
+
+/// A stretch of a filled template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    Text(String),
+    /// A command line whose output takes this place: it stood in `` !`…` ``.
+    Shell(String),
+}
+
+/// Puts the arguments into a template: `$ARGUMENTS` is all of them as typed, `$1` and so on one each,
+/// of which the highest takes the rest. Arguments that the template has no place for come after it.
+pub(super) fn fill(template: &str, arguments: &str) -> Vec<Piece> {
+    let arguments = arguments.trim();
+    let words = words(arguments);
+    let last = numbers(template).max().unwrap_or(0);
+    let put = |text: &str| substitute(text, arguments, &words, last);
+    let mut pieces = Vec::new();
+    let mut rest = template;
+    while let Some((before, line, after)) = shell(rest) {
+        pieces.push(Piece::Text(put(before)));
+        pieces.push(Piece::Shell(put(line)));
+        rest = after;
+    }
+    let mut end = put(rest);
+    if last == 0 && !template.contains(ALL) && !arguments.is_empty() {
+        end = format!("{}\n\n{arguments}", end.trim_end());
+    }
+    pieces.push(Piece::Text(end));
+    pieces.retain(|piece| *piece != Piece::Text(String::new()));
+    pieces
+}
+
+const ALL: &str = "$ARGUMENTS";
+
+/// The first `` !`…` ``, with what stands before and after it.
+fn shell(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, opened) = text.split_once("!`")?;
+    let (line, after) = opened.split_once('`')?;
+    (!line.trim().is_empty()).then_some((before, line, after))
+}
+
+/// Arguments as a shell would cut them, with quotes of both kinds and nothing else that is special.
+fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for c in text.chars() {
+        match quote {
+            Some(open) if c == open => quote = None,
+            None if matches!(c, '"' | '\'') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            None if c.is_whitespace() => words.extend(word.take()),
+            Some(_) | None => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+/// The number at the start of a text, from 1 to 99, and its length.
+fn number(text: &str) -> Option<(usize, usize)> {
+    let length = text.bytes().take_while(u8::is_ascii_digit).count();
+    let number: usize = text.get(..length)?.parse().ok()?;
+    (1..100).contains(&number).then_some((number, length))
+}
+
+/// The places `$1`, `$2`… in a text.
+fn numbers(text: &str) -> impl Iterator<Item = usize> {
+    text.split('$').skip(1).filter_map(|after| Some(number(after)?.0))
+}
+
+/// What is put in is not searched again.
+fn substitute(text: &str, all: &str, words: &[String], last: usize) -> String {
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        let (before, found) = rest.split_at(at);
+        filled.push_str(before);
+        rest = if let Some(after) = found.strip_prefix(ALL) {
+            filled.push_str(all);
+            after
+        } else if let Some((n, length)) = number(&found[1..]) {
+            let given = words.get(n - 1..).unwrap_or_default();
+            let taken = if n == last { given.len() } else { given.len().min(1) };
+            filled.push_str(&given[..taken].join(" "));
+            &found[1 + length..]
+        } else {
+            filled.push('$');
+            &found[1..]
+        };
+    }
+    filled + rest
+}
+
+/// What may be files in a text: the words behind an `@` that stands alone, each once.
+pub(super) fn mentions(text: &str) -> Vec<&str> {
+    let mut found: Vec<&str> = Vec::new();
+    for (at, _) in text.match_indices('@') {
+        let joined = |c: char| c.is_alphanumeric() || matches!(c, '_' | '`' | '.');
+        if text[..at].chars().next_back().is_some_and(joined) {
+            continue;
+        }
+        let rest = &text[at + 1..];
+        let ends = |c: char| c.is_whitespace() || "`,;\"'()<>[]{}".contains(c);
+        let word = rest.find(ends).map_or(rest, |end| &rest[..end]);
+        let word = word.trim_end_matches(['.', ':', '!', '?']);
+        if !word.is_empty() && !found.contains(&word) {
+            found.push(word);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The filled template, with shell lines in brackets.
+    fn filled(template: &str, arguments: &str) -> String {
+        let shown = |piece: &Piece| match piece {
+            Piece::Text(text) => text.clone(),
+            Piece::Shell(line) => format!("[{line}]"),
+        };
+        fill(template, arguments).iter().map(shown).collect()
+    }
+
+    #[test]
+    fn arguments_are_put_in() {
+        for (template, arguments, expected) in [
+            ("Do $ARGUMENTS now", "a  \"b c\"", "Do a  \"b c\" now"),
+            ("$1 and $2", "a b c d", "a and b c d"),
+            ("$1", "a 'b c' d", "a b c d"),
+            ("$2, $1", "'a b' c", "c, a b"),
+            ("$1-$2-$3", "a", "a--"),
+            ("$1 $1 $2", "a b c", "a a b c"),
+            ("$1 $ARGUMENTS", "$2 x", "$2 x $2 x"),
+            ("plain", "", "plain"),
+            ("plain\n", "more of it", "plain\n\nmore of it"),
+            ("cost $5000 $x $0 $", "", "cost $5000 $x $0 $"),
+            ("$10 $9", "1 2 3 4 5 6 7 8 9 10 11", "10 11 9"),
+            ("$1", "\"\" x", " x"),
+            ("see !`git log $1` for $1", "a b", "see [git log a b] for a b"),
+            ("$1", "!`rm x`", "!`rm x`"),
+            ("!`` and !`open", "", "!`` and !`open"),
+            ("!`a`!`b`", "", "[a][b]"),
+        ] {
+            assert_eq!(filled(template, arguments), expected, "{template:?} {arguments:?}");
+        }
+    }
+
+    #[test]
+    fn files_are_found_by_their_sign() {
+        for (text, expected) in [
+            ("see @src/a.rs, @b.md.", &["src/a.rs", "b.md"][..]),
+            ("@a @a (@b)", &["a", "b"]),
+            ("ann@example.org `@c` @", &[]),
+            ("@./x/y-z_1.txt: what?", &["./x/y-z_1.txt"]),
+            ("@~/notes.md", &["~/notes.md"]),
+        ] {
+            assert_eq!(mentions(text), expected, "{text}");
+        }
+    }
+}
