@@ -20,6 +20,7 @@ use ractor::{Actor, ActorRef, RpcReplyPort};
 
 use crate::approvals::{self, Memory};
 use crate::home::Place;
+use crate::outfit::Wardrobe;
 use crate::socket::remote::Remote;
 use crate::socket::{self, RpcError};
 
@@ -73,7 +74,10 @@ impl Job<'_> {
             world: World {
                 models,
                 workspace: Arc::new(self.workspace.clone()),
-                outfit: None,
+                outfit: Some(Arc::new(Wardrobe {
+                    directory: self.setup.directory.to_owned(),
+                    worktree: self.setup.worktree.to_owned(),
+                })),
             },
             birth: self.birth(),
         }

@@ -13,6 +13,7 @@ mod home;
 mod lines;
 mod memory;
 mod model;
+mod outfit;
 mod print;
 mod question;
 mod settings;

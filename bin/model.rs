@@ -63,7 +63,7 @@ pub(crate) fn choose(
 pub(crate) fn others(settings: &Settings) -> Vec<(String, Arc<dyn Provider>)> {
     let agents = settings.agents.iter().filter_map(|(_, agent)| agent.model.as_deref());
     let commands = settings.commands.iter().filter_map(|(_, command)| command.model.as_deref());
-    let named = agents.chain(commands);
+    let named = agents.chain(commands).chain(settings.small_model.as_deref());
     named.filter_map(|name| Some(choose(settings, Some(name), None).ok()?.provider)).collect()
 }
 

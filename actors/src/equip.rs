@@ -21,6 +21,8 @@ pub struct Setup<'a> {
     /// The user's rules, to come after the defaults and the agent's own.
     pub rules: Vec<Rule>,
     pub options: Options,
+    /// The agents that calls may have do something, with what they are for.
+    pub subagents: Vec<(String, String)>,
 }
 
 const BASE: &str = include_str!("../../prompts/system.md");
@@ -37,7 +39,8 @@ pub fn gather(setup: Setup<'_>, now: Time) -> Kit {
     let (prompt, base) = base(&setup);
     rules.extend(setup.rules);
     let mut options = setup.options;
-    let tools = tools(&setup.model.id, &rules, options.ask);
+    let mut tools = tools(&setup.model.id, &rules, options.ask);
+    offer_tasks(&mut tools, &setup.subagents);
     options.summary_prompt = SUMMARY.trim().to_owned();
     Kit { system: vec![base, environment], tools, rules, model: setup.model, options, prompt }
 }
@@ -64,6 +67,18 @@ fn tools(model_id: &str, rules: &[Rule], ask: AskMode) -> Vec<ToolSpec> {
             schema: tool.schema(),
         })
         .collect()
+}
+
+/// Names the agents that there are for tasks; without any there is no such tool.
+fn offer_tasks(tools: &mut Vec<ToolSpec>, subagents: &[(String, String)]) {
+    if subagents.is_empty() {
+        tools.retain(|tool| tool.name != "task");
+    }
+    if let Some(task) = tools.iter_mut().find(|tool| tool.name == "task") {
+        let agents = subagents.iter().map(|(name, about)| format!("\n- {name}: {about}"));
+        task.description += "\n\nThe agents are:";
+        task.description.extend(agents);
+    }
 }
 
 /// The block that differs from project to project and day to day.

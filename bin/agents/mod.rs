@@ -1,12 +1,13 @@
 //! The agents that there are: the built-in ones, changed and added to by settings.
 
 use leftfold_actors::equip::Agent;
-use leftfold_actors::equip::agent::{self, merge};
+use leftfold_actors::equip::agent::{self, Mode, merge};
 use leftfold_events::Json;
 use leftfold_events::rules::Rule;
 use serde_json::Value;
 
 use crate::Usage;
+use crate::outfit::may_call;
 use crate::settings::{self, Place, Settings, meant};
 
 /// All agents, the built-in ones first.
@@ -99,6 +100,17 @@ impl Agents {
     fn visible(&self) -> impl Iterator<Item = &Agent> {
         let all = self.iter().map(|known| &known.agent);
         all.filter(|agent| agent.mode.is_primary() && !agent.hidden)
+    }
+
+    /// The agents that `caller` may have do something, with what they are for.
+    pub(crate) fn to_call(&self, caller: &Agent, settings: &Settings) -> Vec<(String, String)> {
+        let mut all = leftfold_events::rules::defaults();
+        all.extend(caller.rules.iter().cloned());
+        all.extend(rules(settings, &caller.name));
+        let agents = self.iter().map(|known| &known.agent);
+        let subagents = agents.filter(|agent| agent.mode != Mode::Primary && !agent.hidden);
+        let callable = subagents.filter(|agent| may_call(&all, &agent.name));
+        callable.map(|agent| (agent.name.clone(), agent.description.clone())).collect()
     }
 
     pub(crate) fn primaries(&self) -> String {

@@ -113,9 +113,11 @@ pub(crate) fn job<'a>(
         model: model.spec,
         rules: agents::rules(&settings, &agent.name),
         options,
+        subagents: Agents::of(&settings).to_call(&agent, &settings),
         agent,
     };
-    let workspace = workspace(project, &place.store, &settings);
+    let mut workspace = workspace(project, &place.store, &settings);
+    workspace.subagents = setup.subagents.iter().map(|(name, _)| name.clone()).collect();
     let others = model::others(&settings);
     Ok(Job { place, setup, provider: model.provider, others, workspace })
 }

@@ -51,7 +51,15 @@ pub(crate) async fn open(
     ractor::call!(node, |reply| NodeMessage::Open { open, reply })??;
     let (rules, options) = (Vec::new(), Options::default());
     let agent = Agent::build();
-    let setup = Setup { directory: &folder, worktree: &folder, agent, model, rules, options };
+    let setup = Setup {
+        directory: &folder,
+        worktree: &folder,
+        agent,
+        model,
+        rules,
+        options,
+        subagents: Vec::new(),
+    };
     let kit = Box::new(equip::gather(setup, now));
     let (parts, by) = (vec![PromptPart::text("What is here?")], "example".to_owned());
     let prompted = Turn::Prompted { parts, agent: "build".into(), model: name, by };

@@ -71,7 +71,15 @@ impl Site {
         let model = ModelSpec { provider: "s".into(), id: "m".into(), ..ModelSpec::default() };
         let (directory, worktree) = (&self.project(), &self.project());
         let agent = equip::Agent::build();
-        let setup = Setup { directory, worktree, agent, model, rules: Vec::new(), options };
+        let setup = Setup {
+            directory,
+            worktree,
+            agent,
+            model,
+            rules: Vec::new(),
+            options,
+            subagents: Vec::new(),
+        };
         equip::gather(setup, Time::from_millis(0))
     }
 

@@ -1,0 +1,85 @@
+//! What the sessions that calls start are to work with: their agent's rules, prompt and model, as
+//! settings have them at that moment.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use leftfold_actors::equip::agent::Mode;
+use leftfold_actors::equip::{self, Agent, Setup};
+use leftfold_actors::{Models, Outfit, Outfitted};
+use leftfold_events::rules::{self, Action, Rule};
+use leftfold_events::{Kit, Time};
+
+use crate::agents::{self, Agents};
+use crate::model::Model;
+use crate::settings::{self, Settings};
+use crate::{approvals, demo, model};
+
+/// Tools that a child has only if its own rules speak of them: the list of what is to be done is
+/// its parent's, and children of children are for agents that are made for it.
+const OF_PARENTS: [&str; 3] = ["todowrite", "todoread", "task"];
+
+#[derive(Debug)]
+pub(crate) struct Wardrobe {
+    pub(crate) directory: PathBuf,
+    pub(crate) worktree: PathBuf,
+}
+
+impl Outfit for Wardrobe {
+    fn child(&self, name: &str, parent: &Kit) -> Result<Outfitted, String> {
+        let settings = settings::load(&self.directory, &model::environment)
+            .map_err(|error| error.to_string())?;
+        let agents = Agents::of(&settings);
+        let agent = agents.find(name).map_err(|error| error.0)?;
+        if agent.mode == Mode::Primary {
+            return Err(format!("The agent `{name}` takes prompts of people only."));
+        }
+        let model = chosen(&settings, agent, parent).map_err(|error| format!("{error:#}"))?;
+        let mut options = model::options(&settings, &model);
+        agent.tune(&mut options);
+        options.ask = parent.options.ask;
+        options.ask_for = parent.options.ask_for;
+        options.title_prompt.clear();
+        options.approved = approvals::of(&self.worktree);
+        options.max_steps = agent.steps.unwrap_or(options.max_steps);
+        let setup = Setup {
+            directory: &self.directory,
+            worktree: &self.worktree,
+            model: model.spec,
+            rules: child_rules(&settings, agent),
+            options,
+            agent: agent.clone(),
+            subagents: agents.to_call(agent, &settings),
+        };
+        let kit = equip::gather(setup, Time::from(SystemTime::now()));
+        let others = model::others(&settings);
+        Ok(Outfitted { kit, models: Models::new(others.into_iter().chain([model.provider])) })
+    }
+}
+
+/// The agent's own model, or the parent's.
+fn chosen(settings: &Settings, agent: &Agent, parent: &Kit) -> anyhow::Result<Model> {
+    let last = parent.model.name().to_string();
+    let wanted = agent.model.as_deref().unwrap_or(&last);
+    if demo::is_model(wanted) {
+        return demo::model();
+    }
+    model::choose(settings, Some(wanted), agent.variant.as_deref())
+}
+
+/// The user's rules, and then what a child is not given unless somebody says so.
+fn child_rules(settings: &Settings, agent: &Agent) -> Vec<Rule> {
+    let mut rules = agents::rules(settings, &agent.name);
+    let own = |tool: &str| {
+        let said = settings.rules_of(&agent.name).iter().chain(&agent.rules);
+        said.clone().any(|rule| rule.permission == tool && rule.action != Action::Deny)
+    };
+    let kept = OF_PARENTS.iter().filter(|tool| !own(tool));
+    rules.extend(kept.map(|tool| Rule::new(*tool, "*", Action::Deny)));
+    rules
+}
+
+/// Whether an agent with these rules may have `name` do something, asked or not.
+pub(crate) fn may_call(rules: &[Rule], name: &str) -> bool {
+    rules::evaluate(rules, "task", name).is_none_or(|rule| rule.action != Action::Deny)
+}
