@@ -7,15 +7,18 @@ use anyhow::bail;
 use leftfold_actors::{Answered, Observation, Opened, Reply};
 use leftfold_events::Seq;
 use leftfold_events::event::{EndReason, Ended, PromptPart};
+use leftfold_store::Reader;
 use ractor::{Actor, ActorRef};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::cli::Format;
 use crate::client::{self, Client, Job};
+use crate::home::Place;
+use crate::inquiry::Inquiries;
 use crate::note;
 use crate::print::{Printed, Printer};
-use crate::question::{self, Questions};
+use crate::question::{self, Asked, Questions};
 use crate::signals::Signals;
 use crate::socket;
 
@@ -76,6 +79,7 @@ pub(crate) async fn drive(job: Job<'_>, task: Task, format: Format) -> anyhow::R
         asks: job.asks(),
         prompted: resumes,
         client,
+        place: job.place.clone(),
         questions: Questions::default(),
     };
     let outcome = driver.finish(opened, printed).await;
@@ -148,6 +152,7 @@ struct Driver {
     prompted: bool,
     /// Whether questions are answered on standard input.
     asks: bool,
+    place: Place,
     questions: Questions,
 }
 
@@ -175,8 +180,9 @@ impl Driver {
                     }
                     // of a turn that was cut off before
                     Some(Printed::Ended(_)) => {}
-                    Some(Printed::Asked { of, permission, patterns }) if self.asks => {
-                        self.ask(of, &permission, &patterns);
+                    Some(Printed::Asked { of, permission, patterns, inquiry }) if self.asks => {
+                        let permission = Asked::permission(&permission, &patterns);
+                        self.ask(of, inquiry.map_or(permission, Asked::Inquiry));
                     }
                     Some(Printed::Resumed) if self.asks => self.ask_all(&mut opened),
                     Some(Printed::Asked { .. } | Printed::Resumed) => {}
@@ -201,22 +207,32 @@ impl Driver {
         }
     }
 
-    /// Asks what was open before.
+    /// Asks what was open before. What the questions are about is in the log.
     fn ask_all(&mut self, opened: &mut Opened) {
-        for (of, access) in std::mem::take(&mut opened.questions) {
-            self.ask(of, &access.permission, &access.patterns);
+        let open = std::mem::take(&mut opened.questions);
+        let read = || Reader::open(&self.place.store)?.read(self.place.session, 1);
+        let inquiries = match open.is_empty() {
+            true => Inquiries::default(),
+            false => Inquiries::of(&read().unwrap_or_default()),
+        };
+        for (of, access) in open {
+            let inquiry = inquiries.asked(of).cloned().map(Box::new);
+            let permission = Asked::permission(&access.permission, &access.patterns);
+            self.ask(of, inquiry.map_or(permission, Asked::Inquiry));
         }
     }
 
-    fn ask(&mut self, of: Seq, permission: &str, patterns: &[String]) {
+    fn ask(&mut self, of: Seq, asked: Asked) {
         if !question::somebody_there() {
             // those who can reach the socket may answer too
             let session = self.client.session;
-            note(&format!(
-                "  `leftfold permission answer {session} {of} once|always|reject` answers"
-            ));
+            let how = match asked {
+                Asked::Permission(_) => "once|always|reject",
+                Asked::Inquiry(_) => "once --feedback ANSWER",
+            };
+            note(&format!("  `leftfold permission answer {session} {of} {how}` answers"));
         }
-        self.questions.ask(of, permission, patterns);
+        self.questions.ask(of, asked);
     }
 
     async fn answer(&mut self, of: Seq, reply: Reply) -> anyhow::Result<()> {
