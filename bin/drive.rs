@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use leftfold_actors::{Answered, Observation, Opened, Reply};
 use leftfold_events::Seq;
 use leftfold_events::event::{EndReason, Ended, PromptPart};
@@ -12,7 +12,7 @@ use ractor::{Actor, ActorRef};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::cli::Format;
+use crate::cli::Turn;
 use crate::client::{self, Client, Job};
 use crate::home::Place;
 use crate::inquiry::Inquiries;
@@ -21,6 +21,7 @@ use crate::print::{Printed, Printer};
 use crate::question::{self, Asked, Questions};
 use crate::signals::Signals;
 use crate::socket;
+use crate::socket::remote::Remote;
 
 /// How long an interrupted turn may take to be printed to its end.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -64,14 +65,19 @@ impl Outcome {
 }
 
 /// Runs the task to the end of its turn.
-pub(crate) async fn drive(job: Job<'_>, task: Task, format: Format) -> anyhow::Result<Outcome> {
+pub(crate) async fn drive(job: Job<'_>, task: Task, turn: &Turn) -> anyhow::Result<Outcome> {
     let (sender, printed) = mpsc::unbounded_channel();
-    let (sink, _) = Actor::spawn(None, Printer, (format, sender)).await?;
+    let (sink, _) = Actor::spawn(None, Printer, (turn.format, sender)).await?;
     let resumes = task == Task::Resume;
     let Some((client, opened)) = begin(&job, task, sink).await? else {
         return Ok(Outcome::Nothing);
     };
     let (mut memory, here) = (client.clone(), client.remote().is_none());
+    let ignored = turn.of_a_node();
+    if !here && !ignored.is_empty() {
+        let ignored = ignored.join(", ");
+        note(&format!("leftfold: ignored, as another node runs this session: {ignored}"));
+    }
     // only now: nobody else's prompt may come before this one's
     let socket = if here { socket(&client, &job) } else { None };
     let mut driver = Driver {
@@ -108,7 +114,12 @@ async fn begin(
     let text = match task {
         Task::Prompt(text) => text,
         Task::Resume => {
-            let (client, opened) = Client::open_here(node, job).await?;
+            let (client, opened) = match Client::open_here(node, job).await {
+                Err(error) if client::is_locked(&error) => {
+                    return Err(held(&job.place).unwrap_or(error));
+                }
+                opened => opened?,
+            };
             if !opened.unfinished {
                 return Ok(None);
             }
@@ -135,6 +146,17 @@ async fn begin(
         }
     }
     bail!("the nodes of session {} come and go: try again", job.place.session)
+}
+
+/// Why a session that another node runs is not resumed, and what can be done instead; `None` if that
+/// node can not be reached.
+fn held(place: &Place) -> Option<anyhow::Error> {
+    let (session, pid) = (place.session, Remote::holder(&place.store)?);
+    Some(anyhow!(
+        "session {session} is in use by another node (pid {pid}), which goes on with it: `leftfold run \
+         --session {session}` and `leftfold --session {session}` attach to it, `leftfold observe \
+         {session}` watches"
+    ))
 }
 
 /// Lets other processes watch and answer. Without a socket the turn goes on all the same.

@@ -315,6 +315,7 @@ fn brief(input: &serde_json::Value) -> String {
     ["command", "filePath", "pattern", "url", "description"]
         .iter()
         .find_map(|key| input.get(key)?.as_str())
+        .or_else(|| input.get("questions")?.get(0)?.get("question")?.as_str())
         .map(|text| shorten(first_line(text), 100))
         .unwrap_or_default()
 }
