@@ -110,6 +110,18 @@ impl Turn {
     pub(crate) fn asking() -> Self {
         Self { permission_mode: Some(PermissionMode::Ask), ..Self::default() }
     }
+
+    /// The options given that are for the node of a session to follow.
+    pub(crate) fn of_a_node(&self) -> Vec<&'static str> {
+        let denies = self.permission_mode == Some(PermissionMode::Deny);
+        let given = [
+            (self.model.is_some(), "--model"),
+            (self.max_steps.is_some(), "--max-steps"),
+            (self.yes, "--yes"),
+            (denies, "--permission-mode deny"),
+        ];
+        given.into_iter().filter(|(given, _)| *given).map(|(_, option)| option).collect()
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -349,7 +349,7 @@ pub(crate) fn is_leaving(error: &anyhow::Error) -> bool {
 }
 
 /// Whether another node has the store.
-fn is_locked(error: &anyhow::Error) -> bool {
+pub(crate) fn is_locked(error: &anyhow::Error) -> bool {
     let error = error.downcast_ref::<leftfold_actors::Error>();
     matches!(error, Some(leftfold_actors::Error::Store(leftfold_store::Error::Locked { .. })))
 }

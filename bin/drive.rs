@@ -3,21 +3,25 @@
 
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use leftfold_actors::{Answered, Observation, Opened, Reply};
 use leftfold_events::Seq;
 use leftfold_events::event::{EndReason, Ended, PromptPart};
+use leftfold_store::Reader;
 use ractor::{Actor, ActorRef};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::cli::Format;
+use crate::cli::Turn;
 use crate::client::{self, Client, Job};
+use crate::home::Place;
+use crate::inquiry::Inquiries;
 use crate::note;
 use crate::print::{Printed, Printer};
-use crate::question::{self, Questions};
+use crate::question::{self, Asked, Questions};
 use crate::signals::Signals;
 use crate::socket;
+use crate::socket::remote::Remote;
 
 /// How long an interrupted turn may take to be printed to its end.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -61,14 +65,19 @@ impl Outcome {
 }
 
 /// Runs the task to the end of its turn.
-pub(crate) async fn drive(job: Job<'_>, task: Task, format: Format) -> anyhow::Result<Outcome> {
+pub(crate) async fn drive(job: Job<'_>, task: Task, turn: &Turn) -> anyhow::Result<Outcome> {
     let (sender, printed) = mpsc::unbounded_channel();
-    let (sink, _) = Actor::spawn(None, Printer, (format, sender)).await?;
+    let (sink, _) = Actor::spawn(None, Printer, (turn.format, sender)).await?;
     let resumes = task == Task::Resume;
     let Some((client, opened)) = begin(&job, task, sink).await? else {
         return Ok(Outcome::Nothing);
     };
     let (mut memory, here) = (client.clone(), client.remote().is_none());
+    let ignored = turn.of_a_node();
+    if !here && !ignored.is_empty() {
+        let ignored = ignored.join(", ");
+        note(&format!("leftfold: ignored, as another node runs this session: {ignored}"));
+    }
     // only now: nobody else's prompt may come before this one's
     let socket = if here { socket(&client, &job) } else { None };
     let mut driver = Driver {
@@ -76,6 +85,7 @@ pub(crate) async fn drive(job: Job<'_>, task: Task, format: Format) -> anyhow::R
         asks: job.asks(),
         prompted: resumes,
         client,
+        place: job.place.clone(),
         questions: Questions::default(),
     };
     let outcome = driver.finish(opened, printed).await;
@@ -104,7 +114,12 @@ async fn begin(
     let parts = match task {
         Task::Prompt(parts) => parts,
         Task::Resume => {
-            let (client, opened) = Client::open_here(node, job).await?;
+            let (client, opened) = match Client::open_here(node, job).await {
+                Err(error) if client::is_locked(&error) => {
+                    return Err(held(&job.place).unwrap_or(error));
+                }
+                opened => opened?,
+            };
             if !opened.unfinished {
                 return Ok(None);
             }
@@ -133,6 +148,17 @@ async fn begin(
     bail!("the nodes of session {} come and go: try again", job.place.session)
 }
 
+/// Why a session that another node runs is not resumed, and what can be done instead; `None` if that
+/// node can not be reached.
+fn held(place: &Place) -> Option<anyhow::Error> {
+    let (session, pid) = (place.session, Remote::holder(&place.store)?);
+    Some(anyhow!(
+        "session {session} is in use by another node (pid {pid}), which goes on with it: `leftfold run \
+         --session {session}` and `leftfold --session {session}` attach to it, `leftfold observe \
+         {session}` watches"
+    ))
+}
+
 /// Lets other processes watch and answer. Without a socket the turn goes on all the same.
 fn socket(client: &Client, job: &Job<'_>) -> Option<socket::Served> {
     let sessions = socket::One::new(client.clone(), job.equipment());
@@ -148,6 +174,7 @@ struct Driver {
     prompted: bool,
     /// Whether questions are answered on standard input.
     asks: bool,
+    place: Place,
     questions: Questions,
 }
 
@@ -175,8 +202,9 @@ impl Driver {
                     }
                     // of a turn that was cut off before
                     Some(Printed::Ended(_)) => {}
-                    Some(Printed::Asked { of, permission, patterns }) if self.asks => {
-                        self.ask(of, &permission, &patterns);
+                    Some(Printed::Asked { of, permission, patterns, inquiry }) if self.asks => {
+                        let permission = Asked::permission(&permission, &patterns);
+                        self.ask(of, inquiry.map_or(permission, Asked::Inquiry));
                     }
                     Some(Printed::Resumed) if self.asks => self.ask_all(&mut opened),
                     Some(Printed::Asked { .. } | Printed::Resumed) => {}
@@ -201,22 +229,32 @@ impl Driver {
         }
     }
 
-    /// Asks what was open before.
+    /// Asks what was open before. What the questions are about is in the log.
     fn ask_all(&mut self, opened: &mut Opened) {
-        for (of, access) in std::mem::take(&mut opened.questions) {
-            self.ask(of, &access.permission, &access.patterns);
+        let open = std::mem::take(&mut opened.questions);
+        let read = || Reader::open(&self.place.store)?.read(self.place.session, 1);
+        let inquiries = match open.is_empty() {
+            true => Inquiries::default(),
+            false => Inquiries::of(&read().unwrap_or_default()),
+        };
+        for (of, access) in open {
+            let inquiry = inquiries.asked(of).cloned().map(Box::new);
+            let permission = Asked::permission(&access.permission, &access.patterns);
+            self.ask(of, inquiry.map_or(permission, Asked::Inquiry));
         }
     }
 
-    fn ask(&mut self, of: Seq, permission: &str, patterns: &[String]) {
+    fn ask(&mut self, of: Seq, asked: Asked) {
         if !question::somebody_there() {
             // those who can reach the socket may answer too
             let session = self.client.session;
-            note(&format!(
-                "  `leftfold permission answer {session} {of} once|always|reject` answers"
-            ));
+            let how = match asked {
+                Asked::Permission(_) => "once|always|reject",
+                Asked::Inquiry(_) => "once --feedback ANSWER",
+            };
+            note(&format!("  `leftfold permission answer {session} {of} {how}` answers"));
         }
-        self.questions.ask(of, permission, patterns);
+        self.questions.ask(of, asked);
     }
 
     async fn answer(&mut self, of: Seq, reply: Reply) -> anyhow::Result<()> {

@@ -10,6 +10,7 @@ mod commands;
 mod demo;
 mod drive;
 mod home;
+mod inquiry;
 mod lines;
 mod memory;
 mod model;

@@ -9,6 +9,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
 
 use crate::cli::Format;
+use crate::inquiry::{Inquiries, Inquiry};
 use crate::text::Live;
 
 /// What the driver of a run must know of what was printed.
@@ -22,6 +23,8 @@ pub(crate) enum Printed {
         of: Seq,
         permission: String,
         patterns: Vec<String>,
+        /// If a question of the `question` tool is asked: that.
+        inquiry: Option<Box<Inquiry>>,
     },
     /// Questions from before a crash are open again.
     Resumed,
@@ -38,6 +41,7 @@ pub(crate) struct Printer;
 pub(crate) struct Output {
     format: Format,
     live: Live,
+    inquiries: Inquiries,
     driver: mpsc::UnboundedSender<Printed>,
     broken: bool,
 }
@@ -52,7 +56,8 @@ impl Actor for Printer {
         _: ActorRef<Observation>,
         (format, driver): Self::Arguments,
     ) -> Result<Output, ActorProcessingErr> {
-        Ok(Output { format, live: Live::default(), driver, broken: false })
+        let (live, inquiries) = (Live::default(), Inquiries::default());
+        Ok(Output { format, live, inquiries, driver, broken: false })
     }
 
     async fn handle(
@@ -89,7 +94,8 @@ impl Output {
         flush(&mut text)
     }
 
-    fn report(&self, event: &Envelope) {
+    fn report(&mut self, event: &Envelope) {
+        self.inquiries.follow(event);
         match &event.event {
             Event::Turn(Turn::Ended(ended)) => self.tell(Printed::Ended(ended.clone())),
             Event::Turn(Turn::Prompted { by, .. }) => {
@@ -97,7 +103,8 @@ impl Output {
             }
             Event::Permission(Permission::Asked { permission, patterns, .. }) => {
                 let (permission, patterns) = (permission.clone(), patterns.clone());
-                self.tell(Printed::Asked { of: event.seq, permission, patterns });
+                let inquiry = self.inquiries.asked(event.seq).cloned().map(Box::new);
+                self.tell(Printed::Asked { of: event.seq, permission, patterns, inquiry });
             }
             Event::Session(Session::Resumed { .. }) => self.tell(Printed::Resumed),
             Event::Permission(Permission::Answered { .. })

@@ -1,4 +1,5 @@
-//! Permission questions to whoever types into standard input, one after the other.
+//! What is asked of whoever types into standard input, one after the other: permissions, and the
+//! questions of the `question` tool.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, IsTerminal, Write};
@@ -7,6 +8,11 @@ use leftfold_actors::Reply;
 use leftfold_events::Seq;
 use leftfold_events::event::Answer;
 use tokio::sync::mpsc;
+
+use crate::inquiry::{self, Inquiry};
+
+/// Who answers here.
+const BY: &str = "terminal";
 
 /// Whether a person sits at this terminal.
 pub(crate) fn somebody_there() -> bool {
@@ -17,17 +23,55 @@ pub(crate) fn somebody_there() -> bool {
 #[derive(Default)]
 pub(crate) struct Questions {
     /// The first one is on the screen.
-    open: VecDeque<(Seq, String)>,
+    open: VecDeque<(Seq, Asked)>,
     /// One reader for all: there is one terminal.
     lines: Option<mpsc::UnboundedReceiver<String>>,
     /// There are no more lines.
     over: bool,
 }
 
+/// What is to be answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// Whether something is allowed.
+    Permission(String),
+    Inquiry(Box<Inquiry>),
+}
+
+impl Asked {
+    pub(crate) fn permission(permission: &str, patterns: &[String]) -> Self {
+        Self::Permission(format!("{permission} on {}", patterns.join(", ")))
+    }
+
+    /// All that is shown of it. The answer is typed behind its end.
+    fn shown(&self) -> String {
+        let inquiry = match self {
+            Self::Permission(what) => {
+                return format!("  allow {what}? [o]nce, [a]lways, [n]o, or say why not: ");
+            }
+            Self::Inquiry(inquiry) => inquiry,
+        };
+        let mut shown = format!("  {}\n", inquiry.titled());
+        inquiry.numbered().for_each(|option| shown.extend(["    ", &option, "\n"]));
+        let how = match (inquiry.options.len(), inquiry.multiple) {
+            (0, _) => "your answer",
+            (_, false) => "a number, or an answer of your own",
+            (_, true) => "numbers with commas between them, or an answer of your own",
+        };
+        shown + &format!("  {how} (an empty line dismisses the question): ")
+    }
+
+    fn reply(&self, line: &str) -> Reply {
+        match self {
+            Self::Permission(_) => reply(line),
+            Self::Inquiry(inquiry) => inquiry::reply(inquiry.understood(line), BY),
+        }
+    }
+}
+
 impl Questions {
-    pub(crate) fn ask(&mut self, of: Seq, permission: &str, patterns: &[String]) {
-        let what = format!("{permission} on {}", patterns.join(", "));
-        self.open.push_back((of, what));
+    pub(crate) fn ask(&mut self, of: Seq, asked: Asked) {
+        self.open.push_back((of, asked));
         if self.open.len() == 1 {
             self.show();
         }
@@ -43,10 +87,10 @@ impl Questions {
     }
 
     fn show(&mut self) {
-        if let Some((_, what)) = self.open.front().filter(|_| !self.over) {
+        if let Some((_, asked)) = self.open.front().filter(|_| !self.over) {
             let mut stderr = std::io::stderr();
             // a terminal that is gone answers nothing either
-            let _ = write!(stderr, "  allow {what}? [o]nce, [a]lways, [n]o, or say why not: ");
+            let _ = write!(stderr, "{}", asked.shown());
             let _ = stderr.flush();
         }
     }
@@ -54,13 +98,12 @@ impl Questions {
     /// The next answer. Never, while nothing is asked, and never once the input has ended: then
     /// others may answer, through the socket, until the question's time is over.
     pub(crate) async fn answered(&mut self) -> (Seq, Reply) {
-        let Some((of, _)) = self.open.front().filter(|_| !self.over) else {
+        let Some((of, asked)) = self.open.front().filter(|_| !self.over) else {
             return std::future::pending().await;
         };
-        let of = *of;
         let lines = self.lines.get_or_insert_with(read_lines);
         match lines.recv().await {
-            Some(line) => (of, reply(&line)),
+            Some(line) => (*of, asked.reply(&line)),
             None => {
                 self.over = true;
                 std::future::pending().await
@@ -90,7 +133,7 @@ fn reply(line: &str) -> Reply {
         "n" | "no" | "" => (Answer::Reject, None),
         why => (Answer::Reject, Some(why.to_owned())),
     };
-    Reply { answer, feedback, by: "terminal".to_owned() }
+    Reply { answer, feedback, by: BY.to_owned() }
 }
 
 #[cfg(test)]
@@ -112,12 +155,33 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_question_shows_its_options_and_takes_numbers_or_words() {
+        let inquiry = serde_json::json!({ "question": "Which?", "header": "Colour", "options": [
+            { "label": "red", "description": "like fire" }, { "label": "blue" },
+        ] });
+        let asked = Asked::Inquiry(serde_json::from_value(inquiry).unwrap());
+        assert_eq!(
+            asked.shown(),
+            "  [Colour] Which?\n    1. red – like fire\n    2. blue\n  a number, or an answer of \
+             your own (an empty line dismisses the question): "
+        );
+        for (line, answer, feedback) in [
+            ("2", Answer::Once, Some("blue")),
+            ("n", Answer::Once, Some("n")),
+            ("", Answer::Reject, None),
+        ] {
+            let reply = asked.reply(line);
+            assert_eq!((reply.answer, reply.feedback.as_deref()), (answer, feedback), "{line:?}");
+        }
+    }
+
     #[tokio::test]
     async fn questions_are_asked_one_after_the_other_and_closed_ones_not_at_all() {
         let (sender, lines) = mpsc::unbounded_channel();
         let mut questions = Questions { lines: Some(lines), ..Questions::default() };
         for of in 1..=3 {
-            questions.ask(of, "bash", &["ls".to_owned()]);
+            questions.ask(of, Asked::permission("bash", &["ls".to_owned()]));
         }
         questions.close(1);
         sender.send("o".to_owned()).unwrap();

@@ -3,11 +3,13 @@
 use std::fmt::Write;
 
 use leftfold_events::event::{
-    EndReason, Ended, Event, Finished, Model, PartKind, Permission, Session, Tool, Turn,
+    Answer, EndReason, Ended, Event, Finished, Model, PartKind, Permission, Session, Tool, Turn,
 };
-use leftfold_events::{Envelope, Time};
+use leftfold_events::rules::Action;
+use leftfold_events::{Envelope, Seq, Time};
 
 use crate::aside::Titles;
+use crate::inquiry::{Inquiries, Inquiry};
 
 /// Text for standard output, and notes for standard error.
 #[derive(Debug, Default, PartialEq)]
@@ -24,34 +26,44 @@ pub(crate) struct Live {
     /// Whether the attempt under way has shown text that a retry would make void.
     shown: bool,
     titles: Titles,
+    inquiries: Inquiries,
 }
 
 impl Live {
     pub(crate) fn show(&mut self, event: &Envelope) -> Shown {
         let mut shown = Shown::default();
+        self.inquiries.follow(event);
         match &event.event {
             Event::Model(_) if self.titles.has(event) => {}
             Event::Model(event) => self.model(event, &mut shown),
             Event::Tool(event) => self.tool(event, &mut shown),
-            Event::Permission(Permission::Ruled { action, .. }) => {
-                if *action == leftfold_events::rules::Action::Deny {
-                    self.note(&mut shown, "  denied");
-                }
-            }
-            Event::Permission(Permission::Asked { permission, patterns, .. }) => {
-                let question = format!("  asks for {permission}: {}", patterns.join(", "));
-                self.note(&mut shown, &question);
-            }
+            Event::Permission(permission) => self.permission(permission, event, &mut shown),
             Event::Turn(Turn::Ended(ended)) => self.ended(ended, &mut shown),
             Event::Session(Session::Resumed { .. }) => self.note(&mut shown, "[resumed]"),
             Event::Session(_)
             | Event::Turn(_)
-            | Event::Permission(_)
             | Event::Compaction(_)
             | Event::Subagent(_)
             | Event::Todo(_) => {}
         }
         shown
+    }
+
+    fn permission(&mut self, event: &Permission, envelope: &Envelope, shown: &mut Shown) {
+        let asked = |of: Option<Seq>| self.inquiries.asked(of?).map(Inquiry::titled);
+        let line = match event {
+            Permission::Ruled { action: Action::Deny, .. } => "  denied".to_owned(),
+            Permission::Ruled { .. } => return,
+            Permission::Asked { permission, patterns, .. } => match asked(Some(envelope.seq)) {
+                Some(question) => format!("  ? {question}"),
+                None => format!("  asks for {permission}: {}", patterns.join(", ")),
+            },
+            Permission::Answered { reply, feedback, .. } => match asked(envelope.of) {
+                Some(question) => format!("  ? {question} → {}", said(*reply, feedback.as_deref())),
+                None => return,
+            },
+        };
+        self.note(shown, &line);
     }
 
     fn model(&mut self, event: &Model, shown: &mut Shown) {
@@ -127,6 +139,16 @@ impl Live {
     }
 }
 
+/// What somebody said to a question of the `question` tool.
+fn said(reply: Answer, feedback: Option<&str>) -> String {
+    match (reply, feedback.map(str::trim).filter(|words| !words.is_empty())) {
+        (Answer::Once | Answer::Always, Some(answer)) => answer.to_owned(),
+        (Answer::Once | Answer::Always, None) => "(agreed, without a word)".to_owned(),
+        (Answer::Reject, Some(why)) => format!("(not answered: {why})"),
+        (Answer::Reject, None) => "(dismissed)".to_owned(),
+    }
+}
+
 /// Lines of output, and of a diff, that are shown of a call.
 const EXCERPT: usize = 8;
 
@@ -164,8 +186,9 @@ fn clip(line: &str) -> String {
     shorten(line, 120)
 }
 
-/// One event of a replay, with seq and the time since the session began.
-pub(crate) fn replayed(event: &Envelope, began: Time) -> String {
+/// One event of a replay, with seq and the time since the session began. `inquiries` has followed
+/// the session up to it.
+pub(crate) fn replayed(event: &Envelope, began: Time, inquiries: &Inquiries) -> String {
     let since = event.at.since(began);
     let mut line = format!(
         "{:>5} {:>3}.{:03}s  {}",
@@ -177,11 +200,31 @@ pub(crate) fn replayed(event: &Envelope, began: Time) -> String {
     if let Some(of) = event.of {
         let _ = write!(line, " of {of}");
     }
-    let detail = detail(&event.event);
+    let detail = asked(event, inquiries).unwrap_or_else(|| detail(&event.event));
     if !detail.is_empty() {
         let _ = write!(line, "  {detail}");
     }
     line
+}
+
+/// Of a question of the `question` tool and of its answer: both, so that neither has to be looked
+/// for.
+fn asked(event: &Envelope, inquiries: &Inquiries) -> Option<String> {
+    let Event::Permission(permission) = &event.event else { return None };
+    match permission {
+        Permission::Ruled { .. } => None,
+        Permission::Asked { .. } => {
+            let inquiry = inquiries.asked(event.seq)?;
+            let options: Vec<&str> = inquiry.options.iter().map(|o| o.label.as_str()).collect();
+            let line = format!("{} {}", quoted(&inquiry.titled()), options.join(" | "));
+            Some(line.trim_end().to_owned())
+        }
+        Permission::Answered { reply, by, feedback } => {
+            let inquiry = inquiries.asked(event.of?)?;
+            let said = said(*reply, feedback.as_deref());
+            Some(format!("{} → {} by {by}", quoted(&inquiry.titled()), quoted(&said)))
+        }
+    }
 }
 
 fn detail(event: &Event) -> String {
@@ -272,6 +315,7 @@ fn brief(input: &serde_json::Value) -> String {
     ["command", "filePath", "pattern", "url", "description"]
         .iter()
         .find_map(|key| input.get(key)?.as_str())
+        .or_else(|| input.get("questions")?.get(0)?.get("question")?.as_str())
         .map(|text| shorten(first_line(text), 100))
         .unwrap_or_default()
 }

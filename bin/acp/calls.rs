@@ -27,7 +27,8 @@ pub(super) fn title(resolution: &Resolution) -> String {
     let said = ["description", "command", "filePath", "path", "pattern", "url"]
         .iter()
         .find_map(|field| input.get(field)?.as_str().filter(|text| !text.trim().is_empty()));
-    match said.and_then(|text| text.trim().lines().next()) {
+    let asked = || input.get("questions")?.get(0)?.get("question")?.as_str();
+    match said.or_else(asked).and_then(|text| text.trim().lines().next()) {
         Some(said) => format!("{}: {said}", resolution.name),
         None => resolution.name.clone(),
     }

@@ -19,6 +19,7 @@ mod calls;
 mod content;
 mod conversation;
 mod flow;
+mod inquiry;
 mod prompts;
 mod updates;
 mod view;

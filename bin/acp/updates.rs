@@ -18,6 +18,7 @@ use leftfold_events::{Envelope, Seq};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use super::flow::Flow;
+use super::inquiry;
 use super::prompts::Prompts;
 use super::view::{self, Question, Told, View};
 use crate::client::Client;
@@ -197,13 +198,13 @@ impl Watching {
 
     /// Asks the client; its answer is the session's to judge.
     fn ask(&mut self, question: Question) {
-        let Question { of, call, options } = question;
+        let Question { of, call, options, answers } = question;
         let request = RequestPermissionRequest::new(self.shared.id.clone(), call, options);
         let sent = self.shared.connection.send_request(request);
         self.asked.insert(of, sent.cancellation_handle());
         let shared = Arc::clone(&self.shared);
         tokio::spawn(async move {
-            let reply = reply(sent.block_task().await);
+            let reply = reply(sent.block_task().await, &answers);
             let Some((reply, client)) = reply.zip(shared.client()) else { return };
             match client.answer(of, reply).await {
                 Ok(answered) => tracing::debug!(of, "{answered}"),
@@ -232,7 +233,7 @@ impl Watching {
 
 /// What the client's answer is to the session; none if the connection is gone, so that the question
 /// stays open.
-fn reply(response: Result<RequestPermissionResponse, Error>) -> Option<Reply> {
+fn reply(response: Result<RequestPermissionResponse, Error>, answers: &[String]) -> Option<Reply> {
     let (answer, feedback) = match response {
         Ok(response) => {
             let chosen = match &response.outcome {
@@ -240,6 +241,9 @@ fn reply(response: Result<RequestPermissionResponse, Error>) -> Option<Reply> {
                 RequestPermissionOutcome::Cancelled | _ => view::REJECT,
             };
             match chosen {
+                id if let Some(answer) = inquiry::chosen(id, answers) => {
+                    (Answer::Once, Some(answer.clone()))
+                }
                 view::ONCE => (Answer::Once, None),
                 view::ALWAYS => (Answer::Always, None),
                 _ => (Answer::Reject, None),

@@ -17,7 +17,8 @@ use leftfold_events::kit::ModelSpec;
 use leftfold_events::rules::Action;
 use leftfold_events::{Envelope, Seq};
 
-use super::calls;
+use super::{calls, inquiry};
+use crate::inquiry::Inquiries;
 
 /// What a client is to be told, in order.
 #[derive(Debug)]
@@ -43,6 +44,8 @@ pub(super) struct Question {
     pub(super) of: Seq,
     pub(super) call: ToolCallUpdate,
     pub(super) options: Vec<PermissionOption>,
+    /// What the options answer, if it is a question of the `question` tool.
+    pub(super) answers: Vec<String>,
 }
 
 /// The answers to a question, as ids of options.
@@ -55,6 +58,7 @@ pub(super) struct View {
     /// Of the turn under way: which `model.called` an intent is about.
     of_call: HashMap<Seq, Seq>,
     calls: HashMap<Seq, Shown>,
+    inquiries: Inquiries,
     /// Whether the attempt under way has shown text that a retry would make void.
     shown: bool,
     /// Requests whose text is not for the conversation.
@@ -75,6 +79,7 @@ struct Shown {
 
 impl View {
     pub(super) fn see(&mut self, envelope: &Envelope) -> Vec<Told> {
+        self.inquiries.follow(envelope);
         match &envelope.event {
             Event::Session(event) => self.session(event, envelope),
             Event::Turn(event) => self.turn(event),
@@ -257,10 +262,19 @@ impl View {
             Permission::Ruled { .. } => Vec::new(),
             Permission::Asked { permission, patterns, always, .. } => {
                 self.of_call.insert(envelope.seq, of);
-                let what = format!("{permission}: {}", patterns.join(", "));
+                let (what, answers, options) = match self.inquiries.asked(envelope.seq) {
+                    Some(asked) => {
+                        let answers = inquiry::answers(asked);
+                        let options = inquiry::options(&answers);
+                        (inquiry::text(asked), answers, options)
+                    }
+                    None => {
+                        let what = format!("{permission}: {}", patterns.join(", "));
+                        (what, Vec::new(), options(permission, always))
+                    }
+                };
                 let call = self.question(of, &what);
-                let options = options(permission, always);
-                vec![Told::Ask(Box::new(Question { of: envelope.seq, call, options }))]
+                vec![Told::Ask(Box::new(Question { of: envelope.seq, call, options, answers }))]
             }
             Permission::Answered { reply, feedback, by } => {
                 let mut told = vec![Told::Settled(of)];

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::Usage;
 use crate::cli::Replay;
+use crate::inquiry::Inquiries;
 use crate::text;
 
 pub(crate) fn replay(args: &Replay) -> anyhow::Result<ExitCode> {
@@ -28,8 +29,13 @@ pub(crate) fn replay(args: &Replay) -> anyhow::Result<ExitCode> {
         return super::print(&format!("{}\n", sorted(state)));
     }
     let began = events.first().map_or(Time::default(), |event| event.at);
-    let lines = events.iter().filter(|event| event.seq >= from);
-    let text: String = lines.map(|event| text::replayed(event, began) + "\n").collect();
+    let (mut inquiries, mut text) = (Inquiries::default(), String::new());
+    for event in &events {
+        inquiries.follow(event);
+        if event.seq >= from {
+            text += &(text::replayed(event, began, &inquiries) + "\n");
+        }
+    }
     super::print(&text)
 }
 

@@ -85,7 +85,7 @@ pub(crate) fn turn(
     task: Task,
 ) -> anyhow::Result<ExitCode> {
     let job = job(place, project, turn, task == Task::Resume)?;
-    let outcome = crate::run_async(drive::drive(job, task, turn.format))??;
+    let outcome = crate::run_async(drive::drive(job, task, turn))??;
     Ok(ExitCode::from(outcome.exit_code()))
 }
 

@@ -70,6 +70,11 @@ impl Remote {
         Ok((Self(Arc::new(Inner { store, session, asking, over, died })), opened))
     }
 
+    /// The process that is the node of the store, if it can be reached.
+    pub(crate) fn holder(store: &std::path::Path) -> Option<i32> {
+        Talk::connect(store).ok()?.stream.get_ref().peer_cred().ok()?.pid()
+    }
+
     /// Whether there is nobody to be asked any more, in good order or not.
     pub(crate) fn is_over(&self) -> bool {
         self.0.over.load(Ordering::Acquire)

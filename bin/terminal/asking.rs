@@ -1,14 +1,14 @@
 //! Questions that are answered with a key.
 
-use leftfold_actors::Answered;
+use leftfold_actors::{Answered, Reply};
 use leftfold_events::Seq;
-use leftfold_events::event::Answer;
 
 use super::conversation::{Conversation, Leave, Stage};
 use super::input::Read;
 use super::question::{self, Choice};
 use super::render::Question;
 use super::style::Face;
+use super::{inquiry, keys};
 
 impl Conversation<'_> {
     /// Asks the first question that is open, and stops asking one that is not.
@@ -29,7 +29,11 @@ impl Conversation<'_> {
         let Stage::Turn { running: true } = self.stage else { return Ok(()) };
         let text = self.renderer.question(&question);
         self.stage = Stage::Question(question.of);
-        self.ask(&text, question::PERMISSION)
+        self.chosen.clear();
+        let inquiry = question.inquiry.as_ref();
+        let keys = inquiry
+            .map_or_else(|| question::PERMISSION.to_owned(), |inquiry| inquiry::keys(inquiry, &[]));
+        self.ask(&text, keys)
     }
 
     /// Shows a question of somebody else's turn while a line is being typed.
@@ -46,42 +50,34 @@ impl Conversation<'_> {
         self.mode.watch();
         self.stage = Stage::Resume;
         let text = self.renderer.note(Face::YELLOW, "The last turn was cut off.");
-        self.ask(&text, question::RESUME)
+        self.ask(&text, question::RESUME.to_owned())
     }
 
-    fn ask(&mut self, text: &str, keys: &'static str) -> anyhow::Result<()> {
-        self.renderer.asking = Some(keys);
+    fn ask(&mut self, text: &str, keys: String) -> anyhow::Result<()> {
+        self.renderer.asking = Some(keys.clone());
         self.ears.listen_to_keys()?;
         self.paint(text)?;
-        self.screen.remind(keys)?;
+        self.screen.remind(&keys)?;
         Ok(())
     }
 
-    fn stop_asking(&mut self) {
+    pub(super) fn stop_asking(&mut self) {
         self.ears.ignore_keys();
         self.renderer.asking = None;
         self.stage = Stage::Turn { running: true };
     }
 
-    pub(super) async fn key(&mut self, key: char) -> anyhow::Result<Option<Leave>> {
+    pub(super) async fn keys(&mut self, keys: &str) -> anyhow::Result<Option<Leave>> {
+        let key = keys::single(keys);
         match self.stage {
-            Stage::Question(of) => match question::choice(key) {
-                Some(Choice::Reply(answer)) => {
-                    self.stop_asking();
-                    self.answer(of, answer, None).await?;
-                }
-                Some(Choice::Because) => {
-                    self.stop_asking();
-                    self.screen.print("")?;
-                    self.mode.restore();
-                    self.stage = Stage::Reason(of);
-                    self.input.read(Read::Reason);
-                }
-                None => {}
+            Stage::Question(of) => match (self.renderer.inquiry_of(of), key) {
+                (Some(inquiry), _) => self.choose(of, &inquiry, keys).await?,
+                (None, Some(key)) => self.allow(of, key).await?,
+                (None, None) => {}
             },
-            Stage::Resume if matches!(key, 'y' | 'n') => {
+            Stage::Resume if matches!(key, Some('y' | 'n')) => {
                 self.stop_asking();
-                if key == 'y' {
+                if key == Some('y') {
                     self.unfinished = false;
                     self.client()?.resume(&self.job)?;
                     return self.paint("");
@@ -100,14 +96,21 @@ impl Conversation<'_> {
         Ok(None)
     }
 
-    pub(super) async fn answer(
-        &mut self,
-        of: Seq,
-        answer: Answer,
-        feedback: Option<String>,
-    ) -> anyhow::Result<()> {
+    /// What a key means for a permission.
+    async fn allow(&mut self, of: Seq, key: char) -> anyhow::Result<()> {
+        match question::choice(key) {
+            Some(Choice::Reply(answer)) => {
+                self.stop_asking();
+                self.answer(of, question::reply(answer, None)).await
+            }
+            Some(Choice::Because) => self.begin_line(of, Read::Reason),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) async fn answer(&mut self, of: Seq, reply: Reply) -> anyhow::Result<()> {
         self.answered = of;
-        let told = self.client()?.answer(of, question::reply(answer, feedback)).await?;
+        let told = self.client()?.answer(of, reply).await?;
         let note = match told {
             Answered::Accepted => String::new(),
             Answered::Already { .. } | Answered::NotOpen => {

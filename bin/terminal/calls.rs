@@ -46,6 +46,7 @@ impl Call {
         ["command", "filePath", "pattern", "url", "description"]
             .iter()
             .find_map(|key| self.input.get(key)?.as_str())
+            .or_else(|| self.input.get("questions")?.get(0)?.get("question")?.as_str())
             .map(clean)
             .unwrap_or_default()
     }

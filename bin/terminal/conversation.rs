@@ -31,7 +31,7 @@ pub(super) enum Stage {
     },
     /// A key is to answer the question of this intent.
     Question(Seq),
-    /// The reason why that is not allowed is being typed.
+    /// The reason why that is not allowed, or the answer, is being typed.
     Reason(Seq),
     /// A key is to say whether the turn that was cut off goes on.
     Resume,
@@ -67,6 +67,8 @@ pub(super) struct Conversation<'a> {
     pub(super) warned: bool,
     /// The last question that was answered here.
     pub(super) answered: Seq,
+    /// The options, by their places, that are chosen for the question on the screen.
+    pub(super) chosen: Vec<usize>,
     /// The last question that was shown above the line that is being typed.
     pub(super) announced: Seq,
     /// The last event that was observed.
@@ -101,6 +103,7 @@ impl<'a> Conversation<'a> {
             unfinished: false,
             warned: false,
             answered: 0,
+            chosen: Vec::new(),
             announced: 0,
             seen: 0,
             held: String::new(),
@@ -125,7 +128,7 @@ impl<'a> Conversation<'a> {
             let left = match heard {
                 Heard::Observed(observation) => self.observe(observation)?,
                 Heard::Typed(typed) => self.typed(typed).await?,
-                Heard::Key(key) => self.key(key).await?,
+                Heard::Keys(keys) => self.keys(&keys).await?,
                 Heard::Signal("SIGINT") => self.interrupt().await?,
                 Heard::Signal(name) => Some(Leave::Signal(name)),
                 Heard::Continued => self.continued()?,

@@ -21,7 +21,7 @@ const TICK: Duration = Duration::from_millis(250);
 pub(super) enum Heard {
     Observed(Observation),
     Typed(Typed),
-    Key(char),
+    Keys(String),
     /// The signal's name.
     Signal(&'static str),
     /// The program was stopped and goes on: the terminal may have another mode.
@@ -34,7 +34,7 @@ pub(super) enum Heard {
 pub(super) struct Ears {
     observed: mpsc::UnboundedReceiver<Observation>,
     typed: mpsc::UnboundedReceiver<Typed>,
-    keys: Option<(Keys, mpsc::UnboundedReceiver<char>)>,
+    keys: Option<Keys>,
     signals: Signals,
     continued: Signal,
     tick: Interval,
@@ -62,8 +62,7 @@ impl Ears {
     }
 
     pub(super) fn listen_to_keys(&mut self) -> io::Result<()> {
-        let (pressed, keys) = mpsc::unbounded_channel();
-        self.keys = Some((Keys::start(pressed)?, keys));
+        self.keys = Some(Keys::start()?);
         Ok(())
     }
 
@@ -80,16 +79,16 @@ impl Ears {
             Some(()) = continued.recv() => Heard::Continued,
             Some(observation) = observed.recv() => Heard::Observed(observation),
             Some(typed) = typed.recv() => Heard::Typed(typed),
-            Some(key) = pressed(keys) => Heard::Key(key),
+            Some(pressed) = pressed(keys) => Heard::Keys(pressed),
             reason = closed(opened) => Heard::Closed(reason),
             _ = tick.tick(), if ticking => Heard::Tick,
         }
     }
 }
 
-async fn pressed(keys: &mut Option<(Keys, mpsc::UnboundedReceiver<char>)>) -> Option<char> {
+async fn pressed(keys: &mut Option<Keys>) -> Option<String> {
     match keys {
-        Some((_, keys)) => keys.recv().await,
+        Some(keys) => keys.next().await,
         None => std::future::pending().await,
     }
 }

@@ -41,19 +41,30 @@ pub(super) enum Typed {
     Gone(String),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Read {
     /// What goes to the model.
     Prompt,
     /// Why something is not allowed.
     Reason,
+    /// The answer to a question, which begins so.
+    Answer(String),
 }
 
 impl Read {
-    fn sign(self) -> &'static str {
+    fn sign(&self) -> &'static str {
         match self {
             Self::Prompt => "› ",
             Self::Reason => "  because: ",
+            Self::Answer(_) => "  answer: ",
+        }
+    }
+
+    /// What stands in the line already.
+    fn begun(&self) -> &str {
+        match self {
+            Self::Prompt | Self::Reason => "",
+            Self::Answer(begun) => begun,
         }
     }
 }
@@ -80,7 +91,7 @@ impl Input {
         std::thread::Builder::new().name("input".to_owned()).spawn(move || {
             lines.load();
             while let Ok(read) = asked.recv() {
-                if typed.send(lines.read(read)).is_err() {
+                if typed.send(lines.read(&read)).is_err() {
                     return;
                 }
             }
@@ -127,12 +138,12 @@ impl Lines {
         }
     }
 
-    fn read(&mut self, what: Read) -> Typed {
+    fn read(&mut self, what: &Read) -> Typed {
         self.empty.store(true, Ordering::Release);
-        match self.editor.readline(what.sign()) {
+        match self.editor.readline_with_initial(what.sign(), (what.begun(), "")) {
             Ok(line) => {
                 let line = line.replace("\\\n", "\n");
-                if what == Read::Prompt && !line.trim().is_empty() {
+                if *what == Read::Prompt && !line.trim().is_empty() {
                     self.remember(&line);
                 }
                 Typed::Line(line)

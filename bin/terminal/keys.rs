@@ -2,12 +2,16 @@
 
 use std::io::{self, PipeWriter};
 use std::os::fd::AsFd;
+use std::sync::mpsc as blocking;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{self, LocalModes, OptionalActions, QueueSelector, Termios};
 use tokio::sync::mpsc;
 
 use super::clean::Cleaner;
+
+/// What Ctrl-D sends while keys are read.
+pub(super) const CTRL_D: char = '\u{4}';
 
 /// The terminal's mode as it was found. It is put back in the end, however that comes.
 pub(super) struct Mode {
@@ -52,24 +56,45 @@ fn set(mode: &Termios) {
 pub(super) struct Keys {
     /// Closes when this is dropped, which ends the reading.
     _hold: PipeWriter,
+    pressed: mpsc::UnboundedReceiver<String>,
+    /// Has the next keys read.
+    more: blocking::Sender<()>,
+    /// Whether they are being read.
+    reading: bool,
 }
 
 impl Keys {
-    /// Keys pressed from now on go to `pressed`: what was typed before the question was seen is no
-    /// answer to it.
-    pub(super) fn start(pressed: mpsc::UnboundedSender<char>) -> io::Result<Self> {
+    /// Keys pressed from now on are heard: what was typed before the question was seen is no answer
+    /// to it.
+    pub(super) fn start() -> io::Result<Self> {
         let (held, hold) = io::pipe()?;
+        let (sender, pressed) = mpsc::unbounded_channel();
+        let (more, wanted) = blocking::channel();
         let _ = termios::tcflush(io::stdin(), QueueSelector::IFlush);
         std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
             let mut cleaner = Cleaner::default();
-            while let Some(bytes) = next(&held) {
-                let key = key(&mut cleaner, &bytes);
-                if key.is_some_and(|key| pressed.send(key).is_err()) {
+            while wanted.recv().is_ok()
+                && let Some(bytes) = next(&held)
+            {
+                if sender.send(keys(&mut cleaner, &bytes)).is_err() {
                     return;
                 }
             }
         })?;
-        Ok(Self { _hold: hold })
+        Ok(Self { _hold: hold, pressed, more, reading: false })
+    }
+
+    /// What is typed at once: one key, or more if they come faster than they are heard. `None`:
+    /// there is nothing to be read any more. Nothing is read ahead, so that what comes after a key
+    /// is left to whoever reads next.
+    pub(super) async fn next(&mut self) -> Option<String> {
+        if !std::mem::replace(&mut self.reading, true) {
+            // a reader that has ended has dropped its end of `pressed`, too
+            let _ = self.more.send(());
+        }
+        let pressed = self.pressed.recv().await;
+        self.reading = false;
+        pressed
     }
 }
 
@@ -97,10 +122,21 @@ fn next(held: &io::PipeReader) -> Option<Vec<u8>> {
     }
 }
 
-/// One key alone: neither a cursor key's sequence nor something pasted.
-fn key(cleaner: &mut Cleaner, bytes: &[u8]) -> Option<char> {
-    let text = cleaner.clean(std::str::from_utf8(bytes).ok()?);
-    let mut chars = text.chars();
+/// What was typed, with ends of lines as `\n`; without the sequences of cursor keys.
+fn keys(cleaner: &mut Cleaner, bytes: &[u8]) -> String {
+    let Ok(text) = std::str::from_utf8(bytes) else { return String::new() };
+    let mut keys = String::new();
+    for piece in text.replace('\r', "\n").split_inclusive(CTRL_D) {
+        let bare = piece.trim_end_matches(CTRL_D);
+        keys += &cleaner.clean(bare);
+        keys += &piece[bare.len()..];
+    }
+    keys
+}
+
+/// One key alone, which is nothing pasted.
+pub(super) fn single(keys: &str) -> Option<char> {
+    let mut chars = keys.chars();
     let key = chars.next()?;
     (chars.next().is_none() && !key.is_control()).then(|| key.to_ascii_lowercase())
 }
@@ -120,10 +156,24 @@ mod tests {
             (b"once", None),
             (b"\xff", None),
             (b"\r", None),
+            (b"\x04", None),
         ] {
-            assert_eq!(key(&mut Cleaner::default(), bytes), expected, "{bytes:?}");
+            let keys = keys(&mut Cleaner::default(), bytes);
+            assert_eq!(single(&keys), expected, "{bytes:?}");
         }
         let mut cleaner = Cleaner::default();
-        assert_eq!([key(&mut cleaner, b"\x1b["), key(&mut cleaner, b"A")], [None, None]);
+        assert_eq!([&*keys(&mut cleaner, b"\x1b["), &*keys(&mut cleaner, b"A")], ["", ""]);
+    }
+
+    #[test]
+    fn what_is_typed_at_once_stays_together() {
+        for (bytes, expected) in [
+            (&b"two\r"[..], "two\n"),
+            (b"\x041\n", "\x041\n"),
+            (b"a\x1b[C\x07b", "ab"),
+            ("für".as_bytes(), "für"),
+        ] {
+            assert_eq!(keys(&mut Cleaner::default(), bytes), expected, "{bytes:?}");
+        }
     }
 }

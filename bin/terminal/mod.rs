@@ -7,6 +7,7 @@ mod conversation;
 mod ears;
 mod inline;
 mod input;
+mod inquiry;
 mod keys;
 mod markdown;
 mod question;

@@ -41,6 +41,9 @@ pub(super) fn reply(answer: Answer, feedback: Option<String>) -> Reply {
 impl Renderer {
     /// What a question is about, before its keys are named. Nothing that has to be allowed is cut.
     pub(super) fn question(&mut self, question: &Question) -> String {
+        if let Some(inquiry) = &question.inquiry {
+            return self.inquiry(inquiry);
+        }
         let Look { style, columns } = self.look;
         let mut out = self.text_ends();
         let mut wrap = Wrap::new(style, columns.saturating_sub(1));

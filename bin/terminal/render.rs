@@ -17,6 +17,7 @@ use super::spent::spent;
 use super::style::{Face, Style};
 use super::wrap::Wrap;
 use crate::aside::Titles;
+use crate::inquiry::{Inquiries, Inquiry};
 
 /// What the terminal is like.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +35,8 @@ pub(super) struct Question {
     pub(super) permission: String,
     pub(super) patterns: Vec<String>,
     pub(super) always: Vec<String>,
+    /// If it is one of the `question` tool: what is asked.
+    pub(super) inquiry: Option<Inquiry>,
 }
 
 /// Follows a session.
@@ -60,10 +63,11 @@ pub(super) struct Renderer {
     /// Until when a retry waits, and why.
     pub(super) retry: Option<(Time, String)>,
     /// The keys that an open question wants.
-    pub(super) asking: Option<&'static str>,
+    pub(super) asking: Option<String>,
     /// Whether the attempt under way has shown text that a retry would make void.
     shown: bool,
     titles: Titles,
+    inquiries: Inquiries,
 }
 
 impl Renderer {
@@ -84,6 +88,7 @@ impl Renderer {
             asking: None,
             shown: false,
             titles: Titles::default(),
+            inquiries: Inquiries::default(),
         }
     }
 
@@ -97,6 +102,7 @@ impl Renderer {
 
     /// What is to be printed for good.
     pub(super) fn show(&mut self, event: &Envelope) -> String {
+        self.inquiries.follow(event);
         match &event.event {
             Event::Session(session) => self.session(session, event),
             Event::Turn(turn) => self.turn(turn, event),
@@ -277,6 +283,7 @@ impl Renderer {
                     permission: clean_line(permission),
                     patterns: patterns.iter().map(|text| clean_line(text)).collect(),
                     always: always.iter().map(|text| clean_line(text)).collect(),
+                    inquiry: self.inquiries.asked(event.seq).cloned(),
                 });
                 String::new()
             }
@@ -285,6 +292,9 @@ impl Renderer {
                 self.forget_question(of);
                 let by =
                     if *by == self.me { String::new() } else { format!(" by {}", clean_line(by)) };
+                if self.inquiries.asked(of).is_some() {
+                    return self.inquiry_answered(*reply, feedback.as_deref(), &by, of);
+                }
                 match reply {
                     Answer::Reject => {
                         let why = feedback.as_deref().map(|why| format!(": {}", clean_line(why)));
@@ -314,6 +324,11 @@ impl Renderer {
         }
     }
 
+    /// What the open question of this intent asks, if it is one of the `question` tool.
+    pub(super) fn inquiry_of(&self, of: Seq) -> Option<Inquiry> {
+        self.questions.iter().find(|question| question.of == of)?.inquiry.clone()
+    }
+
     /// The call that an event is about, which names an intent about it or the call itself.
     fn called(&self, of: Seq) -> Seq {
         self.links.get(&of).copied().unwrap_or(of)
@@ -324,7 +339,7 @@ impl Renderer {
         self.calls.get_mut(&called)
     }
 
-    fn take(&mut self, of: Seq) -> Option<Call> {
+    pub(super) fn take(&mut self, of: Seq) -> Option<Call> {
         let called = self.called(of);
         self.questions.retain(|question| question.called != called);
         self.calls.remove(&called)

@@ -21,7 +21,7 @@ impl Renderer {
         let tail = self.markdown.tail();
         let column = self.markdown.column();
         let mut rows: Vec<String> = tail.split('\n').map(str::to_owned).collect();
-        let asking = self.asking.map(|keys| (Face::BOLD, keys.to_owned()));
+        let asking = self.asking.as_ref().map(|keys| (Face::BOLD, keys.clone()));
         if let Some((face, status)) = asking.or_else(|| Some((Face::DIM, self.status(now)?))) {
             let status = clip(&status, self.look.columns.saturating_sub(1));
             let status = self.look.style.paint(face, &status);

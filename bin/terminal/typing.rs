@@ -8,6 +8,7 @@ use super::clean::clean_line;
 use super::conversation::{Conversation, Leave, Stage};
 use super::input::Typed;
 use super::style::Face;
+use super::{inquiry, question};
 use crate::agents::Agents;
 use crate::client::{self, Job};
 use crate::commands::run;
@@ -151,9 +152,11 @@ impl Conversation<'_> {
             Typed::Gone(_) => return Ok(Some(Leave::Gone)),
             Typed::Interrupted { .. } => self.client()?.interrupt("SIGINT").await?,
             Typed::Line(line) if !line.trim().is_empty() => {
-                self.answer(of, Answer::Reject, Some(line.trim().to_owned())).await?;
+                let answer = self.renderer.inquiry_of(of).and_then(|i| inquiry::typed(&i, &line));
+                let because = || question::reply(Answer::Reject, Some(line.trim().to_owned()));
+                self.answer(of, answer.unwrap_or_else(because)).await?;
             }
-            // without a reason the question stands as it stood
+            // without a word the question stands as it stood
             Typed::Line(_) | Typed::End => {}
         }
         if self.renderer.turn.is_none() {

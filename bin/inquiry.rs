@@ -1,0 +1,278 @@
+//! What the `question` tool asks, as those who answer it see it: the log has the questions in the
+//! call's arguments, and asks them one by one as the permission `question`.
+
+use std::collections::HashMap;
+
+use leftfold_actors::Reply;
+use leftfold_events::event::{Answer, Event, Permission, Tool, Turn};
+use leftfold_events::{Envelope, Seq};
+use serde::{Deserialize, Deserializer};
+
+/// The permission that a question is asked as.
+const PERMISSION: &str = "question";
+/// What a question offers that names no options, where nothing can be typed.
+pub(crate) const GO_ON: &str = "Go on as you think best";
+
+/// One question to a person.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(crate) struct Inquiry {
+    pub(crate) question: String,
+    /// A word or two about it; may be empty.
+    #[serde(default)]
+    pub(crate) header: String,
+    /// Answers to choose from; may be empty.
+    #[serde(default)]
+    pub(crate) options: Vec<Choice>,
+    /// Whether more than one of them may be chosen.
+    #[serde(default, deserialize_with = "or_false")]
+    pub(crate) multiple: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(crate) struct Choice {
+    pub(crate) label: String,
+    /// May be empty.
+    #[serde(default)]
+    pub(crate) description: String,
+}
+
+#[derive(Deserialize)]
+struct Input {
+    questions: Vec<Inquiry>,
+}
+
+fn or_false<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+impl Inquiry {
+    /// A question of which no more is known than its text.
+    fn bare(question: &str) -> Self {
+        Self { question: question.to_owned(), ..Self::default() }
+    }
+
+    /// The question with its header, in front of it.
+    pub(crate) fn titled(&self) -> String {
+        match self.header.trim() {
+            "" => self.question.clone(),
+            header => format!("[{header}] {}", self.question),
+        }
+    }
+
+    /// The options as they are numbered for people, each with what it would mean.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = String> {
+        self.options.iter().zip(1..).map(
+            |(Choice { label, description }, number)| match description.trim() {
+                "" => format!("{number}. {label}"),
+                description => format!("{number}. {label} – {description}"),
+            },
+        )
+    }
+
+    /// The answer that consists of the options at these places, which are counted from 0.
+    pub(crate) fn chosen(&self, places: &[usize]) -> String {
+        let labels = places.iter().filter_map(|place| self.options.get(*place));
+        labels.map(|option| option.label.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// What a typed line says: the numbers of options, or an answer in its own words. `None`: it is
+    /// empty.
+    pub(crate) fn understood(&self, line: &str) -> Option<String> {
+        let line = line.trim();
+        if line.is_empty() {
+            return None;
+        }
+        Some(self.numbers(line).map_or_else(|| line.to_owned(), |places| self.chosen(&places)))
+    }
+
+    /// The places that a line of numbers names, if it is one and all of them exist.
+    fn numbers(&self, line: &str) -> Option<Vec<usize>> {
+        let mut places = Vec::new();
+        for number in line.split(',') {
+            let place = number.trim().parse::<usize>().ok()?.checked_sub(1)?;
+            if place >= self.options.len() {
+                return None;
+            }
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        (places.len() == 1 || self.multiple).then_some(places)
+    }
+}
+
+/// The answer in these words to a question; without any, it is dismissed.
+pub(crate) fn reply(answer: Option<String>, by: &str) -> Reply {
+    let reply = if answer.is_some() { Answer::Once } else { Answer::Reject };
+    Reply { answer: reply, feedback: answer, by: by.to_owned() }
+}
+
+/// Follows a session's events, at least from the beginning of a turn.
+#[derive(Debug, Default)]
+pub(crate) struct Inquiries {
+    /// From the intents to resolve calls to the calls.
+    checked: HashMap<Seq, Seq>,
+    /// Of each call, what it asks, and whether it has asked it already.
+    calls: HashMap<Seq, Vec<(Inquiry, bool)>>,
+    /// What each `permission.asked` asks.
+    asked: HashMap<Seq, Inquiry>,
+}
+
+impl Inquiries {
+    pub(crate) fn of<'a>(events: impl IntoIterator<Item = &'a Envelope>) -> Self {
+        let mut inquiries = Self::default();
+        events.into_iter().for_each(|event| inquiries.follow(event));
+        inquiries
+    }
+
+    pub(crate) fn follow(&mut self, event: &Envelope) {
+        let of = event.of.unwrap_or_default();
+        if let Event::Turn(Turn::Ended(_)) = &event.event {
+            *self = Self::default();
+        } else if let Event::Tool(Tool::Checked { .. }) = &event.event {
+            self.checked.insert(event.seq, of);
+        } else if let Event::Tool(Tool::Resolved(resolution)) = &event.event {
+            let call = self.checked.remove(&of).unwrap_or(of);
+            if resolution.access.iter().any(|access| access.permission == PERMISSION)
+                && let Ok(input) = serde_json::from_value::<Input>(resolution.input.value())
+            {
+                let questions = input.questions.into_iter().map(|question| (question, false));
+                self.calls.insert(call, questions.collect());
+            }
+        } else if let Event::Permission(Permission::Asked { permission, patterns, .. }) =
+            &event.event
+            && permission == PERMISSION
+        {
+            let inquiry = self.next(of, &patterns.join(", "));
+            self.asked.insert(event.seq, inquiry);
+        }
+    }
+
+    /// What `permission.asked` at `of` asks of a person, if it is a question of that kind.
+    pub(crate) fn asked(&self, of: Seq) -> Option<&Inquiry> {
+        self.asked.get(&of)
+    }
+
+    fn next(&mut self, call: Seq, text: &str) -> Inquiry {
+        let known = self.calls.entry(call).or_default();
+        let same = |asked: Option<bool>| {
+            move |(inquiry, already): &(Inquiry, bool)| {
+                inquiry.question == text && asked.is_none_or(|asked| asked == *already)
+            }
+        };
+        let place = known.iter().position(same(Some(false)));
+        match place.or_else(|| known.iter().position(same(None))) {
+            Some(place) => {
+                known[place].1 = true;
+                known[place].0.clone()
+            }
+            None => Inquiry::bare(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leftfold_events::event::{Access, Class, Resolution};
+    use leftfold_events::{Json, SessionId, Time};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn at(seq: Seq, of: Seq, event: impl Into<Event>) -> Envelope {
+        Envelope {
+            session: SessionId::default(),
+            seq,
+            at: Time::default(),
+            of: Some(of),
+            until: None,
+            event: event.into(),
+        }
+    }
+
+    fn asked(permission: &str, text: &str) -> Permission {
+        Permission::Asked {
+            call: "c".to_owned(),
+            permission: permission.to_owned(),
+            patterns: vec![text.to_owned()],
+            always: Vec::new(),
+        }
+    }
+
+    fn resolved(input: &Value) -> Tool {
+        Tool::Resolved(Box::new(Resolution {
+            name: "question".to_owned(),
+            input: Json::from_value(input),
+            class: Class::Ask,
+            access: vec![Access {
+                permission: PERMISSION.to_owned(),
+                patterns: Vec::new(),
+                always: Vec::new(),
+            }],
+            paths: Vec::new(),
+            timeout: 1000,
+            error: None,
+        }))
+    }
+
+    fn colours(multiple: bool) -> Inquiry {
+        let option = |label: &str| Choice { label: label.to_owned(), ..Choice::default() };
+        let options = ["red", "blue", "green"].map(option).to_vec();
+        Inquiry { options, multiple, ..Inquiry::bare("Which?") }
+    }
+
+    #[test]
+    fn every_question_of_a_call_is_found_by_what_asks_it() {
+        let input = json!({ "questions": [
+            { "question": "Which?", "header": "Colour", "multiple": true,
+              "options": [{ "label": "red", "description": "like fire" }] },
+            { "question": "Sure?", "multiple": null },
+            { "question": "Sure?", "header": "Again" },
+        ] });
+        let inquiries = Inquiries::of(&[
+            at(2, 1, Tool::Checked { call: "c".to_owned() }),
+            at(3, 2, resolved(&input)),
+            at(4, 1, asked("question", "Which?")),
+            at(5, 1, asked("question", "Sure?")),
+            at(6, 1, asked("question", "Sure?")),
+            at(7, 9, asked("question", "Of an unknown call?")),
+            at(8, 1, asked("bash", "ls")),
+        ]);
+        let first = inquiries.asked(4).unwrap();
+        assert_eq!(first.titled(), "[Colour] Which?");
+        assert_eq!(first.numbered().collect::<Vec<_>>(), ["1. red – like fire"]);
+        assert!(first.multiple);
+        assert_eq!(inquiries.asked(5), Some(&Inquiry::bare("Sure?")));
+        assert_eq!(inquiries.asked(6).unwrap().header, "Again");
+        assert_eq!(inquiries.asked(7), Some(&Inquiry::bare("Of an unknown call?")));
+        assert_eq!(inquiries.asked(8), None);
+    }
+
+    #[test]
+    fn a_line_is_numbers_or_words() {
+        for (line, one, several) in [
+            ("2", "blue", "blue"),
+            (" 3 \n", "green", "green"),
+            ("1, 3,1", "1, 3,1", "red, green"),
+            ("4", "4", "4"),
+            ("0", "0", "0"),
+            ("1, 4", "1, 4", "1, 4"),
+            ("neither, thanks", "neither, thanks", "neither, thanks"),
+        ] {
+            assert_eq!(colours(false).understood(line).as_deref(), Some(one), "{line:?}");
+            assert_eq!(colours(true).understood(line).as_deref(), Some(several), "{line:?}");
+        }
+        assert_eq!(colours(true).understood("  "), None);
+        assert_eq!(Inquiry::bare("How many?").understood("1").as_deref(), Some("1"));
+    }
+
+    #[test]
+    fn words_answer_and_no_words_dismiss() {
+        let reply = |words: Option<&str>| {
+            let reply = reply(words.map(str::to_owned), "me");
+            (reply.answer, reply.feedback)
+        };
+        assert_eq!(reply(Some("blue")), (Answer::Once, Some("blue".to_owned())));
+        assert_eq!(reply(None), (Answer::Reject, None));
+    }
+}
