@@ -14,6 +14,11 @@ use crate::{Json, Seq};
 pub fn request(s: &State) -> Request {
     let mut builder = Builder::new(s.kit.model.name());
     s.messages.iter().for_each(|message| builder.message(message));
+    builder.drop_trailing_answers();
+    if s.on_last_step() {
+        // at the end, and beside the tools, so that what a provider has cached stays of use
+        builder.user(vec![PromptPart::text(words::LAST_STEP)]);
+    }
     builder.finish(s, Purpose::Turn)
 }
 

@@ -106,6 +106,12 @@ pub struct Options {
     /// Attempts at one step beyond the first.
     pub retries: u32,
     pub max_steps: u32,
+    /// US dollars that a turn may cost; `None`: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost: Option<Cost>,
+    /// Time that a turn may take from its prompt on, pauses between nodes included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_time: Option<u64>,
     pub ask: AskMode,
     /// How long a question waits for its answer.
     pub ask_for: u64,
@@ -133,6 +139,8 @@ impl Default for Options {
             timeout: 300_000,
             retries: 10,
             max_steps: u32::MAX,
+            max_cost: None,
+            max_time: None,
             ask: AskMode::Deny,
             ask_for: 600_000,
             max_output: 32_000,

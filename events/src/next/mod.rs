@@ -30,7 +30,8 @@ pub fn next(s: &State) -> Option<Envelope> {
         return Some(intent);
     }
     if let Some(reason) = turn.stop {
-        return Some(end(s, turn, reason, None));
+        let error = s.past_limit().filter(|_| reason == EndReason::Limit);
+        return Some(end(s, turn, reason, error));
     }
     if let Ask::Compacting { request: None, through, started, .. } = &turn.ask
         && s.seq == started.intent
@@ -43,7 +44,7 @@ pub fn next(s: &State) -> Option<Envelope> {
     if s.open().iter().any(|(open, _)| *open != Open::Title) {
         return None;
     }
-    let decided = match &turn.ask {
+    let mut decided = match &turn.ask {
         Ask::Failed(failure) => failed(s, turn, failure),
         Ask::Answered { finish } if !s.calls().any(|_| true) && s.last_prompt() < turn.asked => {
             answered(s, turn, *finish)
@@ -56,7 +57,10 @@ pub fn next(s: &State) -> Option<Envelope> {
         | Ask::Backoff(_)
         | Ask::Compacting { .. } => step(s, turn),
     };
-    let ends = matches!(decided.event, Event::Turn(_));
+    let mut ends = matches!(decided.event, Event::Turn(_));
+    if !ends && s.is_overspent() {
+        (decided, ends) = (end(s, turn, EndReason::Limit, s.past_limit()), true);
+    }
     // the title may still come
     (!ends || s.open().is_empty()).then_some(decided)
 }
@@ -66,7 +70,8 @@ fn wants_title(s: &State, turn: &Turn) -> bool {
     let root = s.origin.as_ref().is_some_and(|origin| origin.parent.is_none());
     let asks = !s.kit.options.title_prompt.is_empty();
     let beside = turn.step == 1 && matches!(turn.ask, Ask::Waiting(_));
-    beside && root && asks && s.title.is_none() && turn.title == Titling::Due
+    let due = turn.title == Titling::Due && !s.is_overspent();
+    beside && root && asks && s.title.is_none() && due
 }
 
 fn ask_title(s: &State, turn: &Turn) -> Envelope {

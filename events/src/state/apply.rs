@@ -150,6 +150,10 @@ impl State {
         if close {
             turn.stop.get_or_insert(EndReason::Aborted);
         }
+        if self.is_late() {
+            self.stop(EndReason::Limit);
+        }
+        let Some(turn) = &mut self.turn else { return };
         if let Titling::Waiting(_) = turn.title {
             turn.title = Titling::Due;
         }
@@ -180,6 +184,9 @@ impl State {
     }
 
     fn elapsed(&mut self, of: Seq) {
+        if self.deadline().is_some_and(|deadline| deadline.intent == of) {
+            return self.stop(EndReason::Limit);
+        }
         let Some(turn) = self.turn.as_mut().filter(|turn| turn.stop.is_none()) else { return };
         if turn.awaits_title(Some(of)) {
             turn.title = Titling::Over;
