@@ -264,8 +264,13 @@ impl Client {
     }
 
     /// Prompts without waiting for anything: whoever watches sees what becomes of it.
-    pub(crate) fn cast_prompt(&self, job: &Job<'_>, text: String, by: &str) -> anyhow::Result<()> {
-        self.tell(prompt(job.equipment(), vec![PromptPart::text(text)], by, false, None))
+    pub(crate) fn cast_prompt(
+        &self,
+        job: &Job<'_>,
+        parts: Vec<PromptPart>,
+        by: &str,
+    ) -> anyhow::Result<()> {
+        self.tell(prompt(job.equipment(), parts, by, false, None))
     }
 
     /// Goes on with a turn that was cut off.

@@ -28,7 +28,7 @@ const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// What is asked of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    Prompt(String),
+    Prompt(Vec<PromptPart>),
     /// Go on with a turn that was cut off, if there is one.
     Resume,
 }
@@ -101,8 +101,8 @@ async fn begin(
     sink: ActorRef<Observation>,
 ) -> anyhow::Result<Option<(Client, Opened)>> {
     let node = client::node().await?;
-    let text = match task {
-        Task::Prompt(text) => text,
+    let parts = match task {
+        Task::Prompt(parts) => parts,
         Task::Resume => {
             let (client, opened) = Client::open_here(node, job).await?;
             if !opened.unfinished {
@@ -118,10 +118,10 @@ async fn begin(
         let from = opened.head + 1;
         if client.remote().is_none() {
             client.watch(from, sink).await?;
-            client.cast_prompt(job, text, BY)?;
+            client.cast_prompt(job, parts, BY)?;
             return Ok(Some((client, opened)));
         }
-        match client.prompt(job, vec![PromptPart::text(text.clone())], BY).await {
+        match client.prompt(job, parts.clone(), BY).await {
             Ok(()) => {
                 client.watch(from, sink).await?;
                 return Ok(Some((client, opened)));

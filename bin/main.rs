@@ -3,12 +3,14 @@
 mod acp;
 mod approvals;
 mod aside;
+mod attach;
 mod cli;
 mod client;
 mod commands;
 mod demo;
 mod drive;
 mod home;
+mod limits;
 mod lines;
 mod memory;
 mod model;
@@ -19,6 +21,7 @@ mod signals;
 mod socket;
 mod terminal;
 mod text;
+mod variant;
 
 use std::process::ExitCode;
 

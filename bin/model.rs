@@ -7,9 +7,10 @@ use leftfold_actors::equip;
 use leftfold_events::Json;
 use leftfold_events::kit::{ModelSpec, Options};
 use leftfold_providers::{Config, Provider, ScriptSource, Wire, catalog};
+use serde_json::Value;
 
-use crate::Usage;
 use crate::settings::{BaseUrl, Chosen, Script, Settings};
+use crate::{Usage, variant};
 
 /// A model that is ready to be asked.
 pub(crate) struct Model {
@@ -19,6 +20,8 @@ pub(crate) struct Model {
     pub(crate) timeout: u64,
     /// The model's options, for the request body.
     pub(crate) request: Json,
+    /// Sets of options by name, to be laid over `request`.
+    pub(crate) variants: Vec<(String, Value)>,
 }
 
 pub(crate) fn environment(name: &str) -> Option<String> {
@@ -38,6 +41,7 @@ pub(crate) fn choose(settings: &Settings, wanted: Option<&str>) -> anyhow::Resul
     };
     let timeout = chosen.timeout;
     let request = Json::from_value(&chosen.options.clone().into());
+    let variants = variant::known(wire, &chosen.model_id, &chosen.variants);
     let name = chosen.provider.clone();
     let config = config(chosen, wire);
     let encrypted = config.base_url.as_ref().is_none_or(|url| url.starts_with("https:"));
@@ -46,7 +50,7 @@ pub(crate) fn choose(settings: &Settings, wanted: Option<&str>) -> anyhow::Resul
         std::thread::spawn(move || leftfold_providers::warm(encrypted));
     }
     let provider = leftfold_providers::build(config).map_err(usage)?;
-    Ok(Model { spec, provider: (name, provider), timeout, request })
+    Ok(Model { spec, provider: (name, provider), timeout, request, variants })
 }
 
 fn config(chosen: Chosen, wire: Wire) -> Config {

@@ -33,14 +33,12 @@ pub fn gather(setup: Setup<'_>, now: Time) -> Kit {
     let mut options = setup.options;
     let tools = tools(&setup.model.id, &rules, options.ask);
     options.summary_prompt = SUMMARY.trim().to_owned();
-    Kit {
-        system: vec![BASE.trim().to_owned(), environment],
-        tools,
-        rules,
-        model: setup.model,
-        options,
-        prompt: "default".to_owned(),
+    let mut system = vec![BASE.trim().to_owned(), environment];
+    if let (Some(last), Some(user)) = (system.last_mut(), &options.system) {
+        last.push_str("\n\n");
+        last.push_str(user.trim());
     }
+    Kit { system, tools, rules, model: setup.model, options, prompt: "default".to_owned() }
 }
 
 /// Every tool for this model that the rules do not hide, and no questions where nobody is there to

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use leftfold_events::event::PromptPart;
 
 use crate::cli::{Demo, Format, Turn};
 use crate::commands::run::{self, Project};
@@ -30,10 +31,11 @@ pub(crate) fn demo(args: Demo) -> anyhow::Result<ExitCode> {
         worktree: directory.clone(),
         directory: directory.clone(),
         model: Some(demo::MODEL.to_owned()),
-        max_steps: None,
+        given: None,
     };
     let turn = Turn { format: args.format, ..Turn::default() };
-    let code = run::turn(place, &project, &turn, Task::Prompt(demo::PROMPT.to_owned()))?;
+    let code =
+        run::turn(place, &project, &turn, Task::Prompt(vec![PromptPart::text(demo::PROMPT)]))?;
     if args.format == Format::Text {
         let program = program();
         let state = if code == ExitCode::SUCCESS {

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use leftfold_actors::equip::Setup;
 use leftfold_events::SessionId;
-use leftfold_events::kit::AskMode;
+use leftfold_events::event::PromptPart;
+use leftfold_events::kit::{AskMode, Options};
 use leftfold_tools::{OutputLimits, Workspace};
 
 use crate::cli::{PermissionMode, Run, Turn};
@@ -15,7 +16,7 @@ use crate::drive::{self, Task};
 use crate::home::{self, Place};
 use crate::question;
 use crate::settings::{self, Settings};
-use crate::{Usage, demo, model};
+use crate::{Usage, attach, demo, limits, model, variant};
 
 /// The agent that takes prompts.
 pub(crate) const AGENT: &str = "build";
@@ -23,7 +24,8 @@ pub(crate) const AGENT: &str = "build";
 pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
     let worktree = settings::worktree_of(&directory);
-    let prompt = prompt(args.prompt)?;
+    let mut parts = vec![PromptPart::text(prompt(args.prompt)?)];
+    parts.extend(attach::files(&args.file)?);
     let place = if args.r#continue {
         Some(home::find("last", &worktree)?)
     } else {
@@ -31,23 +33,23 @@ pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
     };
     let project = match &place {
         Some(place) => Project::of(place)?,
-        None => Project { directory, worktree, model: None, max_steps: None },
+        None => Project { directory, worktree, model: None, given: None },
     };
     let place = place.map_or_else(|| home::new_place(new_id()), Ok)?;
-    turn(place, &project, &args.turn, Task::Prompt(prompt))
+    turn(place, &project, &args.turn, Task::Prompt(parts))
 }
 
 pub(crate) fn new_id() -> SessionId {
     SessionId::from_ulid(ulid::Ulid::new())
 }
 
-/// Where a session works, with which model it did so last, and the limit of a turn that was cut
-/// off.
+/// Where a session works, with which model it did so last, and what a turn that was cut off was
+/// given.
 pub(crate) struct Project {
     pub(crate) directory: PathBuf,
     pub(crate) worktree: PathBuf,
     pub(crate) model: Option<String>,
-    pub(crate) max_steps: Option<u32>,
+    pub(crate) given: Option<Box<Options>>,
 }
 
 impl Project {
@@ -62,7 +64,7 @@ impl Project {
             directory: origin.directory.into(),
             worktree: origin.worktree.into(),
             model: Some(state.kit.model.name().to_string()),
-            max_steps: state.turn.map(|_| state.kit.options.max_steps),
+            given: state.turn.map(|_| Box::new(state.kit.options)),
         })
     }
 }
@@ -88,17 +90,17 @@ pub(crate) fn job<'a>(
 ) -> anyhow::Result<Job<'a>> {
     let wanted = turn.model.clone().or_else(|| project.model.clone());
     let settings = settings::load(&project.directory, &model::environment).map_err(model::usage)?;
-    let model = match wanted.as_deref().filter(|name| demo::is_model(name)) {
+    let mut model = match wanted.as_deref().filter(|name| demo::is_model(name)) {
         Some(_) => demo::model()?,
         None => model::choose(&settings, wanted.as_deref())?,
     };
+    // what it was given outlives the crash, with the turn
+    let given = project.given.as_deref().filter(|_| resumes);
+    let variant = variant::choose(&mut model, turn, given)?;
     let mut options = model::options(&settings, &model);
+    options.variant = variant;
     options.ask = ask_mode(turn.yes, turn.permission_mode);
-    // a limit outlives the crash, with the turn that it was given for
-    let inherited = project.max_steps.filter(|_| resumes);
-    if let Some(max_steps) = turn.max_steps.or(inherited) {
-        options.max_steps = max_steps;
-    }
+    limits::lay_over(&mut options, turn, given);
     let setup = Setup {
         directory: &project.directory,
         worktree: &project.worktree,

@@ -17,7 +17,7 @@ pub fn request(s: &State) -> Request {
     builder.drop_trailing_answers();
     if s.on_last_step() {
         // at the end, and beside the tools, so that what a provider has cached stays of use
-        builder.user(vec![PromptPart::text(words::LAST_STEP)]);
+        builder.add(PromptPart::text(words::LAST_STEP));
     }
     builder.finish(s, Purpose::Turn)
 }
@@ -108,6 +108,15 @@ impl Builder {
             parts.push(PromptPart::text(words::EMPTY_PROMPT));
         }
         self.messages.push(RequestMessage::User { parts });
+    }
+
+    /// Says something more to the model, in the user's last message if nothing has come since.
+    fn add(&mut self, part: PromptPart) {
+        if let Some(RequestMessage::User { parts }) = self.messages.last_mut() {
+            parts.push(part);
+        } else {
+            self.user(vec![part]);
+        }
     }
 
     fn reply(&mut self, reply: &Reply) {

@@ -112,6 +112,12 @@ pub struct Options {
     /// Time that a turn may take from its prompt on, pauses between nodes included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_time: Option<u64>,
+    /// What the user adds to the system prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    /// The name of the model's variant, whose options are among those of `request`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
     pub ask: AskMode,
     /// How long a question waits for its answer.
     pub ask_for: u64,
@@ -141,6 +147,8 @@ impl Default for Options {
             max_steps: u32::MAX,
             max_cost: None,
             max_time: None,
+            system: None,
+            variant: None,
             ask: AskMode::Deny,
             ask_for: 600_000,
             max_output: 32_000,
