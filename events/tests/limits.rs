@@ -84,6 +84,20 @@ fn titles_count_and_never_cut_a_reply_short() {
 }
 
 #[test]
+fn time_that_only_the_title_takes_is_not_held_against_the_answer() {
+    let mut kit = titled();
+    kit.options.max_time = Some(100);
+    let answered = [Prompt("hi"), Text("ha"), Reply(Finish::Stop)];
+    check_with(&kit, &answered, &[]);
+    check_with(&kit, &[&answered[..], &[Elapse]].concat(), &["turn.ended completed"]);
+    let mut run = Run::new(&kit);
+    answered.iter().for_each(|step| drop(run.step(step)));
+    run.now += 5_000;
+    run.step(&Resume { close: false });
+    assert_eq!(run.state.ended.expect("over").reason, EndReason::Completed);
+}
+
+#[test]
 fn a_summary_that_was_paid_for_is_kept() {
     let kit = costing(0.6);
     let given = [&called(Class::Read)[..], &[Full(9_900), Done("a", "ok")]].concat();

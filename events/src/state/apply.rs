@@ -151,7 +151,7 @@ impl State {
             turn.stop.get_or_insert(EndReason::Aborted);
         }
         if self.is_late() {
-            self.stop(EndReason::Limit);
+            self.run_out();
         }
         let Some(turn) = &mut self.turn else { return };
         if let Titling::Waiting(_) = turn.title {
@@ -185,7 +185,7 @@ impl State {
 
     fn elapsed(&mut self, of: Seq) {
         if self.deadline().is_some_and(|deadline| deadline.intent == of) {
-            return self.stop(EndReason::Limit);
+            return self.run_out();
         }
         let Some(turn) = self.turn.as_mut().filter(|turn| turn.stop.is_none()) else { return };
         if turn.awaits_title(Some(of)) {

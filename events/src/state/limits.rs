@@ -1,7 +1,7 @@
 //! The limits of a turn: what it may cost, how long it may take, and its last step.
 
-use super::open::Wait;
-use super::{Ask, State, words};
+use super::open::{Open, Wait};
+use super::{Ask, State, Titling, words};
 use crate::event::EndReason;
 
 impl State {
@@ -16,6 +16,16 @@ impl State {
     /// Whether the turn's time was over by the last event.
     pub(super) fn is_late(&self) -> bool {
         self.deadline().is_some_and(|deadline| deadline.until <= self.at)
+    }
+
+    /// The turn's time is over. An answer that waits for nothing but the title is whole.
+    pub(super) fn run_out(&mut self) {
+        let open = self.open();
+        let whole = !open.is_empty() && open.iter().all(|(kind, _)| *kind == Open::Title);
+        match &mut self.turn {
+            Some(turn) if whole => turn.title = Titling::Over,
+            Some(_) | None => self.stop(EndReason::Limit),
+        }
     }
 
     /// Whether the turn has cost more than it may: no model is asked any more.
