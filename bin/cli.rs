@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::limits;
+
 /// A coding agent whose every step is an event in a durable log.
 ///
 /// Without a command: a conversation on this terminal.
@@ -79,6 +81,9 @@ pub(crate) struct Run {
     /// Go on with the project's latest session
     #[arg(long, short = 'c')]
     pub(crate) r#continue: bool,
+    /// Send this file with the prompt: text, an image or a PDF (may be given several times)
+    #[arg(long, value_name = "PATH")]
+    pub(crate) file: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) turn: Turn,
 }
@@ -95,6 +100,18 @@ pub(crate) struct Turn {
     /// Requests to the model at most
     #[arg(long, value_name = "N")]
     pub(crate) max_steps: Option<u32>,
+    /// US dollars that the turn may cost: past that, no model is asked any more
+    #[arg(long, value_name = "USD", value_parser = limits::dollars)]
+    pub(crate) max_cost: Option<f64>,
+    /// Time for the turn, counted from its prompt: seconds, or 90s, 5m, 1h
+    #[arg(long, value_name = "DURATION", value_parser = limits::milliseconds)]
+    pub(crate) timeout: Option<u64>,
+    /// Use this set of the model's options, such as low, medium or high
+    #[arg(long, value_name = "NAME")]
+    pub(crate) variant: Option<String>,
+    /// Add this to the system prompt
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) system: Option<String>,
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
     /// Allow whatever would be asked

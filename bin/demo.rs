@@ -35,5 +35,5 @@ pub(crate) fn model() -> anyhow::Result<Model> {
     };
     let built = leftfold_providers::build(config).map_err(model::usage)?;
     let provider = (provider.to_owned(), built);
-    Ok(Model { spec, provider, timeout: TIMEOUT, request: Json::object() })
+    Ok(Model { spec, provider, timeout: TIMEOUT, request: Json::object(), variants: Vec::new() })
 }

@@ -4,6 +4,7 @@ mod acp;
 mod agents;
 mod approvals;
 mod aside;
+mod attach;
 mod cli;
 mod client;
 mod commands;
@@ -11,6 +12,7 @@ mod demo;
 mod drive;
 mod home;
 mod inquiry;
+mod limits;
 mod lines;
 mod memory;
 mod model;
@@ -23,6 +25,7 @@ mod slash;
 mod socket;
 mod terminal;
 mod text;
+mod variant;
 
 use std::process::ExitCode;
 

@@ -7,9 +7,10 @@ use leftfold_actors::equip;
 use leftfold_events::Json;
 use leftfold_events::kit::{ModelSpec, Options};
 use leftfold_providers::{Config, Provider, ScriptSource, Wire, catalog};
+use serde_json::Value;
 
-use crate::Usage;
 use crate::settings::{BaseUrl, Chosen, Script, Settings};
+use crate::{Usage, variant};
 
 /// A model that is ready to be asked.
 pub(crate) struct Model {
@@ -19,6 +20,8 @@ pub(crate) struct Model {
     pub(crate) timeout: u64,
     /// The model's options, for the request body.
     pub(crate) request: Json,
+    /// Sets of options by name, to be laid over `request`.
+    pub(crate) variants: Vec<(String, Value)>,
 }
 
 pub(crate) fn environment(name: &str) -> Option<String> {
@@ -42,8 +45,10 @@ pub(crate) fn choose(
         cost: chosen.cost.over(known.cost),
     };
     let timeout = chosen.timeout;
+    let variants = variant::known(wire, &chosen.model_id, &chosen.variants);
     let mut request = chosen.options.clone().into();
-    if let Some(options) = variant.and_then(|name| chosen.variants.get(name)) {
+    let of_agent = variant.and_then(|name| variants.iter().find(|(known, _)| known == name));
+    if let Some((_, options)) = of_agent {
         equip::agent::merge(&mut request, options.clone());
     }
     let request = Json::from_value(&request);
@@ -55,7 +60,7 @@ pub(crate) fn choose(
         std::thread::spawn(move || leftfold_providers::warm(encrypted));
     }
     let provider = leftfold_providers::build(config).map_err(usage)?;
-    Ok(Model { spec, provider: (name, provider), timeout, request })
+    Ok(Model { spec, provider: (name, provider), timeout, request, variants })
 }
 
 /// The providers of the models that agents and commands name: in a conversation the next prompt may

@@ -42,7 +42,12 @@ pub fn gather(setup: Setup<'_>, now: Time) -> Kit {
     let mut tools = tools(&setup.model.id, &rules, options.ask);
     offer_tasks(&mut tools, &setup.subagents);
     options.summary_prompt = SUMMARY.trim().to_owned();
-    Kit { system: vec![base, environment], tools, rules, model: setup.model, options, prompt }
+    let mut system = vec![base, environment];
+    if let (Some(last), Some(user)) = (system.last_mut(), &options.system) {
+        last.push_str("\n\n");
+        last.push_str(user.trim());
+    }
+    Kit { system, tools, rules, model: setup.model, options, prompt }
 }
 
 /// The prompt that the system begins with, and its name: the agent's own, or else the base prompt

@@ -112,7 +112,7 @@ impl Agent {
     ) -> Result<NewSessionResponse, Error> {
         let directory = directory(&request.cwd)?;
         let worktree = settings::worktree_of(&directory);
-        let project = Project { directory, worktree, model: None, agent: None, max_steps: None };
+        let project = Project { directory, worktree, model: None, agent: None, given: None };
         let place = self.all.place(run::new_id()).map_err(|error| to_error(&error))?;
         conversation::job(place.clone(), &project).map_err(|error| to_error(&error))?;
         let id = SessionId::new(place.session.to_string());

@@ -33,7 +33,7 @@ pub(crate) fn demo(args: Demo) -> anyhow::Result<ExitCode> {
         directory: directory.clone(),
         model: Some(demo::MODEL.to_owned()),
         agent: Some(Agent::DEFAULT.to_owned()),
-        max_steps: None,
+        given: None,
     };
     let turn = Turn { format: args.format, ..Turn::default() };
     let code =

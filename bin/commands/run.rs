@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use leftfold_actors::equip::{Agent, Setup};
 use leftfold_events::SessionId;
 use leftfold_events::event::PromptPart;
-use leftfold_events::kit::AskMode;
+use leftfold_events::kit::{AskMode, Options};
 use leftfold_tools::{OutputLimits, Workspace};
 
 use crate::agents::{self, Agents};
@@ -19,12 +19,13 @@ use crate::model::{self, Model};
 use crate::question;
 use crate::settings::{self, Settings};
 use crate::slash::{Given, Prepared};
-use crate::{Usage, demo};
+use crate::{Usage, attach, demo, limits, variant};
 
 pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
     let worktree = settings::worktree_of(&directory);
     let prompt = prompt(args.prompt)?;
+    let files = attach::files(&args.file)?;
     let place = if args.r#continue {
         Some(home::find("last", &worktree)?)
     } else {
@@ -32,14 +33,15 @@ pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
     };
     let project = match &place {
         Some(place) => Project::of(place)?,
-        None => Project { directory, worktree, model: None, agent: None, max_steps: None },
+        None => Project { directory, worktree, model: None, agent: None, given: None },
     };
     let place = place.map_or_else(|| home::new_place(new_id()), Ok)?;
     let prepared = Prepared::new(&project, &args.turn, &prompt, Given::ForPrompt)?;
     let job = job(place, &prepared.project, &prepared.turn, false)?;
     let outcome = crate::run_async(async {
-        let parts = prepared.parts(&job, vec![PromptPart::text(prompt)]).await?;
-        drive::drive(job, Task::Prompt(parts), args.turn.format).await
+        let mut parts = prepared.parts(&job, vec![PromptPart::text(prompt)]).await?;
+        parts.extend(files);
+        drive::drive(job, Task::Prompt(parts), &args.turn).await
     })??;
     Ok(ExitCode::from(outcome.exit_code()))
 }
@@ -48,15 +50,15 @@ pub(crate) fn new_id() -> SessionId {
     SessionId::from_ulid(ulid::Ulid::new())
 }
 
-/// Where a session works, with which model and agent it did so last, and the limit of a turn that was cut
-/// off.
+/// Where a session works, with which model and agent it did so last, and what a turn that was cut
+/// off was given.
 #[derive(Clone, Debug)]
 pub(crate) struct Project {
     pub(crate) directory: PathBuf,
     pub(crate) worktree: PathBuf,
     pub(crate) model: Option<String>,
     pub(crate) agent: Option<String>,
-    pub(crate) max_steps: Option<u32>,
+    pub(crate) given: Option<Box<Options>>,
 }
 
 impl Project {
@@ -72,7 +74,7 @@ impl Project {
             worktree: origin.worktree.into(),
             model: Some(state.kit.model.name().to_string()),
             agent: Some(state.agent),
-            max_steps: state.turn.map(|_| state.kit.options.max_steps),
+            given: state.turn.map(|_| Box::new(state.kit.options)),
         })
     }
 }
@@ -98,15 +100,17 @@ pub(crate) fn job<'a>(
 ) -> anyhow::Result<Job<'a>> {
     let settings = settings::load(&project.directory, &model::environment).map_err(model::usage)?;
     let agent = agent(&settings, project, turn)?;
-    let model = chosen(&settings, project, turn, &agent, resumes)?;
+    let mut model = chosen(&settings, project, turn, &agent, resumes)?;
     let mut options = model::options(&settings, &model);
     agent.tune(&mut options);
+    model.request.clone_from(&options.request);
+    // what it was given outlives the crash, with the turn
+    let given = project.given.as_deref().filter(|_| resumes);
+    options.variant = variant::choose(&mut model, turn, given)?;
+    options.request.clone_from(&model.request);
+    options.max_steps = agent.steps.unwrap_or(options.max_steps);
     options.ask = ask_mode(turn.yes, turn.permission_mode);
-    // a limit outlives the crash, with the turn that it was given for
-    let inherited = project.max_steps.filter(|_| resumes);
-    if let Some(max_steps) = turn.max_steps.or(inherited).or(agent.steps) {
-        options.max_steps = max_steps;
-    }
+    limits::lay_over(&mut options, turn, given);
     let setup = Setup {
         directory: &project.directory,
         worktree: &project.worktree,

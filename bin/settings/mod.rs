@@ -36,7 +36,7 @@ use permission::Said;
 pub(crate) use agent::{Agent, Command, meant};
 pub(crate) use error::{Error, Place};
 pub(crate) use inventory::{Inventory, Item, Origin, Shown, inventory};
-pub(crate) use provider::{Costs, Limits, Model, Provider, Script, Secret, Wire};
+pub(crate) use provider::{Costs, Limits, Model, NEVER, Provider, Script, Secret, Wire};
 pub(crate) use resolve::{BaseUrl, Chosen};
 pub(crate) use sources::{Source, worktree_of};
 pub(crate) use substitute::Reference;

@@ -14,6 +14,11 @@ use crate::{Json, Seq};
 pub fn request(s: &State) -> Request {
     let mut builder = Builder::new(s.kit.model.name());
     s.messages.iter().for_each(|message| builder.message(message));
+    builder.drop_trailing_answers();
+    if s.on_last_step() {
+        // at the end, and beside the tools, so that what a provider has cached stays of use
+        builder.add(PromptPart::text(words::LAST_STEP));
+    }
     builder.finish(s, Purpose::Turn)
 }
 
@@ -103,6 +108,15 @@ impl Builder {
             parts.push(PromptPart::text(words::EMPTY_PROMPT));
         }
         self.messages.push(RequestMessage::User { parts });
+    }
+
+    /// Says something more to the model, in the user's last message if nothing has come since.
+    fn add(&mut self, part: PromptPart) {
+        if let Some(RequestMessage::User { parts }) = self.messages.last_mut() {
+            parts.push(part);
+        } else {
+            self.user(vec![part]);
+        }
     }
 
     fn reply(&mut self, reply: &Reply) {

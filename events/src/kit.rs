@@ -106,6 +106,18 @@ pub struct Options {
     /// Attempts at one step beyond the first.
     pub retries: u32,
     pub max_steps: u32,
+    /// US dollars that a turn may cost; `None`: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost: Option<Cost>,
+    /// Time that a turn may take from its prompt on, pauses between nodes included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_time: Option<u64>,
+    /// What the user adds to the system prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    /// The name of the model's variant, whose options are among those of `request`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
     pub ask: AskMode,
     /// How long a question waits for its answer.
     pub ask_for: u64,
@@ -133,6 +145,10 @@ impl Default for Options {
             timeout: 300_000,
             retries: 10,
             max_steps: u32::MAX,
+            max_cost: None,
+            max_time: None,
+            system: None,
+            variant: None,
             ask: AskMode::Deny,
             ask_for: 600_000,
             max_output: 32_000,
@@ -215,18 +231,53 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_prices_cost_nothing() {
-        let prices = Prices { input: f64::NAN, ..Prices::default() };
-        let usage = Usage { input: 1, ..Usage::default() };
-        assert!(prices.of(&usage).abs() < f64::EPSILON);
+    fn options_without_limits_are_written_as_before_there_were_any() {
+        let text = serde_json::to_string(&Options::default()).unwrap();
+        for field in ["max_cost", "max_time", "system", "variant"] {
+            assert!(!text.contains(&format!("\"{field}\"")), "{text}");
+        }
+        let options = Options { max_cost: Some(0.1), max_time: Some(5), ..Options::default() };
+        let back = serde_json::from_str(&serde_json::to_string(&options).unwrap());
+        assert_eq!(back.ok(), Some(options));
+    }
+
+    #[test]
+    fn each_kind_of_token_has_its_price() {
         let prices = Prices { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75 };
-        let usage = Usage {
-            input: 1_000_000,
-            output: 100_000,
-            reasoning: 100_000,
-            cache_read: 0,
-            cache_write: 0,
+        let usage = |input, output, reasoning, cache_read, cache_write| Usage {
+            input,
+            output,
+            reasoning,
+            cache_read,
+            cache_write,
         };
-        assert!((prices.of(&usage) - 6.0).abs() < 1e-9);
+        for (usage, cost) in [
+            (usage(0, 0, 0, 0, 0), 0.0),
+            (usage(1_000_000, 0, 0, 0, 0), 3.0),
+            (usage(0, 1_000_000, 0, 0, 0), 15.0),
+            (usage(0, 0, 1_000_000, 0, 0), 15.0),
+            (usage(0, 0, 0, 1_000_000, 0), 0.3),
+            (usage(0, 0, 0, 0, 1_000_000), 3.75),
+            (usage(1_000_000, 100_000, 100_000, 1_000_000, 1_000_000), 10.05),
+            // more than there can be saturates and stays a number
+            (usage(0, u64::MAX, u64::MAX, 0, 0), 2_f64.powi(64) * 15.0 / 1e6),
+        ] {
+            let found = prices.of(&usage);
+            assert!((found - cost).abs() < 1e-9 * cost.max(1.0), "{usage:?}: {found}");
+        }
+    }
+
+    #[test]
+    fn prices_that_make_no_sense_cost_nothing() {
+        let usage = Usage { input: 1, output: 1, cache_read: 1, ..Usage::default() };
+        for wrong in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0] {
+            for prices in [
+                Prices { input: wrong, ..Prices::default() },
+                Prices { output: wrong, ..Prices::default() },
+                Prices { cache_read: wrong, ..Prices::default() },
+            ] {
+                assert!(prices.of(&usage).abs() < f64::EPSILON, "{prices:?}");
+            }
+        }
     }
 }

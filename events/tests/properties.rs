@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use leftfold_events::event::{Answer as Reply_, Class, FailureClass, Finish};
-use leftfold_events::verify;
+use leftfold_events::{Kit, verify};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -68,14 +68,28 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// With and without titles and limits.
+fn a_kit() -> impl Strategy<Value = Kit> {
+    let cost = prop_oneof![2 => Just(None), 1 => Just(Some(0.0)), 1 => Just(Some(1.0))];
+    let time = prop_oneof![2 => Just(None), 1 => (1..400_u64).prop_map(Some)];
+    let steps = prop_oneof![2 => Just(20), 1 => 1..4_u32];
+    (any::<bool>(), cost, time, steps).prop_map(|(titles, cost, time, steps)| {
+        let mut kit = if titles { titled() } else { kit() };
+        kit.options.max_cost = cost;
+        kit.options.max_time = time;
+        kit.options.max_steps = steps;
+        kit
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Any order of facts comes to rest, is what verify expects, folds to the live state, and
     /// yields a valid request at every prefix; and whatever is open then can be brought to an end.
     #[test]
-    fn any_order_of_facts_comes_to_rest(steps in vec(step(), 1..60), titles in any::<bool>()) {
-        let mut run = Run::new(&if titles { titled() } else { kit() });
+    fn any_order_of_facts_comes_to_rest(steps in vec(step(), 1..60), kit in a_kit()) {
+        let mut run = Run::new(&kit);
         for step in &steps {
             run.step(step);
             prop_assert!(leftfold_events::next(&run.state).is_none());
@@ -108,8 +122,8 @@ proptest! {
     /// A crash after any event: what is left folds, goes on and ends, and no tool that may have
     /// had an effect starts twice.
     #[test]
-    fn a_crash_anywhere_is_survived(steps in vec(step(), 1..40), close in any::<bool>()) {
-        let mut run = Run::new(&titled());
+    fn a_crash_anywhere_is_survived(steps in vec(step(), 1..40), close in any::<bool>(), kit in a_kit()) {
+        let mut run = Run::new(&kit);
         steps.iter().for_each(|step| { run.step(step); });
         for cut in 2..=run.log.len() {
             let mut survivor = Run::folded(&run.log[..cut]);

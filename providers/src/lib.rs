@@ -22,6 +22,7 @@ pub mod scripted;
 mod shape;
 pub mod sse;
 mod stream;
+pub mod variants;
 
 use std::sync::Arc;
 

@@ -52,6 +52,7 @@ mod write;
 pub use edit::{Replaced, Strategy, replace};
 pub use environment::{environment, is_credential};
 pub use error::Error;
+pub use media::{Media, base64, recognise};
 pub use registry::{TOOLS, find, offered, offered_to, resolve, run, run_alone};
 pub use spill::prune;
 pub use tool::{

@@ -8,14 +8,14 @@ const MAX_PDF: u64 = 10 * 1024 * 1024;
 
 /// The kind of media that a file is, by its first bytes: a name proves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Media {
-    pub(crate) mime: &'static str,
+pub struct Media {
+    pub mime: &'static str,
     /// Bytes that the file may have.
-    pub(crate) max: u64,
+    pub max: u64,
 }
 
 /// `None` for what models cannot be shown.
-pub(crate) fn recognise(sample: &[u8]) -> Option<Media> {
+pub fn recognise(sample: &[u8]) -> Option<Media> {
     let mime = match sample {
         [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => "image/png",
         [0xff, 0xd8, 0xff, ..] => "image/jpeg",
@@ -29,7 +29,7 @@ pub(crate) fn recognise(sample: &[u8]) -> Option<Media> {
 }
 
 /// Standard base64 with padding (RFC 4648, section 4).
-pub(crate) fn base64(bytes: &[u8]) -> String {
+pub fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {

@@ -33,7 +33,8 @@ pub fn next(s: &State) -> Option<Envelope> {
     }
     if let Some(reason) = turn.stop {
         let alone = s.open_children().next().is_none();
-        return alone.then(|| end(s, turn, reason, None));
+        let error = s.past_limit().filter(|_| reason == EndReason::Limit);
+        return alone.then(|| end(s, turn, reason, error));
     }
     if let Ask::Compacting { request: None, through, started, .. } = &turn.ask
         && s.seq == started.intent
@@ -46,7 +47,7 @@ pub fn next(s: &State) -> Option<Envelope> {
     if s.open().iter().any(|(open, _)| *open != Open::Title) {
         return None;
     }
-    let decided = match &turn.ask {
+    let mut decided = match &turn.ask {
         Ask::Failed(failure) => failed(s, turn, failure),
         Ask::Answered { finish } if !s.calls().any(|_| true) && s.last_prompt() < turn.asked => {
             answered(s, turn, *finish)
@@ -59,7 +60,10 @@ pub fn next(s: &State) -> Option<Envelope> {
         | Ask::Backoff(_)
         | Ask::Compacting { .. } => step(s, turn),
     };
-    let ends = matches!(decided.event, Event::Turn(_));
+    let mut ends = matches!(decided.event, Event::Turn(_));
+    if !ends && s.is_overspent() {
+        (decided, ends) = (end(s, turn, EndReason::Limit, s.past_limit()), true);
+    }
     // the title may still come
     (!ends || s.open().is_empty()).then_some(decided)
 }
@@ -69,7 +73,8 @@ fn wants_title(s: &State, turn: &Turn) -> bool {
     let root = s.origin.as_ref().is_some_and(|origin| origin.parent.is_none());
     let asks = !s.kit.options.title_prompt.is_empty();
     let beside = turn.step == 1 && matches!(turn.ask, Ask::Waiting(_));
-    beside && root && asks && s.title.is_none() && turn.title == Titling::Due
+    let due = turn.title == Titling::Due && !s.is_overspent();
+    beside && root && asks && s.title.is_none() && due
 }
 
 fn ask_title(s: &State, turn: &Turn) -> Envelope {

@@ -156,6 +156,10 @@ impl State {
             // they are closed too, and nobody waits for that
             self.children.iter_mut().for_each(|child| child.ended = true);
         }
+        if self.is_late() {
+            self.run_out();
+        }
+        let Some(turn) = &mut self.turn else { return };
         if let Titling::Waiting(_) = turn.title {
             turn.title = Titling::Due;
         }
@@ -188,6 +192,9 @@ impl State {
     fn elapsed(&mut self, of: Seq) {
         if self.open_children().any(|child| child.wait.intent == of) {
             return self.child_ended(Some(of));
+        }
+        if self.deadline().is_some_and(|deadline| deadline.intent == of) {
+            return self.run_out();
         }
         let Some(turn) = self.turn.as_mut().filter(|turn| turn.stop.is_none()) else { return };
         if turn.awaits_title(Some(of)) {

@@ -4,6 +4,7 @@
 mod apply;
 pub mod batch;
 mod call;
+mod limits;
 mod message;
 mod open;
 mod repeat;

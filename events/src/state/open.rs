@@ -104,17 +104,20 @@ impl State {
         asking.map(|(of, access)| (of, access.clone())).collect()
     }
 
-    /// When the first open wait is over.
+    /// When the first open wait, or the time of the turn, is over.
     pub fn due(&self) -> Option<Time> {
-        self.open().iter().map(|(_, wait)| wait.until).min()
+        let deadline = self.deadline().map(|wait| wait.until);
+        self.open().iter().map(|(_, wait)| wait.until).chain(deadline).min()
     }
 
-    /// The open intents whose wait is over at `now`, the longest overdue first.
+    /// The open intents whose wait is over at `now`, and the prompt of a turn whose time is over,
+    /// the longest overdue first.
     pub fn overdue(&self, now: Time) -> Vec<Seq> {
-        let mut open = self.open();
-        open.retain(|(_, wait)| wait.until <= now);
-        open.sort_by_key(|(_, wait)| (wait.until, wait.intent));
-        open.into_iter().map(|(_, wait)| wait.intent).collect()
+        let open = self.open().into_iter().map(|(_, wait)| wait);
+        let mut waits: Vec<Wait> = open.chain(self.deadline()).collect();
+        waits.retain(|wait| wait.until <= now);
+        waits.sort_by_key(|wait| (wait.until, wait.intent));
+        waits.into_iter().map(|wait| wait.intent).collect()
     }
 
     /// Whether a fact still means anything. Late and doubled outcomes do not; they are not to be
@@ -131,7 +134,10 @@ impl State {
                 Session::Created { .. } | Session::Forked { .. } => !born,
                 Session::Titled { .. } => born && (fact.of.is_none() || awaits(&[Open::Title])),
                 Session::Resumed { .. } => born,
-                Session::Elapsed {} => self.open().iter().any(|(_, w)| Some(w.intent) == fact.of),
+                Session::Elapsed {} => {
+                    let open = self.open().into_iter().map(|(_, wait)| wait);
+                    open.chain(self.deadline()).any(|wait| Some(wait.intent) == fact.of)
+                }
             },
             Event::Turn(event) => match event {
                 Turn::Prompted { .. } | Turn::Equipped(_) => born,

@@ -31,6 +31,7 @@ impl State {
             }
             Model::Replied { finish, usage, cost, .. } => {
                 self.replied(envelope.of, *finish, *usage, *cost);
+                self.heed_cost();
             }
             Model::Failed { class, message, retryable, retry_after, .. } => {
                 let failure = Failure {

@@ -19,6 +19,19 @@ pub(crate) const NEVER_STARTED: &str =
 /// A prompt without any text still needs a block that is not empty.
 pub(crate) const EMPTY_PROMPT: &str = "(empty prompt)";
 
+/// Ends the request for the last step that the turn is allowed.
+pub(crate) const LAST_STEP: &str = "This is the last step of this turn: the limit of steps is \
+    reached. Use no tools now, because you would not see their results. Answer in plain text: say \
+    what is done, what is left to do, and what should come next.";
+
+pub(crate) fn overspent(max: f64, cost: f64) -> String {
+    format!("the limit of cost is {}, and the turn has cost {}", dollars(max), dollars(cost))
+}
+
+pub(crate) fn out_of_time(max: u64, taken: u64) -> String {
+    format!("the limit of time is {}, and the turn has taken {}", duration(max), duration(taken))
+}
+
 pub(crate) fn summary(text: &str) -> String {
     format!(
         "What has happened in this conversation so far, in summary:\n\n{text}\n\nGo on from here if \
@@ -72,6 +85,16 @@ pub(crate) fn rejected(feedback: Option<&str>) -> String {
         Some(feedback) => format!("The user rejected this call and said: {feedback}"),
         None => "The user rejected this call.".to_owned(),
     }
+}
+
+/// To the millionth, without needless zeros.
+fn dollars(amount: f64) -> String {
+    let text = format!("${amount:.6}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn duration(millis: u64) -> String {
+    humantime::format_duration(std::time::Duration::from_millis(millis)).to_string()
 }
 
 fn seconds(millis: u64) -> String {

@@ -1,0 +1,93 @@
+//! The limits that the command line sets to a turn.
+
+use leftfold_events::kit::Options;
+
+use crate::cli::Turn;
+use crate::settings::NEVER;
+
+/// What the turn is given; where nothing is said, what it was `given` before it was cut off.
+pub(crate) fn lay_over(options: &mut Options, turn: &Turn, given: Option<&Options>) {
+    if let Some(steps) = turn.max_steps.or(given.map(|given| given.max_steps)) {
+        options.max_steps = steps;
+    }
+    options.max_cost = turn.max_cost.or(given.and_then(|given| given.max_cost));
+    options.max_time = turn.timeout.or(given.and_then(|given| given.max_time));
+    let system = turn.system.clone().filter(|text| !text.trim().is_empty());
+    options.system = system.or_else(|| given.and_then(|given| given.system.clone()));
+}
+
+/// An amount of US dollars.
+///
+/// # Errors
+/// What was expected instead.
+pub(crate) fn dollars(text: &str) -> Result<f64, String> {
+    let amount: Option<f64> = text.trim_start_matches('$').parse().ok();
+    let sane = amount.filter(|amount| amount.is_finite() && *amount >= 0.0);
+    sane.ok_or_else(|| "expected US dollars, such as 0.50".to_owned())
+}
+
+/// A duration in milliseconds: seconds, or a number with `s`, `m` or `h`.
+///
+/// # Errors
+/// What was expected instead.
+pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
+    let (number, unit) = match text.char_indices().last() {
+        Some((at, 's')) => (&text[..at], 1_000),
+        Some((at, 'm')) => (&text[..at], 60_000),
+        Some((at, 'h')) => (&text[..at], 3_600_000),
+        Some(_) | None => (text, 1_000),
+    };
+    let whole: Option<u64> = number.parse().ok();
+    let time = whole.map(|whole| whole.saturating_mul(unit).min(NEVER));
+    time.filter(|time| *time > 0)
+        .ok_or_else(|| "expected a time above 0: seconds, or something like 90s, 5m, 1h".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        for (text, time) in
+            [("90", 90_000), ("90s", 90_000), ("5m", 300_000), ("1h", 3_600_000), ("1", 1_000)]
+        {
+            assert_eq!(milliseconds(text), Ok(time), "{text}");
+        }
+        assert_eq!(milliseconds("99999999999999999999"), milliseconds("soon"));
+        assert_eq!(milliseconds("9999999999999999h"), Ok(NEVER));
+        for wrong in ["", "0", "0s", "s", "-5", "1.5", "5d", "5 m", "é"] {
+            assert!(milliseconds(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn amounts_are_finite_and_not_below_zero() {
+        assert_eq!(dollars("0.5"), dollars("$0.50"));
+        assert!(dollars("0").is_ok());
+        for wrong in ["", "NaN", "inf", "-1", "much"] {
+            assert!(dollars(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_turn_keeps_what_it_was_given_until_told_otherwise() {
+        let given = Options {
+            max_steps: 3,
+            max_cost: Some(0.5),
+            max_time: Some(1_000),
+            system: Some("Be brief.".into()),
+            ..Options::default()
+        };
+        let with = |turn: &Turn, given: Option<&Options>| {
+            let mut options = Options::default();
+            lay_over(&mut options, turn, given);
+            options
+        };
+        assert_eq!(with(&Turn::default(), None), Options::default());
+        assert_eq!(with(&Turn::default(), Some(&given)), given);
+        let turn = Turn { max_steps: Some(9), timeout: Some(2_000), ..Turn::default() };
+        let expected = Options { max_steps: 9, max_time: Some(2_000), ..given.clone() };
+        assert_eq!(with(&turn, Some(&given)), expected);
+    }
+}

@@ -1,0 +1,73 @@
+//! The limits of a turn: what it may cost, how long it may take, and its last step.
+
+use super::open::{Open, Wait};
+use super::{Ask, State, Titling, words};
+use crate::event::EndReason;
+
+impl State {
+    /// The end of the turn's time, if it is limited and not stopped yet. It waits for no intent,
+    /// so the prompt that began the turn names it.
+    pub(super) fn deadline(&self) -> Option<Wait> {
+        let turn = self.turn.as_ref().filter(|turn| turn.stop.is_none())?;
+        let until = turn.since.plus(self.kit.options.max_time?);
+        Some(Wait { intent: turn.prompted, since: turn.since, until })
+    }
+
+    /// Whether the turn's time was over by the last event.
+    pub(super) fn is_late(&self) -> bool {
+        self.deadline().is_some_and(|deadline| deadline.until <= self.at)
+    }
+
+    /// The turn's time is over. An answer that waits for nothing but the title is whole.
+    pub(super) fn run_out(&mut self) {
+        let open = self.open();
+        let whole = !open.is_empty() && open.iter().all(|(kind, _)| *kind == Open::Title);
+        match &mut self.turn {
+            Some(turn) if whole => turn.title = Titling::Over,
+            Some(_) | None => self.stop(EndReason::Limit),
+        }
+    }
+
+    /// Whether the turn has cost more than it may: no model is asked any more.
+    pub(crate) fn is_overspent(&self) -> bool {
+        let max = self.kit.options.max_cost;
+        self.turn.as_ref().zip(max).is_some_and(|(turn, max)| turn.cost > max)
+    }
+
+    /// A reply has come. Where no model may be asked any more, calls have nobody to work for. One
+    /// that is still being written is paid for already.
+    pub(super) fn heed_cost(&mut self) {
+        let writes = self.turn.as_ref().is_some_and(|turn| matches!(turn.ask, Ask::Waiting(_)));
+        if !writes && self.is_overspent() && self.calls().any(|call| !call.is_done()) {
+            self.stop(EndReason::Limit);
+        }
+    }
+
+    /// Whether the step that is being asked for, or is to be asked for next, is the last allowed.
+    pub(crate) fn on_last_step(&self) -> bool {
+        let max = self.kit.options.max_steps;
+        let Some(turn) = self.turn.as_ref().filter(|_| max < u32::MAX) else { return false };
+        let next = match &turn.ask {
+            Ask::Waiting(_) | Ask::Failed(_) | Ask::Backoff(_) | Ask::Again => turn.step.max(1),
+            Ask::Compacting { again: true, .. } => turn.step.max(1),
+            Ask::Due
+            | Ask::Answered { .. }
+            | Ask::Compacting { again: false, .. }
+            | Ask::CompactionFailed { .. } => turn.step.saturating_add(1),
+        };
+        next >= max
+    }
+
+    /// Which limit of cost or time the turn is past, and by how much.
+    pub(crate) fn past_limit(&self) -> Option<String> {
+        let turn = self.turn.as_ref()?;
+        let options = &self.kit.options;
+        let cost = options.max_cost.filter(|max| turn.cost > *max);
+        let cost = cost.map(|max| words::overspent(max, turn.cost));
+        let taken = self.at.since(turn.since);
+        let time = options.max_time.filter(|max| taken >= *max);
+        let time = time.map(|max| words::out_of_time(max, taken));
+        let past: Vec<String> = cost.into_iter().chain(time).collect();
+        (!past.is_empty()).then(|| past.join("; "))
+    }
+}
