@@ -19,6 +19,7 @@ mod signals;
 mod socket;
 mod terminal;
 mod text;
+mod warnings;
 
 use std::process::ExitCode;
 

@@ -4,10 +4,10 @@ use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use leftfold_actors::equip::Setup;
+use leftfold_actors::equip::{Named, Setup, Sources};
 use leftfold_events::SessionId;
 use leftfold_events::kit::AskMode;
-use leftfold_tools::{OutputLimits, Workspace};
+use leftfold_tools::{Homes, OutputLimits, Workspace};
 
 use crate::cli::{PermissionMode, Run, Turn};
 use crate::client::Job;
@@ -105,6 +105,7 @@ pub(crate) fn job<'a>(
         model: model.spec,
         rules: rules(&settings),
         options,
+        sources: sources(&settings),
     };
     let workspace = workspace(project, &place.store, &settings);
     let agent = AGENT.to_owned();
@@ -113,6 +114,17 @@ pub(crate) fn job<'a>(
 
 fn rules(settings: &Settings) -> Vec<leftfold_events::rules::Rule> {
     settings.rules.iter().chain(settings.rules_of(AGENT)).cloned().collect()
+}
+
+/// Where the prompt comes from, besides the project.
+fn sources(settings: &Settings) -> Sources {
+    let named = settings.instructions.iter();
+    let named = named.map(|item| Named { base: item.base.clone(), text: item.value.clone() });
+    Sources {
+        homes: Homes::of_environment(),
+        instructions: named.collect(),
+        private_addresses: settings.webfetch.private,
+    }
 }
 
 fn workspace(project: &Project, store: &Path, settings: &Settings) -> Workspace {

@@ -20,6 +20,7 @@ mod error;
 mod front_matter;
 mod glob;
 mod grep;
+pub mod instructions;
 mod invalid;
 mod lines;
 mod locks;
@@ -54,5 +55,6 @@ pub use error::Error;
 pub use registry::{TOOLS, find, offered, offered_to, resolve, run, run_alone};
 pub use spill::prune;
 pub use tool::{
-    BoxFuture, Context, Homes, Output, OutputLimits, Plan, Progress, Seen, Tool, Workspace,
+    BoxFuture, Context, Homes, Instructed, Output, OutputLimits, Plan, Progress, Seen, Tool,
+    Workspace,
 };

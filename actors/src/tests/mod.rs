@@ -66,8 +66,9 @@ impl Site {
         let options = Options { ask: AskMode::Ask, timeout: 60_000, ..Options::default() };
         let model = ModelSpec { provider: "s".into(), id: "m".into(), ..ModelSpec::default() };
         let (directory, worktree) = (&self.project(), &self.project());
-        let setup = Setup { directory, worktree, model, rules: Vec::new(), options };
-        equip::gather(setup, Time::from_millis(0))
+        let (rules, sources) = (Vec::new(), equip::Sources::default());
+        let setup = Setup { directory, worktree, model, rules, options, sources };
+        equip::gather(setup, Time::from_millis(0)).0
     }
 
     fn birth(&self) -> Session {
