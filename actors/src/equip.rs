@@ -102,4 +102,91 @@ mod tests {
             assert_eq!(found, (patch, edit, edit, true), "{model} {rules:?}");
         }
     }
+
+    const MODELS: [&str; 6] =
+        ["gpt-5-codex", "gpt-5", "o3", "gemini-3-pro", "claude-opus-4-5", "qwen3:8b"];
+
+    fn setup(folder: &Path, model: &str, rules: Vec<Rule>) -> Kit {
+        let model = ModelSpec { id: model.to_owned(), ..ModelSpec::default() };
+        let (options, sources) = (Options::default(), Sources::default());
+        let setup = Setup { directory: folder, worktree: folder, model, rules, options, sources };
+        let (kit, problems) = gather(setup, Time::from_millis(0));
+        assert_eq!(problems, [""; 0]);
+        kit
+    }
+
+    #[test]
+    fn no_prompt_names_a_tool_that_is_not_there() {
+        let site = tempfile::tempdir().unwrap();
+        let deny = |name: &str| vec![Rule::new(name, "*", Action::Deny)];
+        let denied = ["edit", "todowrite", "read", "skill", "*"].map(deny);
+        for model in MODELS {
+            for rules in denied.iter().chain([&Vec::new()]) {
+                let kit = setup(site.path(), model, rules.clone());
+                let descriptions = kit.tools.iter().map(|tool| &tool.description);
+                for text in kit.system.iter().chain(descriptions) {
+                    for name in text.split('`').skip(1).step_by(2) {
+                        let known = leftfold_tools::find(name).is_some();
+                        let offered = kit.tools.iter().any(|tool| tool.name == name);
+                        assert!(!known || offered, "{model} {rules:?}: {name} in {text}");
+                    }
+                }
+                assert!(kit.tools.iter().all(|tool| !tool.description.is_empty()), "{rules:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_family_has_a_prompt_of_its_own_and_the_same_core() {
+        let site = tempfile::tempdir().unwrap();
+        let kits = MODELS.map(|model| setup(site.path(), model, Vec::new()));
+        let names = kits.each_ref().map(|kit| kit.prompt.as_str());
+        assert_eq!(names, ["codex", "gpt", "gpt", "gemini", "anthropic", "default"]);
+        let least = kits.iter().map(|kit| kit.system[0].len()).min();
+        for kit in &kits {
+            let base = &kit.system[0];
+            assert!(base.starts_with("You are Leftfold, a coding agent."), "{base}");
+            assert_eq!(base.matches("\nHow to answer\n").count(), 1, "{base}");
+            assert_eq!(Some(base.len()) == least, kit.prompt == "default", "{base}");
+            assert_eq!(base.contains("`apply_patch`"), kit.prompt == "codex");
+        }
+    }
+
+    #[test]
+    fn the_second_block_has_environment_instructions_and_skills() {
+        let site = tempfile::tempdir().unwrap();
+        let folder = site.path().canonicalize().unwrap();
+        let bare = setup(&folder, "m", Vec::new());
+        let environment = format!(
+            "<environment>\nModel: /m\nWorking directory: {0}\nProject root: {0}\n\
+             Git repository: no\nPlatform: {1}\nDate: 1970-01-01\n</environment>",
+            folder.display(),
+            std::env::consts::OS
+        );
+        assert_eq!(bare.system[1..], [environment.clone()]);
+        std::fs::write(folder.join("AGENTS.md"), "Use tabs.\n").unwrap();
+        for name in ["tidy", "risky"] {
+            let skill = folder.join(".leftfold/skills").join(name);
+            std::fs::create_dir_all(&skill).unwrap();
+            std::fs::write(skill.join("SKILL.md"), "---\ndescription: d\n---\n").unwrap();
+        }
+        let rules = vec![Rule::new("skill", "risky", Action::Deny)];
+        let kit = setup(&folder, "m", rules.clone());
+        let (intro, skills) = (
+            include_str!("../../prompts/instructions.md").trim(),
+            include_str!("../../prompts/skills.md").trim(),
+        );
+        let expected = format!(
+            "{environment}\n\n<instructions>\n{intro}\n\nInstructions from: {0}/AGENTS.md\n\
+             Use tabs.\n</instructions>\n\n<skills>\n{skills}\n\n- tidy: d\n</skills>",
+            folder.display()
+        );
+        assert_eq!(kit.system[1..], [expected]);
+        assert_eq!(kit.options.instructions, [folder.join("AGENTS.md").display().to_string()]);
+        // what was cached is found again
+        assert_eq!(setup(&folder, "m", rules), kit);
+        assert_eq!(bare.system[0], kit.system[0]);
+        let kit = setup(&folder, "m", vec![Rule::new("skill", "*", Action::Deny)]);
+        assert!(!kit.system[1].contains("<skills>"));
+    }
 }
