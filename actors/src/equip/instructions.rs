@@ -104,7 +104,10 @@ impl Found {
         for place in places {
             match instructions::matching(place, &text) {
                 Ok(matching) => files.extend(matching),
-                Err(problem) => return self.problems.push(format!("`instructions`: {problem}")),
+                Err(problem) => {
+                    let text = format!("`instructions`, {:?}: {problem}", named.text);
+                    return self.problems.push(text);
+                }
             }
         }
         // settings of the user's own may name what only some projects have

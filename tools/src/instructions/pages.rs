@@ -76,6 +76,12 @@ async fn one(address: &str, private: bool) -> Fetched {
     let problem = |problem: String| Problem::new(shown.clone(), problem);
     let fetched = tokio::time::timeout(TIMEOUT, plain::text(address, private, MAX_PAGE)).await;
     let late = |_| problem(format!("no answer within {} s", TIMEOUT.as_secs()));
-    let text = fetched.map_err(late)?.map_err(|error| problem(error.to_string()))?;
+    // most errors begin with the address, which is named already
+    let failed = |error: crate::Error| {
+        let text = error.to_string();
+        let text = text.strip_prefix(&shown).unwrap_or(&text);
+        problem(text.trim_start_matches([':', ' ']).to_owned())
+    };
+    let text = fetched.map_err(late)?.map_err(failed)?;
     Ok(instructions(shown.clone(), None, &text, false))
 }
