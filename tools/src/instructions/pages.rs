@@ -78,7 +78,10 @@ async fn one(address: &str, private: bool) -> Fetched {
     let late = |_| problem(format!("no answer within {} s", TIMEOUT.as_secs()));
     // most errors begin with the address, which is named already
     let failed = |error: crate::Error| {
-        let text = error.to_string();
+        let text = match error {
+            crate::Error::InvalidArguments { problem, .. } => problem,
+            error => error.to_string(),
+        };
         let text = text.strip_prefix(&shown).unwrap_or(&text);
         problem(text.trim_start_matches([':', ' ']).to_owned())
     };

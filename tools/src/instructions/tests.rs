@@ -151,13 +151,18 @@ async fn a_link_out_of_the_project_attaches_nothing() {
 
 #[test]
 fn a_page_that_may_not_be_reached_is_a_problem() {
-    let addresses = ["http://user:pw@127.0.0.1:9/x".to_owned(), "http://".to_owned()];
+    let addresses =
+        ["http://user:pw@127.0.0.1:9/x", "http://127.0.0.1:9/y", "http://"].map(str::to_owned);
     for fetched in [fetch(&addresses, false), fetch(&addresses, false)] {
         let problems: Vec<String> =
             fetched.into_iter().map(|page| page.unwrap_err().to_string()).collect();
-        assert_eq!(problems.len(), 2);
-        assert!(problems[0].starts_with("http://127.0.0.1:9/x: "), "{problems:?}");
-        assert!(!problems[0].contains("pw") && problems[0].contains("public"), "{problems:?}");
-        assert!(problems[1].contains("no absolute address"), "{problems:?}");
+        assert_eq!(problems.len(), 3);
+        assert!(problems[0].starts_with("http://127.0.0.1:9/x: an address with"), "{problems:?}");
+        assert!(!problems[0].contains("pw"), "{problems:?}");
+        assert!(
+            problems[1].starts_with("http://127.0.0.1:9/y: it is not a public"),
+            "{problems:?}"
+        );
+        assert!(problems[2].starts_with("`instructions`: `url`: \"http://\" is no absolute"));
     }
 }

@@ -26,5 +26,5 @@ pub(crate) async fn text(given: &str, private: bool, max: u64) -> Result<String,
 
 /// `given` without what may be secret in it.
 pub(crate) fn shown(given: &str) -> String {
-    super::address(given).map_or_else(|_| "the address".to_owned(), |url| address::shown(&url))
+    super::address(given).map_or_else(|_| "`instructions`".to_owned(), |url| address::shown(&url))
 }
