@@ -39,7 +39,9 @@ impl Job<'_> {
     pub(crate) fn kit(&self) -> Kit {
         let mut setup = self.setup.clone();
         setup.options.approved = approvals::of(setup.worktree);
-        equip::gather(setup, Time::from(SystemTime::now()))
+        let (kit, problems) = equip::gather(setup, Time::from(SystemTime::now()));
+        crate::warnings::tell(&problems);
+        kit
     }
 
     /// What a client needs to prompt after this job's own prompt.

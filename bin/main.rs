@@ -26,6 +26,7 @@ mod socket;
 mod terminal;
 mod text;
 mod variant;
+mod warnings;
 
 use std::process::ExitCode;
 

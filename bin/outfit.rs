@@ -11,9 +11,10 @@ use leftfold_events::rules::{self, Action, Rule};
 use leftfold_events::{Kit, Time};
 
 use crate::agents::{self, Agents};
+use crate::commands::run::sources;
 use crate::model::Model;
 use crate::settings::{self, Settings};
-use crate::{approvals, demo, model};
+use crate::{approvals, demo, model, warnings};
 
 /// Tools that a child has only if its own rules speak of them: the list of what is to be done is
 /// its parent's, and children of children are for agents that are made for it.
@@ -50,8 +51,10 @@ impl Outfit for Wardrobe {
             options,
             agent: agent.clone(),
             subagents: agents.to_call(agent, &settings),
+            sources: sources(&settings),
         };
-        let kit = equip::gather(setup, Time::from(SystemTime::now()));
+        let (kit, problems) = equip::gather(setup, Time::from(SystemTime::now()));
+        warnings::tell(&problems);
         let others = model::others(&settings);
         Ok(Outfitted { kit, models: Models::new(others.into_iter().chain([model.provider])) })
     }

@@ -9,7 +9,7 @@ use leftfold_events::event::{
 };
 use leftfold_events::state::{Ask as Asked, Call, Open, Phase};
 use leftfold_events::{Envelope, Fact, Json, Seq, SessionId, State, context};
-use leftfold_tools::Seen;
+use leftfold_tools::{Instructed, Seen};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort};
 
 use crate::children::{Children, Parent};
@@ -155,6 +155,7 @@ impl Workers {
             answers: call.answers.clone(),
             parts: state.parts(call),
             seen: seen(call, state),
+            instructed: instructed(envelope.seq, state),
         };
         self.to_executor(ToolExecutorMessage::Run(Box::new(run)));
     }
@@ -251,6 +252,26 @@ fn call(state: &State, of: Option<Seq>) -> Option<&Call> {
 fn seen(call: &Call, state: &State) -> Seen {
     let paths = call.resolved.iter().flat_map(|resolved| &resolved.paths);
     paths.filter_map(|path| Some((path.clone(), state.seen.get(path)?.clone()))).collect()
+}
+
+/// What the model knows of instructions when the call that seq `started` starts runs.
+fn instructed(started: Seq, state: &State) -> Instructed {
+    let files = state.kit.options.instructions.iter().chain(&state.instructed).cloned().collect();
+    let before = |call: &&Call| match &call.phase {
+        Phase::Running { wait, .. } => wait.intent < started,
+        Phase::Called
+        | Phase::Checking(_)
+        | Phase::Resolved
+        | Phase::MustAsk { .. }
+        | Phase::Asking { .. }
+        | Phase::Allowed
+        | Phase::TimedOut { .. }
+        | Phase::Unknown { .. }
+        | Phase::Done(_) => false,
+    };
+    let resolved = state.calls().filter(before).filter_map(|call| call.resolved.as_ref());
+    let reading = resolved.filter(|resolved| resolved.name == "read");
+    Instructed { files, reading: reading.flat_map(|read| &read.paths).map(Into::into).collect() }
 }
 
 fn request_lost(of: Seq) -> Fact {

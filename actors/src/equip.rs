@@ -2,6 +2,8 @@
 //! casts a prompt does it, never a handler.
 
 pub mod agent;
+mod instructions;
+mod prompt;
 
 use std::path::Path;
 
@@ -10,6 +12,7 @@ use leftfold_events::rules::{self, Rule};
 use leftfold_events::{Json, Time};
 
 pub use agent::Agent;
+pub use instructions::{Named, Sources};
 
 /// What settings and command line have said.
 #[derive(Clone, Debug)]
@@ -23,55 +26,61 @@ pub struct Setup<'a> {
     pub options: Options,
     /// The agents that calls may have do something, with what they are for.
     pub subagents: Vec<(String, String)>,
+    pub sources: Sources,
 }
 
-const BASE: &str = include_str!("../../prompts/system.md");
 const SUMMARY: &str = include_str!("../../prompts/compaction.md");
 
 /// What a model is told that writes titles, for `Options::title_prompt`.
 pub const TITLE: &str = include_str!("../../prompts/title.md").trim_ascii();
 
-/// The kit in force at `now`.
-pub fn gather(setup: Setup<'_>, now: Time) -> Kit {
+/// The kit in force at `now`; and what it has to do without, for people, with file and reason.
+pub fn gather(setup: Setup<'_>, now: Time) -> (Kit, Vec<String>) {
     let mut rules = rules::defaults();
     rules.extend(setup.agent.rules.iter().cloned());
-    let environment = environment(&setup, now);
-    let (prompt, base) = base(&setup);
-    rules.extend(setup.rules);
-    let mut options = setup.options;
-    let mut tools = tools(&setup.model.id, &rules, options.ask);
+    rules.extend(setup.rules.iter().cloned());
+    let mut tools = tools(&setup.model.id, &rules, setup.options.ask);
     offer_tasks(&mut tools, &setup.subagents);
+    let (name, base) = prompt::base(&setup, &tools);
+    let told = instructions::find(&setup);
+    let Sources { homes, .. } = &setup.sources;
+    let skills = leftfold_tools::skills::find(setup.directory, setup.worktree, homes);
+    let mut problems = told.problems;
+    problems.extend(skills.problems.iter().map(ToString::to_string));
+    let second = [
+        Some(prompt::environment(&setup, now)),
+        prompt::instructions(&told.texts),
+        prompt::skills(skills.skills, &rules, &tools),
+        setup.options.system.as_ref().map(|text| text.trim().to_owned()),
+    ];
+    let second: Vec<String> = second.into_iter().flatten().collect();
+    let mut options = setup.options;
     options.summary_prompt = SUMMARY.trim().to_owned();
-    let mut system = vec![base, environment];
-    if let (Some(last), Some(user)) = (system.last_mut(), &options.system) {
-        last.push_str("\n\n");
-        last.push_str(user.trim());
-    }
-    Kit { system, tools, rules, model: setup.model, options, prompt }
-}
-
-/// The prompt that the system begins with, and its name: the agent's own, or else the base prompt
-/// (SPEC M2).
-fn base(setup: &Setup<'_>) -> (String, String) {
-    match &setup.agent.prompt {
-        Some(prompt) => (format!("agent:{}", setup.agent.name), prompt.trim().to_owned()),
-        None => ("default".to_owned(), BASE.trim().to_owned()),
-    }
+    options.instructions = told.paths;
+    let kit = Kit {
+        system: vec![base, second.join("\n\n")],
+        tools,
+        rules,
+        model: setup.model,
+        options,
+        prompt: name,
+    };
+    (kit, problems)
 }
 
 /// Every tool for this model that the rules do not hide, and no questions where nobody is there to
-/// answer.
+/// answer. Descriptions name no tool that is not among them.
 fn tools(model_id: &str, rules: &[Rule], ask: AskMode) -> Vec<ToolSpec> {
-    leftfold_tools::offered_to(model_id)
-        .into_iter()
-        .filter(|tool| !rules::hides(rules, tool.name()))
-        .filter(|tool| tool.name() != "question" || ask == AskMode::Ask)
-        .map(|tool| ToolSpec {
-            name: tool.name().to_owned(),
-            description: tool.description().trim().to_owned(),
-            schema: tool.schema(),
-        })
-        .collect()
+    let mut offered = leftfold_tools::offered_to(model_id);
+    offered.retain(|tool| !rules::hides(rules, tool.name()));
+    offered.retain(|tool| tool.name() != "question" || ask == AskMode::Ask);
+    let is_offered = |name: &str| offered.iter().any(|tool| tool.name() == name);
+    let spec = |tool: &&dyn leftfold_tools::Tool| ToolSpec {
+        name: tool.name().to_owned(),
+        description: prompt::fitting(tool.description().trim(), &is_offered),
+        schema: tool.schema(),
+    };
+    offered.iter().map(spec).collect()
 }
 
 /// Names the agents that there are for tasks; without any there is no such tool.
@@ -84,21 +93,6 @@ fn offer_tasks(tools: &mut Vec<ToolSpec>, subagents: &[(String, String)]) {
         task.description += "\n\nThe agents are:";
         task.description.extend(agents);
     }
-}
-
-/// The block that differs from project to project and day to day.
-fn environment(setup: &Setup<'_>, now: Time) -> String {
-    let git = if setup.worktree.join(".git").exists() { "yes" } else { "no" };
-    let date = now.to_string();
-    format!(
-        "<environment>\nModel: {}\nWorking directory: {}\nProject root: {}\nGit repository: {git}\n\
-         Platform: {}\nDate: {}\n</environment>",
-        setup.model.name(),
-        setup.directory.display(),
-        setup.worktree.display(),
-        std::env::consts::OS,
-        date.get(..10).unwrap_or(&date),
-    )
 }
 
 /// The provider's own options as settings give them; anything but an object counts as none.
@@ -126,5 +120,101 @@ mod tests {
             let found = (has("apply_patch"), has("edit"), has("write"), has("read"));
             assert_eq!(found, (patch, edit, edit, true), "{model} {rules:?}");
         }
+    }
+
+    const MODELS: [&str; 6] =
+        ["gpt-5-codex", "gpt-5", "o3", "gemini-3-pro", "claude-opus-4-5", "qwen3:8b"];
+
+    fn setup(folder: &Path, model: &str, rules: Vec<Rule>) -> Kit {
+        let model = ModelSpec { id: model.to_owned(), ..ModelSpec::default() };
+        let (options, sources) = (Options::default(), Sources::default());
+        let setup = Setup {
+            directory: folder,
+            worktree: folder,
+            agent: Agent::build(),
+            model,
+            rules,
+            options,
+            subagents: Vec::new(),
+            sources,
+        };
+        let (kit, problems) = gather(setup, Time::from_millis(0));
+        assert_eq!(problems, [""; 0]);
+        kit
+    }
+
+    #[test]
+    fn no_prompt_names_a_tool_that_is_not_there() {
+        let site = tempfile::tempdir().unwrap();
+        let deny = |name: &str| vec![Rule::new(name, "*", Action::Deny)];
+        let denied = ["edit", "todowrite", "read", "skill", "*"].map(deny);
+        for model in MODELS {
+            for rules in denied.iter().chain([&Vec::new()]) {
+                let kit = setup(site.path(), model, rules.clone());
+                let descriptions = kit.tools.iter().map(|tool| &tool.description);
+                for text in kit.system.iter().chain(descriptions) {
+                    for name in text.split('`').skip(1).step_by(2) {
+                        let known = leftfold_tools::find(name).is_some();
+                        let offered = kit.tools.iter().any(|tool| tool.name == name);
+                        assert!(!known || offered, "{model} {rules:?}: {name} in {text}");
+                    }
+                }
+                assert!(kit.tools.iter().all(|tool| !tool.description.is_empty()), "{rules:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_family_has_a_prompt_of_its_own_and_the_same_core() {
+        let site = tempfile::tempdir().unwrap();
+        let kits = MODELS.map(|model| setup(site.path(), model, Vec::new()));
+        let names = kits.each_ref().map(|kit| kit.prompt.as_str());
+        assert_eq!(names, ["codex", "gpt", "gpt", "gemini", "anthropic", "default"]);
+        let least = kits.iter().map(|kit| kit.system[0].len()).min();
+        for kit in &kits {
+            let base = &kit.system[0];
+            assert!(base.starts_with("You are Leftfold, a coding agent."), "{base}");
+            assert_eq!(base.matches("\nHow to answer\n").count(), 1, "{base}");
+            assert_eq!(Some(base.len()) == least, kit.prompt == "default", "{base}");
+            assert_eq!(base.contains("`apply_patch`"), kit.prompt == "codex");
+        }
+    }
+
+    #[test]
+    fn the_second_block_has_environment_instructions_and_skills() {
+        let site = tempfile::tempdir().unwrap();
+        let folder = site.path().canonicalize().unwrap();
+        let bare = setup(&folder, "m", Vec::new());
+        let environment = format!(
+            "<environment>\nModel: /m\nWorking directory: {0}\nProject root: {0}\n\
+             Git repository: no\nPlatform: {1}\nDate: 1970-01-01\n</environment>",
+            folder.display(),
+            std::env::consts::OS
+        );
+        assert_eq!(bare.system[1..], [environment.clone()]);
+        std::fs::write(folder.join("AGENTS.md"), "Use tabs.\n").unwrap();
+        for name in ["tidy", "risky"] {
+            let skill = folder.join(".leftfold/skills").join(name);
+            std::fs::create_dir_all(&skill).unwrap();
+            std::fs::write(skill.join("SKILL.md"), "---\ndescription: d\n---\n").unwrap();
+        }
+        let rules = vec![Rule::new("skill", "risky", Action::Deny)];
+        let kit = setup(&folder, "m", rules.clone());
+        let (intro, skills) = (
+            include_str!("../../prompts/instructions.md").trim(),
+            include_str!("../../prompts/skills.md").trim(),
+        );
+        let expected = format!(
+            "{environment}\n\n<instructions>\n{intro}\n\nInstructions from: {0}/AGENTS.md\n\
+             Use tabs.\n</instructions>\n\n<skills>\n{skills}\n\n- tidy: d\n</skills>",
+            folder.display()
+        );
+        assert_eq!(kit.system[1..], [expected]);
+        assert_eq!(kit.options.instructions, [folder.join("AGENTS.md").display().to_string()]);
+        // what was cached is found again
+        assert_eq!(setup(&folder, "m", rules), kit);
+        assert_eq!(bare.system[0], kit.system[0]);
+        let kit = setup(&folder, "m", vec![Rule::new("skill", "*", Action::Deny)]);
+        assert!(!kit.system[1].contains("<skills>"));
     }
 }

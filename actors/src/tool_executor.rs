@@ -10,7 +10,7 @@ use futures::FutureExt;
 use leftfold_events::event::{CallSpec, Finished, Resolution, Todo, TodoItem, Tool};
 use leftfold_events::state::batch::Part;
 use leftfold_events::{Fact, Json, Seq};
-use leftfold_tools::{Context, Output, Seen, Workspace};
+use leftfold_tools::{Context, Instructed, Output, Seen, Workspace};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::sync::CancellationToken;
 
@@ -50,6 +50,8 @@ pub(crate) struct Run {
     pub(crate) parts: Vec<Part>,
     /// What the model knows of the call's files.
     pub(crate) seen: Seen,
+    /// And of instructions.
+    pub(crate) instructed: Instructed,
 }
 
 pub(crate) struct Arguments {
@@ -115,7 +117,8 @@ impl Running {
     }
 
     fn run(&mut self, run: Run) {
-        let Run { of, call, id, attempt, resolution, todos, answers, parts, seen } = run;
+        let Run { of, call, id, attempt, resolution, todos, answers, parts, seen, instructed } =
+            run;
         let cancel = CancellationToken::new();
         self.calls.retain(|_, token| !token.is_cancelled());
         self.calls.insert(call, cancel.clone());
@@ -128,6 +131,7 @@ impl Running {
             answers,
             parts,
             seen,
+            instructed,
             cancel: cancel.clone(),
             deadline: Some(Instant::now() + Duration::from_millis(resolution.timeout)),
             progress: Arc::new(move |tail| {

@@ -4,11 +4,11 @@ use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use leftfold_actors::equip::{Agent, Setup};
+use leftfold_actors::equip::{Agent, Named, Setup, Sources};
 use leftfold_events::SessionId;
 use leftfold_events::event::PromptPart;
 use leftfold_events::kit::{AskMode, Options};
-use leftfold_tools::{OutputLimits, Workspace};
+use leftfold_tools::{Homes, OutputLimits, Workspace};
 
 use crate::agents::{self, Agents};
 use crate::cli::{PermissionMode, Run, Turn};
@@ -119,6 +119,7 @@ pub(crate) fn job<'a>(
         options,
         subagents: Agents::of(&settings).to_call(&agent, &settings),
         agent,
+        sources: sources(&settings),
     };
     let mut workspace = workspace(project, &place.store, &settings);
     workspace.subagents = setup.subagents.iter().map(|(name, _)| name.clone()).collect();
@@ -161,6 +162,17 @@ fn chosen(
             .map_err(|error| model::usage(format!("agent `{}`: {error:#}", agent.name))),
         (None, None) => model::choose(settings, last, agent.variant.as_deref()),
         (Some(name), _) => model::choose(settings, Some(name), agent.variant.as_deref()),
+    }
+}
+
+/// Where the prompt comes from, besides the project.
+pub(crate) fn sources(settings: &Settings) -> Sources {
+    let named = settings.instructions.iter();
+    let named = named.map(|item| Named { base: item.base.clone(), text: item.value.clone() });
+    Sources {
+        homes: Homes::of_environment(),
+        instructions: named.collect(),
+        private_addresses: settings.webfetch.private,
     }
 }
 

@@ -137,6 +137,8 @@ pub struct Options {
     pub request: Json,
     /// What "always" has allowed in the project's other sessions; each allows.
     pub approved: Vec<Rule>,
+    /// Files with instructions that stand in the system prompt; absolute, with links resolved.
+    pub instructions: Vec<String>,
 }
 
 impl Default for Options {
@@ -159,6 +161,7 @@ impl Default for Options {
             small_model: None,
             request: Json::object(),
             approved: Vec::new(),
+            instructions: Vec::new(),
         }
     }
 }

@@ -20,6 +20,7 @@ mod error;
 pub mod front_matter;
 mod glob;
 mod grep;
+pub mod instructions;
 mod invalid;
 mod lines;
 mod locks;
@@ -56,5 +57,6 @@ pub use media::{Media, base64, recognise};
 pub use registry::{TOOLS, find, offered, offered_to, resolve, run, run_alone};
 pub use spill::prune;
 pub use tool::{
-    BoxFuture, Context, Homes, Output, OutputLimits, Plan, Progress, Seen, Tool, Workspace,
+    BoxFuture, Context, Homes, Instructed, Output, OutputLimits, Plan, Progress, Seen, Tool,
+    Workspace,
 };

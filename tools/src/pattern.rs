@@ -3,7 +3,7 @@
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use std::path::{Component, Path};
 
-const WILD: [char; 5] = ['*', '?', '[', '{', '\\'];
+pub(crate) const WILD: [char; 5] = ['*', '?', '[', '{', '\\'];
 
 /// Which of the paths below a folder are meant.
 #[derive(Clone, Debug)]

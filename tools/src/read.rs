@@ -14,8 +14,8 @@ use crate::lines::{self, Wanted, Window};
 use crate::media::{self, Media};
 use crate::tool::Typed;
 use crate::{
-    Context, Error, Output, OutputLimits, Plan, Workspace, args, confined, nearby, paths, seen,
-    skills, text,
+    Context, Error, Output, OutputLimits, Plan, Workspace, args, confined, instructions, nearby,
+    paths, seen, skills, text,
 };
 
 #[derive(Debug)]
@@ -65,7 +65,9 @@ impl Typed for Read {
         let cancel = cx.cancel.clone();
         let reading = tokio::task::spawn_blocking(move || {
             let wanted = args.wanted(cx.workspace.limits);
-            read(&args.file_path, &paths::only(paths)?, wanted, &cx.cancel)
+            let path = paths::only(paths)?;
+            let output = read(&args.file_path, &path, wanted, &cx.cancel)?;
+            Ok(instructions::attach(output, &path, &cx.workspace, &cx.instructed))
         });
         tokio::select! {
             () = cancel.cancelled() => Err(Error::Cancelled),

@@ -1,6 +1,6 @@
 //! What a tool is, and what it is given.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -213,6 +213,17 @@ impl Workspace {
 
 /// For the absolute path of a file, its stamp as the model was last told of it.
 pub type Seen = BTreeMap<String, String>;
+
+/// What a model has been told of a project's instructions. Paths are absolute, with links resolved.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Instructed {
+    /// Files that it knows: those in its system prompt, and the metadata field `instructions` of
+    /// earlier results.
+    pub files: BTreeSet<String>,
+    /// What calls are reading now that were started before: they tell of what lies on their way.
+    pub reading: Vec<PathBuf>,
+}
+
 /// The user's folders; absolute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Homes {
@@ -245,6 +256,7 @@ pub struct Context {
     pub parts: Vec<Part>,
     /// From the metadata field `seen` of earlier results. A file that is not in it is not checked.
     pub seen: Seen,
+    pub instructed: Instructed,
     pub cancel: CancellationToken,
     /// When the caller will cancel, if it knows: what a tool has to show should be told before.
     pub deadline: Option<Instant>,
@@ -262,6 +274,7 @@ impl Context {
             answers: Vec::new(),
             parts: Vec::new(),
             seen: Seen::new(),
+            instructed: Instructed::default(),
             cancel: CancellationToken::new(),
             deadline: None,
             progress: Arc::new(|_| {}),

@@ -5,6 +5,7 @@ mod client;
 mod html;
 mod markup;
 mod page;
+pub(crate) mod plain;
 
 #[cfg(test)]
 mod tests;

@@ -49,7 +49,7 @@ pub(crate) async fn open(
     let (node, _) = Actor::spawn(None, Node, ()).await?;
     let open = Box::new(Open { store: folder.join("store"), session, world, birth });
     ractor::call!(node, |reply| NodeMessage::Open { open, reply })??;
-    let (rules, options) = (Vec::new(), Options::default());
+    let (rules, options, sources) = (Vec::new(), Options::default(), equip::Sources::default());
     let agent = Agent::build();
     let setup = Setup {
         directory: &folder,
@@ -59,8 +59,9 @@ pub(crate) async fn open(
         rules,
         options,
         subagents: Vec::new(),
+        sources,
     };
-    let kit = Box::new(equip::gather(setup, now));
+    let kit = Box::new(equip::gather(setup, now).0);
     let (parts, by) = (vec![PromptPart::text("What is here?")], "example".to_owned());
     let prompted = Turn::Prompted { parts, agent: "build".into(), model: name, by };
     let prompted = Box::new(Fact::new(prompted));

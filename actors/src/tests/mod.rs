@@ -70,7 +70,7 @@ impl Site {
         let options = Options { ask: AskMode::Ask, timeout: 60_000, ..Options::default() };
         let model = ModelSpec { provider: "s".into(), id: "m".into(), ..ModelSpec::default() };
         let (directory, worktree) = (&self.project(), &self.project());
-        let agent = equip::Agent::build();
+        let (agent, sources) = (equip::Agent::build(), equip::Sources::default());
         let setup = Setup {
             directory,
             worktree,
@@ -79,8 +79,9 @@ impl Site {
             rules: Vec::new(),
             options,
             subagents: Vec::new(),
+            sources,
         };
-        equip::gather(setup, Time::from_millis(0))
+        equip::gather(setup, Time::from_millis(0)).0
     }
 
     fn birth(&self) -> Session {

@@ -112,6 +112,8 @@ impl State {
         turn.ask = if again { Ask::Again } else { Ask::Due };
         self.messages.retain(|m| m.prompt().is_some_and(|prompt| prompt.seq > through));
         self.messages.insert(0, Message::Summary { text: summary.to_owned() });
+        // the results that told of them are gone
+        self.instructed.clear();
     }
 
     fn apply_subagent(&mut self, envelope: &Envelope, event: &Subagent) {

@@ -199,6 +199,7 @@ impl State {
             }
             Tool::Finished(finished) => {
                 self.seen.extend(seen(finished));
+                self.instructed.extend(instructed(finished));
                 if let Some(call) = self.waiting_mut(of).filter(|call| call.is_running()) {
                     call.phase = Phase::Done(Box::new(Outcome {
                         output: finished.output.clone(),
@@ -366,4 +367,14 @@ fn seen(finished: &Finished) -> Vec<(String, String)> {
     let stamps = metadata["seen"].as_object().into_iter().flatten();
     let texts = stamps.filter_map(|(path, stamp)| Some((path.clone(), stamp.as_str()?.to_owned())));
     texts.collect()
+}
+
+/// The files with instructions that a result has told of: metadata `instructions`, a list of paths.
+fn instructed(finished: &Finished) -> Vec<String> {
+    if !finished.metadata.as_str().contains("\"instructions\"") {
+        return Vec::new();
+    }
+    let metadata = finished.metadata.value();
+    let paths = metadata["instructions"].as_array().into_iter().flatten();
+    paths.filter_map(|path| Some(path.as_str()?.to_owned())).collect()
 }

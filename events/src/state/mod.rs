@@ -17,7 +17,7 @@ pub use message::{Message, Prompt, Reply, ReplyEnd, ReplyPart};
 pub use open::{Open, Wait};
 pub use verdict::judge;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -48,6 +48,8 @@ pub struct State {
     pub todos: Vec<TodoItem>,
     /// Files as the model last read or wrote them: by path, what tells a change.
     pub seen: BTreeMap<String, String>,
+    /// Files with instructions that results have told the model of, since the last summary.
+    pub instructed: BTreeSet<String>,
     /// What "always" has allowed in this session.
     pub approved: Vec<Rule>,
     pub children: Vec<Child>,

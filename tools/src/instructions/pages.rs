@@ -1,0 +1,90 @@
+//! Instructions that lie on the web. Whoever gathers a prompt has to wait for them, so each is
+//! fetched once and then known for a while.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+use super::{Instructions, Problem, instructions};
+use crate::webfetch::plain;
+
+/// How long all of them together may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Bytes of a page.
+const MAX_PAGE: u64 = 1024 * 1024;
+
+/// How long a page is known, and how long it is known that there is none.
+const KEPT: Duration = Duration::from_hours(1);
+const MISSED: Duration = Duration::from_mins(1);
+
+type Fetched = Result<Option<Instructions>, Problem>;
+
+/// With the time until which it holds.
+type Known = HashMap<(String, bool), (Instant, Fetched)>;
+
+/// The texts of pages, in order; `None` for one that is empty. Takes five seconds at most, and most
+/// often no time. `private`: whether addresses that are not public may be reached.
+///
+/// # Errors
+/// In place of a text: it could not be fetched, and why.
+pub fn fetch(addresses: &[String], private: bool) -> Vec<Fetched> {
+    static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+    let now = Instant::now();
+    let missing: Vec<String> = {
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = known.get_or_insert_default();
+        known.retain(|_, (until, _)| *until > now);
+        let is_known = |address: &&String| known.contains_key(&((*address).clone(), private));
+        addresses.iter().filter(|address| !is_known(address)).cloned().collect()
+    };
+    let fetched = if missing.is_empty() { Vec::new() } else { fetch_now(missing.clone(), private) };
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = known.get_or_insert_default();
+    for (address, fetched) in missing.into_iter().zip(fetched) {
+        let until = Instant::now() + if fetched.is_ok() { KEPT } else { MISSED };
+        known.insert((address, private), (until, fetched));
+    }
+    let gone = |address: &str| Err(Problem::new(plain::shown(address), "it was not fetched"));
+    let of =
+        |address: &String| known.get(&(address.clone(), private)).map(|(_, found)| found.clone());
+    addresses.iter().map(|address| of(address).unwrap_or_else(|| gone(address))).collect()
+}
+
+/// On a thread with a runtime of its own: callers may or may not be in one.
+fn fetch_now(addresses: Vec<String>, private: bool) -> Vec<Fetched> {
+    let fetching = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let Ok(runtime) = runtime else { return Vec::new() };
+        let all = addresses.iter().map(|address| one(address, private));
+        let fetched = runtime.block_on(futures::future::join_all(all));
+        // a look-up of a name may still be under way
+        runtime.shutdown_background();
+        fetched
+    });
+    let wait = || fetching.join().unwrap_or_default();
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(wait),
+        Ok(_) | Err(_) => wait(),
+    }
+}
+
+async fn one(address: &str, private: bool) -> Fetched {
+    let shown = plain::shown(address);
+    let problem = |problem: String| Problem::new(shown.clone(), problem);
+    let fetched = tokio::time::timeout(TIMEOUT, plain::text(address, private, MAX_PAGE)).await;
+    let late = |_| problem(format!("no answer within {} s", TIMEOUT.as_secs()));
+    // most errors begin with the address, which is named already
+    let failed = |error: crate::Error| {
+        let text = match error {
+            crate::Error::InvalidArguments { problem, .. } => problem,
+            error => error.to_string(),
+        };
+        let text = text.strip_prefix(&shown).unwrap_or(&text);
+        problem(text.trim_start_matches([':', ' ']).to_owned())
+    };
+    let text = fetched.map_err(late)?.map_err(failed)?;
+    Ok(instructions(shown.clone(), None, &text, false))
+}
