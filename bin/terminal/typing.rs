@@ -113,7 +113,7 @@ impl Conversation<'_> {
         match command {
             "/help" => {
                 let line = |(name, about): (String, String)| {
-                    clean_line(&format!("  /{name}  {about}")) + "\n"
+                    format!("  {}\n", clean_line(&format!("/{name}: {about}")))
                 };
                 let rest: String = of_project.into_iter().map(line).collect();
                 Some(format!("{HELP}{rest}"))
