@@ -14,26 +14,34 @@ use super::{Costs, Env, Error, Limits, Model, Provider, Script, Secret, Settings
 pub(super) struct Builtin {
     pub(super) name: &'static str,
     wire: Wire,
-    key: &'static str,
+    /// Variables with a key, of which the first that is set counts.
+    keys: &'static [&'static str],
     pub(super) base_url: &'static str,
     /// Used if no model is set and the key is there.
     model: &'static str,
 }
 
-pub(super) const BUILTIN: [Builtin; 2] = [
+pub(super) const BUILTIN: [Builtin; 3] = [
     Builtin {
         name: "anthropic",
         wire: Wire::Anthropic,
-        key: "ANTHROPIC_API_KEY",
+        keys: &["ANTHROPIC_API_KEY"],
         base_url: "ANTHROPIC_BASE_URL",
         model: "claude-sonnet-4-5",
     },
     Builtin {
         name: "openai",
         wire: Wire::OpenaiResponses,
-        key: "OPENAI_API_KEY",
+        keys: &["OPENAI_API_KEY"],
         base_url: "OPENAI_BASE_URL",
         model: "gpt-5.1",
+    },
+    Builtin {
+        name: "google",
+        wire: Wire::Gemini,
+        keys: &["GEMINI_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"],
+        base_url: "GEMINI_BASE_URL",
+        model: "gemini-3.8-flash",
     },
 ];
 
@@ -282,7 +290,7 @@ impl Wanted<'_> {
     fn wire(&self, provider: &Provider, builtin: Option<&Builtin>) -> Result<Wire, Error> {
         let by_npm = || provider.npm.as_deref().and_then(Wire::of_npm);
         let by_name = || match self.provider {
-            "google" | "gemini" => Some(Wire::Gemini),
+            "gemini" => Some(Wire::Gemini),
             _ => builtin.map(|builtin| builtin.wire),
         };
         // an address without more is what most servers of other people's models need
@@ -339,7 +347,8 @@ pub(super) fn variables<'a>(
     provider: &'a Provider,
     builtin: Option<&'a Builtin>,
 ) -> impl Iterator<Item = &'a str> {
-    provider.env.iter().map(String::as_str).chain(builtin.map(|builtin| builtin.key))
+    let own = builtin.map_or(&[] as &[&str], |builtin| builtin.keys);
+    provider.env.iter().map(String::as_str).chain(own.iter().copied())
 }
 
 /// What a variable says, if anything.

@@ -1,6 +1,6 @@
 //! What is known of models: limits in tokens, prices in US dollars per million tokens.
 //!
-//! After Anthropic's and OpenAI's public lists of models and prices as of October 2026. Cache writes
+//! After Anthropic's, OpenAI's and Google's public lists of models and prices as of October 2026. Cache writes
 //! are those with a lifetime of five minutes; where a price depends on the length of the prompt it is the
 //! one for short prompts. Settings win over this table.
 
@@ -32,6 +32,13 @@ const fn model(id: &'static str, limits: (u64, u64), prices: Prices, sampling: b
 const fn gpt(id: &'static str, context: u64, prices: Prices) -> Model {
     let (input, output) = (context - 128_000, 128_000);
     Model { id, context, input, output, prices, sampling: false }
+}
+
+/// One of Google's, whose context is the input alone. What is cached without being asked for costs
+/// nothing to write.
+const fn gemini(id: &'static str, prices: Prices) -> Model {
+    let prices = Prices { cache_write: 0.0, ..prices };
+    Model { id, context: 1_048_576, input: 0, output: 65_536, prices, sampling: true }
 }
 
 const NEW: (u64, u64) = (1_000_000, 128_000);
@@ -67,11 +74,26 @@ const OPENAI: &[Model] = &[
     gpt("gpt-5.1", 400_000, prices(1.25, 10.0, 0.125)),
 ];
 
+const GEMINI: &[Model] = &[
+    gemini("gemini-3.8-flash", prices(0.75, 3.75, 0.075)),
+    gemini("gemini-3.7-flash", prices(0.75, 3.75, 0.075)),
+    gemini("gemini-3.6-flash", prices(1.5, 7.5, 0.15)),
+    gemini("gemini-3.5-flash-lite", prices(0.3, 2.5, 0.03)),
+    gemini("gemini-3.5-flash", prices(1.5, 9.0, 0.15)),
+    gemini("gemini-3.1-pro-preview", prices(2.0, 12.0, 0.2)),
+    gemini("gemini-3.1-flash-lite", prices(0.25, 1.5, 0.025)),
+    gemini("gemini-3-flash-preview", prices(0.5, 3.0, 0.05)),
+    gemini("gemini-2.5-pro", prices(1.25, 10.0, 0.125)),
+    gemini("gemini-2.5-flash-lite", prices(0.1, 0.4, 0.01)),
+    gemini("gemini-2.5-flash", prices(0.3, 2.5, 0.03)),
+];
+
 /// The models that are listed for `wire`. Chat Completions is spoken by too many for that.
 const fn listed(wire: Wire) -> &'static [Model] {
     match wire {
         Wire::Anthropic => ANTHROPIC,
         Wire::OpenaiResponses => OPENAI,
+        Wire::Gemini => GEMINI,
         Wire::OpenaiChat | Wire::Scripted => &[],
     }
 }

@@ -75,19 +75,22 @@ pub enum Wire {
     OpenaiChat,
     /// OpenAI Responses.
     OpenaiResponses,
+    /// Google's Gemini.
+    Gemini,
     /// No wire at all: plays a script.
     Scripted,
 }
 
 impl Wire {
-    pub const ALL: [Self; 4] =
-        [Self::Anthropic, Self::OpenaiChat, Self::OpenaiResponses, Self::Scripted];
+    pub const ALL: [Self; 5] =
+        [Self::Anthropic, Self::OpenaiChat, Self::OpenaiResponses, Self::Gemini, Self::Scripted];
 
     pub const fn name(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
             Self::OpenaiChat => "openai-chat",
             Self::OpenaiResponses => "openai-responses",
+            Self::Gemini => "gemini",
             Self::Scripted => "scripted",
         }
     }
@@ -98,6 +101,7 @@ impl Wire {
             Self::Anthropic => Some("@ai-sdk/anthropic"),
             Self::OpenaiChat => Some("@ai-sdk/openai-compatible"),
             Self::OpenaiResponses => Some("@ai-sdk/openai"),
+            Self::Gemini => Some("@ai-sdk/google"),
             Self::Scripted => None,
         }
     }
@@ -170,6 +174,8 @@ mod tests {
         assert_eq!("@ai-sdk/openai-compatible".parse(), Ok(Wire::OpenaiChat));
         assert_eq!("openai-responses".parse(), Ok(Wire::OpenaiResponses));
         assert_eq!("@ai-sdk/openai".parse(), Ok(Wire::OpenaiResponses));
+        assert_eq!("gemini".parse(), Ok(Wire::Gemini));
+        assert_eq!("@ai-sdk/google".parse(), Ok(Wire::Gemini));
         assert_eq!("scripted".parse(), Ok(Wire::Scripted));
     }
 
@@ -177,10 +183,8 @@ mod tests {
     fn an_unknown_wire_is_told_what_there_is() {
         let error = "smoke-signals".parse::<Wire>().unwrap_err().to_string();
         assert!(error.contains("`smoke-signals`"), "{error}");
-        assert!(
-            error.contains("`anthropic` or `openai-chat` or `openai-responses` or `scripted`"),
-            "{error}"
-        );
+        let known = "`anthropic` or `openai-chat` or `openai-responses` or `gemini` or `scripted`";
+        assert!(error.contains(known), "{error}");
     }
 
     #[test]

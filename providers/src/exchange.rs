@@ -34,6 +34,7 @@ pub(crate) trait Decoder: Send + 'static {
 }
 
 /// Where a provider's requests go. Its debug form has no secrets.
+#[derive(Clone)]
 pub(crate) struct Endpoint {
     pub(crate) provider: String,
     pub(crate) url: Url,

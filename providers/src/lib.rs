@@ -14,6 +14,7 @@ mod config;
 mod endpoint;
 mod errors;
 mod exchange;
+mod gemini;
 mod http;
 mod ids;
 mod openai_chat;
@@ -42,6 +43,7 @@ pub fn build(config: Config) -> Result<Arc<dyn Provider>, Error> {
         Wire::Anthropic => Ok(Arc::new(anthropic::Anthropic::new(config)?)),
         Wire::OpenaiChat => Ok(Arc::new(openai_chat::OpenaiChat::new(config)?)),
         Wire::OpenaiResponses => Ok(Arc::new(openai_responses::OpenaiResponses::new(config)?)),
+        Wire::Gemini => Ok(Arc::new(gemini::Gemini::new(config)?)),
         Wire::Scripted => Ok(Arc::new(scripted::Scripted::new(config)?)),
     }
 }
@@ -51,6 +53,7 @@ pub fn build(config: Config) -> Result<Arc<dyn Provider>, Error> {
 pub fn base_from_env(wire: Wire, value: &str) -> String {
     match wire {
         Wire::Anthropic => anthropic::base_from_env(value),
+        Wire::Gemini => gemini::base_from_env(value),
         Wire::OpenaiChat | Wire::OpenaiResponses | Wire::Scripted => value.trim().to_owned(),
     }
 }

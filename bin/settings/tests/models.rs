@@ -124,6 +124,18 @@ fn openai_needs_no_settings_but_a_model() {
 }
 
 #[test]
+fn google_needs_no_settings_but_a_key() {
+    for variable in ["GEMINI_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"] {
+        let world = World::new().var(variable, "k").var("GEMINI_BASE_URL", "http://v");
+        let chosen = world.choose(None).unwrap();
+        assert_eq!((chosen.provider.as_str(), chosen.wire.name()), ("google", "gemini"));
+        assert_eq!(chosen.api_key.unwrap().reveal(), "k");
+        let (name, value) = ("GEMINI_BASE_URL", "http://v".to_owned());
+        assert_eq!(chosen.base_url, Some(BaseUrl::Variable { name, value }));
+    }
+}
+
+#[test]
 fn the_wire_follows_from_what_is_said() {
     for (provider, expected) in [
         (r#""x": { "wire": "gemini", "npm": "@ai-sdk/anthropic" }"#, "gemini"),
@@ -140,7 +152,7 @@ fn the_wire_follows_from_what_is_said() {
             "openai-chat",
         ),
         (r#""mine": { "options": { "baseURL": "http://a/v1" } }"#, "openai-chat"),
-        (r#""google": {}"#, "gemini"),
+        (r#""google": { "options": { "apiKey": "k" } }"#, "gemini"),
     ] {
         let world = World::with(&format!(r#"{{ "provider": {{ {provider} }} }}"#));
         let name = provider.split('"').nth(1).unwrap();

@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use reqwest::StatusCode;
 use serde_json::Value;
 
-use super::tables;
+use super::{google, tables};
 
 /// Characters of a server's message that are kept.
 const LONGEST_MESSAGE: usize = 1_000;
@@ -17,6 +17,10 @@ pub(crate) struct Details {
     pub(crate) kinds: Vec<String>,
     /// The body was a page for a browser, which nobody wants to read here.
     pub(crate) markup: bool,
+    /// Milliseconds that the body asks to wait.
+    pub(crate) retry_after: Option<u64>,
+    /// Whether a limit passes soon, where the body tells that apart from its words.
+    pub(crate) passes_soon: Option<bool>,
 }
 
 impl Details {
@@ -50,7 +54,9 @@ impl Details {
         kinds.dedup();
         let markup = is_markup(&message);
         let message = if markup { String::new() } else { one_line(&message) };
-        Self { message, kinds, markup }
+        let retry_after = google::retry_after(error);
+        let passes_soon = google::passes_soon(error, &message);
+        Self { message, kinds, markup, retry_after, passes_soon }
     }
 
     /// The status that a gateway passes on as the error's code.

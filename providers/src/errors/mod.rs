@@ -2,6 +2,7 @@
 //! can act on.
 
 mod body;
+mod google;
 mod hints;
 mod mask;
 mod tables;
@@ -55,6 +56,7 @@ impl Failure {
         let transient = details.is_server_error() || status.is_some_and(is_transient);
         Self {
             retryable: may_pass(class) || transient && !is_settled(class),
+            retry_after: details.retry_after,
             ..Self::new(class, message)
         }
     }
@@ -80,7 +82,7 @@ impl Failure {
             message: message(provider, class, Some((status, headers)), &details),
             status: Some(status.as_u16()),
             retryable,
-            retry_after: hints::retry_after(headers, now),
+            retry_after: hints::retry_after(headers, now).or(details.retry_after),
         }
     }
 }
@@ -115,6 +117,9 @@ fn is_transient(status: StatusCode) -> bool {
 fn class_of(status: Option<StatusCode>, details: &Details) -> FailureClass {
     let code = status.map_or(0, |s| s.as_u16());
     let text = details.message.to_lowercase();
+    if let Some(soon) = details.passes_soon.filter(|_| is_limit(code, details)) {
+        return if soon { FailureClass::RateLimit } else { FailureClass::Quota };
+    }
     if tables::names(&details.kinds, tables::QUOTA_CODES) || tables::says(&text, tables::QUOTA) {
         return FailureClass::Quota;
     }
@@ -141,6 +146,10 @@ fn class_of(status: Option<StatusCode>, details: &Details) -> FailureClass {
         return FailureClass::Invalid;
     }
     class_of_status(code, details)
+}
+
+fn is_limit(code: u16, details: &Details) -> bool {
+    code == 429 || tables::names(&details.kinds, &["resource_exhausted"])
 }
 
 fn class_of_status(code: u16, details: &Details) -> FailureClass {

@@ -155,6 +155,9 @@ pub(super) const AUTH: &[&str] = &[
     "invalid_api_key",
     "no auth credentials",
     "api key is missing",
+    // Gemini
+    "api key not valid",
+    "api key expired",
 ];
 
 /// Content that a vendor does not want: the same words meet the same answer.

@@ -1,0 +1,52 @@
+//! What Google's APIs say beside an error: `details`, a list of typed messages.
+
+use serde_json::Value;
+
+use super::LONGEST_WAIT_MS;
+
+/// Milliseconds of the `RetryInfo` among the details.
+pub(super) fn retry_after(error: &Value) -> Option<u64> {
+    let delay = of_type(error, "RetryInfo").find_map(|info| info.get("retryDelay")?.as_str())?;
+    let seconds: f64 = delay.strip_suffix('s')?.parse().ok()?;
+    millis(seconds)
+}
+
+/// Whether a limit that was hit is one that passes within minutes. The words are the same for all
+/// limits; what tells them apart is the quota's id, and a limit of nothing never passes.
+pub(super) fn passes_soon(error: &Value, message: &str) -> Option<bool> {
+    let failures = of_type(error, "QuotaFailure");
+    let violations: Vec<&Value> =
+        failures.filter_map(|failure| failure.get("violations")?.as_array()).flatten().collect();
+    let says = |words: &str| {
+        violations.iter().any(|violation| {
+            violation.get("quotaId").and_then(Value::as_str).is_some_and(|id| id.contains(words))
+        })
+    };
+    if says("PerDay") || says("PerMonth") || has_limit_zero(message) {
+        return Some(false);
+    }
+    let hinted = of_type(error, "RetryInfo").next().is_some();
+    (hinted || says("PerMinute") || says("PerSecond")).then_some(true)
+}
+
+fn has_limit_zero(message: &str) -> bool {
+    message
+        .split("limit: 0")
+        .skip(1)
+        .any(|rest| !rest.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
+}
+
+fn of_type<'a>(error: &'a Value, name: &'a str) -> impl Iterator<Item = &'a Value> {
+    let details = error.get("details").and_then(Value::as_array).into_iter().flatten();
+    details.filter(move |detail| {
+        let kind = detail.get("@type").and_then(Value::as_str).unwrap_or_default();
+        kind.rsplit('.').next() == Some(name)
+    })
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped before")]
+#[expect(clippy::cast_precision_loss, reason = "the limit is far below 2^52")]
+fn millis(seconds: f64) -> Option<u64> {
+    let millis = (seconds * 1_000.0).ceil();
+    (millis >= 0.0).then(|| millis.min(LONGEST_WAIT_MS as f64) as u64)
+}

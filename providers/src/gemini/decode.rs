@@ -1,0 +1,287 @@
+//! The stream of Gemini in the neutral vocabulary.
+//!
+//! Each event is a whole response with the next few parts. There is no last one as such: an answer
+//! is complete when the body ends after a reason to finish.
+
+use std::collections::VecDeque;
+
+use leftfold_events::event::{FailureClass, Finish};
+use serde_json::Value;
+
+use super::calls::{self, Call};
+use super::sign::{Seal, signature};
+use super::usage::Counts;
+use crate::StreamEvent;
+use crate::errors::{Details, Failure};
+use crate::exchange;
+use crate::sse::SseEvent;
+
+type Out = VecDeque<StreamEvent>;
+
+#[derive(Debug)]
+pub(super) struct Decoder {
+    provider: String,
+    /// The part that goes on with the next words of its kind.
+    open: Option<(Kind, String)>,
+    call: Option<Call>,
+    /// Parts opened so far, which number their ids.
+    parts: u32,
+    calls: usize,
+    reason: Option<String>,
+    /// The prompt itself was refused.
+    is_blocked: bool,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Text,
+    Reasoning,
+}
+
+impl Decoder {
+    pub(super) fn new(provider: &str) -> Self {
+        Self {
+            provider: provider.to_owned(),
+            open: None,
+            call: None,
+            parts: 0,
+            calls: 0,
+            reason: None,
+            is_blocked: false,
+            counts: Counts::default(),
+        }
+    }
+
+    fn take(&mut self, chunk: &Value, out: &mut Out) {
+        if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
+            let details = Details::of(error);
+            return out
+                .push_back(StreamEvent::Failed(Failure::in_stream(&self.provider, &details)));
+        }
+        if let Some(usage) = chunk.get("usageMetadata") {
+            self.counts.update(usage);
+        }
+        let blocked = chunk.pointer("/promptFeedback/blockReason").and_then(Value::as_str);
+        self.is_blocked |= blocked.is_some_and(|reason| reason != "BLOCK_REASON_UNSPECIFIED");
+        let candidates = chunk.get("candidates").and_then(Value::as_array);
+        let is_first = |candidate: &&Value| {
+            candidate.get("index").and_then(Value::as_u64).unwrap_or_default() == 0
+        };
+        for candidate in candidates.into_iter().flatten().filter(is_first) {
+            let parts = candidate.pointer("/content/parts").and_then(Value::as_array);
+            for part in parts.into_iter().flatten() {
+                if let Err(problem) = self.part(part, out) {
+                    return out.push_back(unreadable(problem));
+                }
+            }
+            let reason = candidate.get("finishReason").and_then(Value::as_str);
+            if let Some(reason) = reason.filter(|reason| !reason.is_empty()) {
+                self.reason = Some(reason.to_owned());
+            }
+        }
+    }
+
+    fn part(&mut self, part: &Value, out: &mut Out) -> Result<(), &'static str> {
+        let member = |name: &str| part.get(name).filter(|value| !value.is_null());
+        if let Some(function) = member("functionCall") {
+            if !function.is_object() {
+                return Err("a call that is no object");
+            }
+            self.function(function, signature(part), out);
+            return Ok(());
+        }
+        let is_thought = part.get("thought").and_then(Value::as_bool).unwrap_or_default();
+        match (member("text"), signature(part)) {
+            (Some(Value::String(words)), None) => {
+                let kind = if is_thought { Kind::Reasoning } else { Kind::Text };
+                self.words(kind, words, out);
+            }
+            (Some(Value::String(words)), Some(signature)) if is_thought => {
+                self.thought(words, signature, out);
+            }
+            (Some(Value::String(words)), Some(signature)) => {
+                self.signed(part, words, signature, out)
+            }
+            (Some(_), _) => return Err("a text that is none"),
+            (None, Some(_)) if part.as_object().is_some_and(|part| part.len() == 1) => {
+                self.seal(&Seal::Part(part.clone()), out);
+            }
+            // code that the provider runs itself, its results, images, and what may be invented
+            (None, _) => tracing::debug!("skipping a part"),
+        }
+        Ok(())
+    }
+
+    fn words(&mut self, kind: Kind, words: &str, out: &mut Out) {
+        if words.is_empty() {
+            return;
+        }
+        let id = match &self.open {
+            Some((open, id)) if *open == kind => id.clone(),
+            Some(_) | None => {
+                self.close(out);
+                self.start(kind, out)
+            }
+        };
+        let text = words.to_owned();
+        out.push_back(match kind {
+            Kind::Text => StreamEvent::TextDelta { id, text },
+            Kind::Reasoning => StreamEvent::ReasoningDelta { id, text },
+        });
+    }
+
+    fn start(&mut self, kind: Kind, out: &mut Out) -> String {
+        let id = self.parts.to_string();
+        self.parts += 1;
+        self.open = Some((kind, id.clone()));
+        out.push_back(match kind {
+            Kind::Text => StreamEvent::TextStart { id: id.clone() },
+            Kind::Reasoning => StreamEvent::ReasoningStart { id: id.clone() },
+        });
+        id
+    }
+
+    fn close(&mut self, out: &mut Out) {
+        self.close_with(None, out);
+    }
+
+    fn close_with(&mut self, signature: Option<String>, out: &mut Out) {
+        if let Some((kind, id)) = self.open.take() {
+            out.push_back(match kind {
+                Kind::Text => StreamEvent::TextEnd { id },
+                Kind::Reasoning => StreamEvent::ReasoningEnd { id, signature, redacted: false },
+            });
+        }
+    }
+
+    /// A thought of its own, since its signature is of this part alone.
+    fn thought(&mut self, words: &str, signature: &str, out: &mut Out) {
+        self.close(out);
+        self.start(Kind::Reasoning, out);
+        self.words(Kind::Reasoning, words, out);
+        self.close_with(Some(Seal::Thought(signature.to_owned()).write()), out);
+    }
+
+    /// Text with a signature is a part of its own. Without words it is nothing but the signature,
+    /// and blank words only set apart what is said before and after.
+    fn signed(&mut self, part: &Value, words: &str, signature: &str, out: &mut Out) {
+        if !words.trim().is_empty() {
+            self.seal(&Seal::Text(signature.to_owned()), out);
+            self.words(Kind::Text, words, out);
+            self.close(out);
+            return;
+        }
+        self.words(Kind::Text, words, out);
+        let mut part = part.clone();
+        if !words.is_empty() {
+            part["text"] = "".into();
+        }
+        self.seal(&Seal::Part(part), out);
+    }
+
+    fn seal(&mut self, seal: &Seal, out: &mut Out) {
+        self.close(out);
+        self.start(Kind::Reasoning, out);
+        self.close_with(Some(seal.write()), out);
+    }
+
+    fn function(&mut self, function: &Value, signature: Option<&str>, out: &mut Out) {
+        if calls::begins(function) || self.call.is_none() {
+            let closes = function.as_object().is_some_and(serde_json::Map::is_empty);
+            if closes && self.call.is_none() {
+                return;
+            }
+            self.close(out);
+            self.close_call(true, out);
+            if let Some(signature) = signature {
+                self.seal(&Seal::Call(signature.to_owned()), out);
+            }
+            self.call = Some(Call::begin(function, self.calls, out));
+            self.calls += 1;
+            if !calls::continues(function) {
+                self.close_call(true, out);
+            }
+            return;
+        }
+        let goes_on = self.call.as_mut().is_some_and(|call| call.push(function));
+        if !goes_on {
+            self.close_call(true, out);
+        }
+    }
+
+    fn close_call(&mut self, is_whole: bool, out: &mut Out) {
+        if let Some(call) = self.call.take() {
+            call.close(is_whole, out);
+        }
+    }
+
+    fn finish(&mut self, out: &mut Out) {
+        let finish = match self.reason.as_deref() {
+            None => Finish::ContentFilter,
+            Some("STOP") if self.calls > 0 => Finish::ToolCalls,
+            Some("STOP") => Finish::Stop,
+            Some("MAX_TOKENS") => Finish::Length,
+            Some(
+                "SAFETY"
+                | "RECITATION"
+                | "BLOCKLIST"
+                | "PROHIBITED_CONTENT"
+                | "SPII"
+                | "IMAGE_SAFETY"
+                | "IMAGE_PROHIBITED_CONTENT"
+                | "IMAGE_RECITATION",
+            ) => Finish::ContentFilter,
+            Some(
+                "MALFORMED_FUNCTION_CALL"
+                | "MALFORMED_RESPONSE"
+                | "UNEXPECTED_TOOL_CALL"
+                | "TOO_MANY_TOOL_CALLS"
+                | "MISSING_THOUGHT_SIGNATURE",
+            ) => Finish::Error,
+            Some(_) => Finish::Other,
+        };
+        self.close(out);
+        self.close_call(finish == Finish::ToolCalls, out);
+        out.push_back(StreamEvent::Finish { finish, usage: self.counts.neutral() });
+    }
+}
+
+/// An event that does not have the shape it should have.
+fn unreadable(problem: &str) -> StreamEvent {
+    let message = format!("the server sent an event that can not be read: {problem}");
+    StreamEvent::Failed(Failure::new(FailureClass::Network, message))
+}
+
+impl exchange::Decoder for Decoder {
+    fn event(&mut self, event: &SseEvent, out: &mut Out) {
+        match serde_json::from_str::<Value>(&event.data) {
+            Ok(Value::Array(chunks)) => {
+                for chunk in chunks {
+                    if !out.back().is_some_and(StreamEvent::is_last) {
+                        self.take(&chunk, out);
+                    }
+                }
+            }
+            Ok(chunk) => self.take(&chunk, out),
+            Err(e) if event.data.starts_with(['{', '[']) && event.data != "[DONE]" => {
+                out.push_back(unreadable(&e.to_string()));
+            }
+            Err(_) => tracing::debug!("skipping an event"),
+        }
+    }
+
+    fn end(&mut self, rest: Option<&str>, out: &mut Out) {
+        let rest = rest.filter(|rest| !rest.trim().is_empty());
+        match rest.map(serde_json::from_str::<Value>) {
+            // the blank line after the last event is missing
+            Some(Ok(chunk)) => self.take(&chunk, out),
+            Some(Err(_)) => return,
+            None => {}
+        }
+        let is_over = out.back().is_some_and(StreamEvent::is_last);
+        if !is_over && (self.reason.is_some() || self.is_blocked) {
+            self.finish(out);
+        }
+    }
+}

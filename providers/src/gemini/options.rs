@@ -1,0 +1,154 @@
+//! The provider's own options, as settings name them, in the body's terms.
+
+use serde_json::{Map, Value, json};
+
+use super::is_from;
+use crate::shape::merge;
+
+/// Body members that options can not touch: they are the request itself.
+const RESERVED: &[&str] =
+    &["model", "contents", "systemInstruction", "system_instruction", "tools", "stream"];
+
+/// Members of the body; every other option is one of `generationConfig`.
+const OF_BODY: &[&str] = &[
+    "generationConfig",
+    "safetySettings",
+    "toolConfig",
+    "cachedContent",
+    "labels",
+    "serviceTier",
+    "store",
+];
+
+/// Other names of members, at every depth: those of other wires, and the field names of Google's
+/// own definition, which the API takes as well.
+const SPELLINGS: &[(&str, &str)] = &[
+    ("maxTokens", "maxOutputTokens"),
+    ("max_tokens", "maxOutputTokens"),
+    ("max_output_tokens", "maxOutputTokens"),
+    ("top_p", "topP"),
+    ("top_k", "topK"),
+    ("stop", "stopSequences"),
+    ("stop_sequences", "stopSequences"),
+    ("candidate_count", "candidateCount"),
+    ("presence_penalty", "presencePenalty"),
+    ("frequency_penalty", "frequencyPenalty"),
+    ("response_modalities", "responseModalities"),
+    ("media_resolution", "mediaResolution"),
+    ("thinking_config", "thinkingConfig"),
+    ("thinking_budget", "thinkingBudget"),
+    ("thinking_level", "thinkingLevel"),
+    ("include_thoughts", "includeThoughts"),
+    ("generation_config", "generationConfig"),
+    ("safety_settings", "safetySettings"),
+    ("tool_config", "toolConfig"),
+    ("tool_choice", "toolChoice"),
+    ("cached_content", "cachedContent"),
+    ("service_tier", "serviceTier"),
+    ("reasoning_effort", "reasoningEffort"),
+    ("effort", "reasoningEffort"),
+];
+
+const OF_THINKING: &[&str] = &["thinkingBudget", "thinkingLevel", "includeThoughts"];
+
+/// Settings of OpenCode that say how a client builds its requests; there is no such member.
+const NO_MEMBER: &[&str] = &["structuredOutputs", "threshold"];
+
+/// The first generations that think, and that take a level instead of a budget.
+const THINKS: f32 = 2.5;
+const HAS_LEVELS: f32 = 3.0;
+
+/// Lays `options` over `body`, objects member by member, and makes the result one that the API
+/// takes.
+pub(super) fn apply(body: &mut Map<String, Value>, options: &Value, model: &str) {
+    if is_from(model, THINKS) && !model.contains("-image") && !model.contains("-tts") {
+        // without being asked the server keeps its thoughts to itself
+        generation(body, "thinkingConfig", &json!({ "includeThoughts": true }));
+    }
+    for (key, value) in options.as_object().into_iter().flatten() {
+        let key = SPELLINGS.iter().find(|(from, _)| from == key).map_or(key.as_str(), |(_, to)| to);
+        match key {
+            _ if RESERVED.contains(&key) || NO_MEMBER.contains(&key) => {}
+            "toolChoice" => merge(body, "toolConfig", &tool_config(value), &[]),
+            "streamFunctionCallArguments" => {
+                let config = json!({ "functionCallingConfig": { key: value } });
+                merge(body, "toolConfig", &config, &[]);
+            }
+            "reasoningEffort" => generation(body, "thinkingConfig", &effort(value, model)),
+            _ if OF_THINKING.contains(&key) => {
+                generation(body, "thinkingConfig", &json!({ key: value }));
+            }
+            _ if OF_BODY.contains(&key) => merge(body, key, value, SPELLINGS),
+            _ => generation(body, key, value),
+        }
+    }
+    if !body.contains_key("tools") {
+        body.remove("toolConfig");
+    }
+    if let Some(Value::Object(config)) = body.get_mut("generationConfig") {
+        limit_thinking(config);
+    }
+}
+
+fn generation(body: &mut Map<String, Value>, key: &str, value: &Value) {
+    merge(body, "generationConfig", &json!({ key: value }), SPELLINGS);
+}
+
+/// Which tools may be called, in the words of other wires.
+fn tool_config(choice: &Value) -> Value {
+    let named = ["/toolName", "/function/name", "/name"];
+    let name = named.iter().find_map(|path| choice.pointer(path)?.as_str());
+    let mode = match choice.as_str() {
+        None if name.is_some() => "ANY",
+        Some("none" | "NONE") => "NONE",
+        Some("required" | "any" | "ANY") => "ANY",
+        Some("validated" | "VALIDATED") => "VALIDATED",
+        Some(_) | None => "AUTO",
+    };
+    let mut config = json!({ "mode": mode });
+    if let Some(name) = name {
+        config["allowedFunctionNames"] = json!([name]);
+    }
+    json!({ "functionCallingConfig": config })
+}
+
+/// An effort as a level of thinking, or, before there were levels, as the budget that Google's
+/// documentation gives for it.
+fn effort(effort: &Value, model: &str) -> Value {
+    let Some(effort) = effort.as_str() else { return json!({}) };
+    if is_from(model, HAS_LEVELS) {
+        let level = match effort {
+            "none" => "minimal",
+            "xhigh" | "max" => "high",
+            other => other,
+        };
+        return json!({ "thinkingLevel": level });
+    }
+    let budget = match effort {
+        "none" => 0,
+        "minimal" | "low" => 1_024,
+        "medium" => 8_192,
+        _ => 24_576,
+    };
+    json!({ "thinkingBudget": budget })
+}
+
+/// The answer's room comes on top of the budget for thinking, which the API counts within the
+/// limit. Where there is no budget, thoughts can not be asked for; and the API refuses a level and
+/// a budget together, of which the level is the newer.
+fn limit_thinking(config: &mut Map<String, Value>) {
+    let most = config.get("maxOutputTokens").and_then(Value::as_u64);
+    let Some(Value::Object(thinking)) = config.get_mut("thinkingConfig") else { return };
+    if thinking.contains_key("thinkingLevel") {
+        thinking.remove("thinkingBudget");
+    }
+    let budget = thinking.get("thinkingBudget").and_then(Value::as_u64);
+    if budget == Some(0) {
+        thinking.remove("includeThoughts");
+    }
+    if let (Some(budget), Some(most)) = (budget, most)
+        && budget >= most
+    {
+        config.insert("maxOutputTokens".into(), budget.saturating_add(most).into());
+    }
+}
