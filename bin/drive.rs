@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use leftfold_actors::{Answered, Observation, Opened, Reply};
+use leftfold_actors::{Answered, NodeMessage, Observation, Opened, Reply};
 use leftfold_events::Seq;
 use leftfold_events::event::{EndReason, Ended, PromptPart};
 use ractor::{Actor, ActorRef};
@@ -29,6 +29,8 @@ const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     Prompt(String),
+    /// Have a summary written, if there is anything to be summed up.
+    Compact,
     /// Go on with a turn that was cut off, if there is one.
     Resume,
 }
@@ -103,6 +105,7 @@ async fn begin(
     let node = client::node().await?;
     let text = match task {
         Task::Prompt(text) => text,
+        Task::Compact => return begin_compaction(job, node, sink).await,
         Task::Resume => {
             let (client, opened) = Client::open_here(node, job).await?;
             if !opened.unfinished {
@@ -125,6 +128,30 @@ async fn begin(
             Ok(()) => {
                 client.watch(from, sink).await?;
                 return Ok(Some((client, opened)));
+            }
+            Err(error) if client::is_leaving(&error) => tokio::time::sleep(client::BREATH).await,
+            Err(error) => return Err(error),
+        }
+    }
+    bail!("the nodes of session {} come and go: try again", job.place.session)
+}
+
+/// The same for a summary.
+async fn begin_compaction(
+    job: &Job<'_>,
+    node: ActorRef<NodeMessage>,
+    sink: ActorRef<Observation>,
+) -> anyhow::Result<Option<(Client, Opened)>> {
+    for _ in 0..client::ATTEMPTS {
+        let (client, opened) = Client::open(node.clone(), job).await?;
+        match client.compact(job.equipment().kit, BY, false).await {
+            Ok(Answered::Accepted) => {
+                client.watch(opened.head + 1, sink).await?;
+                return Ok(Some((client, opened)));
+            }
+            Ok(_) => {
+                note("leftfold: there is nothing to be summed up, or a summary is being written");
+                return Ok(None);
             }
             Err(error) if client::is_leaving(&error) => tokio::time::sleep(client::BREATH).await,
             Err(error) => return Err(error),

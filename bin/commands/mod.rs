@@ -1,6 +1,7 @@
 //! One file a command.
 
 pub(crate) mod check;
+pub(crate) mod compact;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod export;
