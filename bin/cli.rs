@@ -57,6 +57,8 @@ pub(crate) enum Command {
     Check(Check),
     /// Print a session as JSON lines
     Export(Export),
+    /// Replace what a session's model has seen by a summary
+    Compact(Compact),
     /// Watch a session: what has happened so far, then as it happens
     Observe(Observe),
     /// Ask what the rules say, or answer what they ask
@@ -160,6 +162,17 @@ pub(crate) struct Resume {
     pub(crate) session: String,
     #[command(flatten)]
     pub(crate) turn: Turn,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Compact {
+    /// An id, a unique beginning of one, `last`, or a session's folder
+    pub(crate) session: String,
+    /// PROVIDER/MODEL
+    #[arg(long, short)]
+    pub(crate) model: Option<String>,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]

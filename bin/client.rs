@@ -10,7 +10,7 @@ use leftfold_actors::{
     Answered, Models, Node, NodeMessage, Observation, Open, Opened, Reply, SessionMessage, Watch,
     World,
 };
-use leftfold_events::event::{ModelRef, PromptPart, Session, Turn};
+use leftfold_events::event::{Compaction, ModelRef, PromptPart, Session, Turn};
 use leftfold_events::kit::AskMode;
 use leftfold_events::{Fact, Kit, POLICY, Seq, SessionId, State, Time};
 use leftfold_providers::Provider;
@@ -271,6 +271,27 @@ impl Client {
         let told = ractor::call!(self.here()?, |told| NodeMessage::Tell {
             session,
             message: prompt(equipment, parts, by, joins, Some(told)),
+        });
+        told.context(DIED)
+    }
+
+    /// Asks for a summary of what the model has seen, if it `joins` only in a turn that is under
+    /// way. Not open: there is no such turn, nothing to sum up, or a summary on its way already.
+    pub(crate) async fn compact(
+        &self,
+        kit: Kit,
+        by: &str,
+        joins: bool,
+    ) -> anyhow::Result<Answered> {
+        let node = match &self.link {
+            Link::Here { node, .. } => node,
+            Link::There(remote) => return remote.compact(by).await,
+        };
+        let asked = Fact::new(Compaction::Asked { by: by.to_owned() });
+        let (kit, prompted) = (Box::new(kit), Box::new(asked));
+        let told = ractor::call!(node, |told| NodeMessage::Tell {
+            session: self.session,
+            message: SessionMessage::Prompt { kit, prompted, joins, told: Some(told) },
         });
         told.context(DIED)
     }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
-use leftfold_actors::{Answered, Observation, Opened, Reply};
+use leftfold_actors::{Answered, NodeMessage, Observation, Opened, Reply};
 use leftfold_events::Seq;
 use leftfold_events::event::{EndReason, Ended, PromptPart};
 use leftfold_store::Reader;
@@ -33,6 +33,8 @@ const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     Prompt(Vec<PromptPart>),
+    /// Have a summary written, if there is anything to be summed up.
+    Compact,
     /// Go on with a turn that was cut off, if there is one.
     Resume,
 }
@@ -113,6 +115,7 @@ async fn begin(
     let node = client::node().await?;
     let parts = match task {
         Task::Prompt(parts) => parts,
+        Task::Compact => return begin_compaction(job, node, sink).await,
         Task::Resume => {
             let (client, opened) = match Client::open_here(node, job).await {
                 Err(error) if client::is_locked(&error) => {
@@ -157,6 +160,30 @@ fn held(place: &Place) -> Option<anyhow::Error> {
          --session {session}` and `leftfold --session {session}` attach to it, `leftfold observe \
          {session}` watches"
     ))
+}
+
+/// The same for a summary.
+async fn begin_compaction(
+    job: &Job<'_>,
+    node: ActorRef<NodeMessage>,
+    sink: ActorRef<Observation>,
+) -> anyhow::Result<Option<(Client, Opened)>> {
+    for _ in 0..client::ATTEMPTS {
+        let (client, opened) = Client::open(node.clone(), job).await?;
+        match client.compact(job.equipment().kit, BY, false).await {
+            Ok(Answered::Accepted) => {
+                client.watch(opened.head + 1, sink).await?;
+                return Ok(Some((client, opened)));
+            }
+            Ok(_) => {
+                note("leftfold: there is nothing to be summed up, or a summary is being written");
+                return Ok(None);
+            }
+            Err(error) if client::is_leaving(&error) => tokio::time::sleep(client::BREATH).await,
+            Err(error) => return Err(error),
+        }
+    }
+    bail!("the nodes of session {} come and go: try again", job.place.session)
 }
 
 /// Lets other processes watch and answer. Without a socket the turn goes on all the same.

@@ -68,6 +68,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Replay(args) => commands::replay::replay(&args),
         Command::Verify(args) => commands::verify::verify(&args),
         Command::Check(args) => commands::check::check(&args),
+        Command::Compact(args) => commands::compact::compact(args),
         Command::Export(args) => commands::export::export(&args),
         Command::Sessions(args) => commands::sessions::sessions(&args),
         Command::Observe(args) => commands::observe::observe(&args),

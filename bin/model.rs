@@ -99,6 +99,7 @@ pub(crate) fn options(settings: &Settings, model: &Model) -> Options {
         retries: settings.retry.attempts,
         reserved: settings.compaction.reserved,
         compact: settings.compaction.auto,
+        prune: settings.compaction.prune,
         title_prompt: if settings.title { equip::TITLE } else { "" }.to_owned(),
         request: model.request.clone(),
         ..Options::default()

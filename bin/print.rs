@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use leftfold_actors::{Observation, Recorded};
-use leftfold_events::event::{Ended, Event, Permission, Session, Turn};
+use leftfold_events::event::{Compaction, Ended, Event, Permission, Session, Turn};
 use leftfold_events::{Envelope, Seq};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
@@ -99,6 +99,9 @@ impl Output {
         match &event.event {
             Event::Turn(Turn::Ended(ended)) => self.tell(Printed::Ended(ended.clone())),
             Event::Turn(Turn::Prompted { by, .. }) => {
+                self.tell(Printed::Prompted { by: by.clone() });
+            }
+            Event::Compaction(Compaction::Asked { by }) => {
                 self.tell(Printed::Prompted { by: by.clone() });
             }
             Event::Permission(Permission::Asked { permission, patterns, .. }) => {

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use leftfold_events::event::{
-    Answer, EndReason, Ended, Event, Finished, Model, PartKind, Permission, Session, Tool, Turn,
+    Answer, Compaction, EndReason, Ended, Event, Finished, Model, PartKind, Permission, Session,
+    Tool, Turn,
 };
 use leftfold_events::rules::Action;
 use leftfold_events::{Envelope, Seq, Time};
@@ -40,6 +41,13 @@ impl Live {
             Event::Permission(permission) => self.permission(permission, event, &mut shown),
             Event::Turn(Turn::Ended(ended)) => self.ended(ended, &mut shown),
             Event::Session(Session::Resumed { .. }) => self.note(&mut shown, "[resumed]"),
+            Event::Compaction(Compaction::Started { .. }) => {
+                self.note(&mut shown, "[making room: a summary is written]");
+            }
+            Event::Compaction(Compaction::Finished { summary }) => {
+                let written = format!("[summary of {} characters]", summary.chars().count());
+                self.note(&mut shown, &written);
+            }
             Event::Session(_)
             | Event::Turn(_)
             | Event::Compaction(_)

@@ -65,12 +65,10 @@ impl Actor for Compaction {
                 let failed_itself = |_| Err(broken("writing the summary failed unexpectedly"));
                 let facts = match written.unwrap_or_else(failed_itself) {
                     Ok(written) => {
-                        vec![written.replied(requested, prices), outcome(of, Ok(written.text))]
+                        vec![written.replied(requested, prices), outcome(of, written.text)]
                     }
-                    Err(failure) => {
-                        let why = failure.message.clone();
-                        vec![failed(requested, failure), outcome(of, Err(why))]
-                    }
+                    // whether to try again is decided from the log
+                    Err(failure) => vec![failed(requested, failure)],
                 };
                 tell(&owner, facts);
             });
@@ -94,13 +92,11 @@ impl Drop for Writing {
     }
 }
 
-fn outcome(of: Seq, written: Result<String, String>) -> Fact {
-    let event = match written {
-        Ok(summary) if summary.trim().is_empty() => {
-            CompactionEvent::Failed { message: "the model wrote an empty summary".to_owned() }
-        }
-        Ok(summary) => CompactionEvent::Finished { summary },
-        Err(why) => CompactionEvent::Failed { message: format!("the summary failed: {why}") },
+fn outcome(of: Seq, summary: String) -> Fact {
+    let event = if summary.trim().is_empty() {
+        CompactionEvent::Failed { message: "the model wrote an empty summary".to_owned() }
+    } else {
+        CompactionEvent::Finished { summary }
     };
     Fact::of(of, event)
 }

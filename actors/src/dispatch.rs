@@ -1,6 +1,5 @@
 //! From a durable intent to the worker that performs it, and what is lost when a worker dies.
 
-use leftfold_events::event::Compaction as CompactionEvent;
 use std::time::Duration;
 
 use leftfold_events::event::{
@@ -100,9 +99,9 @@ impl Workers {
         let prices = state.kit.model.cost;
         let patience = Duration::from_millis(state.kit.options.timeout);
         match (purpose, state.turn.as_ref().map(|turn| &turn.ask)) {
-            (Purpose::Compaction, Some(Asked::Compacting { started, through, .. })) => {
-                let request = Box::new(context::summary_request(state, *through));
-                let started = started.intent;
+            (Purpose::Compaction, Some(Asked::Compacting(compacting))) => {
+                let request = Box::new(context::summary_request(state, compacting));
+                let started = compacting.started.intent;
                 let summarise = CompactionMessage::Summarise {
                     of: started,
                     requested: of,
@@ -228,9 +227,9 @@ impl Workers {
             of(Open::Question).for_each(|of| self.to_permission(PermissionMessage::Ask { of }));
         } else if who == self.compaction.get_id() {
             self.compaction = start_compaction(owner, &self.world).await?;
-            let message = "the worker that wrote the summary died".to_owned();
-            let failed = |of| Fact::of(of, CompactionEvent::Failed { message: message.clone() });
-            return Ok(of(Open::Compaction).map(failed).collect());
+            // no other request waits meanwhile
+            let compacting = of(Open::Compaction).next().is_some();
+            return Ok(of(Open::Request).filter(|_| compacting).map(request_lost).collect());
         }
         Ok(Vec::new())
     }

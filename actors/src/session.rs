@@ -32,7 +32,8 @@ pub enum SessionMessage {
         prompted: Box<Fact>,
         /// Whether it is only taken into a turn that is under way, and begins none.
         joins: bool,
-        /// Told `Accepted` once it is durable, and `NotOpen` if there is no turn to join.
+        /// Told `Accepted` once it is durable, and `NotOpen` if there is no turn to join, or
+        /// (for a wish for a summary, which comes the same way) nothing to sum up.
         told: Option<RpcReplyPort<Answered>>,
     },
     /// Go on with a log that somebody else left, or (`close`) bring its turn to an end.
@@ -276,7 +277,8 @@ impl Desk {
 
     fn prompt(&mut self, prompt: Prompt, batch: &mut Batch) {
         let Prompt { kit, prompted, joins, told } = prompt;
-        if joins && self.state.turn.is_none() {
+        let alone = joins && self.state.turn.is_none();
+        if alone || self.birth.is_none() && !self.state.admits(&prompted) {
             // whoever asked may have gone
             let _ = told.map(|told| told.send(Answered::NotOpen));
             return;

@@ -2,6 +2,7 @@
 
 pub(crate) mod agents;
 pub(crate) mod check;
+pub(crate) mod compact;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod export;

@@ -18,8 +18,14 @@ use crate::lines::Lines;
 
 pub(super) const WATCH: &str = "_leftfold/watch";
 
-const METHODS: [&str; 5] =
-    ["_leftfold/read", WATCH, "_leftfold/prompt", "_leftfold/answer", "_leftfold/cancel"];
+const METHODS: [&str; 6] = [
+    "_leftfold/read",
+    WATCH,
+    "_leftfold/prompt",
+    "_leftfold/answer",
+    "_leftfold/cancel",
+    "_leftfold/compact",
+];
 
 /// Events in one answer to `read` at most, and the bytes after which no further one is begun.
 const CHUNK: usize = 512;
@@ -57,7 +63,7 @@ struct AnswerTo {
 }
 
 #[derive(Deserialize)]
-struct Cancel {
+struct Ours {
     session: SessionId,
     by: Option<String>,
 }
@@ -81,6 +87,7 @@ pub(super) async fn call(peer: &Peer, method: &str, params: Value) -> Result<Val
         "_leftfold/read" => read(peer, wire::params(params)?).await,
         "_leftfold/prompt" => prompt(peer, wire::params(params)?).await,
         "_leftfold/answer" => answer(peer, wire::params(params)?).await,
+        "_leftfold/compact" => compact(peer, wire::params(params)?).await,
         _ => cancel(peer, wire::params(params)?).await,
     }
 }
@@ -164,8 +171,28 @@ async fn prompt(peer: &Peer, asked: Prompt) -> Result<Value, RpcError> {
     }
 }
 
-async fn cancel(peer: &Peer, asked: Cancel) -> Result<Value, RpcError> {
-    let Cancel { session, by } = asked;
+/// Not accepted: there is nothing to be summed up, or a summary is being written.
+async fn compact(peer: &Peer, asked: Ours) -> Result<Value, RpcError> {
+    let Ours { session, by } = asked;
+    let leaving = || RpcError::leaving(format!("the node lets go of session {session}: ask again"));
+    match peer.house.door() {
+        Door::Open => {}
+        Door::Ending | Door::Gone | Door::Resting => return Err(leaving()),
+    }
+    let sessions = &peer.house.sessions;
+    let client = open(peer, session).await?;
+    let kit = sessions.equipment(session).map_err(RpcError::of)?.kit;
+    let (by, joins) = (peer.by(by.as_deref()), sessions.only_joins());
+    let asked = client.compact(kit, &by, joins).await.map_err(RpcError::of)?;
+    let accepted = asked == Answered::Accepted;
+    if !accepted && joins && client.view().await.map_err(RpcError::internal)?.turn.is_none() {
+        return Err(leaving());
+    }
+    Ok(json!({ "accepted": accepted }))
+}
+
+async fn cancel(peer: &Peer, asked: Ours) -> Result<Value, RpcError> {
+    let Ours { session, by } = asked;
     let by = peer.by(by.as_deref());
     open(peer, session).await?.interrupt(&by).await.map_err(RpcError::of)?;
     Ok(json!({}))

@@ -8,6 +8,7 @@
 //! | `_leftfold/prompt` | `session, text` or `parts`, `by?` | `{}`, once it is in the log |
 //! | `_leftfold/answer` | `session, of` or `call`, `reply, feedback?, by?` | `{accepted, of, by}` |
 //! | `_leftfold/cancel` | `session, by?` | `{}` |
+//! | `_leftfold/compact` | `session, by?` | `{accepted}` |
 //!
 //! A node that lets go of a store in good order, because all in it is at rest or done, says
 //! `_leftfold/rested` and ends the connection, and has taken nothing that it did not answer: whoever

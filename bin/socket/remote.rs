@@ -104,6 +104,12 @@ impl Remote {
         self.call("_leftfold/prompt", params).await.map(|_| ())
     }
 
+    pub(crate) async fn compact(&self, by: &str) -> anyhow::Result<Answered> {
+        let params = json!({ "session": self.0.session, "by": by });
+        let asked = self.call("_leftfold/compact", params).await?;
+        Ok(if asked["accepted"] == true { Answered::Accepted } else { Answered::NotOpen })
+    }
+
     pub(crate) async fn interrupt(&self, by: &str) -> anyhow::Result<()> {
         let params = json!({ "session": self.0.session, "by": by });
         self.call("_leftfold/cancel", params).await.map(|_| ())

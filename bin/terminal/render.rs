@@ -320,7 +320,9 @@ impl Renderer {
             Compaction::Failed { message } => {
                 self.note(Face::YELLOW, &format!("[no summary: {}]", clean_line(message)))
             }
-            Compaction::Finished { .. } | Compaction::Pruned { .. } => String::new(),
+            Compaction::Finished { .. } | Compaction::Pruned { .. } | Compaction::Asked { .. } => {
+                String::new()
+            }
         }
     }
 

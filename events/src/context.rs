@@ -5,10 +5,10 @@
 
 use std::collections::HashSet;
 
-use crate::event::{ModelRef, PromptKind, PromptPart, Purpose};
+use crate::Json;
+use crate::event::{Attachment, ModelRef, PromptKind, PromptPart, Purpose};
 use crate::request::{AssistantPart, Request, RequestMessage, ToolResult};
-use crate::state::{Call, Message, Phase, Reply, ReplyEnd, ReplyPart, State, words};
-use crate::{Json, Seq};
+use crate::state::{Call, Compacting, Message, Phase, Reply, ReplyEnd, ReplyPart, State, words};
 
 /// The request for the next step of the turn.
 pub fn request(s: &State) -> Request {
@@ -50,12 +50,17 @@ pub fn title_request(s: &State) -> Request {
     }
 }
 
-/// The request that asks for a summary of everything through seq `through`.
-pub fn summary_request(s: &State, through: Seq) -> Request {
+/// Characters of a tool's output in the request for a summary, if whole ones did not fit.
+const SHORTENED: usize = 1_000;
+
+/// The request that asks for a summary of everything that `compacting` is to replace, in words:
+/// media have been seen. One that did not fit is made again with long tool output cut short.
+pub fn summary_request(s: &State, compacting: &Compacting) -> Request {
     let mut builder = Builder::new(s.kit.model.name());
-    let past = |m: &&Message| m.prompt().is_none_or(|prompt| prompt.seq <= through);
+    builder.media = false;
+    builder.output = (compacting.overflows > 0).then_some(SHORTENED);
+    let past = |m: &&Message| m.prompt().is_none_or(|prompt| prompt.seq <= compacting.through);
     s.messages.iter().filter(past).for_each(|message| builder.message(message));
-    builder.drop_trailing_answers();
     builder.user(vec![PromptPart::text(s.kit.options.summary_prompt.clone())]);
     builder.finish(s, Purpose::Compaction)
 }
@@ -65,11 +70,15 @@ struct Builder {
     messages: Vec<RequestMessage>,
     /// Ids given to calls so far: providers want them unique, models do not always oblige.
     ids: HashSet<String>,
+    /// Whether media are sent, or words in their place.
+    media: bool,
+    /// Characters of a tool's output at most.
+    output: Option<usize>,
 }
 
 impl Builder {
     fn new(model: ModelRef) -> Self {
-        Self { model, messages: Vec::new(), ids: HashSet::new() }
+        Self { model, messages: Vec::new(), ids: HashSet::new(), media: true, output: None }
     }
 
     fn finish(mut self, s: &State, purpose: Purpose) -> Request {
@@ -98,12 +107,19 @@ impl Builder {
         match message {
             Message::User(prompt) => self.user(prompt.parts.clone()),
             Message::Assistant(reply) => self.reply(reply),
-            Message::Summary { text } => self.user(vec![PromptPart::text(words::summary(text))]),
+            Message::Summary { text, goes_on } => {
+                let parts = [Some(words::summary(text)), goes_on.then(|| words::GO_ON.to_owned())];
+                self.user(parts.into_iter().flatten().map(PromptPart::text).collect());
+            }
         }
     }
 
     fn user(&mut self, mut parts: Vec<PromptPart>) {
         parts.retain(|part| part.kind != PromptKind::Text || !part.text.trim().is_empty());
+        if !self.media {
+            let media = parts.iter_mut().filter(|part| part.kind == PromptKind::Media);
+            media.for_each(|part| *part = words::media_part(part));
+        }
         if parts.is_empty() {
             parts.push(PromptPart::text(words::EMPTY_PROMPT));
         }
@@ -143,7 +159,7 @@ impl Builder {
                 ReplyPart::Call(call) => {
                     let (id, name) = (self.unique_id(call), usable_name(call));
                     let input = call.input.clone();
-                    results.push(result(call, id.clone(), name.clone()));
+                    results.push(self.brief(result(call, id.clone(), name.clone())));
                     parts.push(AssistantPart::Call { id, name, input });
                 }
             }
@@ -156,6 +172,20 @@ impl Builder {
         if !results.is_empty() {
             self.messages.push(RequestMessage::Tool { results });
         }
+    }
+
+    /// The result as this request is to hold it.
+    fn brief(&self, mut result: ToolResult) -> ToolResult {
+        if let Some(chars) = self.output {
+            result.output = words::shortened(&result.output, chars);
+        }
+        if !self.media {
+            for Attachment { mime, name, .. } in std::mem::take(&mut result.attachments) {
+                result.output.push('\n');
+                result.output.push_str(&words::media(&mime, &name));
+            }
+        }
+        result
     }
 
     fn unique_id(&mut self, call: &Call) -> String {

@@ -127,6 +127,8 @@ pub struct Options {
     pub reserved: Option<u64>,
     /// Whether overflow is met by compaction.
     pub compact: bool,
+    /// Whether old tool output is cleared at the end of a turn.
+    pub prune: bool,
     /// What a model is told that is to write a summary.
     pub summary_prompt: String,
     /// What a model is told that is to write the session's title; empty: none is asked.
@@ -156,6 +158,7 @@ impl Default for Options {
             max_output: 32_000,
             reserved: None,
             compact: true,
+            prune: true,
             summary_prompt: String::new(),
             title_prompt: String::new(),
             small_model: None,

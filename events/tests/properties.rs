@@ -25,6 +25,12 @@ fn access() -> impl Strategy<Value = (&'static str, &'static str)> {
     ]
 }
 
+/// Output of which some is cleared before long.
+fn long() -> &'static str {
+    static LONG: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    LONG.get_or_init(|| "1234 6789".repeat(12_000))
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let path = prop_oneof![Just("/p/x"), Just("/p/y"), Just("")];
     let failure = prop_oneof![
@@ -63,6 +69,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<bool>().prop_map(|close| Resume { close }),
         1 => Just(Summary("so far")),
         1 => Just(NoSummary),
+        1 => Just(Compact),
+        1 => Just(Done("a", long())),
         1 => Just(Title("title")),
         1 => Just(NoTitle),
     ]

@@ -27,10 +27,10 @@ fn a_full_context_is_summarised_and_the_turn_goes_on() {
     check(&compacting, &["compaction.started", "model.requested 1.1"]);
     check(&[&compacting[..], &[Summary("so far")]].concat(), &["model.requested 2.1"]);
     check(&[&compacting[..], &[NoSummary]].concat(), &["turn.ended error"]);
-    check(&[&compacting[..], &[Elapse]].concat(), &["turn.ended error"]);
+    check(&[&compacting[..], &[Elapse]].concat(), &["model.retry_scheduled 1"]);
     check(&[&compacting[..], &[Interrupt]].concat(), &["turn.ended aborted"]);
     let crashed = [&compacting[..], &[Resume { close: false }]].concat();
-    check(&crashed, &["compaction.started", "model.requested 1.1"]);
+    check(&crashed, &["model.requested 1.2"]);
 }
 
 #[test]

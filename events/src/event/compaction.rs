@@ -21,4 +21,8 @@ pub enum Compaction {
     Pruned {
         calls: Vec<Seq>,
     },
+    /// Somebody wants a summary now: in the turn under way, or in one of its own.
+    Asked {
+        by: String,
+    },
 }

@@ -1,6 +1,7 @@
 //! The future: the next intent, read off the state alone. This file is the agent's policy, and it
 //! is to be read from top to bottom.
 
+mod compaction;
 mod retry;
 
 pub use retry::delay;
@@ -10,6 +11,7 @@ use crate::event::{
     Class, Compaction, EndReason, Ended, Event, FailureClass, Finish, Model, Permission, Purpose,
     Subagent, Tool, Turn as TurnEvent,
 };
+use crate::request::Request;
 use crate::rules::Action;
 use crate::state::{Ask, Call, Failure, Open, Phase, State, Titling, Turn, verdict};
 use crate::{Envelope, Seq, SessionId};
@@ -22,8 +24,6 @@ const AT_ONCE: usize = 8;
 const GRACE: u64 = 60_000;
 /// How long a title may take at most, in milliseconds: the turn's end waits for it.
 const TITLE: u64 = 30_000;
-/// Compactions in a row that leave no room before the turn is given up.
-const COMPACTIONS: u32 = 2;
 
 /// What the session decides now: `None` when it waits or is at rest. Pure and total.
 pub fn next(s: &State) -> Option<Envelope> {
@@ -36,36 +36,43 @@ pub fn next(s: &State) -> Option<Envelope> {
         let error = s.past_limit().filter(|_| reason == EndReason::Limit);
         return alone.then(|| end(s, turn, reason, error));
     }
-    if let Ask::Compacting { request: None, through, started, .. } = &turn.ask
-        && s.seq == started.intent
-    {
-        return Some(ask_summary(s, turn, *through));
-    }
     if wants_title(s, turn) {
         return Some(ask_title(s, turn));
     }
     if s.open().iter().any(|(open, _)| *open != Open::Title) {
         return None;
     }
-    let mut decided = match &turn.ask {
+    let mut decided = decide(s, turn, &turn.ask);
+    if !closes(&decided) && s.is_overspent() {
+        decided = end(s, turn, EndReason::Limit, s.past_limit());
+    }
+    // the title may still come
+    (!closes(&decided) || s.open().is_empty()).then_some(decided)
+}
+
+/// How a turn goes on in which nothing is awaited.
+fn decide(s: &State, turn: &Turn, ask_: &Ask) -> Envelope {
+    if turn.compact
+        && s.has_past()
+        && !matches!(ask_, Ask::Failed(_) | Ask::CompactionFailed { .. })
+    {
+        return compaction::start(s, false);
+    }
+    match ask_ {
         Ask::Failed(failure) => failed(s, turn, failure),
         Ask::Answered { finish } if !s.calls().any(|_| true) && s.last_prompt() < turn.asked => {
             answered(s, turn, *finish)
         }
         Ask::Again => ask(s, turn.step.max(1), turn.attempt + 1),
         Ask::CompactionFailed { message } => end(s, turn, EndReason::Error, Some(message.clone())),
-        Ask::Due
-        | Ask::Answered { .. }
-        | Ask::Waiting(_)
-        | Ask::Backoff(_)
-        | Ask::Compacting { .. } => step(s, turn),
-    };
-    let mut ends = matches!(decided.event, Event::Turn(_));
-    if !ends && s.is_overspent() {
-        (decided, ends) = (end(s, turn, EndReason::Limit, s.past_limit()), true);
+        Ask::Compacting(compacting) => compaction::summary(s, turn, compacting),
+        Ask::Due | Ask::Answered { .. } | Ask::Waiting(_) | Ask::Backoff(_) => step(s, turn),
     }
-    // the title may still come
-    (!ends || s.open().is_empty()).then_some(decided)
+}
+
+/// Whether an intent belongs to the turn's end.
+fn closes(intent: &Envelope) -> bool {
+    matches!(intent.event, Event::Turn(_) | Event::Compaction(Compaction::Pruned { .. }))
 }
 
 /// Beside the first step of a root session's turn, until it has a title.
@@ -94,7 +101,7 @@ fn step(s: &State, turn: &Turn) -> Envelope {
     if turn.step >= s.kit.options.max_steps {
         end(s, turn, EndReason::MaxSteps, None)
     } else if s.overflows() {
-        make_room(s, turn, "the conversation no longer fits the model's context")
+        compaction::make_room(s, turn, "the conversation no longer fits the model's context")
     } else {
         ask(s, turn.step + 1, 1)
     }
@@ -199,18 +206,25 @@ fn cancelled(s: &State, c: &Call, attempt: u32) -> Envelope {
 
 fn failed(s: &State, turn: &Turn, failure: &Failure) -> Envelope {
     if failure.class == FailureClass::Overflow {
-        return make_room(s, turn, &failure.message);
+        return compaction::make_room(s, turn, &failure.message);
     }
-    if !failure.retryable || turn.attempt > s.kit.options.retries {
-        let attempts = if turn.attempt > 1 {
-            format!(" (after {} attempts)", turn.attempt)
-        } else {
-            String::new()
-        };
-        return end(s, turn, EndReason::Error, Some(format!("{}{attempts}", failure.message)));
+    if !failure.may_pass(turn.attempt, s) {
+        let error = with_attempts(&failure.message, turn.attempt);
+        return end(s, turn, EndReason::Error, Some(error));
     }
-    let wait = retry::delay(turn.attempt, failure.retry_after, s.session, s.seq + 1);
-    let event = Model::RetryScheduled { attempt: turn.attempt, error: failure.message.clone() };
+    retry_scheduled(s, turn.attempt, failure)
+}
+
+fn with_attempts(message: &str, attempts: u32) -> String {
+    match attempts {
+        0 | 1 => message.to_owned(),
+        _ => format!("{message} (after {attempts} attempts)"),
+    }
+}
+
+fn retry_scheduled(s: &State, attempt: u32, failure: &Failure) -> Envelope {
+    let wait = retry::delay(attempt, failure.retry_after, s.session, s.seq + 1);
+    let event = Model::RetryScheduled { attempt, error: failure.message.clone() };
     intent(s, None, Some(wait), event)
 }
 
@@ -235,51 +249,21 @@ fn answered(s: &State, turn: &Turn, finish: Finish) -> Envelope {
 }
 
 fn ask(s: &State, step: u32, attempt: u32) -> Envelope {
-    let request = context::request(s);
-    let requested = Model::Requested {
-        model: request.model.clone(),
-        step,
-        attempt,
-        purpose: Purpose::Turn,
-        request_sha256: request.sha256(),
-    };
-    intent(s, None, Some(s.kit.options.timeout), requested)
+    ask_with(s, &context::request(s), (step, attempt), Purpose::Turn)
 }
 
-/// Replaces what a model has seen by a summary, if that can help.
-fn make_room(s: &State, turn: &Turn, why: &str) -> Envelope {
-    let through = s.unsent_prompt().map_or(s.seq, |prompt| prompt - 1);
-    let sent = s.messages.iter().any(|message| message.reply().is_some());
-    let advice = if !s.kit.options.compact {
-        "compaction is off in the settings"
-    } else if !sent {
-        "there is nothing left to summarise: make the prompt shorter"
-    } else if turn.compactions >= COMPACTIONS {
-        "summaries leave no room"
-    } else {
-        return intent(
-            s,
-            None,
-            Some(s.kit.options.timeout),
-            Compaction::Started { through, auto: true },
-        );
-    };
-    end(s, turn, EndReason::Error, Some(format!("{why}, and {advice}")))
-}
-
-fn ask_summary(s: &State, turn: &Turn, through: Seq) -> Envelope {
-    let request = context::summary_request(s, through);
-    let requested = Model::Requested {
-        model: request.model.clone(),
-        step: turn.step,
-        attempt: 1,
-        purpose: Purpose::Compaction,
-        request_sha256: request.sha256(),
-    };
+fn ask_with(s: &State, request: &Request, count: (u32, u32), purpose: Purpose) -> Envelope {
+    let (step, attempt) = count;
+    let model = request.model.clone();
+    let request_sha256 = request.sha256();
+    let requested = Model::Requested { model, step, attempt, purpose, request_sha256 };
     intent(s, None, Some(s.kit.options.timeout), requested)
 }
 
 fn end(s: &State, turn: &Turn, reason: EndReason, error: Option<String>) -> Envelope {
+    if let Some(pruned) = compaction::prune(s) {
+        return pruned;
+    }
     let ended = Ended {
         reason,
         text: s.answer(),

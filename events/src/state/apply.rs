@@ -3,8 +3,8 @@
 
 use super::message::{Message, Prompt, ReplyEnd};
 use super::open::Wait;
-use super::{Ask, Child, Origin, State, Titling, Turn};
-use crate::event::{Compaction, EndReason, Event, Session, Subagent, Todo, Turn as TurnEvent};
+use super::{Ask, Child, Failure, Origin, State, Titling, Turn};
+use crate::event::{EndReason, Event, Session, Subagent, Todo, Turn as TurnEvent};
 use crate::kit::AskMode;
 use crate::{Envelope, Seq};
 
@@ -72,50 +72,6 @@ impl State {
         }
     }
 
-    fn apply_compaction(&mut self, envelope: &Envelope, event: &Compaction) {
-        match event {
-            Compaction::Started { through, .. } => {
-                if let Some(turn) = &mut self.turn {
-                    turn.compactions += 1;
-                    let started = Wait::of(envelope);
-                    let again = matches!(turn.ask, Ask::Failed(_));
-                    let through = *through;
-                    turn.ask = Ask::Compacting { started, through, request: None, again };
-                }
-            }
-            Compaction::Finished { summary } => self.summarised(envelope.of, summary),
-            Compaction::Failed { message } => {
-                if let Some(turn) = self.compacting_turn(envelope.of) {
-                    turn.ask = Ask::CompactionFailed { message: message.clone() };
-                }
-            }
-            Compaction::Pruned { calls } => {
-                let replies = self.messages.iter_mut().filter_map(Message::reply_mut);
-                for call in replies.flat_map(super::Reply::calls_mut) {
-                    call.pruned |= calls.contains(&call.seq);
-                }
-            }
-        }
-    }
-
-    fn compacting_turn(&mut self, of: Option<Seq>) -> Option<&mut Turn> {
-        self.turn.as_mut().filter(|turn| {
-            let open =
-                matches!(&turn.ask, Ask::Compacting { started, .. } if Some(started.intent) == of);
-            open && turn.stop.is_none()
-        })
-    }
-
-    fn summarised(&mut self, of: Option<Seq>, summary: &str) {
-        let Some(turn) = self.compacting_turn(of) else { return };
-        let Ask::Compacting { through, again, .. } = turn.ask else { return };
-        turn.ask = if again { Ask::Again } else { Ask::Due };
-        self.messages.retain(|m| m.prompt().is_some_and(|prompt| prompt.seq > through));
-        self.messages.insert(0, Message::Summary { text: summary.to_owned() });
-        // the results that told of them are gone
-        self.instructed.clear();
-    }
-
     fn apply_subagent(&mut self, envelope: &Envelope, event: &Subagent) {
         match event {
             Subagent::Spawned { session, agent, .. } => self.children.push(Child {
@@ -165,7 +121,7 @@ impl State {
         if let Titling::Waiting(_) = turn.title {
             turn.title = Titling::Due;
         }
-        match turn.ask {
+        match &mut turn.ask {
             Ask::Waiting(_) => {
                 let called = self.last_reply().is_some_and(super::Reply::has_calls);
                 self.close_reply();
@@ -173,11 +129,7 @@ impl State {
                     turn.ask = if called { Ask::Due } else { Ask::Again };
                 }
             }
-            Ask::Compacting { .. } => {
-                // cut off, not tried in vain
-                turn.compactions = turn.compactions.saturating_sub(1);
-                turn.ask = Ask::Due;
-            }
+            Ask::Compacting(compacting) => compacting.cut_off(),
             Ask::Due
             | Ask::Answered { .. }
             | Ask::Failed(_)
@@ -203,14 +155,10 @@ impl State {
             turn.title = Titling::Over;
             return;
         }
-        match &turn.ask {
+        let silent = Failure::silent(self.kit.options.timeout);
+        match &mut turn.ask {
             Ask::Backoff(wait) if wait.intent == of => turn.ask = Ask::Again,
-            Ask::Compacting { started, request, .. }
-                if started.intent == of || request.is_some_and(|wait| wait.intent == of) =>
-            {
-                let message = "writing the summary took too long".to_owned();
-                turn.ask = Ask::CompactionFailed { message };
-            }
+            Ask::Compacting(compacting) => compacting.elapsed(of, silent),
             Ask::Waiting(wait) if wait.intent == of => self.request_elapsed(of),
             Ask::Due
             | Ask::Waiting(_)
@@ -218,14 +166,13 @@ impl State {
             | Ask::Failed(_)
             | Ask::Backoff(_)
             | Ask::Again
-            | Ask::Compacting { .. }
             | Ask::CompactionFailed { .. } => self.call_elapsed(of),
         }
     }
 }
 
 impl Turn {
-    fn new(envelope: &Envelope) -> Self {
+    pub(super) fn new(envelope: &Envelope) -> Self {
         Self {
             prompted: envelope.seq,
             since: envelope.at,
@@ -235,6 +182,8 @@ impl Turn {
             ask: Ask::Due,
             stop: None,
             compactions: 0,
+            compact: false,
+            said: String::new(),
             title: Titling::Due,
             usage: crate::event::Usage::default(),
             cost: 0.0,

@@ -47,13 +47,15 @@ impl State {
     pub(crate) fn on_last_step(&self) -> bool {
         let max = self.kit.options.max_steps;
         let Some(turn) = self.turn.as_ref().filter(|_| max < u32::MAX) else { return false };
-        let next = match &turn.ask {
+        let ask = match &turn.ask {
+            Ask::Compacting(compacting) => &*compacting.then,
+            ask => ask,
+        };
+        let next = match ask {
             Ask::Waiting(_) | Ask::Failed(_) | Ask::Backoff(_) | Ask::Again => turn.step.max(1),
-            Ask::Compacting { again: true, .. } => turn.step.max(1),
-            Ask::Due
-            | Ask::Answered { .. }
-            | Ask::Compacting { again: false, .. }
-            | Ask::CompactionFailed { .. } => turn.step.saturating_add(1),
+            Ask::Due | Ask::Answered { .. } | Ask::Compacting(_) | Ask::CompactionFailed { .. } => {
+                turn.step.saturating_add(1)
+            }
         };
         next >= max
     }

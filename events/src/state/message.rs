@@ -13,6 +13,8 @@ pub enum Message {
     /// Stands for everything before it.
     Summary {
         text: String,
+        /// Nothing else was left to be said: the model is told to go on (SPEC C4).
+        goes_on: bool,
     },
 }
 
@@ -59,6 +61,10 @@ impl Message {
 
     pub(super) fn reply_mut(&mut self) -> Option<&mut Reply> {
         if let Self::Assistant(reply) = self { Some(reply) } else { None }
+    }
+
+    pub(super) fn prompt_mut(&mut self) -> Option<&mut Prompt> {
+        if let Self::User(prompt) = self { Some(prompt) } else { None }
     }
 
     pub fn prompt(&self) -> Option<&Prompt> {

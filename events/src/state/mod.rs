@@ -4,6 +4,7 @@
 mod apply;
 pub mod batch;
 mod call;
+mod compacting;
 mod limits;
 mod message;
 mod open;
@@ -13,6 +14,7 @@ pub(crate) mod verdict;
 pub(crate) mod words;
 
 pub use call::{Call, Outcome, Phase};
+pub use compacting::{Compacting, Writing};
 pub use message::{Message, Prompt, Reply, ReplyEnd, ReplyPart};
 pub use open::{Open, Wait};
 pub use verdict::judge;
@@ -84,6 +86,10 @@ pub struct Turn {
     pub stop: Option<EndReason>,
     /// Compactions since the last reply that left room.
     pub compactions: u32,
+    /// Somebody wants a summary as soon as nothing else is under way.
+    pub compact: bool,
+    /// The text of the last reply that a summary has replaced.
+    pub said: String,
     pub title: Titling,
     pub usage: Usage,
     pub cost: Cost,
@@ -128,14 +134,8 @@ pub enum Ask {
     Backoff(Wait),
     /// The same step is to be asked again.
     Again,
-    /// A summary is being written: the compaction, and its request to a model.
-    Compacting {
-        started: Wait,
-        through: Seq,
-        request: Option<Wait>,
-        /// The step whose request did not fit is to be asked again, not the next one.
-        again: bool,
-    },
+    /// A summary is being written.
+    Compacting(Compacting),
     CompactionFailed {
         message: String,
     },
@@ -148,6 +148,13 @@ pub struct Failure {
     pub retryable: bool,
     /// Milliseconds.
     pub retry_after: Option<u64>,
+}
+
+impl Failure {
+    /// Whether another attempt is worth making after so many.
+    pub(crate) fn may_pass(&self, attempt: u32, s: &State) -> bool {
+        self.retryable && attempt <= s.kit.options.retries
+    }
 }
 
 /// A session that a call of this one started.
@@ -190,7 +197,8 @@ impl State {
     /// The text of this turn's last reply.
     pub fn answer(&self) -> String {
         let since = self.turn.as_ref().map_or(0, |turn| turn.prompted);
-        self.last_reply().filter(|reply| reply.asked > since).map(Reply::text).unwrap_or_default()
+        let said = || self.turn.as_ref().map(|turn| turn.said.clone()).unwrap_or_default();
+        self.last_reply().filter(|reply| reply.asked > since).map_or_else(said, Reply::text)
     }
 
     /// Tokens that history may take up: SPEC C1. `None` where the model's limits are unknown.

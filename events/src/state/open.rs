@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::call::Phase;
-use super::{Ask, State, Titling};
+use super::{Ask, State, Titling, Writing};
 use crate::event::{
     Access, Compaction, Event, Model, Permission, Session, Subagent, Todo, Tool, Turn,
 };
@@ -61,10 +61,14 @@ impl State {
         match &turn.ask {
             Ask::Waiting(wait) => open.push((Open::Request, *wait)),
             Ask::Backoff(wait) => open.push((Open::Retry, *wait)),
-            Ask::Compacting { started, request, .. } => {
-                open.push((Open::Compaction, *started));
-                open.extend(request.map(|wait| (Open::Request, wait)));
-            }
+            Ask::Compacting(c) => match c.writing {
+                Writing::Waiting(wait) => {
+                    open.extend([(Open::Compaction, c.started), (Open::Request, wait)]);
+                }
+                Writing::Written => open.push((Open::Compaction, c.started)),
+                Writing::Backoff(wait) => open.push((Open::Retry, wait)),
+                Writing::Due | Writing::Failed(_) => {}
+            },
             Ask::Due
             | Ask::Answered { .. }
             | Ask::Failed(_)
@@ -165,6 +169,9 @@ impl State {
             Event::Compaction(Compaction::Finished { .. } | Compaction::Failed { .. }) => {
                 awaits(&[Open::Compaction])
             }
+            Event::Compaction(Compaction::Asked { .. }) => {
+                born && self.has_past() && !self.compacting()
+            }
             Event::Subagent(Subagent::Ended { .. }) => awaits(&[Open::Child]),
             Event::Todo(Todo::Updated { .. }) => awaits(&[Open::Tool]),
             Event::Permission(_) | Event::Compaction(_) | Event::Subagent(_) => false,
@@ -172,6 +179,6 @@ impl State {
     }
 
     fn compacting(&self) -> bool {
-        self.turn.as_ref().is_some_and(|turn| matches!(turn.ask, Ask::Compacting { .. }))
+        self.turn.as_ref().is_some_and(|turn| turn.compacting().is_some())
     }
 }

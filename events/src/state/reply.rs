@@ -2,7 +2,7 @@
 
 use super::message::{Message, Reply, ReplyEnd, ReplyPart};
 use super::open::Wait;
-use super::{Ask, Call, Failure, State, Titling, Turn, words};
+use super::{Ask, Call, Failure, State, Titling, Turn, Writing, words};
 use crate::event::{
     CallSpec, Cost, FailureClass, Finish, Model, ModelRef, PartKind, Purpose, StreamedPart, Usage,
 };
@@ -15,8 +15,11 @@ impl State {
                 self.requested(envelope, model, (*step, *attempt), *purpose);
             }
             Model::RetryScheduled { .. } => {
-                if let Some(turn) = &mut self.turn {
-                    turn.ask = Ask::Backoff(Wait::of(envelope));
+                let wait = Wait::of(envelope);
+                match self.turn.as_mut().map(|turn| &mut turn.ask) {
+                    Some(Ask::Compacting(c)) => c.writing = Writing::Backoff(wait),
+                    Some(ask) => *ask = Ask::Backoff(wait),
+                    None => {}
                 }
             }
             Model::Streamed { parts } => {
@@ -55,7 +58,11 @@ impl State {
         let Some(turn) = &mut self.turn else { return };
         let wait = Wait::of(envelope);
         match (purpose, &mut turn.ask) {
-            (Purpose::Compaction, Ask::Compacting { request, .. }) => *request = Some(wait),
+            (Purpose::Compaction, Ask::Compacting(c)) => {
+                c.attempt = count.1;
+                c.started.until = wait.until;
+                c.writing = Writing::Waiting(wait);
+            }
             (Purpose::Title, _) => turn.title = Titling::Waiting(wait),
             (Purpose::Turn, _) => {
                 (turn.step, turn.attempt) = count;
@@ -73,8 +80,10 @@ impl State {
         let turn = self.turn.as_mut().filter(|turn| turn.awaits_reply(envelope.of))?;
         match &mut turn.ask {
             Ask::Waiting(wait) => wait.until = until,
-            Ask::Compacting { started, request: Some(request), .. } => {
-                (started.until, request.until) = (until, until);
+            Ask::Compacting(c) => {
+                if let Writing::Waiting(request) = &mut c.writing {
+                    (c.started.until, request.until) = (until, until);
+                }
                 return None;
             }
             Ask::Due
@@ -82,7 +91,6 @@ impl State {
             | Ask::Failed(_)
             | Ask::Backoff(_)
             | Ask::Again
-            | Ask::Compacting { .. }
             | Ask::CompactionFailed { .. } => return None,
         }
         self.last_reply_mut()
@@ -99,8 +107,8 @@ impl State {
             turn.title = Titling::Over;
             return;
         }
-        if let Ask::Compacting { request, .. } = &mut turn.ask {
-            *request = None;
+        if let Ask::Compacting(c) = &mut turn.ask {
+            c.writing = Writing::Written;
             return;
         }
         turn.ask = Ask::Answered { finish };
@@ -123,8 +131,8 @@ impl State {
             turn.title = Titling::Over;
             return;
         }
-        if let Ask::Compacting { request, .. } = &mut turn.ask {
-            *request = None;
+        if let Ask::Compacting(c) = &mut turn.ask {
+            c.failed(failure);
             return;
         }
         turn.ask = Ask::Failed(failure);
@@ -146,16 +154,20 @@ impl State {
     }
 
     pub(super) fn request_elapsed(&mut self, of: Seq) {
-        let waited = self.kit.options.timeout;
-        self.request_failed(
-            Some(of),
-            Failure {
-                class: FailureClass::Stalled,
-                message: words::silent(waited),
-                retryable: true,
-                retry_after: None,
-            },
-        );
+        let silent = Failure::silent(self.kit.options.timeout);
+        self.request_failed(Some(of), silent);
+    }
+}
+
+impl Failure {
+    /// The provider has said nothing for so many milliseconds.
+    pub(super) fn silent(millis: u64) -> Self {
+        Self {
+            class: FailureClass::Stalled,
+            message: words::silent(millis),
+            retryable: true,
+            retry_after: None,
+        }
     }
 }
 
@@ -168,7 +180,7 @@ impl Turn {
     fn awaits_reply(&self, of: Option<Seq>) -> bool {
         let waiting = match &self.ask {
             Ask::Waiting(wait) => Some(wait.intent),
-            Ask::Compacting { request, .. } => request.map(|wait| wait.intent),
+            Ask::Compacting(c) => c.request().map(|wait| wait.intent),
             Ask::Due
             | Ask::Answered { .. }
             | Ask::Failed(_)

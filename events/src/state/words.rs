@@ -1,6 +1,7 @@
 //! What a model is told about calls that did not run to their end. One place, so that tone and
 //! advice stay the same.
 
+use crate::event::PromptPart;
 use crate::rules::Rule;
 
 /// Stands where a call has no result yet.
@@ -33,10 +34,30 @@ pub(crate) fn out_of_time(max: u64, taken: u64) -> String {
 }
 
 pub(crate) fn summary(text: &str) -> String {
-    format!(
-        "What has happened in this conversation so far, in summary:\n\n{text}\n\nGo on from here if \
-         there are next steps; stop and ask if it is not clear how to proceed."
-    )
+    format!("What has happened in this conversation so far, in summary:\n\n{text}")
+}
+
+/// Follows a summary that nobody asked for.
+pub(crate) const GO_ON: &str =
+    "Go on with the next steps if there are any; stop and ask if it is not clear how to proceed.";
+
+/// Stands where a piece of media was.
+pub(crate) fn media(mime: &str, name: &str) -> String {
+    let space = if name.is_empty() { "" } else { " " };
+    format!("[{mime}{space}{name} was attached here; it is no longer shown]")
+}
+
+pub(crate) fn media_part(part: &PromptPart) -> PromptPart {
+    let (mime, name) = (part.mime.as_deref(), part.name.as_deref());
+    PromptPart::text(media(mime.unwrap_or("a file"), name.unwrap_or_default()))
+}
+
+/// The beginning of a long result, for a summary of what else did not fit.
+pub(crate) fn shortened(output: &str, chars: usize) -> String {
+    match output.char_indices().nth(chars) {
+        Some((end, _)) => format!("{}\n[the rest of this result is left out here]", &output[..end]),
+        None => output.to_owned(),
+    }
 }
 
 pub(crate) fn to_title(prompt: &str) -> String {

@@ -58,6 +58,8 @@ pub(crate) enum Step {
     },
     Summary(&'static str),
     NoSummary,
+    /// Somebody wants a summary.
+    Compact,
     Title(&'static str),
     NoTitle,
 }
@@ -222,6 +224,7 @@ impl Run {
                 let first = self.state.overdue(due).first().copied();
                 Fact::of(first.unwrap_or(0), Session::Elapsed {})
             }
+            Compact => Fact::new(Compaction::Asked { by: "test".into() }),
             Interrupt => Fact::new(Turn::Interrupted { by: "test".into() }),
             Resume { close } => Fact::new(Session::Resumed { policy: POLICY, close: *close }),
             Summary(_) | NoSummary | Title(_) | NoTitle => self.written(step),

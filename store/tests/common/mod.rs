@@ -106,7 +106,7 @@ pub fn every_variant(session: SessionId) -> Vec<Envelope> {
 /// Events that schema 1 has learned since, in the order in which it did.
 fn later_events() -> Vec<Event> {
     let call = CallSpec { id: "c1_1".into(), name: "read".into(), input: json(r#"{"a":1}"#) };
-    vec![Tool::Batched { call }.into()]
+    vec![Tool::Batched { call }.into(), Compaction::Asked { by: "cli".into() }.into()]
 }
 
 fn session_events() -> Vec<Event> {
@@ -342,6 +342,7 @@ pub fn variant(event: &Event) -> usize {
         Event::Subagent(Subagent::Ended { .. }) => 30,
         Event::Todo(Todo::Updated { .. }) => 31,
         Event::Tool(Tool::Batched { .. }) => 32,
+        Event::Compaction(Compaction::Asked { .. }) => 33,
     }
 }
 

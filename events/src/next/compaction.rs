@@ -1,0 +1,125 @@
+//! Making room in the model's context: SPEC 1.6.
+
+use super::{ask_with, decide, end, intent, retry_scheduled, with_attempts};
+use crate::event::{Compaction, EndReason, FailureClass, Purpose};
+use crate::state::{Call, Compacting, Message, Phase, State, Turn, Writing};
+use crate::{Envelope, Seq, context};
+
+/// Compactions in a row that leave no room before the turn is given up.
+const COMPACTIONS: u32 = 2;
+/// Turns of the user's whose tool output is never cleared, counted from the last.
+const KEPT_TURNS: usize = 2;
+/// Tokens of tool output before those turns that are kept too.
+const KEPT: usize = 40_000;
+/// Clearing fewer tokens than this is not worth a changed conversation.
+const WORTH: usize = 20_000;
+/// What this tool told the model is to hold for the whole session.
+const SKILL: &str = "skill";
+
+/// Replaces what a model has seen by a summary, if that can help.
+pub(super) fn make_room(s: &State, turn: &Turn, why: &str) -> Envelope {
+    let advice = if !s.kit.options.compact {
+        "compaction is off in the settings"
+    } else if !s.has_past() {
+        "there is nothing left to summarise: make the prompt shorter"
+    } else if turn.compactions >= COMPACTIONS {
+        "summaries leave no room"
+    } else {
+        return start(s, true);
+    };
+    end(s, turn, EndReason::Error, Some(format!("{why}, and {advice}")))
+}
+
+/// Prompts that no model has seen outlive the summary.
+pub(super) fn start(s: &State, auto: bool) -> Envelope {
+    let through = s.unsent_prompt().map_or(s.seq, |prompt| prompt - 1);
+    intent(s, None, Some(s.kit.options.timeout), Compaction::Started { through, auto })
+}
+
+/// The request for the summary, again if that can help; otherwise the turn does without.
+pub(super) fn summary(s: &State, turn: &Turn, c: &Compacting) -> Envelope {
+    match &c.writing {
+        Writing::Failed(failure) if failure.class == FailureClass::Overflow => {
+            if c.overflows == 1 {
+                return ask_summary(s, turn, c);
+            }
+            give_up(s, turn, c, &failure.message)
+        }
+        Writing::Failed(failure) if failure.may_pass(c.attempt, s) => {
+            retry_scheduled(s, c.attempt, failure)
+        }
+        Writing::Failed(failure) => give_up(s, turn, c, &failure.message),
+        Writing::Due | Writing::Waiting(_) | Writing::Written | Writing::Backoff(_) => {
+            ask_summary(s, turn, c)
+        }
+    }
+}
+
+fn ask_summary(s: &State, turn: &Turn, c: &Compacting) -> Envelope {
+    let request = context::summary_request(s, c);
+    ask_with(s, &request, (turn.step, c.attempt + 1), Purpose::Compaction)
+}
+
+fn give_up(s: &State, turn: &Turn, c: &Compacting, message: &str) -> Envelope {
+    if !c.is_vital(turn) {
+        return decide(s, turn, &c.then);
+    }
+    let message = format!("the summary failed: {}", with_attempts(message, c.attempt));
+    end(s, turn, EndReason::Error, Some(message))
+}
+
+/// At the end of a turn: old tool output is no longer sent, if that is worth it.
+pub(super) fn prune(s: &State) -> Option<Envelope> {
+    let calls = prunable(s);
+    let any = s.kit.options.prune && !calls.is_empty();
+    any.then(|| intent(s, None, None, Compaction::Pruned { calls }))
+}
+
+/// Calls whose output is to be cleared, in the order in which they were made.
+fn prunable(s: &State) -> Vec<Seq> {
+    let (mut turns, mut kept, mut cleared, mut calls) = (0, 0, 0, Vec::new());
+    for message in s.messages.iter().rev() {
+        let reply = match message {
+            Message::Summary { .. } => break,
+            Message::User(_) => {
+                turns += 1;
+                continue;
+            }
+            Message::Assistant(_) if turns < KEPT_TURNS => continue,
+            Message::Assistant(reply) => reply,
+        };
+        let mut old: Vec<&Call> = reply.calls().filter(|call| is_output(call)).collect();
+        old.reverse();
+        for call in old {
+            if call.pruned {
+                return worth(cleared, calls);
+            }
+            let size = tokens(call);
+            kept += size;
+            if kept > KEPT {
+                cleared += size;
+                calls.push(call.seq);
+            }
+        }
+    }
+    worth(cleared, calls)
+}
+
+fn worth(cleared: usize, mut calls: Vec<Seq>) -> Vec<Seq> {
+    if cleared <= WORTH {
+        calls.clear();
+    }
+    calls.reverse();
+    calls
+}
+
+/// Whether the model is shown the call's output, and may do without it some day.
+fn is_output(call: &Call) -> bool {
+    let name = call.resolved.as_ref().map_or(&call.name, |resolved| &resolved.name);
+    call.is_done() && call.within.is_none() && name != SKILL
+}
+
+/// An estimate, at four characters a token.
+fn tokens(call: &Call) -> usize {
+    if let Phase::Done(outcome) = &call.phase { outcome.output.chars().count() / 4 } else { 0 }
+}

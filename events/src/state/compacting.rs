@@ -1,0 +1,191 @@
+//! A summary on its way, and how `compaction.*` events change the state.
+
+use serde::Serialize;
+
+use super::message::{Message, Reply};
+use super::open::Wait;
+use super::{Ask, Failure, State, Turn, words};
+use crate::event::{Compaction, FailureClass, Finish, PromptKind};
+use crate::{Envelope, Seq};
+
+/// A compaction under way.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Compacting {
+    /// Since `compaction.started`, and until when the request in hand is waited for.
+    pub started: Wait,
+    /// Everything up to and with this seq is to be replaced.
+    pub through: Seq,
+    /// Whether nobody asked for it.
+    pub auto: bool,
+    /// Requests for the summary so far.
+    pub attempt: u32,
+    pub writing: Writing,
+    /// Those of them that did not fit the model's context.
+    pub overflows: u32,
+    /// Whether the provider refused the turn's own request because it did not fit.
+    pub refused: bool,
+    /// How things stood with the model before, and stand again afterwards.
+    pub then: Box<Ask>,
+}
+
+/// How things stand with the request for a summary.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Writing {
+    Due,
+    Waiting(Wait),
+    /// The model has answered; what the summary is follows.
+    Written,
+    Failed(Failure),
+    /// A retry is scheduled.
+    Backoff(Wait),
+}
+
+impl State {
+    pub(super) fn apply_compaction(&mut self, envelope: &Envelope, event: &Compaction) {
+        match event {
+            Compaction::Asked { .. } => {
+                self.turn.get_or_insert_with(|| Turn::for_compaction(envelope)).compact = true;
+            }
+            Compaction::Started { through, auto } => self.compacts(envelope, *through, *auto),
+            Compaction::Finished { summary } => self.summarised(envelope.of, summary),
+            Compaction::Failed { message } => self.not_summarised(envelope.of, message),
+            Compaction::Pruned { calls } => {
+                let replies = self.messages.iter_mut().filter_map(Message::reply_mut);
+                for call in replies.flat_map(Reply::calls_mut) {
+                    call.pruned |= calls.contains(&call.seq);
+                }
+            }
+        }
+    }
+
+    fn compacts(&mut self, envelope: &Envelope, through: Seq, auto: bool) {
+        let answers = self.last_reply().filter(|reply| reply.has_calls()).map(|reply| reply.asked);
+        let Some(turn) = &mut self.turn else { return };
+        turn.compactions += u32::from(auto);
+        turn.compact = false;
+        let refused = matches!(turn.ask, Ask::Failed(_));
+        let before = if let Ask::Compacting(c) = &turn.ask { &c.then } else { &turn.ask };
+        // results that the model has not been told yet are owed to it
+        let owes = answers.is_some_and(|asked| asked > turn.prompted);
+        let then = match before {
+            Ask::Failed(_) | Ask::Again => Ask::Again,
+            Ask::Answered { finish } if !auto && !owes => Ask::Answered { finish: *finish },
+            Ask::Due
+            | Ask::Waiting(_)
+            | Ask::Answered { .. }
+            | Ask::Backoff(_)
+            | Ask::Compacting(_)
+            | Ask::CompactionFailed { .. } => Ask::Due,
+        };
+        turn.ask = Ask::Compacting(Compacting {
+            started: Wait::of(envelope),
+            through,
+            auto,
+            attempt: 0,
+            writing: Writing::Due,
+            overflows: 0,
+            refused,
+            then: Box::new(then),
+        });
+    }
+
+    fn summing_up(&mut self, of: Option<Seq>) -> Option<(&mut Turn, Compacting)> {
+        let turn = self.turn.as_mut().filter(|turn| turn.stop.is_none())?;
+        let compacting = turn.compacting().filter(|c| Some(c.started.intent) == of)?.clone();
+        Some((turn, compacting))
+    }
+
+    fn summarised(&mut self, of: Option<Seq>, summary: &str) {
+        let said = self.answer();
+        let Some((turn, compacting)) = self.summing_up(of) else { return };
+        let Compacting { through, refused, then, .. } = compacting;
+        let asked = turn.asked;
+        turn.said = said;
+        turn.ask = *then;
+        let asks = !matches!(turn.ask, Ask::Answered { .. });
+        self.messages.retain(|m| m.prompt().is_some_and(|prompt| prompt.seq > through));
+        if refused {
+            // whatever was too much for the model is not sent once more as it was
+            self.strip_media(asked);
+        }
+        let goes_on = asks && self.messages.is_empty();
+        self.messages.insert(0, Message::Summary { text: summary.to_owned(), goes_on });
+        // the results that told of them are gone
+        self.instructed.clear();
+    }
+
+    /// The conversation stays as it was. A turn that has something else to do goes on.
+    fn not_summarised(&mut self, of: Option<Seq>, message: &str) {
+        let Some((turn, compacting)) = self.summing_up(of) else { return };
+        turn.ask = if compacting.is_vital(turn) {
+            Ask::CompactionFailed { message: message.to_owned() }
+        } else {
+            *compacting.then
+        };
+    }
+
+    /// Prompts that were sent before seq `asked` keep their words alone.
+    fn strip_media(&mut self, asked: Seq) {
+        let prompts = self.messages.iter_mut().filter_map(Message::prompt_mut);
+        let parts = prompts.filter(|prompt| prompt.seq < asked).flat_map(|p| &mut p.parts);
+        for part in parts.filter(|part| part.kind == PromptKind::Media) {
+            *part = words::media_part(part);
+        }
+    }
+
+    /// Whether there is anything that a summary could stand for.
+    pub fn has_past(&self) -> bool {
+        self.messages.iter().any(|message| message.reply().is_some())
+    }
+}
+
+impl Compacting {
+    /// Whether the turn is over without the summary.
+    pub(crate) fn is_vital(&self, turn: &Turn) -> bool {
+        self.auto || turn.step == 0
+    }
+
+    pub(super) fn failed(&mut self, failure: Failure) {
+        self.overflows += u32::from(failure.class == FailureClass::Overflow);
+        self.writing = Writing::Failed(failure);
+    }
+
+    /// A node has died: what was in hand is asked for again.
+    pub(super) fn cut_off(&mut self) {
+        if let Writing::Waiting(_) | Writing::Written = self.writing {
+            self.writing = Writing::Due;
+        }
+    }
+
+    pub(super) fn request(&self) -> Option<Wait> {
+        if let Writing::Waiting(wait) = self.writing { Some(wait) } else { None }
+    }
+
+    /// The wait of the intent `of` is over.
+    pub(super) fn elapsed(&mut self, of: Seq, silent: Failure) {
+        let waits = matches!(self.writing, Writing::Waiting(_) | Writing::Written);
+        match self.writing {
+            Writing::Backoff(wait) if wait.intent == of => self.writing = Writing::Due,
+            _ if waits && self.started.intent == of => self.failed(silent),
+            Writing::Waiting(wait) if wait.intent == of => self.failed(silent),
+            Writing::Due
+            | Writing::Waiting(_)
+            | Writing::Written
+            | Writing::Failed(_)
+            | Writing::Backoff(_) => {}
+        }
+    }
+}
+
+impl Turn {
+    /// One that somebody's wish for a summary began: there is nothing else to be done in it.
+    fn for_compaction(envelope: &Envelope) -> Self {
+        let ask = Ask::Answered { finish: Finish::Stop };
+        Self { asked: envelope.seq, ask, ..Self::new(envelope) }
+    }
+
+    pub fn compacting(&self) -> Option<&Compacting> {
+        if let Ask::Compacting(compacting) = &self.ask { Some(compacting) } else { None }
+    }
+}
