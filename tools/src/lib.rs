@@ -39,6 +39,8 @@ pub mod skills;
 mod spill;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod text;
 mod todoread;
 mod todowrite;

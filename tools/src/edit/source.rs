@@ -76,11 +76,6 @@ impl<'a> Source<'a> {
         self.lines()[line].trimmed.is_empty()
     }
 
-    /// Where the line after this begins, or the end of the text.
-    pub(super) fn next(&self, line: usize) -> usize {
-        self.lines().get(line + 1).map_or(self.text.len(), |next| wide(next.start))
-    }
-
     /// The index of the line that has the byte `at`.
     pub(super) fn line_of(&self, at: usize) -> usize {
         match self.lines.get() {
