@@ -25,14 +25,15 @@ fn turn(calls: &[Value], prepare: impl Fn(&Site)) -> (Site, Vec<Value>) {
 
 #[test]
 fn calls_of_one_reply_run_at_once() {
-    // each waits for the other: in turn they would wait for ever
-    let wait = |mine: &str, other: &str| {
-        bash(&format!("touch {mine}; while [ ! -e {other} ]; do sleep 0.01; done; echo {mine}"))
+    // each waits for all others: in turn they would wait for ever
+    let wait = |n: usize| {
+        bash(&format!("touch met-{n}; while [ $(ls met-* | wc -l) -lt 4 ]; do sleep 0.01; done"))
     };
-    let (_site, events) = turn(&[wait("one", "two"), wait("two", "one")], |_| ());
-    let second = &all(&events, "tool.started")[1]["seq"];
+    let calls: Vec<Value> = (0..4).map(wait).collect();
+    let (_site, events) = turn(&calls, |_| ());
+    let last = &all(&events, "tool.started")[3]["seq"];
     let first_end = &all(&events, "tool.finished")[0]["seq"];
-    assert!(second.as_u64() < first_end.as_u64());
+    assert!(last.as_u64() < first_end.as_u64());
 }
 
 #[test]

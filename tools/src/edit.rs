@@ -20,6 +20,7 @@ mod chain;
 mod ending;
 mod escapes;
 mod exact;
+mod ids;
 mod levenshtein;
 mod lines;
 mod nearest;

@@ -88,7 +88,12 @@ impl Typed for Grep {
         let mut target = paths::resolve(args.folder(), cx)?;
         // the hint under a cut output sends the model here
         target.inside |= paths::real(&cx.spill_dir).is_ok_and(|dir| target.path.starts_with(dir));
-        let mut plan = target.confined(Plan::new(Class::Read));
+        // a named file is shown as by `read`, so it takes what reading it takes
+        let mut plan = if secret(&target.shown) {
+            target.judged(Plan::new(Class::Read), "read")
+        } else {
+            target.confined(Plan::new(Class::Read))
+        };
         plan.access.push(glob::access("grep", &args.pattern));
         Ok(plan)
     }
@@ -142,10 +147,9 @@ impl Search<'_> {
             return Ok(());
         }
         let path = entry.path();
-        let included = |include: &Pattern| {
-            path.strip_prefix(self.root).is_ok_and(|path| include.matches(path))
-        };
-        if !self.include.as_ref().is_none_or(included) {
+        let Ok(below) = path.strip_prefix(self.root) else { return Ok(()) };
+        let included = |include: &Pattern| include.matches(below);
+        if !self.include.as_ref().is_none_or(included) || secret(&below.to_string_lossy()) {
             return Ok(());
         }
         self.searched.fetch_add(1, Ordering::Relaxed);
@@ -222,6 +226,13 @@ impl Search<'_> {
             &meta,
         )
     }
+}
+
+/// Whether `read` asks before it shows the file (SPEC Q4: `*.env` and `*.env.*`, but not
+/// `*.env.example`). A search of many files cannot ask for each of them, so these are left out of it and
+/// are searched only as the `path` of a call.
+fn secret(shown: &str) -> bool {
+    (shown.ends_with(".env") || shown.contains(".env.")) && !shown.ends_with(".env.example")
 }
 
 /// How a line of a file begins; lines with a path begin otherwise.

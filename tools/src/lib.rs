@@ -41,6 +41,8 @@ mod spill;
 mod task;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod text;
 mod todoread;
 mod todowrite;

@@ -3,6 +3,7 @@
 //! Both take lines that were not looked for, so both ask for at least three lines, anchors that are
 //! not blank, a block of (nearly) the same size, and enough likeness in between.
 
+use super::ids::{ABSENT, BLANK};
 use super::levenshtein::likeness;
 use super::search::{Candidate, Search};
 use super::source::Source;
@@ -14,13 +15,13 @@ const LIKE: f64 = 0.65;
 /// differ by a quarter (at least one line). Lines are compared in order by their Levenshtein
 /// distance; one that has no counterpart counts as unlike.
 pub(super) fn block_anchor<'a>(search: &'a Search<'a>) -> impl Iterator<Item = Candidate> + 'a {
-    let count = search.old.lines().len();
+    let count = search.old.count();
     let spread = (count / 4).max(1);
     let sizes = count.saturating_sub(spread).max(3)..=count + spread;
     let (mut best, mut at) = (LIKE, Vec::new());
     for first in firsts(search) {
         for size in sizes.clone() {
-            if !search.spend(8) || first + size > search.file.lines().len() {
+            if !search.spend(8) || first + size > search.file.count() {
                 break;
             }
             let Some(like) = block_likeness(search, first, size, best) else { continue };
@@ -37,7 +38,7 @@ pub(super) fn block_anchor<'a>(search: &'a Search<'a>) -> impl Iterator<Item = C
 /// E8: a block of the same size, with at least half of the lines between the anchors equal. Where
 /// both are blank does not count.
 pub(super) fn context_aware<'a>(search: &'a Search<'a>) -> impl Iterator<Item = Candidate> + 'a {
-    let count = search.old.lines().len();
+    let count = search.old.count();
     firsts(search)
         .filter(move |first| closes(search, *first, count) && half_equal(search, *first, count))
         .map(move |first| search.block(first, count))
@@ -45,31 +46,34 @@ pub(super) fn context_aware<'a>(search: &'a Search<'a>) -> impl Iterator<Item = 
 
 /// Lines of the file that equal the first line looked for.
 fn firsts<'a>(search: &'a Search<'a>) -> impl Iterator<Item = usize> + 'a {
-    let (file, old) = (&search.file, &search.old);
-    let count = old.lines().len();
-    let usable = count >= 3 && !old.is_blank(0) && !old.is_blank(count - 1);
-    let starts = if usable { 0..file.lines().len().saturating_sub(2) } else { 0..0 };
+    let wanted = search.wanted();
+    let anchor = match wanted {
+        [first, _, .., last] if *first != BLANK && *last != BLANK => *first,
+        _ => ABSENT,
+    };
+    let found = if anchor == ABSENT { &[] } else { search.found() };
+    let starts = found.iter().take(found.len().saturating_sub(2)).enumerate();
     starts
-        .filter(|line| file.trimmed(*line) == old.trimmed(0))
-        .take_while(|_| search.spend(8 + old.trimmed(0).len() / 16))
+        .filter(move |(_, number)| **number == anchor)
+        .map(|(line, _)| line)
+        .take_while(|_| search.spend(8))
 }
 
 /// Whether the last line of the block equals the last line looked for.
 fn closes(search: &Search<'_>, first: usize, size: usize) -> bool {
-    let last = first + size - 1;
-    let wanted = search.old.trimmed(search.old.lines().len() - 1);
-    last < search.file.lines().len() && search.file.trimmed(last) == wanted
+    let last = search.found().get(first + size - 1);
+    last.is_some() && last == search.wanted().last()
 }
 
 fn half_equal(search: &Search<'_>, first: usize, count: usize) -> bool {
+    let between = first + 1..first + count - 1;
+    if !search.spend(4 * count) {
+        return false;
+    }
     let (mut counted, mut equal) = (0, 0);
-    for line in 1..count - 1 {
-        let (wanted, found) = (search.old.trimmed(line), search.file.trimmed(first + line));
-        if !search.spend(8 + wanted.len() / 16) {
-            return false;
-        }
-        counted += usize::from(!wanted.is_empty() || !found.is_empty());
-        equal += usize::from(!wanted.is_empty() && wanted == found);
+    for (wanted, found) in search.wanted()[1..].iter().zip(&search.found()[between]) {
+        counted += usize::from(*wanted != BLANK || *found != BLANK);
+        equal += usize::from(*wanted != BLANK && wanted == found);
     }
     2 * equal >= counted
 }
@@ -79,10 +83,10 @@ fn block_likeness(search: &Search<'_>, first: usize, size: usize, least: f64) ->
     if !closes(search, first, size) {
         return None;
     }
-    if !search.spend(150 + 8 * (size + search.old.lines().len())) {
+    if !search.spend(150 + 8 * (size + search.old.count())) {
         return None;
     }
-    let wanted = middle(&search.old, 0, search.old.lines().len());
+    let wanted = middle(&search.old, 0, search.old.count());
     let found = middle(&search.file, first, size);
     let (short, long) = if wanted.len() <= found.len() { (wanted, found) } else { (found, wanted) };
     aligned(search, &short, &long, least)

@@ -1,6 +1,8 @@
 //! How the lines of a file end (SPEC E11).
 
-use memchr::memmem;
+use std::borrow::Cow;
+
+use memchr::{memchr, memmem};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
@@ -9,11 +11,14 @@ pub(super) enum Ending {
 }
 
 impl Ending {
-    pub(super) fn apply(self, text: &str) -> String {
-        let text = text.replace("\r\n", "\n");
+    pub(super) fn apply(self, text: &str) -> Cow<'_, str> {
+        let text = match memchr(b'\r', text.as_bytes()) {
+            Some(_) => Cow::Owned(text.replace("\r\n", "\n")),
+            None => Cow::Borrowed(text),
+        };
         match self {
             Self::Lf => text,
-            Self::CrLf => text.replace('\n', "\r\n"),
+            Self::CrLf => Cow::Owned(text.replace('\n', "\r\n")),
         }
     }
 

@@ -5,11 +5,8 @@ use super::source::Source;
 
 /// E2: lines that are equal without the white space at both of their ends.
 pub(super) fn line_trimmed<'a>(search: &'a Search<'a>) -> impl Iterator<Item = Candidate> + 'a {
-    let wanted = wanted(search, |source, line| source.trimmed(line));
-    let count = wanted.len();
-    let lines = search.file.lines().len();
-    runs(lines, |line| search.file.trimmed(line), wanted)
-        .map(move |first| search.block(first, count))
+    let count = search.wanted().len();
+    alike(search).map(move |first| search.block(first, count))
 }
 
 /// E5: lines that are equal once the indentation common to all of them is taken off on both sides.
@@ -17,23 +14,23 @@ pub(super) fn line_trimmed<'a>(search: &'a Search<'a>) -> impl Iterator<Item = C
 pub(super) fn indentation_flexible<'a>(
     search: &'a Search<'a>,
 ) -> impl Iterator<Item = Candidate> + 'a {
-    let wanted = wanted(search, unindented);
-    let count = wanted.len();
+    let count = search.wanted().len();
     let shift = common_indent(&search.old, 0, count);
-    let lines = search.file.lines().len();
-    runs(lines, |line| unindented(&search.file, line), wanted)
-        .take_while(move |_| search.spend(8 * count))
+    // such lines are equal without white space at their ends, too
+    alike(search)
+        .take_while(|_| search.spend(8))
         .filter(move |first| indented_alike(search, *first, count, shift))
         .map(move |first| search.block(first, count))
 }
 
-const INDENT: [char; 2] = [' ', '\t'];
-
-/// The lines looked for; none if all of them are blank.
-fn wanted<'a>(search: &Search<'a>, text: impl Fn(&Source<'a>, usize) -> &'a str) -> Vec<&'a str> {
-    let lines = if search.is_blank() { 0 } else { search.old.lines().len() };
-    (0..lines).map(|line| text(&search.old, line)).collect()
+/// Where lines begin that are equal but for white space at their ends; nowhere if all are blank.
+fn alike<'a>(search: &'a Search<'a>) -> impl Iterator<Item = usize> + 'a {
+    let wanted = if search.is_blank() { &[] } else { search.wanted() };
+    let found = if wanted.is_empty() { &[] } else { search.found() };
+    runs(found.len(), |line| found[line], wanted.to_vec())
 }
+
+const INDENT: [char; 2] = [' ', '\t'];
 
 fn unindented<'a>(source: &Source<'a>, line: usize) -> &'a str {
     if source.is_blank(line) { "" } else { source.whole(line).trim_start_matches(INDENT) }
@@ -51,10 +48,21 @@ fn common_indent(source: &Source<'_>, first: usize, count: usize) -> usize {
 }
 
 fn indented_alike(search: &Search<'_>, first: usize, count: usize, shift: usize) -> bool {
-    let own = common_indent(&search.file, first, count);
+    let (file, old) = (&search.file, &search.old);
+    let Some(line) = (0..count).find(|line| !old.is_blank(*line)) else { return false };
+    // the least indentation has to be as much deeper, or less deep, as that of any line
+    let Some(own) = (indent(file, first + line).len() + shift).checked_sub(indent(old, line).len())
+    else {
+        return false;
+    };
+    let alike = |line: usize| {
+        let (wanted, found) = (unindented(old, line), unindented(file, first + line));
+        let rest = indent(file, first + line).get(own..);
+        wanted == found && rest == Some(&indent(old, line)[shift..])
+    };
     (0..count)
-        .filter(|line| !search.old.is_blank(*line))
-        .all(|line| indent(&search.old, line)[shift..] == indent(&search.file, first + line)[own..])
+        .filter(|line| !old.is_blank(*line))
+        .all(|line| search.spend(20 + old.whole(line).len() / 8) && alike(line))
 }
 
 /// Where `needle` begins among the `length` things of `hay`, overlapping hits included, in linear time

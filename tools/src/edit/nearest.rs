@@ -23,9 +23,9 @@ const ENOUGH: f32 = 0.4;
 /// Indexes of lines. They are judged by the words they share with each of the lines looked for, where
 /// those would stand; rough, but linear.
 pub(super) fn lines(search: &Search<'_>) -> Option<Range<usize>> {
-    let blank = (0..search.old.lines().len()).take_while(|line| search.old.is_blank(*line)).count();
+    let blank = (0..search.old.count()).take_while(|line| search.old.is_blank(*line)).count();
     let wanted = Wanted::new(search, blank);
-    let count = search.file.lines().len().min(LOOK_AT);
+    let count = search.file.count().min(LOOK_AT);
     // by where the first of the lines looked for would stand, up to QUOTE lines before the file
     let mut scores = vec![0.0_f32; count + QUOTE];
     for line in 0..count {
@@ -49,10 +49,8 @@ struct Wanted<'a> {
 
 impl<'a> Wanted<'a> {
     fn new(search: &Search<'a>, from: usize) -> Self {
-        let lines: Vec<&'a str> = (from..search.old.lines().len())
-            .take(QUOTE)
-            .map(|line| search.old.trimmed(line))
-            .collect();
+        let lines: Vec<&'a str> =
+            (from..search.old.count()).take(QUOTE).map(|line| search.old.trimmed(line)).collect();
         let mut having: HashMap<&'a str, Vec<usize>> = HashMap::new();
         let mut sizes = vec![0; lines.len()];
         for (nth, line) in lines.iter().enumerate() {

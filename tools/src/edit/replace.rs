@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::chain::{self, Failure, Found, Strategy};
 use super::ending::Ending;
-use super::nearest;
 use super::search::{Candidate, Search};
+use super::{nearest, source};
 use crate::{Error, text};
 
 /// Places named in an error.
@@ -45,6 +45,9 @@ pub fn replace(
     }
     let body = text.trim_start_matches(text::BOM);
     let mark = &text[..text.len() - body.len()];
+    if text.len().max(old.len()) > source::LONGEST / 2 {
+        return Err(Error::TooLarge(format!("{shown} is too large to be edited.")));
+    }
     let ending = Ending::of(body, old);
     let [old, new] = [old, new].map(|given| ending.apply(given));
     let search = Search::new(body, &old, ending);
@@ -52,7 +55,7 @@ pub fn replace(
     let found = found.map_err(|failure| explain(&search, failure, shown))?;
     let loose = found.strategy.leniency().and(found.places.first());
     Ok(Replaced {
-        text: format!("{mark}{}", spliced(&search, &found, &new)),
+        text: spliced(mark, &search, &found, &new),
         count: found.places.len(),
         strategy: found.strategy,
         lines: loose.map(|place| lines_of(&search, place)),
@@ -65,9 +68,10 @@ pub(super) fn empty(shown: &str) -> Error {
     ))
 }
 
-fn spliced(search: &Search<'_>, found: &Found, new: &str) -> String {
+fn spliced(mark: &str, search: &Search<'_>, found: &Found, new: &str) -> String {
     let body = search.file.text;
-    let mut text = String::with_capacity(body.len() + new.len());
+    let mut text = String::with_capacity(mark.len() + body.len() + new.len());
+    text.push_str(mark);
     let mut from = 0;
     for place in &found.places {
         let (end, new) = fitted(search, place, new);
@@ -75,7 +79,8 @@ fn spliced(search: &Search<'_>, found: &Found, new: &str) -> String {
         text.push_str(new);
         from = end;
     }
-    text + &body[from..]
+    text.push_str(&body[from..]);
+    text
 }
 
 /// Where the replaced text ends, and what to put there. Lines are replaced as lines: the ending of
@@ -84,9 +89,8 @@ fn fitted<'a>(search: &Search<'_>, place: &Candidate, new: &'a str) -> (usize, &
     if !place.lines || !search.old.text.ends_with('\n') {
         return (place.span.end, new);
     }
-    let last = search.file.line_of(place.span.end - 1);
     if new.is_empty() {
-        return (search.file.lines()[last].next, new);
+        return (search.file.end_of_line(place.span.end), new);
     }
     let line = new.strip_suffix('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
     (place.span.end, line.unwrap_or(new))
@@ -94,7 +98,7 @@ fn fitted<'a>(search: &Search<'_>, place: &Candidate, new: &'a str) -> (usize, &
 
 fn lines_of(search: &Search<'_>, place: &Candidate) -> (usize, usize) {
     let line = |at| search.file.line_of(at) + 1;
-    (line(place.span.start), line(place.span.end - 1))
+    (line(place.span.start), line(place.span.end - usize::from(!place.lines)))
 }
 
 fn explain(search: &Search<'_>, failure: Failure, shown: &str) -> Error {

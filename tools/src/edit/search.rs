@@ -1,14 +1,14 @@
 //! What the strategies are given, and what they answer.
 
-use std::cell::Cell;
-
-use memchr::memmem;
+use std::cell::{Cell, OnceCell};
 
 use super::ending::Ending;
+use super::exact::{Overlap, occurrences};
+use super::ids::Ids;
 use super::source::{Source, Span};
 
 /// Steps that one strategy may take where its work is not linear. A step is about a nanosecond.
-const STEPS: u64 = 12_000_000;
+const STEPS: u64 = 6_000_000;
 
 /// A text and what is looked for in it.
 #[derive(Debug)]
@@ -16,7 +16,15 @@ pub(super) struct Search<'a> {
     pub(super) file: Source<'a>,
     pub(super) old: Source<'a>,
     pub(super) ending: Ending,
+    numbers: OnceCell<Numbers>,
     steps: Cell<u64>,
+}
+
+/// For each line, the number of its trimmed text.
+#[derive(Debug)]
+struct Numbers {
+    file: Vec<u32>,
+    old: Vec<u32>,
 }
 
 /// A place that may be meant.
@@ -33,7 +41,27 @@ impl<'a> Search<'a> {
     /// `old` has the file's line endings.
     pub(super) fn new(body: &'a str, old: &'a str, ending: Ending) -> Self {
         let (file, old) = (Source::new(body), Source::new(old));
-        Self { file, old, ending, steps: Cell::new(STEPS) }
+        Self { file, old, ending, numbers: OnceCell::new(), steps: Cell::new(STEPS) }
+    }
+
+    fn numbers(&self) -> &Numbers {
+        self.numbers.get_or_init(|| {
+            let ids = Ids::new((0..self.old.count()).map(|line| self.old.trimmed(line)));
+            let all =
+                |source: &Source<'a>| ids.all((0..source.count()).map(|line| source.trimmed(line)));
+            Numbers { file: all(&self.file), old: all(&self.old) }
+        })
+    }
+
+    /// For each line of the file the number of its trimmed text, as in [`Self::wanted`]. Lines that
+    /// are not looked for have a number that those do not have.
+    pub(super) fn found(&self) -> &[u32] {
+        &self.numbers().file
+    }
+
+    /// For each line looked for the number of its trimmed text.
+    pub(super) fn wanted(&self) -> &[u32] {
+        &self.numbers().old
     }
 
     /// A strategy begins with all its steps.
@@ -59,16 +87,14 @@ impl<'a> Search<'a> {
 
     /// Whether the candidate's text stands nowhere else in the file.
     pub(super) fn once(&self, candidate: &Candidate) -> bool {
-        let body = self.file.text.as_bytes();
-        let text = &body[candidate.span.clone()];
-        memmem::find(body, text) == memmem::rfind(body, text)
+        let text = &self.file.text[candidate.span.clone()];
+        occurrences(self.file.text, text.into(), Overlap::Counts).nth(1).is_none()
     }
 
     /// The `count` lines from `first` on.
     pub(super) fn block(&self, first: usize, count: usize) -> Candidate {
-        let lines = self.file.lines();
-        let span = lines[first].whole.start..lines[first + count - 1].whole.end;
-        Candidate { span, lines: true }
+        let (first, last) = (self.file.whole_span(first), self.file.whole_span(first + count - 1));
+        Candidate { span: first.start..last.end, lines: true }
     }
 }
 

@@ -1,5 +1,7 @@
 //! WhitespaceNormalized (SPEC E4): every run of white space counts as one blank.
 
+use memchr::memmem;
+
 use super::exact::{Overlap, occurrences};
 use super::search::{Candidate, Search};
 use super::source::{Source, Span};
@@ -8,15 +10,26 @@ use super::source::{Source, Span};
 pub(super) fn whitespace_normalized<'a>(
     search: &'a Search<'a>,
 ) -> impl Iterator<Item = Candidate> + 'a {
-    let wanted = Squeezed::new(search.old.text).text;
-    let file = Squeezed::new(search.file.text);
+    let wanted = squeezed(search.old.text);
+    let hits = if may_have(search.file.text, &wanted) { hits(search, &wanted) } else { Vec::new() };
+    hits.into_iter()
+}
+
+/// Whether the longest of the words is in the text at all.
+fn may_have(text: &str, words: &str) -> bool {
+    let longest = words.split(' ').max_by_key(|word| word.len()).unwrap_or_default();
+    memmem::find(text.as_bytes(), longest.as_bytes()).is_some()
+}
+
+fn hits(search: &Search<'_>, wanted: &str) -> Vec<Candidate> {
+    let text = squeezed(search.file.text);
     let shape = Shape::new(&search.old);
     let cost = 64 + 2 * wanted.len() + 4 * (shape.above + shape.below);
-    let hits: Vec<Candidate> = occurrences(&file.text, &wanted, Overlap::Counts)
+    let mut places = Places::new(|| words(search.file.text));
+    occurrences(&text, wanted.into(), Overlap::Counts)
         .take_while(|_| search.spend(cost))
-        .filter_map(|hit| shape.place(search, file.span(hit)))
-        .collect();
-    hits.into_iter()
+        .filter_map(|hit| shape.place(search, places.span(hit)))
+        .collect()
 }
 
 /// How the words looked for lie in their lines.
@@ -29,7 +42,7 @@ struct Shape {
 
 impl Shape {
     fn new(source: &Source<'_>) -> Self {
-        let lines = source.lines().len();
+        let lines = source.count();
         let above = (0..lines).take_while(|line| source.is_blank(*line)).count();
         let below = (0..lines).rev().take_while(|line| source.is_blank(*line)).count();
         Self { lines, above, below }
@@ -39,52 +52,98 @@ impl Shape {
     fn place(&self, search: &Search<'_>, span: Span) -> Option<Candidate> {
         let file = &search.file;
         let (first, last) = (file.line_of(span.start), file.line_of(span.end - 1));
-        let aligned = file.lines()[first].trimmed.start == span.start
-            && file.lines()[last].trimmed.end == span.end;
+        let aligned =
+            file.trimmed_span(first).start == span.start && file.trimmed_span(last).end == span.end;
         if self.lines == 1 {
             let part = || if aligned { search.block(first, 1) } else { Candidate::part(span) };
             return (first == last).then(part);
         }
         let top = first.checked_sub(self.above)?;
         let bottom = last + self.below;
-        let fits = aligned && bottom < file.lines().len() && bottom - top + 1 == self.lines;
+        let fits = aligned && bottom < file.count() && bottom - top + 1 == self.lines;
         let mut around = (top..first).chain(last + 1..=bottom);
         (fits && around.all(|line| file.is_blank(line))).then(|| search.block(top, self.lines))
     }
 }
 
-/// A text whose words are one blank apart, and where each byte comes from.
-struct Squeezed {
-    text: String,
-    from: Vec<usize>,
+/// A text with its words one blank apart.
+fn squeezed(text: &str) -> String {
+    let mut squeezed = String::with_capacity(text.len());
+    for word in words(text) {
+        if !squeezed.is_empty() {
+            squeezed.push(' ');
+        }
+        squeezed.push_str(&text[word]);
+    }
+    squeezed
 }
 
-impl Squeezed {
-    fn new(text: &str) -> Self {
-        let mut squeezed = Self { text: String::with_capacity(text.len()), from: Vec::new() };
-        squeezed.from.reserve(text.len());
-        let mut at = 0;
-        for piece in text.split(char::is_whitespace) {
-            if !piece.is_empty() {
-                squeezed.push(piece, at);
-            }
-            at += piece.len();
-            at += text[at..].chars().next().map_or(0, char::len_utf8);
+/// Where the words of a text stand.
+fn words(text: &str) -> impl Iterator<Item = Span> {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        from += length(text, from, true);
+        let word = from..from + length(text, from, false);
+        from = word.end;
+        (!word.is_empty()).then_some(word)
+    })
+}
+
+/// How many bytes from `from` on are white space, or are not.
+fn length(text: &str, from: usize, white: bool) -> usize {
+    let bytes = &text.as_bytes()[from..];
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let (is_white, size) = if byte.is_ascii() {
+            (matches!(byte, b'\t'..=b'\r' | b' '), 1)
+        } else {
+            let c = text[from + at..].chars().next().unwrap_or_default();
+            (c.is_whitespace(), c.len_utf8())
+        };
+        if is_white != white {
+            break;
         }
-        squeezed
+        at += size;
+    }
+    at
+}
+
+/// Where parts of a squeezed text stand in the original. They are asked for from left to right.
+struct Places<W> {
+    starts: Cursor<W>,
+    ends: Cursor<W>,
+}
+
+impl<W: Iterator<Item = Span>> Places<W> {
+    fn new(words: impl Fn() -> W) -> Self {
+        Self { starts: Cursor::new(words()), ends: Cursor::new(words()) }
     }
 
-    fn push(&mut self, word: &str, at: usize) {
-        if !self.text.is_empty() {
-            self.text.push(' ');
-            self.from.push(at);
-        }
-        self.text.push_str(word);
-        self.from.extend(at..at + word.len());
+    /// `part` begins and ends with (a part of) a word.
+    fn span(&mut self, part: Span) -> Span {
+        self.starts.original(part.start)..self.ends.original(part.end - 1) + 1
+    }
+}
+
+struct Cursor<W> {
+    words: W,
+    word: Span,
+    /// Where it stands in the squeezed text.
+    start: usize,
+}
+
+impl<W: Iterator<Item = Span>> Cursor<W> {
+    fn new(mut words: W) -> Self {
+        let word = words.next().unwrap_or_default();
+        Self { words, word, start: 0 }
     }
 
-    /// Where a part of the squeezed text that begins and ends with a word stands in the original.
-    fn span(&self, part: Span) -> Span {
-        self.from[part.start]..self.from[part.end - 1] + 1
+    fn original(&mut self, at: usize) -> usize {
+        while at >= self.start + self.word.len() {
+            let Some(next) = self.words.next() else { break };
+            self.start += self.word.len() + 1;
+            self.word = next;
+        }
+        self.word.start + (at - self.start).min(self.word.len())
     }
 }

@@ -296,6 +296,34 @@ fn permissions() {
 }
 
 #[tokio::test]
+async fn what_read_asks_about_is_not_shown_without_asking() {
+    let site = Site::new();
+    for name in [".env", "a/.env.local", "prod.env", ".env.example", "env.rs", "x.environment"] {
+        site.file(name, "KEY=1\n");
+    }
+    symlink(".env", site.path("harmless")).unwrap();
+    for input in [json!({ "pattern": "KEY" }), json!({ "pattern": "KEY", "include": "*env*" })] {
+        let mut lines = found(&site, &input).await;
+        lines.sort();
+        assert_eq!(lines, [".env.example:1:KEY=1", "env.rs:1:KEY=1", "x.environment:1:KEY=1"]);
+    }
+    for (path, asks) in [
+        (".env", Some(".env")),
+        ("harmless", Some(".env")),
+        ("a/.env.local", Some("a/.env.local")),
+        (".env.example", None),
+        ("a", None),
+    ] {
+        let input = json!({ "pattern": "KEY", "path": path });
+        let access = site.resolve("grep", &input).access;
+        let read = access.iter().find(|access| access.permission == "read");
+        assert_eq!(read.map(|access| access.patterns[0].as_str()), asks, "{path}");
+    }
+    let named = found(&site, &json!({ "pattern": "KEY", "path": "harmless" })).await;
+    assert_eq!(named, [".env:1:KEY=1"]);
+}
+
+#[tokio::test]
 async fn cancelled_in_the_middle_of_a_file() {
     let site = Site::new();
     // lines without end, and nothing that matches

@@ -1,0 +1,54 @@
+//! Numbers for the lines looked for, so that lines are compared as numbers.
+
+use std::collections::HashMap;
+
+/// The number of a line that is not looked for.
+pub(super) const ABSENT: u32 = u32::MAX;
+
+/// The number of a line without text.
+pub(super) const BLANK: u32 = 0;
+
+/// The lines looked for, by their text; equal lines have equal numbers.
+#[derive(Debug)]
+pub(super) struct Ids<'a> {
+    of: HashMap<&'a str, u32>,
+    /// First bytes that such lines have.
+    first: [bool; 256],
+    longest: usize,
+}
+
+impl<'a> Ids<'a> {
+    pub(super) fn new(lines: impl Iterator<Item = &'a str>) -> Self {
+        let mut ids = Self { of: HashMap::new(), first: [false; 256], longest: 0 };
+        for line in lines {
+            let next = u32::try_from(ids.of.len()).unwrap_or(ABSENT - 2) + 1;
+            if let Some(first) = line.bytes().next() {
+                ids.first[usize::from(first)] = true;
+                ids.longest = ids.longest.max(line.len());
+                ids.of.entry(line).or_insert(next);
+            }
+        }
+        ids
+    }
+
+    pub(super) fn get(&self, line: &str) -> u32 {
+        match line.bytes().next() {
+            None => BLANK,
+            Some(first) if !self.first[usize::from(first)] || line.len() > self.longest => ABSENT,
+            Some(_) => self.of.get(line).copied().unwrap_or(ABSENT),
+        }
+    }
+
+    /// The numbers of many lines; runs of equal ones are cheap.
+    pub(super) fn all<'t>(&self, lines: impl Iterator<Item = &'t str>) -> Vec<u32> {
+        let mut last = ("", BLANK);
+        lines
+            .map(|line| {
+                if line != last.0 {
+                    last = (line, self.get(line));
+                }
+                last.1
+            })
+            .collect()
+    }
+}

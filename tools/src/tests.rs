@@ -1,0 +1,116 @@
+//! What holds for every tool, whatever it is called with.
+
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::testing::Site;
+use crate::{Error, Output, offered, run_alone};
+
+/// Arguments that are right, but for files that are not there.
+fn right(tool: &str) -> Value {
+    match tool {
+        "read" => json!({ "filePath": "f", "offset": 1, "limit": 1 }),
+        "write" => json!({ "filePath": "f", "content": "x" }),
+        "edit" => {
+            json!({ "filePath": "f", "oldString": "a", "newString": "b", "replaceAll": false })
+        }
+        "multiedit" => {
+            json!({ "filePath": "f", "edits": [{ "oldString": "a", "newString": "b" }] })
+        }
+        "apply_patch" => {
+            json!({ "patchText": "*** Begin Patch\n*** Delete File: f\n*** End Patch" })
+        }
+        "glob" => json!({ "pattern": "*", "path": "." }),
+        "grep" => json!({ "pattern": "a", "path": ".", "include": "*", "ignoreCase": false }),
+        "bash" => {
+            json!({ "command": "true", "timeout": 1000, "workdir": ".", "description": "none" })
+        }
+        "batch" => json!({ "toolCalls": [{ "tool": "read", "parameters": { "filePath": "f" } }] }),
+        "todowrite" => json!({ "todos": [{ "content": "a", "status": "pending" }] }),
+        "webfetch" => json!({ "url": "http://127.0.0.1:1/", "format": "text", "timeout": 1 }),
+        "skill" => json!({ "name": "none" }),
+        _ => json!({}),
+    }
+}
+
+fn hostile(site: &Site) -> Vec<Value> {
+    let mut deep = json!(0);
+    for _ in 0..100 {
+        deep = json!([deep]);
+    }
+    vec![
+        json!(null),
+        json!(true),
+        json!(-1),
+        json!(1e300),
+        json!(u64::MAX),
+        json!(""),
+        json!(" \n"),
+        json!("a\0b"),
+        json!("/".repeat(10_000)),
+        json!("x".repeat(1 << 20)),
+        json!("{[(*\\".repeat(1 << 17)),
+        json!("../../../outside/new"),
+        json!(site.outside("new")),
+        json!("away/new"),
+        json!("loop"),
+        json!("pipe"),
+        json!("raw"),
+        json!([]),
+        json!({}),
+        json!(["x", 1, null]),
+        deep,
+    ]
+}
+
+/// A call that fails says why with a stable word.
+fn assert_told(done: Result<Output, Error>, what: &str) {
+    match done {
+        Ok(output) if output.is_error => {
+            let kind = output.meta()["error_kind"].as_str().map(str::to_owned);
+            assert!(kind.is_some_and(|kind| !kind.is_empty()), "{what}: {output:?}");
+        }
+        Ok(_) => {}
+        Err(error) => assert!(!error.kind().is_empty() && !error.to_string().is_empty(), "{what}"),
+    }
+}
+
+#[tokio::test]
+async fn nothing_that_a_tool_is_called_with_does_harm() {
+    let site = Site::new();
+    symlink("loop", site.path("loop")).unwrap();
+    symlink(site.outside(""), site.path("away")).unwrap();
+    let raw = std::ffi::OsStr::from_bytes(b"not-\xff-utf8");
+    symlink(raw, site.path("raw")).unwrap();
+    site.fifo("pipe");
+    let hostile = hostile(&site);
+    for tool in offered() {
+        let right = right(tool.name());
+        let schema = tool.schema().value();
+        let fields = schema["properties"].as_object().unwrap();
+        for field in fields.keys() {
+            for value in &hostile {
+                site.file("f", "a\n");
+                let mut args = right.clone();
+                args[field] = value.clone();
+                let mut what = format!("{} with {field} = {value}", tool.name());
+                what.truncate(what.char_indices().nth(200).map_or(what.len(), |(at, _)| at));
+                let text = args.to_string();
+                let call = run_alone(tool.name(), &text, site.workspace());
+                let done = tokio::time::timeout(Duration::from_secs(60), call).await;
+                assert_told(done.unwrap_or_else(|_| panic!("{what} does not end")), &what);
+                let outside: Vec<_> = std::fs::read_dir(site.outside("")).unwrap().collect();
+                assert!(outside.is_empty(), "{what} left {outside:?}");
+            }
+        }
+        let texts =
+            [("", 1), ("null", 1), ("7", 1), ("\"x\"", 1), ("[", 100_000), ("{\"a\":", 100_000)];
+        for (text, times) in texts {
+            let done = run_alone(tool.name(), &text.repeat(times), site.workspace()).await;
+            assert_told(done, tool.name());
+        }
+    }
+}
