@@ -191,7 +191,7 @@ mod tests {
             folder.display(),
             std::env::consts::OS
         );
-        assert_eq!(bare.system[1..], [environment.clone()]);
+        assert_eq!(bare.system[1..], std::slice::from_ref(&environment)[..]);
         std::fs::write(folder.join("AGENTS.md"), "Use tabs.\n").unwrap();
         for name in ["tidy", "risky"] {
             let skill = folder.join(".leftfold/skills").join(name);

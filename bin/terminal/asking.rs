@@ -33,7 +33,7 @@ impl Conversation<'_> {
         let inquiry = question.inquiry.as_ref();
         let keys = inquiry
             .map_or_else(|| question::PERMISSION.to_owned(), |inquiry| inquiry::keys(inquiry, &[]));
-        self.ask(&text, keys)
+        self.ask(&text, &keys)
     }
 
     /// Shows a question of somebody else's turn while a line is being typed.
@@ -50,14 +50,14 @@ impl Conversation<'_> {
         self.mode.watch();
         self.stage = Stage::Resume;
         let text = self.renderer.note(Face::YELLOW, "The last turn was cut off.");
-        self.ask(&text, question::RESUME.to_owned())
+        self.ask(&text, question::RESUME)
     }
 
-    fn ask(&mut self, text: &str, keys: String) -> anyhow::Result<()> {
-        self.renderer.asking = Some(keys.clone());
+    fn ask(&mut self, text: &str, keys: &str) -> anyhow::Result<()> {
+        self.renderer.asking = Some(keys.to_owned());
         self.ears.listen_to_keys()?;
         self.paint(text)?;
-        self.screen.remind(&keys)?;
+        self.screen.remind(keys)?;
         Ok(())
     }
 

@@ -61,6 +61,15 @@ fn sessions() -> Vec<Vec<Step>> {
             Text("done"),
             Reply(Finish::Stop),
         ],
+        vec![Prompt("hi"), Call("a", "x"), bash("a"), Interrupt, Prompt("go on"), Text("ok")],
+        vec![Prompt("hi"), Call("a", "x"), asks("a"), Answer("a", Reject, None), Prompt("so")],
+    ]
+}
+
+/// Compaction by count, by the provider's word and by request; children; a batch.
+fn longer_sessions() -> Vec<Vec<Step>> {
+    let read = |id| Resolve(id, Class::Read, ("read", "x"), "");
+    vec![
         vec![
             Prompt("hi"),
             Call("a", "x"),
@@ -81,14 +90,29 @@ fn sessions() -> Vec<Vec<Step>> {
             Compact,
             Summary("all of it and more"),
         ],
-        vec![Prompt("hi"), Call("a", "x"), bash("a"), Interrupt, Prompt("go on"), Text("ok")],
-        vec![Prompt("hi"), Call("a", "x"), asks("a"), Answer("a", Reject, None), Prompt("so")],
+        vec![
+            Prompt("hi"),
+            Call("a", "task"),
+            Call("b", "batch"),
+            Reply(Finish::ToolCalls),
+            Task("a"),
+            Batch("b", 2),
+            read("b_1"),
+            Done("b_1", "ok"),
+            ChildEnds("a"),
+            Done("a", "found"),
+            read("b_2"),
+            Done("b_2", "ok"),
+            Done("b", "both"),
+            Reply(Finish::Stop),
+        ],
+        vec![Prompt("hi"), Call("a", "task"), Task("a"), Interrupt, ChildEnds("a"), Prompt("so")],
     ]
 }
 
 #[test]
 fn every_cut_is_resumed_to_an_end() {
-    for steps in sessions() {
+    for steps in sessions().into_iter().chain(longer_sessions()) {
         let mut run = Run::new(&kit());
         for step in &steps {
             assert!(!run.step(step).is_empty(), "{step:?} means nothing in {steps:?}");

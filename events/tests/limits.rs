@@ -33,7 +33,7 @@ fn called(class: Class) -> Vec<Step> {
 fn ended(kit: &Kit, given: &[Step]) -> (EndReason, String) {
     let mut run = Run::new(kit);
     given.iter().for_each(|step| drop(run.step(step)));
-    let ended = run.state.ended.expect("the turn is over");
+    let Some(ended) = run.state.ended else { unreachable!("the turn is over") };
     (ended.reason, ended.error.unwrap_or_default())
 }
 

@@ -13,9 +13,9 @@ fn given(more: &[Step]) -> Vec<Step> {
 }
 
 fn spawned(log: &[Envelope]) -> Vec<SessionId> {
-    let sessions = log.iter().filter_map(|event| match &event.event {
-        Event::Subagent(Subagent::Spawned { session, .. }) => Some(*session),
-        _ => None,
+    let sessions = log.iter().filter_map(|event| {
+        let Event::Subagent(Subagent::Spawned { session, .. }) = &event.event else { return None };
+        Some(*session)
     });
     sessions.collect()
 }

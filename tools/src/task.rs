@@ -42,7 +42,7 @@ impl Typed for Task {
         if args.prompt.trim().is_empty() {
             return invalid("`prompt` is empty; write the whole task".to_owned());
         }
-        if !cx.subagents.iter().any(|name| *name == args.subagent_type) {
+        if !cx.subagents.contains(&args.subagent_type) {
             let known = cx.subagents.join(", ");
             let wanted = &args.subagent_type;
             return invalid(format!(

@@ -183,7 +183,7 @@ fn errors_name_what_is_missing_and_what_is_near() {
         (
             PROVIDERS,
             Some("locl/m"),
-            "model `locl/m`: there is no provider `locl`; did you mean `local`? Known are `anthropic`, `openai`, `local`, `script`",
+            "model `locl/m`: there is no provider `locl`; did you mean `local`? Known are `anthropic`, `openai`, `google`, `local`, `script`",
         ),
         (
             "{\n\"model\": \"zzz/m\" }",

@@ -47,10 +47,9 @@ impl State {
     pub(crate) fn on_last_step(&self) -> bool {
         let max = self.kit.options.max_steps;
         let Some(turn) = self.turn.as_ref().filter(|_| max < u32::MAX) else { return false };
-        let ask = match &turn.ask {
-            Ask::Compacting(compacting) => &*compacting.then,
-            ask => ask,
-        };
+        let after =
+            if let Ask::Compacting(summing) = &turn.ask { Some(&*summing.then) } else { None };
+        let ask = after.unwrap_or(&turn.ask);
         let next = match ask {
             Ask::Waiting(_) | Ask::Failed(_) | Ask::Backoff(_) | Ask::Again => turn.step.max(1),
             Ask::Due | Ask::Answered { .. } | Ask::Compacting(_) | Ask::CompactionFailed { .. } => {

@@ -187,17 +187,7 @@ impl Run {
                 let resolution = resolution(id, *class, *access, path);
                 Fact::of(self.waiting(id).unwrap_or(0), Tool::Resolved(Box::new(resolution)))
             }
-            Batch(id, count) => {
-                let mut resolution = resolution(id, Class::Read, ("read", "x"), "");
-                let entry = r#"{"tool":"read","parameters":{}}"#;
-                let entries = vec![entry; *count].join(",");
-                resolution.name = "batch".into();
-                resolution.access.clear();
-                resolution.input =
-                    Json::parse(&format!(r#"{{"toolCalls":[{entries}]}}"#)).expect("JSON");
-                Fact::of(self.waiting(id).unwrap_or(0), Tool::Resolved(Box::new(resolution)))
-            }
-            Task(id) | ChildEnds(id) => self.child(step, id),
+            Batch(id, _) | Task(id) | ChildEnds(id) => self.special(step, id),
             Unresolved(id) => {
                 let mut resolution = resolution(id, Class::Read, ("read", "x"), "");
                 resolution.error = Some("bad arguments".into());
@@ -231,7 +221,21 @@ impl Run {
         }
     }
 
-    fn child(&self, step: &Step, id: &str) -> Fact {
+    fn batch(&self, id: &str, count: usize) -> Fact {
+        let mut resolution = resolution(id, Class::Read, ("read", "x"), "");
+        let entry = r#"{"tool":"read","parameters":{}}"#;
+        let entries = vec![entry; count].join(",");
+        resolution.name = "batch".into();
+        resolution.access.clear();
+        resolution.input = Json::parse(&format!(r#"{{"toolCalls":[{entries}]}}"#)).expect("JSON");
+        Fact::of(self.waiting(id).unwrap_or(0), Tool::Resolved(Box::new(resolution)))
+    }
+
+    /// Calls of a special kind.
+    fn special(&self, step: &Step, id: &str) -> Fact {
+        if let Batch(_, count) = step {
+            return self.batch(id, *count);
+        }
         if let Task(_) = step {
             let mut resolution = resolution(id, Class::Child, ("task", "general"), "");
             resolution.input =

@@ -43,7 +43,7 @@ struct Contents {
 }
 
 impl Contents {
-    fn push(&mut self, role: &str, parts: Vec<Value>) {
+    fn push(&mut self, role: &str, parts: &[Value]) {
         if !parts.is_empty() {
             self.done.push(json!({ "role": role, "parts": parts }));
         }
@@ -54,7 +54,7 @@ impl Contents {
         if sent.is_empty() {
             sent.push(text(NO_TEXT));
         }
-        self.push("user", sent);
+        self.push("user", &sent);
     }
 
     /// Everything in its place, as it came.
@@ -112,21 +112,22 @@ impl Contents {
             sign(call, UNSIGNED.to_owned());
         }
         if self.done.is_empty() && !parts.is_empty() {
-            self.push("user", vec![text(NO_TEXT)]);
+            self.push("user", &[text(NO_TEXT)]);
         }
         let last = self.done.last_mut().filter(|last| last["role"] == "model");
         match last.and_then(|last| last["parts"].as_array_mut()) {
             Some(before) => before.extend(parts),
-            None => self.push("model", parts),
+            None => self.push("model", &parts),
         }
     }
 
     /// All results of a reply in one content, and nothing else in it.
     fn results(&mut self, results: &[ToolResult]) {
         let mut files = Vec::new();
-        let responses = results.iter().map(|result| self.result(result, &mut files)).collect();
-        self.push("user", responses);
-        self.push("user", files);
+        let responses: Vec<Value> =
+            results.iter().map(|result| self.result(result, &mut files)).collect();
+        self.push("user", &responses);
+        self.push("user", &files);
     }
 
     fn result(&mut self, result: &ToolResult, files: &mut Vec<Value>) -> Value {

@@ -101,7 +101,7 @@ impl Decoder {
                 self.thought(words, signature, out);
             }
             (Some(Value::String(words)), Some(signature)) => {
-                self.signed(part, words, signature, out)
+                self.signed(part, words, signature, out);
             }
             (Some(_), _) => return Err("a text that is none"),
             (None, Some(_)) if part.as_object().is_some_and(|part| part.len() == 1) => {

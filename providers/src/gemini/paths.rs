@@ -40,9 +40,10 @@ pub(super) fn write(args: &mut Value, piece: &Value) -> Option<()> {
     }
     let value = |name: &str| piece.get(name).filter(|value| !value.is_null());
     if let Some(text) = value("stringValue").and_then(Value::as_str) {
-        match place {
-            Value::String(known) => known.push_str(text),
-            other => *other = text.into(),
+        if let Value::String(known) = place {
+            known.push_str(text);
+        } else {
+            *place = text.into();
         }
         return Some(());
     }
@@ -142,7 +143,7 @@ mod tests {
             json!({ "jsonPath": "$.a" }),
             json!({ "stringValue": "x" }),
         ] {
-            assert_eq!(written(&[piece.clone()]), None, "{piece}");
+            assert_eq!(written(std::slice::from_ref(&piece)), None, "{piece}");
         }
     }
 }

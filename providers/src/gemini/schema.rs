@@ -52,7 +52,7 @@ impl Walk<'_> {
         self.left -= 1;
         let (kinds, mut nullable) = kinds(&schema);
         if let [one] = kinds.as_slice() {
-            let made = self.of_kind(*one, &schema, depth);
+            let made = self.of_kind(one, &schema, depth);
             return finished(&schema, made, nullable);
         }
         let mut choices: Vec<Value> = Vec::new();
@@ -67,7 +67,7 @@ impl Walk<'_> {
                 }
             }
         } else {
-            choices.extend(kinds.iter().map(|kind| self.of_kind(*kind, &schema, depth)));
+            choices.extend(kinds.iter().map(|kind| self.of_kind(kind, &schema, depth)));
         }
         match choices.len() {
             0 => finished(&schema, json!({ "type": "STRING" }), nullable),

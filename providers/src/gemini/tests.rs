@@ -40,7 +40,8 @@ fn decode_all(chunks: &[Value]) -> Vec<StreamEvent> {
     decode(&[wire(chunks).as_bytes()])
 }
 
-fn parts(parts: Value) -> Value {
+fn parts(parts: impl std::borrow::Borrow<Value>) -> Value {
+    let parts = parts.borrow();
     json!({"candidates":[{"content":{"role":"model","parts":parts},"index":0}],"modelVersion":"m"})
 }
 
@@ -179,7 +180,7 @@ fn arguments_in_pieces() {
         calls.collect::<Vec<_>>()
     };
     let boston = json!({"a":"Boston"});
-    assert_eq!(input(&[call(json!({})), stop("STOP")]), [boston.clone()]);
+    assert_eq!(input(&[call(json!({})), stop("STOP")]), std::slice::from_ref(&boston)[..]);
     assert_eq!(input(&[call(json!({"name":"x"})), stop("STOP")]), [boston.clone(), json!({})]);
     assert_eq!(input(&[stop("STOP")]), [boston]);
     assert_eq!(input(&[stop("MAX_TOKENS")]), [json!("{\"a\":\"Boston\"}")]);

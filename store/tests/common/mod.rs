@@ -346,4 +346,4 @@ pub fn variant(event: &Event) -> usize {
     }
 }
 
-pub const VARIANTS: usize = 33;
+pub const VARIANTS: usize = 34;

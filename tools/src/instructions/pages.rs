@@ -17,8 +17,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_PAGE: u64 = 1024 * 1024;
 
 /// How long a page is known, and how long it is known that there is none.
-const KEPT: Duration = Duration::from_hours(1);
-const MISSED: Duration = Duration::from_mins(1);
+const KEPT: Duration = Duration::from_secs(60 * 60);
+const MISSED: Duration = Duration::from_secs(60);
 
 type Fetched = Result<Option<Instructions>, Problem>;
 
@@ -78,9 +78,10 @@ async fn one(address: &str, private: bool) -> Fetched {
     let late = |_| problem(format!("no answer within {} s", TIMEOUT.as_secs()));
     // most errors begin with the address, which is named already
     let failed = |error: crate::Error| {
-        let text = match error {
-            crate::Error::InvalidArguments { problem, .. } => problem,
-            error => error.to_string(),
+        let text = if let crate::Error::InvalidArguments { problem, .. } = error {
+            problem
+        } else {
+            error.to_string()
         };
         let text = text.strip_prefix(&shown).unwrap_or(&text);
         problem(text.trim_start_matches([':', ' ']).to_owned())

@@ -9,7 +9,13 @@ fn failure(events: &[StreamEvent]) -> &Failure {
     }
 }
 
-fn error(code: u16, status: &str, message: &str, details: Value) -> Value {
+fn error(
+    code: u16,
+    status: &str,
+    message: &str,
+    details: impl std::borrow::Borrow<Value>,
+) -> Value {
+    let details = details.borrow();
     json!({"error":{"code":code,"message":message,"status":status,"details":details}})
 }
 
