@@ -230,9 +230,27 @@ impl Client {
 
     /// Has `sink` told of every event from `from` on.
     pub(crate) async fn watch(&self, from: Seq, sink: ActorRef<Observation>) -> anyhow::Result<()> {
+        self.watch_as(from, sink, false).await
+    }
+
+    /// The same, and of what happens in the sessions that calls start from now on.
+    pub(crate) async fn watch_family(
+        &self,
+        from: Seq,
+        sink: ActorRef<Observation>,
+    ) -> anyhow::Result<()> {
+        self.watch_as(from, sink, true).await
+    }
+
+    async fn watch_as(
+        &self,
+        from: Seq,
+        sink: ActorRef<Observation>,
+        family: bool,
+    ) -> anyhow::Result<()> {
         match &self.link {
             Link::Here { node, .. } => {
-                let watch = Watch { session: self.session, from, sink, family: false };
+                let watch = Watch { session: self.session, from, sink, family };
                 node.cast(NodeMessage::Watch(watch)).context("the node has died")
             }
             Link::There(remote) => remote.watch(from, sink).await,

@@ -69,7 +69,7 @@ impl Outcome {
 /// Runs the task to the end of its turn.
 pub(crate) async fn drive(job: Job<'_>, task: Task, turn: &Turn) -> anyhow::Result<Outcome> {
     let (sender, printed) = mpsc::unbounded_channel();
-    let (sink, _) = Actor::spawn(None, Printer, (turn.format, sender)).await?;
+    let (sink, _) = Actor::spawn(None, Printer, (turn.format, job.place.session, sender)).await?;
     let resumes = task == Task::Resume;
     let Some((client, opened)) = begin(&job, task, sink).await? else {
         return Ok(Outcome::Nothing);
@@ -126,7 +126,7 @@ async fn begin(
             if !opened.unfinished {
                 return Ok(None);
             }
-            client.watch(opened.head + 1, sink).await?;
+            client.watch_family(opened.head + 1, sink).await?;
             client.resume(job)?;
             return Ok(Some((client, opened)));
         }
@@ -135,13 +135,13 @@ async fn begin(
         let (client, opened) = Client::open(node.clone(), job).await?;
         let from = opened.head + 1;
         if client.remote().is_none() {
-            client.watch(from, sink).await?;
+            client.watch_family(from, sink).await?;
             client.cast_prompt(job, parts, BY)?;
             return Ok(Some((client, opened)));
         }
         match client.prompt(job, parts.clone(), BY).await {
             Ok(()) => {
-                client.watch(from, sink).await?;
+                client.watch_family(from, sink).await?;
                 return Ok(Some((client, opened)));
             }
             Err(error) if client::is_leaving(&error) => tokio::time::sleep(client::BREATH).await,
@@ -172,7 +172,7 @@ async fn begin_compaction(
         let (client, opened) = Client::open(node.clone(), job).await?;
         match client.compact(job.equipment().kit, BY, false).await {
             Ok(Answered::Accepted) => {
-                client.watch(opened.head + 1, sink).await?;
+                client.watch_family(opened.head + 1, sink).await?;
                 return Ok(Some((client, opened)));
             }
             Ok(_) => {

@@ -1,14 +1,17 @@
 //! The first observer: standard output.
 
 use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
 
 use leftfold_actors::{Observation, Recorded};
 use leftfold_events::event::{Compaction, Ended, Event, Permission, Session, Turn};
-use leftfold_events::{Envelope, Seq};
+use leftfold_events::{Envelope, Seq, SessionId};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
 
 use crate::cli::Format;
+use crate::family::Family;
 use crate::inquiry::{Inquiries, Inquiry};
 use crate::text::Live;
 
@@ -44,39 +47,63 @@ pub(crate) struct Output {
     inquiries: Inquiries,
     driver: mpsc::UnboundedSender<Printed>,
     broken: bool,
+    family: Family,
 }
+
+/// How long the end of a child is waited for that its parent knows of.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Actor for Printer {
     type Msg = Observation;
     type State = Output;
-    type Arguments = (Format, mpsc::UnboundedSender<Printed>);
+    type Arguments = (Format, SessionId, mpsc::UnboundedSender<Printed>);
 
     async fn pre_start(
         &self,
         _: ActorRef<Observation>,
-        (format, driver): Self::Arguments,
+        (format, session, driver): Self::Arguments,
     ) -> Result<Output, ActorProcessingErr> {
         let (live, inquiries) = (Live::default(), Inquiries::default());
-        Ok(Output { format, live, inquiries, driver, broken: false })
+        let family = Family::new(session);
+        Ok(Output { format, live, inquiries, driver, broken: false, family })
     }
 
     async fn handle(
         &self,
-        _: ActorRef<Observation>,
+        myself: ActorRef<Observation>,
         observation: Observation,
         output: &mut Output,
     ) -> Result<(), ActorProcessingErr> {
         let Observation { events, done } = observation;
-        if !output.broken && output.print(&events).is_err() {
+        let held = output.family.is_holding();
+        let ready = match events.is_empty() {
+            // the reminder below
+            true => output.family.give_up(),
+            false => output.family.take(&events),
+        };
+        if !held && output.family.is_holding() {
+            myself.send_after(PATIENCE, reminder);
+        }
+        if !output.broken && output.print(&ready).is_err() {
             // nobody reads any more; the driver still waits for the end
             output.broken = true;
             output.tell(Printed::Broken);
         }
-        events.iter().for_each(|event| output.report(event));
+        for event in &ready {
+            if output.family.is_root(event) {
+                output.report(event);
+            }
+        }
         // the hub may have gone with the node
         let _ = done.send(());
         Ok(())
     }
+}
+
+/// An observation of nothing: what is held is not waited for any longer.
+fn reminder() -> Observation {
+    let (done, _) = ractor::concurrency::oneshot();
+    Observation { events: Arc::new([]), done: done.into() }
 }
 
 impl Output {
@@ -88,7 +115,9 @@ impl Output {
                     text.push_str(event.line());
                     text.push('\n');
                 }
-                Format::Text => show(&mut self.live, event)?,
+                Format::Text if self.family.is_root(event) => show(&mut self.live, event)?,
+                // what a child says is for its parent
+                Format::Text => {}
             }
         }
         flush(&mut text)
