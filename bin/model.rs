@@ -10,7 +10,7 @@ use leftfold_providers::{Config, Provider, ScriptSource, Wire, catalog};
 use serde_json::Value;
 
 use crate::settings::{BaseUrl, Chosen, Script, Settings};
-use crate::{Usage, variant};
+use crate::{Usage, note, variant};
 
 /// A model that is ready to be asked.
 pub(crate) struct Model {
@@ -63,6 +63,14 @@ pub(crate) fn choose(
     Ok(Model { spec, provider: (name, provider), timeout, request, variants })
 }
 
+/// The model for titles, if settings name one that can be used.
+fn small(settings: &Settings) -> Option<ModelSpec> {
+    let name = settings.small_model.as_deref()?;
+    let chosen = choose(settings, Some(name), None);
+    let chosen = chosen.inspect_err(|error| note(&format!("leftfold: small_model: {error:#}")));
+    Some(chosen.ok()?.spec)
+}
+
 /// The providers of the models that agents and commands name: in a conversation the next prompt may
 /// be for one of them. What is wrong with one is told when it is used.
 pub(crate) fn others(settings: &Settings) -> Vec<(String, Arc<dyn Provider>)> {
@@ -102,6 +110,7 @@ pub(crate) fn options(settings: &Settings, model: &Model) -> Options {
         prune: settings.compaction.prune,
         title_prompt: if settings.title { equip::TITLE } else { "" }.to_owned(),
         request: model.request.clone(),
+        small_model: small(settings),
         ..Options::default()
     }
 }

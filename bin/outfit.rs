@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use leftfold_actors::equip::agent::Mode;
 use leftfold_actors::equip::{self, Agent, Setup};
 use leftfold_actors::{Models, Outfit, Outfitted};
+use leftfold_events::kit::AskMode;
 use leftfold_events::rules::{self, Action, Rule};
 use leftfold_events::{Kit, Time};
 
@@ -38,8 +39,7 @@ impl Outfit for Wardrobe {
         let model = chosen(&settings, agent, parent).map_err(|error| format!("{error:#}"))?;
         let mut options = model::options(&settings, &model);
         agent.tune(&mut options);
-        options.ask = parent.options.ask;
-        options.ask_for = parent.options.ask_for;
+        options.ask = ask_mode(parent.options.ask);
         options.title_prompt.clear();
         options.approved = approvals::of(&self.worktree);
         options.max_steps = agent.steps.unwrap_or(options.max_steps);
@@ -57,6 +57,15 @@ impl Outfit for Wardrobe {
         warnings::tell(&problems);
         let others = model::others(&settings);
         Ok(Outfitted { kit, models: Models::new(others.into_iter().chain([model.provider])) })
+    }
+}
+
+/// Clients do not show the questions of children yet: what would be asked there is denied, and the
+/// child is told so, rather than kept waiting for nobody.
+fn ask_mode(parent: AskMode) -> AskMode {
+    match parent {
+        AskMode::Allow => AskMode::Allow,
+        AskMode::Ask | AskMode::Deny => AskMode::Deny,
     }
 }
 

@@ -54,3 +54,19 @@ fn without_titles_none_is_asked_for() {
     let site = Site::scripted(&script(&json!([{ "text": "T" }])));
     assert_eq!(requests(&site.prompt("hello")), ["turn"]);
 }
+
+#[test]
+fn the_small_model_writes_titles() {
+    let site = Site::scripted(&script(&json!([{ "text": "not this one" }])))
+        .setting("title", true.into())
+        .setting("small_model", json!("other/s"))
+        .setting(
+            "provider/other",
+            json!({ "wire": "scripted", "options": { "script": script(&json!([{ "text": "Small" }])) },
+                "models": { "s": {} } }),
+        );
+    let events = site.prompt("hello").ok().events();
+    let titled = events.iter().find(|event| event["type"] == "session.titled").unwrap();
+    assert_eq!(titled["data"]["title"], "Small");
+    site.run(&["verify", "last"]).ok();
+}
