@@ -10,7 +10,7 @@ use leftfold_actors::{
     Answered, Models, Node, NodeMessage, Observation, Open, Opened, Reply, SessionMessage, Watch,
     World,
 };
-use leftfold_events::event::{Compaction, ModelRef, PromptPart, Session, Turn};
+use leftfold_events::event::{Compaction, PromptPart, Session, Turn};
 use leftfold_events::kit::AskMode;
 use leftfold_events::{Fact, Kit, POLICY, Seq, SessionId, State, Time};
 use leftfold_providers::Provider;
@@ -19,6 +19,7 @@ use leftfold_tools::Workspace;
 use ractor::{Actor, ActorRef, RpcReplyPort};
 
 use crate::approvals::{self, Memory};
+pub(crate) use crate::equipment::Equipment;
 use crate::home::Place;
 use crate::outfit::Wardrobe;
 use crate::socket::remote::Remote;
@@ -84,14 +85,6 @@ impl Job<'_> {
             birth: self.birth(),
         }
     }
-}
-
-/// What goes with a prompt: the kit, and who is to answer with which model.
-#[derive(Clone, Debug)]
-pub(crate) struct Equipment {
-    pub(crate) kit: Kit,
-    pub(crate) agent: String,
-    pub(crate) model: ModelRef,
 }
 
 /// Clones talk to the same session.

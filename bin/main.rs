@@ -10,6 +10,7 @@ mod client;
 mod commands;
 mod demo;
 mod drive;
+mod equipment;
 mod family;
 mod home;
 mod inquiry;

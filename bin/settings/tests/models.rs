@@ -188,7 +188,7 @@ fn errors_name_what_is_missing_and_what_is_near() {
         (
             "{\n\"model\": \"zzz/m\" }",
             None,
-            "model `zzz/m` (leftfold.json:2:10): there is no provider `zzz`; known are `anthropic`, `openai`",
+            "model `zzz/m` (leftfold.json:2:10): there is no provider `zzz`; known are `anthropic`, `openai`, `google`",
         ),
         (
             PROVIDERS,
