@@ -71,7 +71,7 @@ pub(crate) async fn drive(job: Job<'_>, task: Task, turn: &Turn) -> anyhow::Resu
     let (sender, printed) = mpsc::unbounded_channel();
     let (sink, _) = Actor::spawn(None, Printer, (turn.format, job.place.session, sender)).await?;
     let resumes = task == Task::Resume;
-    let Some((client, opened)) = begin(&job, task, sink).await? else {
+    let Some(Begun { client, opened, socket }) = begin(&job, task, sink).await? else {
         return Ok(Outcome::Nothing);
     };
     let (mut memory, here) = (client.clone(), client.remote().is_none());
@@ -81,7 +81,7 @@ pub(crate) async fn drive(job: Job<'_>, task: Task, turn: &Turn) -> anyhow::Resu
         note(&format!("leftfold: ignored, as another node runs this session: {ignored}"));
     }
     // only now: nobody else's prompt may come before this one's
-    let socket = if here { socket(&client, &job) } else { None };
+    let socket = socket.map(|bound| bound.serve(socket::One::new(client.clone(), job.equipment())));
     let mut driver = Driver {
         by: client.name(BY),
         asks: job.asks(),
@@ -105,13 +105,21 @@ pub(crate) async fn drive(job: Job<'_>, task: Task, turn: &Turn) -> anyhow::Resu
     outcome
 }
 
+/// A task that the session has been asked.
+struct Begun {
+    client: Client,
+    opened: Opened,
+    /// That of the session's store, if this process is its node.
+    socket: Option<socket::Bound>,
+}
+
 /// Opens the session, has `sink` told of it, and asks the task of it. `None`: there is nothing to
 /// be done.
 async fn begin(
     job: &Job<'_>,
     task: Task,
     sink: ActorRef<Observation>,
-) -> anyhow::Result<Option<(Client, Opened)>> {
+) -> anyhow::Result<Option<Begun>> {
     let node = client::node().await?;
     let parts = match task {
         Task::Prompt(parts) => parts,
@@ -126,23 +134,25 @@ async fn begin(
             if !opened.unfinished {
                 return Ok(None);
             }
+            let socket = bind(job);
             client.watch_family(opened.head + 1, sink).await?;
             client.resume(job)?;
-            return Ok(Some((client, opened)));
+            return Ok(Some(Begun { client, opened, socket }));
         }
     };
     for _ in 0..client::ATTEMPTS {
         let (client, opened) = Client::open(node.clone(), job).await?;
         let from = opened.head + 1;
         if client.remote().is_none() {
+            let socket = bind(job);
             client.watch_family(from, sink).await?;
             client.cast_prompt(job, parts, BY)?;
-            return Ok(Some((client, opened)));
+            return Ok(Some(Begun { client, opened, socket }));
         }
         match client.prompt(job, parts.clone(), BY).await {
             Ok(()) => {
                 client.watch_family(from, sink).await?;
-                return Ok(Some((client, opened)));
+                return Ok(Some(Begun { client, opened, socket: None }));
             }
             Err(error) if client::is_leaving(&error) => tokio::time::sleep(client::BREATH).await,
             Err(error) => return Err(error),
@@ -167,13 +177,14 @@ async fn begin_compaction(
     job: &Job<'_>,
     node: ActorRef<NodeMessage>,
     sink: ActorRef<Observation>,
-) -> anyhow::Result<Option<(Client, Opened)>> {
+) -> anyhow::Result<Option<Begun>> {
     for _ in 0..client::ATTEMPTS {
         let (client, opened) = Client::open(node.clone(), job).await?;
+        let socket = if client.remote().is_none() { bind(job) } else { None };
         match client.compact(job.equipment().kit, BY, false).await {
             Ok(Answered::Accepted) => {
                 client.watch_family(opened.head + 1, sink).await?;
-                return Ok(Some((client, opened)));
+                return Ok(Some(Begun { client, opened, socket }));
             }
             Ok(_) => {
                 note("leftfold: there is nothing to be summed up, or a summary is being written");
@@ -186,11 +197,11 @@ async fn begin_compaction(
     bail!("the nodes of session {} come and go: try again", job.place.session)
 }
 
-/// Lets other processes watch and answer. Without a socket the turn goes on all the same.
-fn socket(client: &Client, job: &Job<'_>) -> Option<socket::Served> {
-    let sessions = socket::One::new(client.clone(), job.equipment());
-    let served = socket::serve(&job.place.store, sessions);
-    served.inspect_err(|error| note(&format!("leftfold: {error:#}"))).ok()
+/// Lets other processes connect, before anything is shown that they might act upon. Without a
+/// socket the turn goes on all the same.
+fn bind(job: &Job<'_>) -> Option<socket::Bound> {
+    let bound = socket::bind(&job.place.store);
+    bound.inspect_err(|error| note(&format!("leftfold: {error:#}"))).ok()
 }
 
 struct Driver {

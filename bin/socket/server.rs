@@ -18,12 +18,37 @@ const BREATH: Duration = Duration::from_millis(100);
 /// How long the end waits for what clients have asked already.
 const LAST_ANSWERS: Duration = Duration::from_millis(250);
 
-/// A socket that is being served. It is removed when this is dropped; connections end with the
-/// process.
+/// A socket that stands in its store's folder, and is removed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Served {
+struct Standing {
     store: PathBuf,
     bound: Option<Identity>,
+}
+
+impl Standing {
+    /// The store's lock is still held, so that this is no other node's socket.
+    fn remove(&mut self) {
+        path::remove(&self.store, self.bound.take());
+    }
+}
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// A socket to which clients may connect already; they are heard once it is served.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    standing: Standing,
+    listener: UnixListener,
+}
+
+/// A socket that is being served; connections end with the process.
+#[derive(Debug)]
+pub(crate) struct Served {
+    standing: Standing,
     door: watch::Sender<Door>,
     /// Ends when nobody is served any more.
     serving: mpsc::Receiver<()>,
@@ -45,9 +70,9 @@ impl Hold for Served {
 }
 
 impl Drop for Served {
-    /// The store's lock is still held, so that this is no other node's socket.
     fn drop(&mut self) {
-        path::remove(&self.store, self.bound);
+        // before clients are told, who would look for it
+        self.standing.remove();
         self.door.send_if_modified(|door| {
             let open = *door == Door::Open;
             *door = if open { Door::Gone } else { *door };
@@ -56,11 +81,11 @@ impl Drop for Served {
     }
 }
 
-/// Serves the socket of `store`, of which this process is the node.
+/// Makes the socket of `store`, of which this process is the node.
 ///
 /// # Errors
 /// It can not be made, as on a disk that is read-only; the node does without.
-pub(crate) fn serve(store: &Path, sessions: Arc<dyn Sessions>) -> anyhow::Result<Served> {
+pub(crate) fn bind(store: &Path) -> anyhow::Result<Bound> {
     let listen = || {
         let listener = path::bind(store)?;
         listener.set_nonblocking(true)?;
@@ -70,13 +95,20 @@ pub(crate) fn serve(store: &Path, sessions: Arc<dyn Sessions>) -> anyhow::Result
         let socket = store.join(path::NAME);
         format!("other processes can not reach this node: no socket {}", socket.display())
     })?;
-    let bound = path::identity(store);
-    let (door, seen) = watch::channel(Door::Open);
-    let (alive, serving) = mpsc::channel(1);
-    let store = store.to_owned();
-    let house = House { sessions, store: Some(store.clone()), door: seen, _alive: Some(alive) };
-    tokio::spawn(accept(listener, house));
-    Ok(Served { store, bound, door, serving })
+    let standing = Standing { store: store.to_owned(), bound: path::identity(store) };
+    Ok(Bound { standing, listener })
+}
+
+impl Bound {
+    /// Hears who has connected, and whoever does from now on.
+    pub(crate) fn serve(self, sessions: Arc<dyn Sessions>) -> Served {
+        let Self { standing, listener } = self;
+        let (door, seen) = watch::channel(Door::Open);
+        let (alive, serving) = mpsc::channel(1);
+        let store = Some(standing.store.clone());
+        tokio::spawn(accept(listener, House { sessions, store, door: seen, _alive: Some(alive) }));
+        Served { standing, door, serving }
+    }
 }
 
 /// Serves the socket of every store that a node holds.
@@ -91,8 +123,8 @@ impl std::fmt::Debug for Sockets {
 impl Keeper for Sockets {
     /// Without a socket the sessions go on all the same.
     fn hold(&self, store: &Path) -> Box<dyn Hold> {
-        match serve(store, Arc::clone(&self.0)) {
-            Ok(served) => Box::new(served),
+        match bind(store) {
+            Ok(bound) => Box::new(bound.serve(Arc::clone(&self.0))),
             Err(error) => {
                 crate::note(&format!("leftfold: {error:#}"));
                 Box::new(NoSocket)
