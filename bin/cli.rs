@@ -53,6 +53,10 @@ pub(crate) enum Command {
     Replay(Replay),
     /// Compare a session's decisions with what this version would decide
     Verify(Verify),
+    /// What a session waits for, since when and until when
+    Why(Why),
+    /// What a model was asked: from which events, and what was left out
+    Explain(Explain),
     /// Look for damage in sessions
     Check(Check),
     /// Print a session as JSON lines
@@ -207,6 +211,18 @@ pub(crate) struct Replay {
     /// Print the state there as one JSON object with sorted keys
     #[arg(long)]
     pub(crate) state: bool,
+    /// Walk through it event by event, forward and back: commands are read from standard input
+    #[arg(long, conflicts_with = "state")]
+    pub(crate) step: bool,
+    /// Only events of this type, such as `tool.*` (may be given several times)
+    #[arg(long = "type", value_name = "GLOB")]
+    pub(crate) kinds: Vec<String>,
+    /// Only events of calls of this tool
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tool: Option<String>,
+    /// Only events with this text in them, upper or lower case
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) text: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -216,6 +232,28 @@ pub(crate) struct Verify {
     /// Every divergence, not only the first of each session
     #[arg(long)]
     pub(crate) all: bool,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Why {
+    /// An id, a unique beginning of one, `last`, or a session's folder
+    #[arg(default_value = "last")]
+    pub(crate) session: String,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// An id, a unique beginning of one, `last`, or a session's folder
+    pub(crate) session: String,
+    /// A `model.requested`
+    pub(crate) seq: u64,
+    /// Print the request itself, byte for byte, as canonical JSON
+    #[arg(long)]
+    pub(crate) request: bool,
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
 }

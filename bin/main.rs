@@ -12,6 +12,7 @@ mod demo;
 mod drive;
 mod equipment;
 mod family;
+mod history;
 mod home;
 mod inquiry;
 mod limits;
@@ -69,6 +70,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => commands::demo::demo(args),
         Command::Replay(args) => commands::replay::replay(&args),
         Command::Verify(args) => commands::verify::verify(&args),
+        Command::Why(args) => commands::why::why(&args),
+        Command::Explain(args) => commands::explain::explain(&args),
         Command::Check(args) => commands::check::check(&args),
         Command::Compact(args) => commands::compact::compact(args),
         Command::Export(args) => commands::export::export(&args),

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use leftfold_events::event::{
-    Answer, Compaction, EndReason, Ended, Event, Finished, Model, PartKind, Permission, Session,
-    Tool, Turn,
+    Answer, Compaction, EndReason, Ended, Event, Finished, Model, PartKind, Permission, Purpose,
+    Session, Tool, Turn,
 };
 use leftfold_events::rules::Action;
 use leftfold_events::{Envelope, Seq, Time};
@@ -235,7 +235,7 @@ fn asked(event: &Envelope, inquiries: &Inquiries) -> Option<String> {
     }
 }
 
-fn detail(event: &Event) -> String {
+pub(crate) fn detail(event: &Event) -> String {
     match event {
         Event::Session(Session::Created { directory, agent, .. }) => {
             format!("{agent} in {directory}")
@@ -283,17 +283,22 @@ fn end_detail(ended: &Ended) -> String {
 
 fn model_detail(event: &Model) -> String {
     match event {
-        Model::Requested { model, step, attempt, .. } => {
+        Model::Requested { model, step, attempt, purpose, .. } => {
             let attempt = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
-            format!("{model}, step {step}{attempt}")
+            match purpose {
+                Purpose::Turn => format!("{model}, step {step}{attempt}"),
+                Purpose::Title => format!("{model}, for a title"),
+                Purpose::Compaction => format!("{model}, for a summary{attempt}"),
+            }
         }
         Model::Streamed { parts } => {
             parts.iter().map(|part| quoted(&part.text)).collect::<Vec<_>>().join(" ")
         }
         Model::Called { call } => format!("{} {}", call.name, brief(&call.input.value())),
-        Model::Replied { finish, usage, .. } => {
-            format!("{finish:?}, {} tokens in, {} out", usage.total() - usage.output, usage.output)
-                .to_lowercase()
+        Model::Replied { finish, usage, cost, .. } => {
+            let cost = if *cost > 0.0 { format!(", ${cost:.4}") } else { String::new() };
+            let (taken, given) = (usage.total() - usage.output, usage.output);
+            format!("{finish:?}, {taken} tokens in, {given} out{cost}").to_lowercase()
         }
         Model::Failed { class, message, .. } => format!("{class:?}: {message}"),
         Model::RetryScheduled { attempt, error } => format!("after attempt {attempt}: {error}"),
@@ -319,7 +324,7 @@ fn tool_detail(event: &Tool) -> String {
 }
 
 /// The one argument that says most, in one line.
-fn brief(input: &serde_json::Value) -> String {
+pub(crate) fn brief(input: &serde_json::Value) -> String {
     ["command", "filePath", "pattern", "url", "description"]
         .iter()
         .find_map(|key| input.get(key)?.as_str())
@@ -328,7 +333,7 @@ fn brief(input: &serde_json::Value) -> String {
         .unwrap_or_default()
 }
 
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     format!("{:?}", shorten(text, 160))
 }
 

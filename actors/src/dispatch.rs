@@ -96,36 +96,29 @@ impl Workers {
     }
 
     fn request(&self, of: Seq, purpose: Purpose, state: &State) {
-        let prices = state.kit.model.cost;
+        let request = context::asked(state, purpose).request;
+        let mut prices = state.kit.model.cost;
         let patience = Duration::from_millis(state.kit.options.timeout);
         match (purpose, state.turn.as_ref().map(|turn| &turn.ask)) {
             (Purpose::Compaction, Some(Asked::Compacting(compacting))) => {
-                let request = Box::new(context::summary_request(state, compacting));
-                let started = compacting.started.intent;
                 let summarise = CompactionMessage::Summarise {
-                    of: started,
+                    of: compacting.started.intent,
                     requested: of,
-                    request,
+                    request: Box::new(request),
                     prices,
                     patience,
                 };
                 tell(&self.compaction, summarise);
             }
             (Purpose::Title, _) => {
-                let request = context::title_request(state);
                 let small = state.kit.options.small_model.as_ref();
-                let prices = small.map_or(prices, |model| model.cost);
+                prices = small.map_or(prices, |model| model.cost);
                 let ask = Ask { of, request, prices, patience };
                 self.to_processor(ProcessorMessage::Title(Box::new(ask)));
             }
             _ => {
-                let request = context::request(state);
-                self.to_processor(ProcessorMessage::Ask(Box::new(Ask {
-                    of,
-                    request,
-                    prices,
-                    patience,
-                })));
+                let ask = Ask { of, request, prices, patience };
+                self.to_processor(ProcessorMessage::Ask(Box::new(ask)));
             }
         }
     }

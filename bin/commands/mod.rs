@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod compact;
 pub(crate) mod config;
 pub(crate) mod demo;
+pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod observe;
 pub(crate) mod permission;
@@ -14,6 +15,7 @@ pub(crate) mod run;
 pub(crate) mod sessions;
 pub(crate) mod tool;
 pub(crate) mod verify;
+pub(crate) mod why;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

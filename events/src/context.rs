@@ -5,13 +5,19 @@
 
 use std::collections::HashSet;
 
-use crate::Json;
 use crate::event::{Attachment, ModelRef, PromptKind, PromptPart, Purpose};
 use crate::request::{AssistantPart, Request, RequestMessage, ToolResult};
-use crate::state::{Call, Compacting, Message, Phase, Reply, ReplyEnd, ReplyPart, State, words};
+use crate::state::{
+    Ask, Call, Compacting, Message, Phase, Reply, ReplyEnd, ReplyPart, State, words,
+};
+use crate::{Json, Seq};
 
 /// The request for the next step of the turn.
 pub fn request(s: &State) -> Request {
+    step(s).request
+}
+
+fn step(s: &State) -> Built {
     let mut builder = Builder::new(s.kit.model.name());
     s.messages.iter().for_each(|message| builder.message(message));
     builder.drop_trailing_answers();
@@ -20,6 +26,51 @@ pub fn request(s: &State) -> Request {
         builder.add(PromptPart::text(words::LAST_STEP));
     }
     builder.finish(s, Purpose::Turn)
+}
+
+/// A request with what its messages come from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Built {
+    pub request: Request,
+    /// For each message the events it is made of: a prompt, the `model.requested` of a reply, the
+    /// `model.called` of each result. Empty for what was written for this request: a summary, words
+    /// of our own.
+    pub sources: Vec<Vec<Seq>>,
+}
+
+/// What a model was asked by a `model.requested` that has just been applied.
+pub fn asked(s: &State, purpose: Purpose) -> Built {
+    match (purpose, s.turn.as_ref().map(|turn| &turn.ask)) {
+        (Purpose::Title, _) => {
+            let prompt = s.messages.iter().find_map(Message::prompt).map(|prompt| prompt.seq);
+            Built { request: title_request(s), sources: vec![prompt.into_iter().collect()] }
+        }
+        (Purpose::Compaction, Some(Ask::Compacting(compacting))) => summary(s, compacting),
+        _ => step(s),
+    }
+}
+
+/// What the conversation holds and the next request of the turn does not, or not in full: seq and
+/// reason.
+pub fn left_out(s: &State) -> Vec<(Seq, &'static str)> {
+    let model = s.kit.model.name();
+    let mut out = Vec::new();
+    for reply in s.messages.iter().filter_map(Message::reply) {
+        if !reply.has_calls() && reply.end == ReplyEnd::Cut {
+            out.push((reply.asked, "a reply that was cut off before its first call"));
+            continue;
+        }
+        let kept = |part: &ReplyPart| match part {
+            ReplyPart::Reasoning { signature, .. } => signature.is_some() && reply.model == model,
+            ReplyPart::Text { .. } | ReplyPart::Call(_) => true,
+        };
+        if !reply.parts.iter().all(kept) {
+            out.push((reply.asked, "reasoning that is unsigned or of another model"));
+        }
+        let pruned = reply.calls().filter(|call| call.pruned);
+        out.extend(pruned.map(|call| (call.seq, "the output of a call, pruned")));
+    }
+    out
 }
 
 /// Characters of a prompt that a title is made from.
@@ -56,18 +107,23 @@ const SHORTENED: usize = 1_000;
 /// The request that asks for a summary of everything that `compacting` is to replace, in words:
 /// media have been seen. One that did not fit is made again with long tool output cut short.
 pub fn summary_request(s: &State, compacting: &Compacting) -> Request {
+    summary(s, compacting).request
+}
+
+fn summary(s: &State, compacting: &Compacting) -> Built {
     let mut builder = Builder::new(s.kit.model.name());
     builder.media = false;
     builder.output = (compacting.overflows > 0).then_some(SHORTENED);
     let past = |m: &&Message| m.prompt().is_none_or(|prompt| prompt.seq <= compacting.through);
     s.messages.iter().filter(past).for_each(|message| builder.message(message));
-    builder.user(vec![PromptPart::text(s.kit.options.summary_prompt.clone())]);
+    builder.user(vec![PromptPart::text(s.kit.options.summary_prompt.clone())], Vec::new());
     builder.finish(s, Purpose::Compaction)
 }
 
 struct Builder {
     model: ModelRef,
     messages: Vec<RequestMessage>,
+    sources: Vec<Vec<Seq>>,
     /// Ids given to calls so far: providers want them unique, models do not always oblige.
     ids: HashSet<String>,
     /// Whether media are sent, or words in their place.
@@ -78,13 +134,14 @@ struct Builder {
 
 impl Builder {
     fn new(model: ModelRef) -> Self {
-        Self { model, messages: Vec::new(), ids: HashSet::new(), media: true, output: None }
+        let (messages, sources, ids) = (Vec::new(), Vec::new(), HashSet::new());
+        Self { model, messages, sources, ids, media: true, output: None }
     }
 
-    fn finish(mut self, s: &State, purpose: Purpose) -> Request {
+    fn finish(mut self, s: &State, purpose: Purpose) -> Built {
         self.drop_trailing_answers();
         let kit = &s.kit;
-        Request {
+        let request = Request {
             purpose,
             model: self.model,
             max_output: kit.model.limit.output.min(kit.options.max_output),
@@ -93,28 +150,36 @@ impl Builder {
             system: kit.system.iter().filter(|block| !block.is_empty()).cloned().collect(),
             tools: if purpose == Purpose::Turn { kit.tools.clone() } else { Vec::new() },
             messages: self.messages,
-        }
+        };
+        Built { request, sources: self.sources }
+    }
+
+    fn push(&mut self, message: RequestMessage, of: Vec<Seq>) {
+        self.messages.push(message);
+        self.sources.push(of);
     }
 
     /// An assistant message at the end would be one to continue, and no API takes that for granted.
     fn drop_trailing_answers(&mut self) {
         while matches!(self.messages.last(), Some(RequestMessage::Assistant { .. })) {
             self.messages.pop();
+            self.sources.pop();
         }
     }
 
     fn message(&mut self, message: &Message) {
         match message {
-            Message::User(prompt) => self.user(prompt.parts.clone()),
+            Message::User(prompt) => self.user(prompt.parts.clone(), vec![prompt.seq]),
             Message::Assistant(reply) => self.reply(reply),
             Message::Summary { text, goes_on } => {
                 let parts = [Some(words::summary(text)), goes_on.then(|| words::GO_ON.to_owned())];
-                self.user(parts.into_iter().flatten().map(PromptPart::text).collect());
+                let parts = parts.into_iter().flatten().map(PromptPart::text).collect();
+                self.user(parts, Vec::new());
             }
         }
     }
 
-    fn user(&mut self, mut parts: Vec<PromptPart>) {
+    fn user(&mut self, mut parts: Vec<PromptPart>, of: Vec<Seq>) {
         parts.retain(|part| part.kind != PromptKind::Text || !part.text.trim().is_empty());
         if !self.media {
             let media = parts.iter_mut().filter(|part| part.kind == PromptKind::Media);
@@ -123,7 +188,7 @@ impl Builder {
         if parts.is_empty() {
             parts.push(PromptPart::text(words::EMPTY_PROMPT));
         }
-        self.messages.push(RequestMessage::User { parts });
+        self.push(RequestMessage::User { parts }, of);
     }
 
     /// Says something more to the model, in the user's last message if nothing has come since.
@@ -131,7 +196,7 @@ impl Builder {
         if let Some(RequestMessage::User { parts }) = self.messages.last_mut() {
             parts.push(part);
         } else {
-            self.user(vec![part]);
+            self.user(vec![part], Vec::new());
         }
     }
 
@@ -140,7 +205,7 @@ impl Builder {
             return;
         }
         let mut parts = Vec::new();
-        let mut results = Vec::new();
+        let (mut results, mut answered) = (Vec::new(), Vec::new());
         for part in &reply.parts {
             match part {
                 ReplyPart::Text { text, .. } if text.trim().is_empty() => {}
@@ -160,6 +225,7 @@ impl Builder {
                     let (id, name) = (self.unique_id(call), usable_name(call));
                     let input = call.input.clone();
                     results.push(self.brief(result(call, id.clone(), name.clone())));
+                    answered.push(call.seq);
                     parts.push(AssistantPart::Call { id, name, input });
                 }
             }
@@ -168,9 +234,9 @@ impl Builder {
         if parts.iter().all(|part| matches!(part, AssistantPart::Reasoning { .. })) {
             return;
         }
-        self.messages.push(RequestMessage::Assistant { parts });
+        self.push(RequestMessage::Assistant { parts }, vec![reply.asked]);
         if !results.is_empty() {
-            self.messages.push(RequestMessage::Tool { results });
+            self.push(RequestMessage::Tool { results }, answered);
         }
     }
 

@@ -1,10 +1,14 @@
 //! `leftfold replay`: what happened, read off the log with effects off.
 
+mod filter;
+mod step;
+
 use std::process::ExitCode;
 
-use leftfold_events::{Time, fold};
+use leftfold_events::{Envelope, Time, fold};
 use serde_json::Value;
 
+use self::filter::Filter;
 use crate::Usage;
 use crate::cli::Replay;
 use crate::inquiry::Inquiries;
@@ -23,20 +27,48 @@ pub(crate) fn replay(args: &Replay) -> anyhow::Result<ExitCode> {
         ))
         .into());
     }
+    let filter = Filter::of(args);
+    if args.step {
+        let at = args.at.unwrap_or(from);
+        return step::step(&events, at, &filter);
+    }
     events.retain(|event| event.seq <= to);
     if args.state {
-        let state = serde_json::to_value(fold(&events))?;
-        return super::print(&format!("{}\n", sorted(state)));
+        return super::print(&format!("{}\n", state(&events)?));
     }
-    let began = events.first().map_or(Time::default(), |event| event.at);
-    let (mut inquiries, mut text) = (Inquiries::default(), String::new());
-    for event in &events {
-        inquiries.follow(event);
-        if event.seq >= from {
-            text += &(text::replayed(event, began, &inquiries) + "\n");
+    let picked = filter.picked(&events);
+    let mut told = Telling::of(&events);
+    let mut text = String::new();
+    for (event, picked) in events.iter().zip(picked) {
+        let line = told.line(event);
+        if event.seq >= from && picked {
+            text += &(line + "\n");
         }
     }
     super::print(&text)
+}
+
+/// The state after these events, as one JSON object with sorted keys.
+fn state(events: &[Envelope]) -> anyhow::Result<Value> {
+    Ok(sorted(serde_json::to_value(fold(events))?))
+}
+
+/// Tells the events of a session one after the other.
+struct Telling {
+    began: Time,
+    inquiries: Inquiries,
+}
+
+impl Telling {
+    fn of(events: &[Envelope]) -> Self {
+        let began = events.first().map_or(Time::default(), |event| event.at);
+        Self { began, inquiries: Inquiries::default() }
+    }
+
+    fn line(&mut self, event: &Envelope) -> String {
+        self.inquiries.follow(event);
+        text::replayed(event, self.began, &self.inquiries)
+    }
 }
 
 /// The same value with the keys of all objects in order.

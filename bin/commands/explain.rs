@@ -1,0 +1,197 @@
+//! `leftfold explain`: what a model was asked, rebuilt from the log: which events each piece comes
+//! from, and what was left out.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use leftfold_events::context::{self, Built};
+use leftfold_events::event::{Compaction, Event, Model};
+use leftfold_events::request::{AssistantPart, Request, RequestMessage};
+use leftfold_events::{Envelope, Seq, Sha256, fold};
+use serde_json::{Value, json};
+
+use crate::Usage;
+use crate::cli::{Explain, Format};
+use crate::text;
+
+pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
+    let (place, events) = super::events(&args.session)?;
+    let upto = events.iter().position(|event| event.seq == args.seq);
+    let asked = upto.and_then(|last| Some((last, requested(&events[last])?)));
+    let Some((last, (purpose, recorded))) = asked else {
+        bail!(Usage(elsewhere(&events, args.seq)))
+    };
+    let events = &events[..=last];
+    let state = fold(events);
+    let built = context::asked(&state, purpose);
+    let bytes = serde_json::to_string(&built.request)?;
+    let rebuilt = built.request.sha256();
+    if args.request {
+        super::print(&bytes)?;
+    } else {
+        let mut report = Report {
+            built: &built,
+            bytes: bytes.len(),
+            recorded,
+            rebuilt,
+            left_out: context::left_out(&state),
+        };
+        report.left_out.extend(summed_up(events));
+        report.left_out.sort_by_key(|(seq, _)| *seq);
+        super::print(&match args.format {
+            Format::Json => format!("{}\n", report.json(args.seq)),
+            Format::Text => report.text(place.session.to_string().as_str(), args.seq),
+        })?;
+    }
+    if rebuilt == recorded {
+        return Ok(ExitCode::SUCCESS);
+    }
+    bail!(
+        "the request rebuilt by this version is not the one that was sent: its hash is {rebuilt}, the \
+         log has {recorded}; `leftfold verify {}` says where they part",
+        place.session
+    )
+}
+
+fn requested(event: &Envelope) -> Option<(leftfold_events::event::Purpose, Sha256)> {
+    let Event::Model(Model::Requested { purpose, request_sha256, .. }) = &event.event else {
+        return None;
+    };
+    Some((*purpose, *request_sha256))
+}
+
+/// Why there is nothing to explain at `seq`, and where there is.
+fn elsewhere(events: &[Envelope], seq: Seq) -> String {
+    let what = match events.iter().find(|event| event.seq == seq) {
+        Some(event) => {
+            let detail = text::detail(&event.event);
+            let kind = leftfold_events::line::type_of(&event.event);
+            format!("event {seq} is {kind} {detail}").trim_end().to_owned()
+        }
+        None => format!("there is no event {seq}"),
+    };
+    let requests = events.iter().filter(|event| requested(event).is_some());
+    let requests: Vec<String> = requests.map(|event| event.seq.to_string()).collect();
+    format!("{what}: give the seq of a model.requested: {}", requests.join(", "))
+}
+
+/// What summaries stand for.
+fn summed_up(events: &[Envelope]) -> Vec<(Seq, &'static str)> {
+    let mut out = Vec::new();
+    let mut through = 0;
+    for event in events {
+        if let Event::Compaction(Compaction::Started { through: last, .. }) = &event.event {
+            through = *last;
+        } else if let Event::Compaction(Compaction::Finished { .. }) = &event.event {
+            out.retain(|(_, what)| *what != SUMMED_UP);
+            out.push((through, SUMMED_UP));
+        }
+    }
+    out
+}
+
+const SUMMED_UP: &str = "everything up to this event, for which a summary stands";
+
+struct Report<'a> {
+    built: &'a Built,
+    /// Length of the request's canonical JSON.
+    bytes: usize,
+    recorded: Sha256,
+    rebuilt: Sha256,
+    left_out: Vec<(Seq, &'static str)>,
+}
+
+impl Report<'_> {
+    fn json(&self, seq: Seq) -> Value {
+        let Request { model, max_output, system, tools, purpose, .. } = &self.built.request;
+        let messages = self.messages().map(|(role, said, of, bytes)| {
+            json!({ "role": role, "from": of, "bytes": bytes, "text": said })
+        });
+        json!({
+            "seq": seq,
+            "purpose": purpose,
+            "model": model,
+            "bytes": self.bytes,
+            "sha256": { "recorded": self.recorded, "rebuilt": self.rebuilt },
+            "max_output": max_output,
+            "system": system.iter().map(String::len).collect::<Vec<_>>(),
+            "tools": tools.iter().map(|tool| &tool.name).collect::<Vec<_>>(),
+            "messages": messages.collect::<Vec<_>>(),
+            "left_out": self.left_out.iter()
+                .map(|(seq, what)| json!({ "seq": seq, "what": what })).collect::<Vec<_>>(),
+        })
+    }
+
+    fn text(&self, session: &str, seq: Seq) -> String {
+        let Request { model, system, tools, purpose, .. } = &self.built.request;
+        let same = if self.rebuilt == self.recorded { "as logged" } else { "NOT as logged" };
+        let purpose = json!(purpose);
+        let mut text = format!(
+            "request {seq} of {session}: {} to {model}, {} bytes, sha256 {} ({same})\n",
+            purpose.as_str().unwrap_or_default(),
+            self.bytes,
+            self.rebuilt
+        );
+        for (index, block) in system.iter().enumerate() {
+            let _ = writeln!(text, "system {}: {} bytes, {}", index + 1, block.len(), first(block));
+        }
+        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+        let _ = writeln!(text, "tools: {}", names.join(", "));
+        for (role, said, of, bytes) in self.messages() {
+            let from = match of {
+                [] => "written for this request".to_owned(),
+                of => {
+                    format!("from {}", of.iter().map(Seq::to_string).collect::<Vec<_>>().join(", "))
+                }
+            };
+            let _ = writeln!(text, "{role}, {from}, {bytes} bytes: {}", first(&said));
+        }
+        match self.left_out.as_slice() {
+            [] => text.push_str("left out: nothing\n"),
+            left_out => {
+                text.push_str("left out:\n");
+                for (seq, what) in left_out {
+                    let _ = writeln!(text, "  {seq}: {what}");
+                }
+            }
+        }
+        text
+    }
+
+    /// Role, words, sources and length of each message.
+    fn messages(&self) -> impl Iterator<Item = (&'static str, String, &[Seq], usize)> {
+        let messages = self.built.request.messages.iter();
+        messages.zip(&self.built.sources).map(|(message, of)| {
+            let bytes = serde_json::to_vec(message).map_or(0, |bytes| bytes.len());
+            let (role, said) = said(message);
+            (role, said, of.as_slice(), bytes)
+        })
+    }
+}
+
+fn first(text: &str) -> String {
+    text::quoted(text.trim())
+}
+
+fn said(message: &RequestMessage) -> (&'static str, String) {
+    match message {
+        RequestMessage::User { parts } => {
+            ("user", parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join("\n"))
+        }
+        RequestMessage::Assistant { parts } => {
+            let part = |part: &AssistantPart| match part {
+                AssistantPart::Text { text } => text.clone(),
+                AssistantPart::Reasoning { .. } => "[reasoning]".to_owned(),
+                AssistantPart::Call { name, input, .. } => {
+                    format!("[{name} {}]", text::brief(&input.value()))
+                }
+            };
+            ("assistant", parts.iter().map(part).collect::<Vec<_>>().join("\n"))
+        }
+        RequestMessage::Tool { results } => {
+            let result = results.iter().map(|result| result.output.as_str());
+            ("tool", result.collect::<Vec<_>>().join("\n"))
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! `leftfold why`: what a session waits for, who has to act, since when and until when.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use leftfold_events::event::Event;
+use leftfold_events::state::{Open, Wait};
+use leftfold_events::{Envelope, Seq, SessionId, State, Time, fold};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::cli::{Format, Why};
+use crate::history::History;
+use crate::socket::remote::Remote;
+use crate::text;
+
+/// One wait of a session.
+#[derive(Serialize)]
+struct Waiting {
+    session: SessionId,
+    /// The intent that waits.
+    seq: Seq,
+    kind: Open,
+    /// Who has to act.
+    owner: String,
+    what: String,
+    since: Time,
+    until: Time,
+}
+
+pub(crate) fn why(args: &Why) -> anyhow::Result<ExitCode> {
+    let place = super::place(&args.session)?;
+    let history = History::read(&place)?;
+    let waits: Vec<Waiting> = history.sessions().flat_map(|(_, events)| waits(events)).collect();
+    let state = fold(history.root());
+    let standing = Standing::of(&state, &place.store);
+    if args.format == Format::Json {
+        let mut report = serde_json::to_value(&standing)?;
+        report["session"] = json!(place.session);
+        report["waits"] = json!(waits);
+        return super::print(&format!("{report}\n"));
+    }
+    let mut text = standing.text(place.session);
+    for wait in &waits {
+        text += &line(wait, place.session);
+    }
+    super::print(&text)
+}
+
+/// How things stand with the root session.
+#[derive(Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+enum Standing {
+    /// A node goes on with it.
+    Running { node: Option<i32> },
+    /// Its node is gone in the middle of a turn.
+    Interrupted,
+    /// No turn is under way.
+    Idle { ended: Option<leftfold_events::event::EndReason>, at: Time, queued: usize },
+}
+
+impl Standing {
+    fn of(state: &State, store: &Path) -> Self {
+        if state.turn.is_none() {
+            let answered = state.last_reply().map_or(0, |reply| reply.asked);
+            let prompts = state.messages.iter().filter_map(|message| message.prompt());
+            let queued = prompts.filter(|prompt| prompt.seq > answered).count();
+            let ended = state.ended.as_ref().map(|ended| ended.reason);
+            return Self::Idle { ended, at: state.at, queued };
+        }
+        match leftfold_store::in_use(store) {
+            true => {
+                let holder = crate::run_async(async { Remote::holder(store) });
+                Self::Running { node: holder.ok().flatten() }
+            }
+            false => Self::Interrupted,
+        }
+    }
+
+    fn text(&self, session: SessionId) -> String {
+        match self {
+            Self::Running { node: Some(pid) } => format!("{session}: running, node pid {pid}\n"),
+            Self::Running { node: None } => format!("{session}: running\n"),
+            Self::Interrupted => format!(
+                "{session}: cut off, no node runs it: `leftfold resume {session}` goes on\n"
+            ),
+            Self::Idle { ended, at, queued } => {
+                let ended = ended.map(|reason| format!("{reason:?}").to_lowercase());
+                let ended = ended.map_or_else(|| "none".to_owned(), |e| format!("{e} at {at}"));
+                let mut text = format!("{session}: waits for nothing; last turn: {ended}\n");
+                if *queued > 0 {
+                    let _ = writeln!(text, "  {queued} prompts are queued for its next turn");
+                }
+                text
+            }
+        }
+    }
+}
+
+/// Every open wait of one session.
+fn waits(events: &[Envelope]) -> Vec<Waiting> {
+    let state = fold(events);
+    let of = |(kind, wait): (Open, Wait)| {
+        let event = events.iter().find(|event| event.seq == wait.intent);
+        Waiting {
+            session: state.session,
+            seq: wait.intent,
+            kind,
+            owner: owner(kind, &state, wait.intent),
+            what: event.map(|event| what(event, &state)).unwrap_or_default(),
+            since: wait.since,
+            until: wait.until,
+        }
+    };
+    state.open().into_iter().map(of).collect()
+}
+
+fn owner(kind: Open, state: &State, intent: Seq) -> String {
+    match kind {
+        Open::Request | Open::Title => format!("model {}", state.kit.model.name()),
+        Open::Retry => "the clock".to_owned(),
+        Open::Check | Open::Tool => "the tool".to_owned(),
+        Open::Question => "a person".to_owned(),
+        Open::Compaction => "the summary".to_owned(),
+        Open::Child => {
+            let child = state.children.iter().find(|child| child.wait.intent == intent);
+            child.map_or_else(String::new, |child| format!("session {}", child.session))
+        }
+    }
+}
+
+/// What the intent is about: of one that belongs to a call, the call.
+fn what(event: &Envelope, state: &State) -> String {
+    let detail = text::detail(&event.event);
+    let about = matches!(event.event, Event::Tool(_) | Event::Subagent(_));
+    let call = event.of.filter(|_| about);
+    let call = call.and_then(|of| state.calls().find(|call| call.seq == of));
+    match call {
+        Some(call) => format!("{} {}", call.name, text::brief(&call.input.value())),
+        None => detail,
+    }
+}
+
+fn line(wait: &Waiting, root: SessionId) -> String {
+    let Waiting { session, seq, kind, owner, what, since, until } = wait;
+    let whose = if *session == root { String::new() } else { format!(" of child {session}") };
+    let kind = json!(kind);
+    let kind = kind.as_str().unwrap_or_default();
+    let mut line = format!(
+        "  {kind} (seq {seq}{whose}): {}\n    waits for {owner} since {since} until {until}\n",
+        what.trim()
+    );
+    if wait.kind == Open::Question {
+        let _ = writeln!(
+            line,
+            "    answer: leftfold permission answer {session} {seq} once|always|reject"
+        );
+    }
+    line
+}

@@ -1,0 +1,85 @@
+//! What a store holds of a session and of the children that it started.
+
+use std::collections::BTreeSet;
+
+use leftfold_events::event::{Event, Subagent};
+use leftfold_events::{Envelope, SessionId};
+use leftfold_store::{Damage, Reader};
+
+use crate::home::Place;
+
+/// The logs of a session and of its children, each in its own order, parents before children.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    logs: Vec<(SessionId, Vec<Envelope>)>,
+}
+
+impl History {
+    /// # Errors
+    /// A log is damaged, or can not be read.
+    pub(crate) fn read(place: &Place) -> anyhow::Result<Self> {
+        let (history, damage) = Self::good(place)?;
+        match damage {
+            None => Ok(history),
+            Some(damage) => {
+                let (dir, damage) = (place.store.clone(), Box::new(damage));
+                Err(leftfold_store::Error::Damaged { dir, damage }.into())
+            }
+        }
+    }
+
+    /// The good part of each log, and the first thing that is wrong.
+    ///
+    /// # Errors
+    /// The store can not be read at all.
+    pub(crate) fn good(place: &Place) -> anyhow::Result<(Self, Option<Damage>)> {
+        let reader = Reader::open(&place.store)?;
+        let mut history = Self::default();
+        let damage = history.take(&reader, place.session);
+        Ok((history, damage))
+    }
+
+    fn take(&mut self, reader: &Reader, session: SessionId) -> Option<Damage> {
+        let (events, mut damage) = reader.read_good(session);
+        let children: BTreeSet<SessionId> = events.iter().filter_map(spawned).collect();
+        self.logs.push((session, events));
+        for child in children {
+            // one that is here already was gone on with
+            if !self.logs.iter().any(|(known, _)| *known == child) {
+                damage = damage.or(self.take(reader, child));
+            }
+        }
+        damage
+    }
+
+    /// The events of the session that was asked for.
+    pub(crate) fn root(&self) -> &[Envelope] {
+        self.logs.first().map_or(&[], |(_, events)| events)
+    }
+
+    pub(crate) fn sessions(&self) -> impl Iterator<Item = (SessionId, &[Envelope])> {
+        self.logs.iter().map(|(session, events)| (*session, events.as_slice()))
+    }
+
+    /// All events by time; those of one session in their own order.
+    pub(crate) fn by_time(self) -> Vec<Envelope> {
+        let mut events: Vec<Envelope> =
+            self.logs.into_iter().flat_map(|(_, events)| events).collect();
+        events.sort_by_key(|event| event.at);
+        events
+    }
+}
+
+fn spawned(event: &Envelope) -> Option<SessionId> {
+    match &event.event {
+        Event::Subagent(Subagent::Spawned { session, .. }) => Some(*session),
+        Event::Session(_)
+        | Event::Turn(_)
+        | Event::Model(_)
+        | Event::Tool(_)
+        | Event::Permission(_)
+        | Event::Compaction(_)
+        | Event::Subagent(_)
+        | Event::Todo(_) => None,
+    }
+}
