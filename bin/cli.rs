@@ -1,9 +1,12 @@
 //! The command line.
 
+mod log;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use self::log::*;
 use crate::limits;
 
 /// A coding agent whose every step is an event in a durable log.
@@ -61,6 +64,12 @@ pub(crate) enum Command {
     Check(Check),
     /// Print a session as JSON lines
     Export(Export),
+    /// Take in what `export` has printed
+    Import(Import),
+    /// Where two sessions part, and how they differ after
+    Diff(Diff),
+    /// Tokens, cost and tools of all sessions
+    Stats(Stats),
     /// Replace what a session's model has seen by a summary
     Compact(Compact),
     /// Watch a session: what has happened so far, then as it happens
@@ -196,90 +205,6 @@ pub(crate) struct Demo {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Replay {
-    /// An id, a unique beginning of one, `last`, or a session's folder
-    pub(crate) session: String,
-    /// Only up to and with this event
-    #[arg(long, value_name = "SEQ", conflicts_with_all = ["from", "to"])]
-    pub(crate) at: Option<u64>,
-    /// From this event on
-    #[arg(long, value_name = "SEQ")]
-    pub(crate) from: Option<u64>,
-    /// Up to and with this event
-    #[arg(long, value_name = "SEQ")]
-    pub(crate) to: Option<u64>,
-    /// Print the state there as one JSON object with sorted keys
-    #[arg(long)]
-    pub(crate) state: bool,
-    /// Walk through it event by event, forward and back: commands are read from standard input
-    #[arg(long, conflicts_with = "state")]
-    pub(crate) step: bool,
-    /// Only events of this type, such as `tool.*` (may be given several times)
-    #[arg(long = "type", value_name = "GLOB")]
-    pub(crate) kinds: Vec<String>,
-    /// Only events of calls of this tool
-    #[arg(long, value_name = "NAME")]
-    pub(crate) tool: Option<String>,
-    /// Only events with this text in them, upper or lower case
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) text: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Verify {
-    #[arg(required = true)]
-    pub(crate) sessions: Vec<String>,
-    /// Every divergence, not only the first of each session
-    #[arg(long)]
-    pub(crate) all: bool,
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) format: Format,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Why {
-    /// An id, a unique beginning of one, `last`, or a session's folder
-    #[arg(default_value = "last")]
-    pub(crate) session: String,
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) format: Format,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Explain {
-    /// An id, a unique beginning of one, `last`, or a session's folder
-    pub(crate) session: String,
-    /// A `model.requested`
-    pub(crate) seq: u64,
-    /// Print the request itself, byte for byte, as canonical JSON
-    #[arg(long)]
-    pub(crate) request: bool,
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) format: Format,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Check {
-    #[arg(required = true)]
-    pub(crate) sessions: Vec<String>,
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) format: Format,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Export {
-    pub(crate) session: String,
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) format: ExportFormat,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ExportFormat {
-    #[default]
-    Jsonl,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct Observe {
     /// An id, a unique beginning of one, `last`, or a session's folder
     #[arg(default_value = "last")]
@@ -391,4 +316,6 @@ pub(crate) enum SessionsCommand {
         #[arg(required = true)]
         sessions: Vec<String>,
     },
+    /// Remove old sessions, those that are longest at rest first
+    Prune(Prune),
 }

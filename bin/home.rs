@@ -91,6 +91,14 @@ fn written(store: &Path) -> Option<Time> {
     Some(Time::from(std::fs::metadata(store.join("db")).ok()?.modified().ok()?))
 }
 
+/// The folders of all stores in the data folder.
+pub(crate) fn stores() -> anyhow::Result<Vec<PathBuf>> {
+    let mut stores = folders(&home()?.join("sessions"));
+    stores.retain(|store| name(store).is_some());
+    stores.sort_unstable();
+    Ok(stores)
+}
+
 /// The head of every root session, with the folder of its store.
 pub(crate) fn roots() -> anyhow::Result<Vec<(PathBuf, Head)>> {
     let of = |store: PathBuf| {

@@ -43,9 +43,34 @@ pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "expected a time above 0: seconds, or something like 90s, 5m, 1h".to_owned())
 }
 
+/// A size in bytes: a number, or one with `K`, `M` or `G` for powers of 1024.
+///
+/// # Errors
+/// What was expected instead.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    let (number, unit) = match text.char_indices().last() {
+        Some((at, 'K' | 'k')) => (&text[..at], 1 << 10),
+        Some((at, 'M' | 'm')) => (&text[..at], 1 << 20),
+        Some((at, 'G' | 'g')) => (&text[..at], 1 << 30),
+        Some(_) | None => (text, 1),
+    };
+    let size = number.parse().ok().and_then(|number: u64| number.checked_mul(unit));
+    size.ok_or_else(|| "expected bytes, or something like 500K, 200M, 2G".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, size) in [("0", 0), ("17", 17), ("2K", 2048), ("3m", 3 << 20), ("1G", 1 << 30)] {
+            assert_eq!(bytes(text), Ok(size), "{text}");
+        }
+        for wrong in ["", "K", "-1", "1.5G", "2T", "99999999999G"] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn times_have_units() {

@@ -337,7 +337,7 @@ pub(crate) fn quoted(text: &str) -> String {
     format!("{:?}", shorten(text, 160))
 }
 
-fn shorten(text: &str, most: usize) -> String {
+pub(crate) fn shorten(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),

@@ -18,6 +18,7 @@ pub(crate) fn sessions(args: &Sessions) -> anyhow::Result<ExitCode> {
         None | Some(SessionsCommand::List) => list(args.format),
         Some(SessionsCommand::Show { session }) => show(session, args.format),
         Some(SessionsCommand::Rm { sessions }) => remove(sessions),
+        Some(SessionsCommand::Prune(prune)) => super::prune::prune(prune),
     }
 }
 

@@ -1,0 +1,133 @@
+//! What the commands that read logs can be given.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::Format;
+use crate::limits;
+
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// An id, a unique beginning of one, `last`, or a session's folder
+    pub(crate) session: String,
+    /// Only up to and with this event
+    #[arg(long, value_name = "SEQ", conflicts_with_all = ["from", "to"])]
+    pub(crate) at: Option<u64>,
+    /// From this event on
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) from: Option<u64>,
+    /// Up to and with this event
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) to: Option<u64>,
+    /// Print the state there as one JSON object with sorted keys
+    #[arg(long)]
+    pub(crate) state: bool,
+    /// Walk through it event by event, forward and back: commands are read from standard input
+    #[arg(long, conflicts_with = "state")]
+    pub(crate) step: bool,
+    /// Only events of this type, such as `tool.*` (may be given several times)
+    #[arg(long = "type", value_name = "GLOB")]
+    pub(crate) kinds: Vec<String>,
+    /// Only events of calls of this tool
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tool: Option<String>,
+    /// Only events with this text in them, upper or lower case
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) text: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    #[arg(required = true)]
+    pub(crate) sessions: Vec<String>,
+    /// Every divergence, not only the first of each session
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    #[arg(required = true)]
+    pub(crate) sessions: Vec<String>,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    pub(crate) session: String,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: ExportFormat,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    #[default]
+    Jsonl,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Why {
+    /// An id, a unique beginning of one, `last`, or a session's folder
+    #[arg(default_value = "last")]
+    pub(crate) session: String,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// An id, a unique beginning of one, `last`, or a session's folder
+    pub(crate) session: String,
+    /// A `model.requested`
+    pub(crate) seq: u64,
+    /// Print the request itself, byte for byte, as canonical JSON
+    #[arg(long)]
+    pub(crate) request: bool,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Import {
+    /// A file of JSON lines; `-` reads them from standard input
+    pub(crate) file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Diff {
+    /// An id, a unique beginning of one, `last`, or a session's folder
+    pub(crate) a: String,
+    /// Another one
+    pub(crate) b: String,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Stats {
+    /// Only the last days
+    #[arg(long, value_name = "N")]
+    pub(crate) days: Option<u64>,
+    /// Only this project's sessions
+    #[arg(long)]
+    pub(crate) project: bool,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Prune {
+    /// Sessions that have been at rest for so many days
+    #[arg(long, value_name = "DAYS", required_unless_present = "max_size")]
+    pub(crate) older_than: Option<u64>,
+    /// Sessions until all of them together take up no more than this: bytes, or 500K, 200M, 2G
+    #[arg(long, value_name = "SIZE", value_parser = limits::bytes)]
+    pub(crate) max_size: Option<u64>,
+    /// Say what would be removed, and remove nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}

@@ -1,0 +1,140 @@
+//! `leftfold diff`: where two sessions part, and how they differ after.
+
+use std::process::ExitCode;
+
+use leftfold_events::event::{Event, Model};
+use leftfold_events::verify::difference;
+use leftfold_events::{Envelope, Seq, State, fold, line};
+use serde::Serialize;
+use serde_json::{Value, json};
+use similar::TextDiff;
+
+use crate::cli::{Diff, Format};
+use crate::home::Place;
+use crate::text;
+
+/// Lines around a change.
+const CONTEXT: usize = 2;
+
+pub(crate) fn diff(args: &Diff) -> anyhow::Result<ExitCode> {
+    let (a, b) = (Side::read(&args.a)?, Side::read(&args.b)?);
+    let parting = parting(&a, &b);
+    if args.format == Format::Json {
+        let report = json!({
+            "equal": parting.is_none(), "part": parting, "a": a.summary(), "b": b.summary(),
+        });
+        super::print(&format!("{report}\n"))?;
+    } else {
+        super::print(&told(&a, &b, parting.as_ref()))?;
+    }
+    Ok(if parting.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+struct Side {
+    place: Place,
+    events: Vec<Envelope>,
+}
+
+/// The first event in which two sessions differ, in other things than ids of their own and times.
+#[derive(Serialize)]
+struct Parting {
+    /// In the first session; one after its last event if it ends there.
+    seq: Seq,
+    /// Path of the field within the event's JSON line; `type` where the events are not alike.
+    field: String,
+    a: Value,
+    b: Value,
+}
+
+fn parting(a: &Side, b: &Side) -> Option<Parting> {
+    let most = a.events.len().max(b.events.len());
+    (0..most).find_map(|index| {
+        let (mine, other) = (a.comparable(index), b.comparable(index));
+        let (field, x, y) = difference(&mine, &other, "")?;
+        let after = a.events.last().map_or(1, |event| event.seq + 1);
+        let seq = a.events.get(index).map_or(after, |event| event.seq);
+        Some(Parting { seq, field, a: x, b: y })
+    })
+}
+
+impl Side {
+    fn read(session: &str) -> anyhow::Result<Self> {
+        let (place, events) = super::events(session)?;
+        Ok(Self { place, events })
+    }
+
+    /// An event as JSON, without what is never the same in two sessions; null past the end.
+    fn comparable(&self, index: usize) -> Value {
+        let Some(event) = self.events.get(index) else { return Value::Null };
+        let own = self.place.session.to_string();
+        let text = line::write(event).replace(&own, "SESSION");
+        let mut value: Value = serde_json::from_str(&text).unwrap_or_default();
+        if let Some(fields) = value.as_object_mut() {
+            for name in ["session", "at", "until"] {
+                fields.remove(name);
+            }
+        }
+        // a request names its session, and so does whatever is made of it
+        if let Some(data) = value.get_mut("data").and_then(Value::as_object_mut) {
+            data.remove("request_sha256");
+            data.remove("body_sha256");
+        }
+        value
+    }
+
+    /// The session in words, one line an event; streamed text, which comes in pieces of any
+    /// length, is left to the replies.
+    fn lines(&self) -> String {
+        let own = self.place.session.to_string();
+        let told = |event: &&Envelope| !matches!(event.event, Event::Model(Model::Streamed { .. }));
+        let line = |event: &Envelope| {
+            let detail = text::detail(&event.event).replace(&own, "SESSION");
+            format!("{} {detail}", line::type_of(&event.event)).trim_end().to_owned() + "\n"
+        };
+        self.events.iter().filter(told).map(line).collect()
+    }
+
+    fn summary(&self) -> Value {
+        let State { session, usage, cost, ended, .. } = fold(&self.events);
+        let count = |wanted: fn(&Event) -> bool| {
+            self.events.iter().filter(|event| wanted(&event.event)).count()
+        };
+        json!({
+            "session": session,
+            "events": self.events.len(),
+            "requests": count(|event| matches!(event, Event::Model(Model::Requested { .. }))),
+            "calls": count(|event| matches!(event, Event::Model(Model::Called { .. }))),
+            "tokens": usage.total(),
+            "cost": cost,
+            "ended": ended.map(|ended| ended.reason),
+        })
+    }
+}
+
+fn told(a: &Side, b: &Side, parting: Option<&Parting>) -> String {
+    let Some(parting) = parting else {
+        let (a, b, count) = (a.place.session, b.place.session, a.events.len());
+        return format!("{a} and {b}: {count} events, equal but for ids and times\n");
+    };
+    let Parting { seq, field, a: x, b: y } = parting;
+    let value = |value: &Value| text::shorten(&value.to_string(), 200);
+    let mut text = format!("they part at {seq}, {field}:\n- {}\n+ {}\n\n", value(x), value(y));
+    let (old, new) = (a.lines(), b.lines());
+    let diff = TextDiff::from_lines(&old, &new);
+    let names = (a.place.session.to_string(), b.place.session.to_string());
+    text += &diff.unified_diff().context_radius(CONTEXT).header(&names.0, &names.1).to_string();
+    for (mark, side) in [("-", a), ("+", b)] {
+        let summary = side.summary();
+        let number = |name: &str| summary[name].to_string();
+        let ended = summary["ended"].as_str().unwrap_or("open");
+        text += &format!(
+            "{mark} {} events, {} requests, {} calls, {} tokens, ${:.4}, {ended}\n",
+            number("events"),
+            number("requests"),
+            number("calls"),
+            number("tokens"),
+            summary["cost"].as_f64().unwrap_or_default(),
+        );
+    }
+    text
+}

@@ -1,0 +1,68 @@
+//! `leftfold sessions prune`: old sessions go, and no running one.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use leftfold_events::Time;
+use leftfold_store::Head;
+
+use crate::cli::Prune;
+use crate::home;
+
+const DAY: u64 = 24 * 60 * 60 * 1_000;
+
+pub(crate) fn prune(args: &Prune) -> anyhow::Result<ExitCode> {
+    let mut roots = home::roots()?;
+    roots.retain(|(store, _)| !leftfold_store::in_use(store));
+    let mut freed = 0;
+    for (store, head) in chosen(roots, args) {
+        let size = size(&store);
+        if !args.dry_run {
+            // one that has been taken up again meanwhile stays
+            if let Err(error) = leftfold_store::remove(&store) {
+                crate::note(&format!("leftfold: {} stays: {error}", head.session));
+                continue;
+            }
+        }
+        freed += size;
+        let done = if args.dry_run { "would be removed" } else { "removed" };
+        super::print(&format!(
+            "{} {done}: {size} bytes, at rest since {}\n",
+            head.session, head.at
+        ))?;
+    }
+    super::print(&format!("{freed} bytes {}\n", if args.dry_run { "in all" } else { "freed" }))
+}
+
+/// The sessions that go, the longest at rest first.
+fn chosen(mut roots: Vec<(PathBuf, Head)>, args: &Prune) -> Vec<(PathBuf, Head)> {
+    roots.sort_by_key(|(_, head)| (head.at, head.session));
+    let now = Time::from(SystemTime::now()).millis();
+    let since = args.older_than.map(|days| now.saturating_sub(days.saturating_mul(DAY)));
+    let old = |head: &Head| since.is_some_and(|since| head.at.millis() < since);
+    let (mut gone, mut kept): (Vec<_>, Vec<_>) = roots.into_iter().partition(|(_, head)| old(head));
+    if let Some(most) = args.max_size {
+        let sizes: Vec<u64> = kept.iter().map(|(store, _)| size(store)).collect();
+        let mut left: u64 = sizes.iter().sum();
+        let surplus = sizes.iter().take_while(|size| {
+            let over = left > most;
+            left -= **size * u64::from(over);
+            over
+        });
+        gone.extend(kept.drain(..surplus.count()));
+    }
+    gone
+}
+
+/// Bytes that a folder's files take up on the disk.
+fn size(folder: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let of = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => size(&entry.path()),
+        Ok(metadata) => metadata.blocks() * 512,
+        Err(_) => 0,
+    };
+    entries.map(of).sum()
+}
