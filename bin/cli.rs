@@ -64,6 +64,8 @@ pub(crate) enum Command {
     Check(Check),
     /// Print a session as JSON lines
     Export(Export),
+    /// Go on from any point of a session, in one of its own that shares what was before
+    Fork(Fork),
     /// Take in what `export` has printed
     Import(Import),
     /// Where two sessions part, and how they differ after
@@ -96,6 +98,9 @@ pub(crate) struct Run {
     /// Go on with the project's latest session
     #[arg(long, short = 'c')]
     pub(crate) r#continue: bool,
+    /// Go on in a fork of that session, which stays as it is
+    #[arg(long)]
+    pub(crate) fork: bool,
     /// Send this file with the prompt: text, an image or a PDF (may be given several times)
     #[arg(long, value_name = "PATH")]
     pub(crate) file: Vec<PathBuf>,
@@ -173,6 +178,19 @@ pub(crate) enum PermissionMode {
 pub(crate) struct Resume {
     /// An id, a unique beginning of one, `last`, or a session's folder
     pub(crate) session: String,
+    #[command(flatten)]
+    pub(crate) turn: Turn,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Fork {
+    /// An id, a unique beginning of one, `last`, or a session's folder
+    pub(crate) session: String,
+    /// The last event that is shared; the default is the session's last
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) at: Option<u64>,
+    /// Taken to its end in the fork, as `run` does; without one, the fork's id is printed
+    pub(crate) prompt: Option<String>,
     #[command(flatten)]
     pub(crate) turn: Turn,
 }
@@ -307,11 +325,11 @@ pub(crate) struct Sessions {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
-    /// Every root session, the newest first (the default)
+    /// Every root session and every fork, the newest first (the default)
     List,
     /// What is known of one session without opening its log
     Show { session: String },
-    /// Remove sessions, with their children, payloads and spilled output
+    /// Remove sessions, with their children, payloads and spilled output; not one that has forks
     Rm {
         #[arg(required = true)]
         sessions: Vec<String>,

@@ -70,7 +70,8 @@ impl History {
     }
 }
 
-fn spawned(event: &Envelope) -> Option<SessionId> {
+/// The session that this event starts or goes on with.
+pub(crate) fn spawned(event: &Envelope) -> Option<SessionId> {
     match &event.event {
         Event::Subagent(Subagent::Spawned { session, .. }) => Some(*session),
         Event::Session(_)

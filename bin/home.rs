@@ -99,14 +99,23 @@ pub(crate) fn stores() -> anyhow::Result<Vec<PathBuf>> {
     Ok(stores)
 }
 
+/// The head of every root session and of every fork, with the folder of its store.
+pub(crate) fn listed() -> anyhow::Result<Vec<(PathBuf, Head)>> {
+    let of = |store: PathBuf| {
+        let root = name(&store);
+        let is_fork = |head: &Head| head.summary.as_ref().is_some_and(|s| s.fork_of.is_some());
+        let heads = leftfold_store::heads(&store).into_iter();
+        let heads = heads.filter(move |head| Some(head.session) == root || is_fork(head));
+        heads.map(move |head| (store.clone(), head))
+    };
+    Ok(stores()?.into_iter().flat_map(of).collect())
+}
+
 /// The head of every root session, with the folder of its store.
 pub(crate) fn roots() -> anyhow::Result<Vec<(PathBuf, Head)>> {
-    let of = |store: PathBuf| {
-        let root = name(&store)?;
-        let head = leftfold_store::heads(&store).into_iter().find(|head| head.session == root)?;
-        Some((store, head))
-    };
-    Ok(folders(&home()?.join("sessions")).into_iter().filter_map(of).collect())
+    let mut listed = listed()?;
+    listed.retain(|(store, head)| name(store) == Some(head.session));
+    Ok(listed)
 }
 
 /// Whether a session works in this project. Where its head does not say, its log does; where that

@@ -73,6 +73,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Why(args) => commands::why::why(&args),
         Command::Explain(args) => commands::explain::explain(&args),
         Command::Check(args) => commands::check::check(&args),
+        Command::Fork(args) => commands::fork::fork(args),
         Command::Diff(args) => commands::diff::diff(&args),
         Command::Import(args) => commands::import::import(&args),
         Command::Stats(args) => commands::stats::stats(&args),

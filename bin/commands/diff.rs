@@ -1,10 +1,11 @@
 //! `leftfold diff`: where two sessions part, and how they differ after.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use leftfold_events::event::{Event, Model};
 use leftfold_events::verify::difference;
-use leftfold_events::{Envelope, Seq, State, fold, line};
+use leftfold_events::{Envelope, Seq, SessionId, State, fold, line};
 use serde::Serialize;
 use serde_json::{Value, json};
 use similar::TextDiff;
@@ -33,6 +34,7 @@ pub(crate) fn diff(args: &Diff) -> anyhow::Result<ExitCode> {
 struct Side {
     place: Place,
     events: Vec<Envelope>,
+    ids: BTreeSet<SessionId>,
 }
 
 /// The first event in which two sessions differ, in other things than ids of their own and times.
@@ -60,14 +62,14 @@ fn parting(a: &Side, b: &Side) -> Option<Parting> {
 impl Side {
     fn read(session: &str) -> anyhow::Result<Self> {
         let (place, events) = super::events(session)?;
-        Ok(Self { place, events })
+        let ids = events.iter().map(|event| event.session).collect();
+        Ok(Self { place, events, ids })
     }
 
     /// An event as JSON, without what is never the same in two sessions; null past the end.
     fn comparable(&self, index: usize) -> Value {
         let Some(event) = self.events.get(index) else { return Value::Null };
-        let own = self.place.session.to_string();
-        let text = line::write(event).replace(&own, "SESSION");
+        let text = self.without_ids(&line::write(event));
         let mut value: Value = serde_json::from_str(&text).unwrap_or_default();
         if let Some(fields) = value.as_object_mut() {
             for name in ["session", "at", "until"] {
@@ -85,13 +87,18 @@ impl Side {
     /// The session in words, one line an event; streamed text, which comes in pieces of any
     /// length, is left to the replies.
     fn lines(&self) -> String {
-        let own = self.place.session.to_string();
         let told = |event: &&Envelope| !matches!(event.event, Event::Model(Model::Streamed { .. }));
         let line = |event: &Envelope| {
-            let detail = text::detail(&event.event).replace(&own, "SESSION");
+            let detail = self.without_ids(&text::detail(&event.event));
             format!("{} {detail}", line::type_of(&event.event)).trim_end().to_owned() + "\n"
         };
         self.events.iter().filter(told).map(line).collect()
+    }
+
+    /// Its id, and those of what it is a fork of, are the same word everywhere.
+    fn without_ids(&self, text: &str) -> String {
+        let with = |text: String, id: &SessionId| text.replace(&id.to_string(), "SESSION");
+        self.ids.iter().fold(text.to_owned(), with)
     }
 
     fn summary(&self) -> Value {

@@ -8,6 +8,7 @@ pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod explain;
 pub(crate) mod export;
+pub(crate) mod fork;
 pub(crate) mod import;
 pub(crate) mod observe;
 pub(crate) mod permission;

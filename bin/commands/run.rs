@@ -4,12 +4,14 @@ use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::bail;
 use leftfold_actors::equip::{Agent, Named, Setup, Sources};
 use leftfold_events::SessionId;
 use leftfold_events::event::PromptPart;
 use leftfold_events::kit::{AskMode, Options};
 use leftfold_tools::{Homes, OutputLimits, Workspace};
 
+use super::fork;
 use crate::agents::{self, Agents};
 use crate::cli::{PermissionMode, Run, Turn};
 use crate::client::Job;
@@ -22,8 +24,7 @@ use crate::slash::{Given, Prepared};
 use crate::{Usage, attach, demo, limits, variant};
 
 pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
-    let directory = std::env::current_dir()?;
-    let worktree = settings::worktree_of(&directory);
+    let worktree = settings::worktree_of(&std::env::current_dir()?);
     let prompt = prompt(args.prompt)?;
     let files = attach::files(&args.file)?;
     let place = if args.r#continue {
@@ -31,17 +32,38 @@ pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
     } else {
         args.session.as_deref().map(|session| home::find(session, &worktree)).transpose()?
     };
+    let place = match place {
+        Some(place) if args.fork => Some(fork::begin(&place, None)?),
+        None if args.fork => {
+            bail!(Usage("--fork goes with --session or --continue: what is to be forked?".into()))
+        }
+        place => place,
+    };
+    take(place, prompt, files, &args.turn)
+}
+
+/// Takes a prompt to its end in that session, or in a new one.
+pub(crate) fn take(
+    place: Option<Place>,
+    prompt: String,
+    files: Vec<PromptPart>,
+    turn: &Turn,
+) -> anyhow::Result<ExitCode> {
     let project = match &place {
         Some(place) => Project::of(place)?,
-        None => Project { directory, worktree, model: None, agent: None, given: None },
+        None => {
+            let directory = std::env::current_dir()?;
+            let worktree = settings::worktree_of(&directory);
+            Project { directory, worktree, model: None, agent: None, given: None }
+        }
     };
     let place = place.map_or_else(|| home::new_place(new_id()), Ok)?;
-    let prepared = Prepared::new(&project, &args.turn, &prompt, Given::ForPrompt)?;
+    let prepared = Prepared::new(&project, turn, &prompt, Given::ForPrompt)?;
     let job = job(place, &prepared.project, &prepared.turn, false)?;
     let outcome = crate::run_async(async {
         let mut parts = prepared.parts(&job, vec![PromptPart::text(prompt)]).await?;
         parts.extend(files);
-        drive::drive(job, Task::Prompt(parts), &args.turn).await
+        drive::drive(job, Task::Prompt(parts), turn).await
     })??;
     Ok(ExitCode::from(outcome.exit_code()))
 }
@@ -203,7 +225,7 @@ fn ask_mode(yes: bool, mode: Option<PermissionMode>) -> AskMode {
 }
 
 /// The prompt from the command line, or from standard input if none is given there.
-fn prompt(argument: Option<String>) -> anyhow::Result<String> {
+pub(crate) fn prompt(argument: Option<String>) -> anyhow::Result<String> {
     let from_input = match argument.as_deref() {
         Some("-") | None => true,
         Some(_) => false,

@@ -3,12 +3,15 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use anyhow::bail;
+use leftfold_events::Envelope;
 use leftfold_events::event::EndReason;
 use leftfold_store::{Head, Summary};
 use serde_json::{Value, json};
 
 use crate::cli::{Format, Sessions, SessionsCommand};
-use crate::home;
+use crate::history::{History, spawned};
+use crate::home::{self, Place};
 
 /// Characters of a title in the list.
 const TITLE: usize = 60;
@@ -23,7 +26,7 @@ pub(crate) fn sessions(args: &Sessions) -> anyhow::Result<ExitCode> {
 }
 
 fn list(format: Format) -> anyhow::Result<ExitCode> {
-    let mut roots = home::roots()?;
+    let mut roots = home::listed()?;
     roots.sort_by_key(|(_, head)| std::cmp::Reverse(head.at));
     let lines = roots.iter().map(|(store, head)| match format {
         Format::Json => described(store, head).to_string() + "\n",
@@ -62,10 +65,39 @@ fn show(session: &str, format: Format) -> anyhow::Result<ExitCode> {
 fn remove(sessions: &[String]) -> anyhow::Result<ExitCode> {
     for session in sessions {
         let place = super::place(session)?;
-        leftfold_store::remove(&place.store)?;
+        let heads = leftfold_store::heads(&place.store);
+        let fork_of = |head: &Head| head.summary.as_ref().and_then(|summary| summary.fork_of);
+        let own = heads.iter().find(|head| head.session == place.session);
+        let forks = heads.iter().filter(|head| fork_of(head) == Some(place.session));
+        let forks: Vec<String> = forks.map(|head| head.session.to_string()).collect();
+        if !forks.is_empty() {
+            bail!(
+                "session {} shares its events with its forks, which have to go first: {}",
+                place.session,
+                forks.join(", ")
+            );
+        }
+        let parent = own.and_then(|head| head.summary.as_ref()?.parent);
+        if own.is_some_and(|head| fork_of(head).is_some()) {
+            remove_fork(&place)?;
+        } else if let Some(parent) = parent {
+            bail!("session {} belongs to {parent}, and goes with it", place.session);
+        } else {
+            leftfold_store::remove(&place.store)?;
+        }
         crate::note(&format!("removed {}", place.session));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A fork goes with the children that it has started, and leaves what it shared.
+fn remove_fork(place: &Place) -> anyhow::Result<()> {
+    let (history, _) = History::good(place)?;
+    let mut own = vec![place.session];
+    let of_own = |event: &&Envelope| event.session == place.session;
+    let children: Vec<_> = history.root().iter().filter(of_own).filter_map(spawned).collect();
+    own.extend(history.sessions().map(|(session, _)| session).filter(|s| children.contains(s)));
+    Ok(leftfold_store::forget(&place.store, &own)?)
 }
 
 fn described(store: &Path, head: &Head) -> Value {
@@ -80,6 +112,7 @@ fn described(store: &Path, head: &Head) -> Value {
         "events": head.seq,
         "turns": summary.turns,
         "agent": summary.agent,
+        "fork_of": summary.fork_of,
         "directory": summary.directory,
         "folder": store,
     })

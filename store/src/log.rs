@@ -154,22 +154,23 @@ impl Log {
         received(&receiver)
     }
 
-    /// The session's own events (of a fork, not those it shares), verified against checksums,
-    /// chain and head, with payloads filled in.
+    /// The session's events (of a fork, with those it shares), verified against checksums, chain and
+    /// head, with payloads filled in.
     ///
     /// # Errors
     /// [`Error::Damaged`] or [`Error::NewerSchema`] at the first event that is not as written.
     pub fn read(&self) -> Result<Vec<Envelope>, Error> {
         let (source, dir) = (source(&self.store)?, self.store.dir());
         let head = head::read(dir, self.session()).map_err(|d| Error::damaged(dir, d))?;
-        Scan::all(source, self.session(), head, 1)
+        Scan::history(source, self.session(), head, (1, false))
             .map(|entry| entry.map(|e| e.envelope).map_err(|wrong| wrong.into_error(dir)))
             .collect()
     }
 
     fn encode(&self, batch: &[Envelope]) -> Result<Encoded, Error> {
         let (mut seq, mut link) = self.before(&batch[0])?;
-        let mut encoded = Encoded { summary: self.summary.clone(), ..Encoded::default() };
+        let summary = self.inherited(&batch[0]).unwrap_or_else(|| self.summary.clone());
+        let mut encoded = Encoded { summary, ..Encoded::default() };
         for envelope in batch {
             self.in_order(envelope, seq.saturating_add(1))?;
             seq = envelope.seq;
@@ -203,6 +204,14 @@ impl Log {
             Ok(None) => Err(self.unstorable(first, format!("session {from} has no event {at}"))),
             Err(why) => Err(self.unstorable(first, why)),
         }
+    }
+
+    /// What lists show of a fork is what they show of its parent, until it says otherwise; but cost
+    /// and turns are its own.
+    fn inherited(&self, first: &Envelope) -> Option<Summary> {
+        let (from, _) = lookup::forked_from(first).filter(|_| self.head == 0)?;
+        let parent = head::read(self.store.dir(), from).ok()??.summary?;
+        Some(Summary { created: first.at, cost: 0.0, turns: 0, ended: None, ..parent })
     }
 
     fn unstorable(&self, envelope: &Envelope, why: impl Into<String>) -> Error {

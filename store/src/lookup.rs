@@ -9,6 +9,9 @@ use crate::error::Damage;
 use crate::head::{self, Head};
 use crate::record::{self, Fault, Link, START};
 
+/// Forks of forks that are followed.
+const MAX_FORKS: usize = 10_000;
+
 pub(crate) fn forked_from(envelope: &Envelope) -> Option<(SessionId, Seq)> {
     if let Event::Session(Session::Forked { from, at }) = &envelope.event {
         Some((*from, *at))
@@ -24,7 +27,7 @@ pub(crate) fn stored_link(
     seq: Seq,
 ) -> Result<Option<Link>, String> {
     // a cycle of forks exists only in a damaged store
-    for _ in 0..10_000 {
+    for _ in 0..MAX_FORKS {
         let laid = first_record(db, session, seq)?;
         match laid {
             Some((found, lead, _)) if found == seq => return Ok(Some(lead)),
@@ -40,6 +43,23 @@ pub(crate) fn stored_link(
         session = from;
     }
     Ok(None)
+}
+
+/// The sessions that hold a session's history, the oldest first, each with the last seq of it that
+/// belongs to the history: what a fork shares, and then its own.
+pub(crate) fn lineage(db: &sled::Db, session: SessionId) -> Result<Vec<(SessionId, Seq)>, String> {
+    let mut lineage = vec![(session, Seq::MAX)];
+    let (mut oldest, mut last) = (session, Seq::MAX);
+    // a cycle of forks exists only in a damaged store
+    while lineage.len() < MAX_FORKS {
+        let Some((_, _, body)) = first_record(db, oldest, 0)? else { break };
+        let first = codec::decode(&body).ok();
+        let Some((from, at)) = first.as_ref().and_then(forked_from) else { break };
+        (oldest, last) = (from, last.min(at));
+        lineage.push((oldest, last));
+    }
+    lineage.reverse();
+    Ok(lineage)
 }
 
 /// Seq, link and (where that is one small record) bytes of the first event at or after `seq`.
@@ -60,6 +80,11 @@ fn first_record(
         Err(Fault::Bad(what)) => Err(what),
         Err(Fault::Newer(schema)) => Err(format!("schema {schema} is newer than this leftfold")),
     }
+}
+
+/// The first seq of a session's own events; `None` if that can not be said.
+pub(crate) fn first_seq(db: &sled::Db, session: SessionId) -> Option<Seq> {
+    Some(first_record(db, session, 0).ok()??.0)
 }
 
 /// All sessions with events, in the order of their ids.

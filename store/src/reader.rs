@@ -6,7 +6,7 @@ use leftfold_events::{Envelope, Event, Seq, SessionId};
 use crate::database::{self, Copy, Print};
 use crate::head::{self, Head};
 use crate::payloads::Cache;
-use crate::scan::{Scan, Source, Wrong};
+use crate::scan::{Entry, Scan, Source, Wrong};
 use crate::{Damage, Error, lookup};
 
 /// How often a store that a node is writing to is copied before what is missing in the copy
@@ -118,14 +118,14 @@ impl Reader {
         &self.heads
     }
 
-    /// A session's own events from `from` on. Empty for a session that is not here.
+    /// A session's events (of a fork, with those it shares) from `from` on. Empty for a session that is not here.
     ///
     /// # Errors
     /// [`Error::Damaged`] or [`Error::NewerSchema`] at the first event that is not as written, also
     /// if it is before `from`.
     pub fn read(&self, session: SessionId, from: Seq) -> Result<Vec<Envelope>, Error> {
         let mut events = Vec::new();
-        for entry in self.scan_with_head(session, from).into_iter().flatten() {
+        for entry in self.history(session, from) {
             events.push(entry.map_err(|wrong| wrong.into_error(&self.dir))?.envelope);
         }
         match self.head_damage(session) {
@@ -138,7 +138,7 @@ impl Reader {
     /// what is wrong there.
     pub fn read_good(&self, session: SessionId) -> (Vec<Envelope>, Option<Damage>) {
         let mut events = Vec::new();
-        for entry in self.scan_with_head(session, 1).into_iter().flatten() {
+        for entry in self.history(session, 1) {
             match entry {
                 Ok(entry) => events.push(entry.envelope),
                 Err(wrong) => return (events, Some(wrong.into_damage())),
@@ -174,6 +174,16 @@ impl Reader {
     fn scan_with_head(&self, session: SessionId, from: Seq) -> Option<Scan<'_>> {
         let head = self.heads.iter().find(|head| head.session == session).cloned();
         self.scan(session, head, from)
+    }
+
+    fn history(
+        &self,
+        session: SessionId,
+        from: Seq,
+    ) -> impl Iterator<Item = Result<Entry, Wrong>> + '_ {
+        let head = self.heads.iter().find(|head| head.session == session).cloned();
+        let scan = |source| Scan::history(source, session, head, (from, false));
+        self.source().map(scan).into_iter().flatten()
     }
 
     fn scan(&self, session: SessionId, head: Option<Head>, from: Seq) -> Option<Scan<'_>> {

@@ -8,7 +8,7 @@ use leftfold_events::{Envelope, Seq, SessionId};
 use crate::database::quiet;
 use crate::error::{Damage, Error};
 use crate::head::Head;
-use crate::lookup::{forked_from, stored_link};
+use crate::lookup::{first_seq, forked_from, lineage, stored_link};
 use crate::payloads::{self, Cache};
 use crate::record::{self, Body, EVENT_KEY, Fault, Laid, Link, START};
 use crate::{codec, files};
@@ -97,6 +97,39 @@ impl<'a> Scan<'a> {
     pub(crate) fn tail(source: Source<'a>, head: Head) -> Self {
         let seq = head.seq;
         Self::start(source, head.session, Some(head), Some(seq), seq)
+    }
+
+    /// What a session shares with those that it is a fork of, and its own events; those from `from`
+    /// on. Without a look at what stands before, if `part`.
+    pub(crate) fn history(
+        source: Source<'a>,
+        session: SessionId,
+        head: Option<Head>,
+        (from, part): (Seq, bool),
+    ) -> Box<dyn Iterator<Item = Result<Entry, Wrong>> + 'a> {
+        let lineage = match lineage(source.db, session) {
+            Ok(lineage) => lineage,
+            Err(what) => {
+                let damage = Damage::event(session, 1, what);
+                return Box::new(std::iter::once(Err(Wrong::Damage(damage))));
+            }
+        };
+        let mut head = head;
+        let scans = lineage.into_iter().filter(move |(_, last)| *last >= from);
+        Box::new(scans.flat_map(move |(of, last)| {
+            let head = head.take_if(|_| of == session);
+            let scan = match part {
+                // a fork begins behind what it shares
+                true => {
+                    let first = first_seq(source.db, of).unwrap_or(from);
+                    Self::part(source, of, from.max(first))
+                }
+                false => Self::all(source, of, head, from),
+            };
+            scan.take_while(move |entry| {
+                entry.as_ref().map_or(true, |entry| entry.envelope.seq <= last)
+            })
+        }))
     }
 
     fn start(

@@ -118,8 +118,8 @@ impl Store {
         Log::open(&self.0, session)
     }
 
-    /// Up to `most` acknowledged events of `session` from seq `from` on, also while its log is
-    /// being written.
+    /// Up to `most` acknowledged events of `session` (of a fork, with those it shares) from seq `from`
+    /// on, also while its log is being written.
     ///
     /// # Errors
     /// [`Error::Damaged`] or [`Error::NewerSchema`] at the first event that is not as written.
@@ -131,7 +131,7 @@ impl Store {
             return Ok(Vec::new());
         };
         // the database shows a batch before its flush; nobody may see it before the head says so
-        Scan::part(source, session, from)
+        Scan::history(source, session, None, (from, true))
             .take_while(|entry| entry.as_ref().map_or(true, |e| e.envelope.seq <= head.seq))
             .take(most)
             .map(|entry| entry.map(|e| e.envelope).map_err(|wrong| wrong.into_error(dir)))

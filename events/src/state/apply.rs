@@ -43,7 +43,10 @@ impl State {
                 self.policy = *policy;
                 self.resumed(*close);
             }
-            Session::Forked { .. } => self.resumed(true),
+            Session::Forked { .. } => {
+                self.resumed(true);
+                self.forked();
+            }
             Session::Elapsed {} => {
                 if let Some(of) = envelope.of {
                     self.elapsed(of);
@@ -140,6 +143,20 @@ impl State {
         let asks = self.kit.options.ask == AskMode::Ask;
         if let Some(reply) = self.last_reply_mut() {
             reply.calls_mut().for_each(|call| call.forget(close, asks));
+        }
+    }
+
+    /// From here on the session is one of its own: what it shares has been paid for elsewhere, and
+    /// the children there are none of its.
+    fn forked(&mut self) {
+        (self.usage, self.cost) = Default::default();
+        self.children.clear();
+        if let Some(origin) = &mut self.origin {
+            origin.parent = None;
+        }
+        if let Some(turn) = &mut self.turn {
+            (turn.usage, turn.cost) = Default::default();
+            turn.title = Titling::Over;
         }
     }
 

@@ -135,7 +135,9 @@ impl State {
         };
         match &fact.event {
             Event::Session(event) => match event {
-                Session::Created { .. } | Session::Forked { .. } => !born,
+                Session::Created { .. } => !born,
+                // it begins a log, and is no news to one
+                Session::Forked { .. } => false,
                 Session::Titled { .. } => born && (fact.of.is_none() || awaits(&[Open::Title])),
                 Session::Resumed { .. } => born,
                 Session::Elapsed {} => {

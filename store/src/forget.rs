@@ -1,0 +1,50 @@
+//! Taking single sessions out of a store.
+
+use std::fs;
+use std::path::Path;
+
+use leftfold_events::{Seq, SessionId};
+
+use crate::database::quiet;
+use crate::{Error, database, head, record};
+
+/// Removes the own events of `sessions` from the store in `dir`; what others of the family share
+/// with them must be none of these. Contents that other sessions may name stay.
+///
+/// A crash in the middle leaves sessions without a head, some of them perhaps without events; the
+/// same again completes it.
+///
+/// # Errors
+/// [`Error::Locked`] while a node has the store open, [`Error::Io`], [`Error::Database`].
+pub fn forget(dir: &Path, sessions: &[SessionId]) -> Result<(), Error> {
+    let Some(db) = database::open(dir)? else {
+        return Err(Error::Locked { dir: dir.to_owned() });
+    };
+    // heads first: a log that ends before its head has lost events
+    for session in sessions {
+        let path = dir.join(head::FOLDER).join(session.to_string());
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::io("cannot remove", &path, error));
+            }
+            _ => {}
+        }
+    }
+    let removed = quiet(|| {
+        let mut batch = sled::Batch::default();
+        for session in sessions {
+            let low = record::part(&record::event_key(*session, 0), 0);
+            let high = record::part(&record::event_key(*session, Seq::MAX), u8::MAX);
+            for record in db.range(low..=high) {
+                batch.remove(record?.0);
+            }
+        }
+        db.apply_batch(batch)?;
+        db.flush().map(|_| ())
+    });
+    match removed {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(Error::sled("removed sessions", dir, error)),
+        Err(what) => Err(Error::Database { what }),
+    }
+}
