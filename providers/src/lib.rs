@@ -10,6 +10,7 @@
 
 mod anthropic;
 pub mod catalog;
+pub mod check;
 mod config;
 mod endpoint;
 mod errors;

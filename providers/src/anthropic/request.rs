@@ -14,12 +14,7 @@ const MARKED_SYSTEM_BLOCKS: usize = 2;
 const MARKED_MESSAGES: usize = 2;
 
 /// A pure function of the request: the same bytes each time.
-pub(super) fn body(request: &Request) -> Vec<u8> {
-    // serialising values to memory has no way to fail
-    serde_json::to_vec(&value(request)).unwrap_or_default()
-}
-
-fn value(request: &Request) -> Value {
+pub(super) fn body(request: &Request) -> Value {
     let mut body = Map::new();
     body.insert("model".into(), request.model.id.clone().into());
     body.insert("max_tokens".into(), request.max_output.max(1).into());
