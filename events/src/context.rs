@@ -168,6 +168,10 @@ impl Builder {
         if parts.iter().all(|part| matches!(part, AssistantPart::Reasoning { .. })) {
             return;
         }
+        if reply.last {
+            // it has been sent, so it stays: a history that changes is in nobody's cache
+            self.add(PromptPart::text(words::LAST_STEP));
+        }
         self.messages.push(RequestMessage::Assistant { parts });
         if !results.is_empty() {
             self.messages.push(RequestMessage::Tool { results });

@@ -40,7 +40,11 @@ pub(super) fn turns(messages: &[RequestMessage]) -> Vec<Turn> {
             }
             RequestMessage::Assistant { parts } => {
                 turns.pending.clear();
-                let blocks = parts.iter().filter_map(|part| turns.assistant(part)).collect();
+                let mut blocks: Vec<Value> =
+                    parts.iter().filter_map(|part| turns.assistant(part)).collect();
+                // thought that nothing came of is refused
+                let useful = blocks.iter().rposition(|block| !is_thought(block));
+                blocks.truncate(useful.map_or(0, |last| last + 1));
                 turns.push("assistant", blocks);
             }
             RequestMessage::Tool { results } => {
@@ -55,6 +59,10 @@ pub(super) fn turns(messages: &[RequestMessage]) -> Vec<Turn> {
         turn.blocks.sort_by_key(|block| block["type"] != "tool_result");
     }
     turns
+}
+
+pub(super) fn is_thought(block: &Value) -> bool {
+    matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking"))
 }
 
 #[derive(Default)]

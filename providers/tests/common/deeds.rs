@@ -1,8 +1,8 @@
 //! Sessions of every kind: what may happen in one, in any order.
 
 use leftfold_events::event::{
-    Attachment, CallSpec, FailureClass, Finish, Finished, Model, ModelRef, PartKind, PromptKind,
-    PromptPart, StreamedPart, Tool, Turn,
+    Attachment, CallSpec, Class, FailureClass, Finish, Finished, Model, ModelRef, PartKind,
+    PromptKind, PromptPart, StreamedPart, Tool, Turn,
 };
 use leftfold_events::kit::ToolSpec;
 use leftfold_events::state::Open;
@@ -53,44 +53,96 @@ pub(crate) enum Deed {
     Switch(u8),
 }
 
-pub(crate) fn deed() -> impl Strategy<Value = Deed> {
-    let id = || prop::sample::select(&["a", "b", "c", "", "call_1", "functions.read:0", "ü b"][..]);
-    let name = prop::sample::select(&NAMES[..]);
-    let input =
-        prop::sample::select(&["{}", r#"{"path":"ä\n"}"#, "[1]", "\"{broken\"", "null"][..]);
-    let mime = || prop::sample::select(&MIMES[..]);
-    let data = || prop::sample::select(&["iVBORw0KGgo=", ""][..]);
+const IDS: [&str; 7] = ["a", "b", "c", "", "call_1", "functions.read:0", "ü b"];
+const TEXTS: [&str; 4] = ["hi", "", " ", "Héllo 世\n"];
+const INPUTS: [&str; 5] = ["{}", r#"{"path":"ä\n"}"#, "[1]", "\"{broken\"", "null"];
+
+const FAILURES: [FailureClass; 3] =
+    [FailureClass::Overloaded, FailureClass::Overflow, FailureClass::Auth];
+
+fn id() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(&IDS[..])
+}
+
+fn text() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(&TEXTS[..])
+}
+
+/// Whatever may happen in a session.
+pub(crate) fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+    let some = prop_oneof![
+        3 => answer(),
+        2 => text().prop_map(|text| vec![Deed::Step(Step::Prompt(text))]),
+        5 => event().prop_map(|step| vec![Deed::Step(step)]),
+        4 => other().prop_map(|deed| vec![deed]),
+    ];
+    let begin = vec![Deed::Step(Step::Prompt("go")), Deed::Step(Step::Title("going"))];
+    prop::collection::vec(some, 1..24)
+        .prop_map(move |some| [vec![begin.clone()], some].concat().concat())
+}
+
+/// A piece of an answer.
+fn piece() -> impl Strategy<Value = Deed> {
     let signature = prop::option::of(prop::sample::select(&SIGNATURES[..]));
-    let text = || prop::sample::select(&["hi", "", " ", "Héllo 世\n"][..]);
+    let call = (id(), prop::sample::select(&NAMES[..]), prop::sample::select(&INPUTS[..]));
+    prop_oneof![
+        2 => (text(), signature, any::<bool>())
+            .prop_map(|(text, signature, redacted)| Deed::Think(text, signature, redacted)),
+        2 => text().prop_map(Deed::Said),
+        3 => call.prop_map(|(id, name, input)| Deed::Call(id, name, input)),
+    ]
+}
+
+/// A whole answer, and what becomes of its calls.
+fn answer() -> impl Strategy<Value = Vec<Deed>> {
     let finish =
         prop::sample::select(&[Finish::Stop, Finish::ToolCalls, Finish::Length, Finish::Pause][..]);
-    let failure = prop::sample::select(
-        &[FailureClass::Overloaded, FailureClass::Overflow, FailureClass::Auth][..],
-    );
+    (prop::collection::vec(piece(), 1..6), finish, any::<bool>()).prop_map(
+        |(mut deeds, finish, works)| {
+            let called: Vec<&str> = deeds
+                .iter()
+                .filter_map(|deed| if let Deed::Call(id, ..) = deed { Some(*id) } else { None })
+                .collect();
+            deeds.push(Deed::Step(Step::Reply(finish)));
+            for id in called.into_iter().filter(|_| works) {
+                deeds.push(Deed::Step(Step::Resolve(id, Class::Read, harness::READ, "")));
+                deeds.push(Deed::Step(Step::Done(id, "ok")));
+            }
+            deeds
+        },
+    )
+}
+
+/// What the harness knows, in no order.
+fn event() -> impl Strategy<Value = Step> {
+    let failure = prop::sample::select(&FAILURES[..]);
     prop_oneof![
-        3 => text().prop_map(|text| Deed::Step(Step::Prompt(text))),
+        2 => id().prop_map(|id| Step::Resolve(id, Class::Read, harness::READ, "")),
+        1 => id().prop_map(|id| Step::Resolve(id, Class::Command, harness::ASK, "")),
+        1 => id().prop_map(Step::Unresolved),
+        1 => id().prop_map(Step::Task),
+        1 => id().prop_map(Step::ChildEnds),
+        1 => (id(), 0..3_usize).prop_map(|(id, count)| Step::Batch(id, count)),
+        2 => (id(), text()).prop_map(|(id, text)| Step::Done(id, text)),
+        1 => (failure, any::<bool>()).prop_map(|(class, again)| Step::Fail(class, again)),
+        1 => Just(Step::Interrupt),
+        2 => Just(Step::Elapse),
+        1 => any::<bool>().prop_map(|close| Step::Resume { close }),
+        1 => Just(Step::Full(9_900)),
+        1 => Just(Step::Compact),
+        1 => Just(Step::Summary("so far")),
+        1 => Just(Step::Title("title")),
+    ]
+}
+
+fn other() -> impl Strategy<Value = Deed> {
+    let mime = || prop::sample::select(&MIMES[..]);
+    let data = || prop::sample::select(&["iVBORw0KGgo=", ""][..]);
+    prop_oneof![
         1 => (mime(), data()).prop_map(|(mime, data)| Deed::Media(mime, data)),
-        3 => (prop::sample::select(&["hm", ""][..]), signature, any::<bool>())
-            .prop_map(|(text, signature, redacted)| Deed::Think(text, signature, redacted)),
-        3 => text().prop_map(Deed::Said),
-        4 => (id(), name, input).prop_map(|(id, name, input)| Deed::Call(id, name, input)),
-        4 => finish.prop_map(|finish| Deed::Step(Step::Reply(finish))),
-        6 => id().prop_map(Deed::Round),
-        2 => id().prop_map(|id| Deed::Step(Step::Resolve(id, leftfold_events::event::Class::Read, harness::READ, ""))),
-        1 => id().prop_map(|id| Deed::Step(Step::Resolve(id, leftfold_events::event::Class::Command, harness::ASK, ""))),
-        1 => id().prop_map(|id| Deed::Step(Step::Unresolved(id))),
-        1 => id().prop_map(|id| Deed::Step(Step::Task(id))),
-        1 => id().prop_map(|id| Deed::Step(Step::ChildEnds(id))),
-        1 => (id(), 0..3_usize).prop_map(|(id, count)| Deed::Step(Step::Batch(id, count))),
-        2 => (id(), text()).prop_map(|(id, text)| Deed::Step(Step::Done(id, text))),
+        2 => piece(),
         2 => (mime(), data()).prop_map(|(mime, data)| Deed::Attach(mime, data)),
-        1 => (failure, any::<bool>()).prop_map(|(class, again)| Deed::Step(Step::Fail(class, again))),
-        1 => Just(Deed::Step(Step::Interrupt)),
-        1 => Just(Deed::Step(Step::Elapse)),
-        1 => any::<bool>().prop_map(|close| Deed::Step(Step::Resume { close })),
-        1 => Just(Deed::Step(Step::Full(9_900))),
-        1 => Just(Deed::Step(Step::Compact)),
-        1 => Just(Deed::Step(Step::Summary("so far"))),
+        2 => id().prop_map(Deed::Round),
         1 => (0..2_u8).prop_map(Deed::Switch),
     ]
 }
@@ -162,7 +214,6 @@ impl Deed {
 }
 
 fn round(run: &mut Run, id: &'static str) {
-    use leftfold_events::event::Class;
     for step in [
         Step::Call(id, "read"),
         Step::Reply(Finish::ToolCalls),
