@@ -38,6 +38,7 @@ pub(super) fn check(body: &Place<'_>, faults: &mut Faults) {
     need(faults, body, "model", Is::Filled);
     need(faults, body, "max_tokens", Is::Count);
     need(faults, body, "messages", Is::List);
+    need(faults, body, "stream", Is::Flag);
     if body.value.get("max_tokens").and_then(Value::as_u64) == Some(0) {
         faults.add("max-tokens", &body.member("max_tokens"), "at least 1");
     }
@@ -281,6 +282,9 @@ fn offered(body: &Place<'_>, tools: &[Place<'_>], uses: bool, faults: &mut Fault
 fn thinking(body: &Place<'_>, turns: &[Turn<'_>], faults: &mut Faults) {
     let thinking = body.member("thinking");
     let is_budgeted = thinking.kind() == "enabled";
+    if !thinking.value.is_null() {
+        need(faults, &thinking, "type", Is::Filled);
+    }
     if !is_budgeted && thinking.kind() != "adaptive" {
         return;
     }

@@ -15,6 +15,7 @@ const LONGEST_ID: usize = 40;
 
 pub(super) fn check(body: &Place<'_>, quirks: &Quirks, faults: &mut Faults) {
     need(faults, body, "model", Is::Filled);
+    need(faults, body, "stream", Is::Flag);
     need(faults, body, "messages", Is::List);
     tools::functions(faults, body, Some("function"));
     options(body, faults);

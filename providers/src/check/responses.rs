@@ -44,6 +44,7 @@ fn members(kind: &str) -> Option<(Members<'static>, Members<'static>, &'static s
 
 pub(super) fn check(body: &Place<'_>, quirks: &Quirks, faults: &mut Faults) {
     need(faults, body, "model", Is::Filled);
+    need(faults, body, "stream", Is::Flag);
     need(faults, body, "input", Is::List);
     tools::functions(faults, body, None);
     options(body, faults);
@@ -132,6 +133,14 @@ impl<'a> Walk<'_, 'a> {
             if !fits {
                 self.faults.add("part-role", &part, format!("`{kind}` does not belong here"));
             }
+            let needs: Members<'_> = match kind {
+                "output_text" => &[("text", Is::Text), ("annotations", Is::List)],
+                "input_text" => &[("text", Is::Text)],
+                "input_image" => &[("image_url", Is::Filled), ("detail", Is::Text)],
+                "input_file" => &[("filename", Is::Text), ("file_data", Is::Filled)],
+                _ => continue,
+            };
+            shape(self.faults, &part, needs, &[("type", Is::Text), ("logprobs", Is::List)]);
             if part.text("text").is_some_and(is_blank) {
                 self.faults.add("empty", &part, "a text that is blank");
             }

@@ -59,8 +59,10 @@ pub(super) fn functions<'a>(faults: &mut Faults, body: &Place<'a>, within: Optio
     if list.value.as_array().is_some_and(Vec::is_empty) {
         faults.add("no-tools", &list, "a list of tools is not empty");
     }
-    let tools: Vec<Place<'a>> =
-        list.items().into_iter().filter(|t| t.kind() == "function").collect();
+    let tools = list.items();
+    for tool in tools.iter().filter(|tool| tool.kind() != "function") {
+        faults.add("shape", &tool.member("type"), "tools are of the type `function`");
+    }
     let tools: Vec<Place<'a>> = tools
         .iter()
         .map(|tool| within.map_or_else(|| tool.clone(), |name| tool.member(name)))

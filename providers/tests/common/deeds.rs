@@ -13,14 +13,14 @@ use crate::harness::{self, Run, Step};
 
 /// A signature of each wire, and what stands for one.
 pub(crate) const SIGNATURES: [&str; 8] = [
-    "EqsFCqgF==",
+    "EqsFCqgF",
     "reasoning_content",
     r#"{"id":"rs_1","encrypted_content":"gAAA=","summary":[{"type":"summary_text","text":"so"}]}"#,
     r#"{"id":"rs_2","encrypted_content":"gAAB="}"#,
     r#"{"call":"Cg=="}"#,
-    r#"{"text":"Ch=="}"#,
-    r#"{"thought":"Ci=="}"#,
-    r#"{"part":{"text":"","thoughtSignature":"Eq=="}}"#,
+    r#"{"text":"CgE="}"#,
+    r#"{"thought":"CgI="}"#,
+    r#"{"part":{"text":"","thoughtSignature":"Eg=="}}"#,
 ];
 
 /// Names of tools as models write them; the first is one.
