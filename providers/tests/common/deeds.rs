@@ -12,11 +12,12 @@ use proptest::prelude::*;
 use crate::harness::{self, Run, Step};
 
 /// A signature of each wire, and what stands for one.
-pub(crate) const SIGNATURES: [&str; 8] = [
+pub(crate) const SIGNATURES: [&str; 9] = [
     "EqsFCqgF",
     "reasoning_content",
     r#"{"id":"rs_1","encrypted_content":"gAAA=","summary":[{"type":"summary_text","text":"so"}]}"#,
     r#"{"id":"rs_2","encrypted_content":"gAAB="}"#,
+    r#"{"phase":"commentary"}"#,
     r#"{"call":"Cg=="}"#,
     r#"{"text":"CgE="}"#,
     r#"{"thought":"CgI="}"#,
