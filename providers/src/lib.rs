@@ -24,6 +24,8 @@ pub mod scripted;
 mod shape;
 pub mod sse;
 mod stream;
+#[cfg(test)]
+mod testing;
 pub mod variants;
 
 use std::sync::Arc;
