@@ -18,7 +18,7 @@ pub(super) fn check(body: &Place<'_>, quirks: &Quirks, faults: &mut Faults) {
     need(faults, body, "stream", Is::Flag);
     need(faults, body, "messages", Is::List);
     tools::functions(faults, body, Some("function"));
-    options(body, faults);
+    options(body, quirks, faults);
     let messages = body.member("messages").items();
     if messages.is_empty() {
         faults.add("no-messages", &body.member("messages"), "at least one message");
@@ -37,17 +37,21 @@ pub(super) fn check(body: &Place<'_>, quirks: &Quirks, faults: &mut Faults) {
 }
 
 /// What OpenAI's two wires have in common.
-pub(super) fn options(body: &Place<'_>, faults: &mut Faults) {
-    range(faults, body, "temperature", 0.0, 2.0);
-    range(faults, body, "top_p", 0.0, 1.0);
-    range(faults, body, "frequency_penalty", -2.0, 2.0);
-    range(faults, body, "presence_penalty", -2.0, 2.0);
+pub(super) fn options(body: &Place<'_>, quirks: &Quirks, faults: &mut Faults) {
     if body.has("stream_options") && body.value.get("stream") != Some(&Value::Bool(true)) {
         faults.add("stream-options", &body.member("stream_options"), "only with a stream");
     }
     if body.has("max_tokens") && body.has("max_completion_tokens") {
         faults.add("two-limits", &body.member("max_tokens"), "one limit of tokens at most");
     }
+    if !is_openai(quirks) {
+        // how far others go in this, they alone know
+        return;
+    }
+    range(faults, body, "temperature", 0.0, 2.0);
+    range(faults, body, "top_p", 0.0, 1.0);
+    range(faults, body, "frequency_penalty", -2.0, 2.0);
+    range(faults, body, "presence_penalty", -2.0, 2.0);
     if body.member("stop").items().len() > 4 {
         faults.add("stop", &body.member("stop"), "at most 4 sequences");
     }
@@ -57,6 +61,10 @@ pub(super) fn options(body: &Place<'_>, faults: &mut Faults) {
     if format.kind() == "json_object" && !told {
         faults.add("json-untold", &format, "the messages have to contain the word JSON");
     }
+}
+
+pub(super) fn is_openai(quirks: &Quirks) -> bool {
+    matches!(quirks.names[0], "openai" | "azure")
 }
 
 struct Walk<'f, 'a> {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::chat::{arguments, options};
+use super::chat::{arguments, is_openai, options};
 use super::place::{Faults, Is, Members, Place, is_blank, is_plain, need, shape};
 use super::tools;
 use crate::openai_chat::quirks::Quirks;
@@ -47,7 +47,7 @@ pub(super) fn check(body: &Place<'_>, quirks: &Quirks, faults: &mut Faults) {
     need(faults, body, "stream", Is::Flag);
     need(faults, body, "input", Is::List);
     tools::functions(faults, body, None);
-    options(body, faults);
+    options(body, quirks, faults);
     let most = body.value.get("max_output_tokens").and_then(Value::as_u64);
     if most.is_some_and(|most| most < LEAST_TOKENS) {
         let limit = body.member("max_output_tokens");
@@ -88,7 +88,7 @@ impl<'a> Walk<'_, 'a> {
         shape(self.faults, item, needs, &[may, &[("type", Is::Text)]].concat());
         let id = item.text("id").filter(|id| !id.starts_with(prefix));
         // ids of other servers are as they like
-        if id.is_some() && matches!(self.quirks.names[0], "openai" | "azure") {
+        if id.is_some() && is_openai(self.quirks) {
             let problem = format!("it begins with `{prefix}`");
             self.faults.add("item-id", &item.member("id"), problem);
         }
