@@ -9,7 +9,7 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{Site, begins, body, conversation};
+use common::{Site, begins, conversation};
 use leftfold_events::request::RequestMessage;
 use leftfold_providers::{Request, Wire, build, check};
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ impl Case {
     }
 
     fn body(&self, request: &Request) -> Value {
-        body(&self.site.config, request)
+        self.site.exact(request)
     }
 
     fn name(&self) -> String {
@@ -97,7 +97,7 @@ fn the_same_request_has_the_same_bytes() {
 fn a_history_that_grows_only_grows_at_its_end() {
     for mut case in cases() {
         let whole = case.request.clone();
-        let all = conversation(&case.body(&whole));
+        let all = conversation(case.body(&whole));
         for end in 1..whole.messages.len() {
             let [last, next] = &whole.messages[end - 1..=end] else { continue };
             let is_user = |message| matches!(message, &RequestMessage::User { .. });
@@ -106,7 +106,7 @@ fn a_history_that_grows_only_grows_at_its_end() {
                 continue;
             }
             case.request.messages = whole.messages[..end].to_vec();
-            let part = conversation(&case.body(&case.request));
+            let part = conversation(case.body(&case.request));
             assert!(begins(&all, &part), "{} up to {end}: {part:#?}", case.name());
         }
     }

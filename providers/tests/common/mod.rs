@@ -3,14 +3,17 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a harness fails by panicking")]
 
+use std::sync::Arc;
+
 use leftfold_providers::check::{self, Fault};
-use leftfold_providers::{Config, Request, Wire, build};
+use leftfold_providers::{Config, Provider, Request, Wire, build};
 use serde_json::{Value, json};
 
 /// A model at a vendor, on one of the wires.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) config: Config,
+    provider: Arc<dyn Provider>,
     pub(crate) model: &'static str,
     pub(crate) options: Value,
 }
@@ -21,7 +24,8 @@ impl Site {
         config.vendor = (!vendor.is_empty()).then(|| vendor.to_owned());
         config.base_url = Some("http://127.0.0.1/v1".into());
         config.api_key = Some("key".into());
-        Self { config, model, options }
+        let provider = build(config.clone()).unwrap();
+        Self { config, provider, model, options }
     }
 
     /// The request as this site gets it.
@@ -31,7 +35,12 @@ impl Site {
         if request.options.value().as_object().is_none_or(serde_json::Map::is_empty) {
             request.options = leftfold_events::Json::from_value(&self.options);
         }
-        body(&self.config, &request)
+        self.exact(&request)
+    }
+
+    /// The body of a request as it stands.
+    pub(crate) fn exact(&self, request: &Request) -> Value {
+        serde_json::from_slice(&self.provider.body(request)).unwrap()
     }
 
     pub(crate) fn faults(&self, body: &Value) -> Vec<Fault> {
@@ -42,10 +51,6 @@ impl Site {
         let vendor = self.config.vendor.as_deref().unwrap_or_default();
         format!("{} {vendor} {}", self.config.wire, self.model)
     }
-}
-
-pub(crate) fn body(config: &Config, request: &Request) -> Value {
-    serde_json::from_slice(&build(config.clone()).unwrap().body(request)).unwrap()
 }
 
 /// Every wire, and every vendor with ways of its own.
@@ -82,12 +87,12 @@ pub(crate) fn sites() -> Vec<Site> {
 }
 
 /// What the conversation consists of, without marks for caches.
-pub(crate) fn conversation(body: &Value) -> Vec<Value> {
+pub(crate) fn conversation(mut body: Value) -> Vec<Value> {
     let lists = ["messages", "input", "contents"];
-    let list = lists.iter().find_map(|name| body[*name].as_array()).unwrap();
-    let mut list = Value::from(list.clone());
-    unmark(&mut list);
-    list.as_array().unwrap().clone()
+    let name = lists.iter().find(|name| body.get(**name).is_some()).unwrap();
+    let mut list = std::mem::take(body[*name].as_array_mut().unwrap());
+    list.iter_mut().for_each(unmark);
+    list
 }
 
 fn unmark(value: &mut Value) {
