@@ -9,6 +9,8 @@ use super::tools;
 
 const MOST_MARKS: usize = 4;
 const LONGEST_NAME: usize = 128;
+/// Of the tool that a call names.
+const LONGEST_CALLED: usize = 200;
 /// The least that a model may be given to think, in tokens.
 const LEAST_BUDGET: u64 = 1_024;
 
@@ -140,8 +142,12 @@ impl<'a> Walk<'_, 'a> {
         if !self.ids.insert(id) {
             self.faults.add("call-id-twice", block, format!("an earlier call has the id `{id}`"));
         }
-        if !block.text("name").is_some_and(|name| name.len() <= 200) {
-            self.faults.add("call-name", &block.member("name"), "at most 200 characters");
+        if block.text("name").is_none_or(|name| name.len() > LONGEST_CALLED) {
+            self.faults.add(
+                "call-name",
+                &block.member("name"),
+                format!("at most {LONGEST_CALLED} characters"),
+            );
         }
     }
 

@@ -120,7 +120,7 @@ impl<'a> Walk<'_, 'a> {
         match self.open.iter().position(|open| *open == id) {
             Some(at) => drop(self.open.remove(at)),
             None => {
-                self.faults.add("result-without-call", message, format!("no call `{id}` waits"))
+                self.faults.add("result-without-call", message, format!("no call `{id}` waits"));
             }
         }
         self.content(message, "tool");

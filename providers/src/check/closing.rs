@@ -115,29 +115,29 @@ mod tests {
             json!({"role":"user","parts":[{"type":"text","text":"go","mime":null,"name":null}]});
         let two = json!({"role":"assistant","parts":[call("a"), call("b")]});
         let text = json!({"role":"assistant","parts":[{"type":"text","text":"done"}]});
-        let tool = |results: &[Value]| json!({"role":"tool","results":results});
+        let tool = |results: &[&Value]| json!({"role":"tool","results":results});
         let (a, b) = (result("a", "1"), result("b", "2"));
-        let good = json!([user, two, tool(&[a.clone(), b.clone()]), text, user]);
+        let good = json!([user, two, tool(&[&a, &b]), text, user]);
         assert!(is_closed(&messages(good.clone())));
         for bad in [
-            json!([user, two, tool(&[b.clone(), a.clone()]), text, user]),
-            json!([user, two, tool(&[a.clone()]), tool(&[b.clone()]), text, user]),
-            json!([user, two, tool(&[a.clone(), b.clone(), b.clone()]), text, user]),
-            json!([user, tool(&[a.clone()]), two, tool(&[a.clone(), b.clone()]), text, user]),
+            json!([user, two, tool(&[&b, &a]), text, user]),
+            json!([user, two, tool(&[&a]), tool(&[&b]), text, user]),
+            json!([user, two, tool(&[&a, &b, &b]), text, user]),
+            json!([user, tool(&[&a]), two, tool(&[&a, &b]), text, user]),
         ] {
             assert!(!is_closed(&messages(bad.clone())), "{bad}");
             assert_eq!(close(&messages(bad.clone())), messages(good.clone()), "{bad}");
         }
         for (bad, results) in [
-            (json!([user, two, tool(&[b.clone()])]), [result("a", LOST), b.clone()]),
+            (json!([user, two, tool(&[&b])]), [result("a", LOST), b.clone()]),
             (json!([user, two]), [result("a", LOST), result("b", LOST)]),
         ] {
             assert!(!is_closed(&messages(bad.clone())), "{bad}");
-            let expected = messages(json!([user, two, tool(&results)]));
+            let expected = messages(json!([user, two, tool(&results.each_ref())]));
             assert_eq!(close(&messages(bad)), expected);
         }
-        let queued = close(&messages(json!([user, two, user, tool(&[b.clone()])])));
-        let expected = json!([user, two, tool(&[result("a", LOST), b]), user]);
+        let queued = close(&messages(json!([user, two, user, tool(&[&b])])));
+        let expected = json!([user, two, tool(&[&result("a", LOST), &b]), user]);
         assert_eq!(queued, messages(expected));
     }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::gemini::schema::parameters;
 
 /// A property of this schema, as it is sent.
-fn sent(schema: Value) -> Value {
+fn sent(schema: &Value) -> Value {
     let whole = json!({"type":"object","properties":{"p":schema},
         "$defs":{"d":{"type":"integer","description":"of d"},"loop":{"$ref":"#/$defs/loop"}}});
     parameters(&whole).unwrap()["properties"]["p"].clone()
@@ -47,7 +47,7 @@ fn types_and_what_is_said_of_them() {
         (json!({}), json!({"type":"STRING"})),
         (json!(true), json!({"type":"STRING"})),
     ] {
-        assert_eq!(sent(schema.clone()), expected, "{schema}");
+        assert_eq!(sent(&schema), expected, "{schema}");
     }
 }
 
@@ -66,7 +66,7 @@ fn values_are_texts_and_null_is_said_apart() {
         ),
         (json!({"enum":[null]}), json!({"type":"STRING","nullable":true})),
     ] {
-        assert_eq!(sent(schema.clone()), expected, "{schema}");
+        assert_eq!(sent(&schema), expected, "{schema}");
     }
 }
 
@@ -95,7 +95,7 @@ fn alternatives_references_and_all_of_them() {
                 "required":["a","b"]}),
         ),
     ] {
-        assert_eq!(sent(schema.clone()), expected, "{schema}");
+        assert_eq!(sent(&schema), expected, "{schema}");
     }
 }
 
