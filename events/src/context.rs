@@ -234,6 +234,10 @@ impl Builder {
         if parts.iter().all(|part| matches!(part, AssistantPart::Reasoning { .. })) {
             return;
         }
+        if reply.last {
+            // it has been sent, so it stays: a history that changes is in nobody's cache
+            self.add(PromptPart::text(words::LAST_STEP));
+        }
         self.push(RequestMessage::Assistant { parts }, vec![reply.asked]);
         if !results.is_empty() {
             self.push(RequestMessage::Tool { results }, answered);

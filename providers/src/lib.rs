@@ -10,6 +10,7 @@
 
 mod anthropic;
 pub mod catalog;
+pub mod check;
 mod config;
 mod endpoint;
 mod errors;
@@ -23,6 +24,8 @@ pub mod scripted;
 mod shape;
 pub mod sse;
 mod stream;
+#[cfg(test)]
+mod testing;
 pub mod variants;
 
 use std::sync::Arc;

@@ -30,6 +30,8 @@ pub struct Reply {
     /// The seq of its `model.requested`.
     pub asked: Seq,
     pub model: ModelRef,
+    /// Whether the model was told that this is the last step of its turn.
+    pub last: bool,
     /// In the order they began.
     pub parts: Vec<ReplyPart>,
     pub end: ReplyEnd,
@@ -73,8 +75,9 @@ impl Message {
 }
 
 impl Reply {
-    pub(super) fn new(asked: Seq, model: ModelRef) -> Self {
-        Self { asked, model, parts: Vec::new(), end: ReplyEnd::Open, usage: Usage::default() }
+    pub(super) fn new(asked: Seq, model: ModelRef, last: bool) -> Self {
+        let (parts, usage) = (Vec::new(), Usage::default());
+        Self { asked, model, last, parts, end: ReplyEnd::Open, usage }
     }
 
     pub fn calls(&self) -> impl Iterator<Item = &Call> {

@@ -55,6 +55,7 @@ impl State {
         count: (u32, u32),
         purpose: Purpose,
     ) {
+        let last = self.on_last_step();
         let Some(turn) = &mut self.turn else { return };
         let wait = Wait::of(envelope);
         match (purpose, &mut turn.ask) {
@@ -68,7 +69,8 @@ impl State {
                 (turn.step, turn.attempt) = count;
                 turn.asked = envelope.seq;
                 turn.ask = Ask::Waiting(wait);
-                self.messages.push(Message::Assistant(Reply::new(envelope.seq, model.clone())));
+                let reply = Reply::new(envelope.seq, model.clone(), last);
+                self.messages.push(Message::Assistant(reply));
             }
             (Purpose::Compaction, _) => {}
         }

@@ -6,6 +6,7 @@ use leftfold_events::event::{PromptKind, PromptPart};
 use leftfold_events::request::{AssistantPart, RequestMessage, ToolResult};
 use serde_json::{Value, json};
 
+use crate::openai_chat::REASONING;
 use crate::shape::{self, NO_TEXT, missing, object, restricted};
 
 const LONGEST_NAME: usize = 128;
@@ -40,7 +41,11 @@ pub(super) fn turns(messages: &[RequestMessage]) -> Vec<Turn> {
             }
             RequestMessage::Assistant { parts } => {
                 turns.pending.clear();
-                let blocks = parts.iter().filter_map(|part| turns.assistant(part)).collect();
+                let mut blocks: Vec<Value> =
+                    parts.iter().filter_map(|part| turns.assistant(part)).collect();
+                // thought that nothing came of is refused
+                let useful = blocks.iter().rposition(|block| !is_thought(block));
+                blocks.truncate(useful.map_or(0, |last| last + 1));
                 turns.push("assistant", blocks);
             }
             RequestMessage::Tool { results } => {
@@ -55,6 +60,10 @@ pub(super) fn turns(messages: &[RequestMessage]) -> Vec<Turn> {
         turn.blocks.sort_by_key(|block| block["type"] != "tool_result");
     }
     turns
+}
+
+pub(super) fn is_thought(block: &Value) -> bool {
+    matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking"))
 }
 
 #[derive(Default)]
@@ -83,7 +92,7 @@ impl Turns {
     fn assistant(&mut self, part: &AssistantPart) -> Option<Value> {
         match part {
             AssistantPart::Text { text: words } => filled(words),
-            AssistantPart::Reasoning { signature, .. } if signature.is_empty() => None,
+            AssistantPart::Reasoning { signature, .. } if !is_ours(signature) => None,
             AssistantPart::Reasoning { signature, redacted: true, .. } => {
                 Some(json!({ "type": "redacted_thinking", "data": signature }))
             }
@@ -129,6 +138,12 @@ impl Turns {
         }
         block
     }
+}
+
+/// Whether a signature may have come over this wire. Those of the others are JSON or the name of a
+/// member; a model can be at the same name over another wire than before.
+fn is_ours(signature: &str) -> bool {
+    !signature.is_empty() && !signature.starts_with('{') && signature != REASONING
 }
 
 fn text(text: &str) -> Value {

@@ -14,6 +14,7 @@ use futures::stream::BoxStream;
 use leftfold_events::Request;
 use reqwest::header::{HeaderMap, HeaderValue};
 
+use crate::check::{self, Rules};
 use crate::config::{Config, Error};
 use crate::exchange::{self, Endpoint};
 use crate::{Provider, StreamEvent, endpoint};
@@ -57,12 +58,14 @@ impl Provider for Anthropic {
     }
 
     fn body(&self, request: &Request) -> Vec<u8> {
-        request::body(request)
+        check::bytes(&request::body(&check::closed(request)))
     }
 
     fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent> {
         let decoder = decode::Decoder::new(&self.endpoint.provider);
-        exchange::run(Arc::clone(&self.endpoint), request::body(&request), decoder)
+        let endpoint = Arc::clone(&self.endpoint);
+        let body = request::body(&check::closed(&request));
+        check::send(&Rules::Anthropic, &body, |body| exchange::run(endpoint, body, decoder))
     }
 }
 

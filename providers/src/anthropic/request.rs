@@ -14,12 +14,7 @@ const MARKED_SYSTEM_BLOCKS: usize = 2;
 const MARKED_MESSAGES: usize = 2;
 
 /// A pure function of the request: the same bytes each time.
-pub(super) fn body(request: &Request) -> Vec<u8> {
-    // serialising values to memory has no way to fail
-    serde_json::to_vec(&value(request)).unwrap_or_default()
-}
-
-fn value(request: &Request) -> Value {
+pub(super) fn body(request: &Request) -> Value {
     let mut body = Map::new();
     body.insert("model".into(), request.model.id.clone().into());
     body.insert("max_tokens".into(), request.max_output.max(1).into());
@@ -55,10 +50,8 @@ fn mark(system: &mut [Value], turns: &mut [Turn]) {
         left -= 1;
     }
     for turn in turns.iter_mut().rev().take(MARKED_MESSAGES.min(left)) {
-        let markable = |block: &&mut Value| {
-            !matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking"))
-        };
-        if let Some(block) = turn.blocks.iter_mut().rev().find(markable) {
+        if let Some(block) = turn.blocks.iter_mut().rev().find(|block| !message::is_thought(block))
+        {
             block["cache_control"] = ephemeral();
         }
     }
@@ -102,8 +95,6 @@ fn tool(spec: &ToolSpec) -> Value {
 /// reply was cut off, or written by another model. Then thinking can not be asked for.
 fn lacks_thinking(turns: &[Turn]) -> bool {
     let [.., assistant, user] = turns else { return false };
-    let kind = |turn: &Turn| turn.blocks.first().map(|block| block["type"].clone());
-    let first = kind(assistant);
-    kind(user).is_some_and(|kind| kind == "tool_result")
-        && !first.is_some_and(|kind| kind == "thinking" || kind == "redacted_thinking")
+    let in_loop = user.blocks.first().is_some_and(|block| block["type"] == "tool_result");
+    in_loop && !assistant.blocks.first().is_some_and(message::is_thought)
 }

@@ -1,8 +1,6 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "tests look for one event among many")]
 #![allow(clippy::needless_pass_by_value, reason = "values are made on the spot")]
 
-use std::collections::VecDeque;
-
 use leftfold_events::Json;
 use leftfold_events::event::{CallSpec, FailureClass, Finish, Usage};
 use proptest::prelude::*;
@@ -10,9 +8,7 @@ use serde_json::{Value, json};
 
 use super::decode::Decoder;
 use super::*;
-use crate::errors::Failure;
-use crate::exchange::Decoder as _;
-use crate::sse::Parser;
+use crate::testing::*;
 
 /// The wire form of events: name, data, blank line.
 fn wire(events: &[Value]) -> String {
@@ -20,16 +16,8 @@ fn wire(events: &[Value]) -> String {
     events.iter().map(event).collect()
 }
 
-fn decode(bytes: &[&[u8]]) -> Vec<StreamEvent> {
-    let (mut parser, mut decoder, mut out) = (Parser::new(), Decoder::new("p"), VecDeque::new());
-    for bytes in bytes {
-        parser.push(bytes, |event| {
-            if !out.back().is_some_and(StreamEvent::is_last) {
-                decoder.event(&event, &mut out);
-            }
-        });
-    }
-    out.into()
+fn decode(pieces: &[&[u8]]) -> Vec<StreamEvent> {
+    crate::testing::decode(Decoder::new("p"), pieces)
 }
 
 fn decode_all(events: &[Value]) -> Vec<StreamEvent> {
@@ -74,14 +62,6 @@ fn tool(index: u64, start: Value, pieces: &[&str]) -> Vec<Value> {
     events.extend(pieces.iter().map(piece));
     events.push(close(index));
     events
-}
-
-fn calls(events: &[StreamEvent]) -> Vec<String> {
-    let call = |e: &StreamEvent| match e {
-        StreamEvent::ToolCall(call) => Some(call.input.as_str().to_owned()),
-        _ => None,
-    };
-    events.iter().filter_map(call).collect()
 }
 
 /// A reply with everything in it.
@@ -136,13 +116,9 @@ fn every_kind_of_event() {
 
 #[test]
 fn bytes_split_anywhere_and_every_line_end() {
-    let text = format!("\u{feff}: hello\n{}", wire(&rich()).replace("\n\n", "\n: noise\n\n"));
-    for line_end in ["\n", "\r\n", "\r"] {
-        let bytes = text.replace('\n', line_end).into_bytes();
-        for at in 0..bytes.len() {
-            assert_eq!(decode(&[&bytes[..at], &bytes[at..]]), rich_decoded(), "{line_end:?} {at}");
-        }
-    }
+    noisy_and_split(&wire(&rich()), |pieces, how| {
+        assert_eq!(decode(pieces), rich_decoded(), "{how}");
+    });
 }
 
 #[test]
@@ -182,7 +158,7 @@ fn call_inputs() {
         (json!({}), &["[1]"], "[1]"),
     ] {
         let events = decode_all(&tool(0, start, pieces));
-        assert_eq!(calls(&events), [input], "{pieces:?}");
+        assert_eq!(inputs(&events), [input], "{pieces:?}");
     }
 }
 
@@ -206,7 +182,7 @@ fn what_the_provider_runs_itself_is_skipped() {
     events.push(close(6));
     events.extend(end("end_turn"));
     let decoded = decode_all(&events);
-    assert!(calls(&decoded).is_empty());
+    assert!(inputs(&decoded).is_empty());
     let text: String = decoded
         .iter()
         .filter_map(|e| match e {
@@ -236,13 +212,6 @@ fn reasons_to_stop() {
             matches!(&events[..], [StreamEvent::Finish { finish: f, .. }] if *f == finish),
             "{reason}: {events:?}"
         );
-    }
-}
-
-fn failure(events: &[StreamEvent]) -> &Failure {
-    match events.last() {
-        Some(StreamEvent::Failed(failure)) => failure,
-        other => panic!("expected a failure, found {other:?}"),
     }
 }
 
@@ -285,7 +254,7 @@ fn blocks_that_nobody_closes_are_closed_at_the_end() {
     let mut events = vec![start()];
     events.extend(tool(0, json!({}), &["{}"]).into_iter().take(2));
     events.extend(end("tool_use"));
-    assert_eq!(calls(&decode_all(&events)), ["{}"]);
+    assert_eq!(inputs(&decode_all(&events)), ["{}"]);
 }
 
 #[test]
@@ -336,21 +305,13 @@ fn base_urls_from_the_environment() {
 
 proptest! {
     #[test]
-    fn any_bytes_do_no_harm(pieces in prop::collection::vec(any::<Vec<u8>>(), 0..8)) {
-        let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
-        decode(&pieces);
+    fn any_bytes_do_no_harm(pieces in any_pieces()) {
+        assert_grammar(&decode(&slices(&pieces)));
     }
 
-    /// A good stream with bytes changed: whatever comes out, nothing follows a last event.
+    /// Whatever comes out of a good stream with bytes changed, nothing follows a last event.
     #[test]
-    fn damaged_streams_do_no_harm(hits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)) {
-        let mut bytes = wire(&rich()).into_bytes();
-        for (at, byte) in hits {
-            let at = at.index(bytes.len());
-            bytes[at] = byte;
-        }
-        let events = decode(&[&bytes]);
-        let last = events.iter().position(StreamEvent::is_last);
-        prop_assert!(last.is_none_or(|at| at + 1 == events.len()));
+    fn damaged_streams_do_no_harm(bytes in damaged(wire(&rich()))) {
+        assert_grammar(&decode(&[&bytes]));
     }
 }

@@ -20,6 +20,7 @@ use leftfold_events::Request;
 use reqwest::Url;
 use reqwest::header::HeaderMap;
 
+use crate::check::{self, Rules};
 use crate::config::{Config, Error};
 use crate::exchange::{self, Endpoint};
 use crate::{Provider, StreamEvent, endpoint};
@@ -64,14 +65,16 @@ impl Provider for Gemini {
     }
 
     fn body(&self, request: &Request) -> Vec<u8> {
-        request::body(request)
+        check::bytes(&request::body(&check::closed(request)))
     }
 
     fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent> {
         let url = address(self.endpoint.url.clone(), &request.model.id);
         let endpoint = Arc::new(Endpoint { url, ..self.endpoint.clone() });
         let decoder = decode::Decoder::new(&self.endpoint.provider);
-        exchange::run(endpoint, request::body(&request), decoder)
+        let body = request::body(&check::closed(&request));
+        let rules = Rules::Gemini(request.model.id);
+        check::send(&rules, &body, |body| exchange::run(endpoint, body, decoder))
     }
 }
 
@@ -99,7 +102,7 @@ fn headers(config: &Config) -> Result<HeaderMap, Error> {
 
 /// Whether `model` is a Gemini of generation `first` (`2.5`, say) or a later one. What is not known
 /// is neither: a tuned model, or another family.
-fn is_from(model: &str, first: f32) -> bool {
+pub(crate) fn is_from(model: &str, first: f32) -> bool {
     let name = model.rsplit('/').next().unwrap_or_default();
     let Some(rest) = name.strip_prefix("gemini-") else { return false };
     let version = rest.split('-').next().unwrap_or_default();

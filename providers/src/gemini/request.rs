@@ -7,12 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{content, options, schema};
 
 /// A pure function of the request: the same bytes each time.
-pub(super) fn body(request: &Request) -> Vec<u8> {
-    // serialising values to memory has no way to fail
-    serde_json::to_vec(&value(request)).unwrap_or_default()
-}
-
-fn value(request: &Request) -> Value {
+pub(super) fn body(request: &Request) -> Value {
     let mut body = Map::new();
     let system: Vec<Value> = request
         .system

@@ -1,39 +1,24 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "tests look for one event among many")]
 
 mod errors;
-
-use std::collections::VecDeque;
+mod schemas;
 
 use leftfold_events::Json;
 use leftfold_events::event::{CallSpec, FailureClass, Finish, Usage};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::decode::Decoder;
 use super::sign::Seal;
 use super::*;
-use crate::errors::Failure;
-use crate::exchange::Decoder as _;
-use crate::sse::Parser;
+use crate::testing::*;
 
 fn wire(chunks: &[Value]) -> String {
     chunks.iter().map(|chunk| format!("data: {chunk}\r\n\r\n")).collect()
 }
 
-/// What comes out of these bytes, after which the body ends.
 fn decode(pieces: &[&[u8]]) -> Vec<StreamEvent> {
-    let (mut parser, mut out) = (Parser::new(), VecDeque::new());
-    let mut decoder = Decoder::new("p");
-    for piece in pieces {
-        parser.push(piece, |event| {
-            if !out.back().is_some_and(StreamEvent::is_last) {
-                decoder.event(&event, &mut out);
-            }
-        });
-    }
-    if !out.back().is_some_and(StreamEvent::is_last) {
-        decoder.end(parser.unfinished().as_deref(), &mut out);
-    }
-    out.into()
+    crate::testing::decode(Decoder::new("p"), pieces)
 }
 
 fn decode_all(chunks: &[Value]) -> Vec<StreamEvent> {
@@ -106,13 +91,24 @@ fn every_kind_of_part() {
 
 #[test]
 fn bytes_split_anywhere_and_every_line_end() {
-    let noisy = wire(&rich()).replace("\r\n\r\n", "\n: noise\n\n");
-    let noisy = format!("\u{feff}: hello\ndata: keep-alive\n\n{noisy}");
-    for line_end in ["\n", "\r\n", "\r"] {
-        let bytes = noisy.replace('\n', line_end).into_bytes();
-        for at in 0..bytes.len() {
-            assert_eq!(decode(&[&bytes[..at], &bytes[at..]]), rich_decoded(), "{line_end:?} {at}");
-        }
+    let text = wire(&rich()).replace("\r\n", "\n") + "data: keep-alive\n\n";
+    noisy_and_split(&text, |pieces, how| assert_eq!(decode(pieces), rich_decoded(), "{how}"));
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_do_no_harm(pieces in any_pieces()) {
+        assert_grammar(&decode(&slices(&pieces)));
+    }
+
+    #[test]
+    fn damaged_streams_do_no_harm(bytes in damaged(wire(&rich()))) {
+        assert_grammar(&decode(&[&bytes]));
+    }
+
+    #[test]
+    fn chunks_in_any_order_keep_their_grammar(order in Just(rich()).prop_shuffle()) {
+        assert_grammar(&decode_all(&order));
     }
 }
 
@@ -127,13 +123,6 @@ fn a_stream_cut_before_its_reason_to_finish_never_finishes() {
     let last = bytes.len() - wire(&rich()[7..]).len();
     for at in 0..last + 20 {
         assert!(!decode(&[&bytes[..at]]).iter().any(StreamEvent::is_last), "cut at {at}");
-    }
-}
-
-fn finished(events: &[StreamEvent]) -> (Finish, Usage) {
-    match events.last() {
-        Some(StreamEvent::Finish { finish, usage }) => (*finish, *usage),
-        other => panic!("expected the end, found {other:?}"),
     }
 }
 

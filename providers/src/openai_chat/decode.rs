@@ -21,7 +21,7 @@ const DONE: &str = "[DONE]";
 
 /// The member in which reasoning goes back to the vendors that want it; its name is the reasoning's
 /// signature, so that only what came with one is sent back.
-pub(super) const REASONING: &str = "reasoning_content";
+pub(crate) const REASONING: &str = "reasoning_content";
 
 #[derive(Debug)]
 pub(super) struct Decoder {

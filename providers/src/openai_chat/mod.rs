@@ -18,9 +18,11 @@ use futures::stream::BoxStream;
 use leftfold_events::Request;
 use reqwest::header::HeaderMap;
 
+use crate::check::{self, Rules};
 use crate::config::{Config, Error};
 use crate::exchange::{self, Endpoint};
 use crate::{Provider, StreamEvent, endpoint};
+pub(crate) use decode::REASONING;
 use quirks::Quirks;
 
 #[derive(Debug)]
@@ -59,12 +61,15 @@ impl Provider for OpenaiChat {
     }
 
     fn body(&self, request: &Request) -> Vec<u8> {
-        request::body(request, self.quirks)
+        check::bytes(&request::body(&check::closed(request), self.quirks))
     }
 
     fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent> {
         let decoder = decode::Decoder::new(&self.endpoint.provider, self.quirks);
-        exchange::run(Arc::clone(&self.endpoint), self.body(&request), decoder)
+        let endpoint = Arc::clone(&self.endpoint);
+        let body = request::body(&check::closed(&request), self.quirks);
+        let rules = Rules::Chat(self.quirks);
+        check::send(&rules, &body, |body| exchange::run(endpoint, body, decoder))
     }
 }
 

@@ -26,11 +26,11 @@ pub(crate) struct Quirks {
     pub(super) limit: LimitName,
     ids: Form,
     /// Whether an assistant message must stand between tool results and a user message.
-    pub(super) closes_loops: bool,
+    pub(crate) closes_loops: bool,
     /// Whether user and assistant must alternate, as some chat templates demand.
     pub(crate) alternates: bool,
     /// Whether assistant messages with calls must carry their `reasoning_content`.
-    pub(super) echoes: bool,
+    pub(crate) echoes: bool,
     pub(crate) images: bool,
     /// Whether user messages take PDF files.
     pub(crate) files: bool,
@@ -211,7 +211,7 @@ const ALL: &[Quirks] = &[
 
 /// Those of the vendor that settings name, or else of the one whose address it is, or else of the
 /// one after whom the provider is called; without any address, of OpenAI.
-pub(super) fn of(config: &Config) -> &'static Quirks {
+pub(crate) fn of(config: &Config) -> &'static Quirks {
     if let Some(vendor) = config.vendor.as_deref() {
         return named(vendor).unwrap_or_else(|| {
             let known: Vec<&str> = ALL.iter().map(|quirks| quirks.names[0]).collect();
@@ -254,7 +254,7 @@ impl Quirks {
     }
 
     /// The form of ids of calls for `model`.
-    pub(super) fn ids(&self, model: &str) -> Form {
+    pub(crate) fn ids(&self, model: &str) -> Form {
         if self.ids == Form::Short && is_claude(model) { Form::Plain(SHORT) } else { self.ids }
     }
 

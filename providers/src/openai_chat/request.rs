@@ -11,12 +11,7 @@ use super::quirks::{self, Quirks};
 use crate::shape;
 
 /// A pure function of the request: the same bytes each time.
-pub(super) fn body(request: &Request, quirks: &Quirks) -> Vec<u8> {
-    // serialising values to memory has no way to fail
-    serde_json::to_vec(&value(request, quirks)).unwrap_or_default()
-}
-
-fn value(request: &Request, quirks: &Quirks) -> Value {
+pub(super) fn body(request: &Request, quirks: &Quirks) -> Value {
     let model = &request.model.id;
     let mut body = Map::new();
     body.insert("model".into(), model.clone().into());

@@ -5,8 +5,6 @@ mod damage;
 mod settings;
 mod vendors;
 
-use std::collections::VecDeque;
-
 use leftfold_events::Json;
 use leftfold_events::event::{CallSpec, FailureClass, Finish, Usage};
 use serde_json::{Value, json};
@@ -14,9 +12,7 @@ use serde_json::{Value, json};
 use super::decode::Decoder;
 use super::*;
 use crate::Wire;
-use crate::errors::Failure;
-use crate::exchange::Decoder as _;
-use crate::sse::Parser;
+use crate::testing::*;
 
 fn vendor(name: &str) -> &'static Quirks {
     let mut config = Config::new("p", Wire::OpenaiChat);
@@ -33,23 +29,8 @@ fn whole(chunks: &[Value]) -> String {
     wire(chunks) + "data: [DONE]\n\n"
 }
 
-/// What comes out of these bytes, after which the body ends.
 fn decode_of(name: &str, pieces: &[&[u8]]) -> Vec<StreamEvent> {
-    let (mut parser, mut out) = (Parser::new(), VecDeque::new());
-    let mut decoder = Decoder::new("p", vendor(name));
-    let mut seen = false;
-    for piece in pieces {
-        parser.push(piece, |event| {
-            seen = true;
-            if !out.back().is_some_and(StreamEvent::is_last) {
-                decoder.event(&event, &mut out);
-            }
-        });
-    }
-    if seen && !out.back().is_some_and(StreamEvent::is_last) {
-        decoder.end(parser.unfinished().as_deref(), &mut out);
-    }
-    out.into()
+    crate::testing::decode(Decoder::new("p", vendor(name)), pieces)
 }
 
 fn decode(pieces: &[&[u8]]) -> Vec<StreamEvent> {
@@ -76,48 +57,6 @@ fn piece(index: u64, id: Value, name: Value, arguments: Value) -> Value {
     delta(
         json!({"tool_calls":[{"index":index,"id":id,"type":"function","function":{"name":name,"arguments":arguments}}]}),
     )
-}
-
-/// Id, name and input of each call.
-fn calls(events: &[StreamEvent]) -> Vec<(String, String, String)> {
-    let call = |e: &StreamEvent| match e {
-        StreamEvent::ToolCall(call) => {
-            Some((call.id.clone(), call.name.clone(), call.input.as_str().to_owned()))
-        }
-        _ => None,
-    };
-    events.iter().filter_map(call).collect()
-}
-
-fn call(id: &str, name: &str, input: &str) -> (String, String, String) {
-    (id.to_owned(), name.to_owned(), input.to_owned())
-}
-
-/// All reasoning and all text.
-fn texts(events: &[StreamEvent]) -> (String, String) {
-    let (mut reasoning, mut text) = (String::new(), String::new());
-    for event in events {
-        match event {
-            StreamEvent::ReasoningDelta { text, .. } => reasoning.push_str(text),
-            StreamEvent::TextDelta { text: words, .. } => text.push_str(words),
-            _ => {}
-        }
-    }
-    (reasoning, text)
-}
-
-fn finished(events: &[StreamEvent]) -> (Finish, Usage) {
-    match events.last() {
-        Some(StreamEvent::Finish { finish, usage }) => (*finish, *usage),
-        other => panic!("expected the end, found {other:?}"),
-    }
-}
-
-fn failure(events: &[StreamEvent]) -> &Failure {
-    match events.last() {
-        Some(StreamEvent::Failed(failure)) => failure,
-        other => panic!("expected a failure, found {other:?}"),
-    }
 }
 
 /// A reply with everything in it.

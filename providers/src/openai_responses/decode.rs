@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::calls::Call;
 use super::texts::{Kind, List, Texts};
-use super::usage;
 use super::wire::{ESSENTIAL, Event, Piece, text};
+use super::{reasoning, usage};
 use crate::StreamEvent;
 use crate::errors::{Details, Failure};
 use crate::exchange;
@@ -109,7 +109,10 @@ impl Decoder {
 
     fn add(&mut self, index: Option<u64>, item: &Value, out: &mut Out) -> usize {
         let kept = match text(item, "type") {
-            "message" => Item::Texts(Texts::new(Kind::Text)),
+            "message" => {
+                self.phase(item, out);
+                Item::Texts(Texts::new(Kind::Text))
+            }
             "reasoning" => Item::Texts(Texts::new(Kind::Reasoning)),
             "function_call" => Item::Call(Call::begin(item, out)),
             "custom_tool_call" if self.custom.contains(text(item, "name")) => {
@@ -122,6 +125,17 @@ impl Decoder {
         };
         self.items.push(Slot { index, id: text(item, "id").to_owned(), item: kept });
         self.items.len() - 1
+    }
+
+    /// Tells the phase of a message before its text.
+    fn phase(&mut self, message: &Value, out: &mut Out) {
+        if let Some(signature) = reasoning::seal_phase(message) {
+            let id = self.parts.to_string();
+            self.parts += 1;
+            out.push_back(StreamEvent::ReasoningStart { id: id.clone() });
+            let signature = Some(signature);
+            out.push_back(StreamEvent::ReasoningEnd { id, signature, redacted: false });
+        }
     }
 
     /// The item as a whole, which counts more than its pieces.

@@ -75,15 +75,21 @@ impl Items<'_> {
     fn assistant(&mut self, parts: &[AssistantPart]) {
         self.ids.forget();
         let mut items = Vec::new();
-        let mut text = String::new();
+        let mut said = Said::default();
         for part in parts {
             let item = match part {
                 // the pieces of one answer belong together as they are
-                AssistantPart::Text { text: words } => {
-                    text.push_str(words);
+                AssistantPart::Text { text } => {
+                    said.text.push_str(text);
                     continue;
                 }
-                AssistantPart::Reasoning { signature, .. } => reasoning::unseal(signature),
+                AssistantPart::Reasoning { signature, .. } => {
+                    if let Some(phase) = reasoning::unseal_phase(signature) {
+                        items.extend(said.take());
+                        said.phase = Some(phase);
+                    }
+                    reasoning::unseal(signature)
+                }
                 AssistantPart::Call { id, name, input } => Some(json!({
                     "type": "function_call",
                     "call_id": self.ids.call(id),
@@ -92,11 +98,11 @@ impl Items<'_> {
                 })),
             };
             if let Some(item) = item {
-                items.extend(said(&mut text));
+                items.extend(said.take());
                 items.push(item);
             }
         }
-        items.extend(said(&mut text));
+        items.extend(said.take());
         // reasoning that nothing came of is refused
         let useful = items.iter().rposition(|item| item["type"] != "reasoning");
         items.truncate(useful.map_or(0, |last| last + 1));
@@ -143,11 +149,27 @@ impl Items<'_> {
     }
 }
 
-/// What has been said so far, as a message. It is a string, which every server takes; its list of
-/// parts would need the id of the message.
-fn said(text: &mut String) -> Option<Value> {
-    let text = std::mem::take(text);
-    (!text.trim().is_empty()).then(|| message("assistant", text))
+/// What has been said so far in an answer.
+#[derive(Default)]
+struct Said {
+    text: String,
+    phase: Option<String>,
+}
+
+impl Said {
+    /// As a message. It is a string, which every server takes; its list of parts would need the id
+    /// of the message.
+    fn take(&mut self) -> Option<Value> {
+        let Self { text, phase } = std::mem::take(self);
+        if text.trim().is_empty() {
+            return None;
+        }
+        let mut message = message("assistant", text);
+        if let Some(phase) = phase {
+            message["phase"] = phase.into();
+        }
+        Some(message)
+    }
 }
 
 /// A tool's name as the API takes it.

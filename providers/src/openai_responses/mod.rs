@@ -18,6 +18,7 @@ use std::sync::Arc;
 use futures::stream::BoxStream;
 use leftfold_events::Request;
 
+use crate::check::{self, Rules};
 use crate::config::{Config, Error};
 use crate::exchange::{self, Endpoint};
 use crate::openai_chat::quirks::Quirks;
@@ -43,12 +44,15 @@ impl Provider for OpenaiResponses {
     }
 
     fn body(&self, request: &Request) -> Vec<u8> {
-        request::body(request, self.quirks)
+        check::bytes(&request::body(&check::closed(request), self.quirks))
     }
 
     fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent> {
         let decoder = decode::Decoder::new(&self.endpoint.provider);
-        exchange::run(Arc::clone(&self.endpoint), self.body(&request), decoder)
+        let endpoint = Arc::clone(&self.endpoint);
+        let body = request::body(&check::closed(&request), self.quirks);
+        let rules = Rules::Responses(self.quirks);
+        check::send(&rules, &body, |body| exchange::run(endpoint, body, decoder))
     }
 }
 

@@ -3,9 +3,13 @@
 //! With nothing kept at the server, an item of reasoning has to go back as it came: its id, what
 //! the server has sealed of it, and its summary. All three travel as the signature of the neutral
 //! part, compact JSON of exactly the members `id`, `encrypted_content` and `summary`. The text of
-//! the part is for people and is not sent.
+//! the part is for people and is not sent. Reasoning that its server has not sealed, as local ones
+//! do, can not go back: without the server's record of it an item with nothing but an id is refused.
+//!
+//! The phase of a message (`commentary`, `final_answer`) has to go back on that message. It travels
+//! as reasoning without text right before the message's text: JSON of the one member `phase`.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// The members, in the order in which they are written.
 const MEMBERS: [&str; 3] = ["id", "encrypted_content", "summary"];
@@ -37,15 +41,40 @@ pub(super) fn unseal(signature: &str) -> Option<Value> {
     Some(Value::Object(item))
 }
 
+/// The signature that carries the phase of a message, if it has one.
+pub(super) fn seal_phase(message: &Value) -> Option<String> {
+    let phase = message.get("phase")?.as_str().filter(|phase| !phase.is_empty())?;
+    Some(json!({ "phase": phase }).to_string())
+}
+
+/// The phase that a signature carries; `None` for any other signature.
+pub(super) fn unseal_phase(signature: &str) -> Option<String> {
+    let Value::Object(members) = serde_json::from_str(signature).ok()? else { return None };
+    let phase = members.get("phase")?.as_str().filter(|phase| !phase.is_empty())?;
+    (members.len() == 1).then(|| phase.to_owned())
+}
+
 fn sealed(item: &Value) -> Option<&str> {
     item.get("encrypted_content")?.as_str().filter(|sealed| !sealed.is_empty())
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+
+    #[test]
+    fn a_phase_goes_back_as_it_came() {
+        let signature = seal_phase(&json!({ "type": "message", "phase": "commentary" })).unwrap();
+        assert_eq!(signature, r#"{"phase":"commentary"}"#);
+        assert_eq!(unseal_phase(&signature).as_deref(), Some("commentary"));
+        assert_eq!(unseal(&signature), None);
+        for message in [json!({}), json!({ "phase": null }), json!({ "phase": "" })] {
+            assert_eq!(seal_phase(&message), None, "{message}");
+        }
+        for other in ["", "RXJ==", "7", "{}", r#"{"phase":""}"#, r#"{"phase":"x","id":"rs_1"}"#] {
+            assert_eq!(unseal_phase(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn an_item_goes_back_as_it_came() {

@@ -9,12 +9,7 @@ use crate::openai_chat::quirks::Quirks;
 use crate::shape;
 
 /// A pure function of the request: the same bytes each time.
-pub(super) fn body(request: &Request, quirks: &Quirks) -> Vec<u8> {
-    // serialising values to memory has no way to fail
-    serde_json::to_vec(&value(request, quirks)).unwrap_or_default()
-}
-
-fn value(request: &Request, quirks: &Quirks) -> Value {
+pub(super) fn body(request: &Request, quirks: &Quirks) -> Value {
     let mut body = Map::new();
     body.insert("model".into(), request.model.id.clone().into());
     // nothing is known of models that nobody has listed, but the server knows their limit

@@ -6,8 +6,6 @@ mod errors;
 mod items;
 mod settings;
 
-use std::collections::VecDeque;
-
 use leftfold_events::Json;
 use leftfold_events::event::{CallSpec, FailureClass, Finish, Usage};
 use serde_json::{Value, json};
@@ -15,9 +13,7 @@ use serde_json::{Value, json};
 use super::decode::Decoder;
 use super::*;
 use crate::Wire;
-use crate::errors::Failure;
-use crate::exchange::Decoder as _;
-use crate::sse::Parser;
+use crate::testing::*;
 
 /// The wire form of events.
 fn wire(events: &[Value]) -> String {
@@ -27,21 +23,8 @@ fn wire(events: &[Value]) -> String {
     events.iter().map(one).collect()
 }
 
-/// What comes out of these bytes, after which the body ends.
 fn decode(pieces: &[&[u8]]) -> Vec<StreamEvent> {
-    let (mut parser, mut out) = (Parser::new(), VecDeque::new());
-    let mut decoder = Decoder::new("p");
-    for piece in pieces {
-        parser.push(piece, |event| {
-            if !out.back().is_some_and(StreamEvent::is_last) {
-                decoder.event(&event, &mut out);
-            }
-        });
-    }
-    if !out.back().is_some_and(StreamEvent::is_last) {
-        decoder.end(parser.unfinished().as_deref(), &mut out);
-    }
-    out.into()
+    crate::testing::decode(Decoder::new("p"), pieces)
 }
 
 fn decode_all(events: &[Value]) -> Vec<StreamEvent> {
@@ -89,57 +72,6 @@ fn completed() -> Value {
 fn incomplete(reason: &str) -> Value {
     json!({"type":"response.incomplete","response":{"status":"incomplete",
         "incomplete_details":{"reason":reason},"usage":{"input_tokens":1,"output_tokens":2}}})
-}
-
-/// Id, name and input of each call.
-fn calls(events: &[StreamEvent]) -> Vec<(String, String, String)> {
-    let call = |e: &StreamEvent| match e {
-        StreamEvent::ToolCall(call) => {
-            Some((call.id.clone(), call.name.clone(), call.input.as_str().to_owned()))
-        }
-        _ => None,
-    };
-    events.iter().filter_map(call).collect()
-}
-
-fn call(id: &str, name: &str, input: &str) -> (String, String, String) {
-    (id.to_owned(), name.to_owned(), input.to_owned())
-}
-
-/// All reasoning and all text.
-fn texts(events: &[StreamEvent]) -> (String, String) {
-    let (mut reasoning, mut text) = (String::new(), String::new());
-    for event in events {
-        match event {
-            StreamEvent::ReasoningDelta { text, .. } => reasoning.push_str(text),
-            StreamEvent::TextDelta { text: words, .. } => text.push_str(words),
-            _ => {}
-        }
-    }
-    (reasoning, text)
-}
-
-fn finished(events: &[StreamEvent]) -> (Finish, Usage) {
-    match events.last() {
-        Some(StreamEvent::Finish { finish, usage }) => (*finish, *usage),
-        other => panic!("expected the end, found {other:?}"),
-    }
-}
-
-fn failure(events: &[StreamEvent]) -> &Failure {
-    match events.last() {
-        Some(StreamEvent::Failed(failure)) => failure,
-        other => panic!("expected a failure, found {other:?}"),
-    }
-}
-
-/// Signatures of reasoning, in order.
-fn signatures(events: &[StreamEvent]) -> Vec<Option<String>> {
-    let signature = |e: &StreamEvent| match e {
-        StreamEvent::ReasoningEnd { signature, .. } => Some(signature.clone()),
-        _ => None,
-    };
-    events.iter().filter_map(signature).collect()
 }
 
 fn sealed() -> Value {

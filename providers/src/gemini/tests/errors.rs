@@ -2,13 +2,6 @@
 
 use super::*;
 
-fn failure(events: &[StreamEvent]) -> &Failure {
-    match events.last() {
-        Some(StreamEvent::Failed(failure)) => failure,
-        other => panic!("expected a failure, found {other:?}"),
-    }
-}
-
 fn error(
     code: u16,
     status: &str,

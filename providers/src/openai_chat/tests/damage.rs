@@ -6,13 +6,9 @@ use super::*;
 
 #[test]
 fn bytes_split_anywhere_and_every_line_end() {
-    let text = format!("\u{feff}: hello\n{}", whole(&rich()).replace("\n\n", "\n: noise\n\n"));
-    for line_end in ["\n", "\r\n", "\r"] {
-        let bytes = text.replace('\n', line_end).into_bytes();
-        for at in 0..bytes.len() {
-            assert_eq!(decode(&[&bytes[..at], &bytes[at..]]), rich_decoded(), "{line_end:?} {at}");
-        }
-    }
+    noisy_and_split(&whole(&rich()), |pieces, how| {
+        assert_eq!(decode(pieces), rich_decoded(), "{how}");
+    });
 }
 
 /// A vendor that always says when it is done: without that nothing is finished.
@@ -99,21 +95,13 @@ fn damaged_chunks_fail_and_foreign_events_do_not() {
 
 proptest! {
     #[test]
-    fn any_bytes_do_no_harm(pieces in prop::collection::vec(any::<Vec<u8>>(), 0..8)) {
-        let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
-        decode(&pieces);
+    fn any_bytes_do_no_harm(pieces in any_pieces()) {
+        assert_grammar(&decode(&slices(&pieces)));
     }
 
-    /// A good stream with bytes changed: whatever comes out, nothing follows a last event.
+    /// Whatever comes out of a good stream with bytes changed, nothing follows a last event.
     #[test]
-    fn damaged_streams_do_no_harm(hits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)) {
-        let mut bytes = whole(&rich()).into_bytes();
-        for (at, byte) in hits {
-            let at = at.index(bytes.len());
-            bytes[at] = byte;
-        }
-        let events = decode_of("generic", &[&bytes]);
-        let last = events.iter().position(StreamEvent::is_last);
-        prop_assert!(last.is_none_or(|at| at + 1 == events.len()));
+    fn damaged_streams_do_no_harm(bytes in damaged(whole(&rich()))) {
+        assert_grammar(&decode_of("generic", &[&bytes]));
     }
 }

@@ -17,21 +17,11 @@ fn short() -> Vec<Value> {
 #[test]
 fn bytes_split_anywhere_and_every_line_end() {
     let whole = decode_all(&short());
-    let unknown = "event: response.new\ndata: {\"type\":\"response.new\",\"delta\":{}}\n\n";
-    let noisy = |events: &[Value]| {
-        let text = wire(events).replace("\n\n", "\n: noise\n\n");
-        format!("\u{feff}: hello\n{unknown}{text}")
-    };
-    for line_end in ["\n", "\r\n", "\r"] {
-        let bytes = noisy(&short()).replace('\n', line_end).into_bytes();
-        for at in 0..bytes.len() {
-            assert_eq!(decode(&[&bytes[..at], &bytes[at..]]), whole, "{line_end:?} {at}");
-        }
-        let bytes = noisy(&rich()).replace('\n', line_end).into_bytes();
-        for size in [1, 2, 3, 7, 64] {
-            let pieces: Vec<&[u8]> = bytes.chunks(size).collect();
-            assert_eq!(decode(&pieces), rich_decoded(), "{line_end:?} {size}");
-        }
+    noisy_and_split(&wire(&short()), |pieces, how| assert_eq!(decode(pieces), whole, "{how}"));
+    for size in [1, 2, 3, 7, 64] {
+        let text = wire(&rich());
+        let pieces: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
+        assert_eq!(decode(&pieces), rich_decoded(), "{size}");
     }
 }
 
@@ -106,45 +96,19 @@ fn damaged_events_fail_and_foreign_ones_do_not() {
 
 proptest! {
     #[test]
-    fn any_bytes_do_no_harm(pieces in prop::collection::vec(any::<Vec<u8>>(), 0..8)) {
-        let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
-        decode(&pieces);
+    fn any_bytes_do_no_harm(pieces in any_pieces()) {
+        assert_grammar(&decode(&slices(&pieces)));
     }
 
-    /// A good stream with bytes changed: whatever comes out, nothing follows a last event.
+    /// Whatever comes out of a good stream with bytes changed, nothing follows a last event.
     #[test]
-    fn damaged_streams_do_no_harm(hits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)) {
-        let mut bytes = wire(&rich()).into_bytes();
-        for (at, byte) in hits {
-            let at = at.index(bytes.len());
-            bytes[at] = byte;
-        }
-        let events = decode(&[&bytes]);
-        let last = events.iter().position(StreamEvent::is_last);
-        prop_assert!(last.is_none_or(|at| at + 1 == events.len()));
+    fn damaged_streams_do_no_harm(bytes in damaged(wire(&rich()))) {
+        assert_grammar(&decode(&[&bytes]));
     }
 
     /// Events in any order: parts are opened once and closed once.
     #[test]
     fn events_in_any_order_keep_their_grammar(order in Just(rich()).prop_shuffle()) {
-        let (mut open, mut seen) = (Vec::new(), Vec::new());
-        for event in decode_all(&order) {
-            match event {
-                StreamEvent::TextStart { id } | StreamEvent::ReasoningStart { id } => {
-                    prop_assert!(!seen.contains(&id));
-                    seen.push(id.clone());
-                    open.push(id);
-                }
-                StreamEvent::TextDelta { id, text } | StreamEvent::ReasoningDelta { id, text } => {
-                    prop_assert!(open.contains(&id) && !text.is_empty());
-                }
-                StreamEvent::TextEnd { id } | StreamEvent::ReasoningEnd { id, .. } => {
-                    prop_assert!(open.contains(&id));
-                    open.retain(|other| *other != id);
-                }
-                StreamEvent::Finish { .. } => prop_assert!(open.is_empty()),
-                _ => {}
-            }
-        }
+        assert_grammar(&decode_all(&order));
     }
 }

@@ -73,6 +73,33 @@ fn a_call_that_is_broken_off_can_not_be_mistaken_for_one() {
     assert_eq!(calls(&events), [call("t", "list", "{}")]);
 }
 
+/// Each phase comes before the text of its message, whether the message is begun first or not.
+#[test]
+fn messages_have_a_phase() {
+    let with = |phase: &str, text: &str| {
+        let mut item = message(text);
+        item["phase"] = json!(phase);
+        item
+    };
+    let stream = [
+        added(0, with("commentary", "")),
+        piece("output_text.delta", 0, json!({"content_index":0,"delta":"I look."})),
+        done(0, with("commentary", "I look.")),
+        done(1, with("final_answer", "Done.")),
+        completed(),
+    ];
+    let shown: Vec<String> = decode_all(&stream)
+        .into_iter()
+        .filter_map(|event| match event {
+            StreamEvent::ReasoningEnd { signature, .. } => signature,
+            StreamEvent::TextDelta { text, .. } => Some(text),
+            _ => None,
+        })
+        .collect();
+    let expected = [r#"{"phase":"commentary"}"#, "I look.", r#"{"phase":"final_answer"}"#, "Done."];
+    assert_eq!(shown, expected);
+}
+
 #[test]
 fn calls_without_ids_get_one() {
     let mut nameless = function("", "read", "{}");

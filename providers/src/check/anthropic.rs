@@ -1,0 +1,320 @@
+//! Rules of Anthropic Messages.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::place::{Faults, Is, Members, Place, is_blank, is_plain, need, range, shape};
+use super::tools;
+
+const MOST_MARKS: usize = 4;
+const LONGEST_NAME: usize = 128;
+/// Of the tool that a call names.
+const LONGEST_CALLED: usize = 200;
+/// The least that a model may be given to think, in tokens.
+const LEAST_BUDGET: u64 = 1_024;
+
+const MARK: (&str, Is) = ("cache_control", Is::Object);
+
+/// Members that a block of this type needs, and others that it may have.
+fn members(kind: &str) -> Option<(Members<'static>, Members<'static>)> {
+    Some(match kind {
+        "text" => (&[("text", Is::Text)], &[MARK, ("citations", Is::List)]),
+        "image" => (&[("source", Is::Object)], &[MARK]),
+        "document" => (
+            &[("source", Is::Object)],
+            &[MARK, ("title", Is::Text), ("context", Is::Text), ("citations", Is::Object)],
+        ),
+        "tool_use" => (&[("id", Is::Filled), ("name", Is::Filled), ("input", Is::Object)], &[MARK]),
+        "tool_result" => (
+            &[("tool_use_id", Is::Filled)],
+            &[MARK, ("content", Is::Content), ("is_error", Is::Flag)],
+        ),
+        "thinking" => (&[("thinking", Is::Text), ("signature", Is::Filled)], &[]),
+        "redacted_thinking" => (&[("data", Is::Filled)], &[]),
+        _ => return None,
+    })
+}
+
+pub(super) fn check(body: &Place<'_>, faults: &mut Faults) {
+    need(faults, body, "model", Is::Filled);
+    need(faults, body, "max_tokens", Is::Count);
+    need(faults, body, "messages", Is::List);
+    need(faults, body, "stream", Is::Flag);
+    if body.value.get("max_tokens").and_then(Value::as_u64) == Some(0) {
+        faults.add("max-tokens", &body.member("max_tokens"), "at least 1");
+    }
+    range(faults, body, "temperature", 0.0, 1.0);
+    range(faults, body, "top_p", 0.0, 1.0);
+    let mut walk = Walk { faults, marks: Vec::new(), ids: HashSet::new(), uses: false };
+    let tools = body.member("tools").items();
+    tools.iter().for_each(|tool| walk.mark(tool));
+    walk.content(&body.member("system"), "system");
+    let messages = body.member("messages").items();
+    messages.iter().for_each(|message| walk.message(message));
+    let (uses, marks) = (walk.uses, walk.marks);
+    order(&body.member("messages"), &messages, faults);
+    let turns = turns(&messages);
+    turns.iter().enumerate().for_each(|(at, _)| pairs(&turns, at, faults));
+    marked(&marks, faults);
+    offered(body, &tools, uses, faults);
+    thinking(body, &turns, faults);
+}
+
+struct Walk<'f, 'a> {
+    faults: &'f mut Faults,
+    marks: Vec<Place<'a>>,
+    ids: HashSet<&'a str>,
+    /// Whether there are calls or results.
+    uses: bool,
+}
+
+impl<'a> Walk<'_, 'a> {
+    fn mark(&mut self, block: &Place<'a>) {
+        if block.has(MARK.0) {
+            self.marks.push(block.member(MARK.0));
+        }
+    }
+
+    fn message(&mut self, message: &Place<'a>) {
+        shape(self.faults, message, &[("role", Is::Text), ("content", Is::Content)], &[]);
+        let role = message.text("role").unwrap_or_default();
+        if !matches!(role, "user" | "assistant") {
+            self.faults.add("role", &message.member("role"), "`user` or `assistant`");
+        }
+        self.content(&message.member("content"), role);
+    }
+
+    fn content(&mut self, content: &Place<'a>, role: &str) {
+        let is_empty = content.value.as_array().is_some_and(Vec::is_empty)
+            || content.value.as_str().is_some_and(is_blank);
+        if is_empty {
+            self.faults.add("empty", content, "there is nothing in it");
+        }
+        let blocks = content.items();
+        for block in &blocks {
+            self.block(block, role);
+        }
+        let last = blocks.last().filter(|block| is_thought(block) && role == "assistant");
+        if let Some(last) = last {
+            self.faults.add("thinking-last", last, "a message does not end in thinking");
+        }
+    }
+
+    fn block(&mut self, block: &Place<'a>, role: &str) {
+        let kind = block.kind();
+        let Some((needs, may)) = members(kind) else {
+            let problem = format!("`{kind}` is no type of a block");
+            return self.faults.add("shape", &block.member("type"), problem);
+        };
+        shape(self.faults, block, needs, &[may, &[("type", Is::Text)]].concat());
+        self.mark(block);
+        let fits = match kind {
+            "tool_use" | "thinking" | "redacted_thinking" => role == "assistant",
+            "tool_result" => role == "user",
+            "image" | "document" => matches!(role, "user" | "result"),
+            _ => true,
+        };
+        if !fits {
+            let problem = format!("`{kind}` does not belong into {role}");
+            self.faults.add("block-role", block, problem);
+        }
+        match kind {
+            "text" if block.text("text").is_some_and(is_blank) => {
+                self.faults.add("empty", block, "a text that is blank");
+            }
+            "image" | "document" => self.source(block, kind),
+            "tool_use" => self.call(block),
+            "tool_result" => {
+                self.uses = true;
+                self.content(&block.member("content"), "result");
+            }
+            _ => {}
+        }
+    }
+
+    fn call(&mut self, block: &Place<'a>) {
+        self.uses = true;
+        let id = block.text("id").unwrap_or_default();
+        if !is_plain(id, usize::MAX) {
+            self.faults.add("call-id", block, format!("`{id}`: letters, digits, `_` and `-` only"));
+        }
+        if !self.ids.insert(id) {
+            self.faults.add("call-id-twice", block, format!("an earlier call has the id `{id}`"));
+        }
+        if block.text("name").is_none_or(|name| name.len() > LONGEST_CALLED) {
+            self.faults.add(
+                "call-name",
+                &block.member("name"),
+                format!("at most {LONGEST_CALLED} characters"),
+            );
+        }
+    }
+
+    fn source(&mut self, block: &Place<'a>, kind: &str) {
+        let source = block.member("source");
+        if source.kind() != "base64" {
+            return;
+        }
+        let fields: Members<'_> =
+            &[("type", Is::Text), ("media_type", Is::Text), ("data", Is::Filled)];
+        shape(self.faults, &source, fields, &[]);
+        let mime = source.text("media_type").unwrap_or_default();
+        let fits = match mime {
+            "image/png" | "image/jpeg" | "image/gif" | "image/webp" => kind == "image",
+            "application/pdf" => kind == "document",
+            _ => false,
+        };
+        if !fits {
+            let problem = format!("no {kind} has the type `{mime}`");
+            self.faults.add("media-type", &source.member("media_type"), problem);
+        }
+    }
+}
+
+fn is_thought(block: &Place<'_>) -> bool {
+    matches!(block.kind(), "thinking" | "redacted_thinking")
+}
+
+/// The user begins and ends.
+fn order(list: &Place<'_>, messages: &[Place<'_>], faults: &mut Faults) {
+    if messages.is_empty() {
+        return faults.add("no-messages", list, "at least one message");
+    }
+    for (end, message) in [("first", messages.first()), ("last", messages.last())] {
+        let other = message.filter(|message| message.text("role") != Some("user"));
+        if let Some(message) = other {
+            faults.add("user-at-both-ends", message, format!("the {end} message is the user's"));
+        }
+    }
+}
+
+/// Messages of one role in a row count as one: the role, and all blocks.
+type Turn<'a> = (&'a str, Vec<Place<'a>>);
+
+fn turns<'a>(messages: &[Place<'a>]) -> Vec<Turn<'a>> {
+    let mut turns: Vec<Turn<'_>> = Vec::new();
+    for message in messages {
+        let role = message.text("role").unwrap_or_default();
+        let content = message.member("content");
+        // a text stands for one block
+        let blocks = if content.value.is_string() { vec![content] } else { content.items() };
+        match turns.last_mut() {
+            Some((last, known)) if *last == role => known.extend(blocks),
+            Some(_) | None => turns.push((role, blocks)),
+        }
+    }
+    turns
+}
+
+/// Each call is answered once in the turn that follows, before anything else is said there.
+fn pairs(turns: &[Turn<'_>], at: usize, faults: &mut Faults) {
+    let of = |at: Option<usize>, kind: &str, id: &str| -> Vec<String> {
+        let blocks = at.and_then(|at| turns.get(at)).map_or(&[][..], |(_, blocks)| blocks);
+        let ids = blocks.iter().filter(|block| block.kind() == kind);
+        ids.map(|block| block.text(id).unwrap_or_default().to_owned()).collect()
+    };
+    let (_, blocks) = &turns[at];
+    let answers = of(Some(at + 1), "tool_result", "tool_use_id");
+    let asked = of(at.checked_sub(1), "tool_use", "id");
+    let mut answered = HashSet::new();
+    let mut is_past = false;
+    for block in blocks {
+        match block.kind() {
+            "tool_use" => {
+                let id = block.text("id").unwrap_or_default();
+                if !answers.iter().any(|answer| answer == id) {
+                    faults.add("call-open", block, format!("no result for `{id}` follows"));
+                }
+            }
+            "tool_result" => {
+                let id = block.text("tool_use_id").unwrap_or_default();
+                if !asked.iter().any(|call| call == id) {
+                    faults.add("result-without-call", block, format!("no call `{id}` before it"));
+                }
+                if !answered.insert(id) {
+                    faults.add("result-twice", block, format!("`{id}` has a result already"));
+                }
+                if is_past {
+                    faults.add("result-late", block, "results come before all else");
+                }
+            }
+            _ => is_past = true,
+        }
+    }
+}
+
+/// `marks` are in the order of the prompt: tools, system, messages.
+fn marked(marks: &[Place<'_>], faults: &mut Faults) {
+    let mut short = false;
+    for (count, mark) in marks.iter().enumerate() {
+        if mark.kind() != "ephemeral" {
+            faults.add("cache-mark", mark, "its type is `ephemeral`");
+        }
+        if count >= MOST_MARKS {
+            faults.add("cache-marks", mark, format!("at most {MOST_MARKS} in a request"));
+        }
+        let long = mark.text("ttl") == Some("1h");
+        if long && short {
+            faults.add("cache-order", mark, "one for an hour comes before those for minutes");
+        }
+        short |= !long;
+    }
+}
+
+fn offered(body: &Place<'_>, tools: &[Place<'_>], uses: bool, faults: &mut Faults) {
+    let names = tools::names(faults, tools, |name| is_plain(name, LONGEST_NAME));
+    for tool in tools {
+        let schema = tool.member("input_schema");
+        need(faults, tool, "input_schema", Is::Object);
+        tools::parameters(faults, &schema);
+        tools::no_alternatives(faults, &schema);
+    }
+    if uses && tools.is_empty() {
+        faults.add("no-tools", &body.member("tools"), "calls and results need tools to be defined");
+    }
+    let choice = body.member("tool_choice");
+    if !choice.value.is_object() {
+        return;
+    }
+    if tools.is_empty() && choice.kind() != "none" {
+        faults.add("choice-without-tools", &choice, "there are no tools");
+    }
+    if choice.kind() == "tool" && !choice.text("name").is_some_and(|name| names.contains(name)) {
+        faults.add("choice-unknown", &choice, "no tool has this name");
+    }
+}
+
+fn thinking(body: &Place<'_>, turns: &[Turn<'_>], faults: &mut Faults) {
+    let thinking = body.member("thinking");
+    let is_budgeted = thinking.kind() == "enabled";
+    if !thinking.value.is_null() {
+        need(faults, &thinking, "type", Is::Filled);
+    }
+    if !is_budgeted && thinking.kind() != "adaptive" {
+        return;
+    }
+    let budget = thinking.value.get("budget_tokens").and_then(Value::as_u64);
+    let most = body.value.get("max_tokens").and_then(Value::as_u64);
+    if is_budgeted && budget.is_some_and(|budget| budget < LEAST_BUDGET) {
+        faults.add("thinking-budget", &thinking, format!("at least {LEAST_BUDGET} tokens"));
+    }
+    if is_budgeted && budget.zip(most).is_some_and(|(budget, most)| budget >= most) {
+        faults.add("thinking-budget", &thinking, "`max_tokens` has to be more than the budget");
+    }
+    if body.number("temperature").is_some_and(|heat| (heat - 1.0).abs() > f64::EPSILON) {
+        faults.add("thinking-sampling", &body.member("temperature"), "not while it thinks");
+    }
+    if body.has("top_k") {
+        faults.add("thinking-sampling", &body.member("top_k"), "not while it thinks");
+    }
+    if matches!(body.member("tool_choice").kind(), "any" | "tool") {
+        faults.add("thinking-choice", &body.member("tool_choice"), "not while it thinks");
+    }
+    let [.., (_, answer), (_, user)] = turns else { return };
+    let in_loop = user.iter().any(|block| block.kind() == "tool_result");
+    if let Some(first) = answer.first().filter(|first| !is_thought(first) && in_loop && is_budgeted)
+    {
+        faults.add("thinking-first", first, "an answer within a tool loop begins with thinking");
+    }
+}

@@ -1,0 +1,234 @@
+//! Rules of Chat Completions, and what single vendors ask for beyond them.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::place::{Faults, Is, Members, Place, is_blank, is_plain, need, range, shape};
+use super::tools;
+use crate::ids::Form;
+use crate::openai_chat::REASONING;
+use crate::openai_chat::quirks::Quirks;
+
+/// Of ids that need nothing else.
+const LONGEST_ID: usize = 40;
+
+pub(super) fn check(body: &Place<'_>, quirks: &Quirks, faults: &mut Faults) {
+    need(faults, body, "model", Is::Filled);
+    need(faults, body, "stream", Is::Flag);
+    need(faults, body, "messages", Is::List);
+    tools::functions(faults, body, Some("function"));
+    options(body, quirks, faults);
+    let messages = body.member("messages").items();
+    if messages.is_empty() {
+        faults.add("no-messages", &body.member("messages"), "at least one message");
+    }
+    let form = quirks.ids(body.text("model").unwrap_or_default());
+    let mut walk = Walk { faults, quirks, form, used: HashSet::new(), open: Vec::new() };
+    messages.iter().enumerate().for_each(|(at, message)| {
+        walk.message(message, at.checked_sub(1).map(|before| &messages[before]));
+    });
+    if let Some(message) = messages.last() {
+        walk.answered(message);
+        if message.text("role") == Some("assistant") {
+            walk.faults.add("answer-last", message, "the last message is not the model's");
+        }
+    }
+}
+
+/// What OpenAI's two wires have in common.
+pub(super) fn options(body: &Place<'_>, quirks: &Quirks, faults: &mut Faults) {
+    if body.has("stream_options") && body.value.get("stream") != Some(&Value::Bool(true)) {
+        faults.add("stream-options", &body.member("stream_options"), "only with a stream");
+    }
+    if body.has("max_tokens") && body.has("max_completion_tokens") {
+        faults.add("two-limits", &body.member("max_tokens"), "one limit of tokens at most");
+    }
+    if !is_openai(quirks) {
+        // how far others go in this, they alone know
+        return;
+    }
+    range(faults, body, "temperature", 0.0, 2.0);
+    range(faults, body, "top_p", 0.0, 1.0);
+    range(faults, body, "frequency_penalty", -2.0, 2.0);
+    range(faults, body, "presence_penalty", -2.0, 2.0);
+    if body.member("stop").items().len() > 4 {
+        faults.add("stop", &body.member("stop"), "at most 4 sequences");
+    }
+    let format = body.member("response_format");
+    let all = [body.member("messages"), body.member("input")];
+    let told = all.iter().any(|all| all.value.to_string().to_lowercase().contains("json"));
+    if format.kind() == "json_object" && !told {
+        faults.add("json-untold", &format, "the messages have to contain the word JSON");
+    }
+}
+
+pub(super) fn is_openai(quirks: &Quirks) -> bool {
+    matches!(quirks.names[0], "openai" | "azure")
+}
+
+struct Walk<'f, 'a> {
+    faults: &'f mut Faults,
+    quirks: &'a Quirks,
+    form: Form,
+    used: HashSet<&'a str>,
+    /// Calls of the last answer that have no result yet.
+    open: Vec<&'a str>,
+}
+
+impl<'a> Walk<'_, 'a> {
+    fn message(&mut self, message: &Place<'a>, before: Option<&Place<'a>>) {
+        let role = message.text("role").unwrap_or_default();
+        let Some((needs, may)) = members(role) else {
+            let problem = format!("`{role}` is no role");
+            return self.faults.add("role", &message.member("role"), problem);
+        };
+        shape(self.faults, message, needs, &[may, &[("role", Is::Text)]].concat());
+        if role == "tool" {
+            return self.result(message);
+        }
+        if let Some(before) = before {
+            self.answered(before);
+            self.turn(message, before);
+        }
+        if role == "assistant" {
+            self.answer(message);
+        }
+        self.content(message, role);
+    }
+
+    /// Who may follow whom.
+    fn turn(&mut self, message: &Place<'a>, before: &Place<'a>) {
+        let roles = [before.text("role"), message.text("role")];
+        let twice = roles[0] == roles[1] && matches!(roles[0], Some("user" | "assistant"));
+        if twice && self.quirks.alternates {
+            self.faults.add("roles-alternate", message, "this server wants roles to alternate");
+        }
+        if self.quirks.closes_loops && roles == [Some("tool"), Some("user")] {
+            self.faults.add("loop-open", message, "this API wants an answer after results");
+        }
+    }
+
+    fn answered(&mut self, before: &Place<'a>) {
+        for id in std::mem::take(&mut self.open) {
+            self.faults.add("call-open", before, format!("`{id}` has no result"));
+        }
+    }
+
+    fn result(&mut self, message: &Place<'a>) {
+        let id = message.text("tool_call_id").unwrap_or_default();
+        match self.open.iter().position(|open| *open == id) {
+            Some(at) => drop(self.open.remove(at)),
+            None => {
+                self.faults.add("result-without-call", message, format!("no call `{id}` waits"));
+            }
+        }
+        self.content(message, "tool");
+    }
+
+    fn answer(&mut self, message: &Place<'a>) {
+        let list = message.member("tool_calls");
+        let calls = list.items();
+        if list.value.is_array() && calls.is_empty() {
+            self.faults.add("empty", &list, "a list of calls is not empty");
+        }
+        if calls.is_empty() && !message.has("content") && !message.has("refusal") {
+            self.faults.add("empty", message, "neither words nor calls");
+        }
+        calls.iter().for_each(|call| self.call(call));
+        let reasoning = message.text(REASONING).unwrap_or_default();
+        if self.quirks.echoes && !calls.is_empty() && reasoning.is_empty() {
+            self.faults.add("reasoning-missing", message, "this API wants it beside calls");
+        }
+        if !self.quirks.echoes && message.has(REASONING) {
+            self.faults.add("shape", &message.member(REASONING), "no such member is known");
+        }
+    }
+
+    fn call(&mut self, call: &Place<'a>) {
+        let needs: Members<'_> = &[("id", Is::Text), ("type", Is::Text), ("function", Is::Object)];
+        shape(self.faults, call, needs, &[]);
+        let function = call.member("function");
+        shape(self.faults, &function, &[("name", Is::Text), ("arguments", Is::Text)], &[]);
+        let id = call.text("id").unwrap_or_default();
+        if !is_formed(id, self.form) {
+            self.faults.add(
+                "call-id",
+                &call.member("id"),
+                format!("`{id}` is not {:?}", self.form),
+            );
+        }
+        if !self.used.insert(id) {
+            self.faults.add("call-id-twice", call, format!("an earlier call has the id `{id}`"));
+        }
+        self.open.push(id);
+        if !function.text("name").is_some_and(|name| is_plain(name, 64)) {
+            self.faults.add("call-name", &function.member("name"), "no name of a tool");
+        }
+        arguments(self.faults, &function);
+    }
+
+    fn content(&mut self, message: &Place<'a>, role: &str) {
+        let content = message.member("content");
+        if content.value.as_str().is_some_and(is_blank)
+            || content.value.as_array().is_some_and(Vec::is_empty)
+        {
+            self.faults.add("empty", &content, "there is nothing in it");
+        }
+        for part in content.items() {
+            let kind = part.kind();
+            let fits = match kind {
+                "text" => true,
+                "image_url" => role == "user" && self.quirks.images,
+                "file" => role == "user" && self.quirks.files,
+                _ => false,
+            };
+            if !fits {
+                let problem = format!("`{kind}` does not belong into {role}");
+                self.faults.add("part-role", &part, problem);
+            }
+            let is = if kind == "text" { Is::Text } else { Is::Object };
+            let may = [("type", Is::Text), ("cache_control", Is::Object)];
+            shape(self.faults, &part, &[(kind, is)], &may);
+            if part.text("text").is_some_and(is_blank) {
+                self.faults.add("empty", &part, "a text that is blank");
+            }
+        }
+    }
+}
+
+/// Members that a message of this role needs, and others that it may have.
+fn members(role: &str) -> Option<(Members<'static>, Members<'static>)> {
+    const NAME: (&str, Is) = ("name", Is::Text);
+    Some(match role {
+        "system" | "developer" | "user" => (&[("content", Is::Content)], &[NAME]),
+        "tool" => (&[("content", Is::Content), ("tool_call_id", Is::Filled)], &[]),
+        "assistant" => (
+            &[],
+            &[
+                ("content", Is::Content),
+                ("tool_calls", Is::List),
+                ("refusal", Is::Text),
+                (REASONING, Is::Text),
+                NAME,
+            ],
+        ),
+        _ => return None,
+    })
+}
+
+fn is_formed(id: &str, form: Form) -> bool {
+    match form {
+        Form::Short => (1..=LONGEST_ID).contains(&id.chars().count()),
+        Form::Plain(longest) => is_plain(id, longest),
+        Form::Nine => id.len() == 9 && id.bytes().all(|c| c.is_ascii_alphanumeric()),
+    }
+}
+
+/// OpenAI itself takes any text, many other servers an object only.
+pub(super) fn arguments(faults: &mut Faults, function: &Place<'_>) {
+    let arguments = function.text("arguments").unwrap_or_default();
+    if !serde_json::from_str::<Value>(arguments).is_ok_and(|value| value.is_object()) {
+        faults.add("arguments", &function.member("arguments"), "a JSON object as text");
+    }
+}

@@ -1,0 +1,281 @@
+//! Rules of Gemini.
+
+use super::place::{Faults, Is, Place, is_blank, need, shape};
+use super::tools;
+use crate::gemini::is_from;
+
+const LONGEST_NAME: usize = 128;
+const SIGNATURE: &str = "thoughtSignature";
+/// The first generation that wants its calls signed.
+const SIGNS_CALLS: f32 = 3.0;
+
+/// What a part may hold, one of them at a time.
+const KINDS: [(&str, Is); 5] = [
+    ("text", Is::Text),
+    ("inlineData", Is::Object),
+    ("fileData", Is::Object),
+    ("functionCall", Is::Object),
+    ("functionResponse", Is::Object),
+];
+
+/// What a schema may say.
+const OF_SCHEMA: [(&str, Is); 20] = [
+    ("type", Is::Text),
+    ("format", Is::Text),
+    ("title", Is::Text),
+    ("description", Is::Text),
+    ("nullable", Is::Flag),
+    ("enum", Is::List),
+    ("items", Is::Object),
+    ("minItems", Is::Any),
+    ("maxItems", Is::Any),
+    ("properties", Is::Object),
+    ("required", Is::List),
+    ("minProperties", Is::Any),
+    ("maxProperties", Is::Any),
+    ("minLength", Is::Any),
+    ("maxLength", Is::Any),
+    ("pattern", Is::Text),
+    ("example", Is::Any),
+    ("anyOf", Is::List),
+    ("propertyOrdering", Is::List),
+    ("default", Is::Any),
+];
+
+const TYPES: [&str; 6] = ["STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT"];
+
+pub(super) fn check(body: &Place<'_>, model: &str, faults: &mut Faults) {
+    need(faults, body, "contents", Is::List);
+    let contents = body.member("contents").items();
+    if contents.is_empty() {
+        faults.add("no-messages", &body.member("contents"), "at least one content");
+    }
+    let mut before = None;
+    for content in &contents {
+        let turn = Turn::read(content, faults);
+        turn.follows(before.as_ref(), faults);
+        before = Some(turn);
+    }
+    if let Some(last) = &before {
+        last.ends(faults);
+    }
+    signed(&contents, model, faults);
+    if body.has("systemInstruction") {
+        parts(&body.member("systemInstruction"), faults);
+    }
+    declared(body, faults);
+}
+
+/// A content with its calls and results.
+struct Turn<'a> {
+    place: Place<'a>,
+    is_model: bool,
+    calls: Vec<Place<'a>>,
+    results: Vec<Place<'a>>,
+}
+
+impl<'a> Turn<'a> {
+    fn read(content: &Place<'a>, faults: &mut Faults) -> Self {
+        shape(faults, content, &[("role", Is::Text), ("parts", Is::List)], &[]);
+        let role = content.text("role").unwrap_or_default();
+        if !matches!(role, "user" | "model") {
+            faults.add("role", &content.member("role"), "`user` or `model`");
+        }
+        let parts = parts(content, faults);
+        let members = |name: &str| {
+            let parts = parts.iter().filter(|part| part.has(name));
+            parts.map(|part| part.member(name)).collect()
+        };
+        let (calls, results) = (members("functionCall"), members("functionResponse"));
+        Self { place: content.clone(), is_model: role == "model", calls, results }
+    }
+
+    fn follows(&self, before: Option<&Self>, faults: &mut Faults) {
+        if !self.calls.is_empty() {
+            if !self.is_model {
+                faults.add("call-role", &self.place, "only the model calls functions");
+            }
+            if before.is_none_or(|before| before.is_model) {
+                faults.add("call-order", &self.place, "calls come right after the user");
+            }
+        }
+        let asked = before.map_or(&[][..], |before| before.calls.as_slice());
+        match (asked.is_empty(), self.results.is_empty()) {
+            (true, true) => {}
+            (false, true) => faults.add("call-open", &self.place, "the results are missing"),
+            (true, false) => faults.add("result-without-call", &self.place, "nothing was called"),
+            (false, false) => self.answers(asked, faults),
+        }
+        if self.is_model && !self.results.is_empty() {
+            faults.add("result-role", &self.place, "only the user has results");
+        }
+    }
+
+    /// As many results as calls, each with the name and id of a call of its own.
+    fn answers(&self, asked: &[Place<'_>], faults: &mut Faults) {
+        if asked.len() != self.results.len() {
+            let (calls, results) = (asked.len(), self.results.len());
+            let problem = format!("{results} results for {calls} calls");
+            return faults.add("result-count", &self.place, problem);
+        }
+        let mut waiting: Vec<_> =
+            asked.iter().map(|call| (call.text("name"), call.text("id"))).collect();
+        for result in &self.results {
+            shape(
+                faults,
+                result,
+                &[("name", Is::Filled), ("response", Is::Object)],
+                &[("id", Is::Filled), ("parts", Is::List)],
+            );
+            let of = (result.text("name"), result.text("id"));
+            match waiting.iter().position(|call| *call == of) {
+                Some(at) => drop(waiting.remove(at)),
+                None => faults.add("result-without-call", result, "no call has its name and id"),
+            }
+        }
+    }
+
+    fn ends(&self, faults: &mut Faults) {
+        if !self.calls.is_empty() {
+            faults.add("call-open", &self.place, "the results are missing");
+        } else if self.is_model {
+            faults.add("answer-last", &self.place, "the last content is not the model's");
+        }
+    }
+}
+
+fn parts<'a>(content: &Place<'a>, faults: &mut Faults) -> Vec<Place<'a>> {
+    let list = content.member("parts");
+    let parts = list.items();
+    if parts.is_empty() {
+        faults.add("empty", &list, "at least one part");
+    }
+    for part in &parts {
+        let more = [("thought", Is::Flag), (SIGNATURE, Is::Filled)];
+        shape(faults, part, &[], &[&KINDS[..], &more].concat());
+        let kinds = KINDS.iter().filter(|(name, _)| part.has(name)).count();
+        let is_signed = part.has(SIGNATURE);
+        if kinds > 1 || kinds == 0 && !is_signed {
+            faults.add("part-kind", part, format!("it holds {kinds} kinds of data, not one"));
+        }
+        let text = part.text("text");
+        if !is_signed && text.is_some_and(is_blank) {
+            faults.add("empty", part, "a text that is blank");
+        }
+        let data = part.member("inlineData");
+        if data.value.is_object() {
+            let needs = [("mimeType", Is::Filled), ("data", Is::Filled)];
+            shape(faults, &data, &needs, &[("displayName", Is::Text)]);
+        }
+        let call = part.member("functionCall");
+        if call.value.is_object() {
+            let may = [("id", Is::Filled), ("args", Is::Object)];
+            shape(faults, &call, &[("name", Is::Filled)], &may);
+        }
+    }
+    parts
+}
+
+/// In the turn that is under way the first call of each step has a signature.
+fn signed(contents: &[Place<'_>], model: &str, faults: &mut Faults) {
+    let asks = |content: &Place<'_>| {
+        let parts = content.member("parts").items();
+        content.text("role") == Some("user") && parts.iter().any(|p| !p.has("functionResponse"))
+    };
+    let begin = contents.iter().rposition(asks).unwrap_or_default();
+    for content in contents[begin..].iter().filter(|_| is_from(model, SIGNS_CALLS)) {
+        let parts = content.member("parts").items();
+        let first = parts.iter().find(|part| part.has("functionCall"));
+        if let Some(first) = first.filter(|first| !first.has(SIGNATURE)) {
+            faults.add("call-unsigned", first, "the first call of a step has a signature");
+        }
+    }
+}
+
+fn declared(body: &Place<'_>, faults: &mut Faults) {
+    let tools = body.member("tools").items();
+    let functions: Vec<Place<'_>> =
+        tools.iter().flat_map(|tool| tool.member("functionDeclarations").items()).collect();
+    tools::names(faults, &functions, is_name);
+    for function in &functions {
+        let may = [
+            ("description", Is::Text),
+            ("parameters", Is::Object),
+            ("parametersJsonSchema", Is::Object),
+            ("behavior", Is::Text),
+        ];
+        shape(faults, function, &[("name", Is::Filled)], &may);
+        let parameters = function.member("parameters");
+        if parameters.value.is_null() {
+            continue;
+        }
+        if function.has("parametersJsonSchema") {
+            faults.add("tool-schema", function, "one schema of parameters, not two");
+        }
+        if parameters.text("type") != Some("OBJECT") {
+            faults.add("tool-schema", &parameters, "parameters have the type `OBJECT`");
+        }
+        schema(&parameters, faults);
+    }
+}
+
+fn schema(at: &Place<'_>, faults: &mut Faults) {
+    let more = [("minimum", Is::Any), ("maximum", Is::Any)];
+    shape(faults, at, &[], &[&OF_SCHEMA[..], &more].concat());
+    let kind = at.kind();
+    if !TYPES.contains(&kind) && !at.has("anyOf") {
+        faults.add("tool-schema", at, format!("`{kind}` is no type"));
+    }
+    let values = at.member("enum").items();
+    if at.has("enum") {
+        let filled = |value: &Place<'_>| value.value.as_str().is_some_and(|text| !text.is_empty());
+        if kind != "STRING" || values.is_empty() || !values.iter().all(filled) {
+            faults.add("tool-schema", &at.member("enum"), "texts that are not empty");
+        }
+    }
+    if kind == "ARRAY" && !at.has("items") {
+        faults.add("tool-schema", at, "a list says what it consists of");
+    }
+    if at.has("items") {
+        schema(&at.member("items"), faults);
+    }
+    let properties = at.member("properties");
+    let all = properties.value.as_object();
+    if all.is_some_and(serde_json::Map::is_empty) {
+        faults.add("tool-schema", &properties, "at least one property");
+    }
+    for name in all.into_iter().flat_map(|all| all.keys()) {
+        schema(&properties.member(name), faults);
+    }
+    for name in at.member("required").items() {
+        let known = name.value.as_str().is_some_and(|name| properties.has(name));
+        if !known {
+            faults.add("tool-schema", &name, "no such property");
+        }
+    }
+    at.member("anyOf").items().iter().for_each(|choice| schema(choice, faults));
+}
+
+fn is_name(name: &str) -> bool {
+    let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':' | '-');
+    let first = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    first && name.len() <= LONGEST_NAME && name.chars().all(inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn names_begin_with_a_letter() {
+        for (name, good) in
+            [("read", true), ("_1", true), ("a.b:c-d", true), ("1", false), ("", false)]
+        {
+            assert_eq!(is_name(name), good, "{name}");
+        }
+        let value = Value::from("x".repeat(LONGEST_NAME + 1));
+        assert!(!is_name(value.as_str().unwrap_or_default()));
+    }
+}

@@ -1,0 +1,160 @@
+//! Where in a body a fault is, and what its objects consist of.
+
+use serde_json::Value;
+
+use super::Fault;
+
+#[derive(Debug, Default)]
+pub(super) struct Faults(Vec<Fault>);
+
+impl Faults {
+    pub(super) fn add(&mut self, rule: &'static str, at: &Place<'_>, problem: impl Into<String>) {
+        self.0.push(Fault { rule, at: at.path.clone(), problem: problem.into() });
+    }
+
+    pub(super) fn into_vec(self) -> Vec<Fault> {
+        self.0
+    }
+}
+
+/// A value of a body, and how to get there.
+#[derive(Clone, Debug)]
+pub(super) struct Place<'a> {
+    pub(super) value: &'a Value,
+    pub(super) path: String,
+}
+
+impl<'a> Place<'a> {
+    pub(super) fn root(value: &'a Value) -> Self {
+        Self { value, path: String::new() }
+    }
+
+    /// `null` if there is none.
+    pub(super) fn member(&self, name: &str) -> Self {
+        let value = self.value.get(name).unwrap_or(&Value::Null);
+        let dot = if self.path.is_empty() { "" } else { "." };
+        Self { value, path: format!("{}{dot}{name}", self.path) }
+    }
+
+    /// Nothing if this is no list.
+    pub(super) fn items(&self) -> Vec<Self> {
+        let items = self.value.as_array().map_or(&[][..], Vec::as_slice).iter().enumerate();
+        items.map(|(at, value)| Self { value, path: format!("{}[{at}]", self.path) }).collect()
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<&'a str> {
+        self.value.get(name)?.as_str()
+    }
+
+    /// The member `type`, or nothing.
+    pub(super) fn kind(&self) -> &'a str {
+        self.text("type").unwrap_or_default()
+    }
+
+    /// Whether there is such a member that is not null.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.value.get(name).is_some_and(|value| !value.is_null())
+    }
+
+    pub(super) fn number(&self, name: &str) -> Option<f64> {
+        self.value.get(name)?.as_f64()
+    }
+}
+
+/// What a member may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Is {
+    Text,
+    /// A text of at least one character.
+    Filled,
+    Flag,
+    Count,
+    Object,
+    List,
+    /// A text or a list.
+    Content,
+    Any,
+}
+
+impl Is {
+    fn fits(self, value: &Value) -> bool {
+        match self {
+            Self::Text => value.is_string(),
+            Self::Filled => value.as_str().is_some_and(|text| !text.is_empty()),
+            Self::Flag => value.is_boolean(),
+            Self::Count => value.is_u64(),
+            Self::Object => value.is_object(),
+            Self::List => value.is_array(),
+            Self::Content => value.is_string() || value.is_array(),
+            Self::Any => true,
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Text => "a string",
+            Self::Filled => "a string that is not empty",
+            Self::Flag => "true or false",
+            Self::Count => "a whole number",
+            Self::Object => "an object",
+            Self::List => "a list",
+            Self::Content => "a string or a list",
+            Self::Any => "anything",
+        }
+    }
+}
+
+/// Members with what each of them is.
+pub(super) type Members<'a> = &'a [(&'a str, Is)];
+
+/// An object has the members that it needs, and no others than those that it may have.
+pub(super) fn shape(faults: &mut Faults, at: &Place<'_>, needs: Members<'_>, may: Members<'_>) {
+    let Some(object) = at.value.as_object() else {
+        return faults.add("shape", at, "expected an object");
+    };
+    for (name, is) in needs {
+        let member = at.member(name);
+        if !object.contains_key(*name) {
+            faults.add("shape", &member, format!("it is missing; expected {}", is.words()));
+        } else if !is.fits(member.value) {
+            faults.add("shape", &member, format!("expected {}", is.words()));
+        }
+    }
+    for (name, value) in object {
+        if needs.iter().any(|(known, _)| known == name) {
+            continue;
+        }
+        match may.iter().find(|(known, _)| known == name) {
+            None => faults.add("shape", &at.member(name), "no such member is known"),
+            Some((_, is)) if value.is_null() || is.fits(value) => {}
+            Some((_, is)) => {
+                faults.add("shape", &at.member(name), format!("expected {}", is.words()));
+            }
+        }
+    }
+}
+
+/// A member of the body is there and is what it should be.
+pub(super) fn need(faults: &mut Faults, body: &Place<'_>, name: &str, is: Is) {
+    let member = body.member(name);
+    if !is.fits(member.value) {
+        faults.add("shape", &member, format!("expected {}", is.words()));
+    }
+}
+
+/// A number that is given lies within its range.
+pub(super) fn range(faults: &mut Faults, body: &Place<'_>, name: &str, from: f64, to: f64) {
+    if body.number(name).is_some_and(|number| !(from..=to).contains(&number)) {
+        faults.add("range", &body.member(name), format!("expected {from} to {to}"));
+    }
+}
+
+pub(super) fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}
+
+/// At most `longest` of letters, digits, `_` and `-`, and at least one.
+pub(super) fn is_plain(text: &str, longest: usize) -> bool {
+    let plain = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'-';
+    (1..=longest).contains(&text.len()) && text.bytes().all(plain)
+}

@@ -1,0 +1,110 @@
+//! Rules for the tools on offer, alike on all wires.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::place::{Faults, Place, is_plain};
+
+/// Each name is of the form that the API takes, and nobody else's.
+pub(super) fn names<'a>(
+    faults: &mut Faults,
+    tools: &[Place<'a>],
+    fits: impl Fn(&str) -> bool,
+) -> HashSet<&'a str> {
+    let mut seen = HashSet::new();
+    for tool in tools {
+        let Some(name) = tool.text("name") else {
+            faults.add("tool-name", &tool.member("name"), "a tool has no name");
+            continue;
+        };
+        if !fits(name) {
+            faults.add("tool-name", &tool.member("name"), format!("`{name}` is no such name"));
+        }
+        if !seen.insert(name) {
+            let problem = format!("two tools are called `{name}`");
+            faults.add("tool-name-twice", &tool.member("name"), problem);
+        }
+    }
+    seen
+}
+
+/// Parameters are an object's schema.
+pub(super) fn parameters(faults: &mut Faults, schema: &Place<'_>) {
+    if schema.value.is_null() {
+        return;
+    }
+    if schema.text("type") != Some("object") {
+        faults.add("tool-schema", schema, "parameters have the type `object`");
+    }
+    for key in ["properties", "$defs"] {
+        if schema.has(key) && !schema.member(key).value.is_object() {
+            faults.add("tool-schema", &schema.member(key), "expected an object");
+        }
+    }
+}
+
+/// Alternatives at the top are refused.
+pub(super) fn no_alternatives(faults: &mut Faults, schema: &Place<'_>) {
+    for key in ["oneOf", "anyOf", "allOf"] {
+        if schema.has(key) {
+            faults.add("tool-schema", &schema.member(key), "not at the top of parameters");
+        }
+    }
+}
+
+/// Tools of OpenAI's wires; `within` is the member of a tool that describes the function, if any.
+pub(super) fn functions<'a>(faults: &mut Faults, body: &Place<'a>, within: Option<&str>) {
+    let list = body.member("tools");
+    if list.value.as_array().is_some_and(Vec::is_empty) {
+        faults.add("no-tools", &list, "a list of tools is not empty");
+    }
+    let tools = list.items();
+    for tool in tools.iter().filter(|tool| tool.kind() != "function") {
+        faults.add("shape", &tool.member("type"), "tools are of the type `function`");
+    }
+    let tools: Vec<Place<'a>> = tools
+        .iter()
+        .map(|tool| within.map_or_else(|| tool.clone(), |name| tool.member(name)))
+        .collect();
+    let names = names(faults, &tools, |name| is_plain(name, 64));
+    for tool in &tools {
+        let schema = tool.member("parameters");
+        parameters(faults, &schema);
+        if tool.value.get("strict") == Some(&Value::Bool(true)) {
+            strict(faults, &schema);
+        }
+    }
+    for key in ["tool_choice", "parallel_tool_calls"] {
+        let choice = body.member(key);
+        if !body.has("tools") && !choice.value.is_null() && choice.value != "none" {
+            faults.add("choice-without-tools", &choice, "there are no tools");
+        }
+    }
+    let choice = body.member("tool_choice");
+    let named = within.map_or_else(|| choice.clone(), |name| choice.member(name)).text("name");
+    if named.is_some_and(|name| !names.contains(name)) {
+        faults.add("choice-unknown", &choice, "no tool has this name");
+    }
+}
+
+/// In the strict form nothing is optional, and nothing else is allowed.
+fn strict(faults: &mut Faults, schema: &Place<'_>) {
+    let properties = schema.member("properties");
+    if schema.text("type") == Some("object") || properties.value.is_object() {
+        if schema.value.get("additionalProperties") != Some(&Value::Bool(false)) {
+            faults.add("strict-schema", schema, "`additionalProperties` has to be false");
+        }
+        let required = schema.value.get("required").and_then(Value::as_array);
+        for name in properties.value.as_object().into_iter().flat_map(|all| all.keys()) {
+            if !required.is_some_and(|all| all.iter().any(|known| known == name.as_str())) {
+                faults.add("strict-schema", &properties.member(name), "it has to be required");
+            }
+            strict(faults, &properties.member(name));
+        }
+    }
+    if schema.has("items") {
+        strict(faults, &schema.member("items"));
+    }
+    schema.member("anyOf").items().iter().for_each(|choice| strict(faults, choice));
+}
