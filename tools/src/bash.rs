@@ -77,7 +77,8 @@ impl Typed for Bash {
     const DESCRIPTION: &'static str = include_str!("../../prompts/tools/bash.md");
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
-        let timeout = args.timeout.unwrap_or(TIMEOUT).clamp(1, MAX_TIMEOUT);
+        // no time at all is never meant
+        let timeout = args.timeout.filter(|limit| *limit > 0).unwrap_or(TIMEOUT).min(MAX_TIMEOUT);
         let mut plan = Plan { timeout, ..Plan::new(Class::Command) };
         let mut folder = cx.directory.clone();
         let mut outside = Vec::new();
