@@ -115,6 +115,11 @@ impl Typed for Bash {
     }
 }
 
+/// The patterns that rules see of a line, and those that "always" would allow.
+pub(crate) fn seen(line: &str) -> (Vec<String>, Vec<String>) {
+    commands::judged(line, &commands::steps(line))
+}
+
 /// The permission to leave the worktree for these folders. Where one of them is not known, it cannot
 /// be given for ever.
 fn leaving(mut folders: Vec<String>) -> Option<Access> {
