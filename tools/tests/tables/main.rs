@@ -7,6 +7,7 @@ mod bash;
 mod cut;
 mod hostile;
 mod order;
+mod permissions;
 mod read;
 mod site;
 mod small;
