@@ -46,7 +46,7 @@ async fn of_a_command_the_end_is_shown() {
         let (hint, shown) = output.output.split_once("\n\n").unwrap();
         assert_eq!(shown, *expected, "{command}");
         assert!(hint.starts_with("(Output cut: the last "), "{hint}");
-        for word in [spill.path.as_str(), "grep", "read", "offset"] {
+        for word in [spill.path.as_str(), "grep", "read", "offset", "task"] {
             assert!(hint.contains(word), "{hint}");
         }
         let whole = std::fs::metadata(&spill.path).unwrap();
@@ -77,6 +77,17 @@ async fn of_everything_else_the_beginning() {
     }
     let output = limited(&site, 9_000, 1 << 20, "skill", &args).await;
     assert!(output.spill.is_none() && output.output.contains("rule 3000"));
+}
+
+/// Who may give no tasks is not told to.
+#[tokio::test]
+async fn the_hint_names_what_the_agent_has() {
+    let site = Site::new();
+    let limits = OutputLimits { max_lines: 5, max_bytes: 100 };
+    let workspace = Workspace { limits, subagents: Vec::new(), ..site.workspace() };
+    let args = json!({ "command": "seq 1000" }).to_string();
+    let output = leftfold_tools::run_alone("bash", &args, workspace).await.unwrap();
+    assert!(output.output.contains("with read and an offset.)"), "{}", output.output);
 }
 
 /// Who says where to go on needs no file besides.
