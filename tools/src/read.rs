@@ -145,9 +145,7 @@ fn folder(title: &str, path: &Path, wanted: Wanted) -> Result<Output, Error> {
     let failed = |error| Error::io("list", path, &error);
     let mut names = Vec::new();
     for entry in std::fs::read_dir(path).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let slash = if entry.path().is_dir() { "/" } else { "" };
-        names.push(format!("{}{slash}", entry.file_name().to_string_lossy()));
+        names.push(entry.map_err(failed)?.file_name());
     }
     names.sort_unstable();
     let total = names.len();
@@ -162,10 +160,12 @@ fn folder(title: &str, path: &Path, wanted: Wanted) -> Result<Output, Error> {
     let mut list = String::new();
     let mut shown = 0;
     for name in names.iter().skip(first).take(wanted.lines) {
+        let slash = if path.join(name).is_dir() { "/" } else { "" };
+        let name = format!("{}{slash}", name.to_string_lossy());
         if shown > 0 && list.len() + name.len() > wanted.bytes {
             break;
         }
-        list = list + name + "\n";
+        list = list + &name + "\n";
         shown += 1;
     }
     let last = first + shown;

@@ -19,6 +19,9 @@ use crate::{
 /// Bytes of a name that are said back.
 const MAX_NAME: usize = 200;
 
+/// Bytes of a title, which often is what the model has written.
+const MAX_TITLE: usize = 2_000;
+
 /// Every tool. To add one: its file, its description in `prompts/tools/`, and a line here.
 pub static TOOLS: &[&dyn Tool] = &[
     &read::Read,
@@ -133,7 +136,8 @@ fn refusal(tool: &dyn Tool, plan: Result<Plan, Error>, told: &str) -> Error {
 
 async fn execute(tool: &'static dyn Tool, plan: Plan, cx: Context) -> Output {
     let (workspace, call) = (Arc::clone(&cx.workspace), cx.call.clone());
-    let output = tool.run(plan, cx).await;
+    let mut output = tool.run(plan, cx).await;
+    output.title = text::clip(output.title, MAX_TITLE);
     truncate::limit(output, &workspace, &call)
 }
 

@@ -50,7 +50,7 @@ pub(crate) fn site() -> Site {
 
 /// Places in arguments (JSON pointers) with the schema that is in force there, and whether they must
 /// be given.
-fn fields(schema: &Value, at: &str, found: &mut Vec<(String, Value, bool)>) {
+pub(crate) fn fields(schema: &Value, at: &str, found: &mut Vec<(String, Value, bool)>) {
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     for (name, of) in schema["properties"].as_object().into_iter().flatten() {

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::{Value, json};
 
-use crate::arguments::{right, site};
+use crate::arguments::{fields, right, site};
 use crate::site::Site;
 
 /// Paths that lead elsewhere, or nowhere.
@@ -130,6 +130,44 @@ async fn assert_harmless(site: &Site, tool: &str, args: &Value) {
     assert_ne!(kind.as_deref(), Some("io"), "{tool} {what}: no word of its own");
     assert_eq!(std::fs::read_dir(site.outside("")).unwrap().count(), 0, "{tool} {what}");
     let _ = std::fs::remove_dir_all(site.path("a"));
+}
+
+/// What a model says is not said back to it at length, nor told people.
+#[tokio::test]
+async fn a_long_text_anywhere_makes_no_long_answer() {
+    let (site, mut wrong) = (site(), Vec::new());
+    for tool in leftfold_tools::offered() {
+        let mut found = Vec::new();
+        fields(&tool.schema().value(), "", &mut found);
+        for (place, schema, _) in found {
+            if schema["type"] != "string" {
+                continue;
+            }
+            for text in ["x", "é\n", "[(*{\\"].map(|text| text.repeat(1 << 14)) {
+                let mut args = right(tool.name());
+                *args.pointer_mut(&place).unwrap() = text.into();
+                let what = format!("{} {place}", tool.name());
+                let error = site.resolve(tool.name(), &args).error.unwrap_or_default();
+                if error.len() >= 10_000 {
+                    wrong.push(format!("{what}: error {}: {error:.200}", error.len()));
+                }
+                if tool.name() == "webfetch" {
+                    continue;
+                }
+                let text = args.to_string();
+                let done = leftfold_tools::run_alone(tool.name(), &text, site.workspace());
+                let Ok(output) = done.await else { continue };
+                if output.output.len() >= 60_000 {
+                    wrong.push(format!("{what}: output {}", output.output.len()));
+                }
+                if output.title.len() >= 5_000 {
+                    wrong.push(format!("{what}: title {}", output.title.len()));
+                }
+                site.file("f", "a\n");
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// Any JSON, and often the names of fields that there are.
