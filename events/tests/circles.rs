@@ -3,10 +3,10 @@
 mod common;
 
 use common::*;
-use leftfold_events::Kit;
-use leftfold_events::event::{Answer as Reply_, Class, Finish};
+use leftfold_events::event::{Answer as Reply_, Class, Finish, Session, Turn};
 use leftfold_events::kit::AskMode;
 use leftfold_events::rules::{Action, Rule};
+use leftfold_events::{Fact, Kit, POLICY, SessionId, State};
 
 fn round(id: &'static str, name: &'static str) -> Vec<Step> {
     vec![Call(id, name), Reply(Finish::ToolCalls), Resolve(id, Class::Read, READ, "")]
@@ -72,4 +72,35 @@ fn always_and_a_new_prompt_begin_anew() {
     let prompted =
         [&rounds(&["x", "x"])[..], &[Prompt("go on"), Done("b", "ok")], &round("c", "x")].concat();
     check(&prompted, &["permission.ruled c allow", "tool.started c 1"]);
+}
+
+/// What follows from the last of `steps` in a session that another one has started.
+fn in_a_child(steps: &[Step]) -> Vec<String> {
+    let mut run = Run { state: State::default(), log: Vec::new(), now: START };
+    run.tell(Fact::new(Session::Created {
+        directory: "/p".into(),
+        worktree: "/p".into(),
+        parent: Some(SessionId::default()),
+        agent: "general".into(),
+        version: "0".into(),
+        policy: POLICY,
+    }));
+    run.tell(Fact::new(Turn::Equipped(kit().equipped())));
+    let last = steps.iter().map(|step| run.step(step)).last().unwrap_or_default();
+    last.iter().skip(1).map(describe).collect()
+}
+
+/// A child that is sent back to work is told so by a model: to be prompted is no way out for it.
+#[test]
+fn a_child_is_counted_through_all_its_prompts() {
+    let ended = |id| [Done(id, "ok"), Text("done"), Reply(Finish::Stop)];
+    let again = |before: &[Step], id, next| {
+        [before, &ended(id), &[Prompt("go on")], &round(next, "x")].concat()
+    };
+    let first = [&[Prompt("hi")][..], &round("a", "x")].concat();
+    let second = again(&first, "a", "b");
+    let third = again(&second, "b", "c");
+    assert_eq!(in_a_child(&second), ["permission.ruled b allow", "tool.started b 1"]);
+    assert_eq!(in_a_child(&third), ["permission.ruled c ask", "permission.asked c"]);
+    check(&third, &["permission.ruled c allow", "tool.started c 1"]);
 }

@@ -15,6 +15,8 @@ mod config;
 mod endpoint;
 mod errors;
 mod exchange;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gemini;
 mod http;
 mod ids;

@@ -60,6 +60,19 @@ impl Typed for ApplyPatch {
     }
 }
 
+/// What `patch` makes of a file with this text, by section; errors in words. Nothing is written.
+pub(crate) fn dry(before: &str, patch: &str) -> Result<Vec<String>, String> {
+    let sections = parse::parse(patch).map_err(|error| error.to_string())?;
+    let change = |section: &Section| match &section.change {
+        Change::Add(text) => Ok(text.clone()),
+        Change::Delete => Ok(String::new()),
+        Change::Update { hunks, .. } => {
+            body::apply(before, hunks).map(|(text, _)| text).map_err(|miss| format!("{miss:?}"))
+        }
+    };
+    sections.iter().map(change).collect()
+}
+
 /// Every path that `sections` name, as they name it.
 fn named(sections: &[Section]) -> impl Iterator<Item = &str> {
     sections.iter().flat_map(|section| {

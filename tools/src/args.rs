@@ -10,7 +10,10 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use crate::Error;
+use crate::{Error, text};
+
+/// Bytes of what is wrong with arguments: it quotes them.
+const MAX_PROBLEM: usize = 2_000;
 
 /// The schema of `T` with only what models and their APIs make use of.
 pub(crate) fn schema<T: JsonSchema>() -> Json {
@@ -55,7 +58,8 @@ fn simplify(schema: &mut Value) {
 /// # Errors
 /// [`Error::InvalidArguments`] naming the field and what was expected there.
 pub(crate) fn parse<T: DeserializeOwned>(tool: &'static str, input: &Json) -> Result<T, Error> {
-    let invalid = |problem| Error::InvalidArguments { tool, problem };
+    let invalid =
+        |problem| Error::InvalidArguments { tool, problem: text::clip(problem, MAX_PROBLEM) };
     let value = object(input.value()).map_err(invalid)?;
     serde_path_to_error::deserialize(value).map_err(|error| {
         let field = error.path().to_string();

@@ -77,7 +77,8 @@ impl Typed for Bash {
     const DESCRIPTION: &'static str = include_str!("../../prompts/tools/bash.md");
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
-        let timeout = args.timeout.unwrap_or(TIMEOUT).clamp(1, MAX_TIMEOUT);
+        // no time at all is never meant
+        let timeout = args.timeout.filter(|limit| *limit > 0).unwrap_or(TIMEOUT).min(MAX_TIMEOUT);
         let mut plan = Plan { timeout, ..Plan::new(Class::Command) };
         let mut folder = cx.directory.clone();
         let mut outside = Vec::new();
@@ -112,6 +113,11 @@ impl Typed for Bash {
         let ended = command::run(&args.command, &folder, &cx).await.map_err(failed)?;
         Ok(report(args, ended))
     }
+}
+
+/// The patterns that rules see of a line, and those that "always" would allow.
+pub(crate) fn seen(line: &str) -> (Vec<String>, Vec<String>) {
+    commands::judged(line, &commands::steps(line))
 }
 
 /// The permission to leave the worktree for these folders. Where one of them is not known, it cannot

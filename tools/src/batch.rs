@@ -79,8 +79,11 @@ pub(crate) fn gather(entries: &[Entry], parts: Vec<Part>) -> Output {
         .iter()
         .map(|part| json!({ "tool": part.tool, "success": !part.outcome.is_error }))
         .collect();
-    let meta =
+    let mut meta =
         json!({ "total": all, "successful": done, "failed": all - done, "details": details });
+    if done == 0 {
+        meta["error_kind"] = "all_failed".into();
+    }
     let title = format!("Batch execution ({done}/{all} successful)");
     Output {
         is_error: done == 0,

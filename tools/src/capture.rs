@@ -102,7 +102,7 @@ impl Capture {
         let text = lossy(self.tail.make_contiguous(), true);
         let kept = truncate::tail(&text, self.limits);
         let saved = spill.map(|file| (file.full, file.finish())).map(|(full, spill)| (spill, full));
-        let hint = truncate::hint("last", kept, whole, saved.as_ref());
+        let hint = truncate::hint("last", kept, whole, saved.as_ref(), &self.workspace);
         let text = format!("{hint}\n\n{kept}");
         Captured { text, truncated: true, spill: saved.ok().map(|(spill, _)| spill) }
     }

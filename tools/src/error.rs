@@ -136,6 +136,9 @@ impl Error {
             Some(Errno::NOTDIR) => Self::NotDirectory(format!(
                 "Cannot {act} {path}: a part of the path is a file, not a directory."
             )),
+            Some(Errno::NAMETOOLONG) => {
+                Self::NotFound(format!("{path} cannot be a path: a name in it is too long."))
+            }
             Some(Errno::LOOP) => {
                 Self::PathsChanged { judged: path.to_string(), found: "a symbolic link".to_owned() }
             }

@@ -22,7 +22,7 @@ use crate::pattern::Pattern;
 use crate::tool::Typed;
 use crate::walk::{self, Unreadable};
 use crate::{
-    Context, Error, Output, Plan, Workspace, args, confined, glob, nearby, paths, truncate,
+    Context, Error, Output, Plan, Workspace, args, confined, glob, nearby, paths, text, truncate,
 };
 
 #[cfg(test)]
@@ -254,6 +254,7 @@ fn listed(files: &[(PathBuf, Vec<Line>)]) -> String {
 fn nothing(args: &Args, searched: usize) -> String {
     match args.include() {
         Some(include) if searched == 0 => {
+            let include = text::clip(include.to_owned(), 200);
             format!("No files found: no file there matches include {include:?}.\n")
         }
         _ => format!("No files found ({searched} searched).\n"),

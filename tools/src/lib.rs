@@ -18,6 +18,8 @@ mod edit;
 mod environment;
 mod error;
 pub mod front_matter;
+#[doc(hidden)]
+pub mod fuzzing;
 mod glob;
 mod grep;
 pub mod instructions;

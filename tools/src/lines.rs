@@ -45,8 +45,10 @@ pub(crate) fn window(
     let mut window = Window::default();
     let (mut full, mut ahead) = (false, 0);
     loop {
+        full |= window.shown >= wanted.lines as u64;
         let keep = !full && window.seen + 1 >= wanted.first;
-        let Some(line) = next_line(reader, keep, cancel)? else {
+        let most = if full { COUNT_AHEAD - ahead } else { u64::MAX };
+        let Some(line) = next_line(reader, keep, most, cancel)? else {
             window.counted = true;
             return Ok(window);
         };
@@ -104,10 +106,12 @@ impl Line {
     }
 }
 
-/// Reads one line; of its bytes only the first are kept, and none unless `keep`.
+/// Reads one line; of its bytes only the first are kept, and none unless `keep`. One of more than
+/// `most` bytes is not read to its end.
 fn next_line(
     reader: &mut impl BufRead,
     keep: bool,
+    most: u64,
     cancel: &CancellationToken,
 ) -> io::Result<Option<Line>> {
     let mut line = Line { start: Vec::new(), bytes: 0 };
@@ -130,7 +134,7 @@ fn next_line(
         let read = part.len();
         line.bytes += read as u64;
         reader.consume(read + usize::from(end.is_some()));
-        if end.is_some() {
+        if end.is_some() || line.bytes > most {
             return Ok(Some(line));
         }
     }
@@ -179,5 +183,15 @@ mod tests {
         assert!(window.cut && window.text.len() < 5_000);
         assert_eq!(window.text.chars().filter(|c| *c == 'ä').count(), MAX_CHARS);
         assert!(window.text.contains("it has 6000000 bytes"), "{}", window.text.len());
+    }
+
+    #[test]
+    fn a_line_without_end_behind_the_window_is_left() {
+        let start = &b"one\n"[..];
+        let endless = io::Read::chain(start, io::repeat(b'x'));
+        let mut reader = io::BufReader::with_capacity(1 << 16, endless);
+        let wanted = Wanted { first: 1, lines: 1, bytes: 99 };
+        let window = window(&mut reader, wanted, &CancellationToken::new()).unwrap();
+        assert_eq!((window.text.as_str(), window.seen, window.counted), ("1: one\n", 2, false));
     }
 }

@@ -42,7 +42,8 @@ fn alike(folder: &Path, name: &str) -> Vec<String> {
 
 /// The one of `names` that may be meant by `wanted`.
 pub(crate) fn nearest<'a>(wanted: &str, names: &[&'a str]) -> Option<&'a str> {
-    let wanted = wanted.to_lowercase();
+    // no name is longer, and comparing takes time
+    let wanted = wanted.chars().take(255).collect::<String>().to_lowercase();
     let like = names.iter().map(|name| (likeness(&wanted, &name.to_lowercase()), *name));
     let best =
         like.filter(|(likeness, _)| *likeness >= 0.6).max_by(|(a, _), (b, _)| a.total_cmp(b));

@@ -7,10 +7,13 @@ use std::path::{Component, Path, PathBuf};
 use leftfold_events::event::Access;
 use rustix::io::Errno;
 
-use crate::{Error, Plan, Workspace};
+use crate::{Error, Plan, Workspace, text};
 
 /// Links followed in one path before it counts as a loop; the same as Linux allows.
 const MAX_LINKS: u32 = 40;
+
+/// Bytes of a path that the kernel takes.
+const MAX_PATH: usize = 4_096;
 
 /// A path as the model gave it, resolved.
 #[derive(Debug)]
@@ -28,7 +31,8 @@ pub(crate) struct Target {
 /// An empty path, one with a NUL, one that is not UTF-8 once resolved; link loops; folders that may
 /// not be searched.
 pub(crate) fn resolve(given: &str, cx: &Workspace) -> Result<Target, Error> {
-    if given.is_empty() || given.contains('\0') {
+    if given.is_empty() || given.contains('\0') || given.len() > MAX_PATH {
+        let given = text::clip(given.to_owned(), 200);
         return Err(Error::NotFound(format!("{given:?} cannot be a path.")));
     }
     let path = real(&cx.directory.join(expand(given)))?;

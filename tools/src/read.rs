@@ -38,10 +38,12 @@ pub(crate) struct Args {
 impl Args {
     fn wanted(&self, limits: OutputLimits) -> Wanted {
         let lines = self.limit.and_then(|limit| usize::try_from(limit).ok());
+        // no lines at all are never meant
+        let lines = lines.filter(|lines| *lines > 0).unwrap_or(limits.max_lines);
         Wanted {
             // models that count from 0 mean the first line, too
             first: self.offset.unwrap_or(1).max(1),
-            lines: lines.unwrap_or(limits.max_lines).clamp(1, limits.max_lines.max(1)),
+            lines: lines.min(limits.max_lines).max(1),
             bytes: limits.max_bytes,
         }
     }
@@ -98,7 +100,9 @@ fn read(
         return Ok(seen::told(attach(title, path, &mut file, media)?, path, &opened));
     }
     text::require(path, &sample)?;
-    let mut reader = BufReader::with_capacity(64 * 1024, file);
+    // a file that somebody writes to has no end; those of the kernel say that they are empty
+    let left = if opened.len() == 0 { u64::MAX } else { opened.len() };
+    let mut reader = BufReader::with_capacity(64 * 1024, file.take(left));
     let window = lines::window(&mut reader, wanted, cancel)
         .map_err(|error| if cancel.is_cancelled() { Error::Cancelled } else { failed(error) })?;
     Ok(seen::told(lines_output(title, path, &window, wanted)?, path, &opened))
@@ -141,9 +145,7 @@ fn folder(title: &str, path: &Path, wanted: Wanted) -> Result<Output, Error> {
     let failed = |error| Error::io("list", path, &error);
     let mut names = Vec::new();
     for entry in std::fs::read_dir(path).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let slash = if entry.path().is_dir() { "/" } else { "" };
-        names.push(format!("{}{slash}", entry.file_name().to_string_lossy()));
+        names.push(entry.map_err(failed)?.file_name());
     }
     names.sort_unstable();
     let total = names.len();
@@ -158,10 +160,12 @@ fn folder(title: &str, path: &Path, wanted: Wanted) -> Result<Output, Error> {
     let mut list = String::new();
     let mut shown = 0;
     for name in names.iter().skip(first).take(wanted.lines) {
+        let slash = if path.join(name).is_dir() { "/" } else { "" };
+        let name = format!("{}{slash}", name.to_string_lossy());
         if shown > 0 && list.len() + name.len() > wanted.bytes {
             break;
         }
-        list = list + name + "\n";
+        list = list + &name + "\n";
         shown += 1;
     }
     let last = first + shown;

@@ -13,8 +13,14 @@ use serde_json::json;
 use crate::tool::{self, Context, Output, Plan, Tool, Workspace};
 use crate::{
     Error, apply_patch, bash, batch, edit, glob, grep, invalid, multiedit, paths, processes,
-    question, read, skill, task, todoread, todowrite, truncate, webfetch, write,
+    question, read, skill, task, text, todoread, todowrite, truncate, webfetch, write,
 };
+
+/// Bytes of a name that are said back.
+const MAX_NAME: usize = 200;
+
+/// Bytes of a title, which often is what the model has written.
+const MAX_TITLE: usize = 2_000;
 
 /// Every tool. To add one: its file, its description in `prompts/tools/`, and a line here.
 pub static TOOLS: &[&dyn Tool] = &[
@@ -75,7 +81,8 @@ pub fn resolve(call: &CallSpec, cx: &Workspace) -> Resolution {
         Some(tool) => tool.resolve(&call.input, cx),
         None => {
             let error = unknown(&call.name);
-            let input = json!({ "tool": call.name, "error": error.to_string() });
+            let name = text::clip(call.name.clone(), MAX_NAME);
+            let input = json!({ "tool": name, "error": error.to_string() });
             tool::refused("invalid", &Json::from_value(&input), &error)
         }
     }
@@ -83,6 +90,7 @@ pub fn resolve(call: &CallSpec, cx: &Workspace) -> Resolution {
 
 fn unknown(name: &str) -> Error {
     let names: Vec<&str> = offered().map(Tool::name).collect();
+    let name = text::clip(name.to_owned(), MAX_NAME);
     Error::UnknownTool(format!(
         "There is no tool named {name:?}. The tools are: {}.",
         names.join(", ")
@@ -102,11 +110,12 @@ pub async fn run(resolved: &Resolution, cx: Context) -> Output {
 }
 
 fn replan(resolved: &Resolution, cx: &Workspace) -> Result<(&'static dyn Tool, Plan), Error> {
-    if let Some(error) = &resolved.error {
-        return Err(Error::Refused(error.clone()));
-    }
     let tool = find(&resolved.name).ok_or_else(|| unknown(&resolved.name))?;
-    let plan = tool.plan(&resolved.input, cx)?;
+    let plan = tool.plan(&resolved.input, cx);
+    if let Some(error) = &resolved.error {
+        return Err(refusal(tool, plan, error));
+    }
+    let plan = plan?;
     let found = plan.clone().resolution(tool.name());
     if found.paths != resolved.paths {
         let [judged, found] = [&resolved.paths, &found.paths].map(|paths| paths.join(", "));
@@ -115,9 +124,20 @@ fn replan(resolved: &Resolution, cx: &Workspace) -> Result<(&'static dyn Tool, P
     Ok((tool, plan))
 }
 
+/// Why a call that was resolved to `told` cannot be run, as the kind of error that it is.
+fn refusal(tool: &dyn Tool, plan: Result<Plan, Error>, told: &str) -> Error {
+    match plan {
+        Err(error) => error,
+        Ok(_) if tool.name() == "invalid" => Error::UnknownTool(told.to_owned()),
+        // the files have changed so that it could be now, but nobody has judged that
+        Ok(_) => Error::Refused(told.to_owned()),
+    }
+}
+
 async fn execute(tool: &'static dyn Tool, plan: Plan, cx: Context) -> Output {
     let (workspace, call) = (Arc::clone(&cx.workspace), cx.call.clone());
-    let output = tool.run(plan, cx).await;
+    let mut output = tool.run(plan, cx).await;
+    output.title = text::clip(output.title, MAX_TITLE);
     truncate::limit(output, &workspace, &call)
 }
 

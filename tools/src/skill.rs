@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::skills::{self, Found};
 use crate::tool::Typed;
-use crate::{Context, Error, Output, Plan, Workspace, nearby, paths};
+use crate::{Context, Error, Output, Plan, Workspace, nearby, paths, text};
 
 /// Files of a skill's folder that are named.
 const MAX_FILES: usize = 10;
@@ -78,7 +78,7 @@ fn find(name: &str, cx: &Workspace) -> Result<skills::Skill, Error> {
 
 /// What there is instead.
 fn missing(name: &str, found: &Found) -> String {
-    let mut text = format!("There is no skill {name:?}.");
+    let mut text = format!("There is no skill {:?}.", text::clip(name.to_owned(), 200));
     let names: Vec<&str> = found.skills.iter().map(|skill| skill.name.as_str()).collect();
     if let Some(nearest) = nearby::nearest(name, &names) {
         text = format!("{text} Did you mean {nearest:?}?");

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::tool::Typed;
-use crate::{Context, Error, Output, Plan, Workspace};
+use crate::{Context, Error, Output, Plan, Workspace, text};
 
 /// How long a child may take, in milliseconds: an hour. It ends and reports, whatever comes of it.
 const TIMEOUT: u64 = 60 * 60 * 1_000;
@@ -44,7 +44,7 @@ impl Typed for Task {
         }
         if !cx.subagents.contains(&args.subagent_type) {
             let known = cx.subagents.join(", ");
-            let wanted = &args.subagent_type;
+            let wanted = text::clip(args.subagent_type.clone(), 200);
             return invalid(format!(
                 "`subagentType`: there is no subagent `{wanted}`; there are: {known}"
             ));

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use leftfold_events::Json;
 use leftfold_events::event::{CallSpec, Resolution};
+use proptest::prelude::ProptestConfig;
+use proptest::test_runner::RngSeed;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -77,6 +79,18 @@ impl Site {
     pub(crate) async fn run(&self, name: &str, input: &Value) -> Output {
         crate::run(&self.resolve(name, input), self.context()).await
     }
+}
+
+/// The same random cases each time, so that a run speaks of the change at hand alone;
+/// `LEFTFOLD_RANDOM=1` looks for others, and `PROPTEST_CASES` for more of them.
+pub(crate) fn cases(cases: u32) -> ProptestConfig {
+    let given = |name| std::env::var(name).ok();
+    let cases = given("PROPTEST_CASES").and_then(|n| n.parse().ok()).unwrap_or(cases);
+    let seed = match given("LEFTFOLD_RANDOM") {
+        Some(_) => RngSeed::Random,
+        None => RngSeed::Fixed(1),
+    };
+    ProptestConfig { cases, rng_seed: seed, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 /// Waits until `condition` holds; panics after 10 s.

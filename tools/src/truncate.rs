@@ -17,7 +17,7 @@ pub(crate) fn limit(mut output: Output, cx: &Workspace, call: &str) -> Output {
     let saved = save(&output.output, cx, call);
     let whole =
         Size { lines: output.output.lines().count() as u64, bytes: output.output.len() as u64 };
-    let hint = hint("first", kept, whole, saved.as_ref());
+    let hint = hint("first", kept, whole, saved.as_ref(), cx);
     output.output = format!("{}\n\n{hint}", kept.trim_end_matches('\n'));
     output.spill = saved.ok().map(|(spill, _)| spill);
     output.mark("truncated", true);
@@ -44,6 +44,7 @@ pub(crate) fn hint(
     kept: &str,
     whole: Size,
     saved: Result<&(Spill, bool), &io::Error>,
+    cx: &Workspace,
 ) -> String {
     let (Size { lines, bytes }, shown) = (whole, kept.lines().count());
     let cut = format!("(Output cut: the {side} {shown} of {lines} lines, {bytes} bytes in all.");
@@ -55,8 +56,11 @@ pub(crate) fn hint(
                 "The full text is".to_owned()
             };
             let path = &spill.path;
+            // an agent that may, can have it read without reading it
+            let task =
+                if cx.subagents.is_empty() { "" } else { ", or give it to an agent with task" };
             format!(
-                "{cut} {what} in {path}: search it with grep, or read parts of it with read and an offset.)"
+                "{cut} {what} in {path}: search it with grep, or read parts of it with read and an offset{task}.)"
             )
         }
         Err(error) => format!("{cut} The full text could not be saved: {error}.)"),

@@ -83,7 +83,9 @@ impl Typed for WebFetch {
         let url = address(&args.url)?;
         address::check(&url, cx.private_addresses)?;
         client::check_proxies(&url, cx.private_addresses)?;
-        let timeout = args.timeout.unwrap_or(TIMEOUT).clamp(1, MAX_TIMEOUT) * 1_000;
+        // no time at all is never meant
+        let timeout = args.timeout.filter(|limit| *limit > 0).unwrap_or(TIMEOUT);
+        let timeout = timeout.min(MAX_TIMEOUT) * 1_000;
         let access = Access {
             permission: Self::NAME.to_owned(),
             patterns: vec![address::shown(&url)],

@@ -1,6 +1,7 @@
 //! Opens the sessions that calls start, in the store of their parents.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use leftfold_events::event::{ModelRef, PromptPart, Session as SessionEvent, Turn};
 use leftfold_events::{Fact, Kit, POLICY, State};
@@ -102,7 +103,11 @@ fn ready(
     spawn: Box<Spawn>,
 ) -> Ready {
     let Outfitted { kit, models } = outfitted;
-    let world = World { models, ..parent.clone() };
+    let mut world = World { models, ..parent.clone() };
+    if !kit.tools.iter().any(|tool| tool.name == "task") {
+        // nobody to give tasks to
+        Arc::make_mut(&mut world.workspace).subagents.clear();
+    }
     let mut birth = birth.clone();
     if let SessionEvent::Created { parent, agent, policy, .. } = &mut birth {
         *parent = Some(spawn.parent.session);

@@ -17,9 +17,11 @@ pub(super) fn access(tool: &str) -> Access {
 
 impl State {
     /// Whether the calls right before `c`, since the last prompt, have asked for the very same.
-    /// Text between them does not count.
+    /// Text between them does not count. A child is prompted by a model and not by a user, so there a
+    /// prompt begins nothing anew: its calls are counted through all that its session was asked to do.
     pub(super) fn repeats(&self, c: &Call) -> bool {
-        let prompt = self.messages.iter().rposition(|m| m.prompt().is_some());
+        let is_child = self.origin.as_ref().is_some_and(|origin| origin.parent.is_some());
+        let prompt = self.messages.iter().rposition(|m| m.prompt().is_some() && !is_child);
         let since = self.messages.iter().skip(prompt.unwrap_or(0));
         let calls = since.filter_map(Message::reply).flat_map(Reply::calls);
         let mut earlier: Vec<&Call> =

@@ -15,7 +15,7 @@ use crate::sse::SseEvent;
 type Out = VecDeque<StreamEvent>;
 
 #[derive(Debug)]
-pub(super) struct Decoder {
+pub(crate) struct Decoder {
     provider: String,
     /// By index. Blocks that nobody asked for are open too, so that their deltas find them.
     open: BTreeMap<u64, Block>,
@@ -53,7 +53,7 @@ struct Counts {
 }
 
 impl Decoder {
-    pub(super) fn new(provider: &str) -> Self {
+    pub(crate) fn new(provider: &str) -> Self {
         Self {
             provider: provider.to_owned(),
             open: BTreeMap::new(),

@@ -2,7 +2,7 @@
 //!
 //! Written after the public documentation of the API, version 2023-06-01.
 
-mod decode;
+pub(crate) mod decode;
 mod message;
 mod options;
 mod request;

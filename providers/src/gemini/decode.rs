@@ -19,7 +19,7 @@ use crate::sse::SseEvent;
 type Out = VecDeque<StreamEvent>;
 
 #[derive(Debug)]
-pub(super) struct Decoder {
+pub(crate) struct Decoder {
     provider: String,
     /// The part that goes on with the next words of its kind.
     open: Option<(Kind, String)>,
@@ -40,7 +40,7 @@ enum Kind {
 }
 
 impl Decoder {
-    pub(super) fn new(provider: &str) -> Self {
+    pub(crate) fn new(provider: &str) -> Self {
         Self {
             provider: provider.to_owned(),
             open: None,

@@ -4,7 +4,7 @@
 
 mod calls;
 mod content;
-mod decode;
+pub(crate) mod decode;
 mod media;
 mod options;
 mod paths;

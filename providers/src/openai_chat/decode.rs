@@ -24,7 +24,7 @@ const DONE: &str = "[DONE]";
 pub(crate) const REASONING: &str = "reasoning_content";
 
 #[derive(Debug)]
-pub(super) struct Decoder {
+pub(crate) struct Decoder {
     provider: String,
     quirks: &'static Quirks,
     /// Parts opened so far, which number their ids.
@@ -50,7 +50,7 @@ enum Kind {
 }
 
 impl Decoder {
-    pub(super) fn new(provider: &str, quirks: &'static Quirks) -> Self {
+    pub(crate) fn new(provider: &str, quirks: &'static Quirks) -> Self {
         Self {
             provider: provider.to_owned(),
             quirks,

@@ -67,7 +67,7 @@ pub(super) enum Marks {
 }
 
 /// A server of which nothing is known.
-pub(super) const GENERIC: Quirks = Quirks {
+pub(crate) const GENERIC: Quirks = Quirks {
     names: &["generic"],
     hosts: &[],
     base: None,

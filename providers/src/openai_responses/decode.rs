@@ -17,7 +17,7 @@ use crate::sse::SseEvent;
 type Out = VecDeque<StreamEvent>;
 
 #[derive(Debug)]
-pub(super) struct Decoder {
+pub(crate) struct Decoder {
     provider: String,
     items: Vec<Slot>,
     /// Parts opened so far, which number their ids.
@@ -56,7 +56,7 @@ impl Item {
 }
 
 impl Decoder {
-    pub(super) fn new(provider: &str) -> Self {
+    pub(crate) fn new(provider: &str) -> Self {
         Self {
             provider: provider.to_owned(),
             items: Vec::new(),

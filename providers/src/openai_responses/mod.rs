@@ -4,7 +4,7 @@
 
 mod calls;
 mod content;
-mod decode;
+pub(crate) mod decode;
 mod message;
 mod options;
 mod reasoning;

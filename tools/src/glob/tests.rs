@@ -156,9 +156,13 @@ async fn nothing_found_is_no_error_and_what_is_wrong_is() {
     for (input, expected, said) in [
         (json!({ "pattern": "*", "path": "scr" }), "not_found", "src"),
         (json!({ "pattern": "*", "path": "src/a.rs" }), "not_directory", "not a folder"),
-        (json!({ "pattern": "a[" }), "refused", "`pattern`: \"a[\" is not a glob: unclosed"),
-        (json!({ "pattern": "" }), "refused", "empty"),
-        (json!({}), "refused", "missing field `pattern`"),
+        (
+            json!({ "pattern": "a[" }),
+            "invalid_arguments",
+            "`pattern`: \"a[\" is not a glob: unclosed",
+        ),
+        (json!({ "pattern": "" }), "invalid_arguments", "empty"),
+        (json!({}), "invalid_arguments", "missing field `pattern`"),
     ] {
         let output = site.run("glob", &input).await;
         assert_eq!(kind(&output), expected, "{input}");

@@ -227,17 +227,25 @@ async fn nothing_found_is_no_error_and_what_is_wrong_is() {
         (json!({ "pattern": "x", "path": "/dev/zero" }), "special_file", "device"),
         (
             json!({ "pattern": "foo(bar" }),
-            "refused",
+            "invalid_arguments",
             "    foo(bar\n       ^\nerror: unclosed group",
         ),
-        (json!({ "pattern": "a)|(b" }), "refused", "unopened group"),
-        (json!({ "pattern": "(?=x)" }), "refused", "look-ahead"),
-        (json!({ "pattern": "a\nb" }), "refused", "one at a time"),
-        (json!({ "pattern": r"(\w{1000}){1000}" }), "refused", "size limit"),
-        (json!({ "pattern": "" }), "refused", "empty"),
-        (json!({ "pattern": "x", "include": "[" }), "refused", "`include`: \"[\" is not a glob"),
-        (json!({ "pattern": "x", "ignoreCase": 3 }), "refused", "`ignoreCase`: expected true"),
-        (json!({ "path": "x" }), "refused", "missing field `pattern`"),
+        (json!({ "pattern": "a)|(b" }), "invalid_arguments", "unopened group"),
+        (json!({ "pattern": "(?=x)" }), "invalid_arguments", "look-ahead"),
+        (json!({ "pattern": "a\nb" }), "invalid_arguments", "one at a time"),
+        (json!({ "pattern": r"(\w{1000}){1000}" }), "invalid_arguments", "size limit"),
+        (json!({ "pattern": "" }), "invalid_arguments", "empty"),
+        (
+            json!({ "pattern": "x", "include": "[" }),
+            "invalid_arguments",
+            "`include`: \"[\" is not a glob",
+        ),
+        (
+            json!({ "pattern": "x", "ignoreCase": 3 }),
+            "invalid_arguments",
+            "`ignoreCase`: expected true",
+        ),
+        (json!({ "path": "x" }), "invalid_arguments", "missing field `pattern`"),
     ] {
         let (output, input) = run(input).await;
         assert_eq!(kind(&output), expected, "{input}: {}", output.output);

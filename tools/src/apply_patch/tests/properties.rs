@@ -9,7 +9,7 @@ use similar::{ChangeTag, TextDiff};
 use super::{changed, parse_patch, patch};
 use crate::apply_patch::body;
 use crate::apply_patch::parse::Change;
-use crate::testing::Site;
+use crate::testing::{Site, cases};
 
 /// Lines of a few words, so that many are the same; some look like parts of a patch.
 fn lines() -> impl Strategy<Value = Vec<String>> {
@@ -61,6 +61,8 @@ fn hunks(old: &[String], new: &[String], context: usize) -> String {
 }
 
 proptest! {
+    #![proptest_config(cases(256))]
+
     #[test]
     fn any_text_is_an_answer(text in any::<String>(), before in any::<String>()) {
         let _ = parse_patch(&text);
@@ -133,7 +135,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(cases(64))]
 
     #[test]
     fn a_patch_that_fails_leaves_the_folder_as_it_was(old in lines(), new in lines(), at in 0_usize..3) {

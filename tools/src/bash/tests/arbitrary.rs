@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::super::commands::{DYNAMIC, judged, steps};
-use crate::testing::Site;
+use crate::testing::{Site, cases};
 
 /// The programs that rules see, by their names.
 fn seen(line: &str) -> BTreeSet<String> {
@@ -125,11 +125,6 @@ fn run(site: &Site, line: &str) -> BTreeSet<String> {
         .status();
     let names = std::fs::read_to_string(&log).unwrap_or_default();
     names.lines().map(str::to_owned).collect()
-}
-
-fn cases(n: u32) -> ProptestConfig {
-    let n = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(n);
-    ProptestConfig { cases: n, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 proptest! {

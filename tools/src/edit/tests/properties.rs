@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use crate::edit::levenshtein::distance;
 use crate::edit::lines::runs;
 use crate::edit::replace;
+use crate::testing::cases;
 
 /// Texts of few different lines, so that much in them is nearly alike.
 fn text() -> impl Strategy<Value = String> {
@@ -50,7 +51,10 @@ fn plain_distance(a: &[char], b: &[char]) -> usize {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: ProptestConfig::default().failure_persistence,
+        ..cases(300)
+    })]
 
     #[test]
     fn nothing_panics_and_the_rest_stays(

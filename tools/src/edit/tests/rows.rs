@@ -68,6 +68,11 @@ const LINES: &[Row] = &[
     ("a\n   \n  b\n", "a\n\nb", "c", "line_trimmed", "c\n"),
     ("\n\n  a\n", "\n\na\n", "b\n", "line_trimmed", "b\n"),
     ("\u{a0}a\u{3000}\nb", "a\nb ", "c", "line_trimmed", "c"),
+    // a blank last line is a line like the others: what it has of white space goes with the rest
+    ("  a\n  b\n \t\nc\n", "a\nb\n\n", "x\n", "line_trimmed", "x\nc\n"),
+    ("  a\n  b\n \t\nc\n", "a\nb\n\n", "", "line_trimmed", "c\n"),
+    ("  a\n \t", "a\n\n", "x\n", "line_trimmed", "x"),
+    ("  a\r\n \t\r\nc\r\n", "a\n\n", "x\n", "line_trimmed", "x\r\nc\r\n"),
     // an exact match that is not unique is no reason to stop
     ("    foo()\nfoo();\n", "foo()", "bar()", "line_trimmed", "bar()\nfoo();\n"),
     // the common indentation tells apart what the ends of lines do not
@@ -96,6 +101,8 @@ const SPACES: &[Row] = &[
     ("a  b\nc\n", "a\nb c", "x", "whitespace_normalized", "x\n"),
     ("q\n\na  b\nc\n", "\na b\nc\n", "x\n", "whitespace_normalized", "q\nx\n"),
     ("a  b\nc\n\nq\n", "a b\nc\n\n", "x\n", "whitespace_normalized", "x\nq\n"),
+    ("a  b\nc\n \t\nq\n", "a b\nc\n\n", "x\n", "whitespace_normalized", "x\nq\n"),
+    ("a  b\nc\n \t", "a b\nc\n\n", "x\n", "whitespace_normalized", "x"),
     // lines of which only a part would match are left to others
     ("z f(a,  b) y\n", " f(a, b) ", "g()", "whitespace_normalized", "z g() y\n"),
     // the text trimmed as a whole

@@ -1,0 +1,153 @@
+//! What holds for any bytes that a server may send, for the targets in `fuzz/` and the tests below.
+
+use std::collections::VecDeque;
+
+use crate::exchange::Decoder;
+use crate::openai_chat::quirks::GENERIC;
+use crate::sse::{Parser, SseEvent};
+use crate::{StreamEvent, Wire, anthropic, gemini, openai_chat, openai_responses};
+
+const NAME: &str = "p";
+
+/// The events of a body that comes in these pieces and then ends.
+pub fn decode(wire: Wire, pieces: &[&[u8]]) -> Vec<StreamEvent> {
+    match wire {
+        Wire::Anthropic => body(anthropic::decode::Decoder::new(NAME), pieces),
+        Wire::OpenaiChat => body(openai_chat::decode::Decoder::new(NAME, &GENERIC), pieces),
+        Wire::OpenaiResponses => body(openai_responses::decode::Decoder::new(NAME), pieces),
+        Wire::Gemini => body(gemini::decode::Decoder::new(NAME), pieces),
+        Wire::Scripted => Vec::new(),
+    }
+}
+
+fn body(mut decoder: impl Decoder, pieces: &[&[u8]]) -> Vec<StreamEvent> {
+    let (mut parser, mut out, mut any) = (Parser::new(), VecDeque::new(), false);
+    let over = |out: &VecDeque<StreamEvent>| out.back().is_some_and(StreamEvent::is_last);
+    for piece in pieces {
+        parser.push(piece, |event| {
+            any = true;
+            if !over(&out) {
+                decoder.event(&event, &mut out);
+            }
+        });
+    }
+    if any && !over(&out) {
+        decoder.end(parser.unfinished().as_deref(), &mut out);
+    }
+    out.into()
+}
+
+/// Server-sent events mean the same however their bytes arrive.
+///
+/// # Errors
+/// What does not hold.
+pub fn sse(data: &[u8]) -> Result<(), String> {
+    let events = |pieces: &[&[u8]]| {
+        let (mut parser, mut events) = (Parser::new(), Vec::<SseEvent>::new());
+        pieces.iter().for_each(|piece| parser.push(piece, |event| events.push(event)));
+        (events, parser.unfinished())
+    };
+    let (size, bytes) = pieces(data);
+    let (whole, split) = (events(&[bytes]), events(&bytes.chunks(size).collect::<Vec<_>>()));
+    if whole != split {
+        return Err(format!("{whole:?} in one, {split:?} in pieces of {size}"));
+    }
+    Ok(())
+}
+
+/// A wire's events are the same however the bytes arrive, and nothing follows the last.
+///
+/// # Errors
+/// What does not hold.
+pub fn wire(wire: Wire, data: &[u8]) -> Result<(), String> {
+    let (size, bytes) = pieces(data);
+    let whole = decode(wire, &[bytes]);
+    let split = decode(wire, &bytes.chunks(size).collect::<Vec<_>>());
+    if whole != split {
+        return Err(format!("{whole:?} in one, {split:?} in pieces of {size}"));
+    }
+    match whole.iter().position(StreamEvent::is_last) {
+        Some(last) if last + 1 < whole.len() => {
+            Err(format!("something follows the end: {whole:?}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The first byte says in which pieces the others come.
+fn pieces(data: &[u8]) -> (usize, &[u8]) {
+    let (first, bytes) = data.split_first().unwrap_or((&0, &[]));
+    (usize::from(*first) % 16 + 1, bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+
+    /// Bytes, and pieces of what servers say.
+    fn data() -> impl Strategy<Value = Vec<u8>> {
+        const PIECES: &[&str] = &[
+            "data: ",
+            "data:",
+            "event: ",
+            ": c\n",
+            "\n",
+            "\n\n",
+            "\r\n",
+            "\r",
+            "\u{feff}",
+            "[DONE]",
+            "{",
+            "}",
+            "[",
+            "]",
+            ",",
+            ":",
+            "\"",
+            "null",
+            "1",
+            "-1",
+            "1e400",
+            "true",
+            "\\u00",
+            "data: {\"type\":\"message_stop\"}\n\n",
+            "data: {\"type\":\"message_start\",\"message\":{}}\n\n",
+            "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\"}}\n\n",
+            "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"a\"}}\n\n",
+            "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n",
+            "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c\",\"function\":{\"name\":\"f\",\"arguments\":\"{\"}}]}}]}\n\n",
+            "data: {\"choices\":[{\"finish_reason\":\"stop\"}]}\n\n",
+            "data: {\"usage\":{\"prompt_tokens\":-1}}\n\n",
+            "data: {\"type\":\"response.output_text.delta\",\"item_id\":\"i\",\"delta\":\"a\"}\n\n",
+            "data: {\"type\":\"response.completed\",\"response\":{}}\n\n",
+            "data: {\"error\":{}}\n\n",
+            "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"a\"}]}}]}\n\n",
+            "data: {\"candidates\":[{\"finishReason\":\"STOP\"}]}\n\n",
+            "data: []\n\n",
+            "data: 7\n\n",
+        ];
+        let piece = prop_oneof![
+            6 => select(PIECES).prop_map(|piece| piece.as_bytes().to_vec()),
+            1 => vec(any::<u8>(), 0..8),
+        ];
+        vec(piece, 0..16).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn of_events(data in data()) {
+            prop_assert_eq!(sse(&data), Ok(()));
+        }
+
+        #[test]
+        fn of_every_wire(data in data()) {
+            for each in [Wire::Anthropic, Wire::OpenaiChat, Wire::OpenaiResponses, Wire::Gemini] {
+                prop_assert_eq!(wire(each, &data), Ok(()), "{:?}", each);
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What holds for any bytes, for the targets in `fuzz/` and the tests below. Texts are parted by the
+//! byte `0xff`, which no text has.
+//!
+//! # Errors
+//! All here answer what does not hold.
+
+use leftfold_events::rules;
+
+use crate::{apply_patch, bash, edit};
+
+/// The texts in `data`; of more than `N` the last has the rest, and missing ones are empty.
+fn texts<const N: usize>(data: &[u8]) -> [String; N] {
+    let mut parts = data.splitn(N, |byte| *byte == 0xff);
+    std::array::from_fn(|_| String::from_utf8_lossy(parts.next().unwrap_or_default()).into_owned())
+}
+
+/// A text, what to replace in it and by what: what stands there once and exactly is what is replaced,
+/// and a text that is refused is refused with a reason.
+pub fn edit(data: &[u8]) -> Result<(), String> {
+    let [text, old, new] = texts(data);
+    let once = text.match_indices(&old).take(2).count() == 1;
+    // two that overlap are two places
+    let alone = once && text.find(&old) == text.rfind(&old);
+    let plain = ![&text, &old, &new].iter().any(|text| text.contains(['\r', '\u{feff}']));
+    for all in [false, true] {
+        match edit::replace(&text, &old, &new, all, "f") {
+            Ok(done) if plain && alone && done.text != text.replacen(&old, &new, 1) => {
+                return Err(format!("{old:?} in {text:?} became {:?}", done.text));
+            }
+            Ok(done) if done.count == 0 => return Err("nothing was replaced".to_owned()),
+            Ok(_) => {}
+            Err(_) if plain && alone && !old.is_empty() && old != new => {
+                return Err(format!("{old:?} was not replaced in {text:?}"));
+            }
+            Err(error) if error.to_string().is_empty() => return Err("no reason".to_owned()),
+            Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// A text and a patch: whatever the patch is, it is read or refused, and so are its hunks.
+pub fn apply_patch(data: &[u8]) -> Result<(), String> {
+    let [before, patch] = texts(data);
+    let wrapped = format!("*** Begin Patch\n*** Update File: f\n{patch}\n*** End Patch\n");
+    for patch in [patch.as_str(), &wrapped] {
+        let [one, other] = [(); 2].map(|()| apply_patch::dry(&before, patch));
+        if one != other {
+            return Err(format!("{one:?} and then {other:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// A shell line: rules always see something of it, and what "always" would allow from then on is what
+/// was asked about.
+pub fn bash(data: &[u8]) -> Result<(), String> {
+    let [line] = texts(data);
+    let (patterns, always) = bash::seen(&line);
+    if patterns.is_empty() {
+        return Err(format!("nothing is seen of {line:?}"));
+    }
+    let asked = |rule: &String| patterns.iter().any(|pattern| rules::matches(rule, pattern));
+    match always.iter().find(|rule| !asked(rule)) {
+        Some(rule) => Err(format!("{rule:?} is none of {patterns:?}, seen of {line:?}")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+    use crate::testing::cases;
+
+    /// Bytes, and pieces that are likely to mean something.
+    fn data() -> impl Strategy<Value = Vec<u8>> {
+        const PIECES: &[&[u8]] = &[
+            b"\xff",
+            b"\xff",
+            b"\n",
+            b"\r\n",
+            b" ",
+            b"\t",
+            b"a",
+            b"b",
+            b"ab\n",
+            b"  a\n",
+            b"{\n",
+            b"}\n",
+            b"\\n",
+            b"\\",
+            b"\"",
+            b"*** Begin Patch\n",
+            b"*** End Patch\n",
+            b"*** Update File: f\n",
+            b"*** Add File: g\n",
+            b"*** Delete File: f\n",
+            b"*** Move to: h\n",
+            b"*** End of File\n",
+            b"@@\n",
+            b"@@ a\n",
+            b"+a\n",
+            b"-a\n",
+            b" a\n",
+            b"\xef\xbb\xbf",
+            b"\xc3\xa4",
+            b"\xe2\x80\x9c",
+            b"git log",
+            b"rm -rf x",
+            b"$(",
+            b")",
+            b"`",
+            b"&&",
+            b"|",
+            b";",
+            b"'",
+            b"<<E\n",
+            b"\nE\n",
+            b">",
+            b"$x",
+            b"sudo ",
+            b"xargs ",
+            b"if ",
+            b"; then ",
+            b"; fi",
+            b"-c ",
+            b"env A=1 ",
+            b"#",
+            b"~",
+            b"/",
+            b"..",
+            b"=",
+            b"!",
+            b"&",
+        ];
+        let piece = prop_oneof![
+            8 => select(PIECES).prop_map(<[u8]>::to_vec),
+            1 => vec(any::<u8>(), 0..6),
+        ];
+        vec(piece, 0..24).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #![proptest_config(cases(600))]
+
+        #[test]
+        fn of_edit(data in data()) {
+            prop_assert_eq!(edit(&data), Ok(()));
+        }
+
+        #[test]
+        fn of_apply_patch(data in data()) {
+            prop_assert_eq!(apply_patch(&data), Ok(()));
+        }
+
+        #[test]
+        fn of_bash(data in data()) {
+            prop_assert_eq!(bash(&data), Ok(()));
+        }
+    }
+}

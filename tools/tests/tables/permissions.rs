@@ -1,0 +1,113 @@
+//! What each kind of call asks rules about (SPEC Q5, Q7, Q8), before it runs: permission, patterns, and
+//! what "always" would allow from then on.
+
+use std::os::unix::fs::symlink;
+
+use serde_json::{Value, json};
+
+use crate::arguments::site;
+
+const PATCH: &str =
+    "*** Begin Patch\n*** Update File: f\n@@\n-a\n+b\n*** Add File: g/h\n+x\n*** End Patch";
+
+/// Tool, arguments, and for each access `permission patterns > always`. `OUT` is a folder outside.
+const ROWS: &[(&str, &str, &[&str])] = &[
+    ("read", r#"{"filePath":"f"}"#, &["read f > *"]),
+    ("read", r#"{"filePath":"./x/../f"}"#, &["read f > *"]),
+    ("read", r#"{"filePath":"."}"#, &["read . > *"]),
+    ("read", r#"{"filePath":"a/.env"}"#, &["read a/.env > *"]),
+    ("read", r#"{"filePath":"link"}"#, &["read f > *"]),
+    ("read", r#"{"filePath":"OUT/x"}"#, &["external_directory OUT/* > OUT/*", "read OUT/x > *"]),
+    ("read", r#"{"filePath":"away/x"}"#, &["external_directory OUT/* > OUT/*", "read OUT/x > *"]),
+    ("read", r#"{"filePath":"OUT"}"#, &["external_directory OUT/* > OUT/*", "read OUT > *"]),
+    ("write", r#"{"filePath":"f","content":""}"#, &["edit f > *"]),
+    ("write", r#"{"filePath":"new/x","content":""}"#, &["edit new/x > *"]),
+    (
+        "write",
+        r#"{"filePath":"OUT/x","content":""}"#,
+        &["external_directory OUT/* > OUT/*", "edit OUT/x > *"],
+    ),
+    ("edit", r#"{"filePath":"f","oldString":"a","newString":"b"}"#, &["edit f > *"]),
+    (
+        "multiedit",
+        r#"{"filePath":"f","edits":[{"oldString":"a","newString":"b"}]}"#,
+        &["edit f > *"],
+    ),
+    ("glob", r#"{"pattern":"**/*.rs"}"#, &["glob **/*.rs > *"]),
+    (
+        "glob",
+        r#"{"pattern":"*","path":"OUT"}"#,
+        &["external_directory OUT/* > OUT/*", "glob * > *"],
+    ),
+    ("glob", r#"{"pattern":"OUT/*"}"#, &["external_directory OUT/* > OUT/*", "glob OUT/* > *"]),
+    ("grep", r#"{"pattern":"a"}"#, &["grep a > *"]),
+    ("grep", r#"{"pattern":"a","path":".env"}"#, &["read .env > *", "grep a > *"]),
+    (
+        "grep",
+        r#"{"pattern":"a","path":"OUT"}"#,
+        &["external_directory OUT/* > OUT/*", "grep a > *"],
+    ),
+    ("bash", r#"{"command":"git status -s"}"#, &["bash git status -s > git status *"]),
+    ("bash", r#"{"command":"ls && rm x"}"#, &["bash ls, rm x > ls *, rm *"]),
+    (
+        "bash",
+        r#"{"command":"cat OUT/x"}"#,
+        &["external_directory OUT/* > OUT/*", "bash cat OUT/x > cat *"],
+    ),
+    (
+        "bash",
+        r#"{"command":"ls","workdir":"OUT"}"#,
+        &["external_directory OUT/* > OUT/*", "bash ls > ls *"],
+    ),
+    ("bash", r#"{"command":"$x"}"#, &["bash <dynamic> > "]),
+    ("todowrite", r#"{"todos":[]}"#, &["todowrite * > *"]),
+    ("todoread", "{}", &["todoread * > *"]),
+    (
+        "webfetch",
+        r#"{"url":"https://example.com/a"}"#,
+        &["webfetch https://example.com/a > https://example.com/*"],
+    ),
+    ("skill", r#"{"name":"s"}"#, &["skill s > s"]),
+    ("task", r#"{"prompt":"x","subagentType":"general"}"#, &["task general > general"]),
+    (
+        "question",
+        r#"{"questions":[{"question":"A?"},{"question":"B?"}]}"#,
+        &["question A? > ", "question B? > "],
+    ),
+    // its entries are asked about each by itself
+    ("batch", r#"{"toolCalls":[{"tool":"bash","parameters":{"command":"rm x"}}]}"#, &[]),
+];
+
+#[test]
+fn every_kind_of_call() {
+    let site = site();
+    symlink("f", site.path("link")).unwrap();
+    symlink(site.outside(""), site.path("away")).unwrap();
+    let out = site.outside("").to_string_lossy().trim_end_matches('/').to_owned();
+    let mut wrong = Vec::new();
+    for (tool, args, expected) in ROWS {
+        let args: Value = serde_json::from_str(&args.replace("OUT", &out)).unwrap();
+        let resolved = site.resolve(tool, &args);
+        assert_eq!(resolved.error, None, "{tool} {args}");
+        let access = resolved.access.iter().map(|access| {
+            let [patterns, always] = [&access.patterns, &access.always].map(|list| list.join(", "));
+            format!("{} {patterns} > {always}", access.permission).replace(&out, "OUT")
+        });
+        let access: Vec<String> = access.collect();
+        if access != *expected {
+            wrong.push(format!("{tool} {args}: {access:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let patch = site.resolve("apply_patch", &json!({ "patchText": PATCH }));
+    let [one] = patch.access.as_slice() else { panic!("one permission for all files: {patch:?}") };
+    assert_eq!(
+        (one.permission.as_str(), &one.patterns[..]),
+        ("edit", &["f".into(), "g/h".into()][..])
+    );
+    // a tool that this table has forgotten
+    for tool in leftfold_tools::offered() {
+        let there = ROWS.iter().any(|(name, ..)| *name == tool.name());
+        assert!(there || tool.name() == "apply_patch", "no row for {}", tool.name());
+    }
+}
