@@ -14,6 +14,7 @@ mod equipment;
 mod family;
 mod home;
 mod inquiry;
+mod kin;
 mod limits;
 mod lines;
 mod memory;

@@ -134,7 +134,7 @@ impl Live {
         self.note(shown, &format!("{reason}{error}"));
     }
 
-    fn note(&mut self, shown: &mut Shown, line: &str) {
+    pub(crate) fn note(&mut self, shown: &mut Shown, line: &str) {
         self.end_line(shown);
         shown.notes.push_str(line);
         shown.notes.push('\n');
@@ -319,7 +319,7 @@ fn tool_detail(event: &Tool) -> String {
 }
 
 /// The one argument that says most, in one line.
-fn brief(input: &serde_json::Value) -> String {
+pub(crate) fn brief(input: &serde_json::Value) -> String {
     ["command", "filePath", "pattern", "url", "description"]
         .iter()
         .find_map(|key| input.get(key)?.as_str())
@@ -339,7 +339,7 @@ fn shorten(text: &str, most: usize) -> String {
     }
 }
 
-fn first_line(text: &str) -> &str {
+pub(crate) fn first_line(text: &str) -> &str {
     text.trim().lines().next().unwrap_or_default()
 }
 
