@@ -82,16 +82,16 @@ fn two_children_ask_at_once_and_are_answered_in_any_order() {
     assert_ne!(asked[0]["session"], asked[1]["session"]);
     let spawned: Value = serde_json::from_str(live.seen.lines().next().unwrap()).unwrap();
     let root = spawned["session"].clone();
-    // by the root's id it is not clear which is meant: both have the same place
-    let seq = asked[0]["seq"].to_string();
-    assert_eq!(asked[1]["seq"].to_string(), seq);
+    // by the root's id it is not clear which is meant: the models have called both the same
+    let seq = asked[0]["data"]["call"].as_str().unwrap();
+    assert_eq!(asked[1]["data"]["call"], seq);
     let named = asked[1]["session"].as_str().unwrap();
-    answer(&site, &root, &seq, "once").with(1).saying(&["several", named]);
-    answer(&site, &asked[1]["session"], &seq, "once").ok();
-    answer(&site, &asked[1]["session"], &seq, "once").with(1).saying(&["already answered"]);
+    answer(&site, &root, seq, "once").with(1).saying(&["several", named]);
+    answer(&site, &asked[1]["session"], seq, "once").ok();
+    answer(&site, &asked[1]["session"], seq, "once").with(1).saying(&["already answered"]);
     answer(&site, &root, "nonsense", "once").with(1).saying(&["none ever was"]);
     // now it is
-    answer(&site, &root, &seq, "once").ok();
+    answer(&site, &root, seq, "once").ok();
     let events = live.wait().ok().events();
     assert_eq!(end(&events)["text"], "The parent has heard.");
     assert_eq!(all(&events, "permission.answered").len(), 2);
@@ -139,8 +139,8 @@ fn observers_follow_children_across_nodes_and_see_every_event_once() {
     let killed = live.wait().events();
     let root = killed[0]["session"].clone();
     let next = |session: &Value| {
-        let own = killed.iter().filter(|event| event["session"] == *session);
-        own.last().unwrap()["seq"].as_u64().unwrap() + 1
+        let last = killed.iter().rfind(|event| event["session"] == *session);
+        last.unwrap()["seq"].as_u64().unwrap() + 1
     };
     let child = asked["session"].as_str().unwrap();
     let own = format!("{child}:{}", next(&asked["session"]));
@@ -175,7 +175,7 @@ fn observers_follow_children_across_nodes_and_see_every_event_once() {
     let seq = next(&root).to_string();
     let count = exported.iter().filter(|(s, n)| s == child || *n >= next(&root)).count();
     let events = observed(&site, &["--from", &seq], count);
-    assert_eq!(events.iter().filter(|e| e["session"] == child).next().unwrap()["seq"], 1);
+    assert_eq!(events.iter().find(|e| e["session"] == child).unwrap()["seq"], 1);
     // and alone by its own id
     let mut alone = site.start(&["observe", child, "--format", "json"]);
     let first = alone.until_event(|event| event.get("payload").is_none());
@@ -288,6 +288,40 @@ fn a_conversation_asks_for_a_child() {
     assert!(terminal.shown().contains("? read .env"), "{}", terminal.shown());
     terminal.press("o").until("The parent has heard.").until_prompt().press("\x04");
     assert_eq!(terminal.wait(), 0);
+    site.assert_sound();
+}
+
+/// A turn whose child has this command run.
+fn commanding(command: &str) -> Site {
+    let bash = json!([{ "call": { "name": "bash", "input": { "command": command } } }]);
+    let replies = json!([
+        { "parts": [task("look")] },
+        says("The parent has heard."),
+        child("look", 0, &bash),
+        child("look", 1, &json!([{ "text": "done" }])),
+    ]);
+    Site::scripted(&script(replies))
+}
+
+#[test]
+fn the_status_line_says_what_a_child_does() {
+    let site = commanding("while [ ! -e go ]; do sleep 0.05; done");
+    let mut terminal = site.terminal(&[], 120);
+    terminal.until_prompt().press("go\r").until("general: bash while").until("(1 call)");
+    site.file("go", "");
+    terminal.until("The parent has heard.").until_prompt().press("\x04");
+    assert_eq!(terminal.wait(), 0);
+    assert!(!terminal.shown().contains("(1 call)"), "{}", terminal.shown());
+}
+
+#[test]
+fn a_child_that_does_not_end_is_ended_with_the_time_of_its_parent() {
+    let site = commanding("sleep 1000");
+    let args = ["run", "--format", "json", "--yes", "--timeout", "1", "go"];
+    let events = site.run(&args).with(4).events();
+    assert_eq!(end(&events)["reason"], "limit");
+    assert_eq!(only(&events, "subagent.ended")["data"]["reason"], "aborted");
+    assert_eq!(all(&events, "turn.ended").len(), 2);
     site.assert_sound();
 }
 

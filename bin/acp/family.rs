@@ -98,10 +98,13 @@ impl Child {
                 true
             }
             Told::Settled(_) => true,
-            Told::Update(update) => match &**update {
-                SessionUpdate::ToolCallUpdate(update) => self.asked.contains(&update.tool_call_id),
-                _ => false,
-            },
+            Told::Update(update) => {
+                if let SessionUpdate::ToolCallUpdate(update) = &**update {
+                    self.asked.contains(&update.tool_call_id)
+                } else {
+                    false
+                }
+            }
             Told::Prompted { .. } | Told::Ended { .. } | Told::Silent(_) => false,
         });
         if let Event::Turn(Turn::Ended(_)) = &event.event {

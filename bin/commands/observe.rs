@@ -205,7 +205,7 @@ impl Observer {
             && line.contains(SPAWNED)
             && let Ok(Line::Event(event)) = line::read(line)
         {
-            self.cursors.expect(&event);
+            self.cursors.learn(&event);
         }
         new
     }
@@ -245,7 +245,7 @@ impl Observer {
             if !self.cursors.take(event.session, event.seq) {
                 continue;
             }
-            self.cursors.expect(event);
+            self.cursors.learn(event);
             let goes_on = match self.output.format {
                 Format::Text => self.output.show(event)?,
                 Format::Json => {

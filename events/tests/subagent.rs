@@ -70,13 +70,6 @@ fn the_id_of_a_child_follows_from_its_place() {
     assert!(!child.ended && child.wait.until > child.wait.since);
 }
 
-/// Tells the open child's end, which has cost so much.
-fn child_costs(run: &mut Run, cost: f64) {
-    let child = run.state.open_children().next().expect("a child").clone();
-    let ended = child_ended(child.session, "found it".into(), EndReason::Completed, cost);
-    run.tell(Fact::of(child.wait.intent, ended));
-}
-
 #[test]
 fn what_children_cost_counts_towards_the_limit_and_not_as_the_sessions_own() {
     // every reply of the harness costs 0.5
@@ -86,7 +79,9 @@ fn what_children_cost_counts_towards_the_limit_and_not_as_the_sessions_own() {
         let mut run = Run::new(&kit);
         ASKED.iter().for_each(|step| drop(run.step(step)));
         assert_eq!(run.state.left_to_spend(), Some(max - 0.5));
-        child_costs(&mut run, cost);
+        let child = run.state.open_children().next().expect("a child").clone();
+        let ended = child_ended(child.session, "found it".into(), EndReason::Completed, cost);
+        run.tell(Fact::of(child.wait.intent, ended));
         assert_eq!(run.state.left_to_spend(), Some((max - 1.0).max(0.0)));
         run.step(&Done("a", "found it"));
         run.finish();

@@ -49,7 +49,7 @@ impl Cursors {
             looked += 1;
             let before = cursors.of(session);
             let log = reader.filter(|_| before > 1).map(|reader| reader.read_good(session).0);
-            for child in at_work(log.unwrap_or_default(), before) {
+            for child in at_work(&log.unwrap_or_default(), before) {
                 if !cursors.next.contains_key(&child) {
                     cursors.set(child, 1);
                 }
@@ -88,7 +88,7 @@ impl Cursors {
     }
 
     /// An event was told: the child that it spawns, if it does, is wanted from its beginning on.
-    pub(super) fn expect(&mut self, event: &Envelope) {
+    pub(super) fn learn(&mut self, event: &Envelope) {
         if let Some(child) = spawned(event)
             && !self.next.contains_key(&child)
         {
@@ -143,7 +143,7 @@ fn spawned(event: &Envelope) -> Option<SessionId> {
 }
 
 /// The children that had been spawned before the event at `before`, and had not ended.
-fn at_work(log: Vec<Envelope>, before: Seq) -> Vec<SessionId> {
+fn at_work(log: &[Envelope], before: Seq) -> Vec<SessionId> {
     let mut state = leftfold_events::State::default();
     log.iter().filter(|event| event.seq < before).for_each(|event| state.apply(event));
     state.open_children().map(|child| child.session).collect()
