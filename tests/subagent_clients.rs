@@ -317,7 +317,7 @@ fn the_status_line_says_what_a_child_does() {
 #[test]
 fn a_child_that_does_not_end_is_ended_with_the_time_of_its_parent() {
     let site = commanding("sleep 1000");
-    let args = ["run", "--format", "json", "--yes", "--timeout", "1", "go"];
+    let args = ["run", "--format", "json", "--yes", "--timeout", "4", "go"];
     let events = site.run(&args).with(4).events();
     assert_eq!(end(&events)["reason"], "limit");
     assert_eq!(only(&events, "subagent.ended")["data"]["reason"], "aborted");
