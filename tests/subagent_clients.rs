@@ -269,7 +269,7 @@ fn an_editor_is_asked_for_children_under_the_session_that_it_knows() {
     let updates = editor.updates(&session);
     let of = |update: &&Value, id: &str| update["toolCallId"] == id;
     for id in ids {
-        let last = updates.iter().filter(|update| of(update, id)).next_back().unwrap();
+        let last = updates.iter().rfind(|update| of(update, id)).unwrap();
         assert_eq!(last["status"], "completed");
     }
     let lines = updates.iter().filter(|u| u["sessionUpdate"] == "tool_call_update");
