@@ -17,9 +17,12 @@ use anyhow::Context;
 use leftfold_actors::Observation;
 use leftfold_events::event::{Answer, Event, Permission};
 use leftfold_events::rules::{Action, Rule};
-use leftfold_events::{Envelope, Seq, Sha256};
+use leftfold_events::{Envelope, Seq, SessionId, Sha256};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::watch;
+
+use crate::family::Family;
+use crate::inquiry::Asked;
 
 /// How long the end of a program waits for a slow disk to take an approval.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -92,10 +95,14 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 pub(crate) struct Memory(watch::Receiver<Seq>);
 
 impl Memory {
-    /// Starts an observer that remembers, for the project, what it sees being allowed for good.
-    pub(crate) async fn start(worktree: &Path) -> anyhow::Result<(Self, ActorRef<Observation>)> {
+    /// Starts an observer that remembers, for the project, what it sees being allowed for good in
+    /// the session and its children.
+    pub(crate) async fn start(
+        worktree: &Path,
+        session: SessionId,
+    ) -> anyhow::Result<(Self, ActorRef<Observation>)> {
         let (through, seen) = watch::channel(0);
-        let arguments = (worktree.to_owned(), through);
+        let arguments = (worktree.to_owned(), Family::new(session), through);
         let (sink, _) = Actor::spawn(None, Recorder, arguments).await?;
         Ok((Self(seen), sink))
     }
@@ -114,21 +121,22 @@ struct Recorder;
 struct Records {
     worktree: PathBuf,
     /// What an "always" to the question would allow.
-    asked: HashMap<Seq, Vec<Rule>>,
+    asked: HashMap<Asked, Vec<Rule>>,
+    family: Family,
     through: watch::Sender<Seq>,
 }
 
 impl Actor for Recorder {
     type Msg = Observation;
     type State = Records;
-    type Arguments = (PathBuf, watch::Sender<Seq>);
+    type Arguments = (PathBuf, Family, watch::Sender<Seq>);
 
     async fn pre_start(
         &self,
         _: ActorRef<Observation>,
-        (worktree, through): Self::Arguments,
+        (worktree, family, through): Self::Arguments,
     ) -> Result<Records, ActorProcessingErr> {
-        Ok(Records { worktree, asked: HashMap::new(), through })
+        Ok(Records { worktree, asked: HashMap::new(), family, through })
     }
 
     async fn handle(
@@ -145,7 +153,10 @@ impl Actor for Recorder {
                 crate::note(&format!("leftfold: {error:#}"));
             }
         }
-        if let Some(last) = events.last() {
+        // the session's end comes after those of its children
+        let through = records.family.take(&events);
+        let own = through.iter().rfind(|event| records.family.is_root(event));
+        if let Some(last) = own {
             records.through.send_replace(last.seq);
         }
         // the hub may have gone with the node
@@ -161,11 +172,12 @@ impl Records {
         match permission {
             Permission::Asked { permission, always, .. } => {
                 let allow = |pattern| Rule::new(permission, pattern, Action::Allow);
-                self.asked.insert(event.seq, always.iter().map(allow).collect());
+                self.asked.insert((event.session, event.seq), always.iter().map(allow).collect());
                 Vec::new()
             }
             Permission::Answered { reply, .. } => {
-                let rules = event.of.and_then(|of| self.asked.remove(&of)).unwrap_or_default();
+                let rules = event.of.and_then(|of| self.asked.remove(&(event.session, of)));
+                let rules = rules.unwrap_or_default();
                 if *reply == Answer::Always { rules } else { Vec::new() }
             }
             Permission::Ruled { .. } => Vec::new(),

@@ -227,9 +227,10 @@ pub(crate) struct Observe {
     /// An id, a unique beginning of one, `last`, or a session's folder
     #[arg(default_value = "last")]
     pub(crate) session: String,
-    /// From this event on
-    #[arg(long, value_name = "SEQ", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) from: u64,
+    /// From this event of the session on, with all of the children that had not ended there; a
+    /// child is shown from an event of its own on with CHILD:SEQ [default: 1]
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) from: Vec<crate::commands::observe::From>,
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, bail};
 use leftfold_actors::equip::{self, Setup};
 use leftfold_actors::{
-    Answered, Models, Node, NodeMessage, Observation, Open, Opened, Reply, SessionMessage, Watch,
-    World,
+    Answered, Family, Models, Node, NodeMessage, Observation, Open, Opened, Reply, SessionMessage,
+    Watch, World,
 };
 use leftfold_events::event::{Compaction, PromptPart, Session, Turn};
 use leftfold_events::kit::AskMode;
@@ -21,6 +21,7 @@ use ractor::{Actor, ActorRef, RpcReplyPort};
 use crate::approvals::{self, Memory};
 pub(crate) use crate::equipment::Equipment;
 use crate::home::Place;
+use crate::inquiry::Asked;
 use crate::outfit::Wardrobe;
 use crate::socket::remote::Remote;
 use crate::socket::{self, RpcError};
@@ -141,10 +142,11 @@ impl Client {
         let opened = ractor::call!(node, |reply| NodeMessage::Open { open, reply });
         let opened = opened.context("the node has died")??;
         let session = job.place.session;
-        let (memory, sink) = Memory::start(job.setup.worktree).await?;
+        let (memory, sink) = Memory::start(job.setup.worktree, session).await?;
         let client = Self::new(session, Link::Here { node, memory });
         // what a crash kept from being remembered is remembered now
-        client.watch(if opened.unfinished { 1 } else { opened.head + 1 }, sink).await?;
+        let from = if opened.unfinished { 1 } else { opened.head + 1 };
+        client.watch(from, sink, Family::Live).await?;
         Ok((client, opened))
     }
 
@@ -187,6 +189,11 @@ impl Client {
         }
     }
 
+    /// The way to a session that descends from this one.
+    pub(crate) fn of(&self, session: SessionId) -> Self {
+        Self { session, ..self.clone() }
+    }
+
     /// Waits until every "always" in the log so far is remembered for the project.
     pub(crate) async fn remembered(&mut self) -> anyhow::Result<()> {
         let Link::Here { .. } = self.link else { return Ok(()) };
@@ -222,31 +229,18 @@ impl Client {
     }
 
     /// Has `sink` told of every event from `from` on.
-    pub(crate) async fn watch(&self, from: Seq, sink: ActorRef<Observation>) -> anyhow::Result<()> {
-        self.watch_as(from, sink, false).await
-    }
-
-    /// The same, and of what happens in the sessions that calls start from now on.
-    pub(crate) async fn watch_family(
+    pub(crate) async fn watch(
         &self,
         from: Seq,
         sink: ActorRef<Observation>,
-    ) -> anyhow::Result<()> {
-        self.watch_as(from, sink, true).await
-    }
-
-    async fn watch_as(
-        &self,
-        from: Seq,
-        sink: ActorRef<Observation>,
-        family: bool,
+        family: Family,
     ) -> anyhow::Result<()> {
         match &self.link {
             Link::Here { node, .. } => {
                 let watch = Watch { session: self.session, from, sink, family };
                 node.cast(NodeMessage::Watch(watch)).context("the node has died")
             }
-            Link::There(remote) => remote.watch(from, sink).await,
+            Link::There(remote) => remote.watch(from, sink, &family).await,
         }
     }
 
@@ -332,17 +326,19 @@ impl Client {
         }
     }
 
-    /// Answers the question that the intent `of` asked.
-    pub(crate) async fn answer(&self, of: Seq, reply: Reply) -> anyhow::Result<Answered> {
+    /// Answers a question of this session, or of one that descends from it.
+    pub(crate) async fn answer(&self, asked: Asked, reply: Reply) -> anyhow::Result<Answered> {
         let node = match &self.link {
             Link::Here { node, .. } => node,
-            Link::There(remote) => return remote.answer(of, reply).await,
+            Link::There(remote) => return remote.answer(asked, reply).await,
         };
-        let answered = ractor::call!(node, |told| NodeMessage::Tell {
-            session: self.session,
-            message: SessionMessage::Answer { of, reply, told },
-        });
-        answered.context("the session is gone")
+        let (session, of) = asked;
+        let message = |told| SessionMessage::Answer { of, reply, told };
+        match ractor::call!(node, |told| NodeMessage::Tell { session, message: message(told) }) {
+            // a child is open no longer than somebody wants something of it
+            Err(_) if session != self.session => Ok(Answered::NotOpen),
+            answered => answered.context("the session is gone"),
+        }
     }
 
     /// Takes a node of this process down where it stands; the log has what it takes to go on.

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
-use leftfold_actors::{Answered, NodeMessage, Observation, Opened, Reply};
-use leftfold_events::Seq;
+use leftfold_actors::{Answered, Family, NodeMessage, Observation, Opened, Reply};
 use leftfold_events::event::{EndReason, Ended, PromptPart};
+use leftfold_events::{Seq, SessionId, fold};
 use leftfold_store::Reader;
 use ractor::{Actor, ActorRef};
 use tokio::sync::mpsc;
@@ -15,10 +15,10 @@ use tokio::time::Instant;
 use crate::cli::Turn;
 use crate::client::{self, Client, Job};
 use crate::home::Place;
-use crate::inquiry::Inquiries;
+use crate::inquiry::{Asked, Inquiries};
 use crate::note;
 use crate::print::{Printed, Printer};
-use crate::question::{self, Asked, Questions};
+use crate::question::{self, Questions, What};
 use crate::signals::Signals;
 use crate::socket;
 use crate::socket::remote::Remote;
@@ -135,7 +135,7 @@ async fn begin(
                 return Ok(None);
             }
             let socket = bind(job);
-            client.watch_family(opened.head + 1, sink).await?;
+            client.watch(opened.head + 1, sink, Family::Live).await?;
             client.resume(job)?;
             return Ok(Some(Begun { client, opened, socket }));
         }
@@ -145,13 +145,13 @@ async fn begin(
         let from = opened.head + 1;
         if client.remote().is_none() {
             let socket = bind(job);
-            client.watch_family(from, sink).await?;
+            client.watch(from, sink, Family::Live).await?;
             client.cast_prompt(job, parts, BY)?;
             return Ok(Some(Begun { client, opened, socket }));
         }
         match client.prompt(job, parts.clone(), BY).await {
             Ok(()) => {
-                client.watch_family(from, sink).await?;
+                client.watch(from, sink, Family::Live).await?;
                 return Ok(Some(Begun { client, opened, socket: None }));
             }
             Err(error) if client::is_leaving(&error) => tokio::time::sleep(client::BREATH).await,
@@ -183,7 +183,7 @@ async fn begin_compaction(
         let socket = if client.remote().is_none() { bind(job) } else { None };
         match client.compact(job.equipment().kit, BY, false).await {
             Ok(Answered::Accepted) => {
-                client.watch_family(opened.head + 1, sink).await?;
+                client.watch(opened.head + 1, sink, Family::Live).await?;
                 return Ok(Some(Begun { client, opened, socket }));
             }
             Ok(_) => {
@@ -240,19 +240,25 @@ impl Driver {
                     }
                     // of a turn that was cut off before
                     Some(Printed::Ended(_)) => {}
-                    Some(Printed::Asked { of, permission, patterns, inquiry }) if self.asks => {
-                        let permission = Asked::permission(&permission, &patterns);
-                        self.ask(of, inquiry.map_or(permission, Asked::Inquiry));
+                    Some(Printed::Asked { asked, agent, permission, patterns, inquiry })
+                        if self.asks =>
+                    {
+                        let what = What::of(&permission, &patterns, inquiry);
+                        self.ask(asked, what.by(agent));
                     }
-                    Some(Printed::Resumed) if self.asks => self.ask_all(&mut opened),
-                    Some(Printed::Asked { .. } | Printed::Resumed) => {}
-                    Some(Printed::Closed { of }) => self.questions.close(of),
+                    Some(Printed::Resumed((child, before))) if self.asks && child != session => {
+                        self.ask_all_of(child, before);
+                    }
+                    Some(Printed::Resumed(_)) if self.asks => self.ask_all(&mut opened),
+                    Some(Printed::Asked { .. } | Printed::Resumed(_)) => {}
+                    Some(Printed::Closed(asked)) => self.questions.close(asked),
+                    Some(Printed::ChildEnded(child)) => self.questions.close_all(child),
                     Some(Printed::Broken) => {
                         self.client.interrupt("standard output closed").await?;
                     }
                     None => bail!("the printer has died; `leftfold resume {session}` goes on"),
                 },
-                (of, reply) = self.questions.answered() => self.answer(of, reply).await?,
+                (asked, reply) = self.questions.answered() => self.answer(asked, reply).await?,
                 by = signals.next() => {
                     if interrupted {
                         return Ok(Outcome::Interrupted);
@@ -277,30 +283,38 @@ impl Driver {
         };
         for (of, access) in open {
             let inquiry = inquiries.asked(of).cloned().map(Box::new);
-            let permission = Asked::permission(&access.permission, &access.patterns);
-            self.ask(of, inquiry.map_or(permission, Asked::Inquiry));
+            let what = What::of(&access.permission, &access.patterns, inquiry);
+            self.ask((self.client.session, of), what);
         }
     }
 
-    fn ask(&mut self, of: Seq, asked: Asked) {
+    /// The same of a child, which the event at `resumed` goes on with.
+    fn ask_all_of(&mut self, child: SessionId, resumed: Seq) {
+        let read = || Reader::open(&self.place.store)?.read(child, 1);
+        let Ok(events) = read().inspect_err(|error| tracing::warn!("{error}")) else { return };
+        let (state, inquiries) = (fold(&events), Inquiries::of(&events));
+        for (of, access) in state.questions().into_iter().filter(|(of, _)| *of < resumed) {
+            let inquiry = inquiries.asked(of).cloned().map(Box::new);
+            let what = What::of(&access.permission, &access.patterns, inquiry);
+            self.ask((child, of), what.by(Some(state.agent.clone())));
+        }
+    }
+
+    fn ask(&mut self, asked: Asked, what: What) {
         if !question::somebody_there() {
             // those who can reach the socket may answer too
-            let session = self.client.session;
-            let how = match asked {
-                Asked::Permission(_) => "once|always|reject",
-                Asked::Inquiry(_) => "once --feedback ANSWER",
-            };
+            let ((session, of), how) = (asked, what.how());
             note(&format!("  `leftfold permission answer {session} {of} {how}` answers"));
         }
-        self.questions.ask(of, asked);
+        self.questions.ask(asked, what);
     }
 
-    async fn answer(&mut self, of: Seq, reply: Reply) -> anyhow::Result<()> {
-        let answered = self.client.answer(of, reply).await?;
+    async fn answer(&mut self, asked: Asked, reply: Reply) -> anyhow::Result<()> {
+        let answered = self.client.answer(asked, reply).await?;
         if answered != Answered::Accepted {
             note(&format!("  {answered}"));
         }
-        self.questions.close(of);
+        self.questions.close(asked);
         Ok(())
     }
 }

@@ -47,8 +47,14 @@ impl Family {
 
     fn count(&mut self, event: &Envelope) {
         match &event.event {
-            Event::Subagent(Subagent::Ended { session, .. }) => {
+            Event::Subagent(
+                Subagent::Ended { session, .. } | Subagent::EndedUncounted { session, .. },
+            ) => {
                 *self.missing.entry(*session).or_default() += 1;
+            }
+            // whoever goes on waits for no end of the turn before
+            Event::Turn(Turn::Prompted { .. }) if self.is_root(event) && self.is_holding() => {
+                self.missing.clear();
             }
             Event::Turn(Turn::Ended(_)) if !self.is_root(event) => {
                 *self.missing.entry(event.session).or_default() -= 1;

@@ -5,13 +5,16 @@ use std::collections::HashMap;
 
 use leftfold_actors::Reply;
 use leftfold_events::event::{Answer, Event, Permission, Tool, Turn};
-use leftfold_events::{Envelope, Seq};
+use leftfold_events::{Envelope, Seq, SessionId};
 use serde::{Deserialize, Deserializer};
 
 /// The permission that a question is asked as.
 const PERMISSION: &str = "question";
 /// What a question offers that names no options, where nothing can be typed.
 pub(crate) const GO_ON: &str = "Go on as you think best";
+
+/// Which question is meant: the session that asks, and its `permission.asked`.
+pub(crate) type Asked = (SessionId, Seq);
 
 /// One question to a person.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

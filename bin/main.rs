@@ -15,6 +15,7 @@ mod family;
 mod history;
 mod home;
 mod inquiry;
+mod kin;
 mod limits;
 mod lines;
 mod memory;

@@ -7,7 +7,6 @@ use std::time::SystemTime;
 use leftfold_actors::equip::agent::Mode;
 use leftfold_actors::equip::{self, Agent, Setup};
 use leftfold_actors::{Models, Outfit, Outfitted};
-use leftfold_events::kit::AskMode;
 use leftfold_events::rules::{self, Action, Rule};
 use leftfold_events::{Kit, Time};
 
@@ -39,7 +38,9 @@ impl Outfit for Wardrobe {
         let model = chosen(&settings, agent, parent).map_err(|error| format!("{error:#}"))?;
         let mut options = model::options(&settings, &model);
         agent.tune(&mut options);
-        options.ask = ask_mode(parent.options.ask);
+        // whoever is asked for the parent is asked for the child
+        options.ask = parent.options.ask;
+        options.max_cost = parent.options.max_cost;
         options.title_prompt.clear();
         options.approved = approvals::of(&self.worktree);
         options.max_steps = agent.steps.unwrap_or(options.max_steps);
@@ -57,15 +58,6 @@ impl Outfit for Wardrobe {
         warnings::tell(&problems);
         let others = model::others(&settings);
         Ok(Outfitted { kit, models: Models::new(others.into_iter().chain([model.provider])) })
-    }
-}
-
-/// Clients do not show the questions of children yet: what would be asked there is denied, and the
-/// child is told so, rather than kept waiting for nobody.
-fn ask_mode(parent: AskMode) -> AskMode {
-    match parent {
-        AskMode::Allow => AskMode::Allow,
-        AskMode::Ask | AskMode::Deny => AskMode::Deny,
     }
 }
 

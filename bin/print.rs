@@ -1,19 +1,21 @@
 //! The first observer: standard output.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
 use leftfold_actors::{Observation, Recorded};
 use leftfold_events::event::{Compaction, Ended, Event, Permission, Session, Turn};
-use leftfold_events::{Envelope, Seq, SessionId};
+use leftfold_events::{Envelope, SessionId};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
 
 use crate::cli::Format;
 use crate::family::Family;
-use crate::inquiry::{Inquiries, Inquiry};
-use crate::text::Live;
+use crate::inquiry::{Asked, Inquiries, Inquiry};
+use crate::kin::Kin;
+use crate::text::{Live, Shown};
 
 /// What the driver of a run must know of what was printed.
 #[derive(Debug)]
@@ -23,18 +25,20 @@ pub(crate) enum Printed {
     },
     Ended(Box<Ended>),
     Asked {
-        of: Seq,
+        asked: Asked,
+        /// Of the child that asks, if it is one.
+        agent: Option<String>,
         permission: String,
         patterns: Vec<String>,
         /// If a question of the `question` tool is asked: that.
         inquiry: Option<Box<Inquiry>>,
     },
-    /// Questions from before a crash are open again.
-    Resumed,
+    /// Questions of this session from before a crash, or before this event, are open again.
+    Resumed(Asked),
     /// A wait is over: if it was a question's, nobody need answer it any more.
-    Closed {
-        of: Seq,
-    },
+    Closed(Asked),
+    /// The turn of a child is over, and with it all of its questions.
+    ChildEnded(SessionId),
     /// Standard output is gone.
     Broken,
 }
@@ -44,7 +48,8 @@ pub(crate) struct Printer;
 pub(crate) struct Output {
     format: Format,
     live: Live,
-    inquiries: Inquiries,
+    inquiries: HashMap<SessionId, Inquiries>,
+    kin: Kin,
     driver: mpsc::UnboundedSender<Printed>,
     broken: bool,
     family: Family,
@@ -63,9 +68,9 @@ impl Actor for Printer {
         _: ActorRef<Observation>,
         (format, session, driver): Self::Arguments,
     ) -> Result<Output, ActorProcessingErr> {
-        let (live, inquiries) = (Live::default(), Inquiries::default());
-        let family = Family::new(session);
-        Ok(Output { format, live, inquiries, driver, broken: false, family })
+        let (live, inquiries) = (Live::default(), HashMap::new());
+        let (kin, family) = (Kin::new(session), Family::new(session));
+        Ok(Output { format, live, inquiries, kin, driver, broken: false, family })
     }
 
     async fn handle(
@@ -89,11 +94,7 @@ impl Actor for Printer {
             output.broken = true;
             output.tell(Printed::Broken);
         }
-        for event in &ready {
-            if output.family.is_root(event) {
-                output.report(event);
-            }
-        }
+        ready.iter().for_each(|event| output.report(event));
         // the hub may have gone with the node
         let _ = done.send(());
         Ok(())
@@ -115,16 +116,56 @@ impl Output {
                     text.push_str(event.line());
                     text.push('\n');
                 }
-                Format::Text if self.family.is_root(event) => show(&mut self.live, event)?,
-                // what a child says is for its parent
-                Format::Text => {}
+                Format::Text => show(&mut self.live, &mut self.kin, event)?,
             }
         }
         flush(&mut text)
     }
 
     fn report(&mut self, event: &Envelope) {
-        self.inquiries.follow(event);
+        self.inquiries.entry(event.session).or_default().follow(event);
+        if self.format == Format::Json {
+            // the other one does so as it shows them
+            self.kin.follow(event);
+        }
+        if self.family.is_root(event) {
+            self.report_turn(event);
+        }
+        let session = event.session;
+        match &event.event {
+            Event::Turn(Turn::Ended(_)) if !self.family.is_root(event) => {
+                self.inquiries.remove(&session);
+                self.tell(Printed::ChildEnded(session));
+            }
+            Event::Permission(Permission::Asked { permission, patterns, .. }) => {
+                let (permission, patterns) = (permission.clone(), patterns.clone());
+                let inquiries = self.inquiries.get(&session);
+                let inquiry = inquiries.and_then(|known| known.asked(event.seq));
+                let inquiry = inquiry.cloned().map(Box::new);
+                let agent = self.kin.member(session).map(|member| member.agent.clone());
+                let asked = (session, event.seq);
+                self.tell(Printed::Asked { asked, agent, permission, patterns, inquiry });
+            }
+            Event::Session(Session::Resumed { .. }) => {
+                self.tell(Printed::Resumed((session, event.seq)));
+            }
+            Event::Permission(Permission::Answered { .. })
+            | Event::Session(Session::Elapsed {}) => {
+                self.tell(Printed::Closed((session, event.of.unwrap_or_default())));
+            }
+            Event::Session(_)
+            | Event::Turn(_)
+            | Event::Model(_)
+            | Event::Tool(_)
+            | Event::Permission(_)
+            | Event::Compaction(_)
+            | Event::Subagent(_)
+            | Event::Todo(_) => {}
+        }
+    }
+
+    /// What the driver must know of the root's turn.
+    fn report_turn(&self, event: &Envelope) {
         match &event.event {
             Event::Turn(Turn::Ended(ended)) => self.tell(Printed::Ended(ended.clone())),
             Event::Turn(Turn::Prompted { by, .. }) => {
@@ -132,16 +173,6 @@ impl Output {
             }
             Event::Compaction(Compaction::Asked { by }) => {
                 self.tell(Printed::Prompted { by: by.clone() });
-            }
-            Event::Permission(Permission::Asked { permission, patterns, .. }) => {
-                let (permission, patterns) = (permission.clone(), patterns.clone());
-                let inquiry = self.inquiries.asked(event.seq).cloned().map(Box::new);
-                self.tell(Printed::Asked { of: event.seq, permission, patterns, inquiry });
-            }
-            Event::Session(Session::Resumed { .. }) => self.tell(Printed::Resumed),
-            Event::Permission(Permission::Answered { .. })
-            | Event::Session(Session::Elapsed {}) => {
-                self.tell(Printed::Closed { of: event.of.unwrap_or_default() });
             }
             Event::Session(_)
             | Event::Turn(_)
@@ -160,9 +191,21 @@ impl Output {
     }
 }
 
-/// Prints an event for people: text to standard output, notes to standard error.
-pub(crate) fn show(live: &mut Live, event: &Envelope) -> io::Result<()> {
-    let mut shown = live.show(event);
+/// Prints an event for people: text to standard output, notes to standard error. What a child says is
+/// for its parent; of it there are notes of what it does.
+pub(crate) fn show(live: &mut Live, kin: &mut Kin, event: &Envelope) -> io::Result<()> {
+    let line = kin.follow(event);
+    let mut shown = if kin.is_root(event) { live.show(event) } else { Shown::default() };
+    if let Some(line) = line {
+        live.note(&mut shown, &line);
+    }
+    if let Event::Turn(Turn::Ended(ended)) = &event.event
+        && kin.is_root(event)
+        && kin.cost > 0.0
+    {
+        let all = ended.cost + kin.cost;
+        live.note(&mut shown, &format!("${all:.4}, of which subagents ${:.4}", kin.cost));
+    }
     // in the order in which they happened, for a terminal that shows both
     flush(&mut shown.text)?;
     if shown.notes.is_empty() { Ok(()) } else { io::stderr().write_all(shown.notes.as_bytes()) }

@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use std::io::{BufRead, IsTerminal, Write};
 
 use leftfold_actors::Reply;
-use leftfold_events::Seq;
+use leftfold_events::SessionId;
 use leftfold_events::event::Answer;
 use tokio::sync::mpsc;
 
-use crate::inquiry::{self, Inquiry};
+use crate::inquiry::{self, Asked, Inquiry};
 
 /// Who answers here.
 const BY: &str = "terminal";
@@ -23,7 +23,7 @@ pub(crate) fn somebody_there() -> bool {
 #[derive(Default)]
 pub(crate) struct Questions {
     /// The first one is on the screen.
-    open: VecDeque<(Seq, Asked)>,
+    open: VecDeque<(Asked, What)>,
     /// One reader for all: there is one terminal.
     lines: Option<mpsc::UnboundedReceiver<String>>,
     /// There are no more lines.
@@ -32,26 +32,49 @@ pub(crate) struct Questions {
 
 /// What is to be answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) struct What {
+    kind: Kind,
+    /// Of the child that asks, if it is one.
+    agent: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
     /// Whether something is allowed.
     Permission(String),
     Inquiry(Box<Inquiry>),
 }
 
-impl Asked {
-    pub(crate) fn permission(permission: &str, patterns: &[String]) -> Self {
-        Self::Permission(format!("{permission} on {}", patterns.join(", ")))
+impl What {
+    /// Whether something is allowed, or what the `question` tool asks.
+    pub(crate) fn of(permission: &str, patterns: &[String], inquiry: Option<Box<Inquiry>>) -> Self {
+        let permission = || Kind::Permission(format!("{permission} on {}", patterns.join(", ")));
+        Self { kind: inquiry.map_or_else(permission, Kind::Inquiry), agent: None }
+    }
+
+    /// The same, asked by a child.
+    pub(crate) fn by(self, agent: Option<String>) -> Self {
+        Self { agent, ..self }
+    }
+
+    /// How it is answered from elsewhere.
+    pub(crate) fn how(&self) -> &'static str {
+        match self.kind {
+            Kind::Permission(_) => "once|always|reject",
+            Kind::Inquiry(_) => "once --feedback ANSWER",
+        }
     }
 
     /// All that is shown of it. The answer is typed behind its end.
     fn shown(&self) -> String {
-        let inquiry = match self {
-            Self::Permission(what) => {
-                return format!("  allow {what}? [o]nce, [a]lways, [n]o, or say why not: ");
+        let agent = self.agent.as_ref().map(|agent| format!("{agent}: ")).unwrap_or_default();
+        let inquiry = match &self.kind {
+            Kind::Permission(what) => {
+                return format!("  {agent}allow {what}? [o]nce, [a]lways, [n]o, or say why not: ");
             }
-            Self::Inquiry(inquiry) => inquiry,
+            Kind::Inquiry(inquiry) => inquiry,
         };
-        let mut shown = format!("  {}\n", inquiry.titled());
+        let mut shown = format!("  {agent}{}\n", inquiry.titled());
         inquiry.numbered().for_each(|option| shown.extend(["    ", &option, "\n"]));
         let how = match (inquiry.options.len(), inquiry.multiple) {
             (0, _) => "your answer",
@@ -62,25 +85,37 @@ impl Asked {
     }
 
     fn reply(&self, line: &str) -> Reply {
-        match self {
-            Self::Permission(_) => reply(line),
-            Self::Inquiry(inquiry) => inquiry::reply(inquiry.understood(line), BY),
+        match &self.kind {
+            Kind::Permission(_) => reply(line),
+            Kind::Inquiry(inquiry) => inquiry::reply(inquiry.understood(line), BY),
         }
     }
 }
 
 impl Questions {
-    pub(crate) fn ask(&mut self, of: Seq, asked: Asked) {
-        self.open.push_back((of, asked));
+    pub(crate) fn ask(&mut self, asked: Asked, what: What) {
+        if self.open.iter().any(|(open, _)| *open == asked) {
+            return;
+        }
+        self.open.push_back((asked, what));
         if self.open.len() == 1 {
             self.show();
         }
     }
 
     /// The question is settled, by whomever.
-    pub(crate) fn close(&mut self, of: Seq) {
-        let shown = self.open.front().is_some_and(|(first, _)| *first == of);
-        self.open.retain(|(open, _)| *open != of);
+    pub(crate) fn close(&mut self, asked: Asked) {
+        self.close_those(|open| open == asked);
+    }
+
+    /// Those of a session that has nothing to ask any more.
+    pub(crate) fn close_all(&mut self, session: SessionId) {
+        self.close_those(|(open, _)| open == session);
+    }
+
+    fn close_those(&mut self, closed: impl Fn(Asked) -> bool) {
+        let shown = self.open.front().is_some_and(|(first, _)| closed(*first));
+        self.open.retain(|(open, _)| !closed(*open));
         if shown {
             self.show();
         }
@@ -97,13 +132,13 @@ impl Questions {
 
     /// The next answer. Never, while nothing is asked, and never once the input has ended: then
     /// others may answer, through the socket, until the question's time is over.
-    pub(crate) async fn answered(&mut self) -> (Seq, Reply) {
-        let Some((of, asked)) = self.open.front().filter(|_| !self.over) else {
+    pub(crate) async fn answered(&mut self) -> (Asked, Reply) {
+        let Some((asked, what)) = self.open.front().filter(|_| !self.over) else {
             return std::future::pending().await;
         };
         let lines = self.lines.get_or_insert_with(read_lines);
         match lines.recv().await {
-            Some(line) => (*of, asked.reply(&line)),
+            Some(line) => (*asked, what.reply(&line)),
             None => {
                 self.over = true;
                 std::future::pending().await
@@ -160,7 +195,7 @@ mod tests {
         let inquiry = serde_json::json!({ "question": "Which?", "header": "Colour", "options": [
             { "label": "red", "description": "like fire" }, { "label": "blue" },
         ] });
-        let asked = Asked::Inquiry(serde_json::from_value(inquiry).unwrap());
+        let asked = What::of("question", &[], Some(serde_json::from_value(inquiry).unwrap()));
         assert_eq!(
             asked.shown(),
             "  [Colour] Which?\n    1. red – like fire\n    2. blue\n  a number, or an answer of \
@@ -180,16 +215,26 @@ mod tests {
     async fn questions_are_asked_one_after_the_other_and_closed_ones_not_at_all() {
         let (sender, lines) = mpsc::unbounded_channel();
         let mut questions = Questions { lines: Some(lines), ..Questions::default() };
+        let asked = |of| (SessionId::default(), of);
+        let child = SessionId::default().child(1, leftfold_events::Time::default());
         for of in 1..=3 {
-            questions.ask(of, Asked::permission("bash", &["ls".to_owned()]));
+            questions.ask(asked(of), What::of("bash", &["ls".to_owned()], None));
         }
-        questions.close(1);
+        // said once more, as after a restart
+        questions.ask(asked(3), What::of("bash", &["ls".to_owned()], None));
+        questions.ask((child, 2), What::of("bash", &["ls".to_owned()], None));
+        questions.close(asked(1));
         sender.send("o".to_owned()).unwrap();
-        let (of, _) = questions.answered().await;
-        assert_eq!(of, 2);
-        questions.close(2);
+        assert_eq!(questions.answered().await.0, asked(2));
+        questions.close(asked(2));
         sender.send("n".to_owned()).unwrap();
-        assert_eq!(questions.answered().await.0, 3);
+        assert_eq!(questions.answered().await.0, asked(3));
+        questions.close(asked(3));
+        sender.send("n".to_owned()).unwrap();
+        assert_eq!(questions.answered().await.0, (child, 2));
+        questions.close_all(child);
+        assert!(questions.open.is_empty());
+        questions.ask(asked(4), What::of("bash", &[], None));
         drop(sender);
         let end = tokio::time::timeout(std::time::Duration::from_millis(10), questions.answered());
         assert!(end.await.is_err(), "the end of input is no person's no");

@@ -134,7 +134,7 @@ impl Live {
         self.note(shown, &format!("{reason}{error}"));
     }
 
-    fn note(&mut self, shown: &mut Shown, line: &str) {
+    pub(crate) fn note(&mut self, shown: &mut Shown, line: &str) {
         self.end_line(shown);
         shown.notes.push_str(line);
         shown.notes.push('\n');
@@ -344,7 +344,7 @@ pub(crate) fn shorten(text: &str, most: usize) -> String {
     }
 }
 
-fn first_line(text: &str) -> &str {
+pub(crate) fn first_line(text: &str) -> &str {
     text.trim().lines().next().unwrap_or_default()
 }
 

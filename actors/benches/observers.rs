@@ -8,7 +8,7 @@ mod stage;
 
 use std::time::{Duration, Instant};
 
-use leftfold_actors::{NodeMessage, Observation, Watch};
+use leftfold_actors::{Family, NodeMessage, Observation, Watch};
 use leftfold_events::Seq;
 use leftfold_events::event::{Event, Turn};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -79,7 +79,8 @@ async fn turn(sinks: usize) -> Duration {
     let mut over = Vec::new();
     for _ in 0..sinks {
         let (sink, ends) = Actor::spawn(None, Reader, 0).await.unwrap();
-        node.cast(NodeMessage::Watch(Watch { session, from: 1, sink, family: false })).unwrap();
+        node.cast(NodeMessage::Watch(Watch { session, from: 1, sink, family: Family::Alone }))
+            .unwrap();
         over.push(ends);
     }
     let began = Instant::now();

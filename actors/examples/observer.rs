@@ -3,7 +3,7 @@
 //! `cargo run -p leftfold-actors --example observer` attaches it to a scripted turn.
 mod stage;
 
-use leftfold_actors::{NodeMessage, Observation, Watch};
+use leftfold_actors::{Family, NodeMessage, Observation, Watch};
 use leftfold_events::event::{Event, Turn};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
@@ -33,6 +33,6 @@ impl Actor for Teller {
 async fn main() -> Outcome {
     let (sink, over) = Actor::spawn(None, Teller, ()).await?;
     let (node, session) = stage::live_node().await?;
-    node.cast(NodeMessage::Watch(Watch { session, from: 1, sink, family: false }))?;
+    node.cast(NodeMessage::Watch(Watch { session, from: 1, sink, family: Family::Alone }))?;
     Ok(over.await?)
 }

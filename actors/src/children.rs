@@ -1,8 +1,10 @@
 //! A session's children: sessions that its calls start. The node opens them; here is what is asked
 //! of it, and what a child's end means for the call.
 
-use leftfold_events::event::{EndReason, Ended, Finished, Session, Subagent, Tool, Turn};
-use leftfold_events::state::{Call, Child, Phase};
+use leftfold_events::event::{
+    Cost, EndReason, Ended, Finished, Session, Subagent, Tool, Turn, Usage,
+};
+use leftfold_events::state::{Call, Child, Delegated, Phase};
 use leftfold_events::{Fact, Json, Kit, Seq, SessionId, State, Time};
 use ractor::ActorRef;
 
@@ -33,7 +35,7 @@ pub struct Spawn {
     pub(crate) agent: String,
     pub(crate) title: String,
     pub(crate) prompt: String,
-    /// The parent's.
+    /// The parent's, with what is left of its limit of cost.
     pub(crate) kit: Kit,
     /// It may have been spawned before, by a node that is gone.
     pub(crate) again: bool,
@@ -45,6 +47,14 @@ pub struct Spawn {
 pub(crate) struct Children<'a> {
     pub(crate) session: SessionId,
     pub(crate) node: &'a ActorRef<NodeMessage>,
+}
+
+impl Spawn {
+    /// Whether the session begins with this, and is not one that is gone on with.
+    pub(crate) fn is_first(&self) -> bool {
+        let Parent { session, spawned, since, .. } = self.parent;
+        session.child(spawned, since) == self.session
+    }
 }
 
 impl Children<'_> {
@@ -81,7 +91,9 @@ impl Children<'_> {
             call: call.id.clone(),
         };
         let (session, agent) = (child.session, child.agent.clone());
-        let (title, prompt, kit) = (text("description"), text("prompt"), state.kit.clone());
+        let (title, prompt, mut kit) = (text("description"), text("prompt"), state.kit.clone());
+        // it may cost what its parent may still cost
+        kit.options.max_cost = state.left_to_spend();
         let spawn = Spawn { parent, session, agent, title, prompt, kit, again, close };
         self.to_node(NodeMessage::Spawn(Box::new(spawn)));
     }
@@ -92,9 +104,9 @@ impl Children<'_> {
         children.for_each(|child| self.to_node(interrupt(child.session)));
     }
 
-    pub(crate) fn report(&self, parent: Parent, ended: &Ended) {
-        let told = Told { session: self.session, reason: ended.reason, answer: answer(ended) };
-        self.to_node(told.to(parent));
+    /// The turn of this session is over, for which the call of `parent` waits.
+    pub(crate) fn report(&self, parent: Parent, ended: &Ended, state: &State) {
+        self.to_node(Told::of(self.session, ended, state).to(parent));
     }
 
     fn to_node(&self, message: NodeMessage) {
@@ -125,16 +137,24 @@ pub(crate) struct Told {
     pub(crate) session: SessionId,
     pub(crate) reason: EndReason,
     pub(crate) answer: String,
+    /// With its own children.
+    usage: Usage,
+    cost: Cost,
 }
 
 impl Told {
-    pub(crate) fn of(session: SessionId, ended: &Ended) -> Self {
-        Self { session, reason: ended.reason, answer: answer(ended) }
+    /// Of the end of a turn, after which the child is in `state`.
+    pub(crate) fn of(session: SessionId, ended: &Ended, state: &State) -> Self {
+        let Delegated { mut usage, cost } = state.delegated;
+        usage += ended.usage;
+        let cost = cost + ended.cost;
+        Self { session, reason: ended.reason, answer: answer(ended), usage, cost }
     }
 
     /// One that could not even begin.
     pub(crate) fn failed(session: SessionId, why: String) -> Self {
-        Self { session, reason: EndReason::Error, answer: why }
+        let (reason, usage, cost) = (EndReason::Error, Usage::default(), 0.0);
+        Self { session, reason, answer: why, usage, cost }
     }
 
     pub(crate) fn to(self, parent: Parent) -> NodeMessage {
@@ -144,7 +164,7 @@ impl Told {
 
     pub(crate) fn message(self, parent: Parent) -> (SessionId, SessionMessage) {
         let Parent { session: to, spawned, started, call, .. } = parent;
-        let Self { session, reason, answer } = self;
+        let Self { session, reason, answer, usage, cost } = self;
         let completed = reason == EndReason::Completed;
         let how = if completed { String::new() } else { how(reason) };
         let output =
@@ -158,7 +178,7 @@ impl Told {
             spill: None,
             attachments: Vec::new(),
         };
-        let ended = Fact::of(spawned, Subagent::Ended { session, answer, reason });
+        let ended = Fact::of(spawned, Subagent::Ended { session, answer, reason, usage, cost });
         let finished = Fact::of(started, Tool::Finished(Box::new(finished)));
         (to, SessionMessage::Told(vec![ended, finished]))
     }

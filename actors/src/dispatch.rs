@@ -166,8 +166,8 @@ impl Workers {
     }
 
     /// The turn is over: whoever waits for that is told.
-    pub(crate) fn report(&self, parent: Parent, ended: &Ended) {
-        self.children().report(parent, ended);
+    pub(crate) fn report(&self, parent: Parent, ended: &Ended, state: &State) {
+        self.children().report(parent, ended, state);
     }
 
     fn cancel(&self) {

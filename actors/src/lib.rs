@@ -26,7 +26,7 @@ mod whole;
 mod world;
 
 pub use node::{Hold, Keeper, Node, NodeMessage, Open, Opened};
-pub use observers::{Observation, Recorded, Watch};
+pub use observers::{Family, Observation, Recorded, Watch};
 pub use permission::Answered;
 pub use session::{Reply, SessionMessage};
 pub use world::{Models, Outfit, Outfitted, World};

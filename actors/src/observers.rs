@@ -25,14 +25,39 @@ pub struct Observation {
 }
 
 /// A sink and where it begins.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Watch {
     pub session: SessionId,
     /// The first seq wanted.
     pub from: Seq,
     pub sink: ActorRef<Observation>,
-    /// Whether it is told of the sessions that calls start from now on, too.
-    pub family: bool,
+    pub family: Family,
+}
+
+/// Whether a sink is told of the sessions that calls start, too. It is told of a child's first event
+/// only after it was told of the event that spawned it.
+#[derive(Clone, Debug, Default)]
+pub enum Family {
+    #[default]
+    Alone,
+    /// Of those that the events which it is told spawn, and from then on of those that are gone on
+    /// with.
+    Live,
+    /// Of those that are named, each from this seq on, and of all that the events which it is told
+    /// spawn or go on with, from their first event on if they are not named.
+    Whole(Arc<HashMap<SessionId, Seq>>),
+}
+
+impl Family {
+    /// Where a child begins that the event just told has spawned, or (`first` is false) has gone on
+    /// with. `None`: not because of that event.
+    fn begins(&self, child: SessionId, first: bool) -> Option<Seq> {
+        match self {
+            Self::Alone => None,
+            Self::Live => first.then_some(1),
+            Self::Whole(named) => Some(named.get(&child).copied().unwrap_or(1)),
+        }
+    }
 }
 
 pub(crate) enum ObserversMessage {
@@ -40,13 +65,19 @@ pub(crate) enum ObserversMessage {
         watch: Watch,
         store: Store,
     },
-    /// A call of `parent` has started or woken the session `child`, which has what is before
-    /// `from` already.
-    Follow {
+    /// A sink was told that `parent` has spawned the session that it is to watch now.
+    Descend {
         parent: SessionId,
+        watch: Watch,
+    },
+    /// The intent at `spawned` of `parent` has begun the session `child` (if it is its `first`), or
+    /// goes on with it. It has what is before `from` already.
+    Woken {
+        parent: SessionId,
+        spawned: Seq,
         child: SessionId,
         from: Seq,
-        store: Store,
+        first: bool,
     },
     Happened(Arc<[Envelope]>),
     /// The session's store is open, again or for the first time.
@@ -66,32 +97,78 @@ pub(crate) struct Observers;
 pub(crate) struct Hub {
     /// The sessions that are being watched.
     sessions: HashMap<SessionId, Channel>,
-    /// The sinks that are told of the children of a session, too.
-    families: HashMap<SessionId, Vec<ActorRef<Observation>>>,
+    /// The watches that go on to the children of a session.
+    families: HashMap<SessionId, Vec<Watch>>,
+    /// Whose child a session is that is watched as one.
+    parents: HashMap<SessionId, SessionId>,
 }
 
 impl Hub {
-    fn watch(&mut self, watch: Watch, store: Store) {
-        let Watch { session, from, sink, family } = watch;
-        if family {
-            let sinks = self.families.entry(session).or_default();
-            sinks.retain(|sink| sink.get_status() < ActorStatus::Stopping);
-            if sinks.iter().any(|known| known.get_id() == sink.get_id()) {
+    fn watch(&mut self, hub: &ActorRef<ObserversMessage>, watch: Watch, store: Store) {
+        let (parent, family) = (watch.session, watch.family.clone());
+        self.sessions.entry(parent).or_default().opened(store);
+        let sink = watch.sink.clone();
+        self.begin(hub, watch);
+        if let Family::Whole(named) = &family {
+            for (session, from) in named.iter().map(|(session, from)| (*session, *from)) {
+                let (sink, family) = (sink.clone(), family.clone());
+                self.descend(hub, parent, Watch { session, from, sink, family });
+            }
+        }
+    }
+
+    /// From now on a sink is told of a session whose channel there is.
+    fn begin(&mut self, hub: &ActorRef<ObserversMessage>, watch: Watch) {
+        let Some(channel) = self.sessions.get_mut(&watch.session) else { return };
+        if !matches!(watch.family, Family::Alone) {
+            let known = self.families.entry(watch.session).or_default();
+            known.retain(|known| known.sink.get_status() < ActorStatus::Stopping);
+            if known.iter().any(|known| known.sink.get_id() == watch.sink.get_id()) {
                 // it is told of this session already
                 return;
             }
-            sinks.push(sink.clone());
+            known.push(watch.clone());
         }
-        let channel = self.sessions.entry(session).or_default();
-        channel.opened(store);
-        tokio::spawn(serve::serve(channel.tap(from), session, sink));
+        tokio::spawn(serve::serve(channel.tap(watch.from), watch, hub.clone()));
     }
 
-    fn follow(&mut self, parent: SessionId, child: SessionId, from: Seq, store: &Store) {
-        for sink in self.families.get(&parent).cloned().unwrap_or_default() {
-            let watch = Watch { session: child, from, sink, family: true };
-            self.watch(watch, store.clone());
+    /// The same for a child, whose log is beside its parent's.
+    fn descend(&mut self, hub: &ActorRef<ObserversMessage>, parent: SessionId, watch: Watch) {
+        let Some(place) = self.sessions.get(&parent).map(Channel::place) else { return };
+        self.parents.insert(watch.session, parent);
+        self.sessions.entry(watch.session).or_default().placed(place);
+        self.begin(hub, watch);
+    }
+
+    /// A child was begun or gone on with. Sinks that are told of the event which says so come to it
+    /// by themselves.
+    fn woken(
+        &mut self,
+        hub: &ActorRef<ObserversMessage>,
+        (parent, spawned): (SessionId, Seq),
+        (child, from): (SessionId, Seq),
+        first: bool,
+    ) {
+        for known in self.families.get(&parent).cloned().unwrap_or_default() {
+            let told = known.from <= spawned;
+            if !told || known.family.begins(child, first).is_none() {
+                self.descend(hub, parent, Watch { session: child, from, ..known });
+            }
         }
+    }
+
+    /// The store of a session is let go, and with it that of its children.
+    fn closed(&mut self, session: SessionId) {
+        let parents = &self.parents;
+        let descends = |child: &SessionId| {
+            std::iter::successors(Some(child), |at| parents.get(at)).any(|at| *at == session)
+        };
+        let closed = self.sessions.iter_mut().filter(|(child, _)| descends(child));
+        closed.for_each(|(_, channel)| channel.closed());
+        self.sessions.retain(|_, channel| channel.is_watched());
+        let sessions = &self.sessions;
+        self.families.retain(|session, _| sessions.contains_key(session));
+        self.parents.retain(|child, _| sessions.contains_key(child));
     }
 }
 
@@ -106,14 +183,15 @@ impl Actor for Observers {
 
     async fn handle(
         &self,
-        _: ActorRef<Self::Msg>,
+        myself: ActorRef<Self::Msg>,
         message: ObserversMessage,
         hub: &mut Hub,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            ObserversMessage::Watch { watch, store } => hub.watch(watch, store),
-            ObserversMessage::Follow { parent, child, from, store } => {
-                hub.follow(parent, child, from, &store);
+            ObserversMessage::Watch { watch, store } => hub.watch(&myself, watch, store),
+            ObserversMessage::Descend { parent, watch } => hub.descend(&myself, parent, watch),
+            ObserversMessage::Woken { parent, spawned, child, from, first } => {
+                hub.woken(&myself, (parent, spawned), (child, from), first);
             }
             ObserversMessage::Happened(events) => {
                 let Some(session) = events.first().map(|event| event.session) else {
@@ -129,7 +207,7 @@ impl Actor for Observers {
                 hub.sessions.entry(session).and_modify(|channel| channel.opened(store));
             }
             ObserversMessage::Closed { session } => {
-                hub.sessions.entry(session).and_modify(Channel::closed);
+                hub.closed(session);
             }
         }
         Ok(())

@@ -319,7 +319,7 @@ impl Desk {
             if let Event::Turn(Turn::Ended(ended)) = &event.event
                 && let Some(parent) = self.parent.take()
             {
-                self.workers.report(parent, ended);
+                self.workers.report(parent, ended, &self.state);
             }
         }
         self.set_timer(myself);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::LoadSessionResponse;
-use leftfold_actors::{Observation, Opened};
+use leftfold_actors::{Family, Observation, Opened};
 use leftfold_events::Seq;
 use leftfold_events::event::{PromptKind, PromptPart};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -124,7 +124,7 @@ impl Talk {
         let (client, opened) = self.all.reach(session, self.shared.client().as_ref()).await?;
         if let Some(opened) = opened {
             self.attend(&client, opened);
-            client.watch(self.shared.seen() + 1, sink).await?;
+            client.watch(self.shared.seen() + 1, sink, Family::Live).await?;
         }
         Ok(client)
     }
@@ -139,6 +139,7 @@ impl Talk {
     ) -> anyhow::Result<Client> {
         let arguments = updates::Arguments {
             shared: Arc::clone(&self.shared),
+            session: self.place.session,
             from,
             history: opened.head,
             cut_off: opened.unfinished,
@@ -146,7 +147,7 @@ impl Talk {
         };
         let (sink, _) = Actor::spawn(None, Updates, arguments).await?;
         self.attend(&client, opened);
-        client.watch(from, sink.clone()).await?;
+        client.watch(from, sink.clone(), Family::Live).await?;
         if let Some(before) = self.sink.replace(sink) {
             before.stop(None);
         }

@@ -18,6 +18,7 @@ mod agent;
 mod calls;
 mod content;
 mod conversation;
+mod family;
 mod flow;
 mod inquiry;
 mod prompts;

@@ -14,14 +14,16 @@ use agent_client_protocol::{Client as Editor, is_incoming_transport_closed};
 use agent_client_protocol::{Error, RequestCancellationHandle, is_connection_terminated};
 use leftfold_actors::{Observation, Reply};
 use leftfold_events::event::{Answer, PromptPart};
-use leftfold_events::{Envelope, Seq};
+use leftfold_events::{Envelope, Seq, SessionId as Session};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
+use super::family::Children;
 use super::flow::Flow;
 use super::inquiry;
 use super::prompts::Prompts;
 use super::view::{self, Question, Told, View};
 use crate::client::Client;
+use crate::inquiry::Asked;
 
 /// Who this client is in the log.
 pub(super) const BY: &str = "acp";
@@ -80,6 +82,7 @@ pub(super) struct Updates;
 pub(super) struct Watching {
     shared: Arc<Shared>,
     view: View,
+    children: Children,
     flow: Flow,
     /// The last event that was told.
     seen: Seq,
@@ -92,11 +95,12 @@ pub(super) struct Watching {
     /// To be answered when history has been told.
     load: Option<Responder<LoadSessionResponse>>,
     /// Questions that the client has not answered yet.
-    asked: HashMap<Seq, RequestCancellationHandle>,
+    asked: HashMap<Asked, RequestCancellationHandle>,
 }
 
 pub(super) struct Arguments {
     pub(super) shared: Arc<Shared>,
+    pub(super) session: Session,
     /// The first event that is told.
     pub(super) from: Seq,
     pub(super) history: Seq,
@@ -114,11 +118,11 @@ impl Actor for Updates {
         _: ActorRef<Observation>,
         arguments: Arguments,
     ) -> Result<Watching, ActorProcessingErr> {
-        let Arguments { shared, from, history, cut_off, load } = arguments;
+        let Arguments { shared, session, from, history, cut_off, load } = arguments;
         let (view, flow, asked) = (View::default(), shared.flow.clone(), HashMap::new());
-        let (seen, open) = (from - 1, Vec::new());
+        let (seen, open, children) = (from - 1, Vec::new(), Children::new(session));
         shared.seen.store(seen, Ordering::Release);
-        Ok(Watching { shared, view, flow, seen, history, cut_off, open, load, asked })
+        Ok(Watching { shared, view, children, flow, seen, history, cut_off, open, load, asked })
     }
 
     async fn handle(
@@ -130,7 +134,9 @@ impl Actor for Updates {
         let Observation { events, done } = observation;
         for event in events.iter() {
             // a session that was opened again is watched once more
-            if event.seq > watching.seen {
+            if !watching.children.is_root(event) {
+                watching.tell_of_child(event);
+            } else if event.seq > watching.seen {
                 watching.tell(event);
             }
         }
@@ -146,6 +152,7 @@ impl Watching {
         self.seen = event.seq;
         self.shared.seen.store(event.seq, Ordering::Release);
         let live = event.seq > self.history;
+        self.children.see(event);
         for told in self.view.see(event) {
             match told {
                 Told::Update(update) => self.update(*update),
@@ -153,6 +160,7 @@ impl Watching {
                 Told::Ask(question) if live => self.ask(*question),
                 Told::Ask(question) => self.open.push(*question),
                 Told::Settled(of) => self.settled(of),
+                Told::Silent(_) => {}
                 Told::Ended { ended, finish } => {
                     self.shared.under_way.store(false, Ordering::Release);
                     self.open.clear();
@@ -171,8 +179,24 @@ impl Watching {
         }
     }
 
-    fn prompted(&self, live: bool, by: &str, parts: &[PromptPart]) {
+    /// Of a turn that nobody goes on with, nothing is asked.
+    fn tell_of_child(&mut self, event: &Envelope) {
+        for told in self.children.see(event) {
+            match told {
+                Told::Update(update) => self.update(*update),
+                Told::Ask(_) if self.cut_off || !self.children.works(event.session) => {}
+                Told::Ask(question) if self.load.is_some() => self.open.push(*question),
+                Told::Ask(question) => self.ask(*question),
+                Told::Settled(asked) => self.settled(asked),
+                Told::Silent(child) => self.silent(child),
+                Told::Prompted { .. } | Told::Ended { .. } => {}
+            }
+        }
+    }
+
+    fn prompted(&mut self, live: bool, by: &str, parts: &[PromptPart]) {
         self.shared.under_way.store(true, Ordering::Release);
+        self.cut_off &= !live;
         if live && self.shared.is_me(by) {
             self.shared.prompts.taken();
         } else {
@@ -198,26 +222,36 @@ impl Watching {
 
     /// Asks the client; its answer is the session's to judge.
     fn ask(&mut self, question: Question) {
-        let Question { of, call, options, answers } = question;
+        let Question { asked, call, options, answers } = question;
         let request = RequestPermissionRequest::new(self.shared.id.clone(), call, options);
         let sent = self.shared.connection.send_request(request);
-        self.asked.insert(of, sent.cancellation_handle());
+        self.asked.insert(asked, sent.cancellation_handle());
         let shared = Arc::clone(&self.shared);
         tokio::spawn(async move {
             let reply = reply(sent.block_task().await, &answers);
             let Some((reply, client)) = reply.zip(shared.client()) else { return };
-            match client.answer(of, reply).await {
-                Ok(answered) => tracing::debug!(of, "{answered}"),
+            match client.answer(asked, reply).await {
+                Ok(answered) => tracing::debug!(of = asked.1, "{answered}"),
                 Err(error) => tracing::warn!("{error:#}"),
             }
         });
     }
 
     /// The question is open no longer, whoever answered it.
-    fn settled(&mut self, of: Seq) {
-        self.open.retain(|question| question.of != of);
-        if let Some(asked) = self.asked.remove(&of) {
+    fn settled(&mut self, asked: Asked) {
+        self.open.retain(|question| question.asked != asked);
+        if let Some(asked) = self.asked.remove(&asked) {
             // it does nothing if the client was the one who answered
+            report(asked.cancel());
+        }
+    }
+
+    /// A child's turn is over, and with it whatever it has asked.
+    fn silent(&mut self, child: Session) {
+        self.open.retain(|question| question.asked.0 != child);
+        let cancelled = self.shared.prompts.cancelled();
+        let over = self.asked.extract_if(|(session, _), _| *session == child);
+        for (_, asked) in over.filter(|_| !cancelled) {
             report(asked.cancel());
         }
     }

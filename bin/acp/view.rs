@@ -15,10 +15,10 @@ use leftfold_events::event::{
 };
 use leftfold_events::kit::ModelSpec;
 use leftfold_events::rules::Action;
-use leftfold_events::{Envelope, Seq};
+use leftfold_events::{Envelope, Seq, SessionId};
 
 use super::{calls, inquiry};
-use crate::inquiry::Inquiries;
+use crate::inquiry::{Asked, Inquiries};
 
 /// What a client is to be told, in order.
 #[derive(Debug)]
@@ -29,8 +29,10 @@ pub(super) enum Told {
         parts: Vec<PromptPart>,
     },
     Ask(Box<Question>),
-    /// The question of the intent at this seq is open no longer.
-    Settled(Seq),
+    /// The question is open no longer.
+    Settled(Asked),
+    /// This child has nothing to ask any more.
+    Silent(SessionId),
     Ended {
         ended: Box<Ended>,
         /// How the model's last reply ended.
@@ -40,8 +42,7 @@ pub(super) enum Told {
 
 #[derive(Debug)]
 pub(super) struct Question {
-    /// The seq of the intent that asks.
-    pub(super) of: Seq,
+    pub(super) asked: Asked,
     pub(super) call: ToolCallUpdate,
     pub(super) options: Vec<PermissionOption>,
     /// What the options answer, if it is a question of the `question` tool.
@@ -58,6 +59,8 @@ pub(super) struct View {
     /// Of the turn under way: which `model.called` an intent is about.
     of_call: HashMap<Seq, Seq>,
     calls: HashMap<Seq, Shown>,
+    /// Of a child: which, and its agent, so that its calls are told from its parent's.
+    child: Option<(SessionId, String)>,
     inquiries: Inquiries,
     /// Whether the attempt under way has shown text that a retry would make void.
     shown: bool,
@@ -78,6 +81,11 @@ struct Shown {
 }
 
 impl View {
+    pub(super) fn of_child(session: SessionId, agent: Option<&str>) -> Self {
+        let agent = agent.unwrap_or("subagent").to_owned();
+        Self { child: Some((session, agent)), ..Self::default() }
+    }
+
     pub(super) fn see(&mut self, envelope: &Envelope) -> Vec<Told> {
         self.inquiries.follow(envelope);
         match &envelope.event {
@@ -99,7 +107,7 @@ impl View {
             }
             Session::Elapsed {} => {
                 let of = envelope.of.unwrap_or_default();
-                let mut told = vec![Told::Settled(of)];
+                let mut told = vec![Told::Settled((envelope.session, of))];
                 told.extend(self.fail(self.call_of(of), "Nobody answered in time."));
                 told
             }
@@ -178,7 +186,7 @@ impl View {
             .kind(kind)
             .raw_input(input.clone());
         self.calls.insert(seq, Shown { fields, paths: Vec::new() });
-        let told = ToolCall::new(id(seq), call.name.clone())
+        let told = ToolCall::new(self.id(seq), call.name.clone())
             .kind(kind)
             .status(ToolCallStatus::Pending)
             .raw_input(input);
@@ -274,10 +282,11 @@ impl View {
                     }
                 };
                 let call = self.question(of, &what);
-                vec![Told::Ask(Box::new(Question { of: envelope.seq, call, options, answers }))]
+                let asked = (envelope.session, envelope.seq);
+                vec![Told::Ask(Box::new(Question { asked, call, options, answers }))]
             }
             Permission::Answered { reply, feedback, by } => {
-                let mut told = vec![Told::Settled(of)];
+                let mut told = vec![Told::Settled((envelope.session, of))];
                 if *reply == Answer::Reject {
                     let why = feedback.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
                     told.extend(self.fail(self.call_of(of), &format!("Rejected by {by}{why}")));
@@ -290,8 +299,18 @@ impl View {
     /// The call that a question is about, with all that was said of it.
     fn question(&self, call: Seq, what: &str) -> ToolCallUpdate {
         let known = self.calls.get(&call).map(|shown| shown.fields.clone()).unwrap_or_default();
-        let fields = known.status(ToolCallStatus::Pending).content(calls::text(what));
-        ToolCallUpdate::new(id(call), fields)
+        let mut fields = known.status(ToolCallStatus::Pending).content(calls::text(what));
+        if let Some((_, agent)) = &self.child {
+            fields.title = fields.title.map(|title| format!("{agent}: {title}"));
+        }
+        ToolCallUpdate::new(self.id(call), fields)
+    }
+
+    fn id(&self, call: Seq) -> String {
+        match &self.child {
+            None => id(call),
+            Some((session, _)) => format!("{session}-{}", id(call)),
+        }
     }
 
     /// The call that the intent at `of` is about.
@@ -309,7 +328,7 @@ impl View {
         if !self.calls.contains_key(&call) {
             return Vec::new();
         }
-        vec![update(SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(id(call), fields)))]
+        vec![update(SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(self.id(call), fields)))]
     }
 }
 
@@ -318,7 +337,7 @@ fn update(update: SessionUpdate) -> Told {
 }
 
 /// Models repeat their call ids, logs not their seqs.
-fn id(call: Seq) -> String {
+pub(super) fn id(call: Seq) -> String {
     format!("call-{call}")
 }
 

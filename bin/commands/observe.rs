@@ -1,8 +1,11 @@
-//! `leftfold observe`: a session from a cursor on, then as it happens, whoever its node is.
+//! `leftfold observe`: a session and its children from a cursor on, then as it happens, whoever its
+//! node is.
 //!
 //! While a node runs, events come through its socket, once they are durable. Otherwise they are
 //! read from a copy of the log whenever that has changed. The cursor and what was told of contents
 //! behind hashes outlive both, so the output is that of an export.
+
+mod cursors;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -19,11 +22,14 @@ use serde_json::json;
 
 use crate::cli::{Format, Observe};
 use crate::home::Place;
+use crate::kin::Kin;
 use crate::lines::Lines;
 use crate::print;
 use crate::signals::Signals;
 use crate::socket::client::{self, Connection, Identity};
 use crate::text::Live;
+use cursors::Cursors;
+pub(crate) use cursors::From;
 
 /// How often a log without a node is looked at.
 const POLL: Duration = Duration::from_millis(100);
@@ -32,15 +38,26 @@ const AGAIN: Duration = Duration::from_secs(2);
 /// How long the end waits for a line that is being written.
 const LAST_LINE: Duration = Duration::from_millis(500);
 
+/// What the line of an event has that spawns a child, and how long such a line is at most.
+const SPAWNED: &str = r#""type":"subagent.spawned""#;
+const SHORT: usize = 64 << 10;
+
 /// Bytes of lines after which they are written.
 const PIECE: usize = 64 << 10;
 
 pub(crate) fn observe(args: &Observe) -> anyhow::Result<ExitCode> {
     let place = super::place(&args.session)?;
     let writing = Arc::new(Mutex::new(()));
-    let output = Output { format: args.format, live: Live::default(), writing: writing.clone() };
-    let mut observer =
-        Observer { place, from: args.from, lines: Lines::default(), output, said: None };
+    let output = Output {
+        format: args.format,
+        live: Live::default(),
+        kin: Kin::new(place.session),
+        writing: writing.clone(),
+    };
+    let reader = if args.from.is_empty() { None } else { Reader::open(&place.store).ok() };
+    let cursors = Cursors::new(place.session, &args.from, reader.as_ref());
+    drop(reader);
+    let mut observer = Observer { place, cursors, lines: Lines::default(), output, said: None };
     // it only listens for signals: there may be many of these
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
@@ -70,8 +87,7 @@ fn reader_gone() {
 
 struct Observer {
     place: Place,
-    /// The next event wanted.
-    from: Seq,
+    cursors: Cursors,
     lines: Lines,
     output: Output,
     /// The last trouble that standard error was told of.
@@ -79,26 +95,27 @@ struct Observer {
 }
 
 /// Changes whenever there may be something new in the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Stamp {
-    head: Option<(SystemTime, u64)>,
+    heads: Vec<Option<(SystemTime, u64)>>,
     db: Option<(SystemTime, u64)>,
 }
 
 impl Stamp {
-    fn of(store: &Path, session: SessionId) -> Self {
+    fn of(store: &Path, sessions: &[SessionId]) -> Self {
         let look = |path: &Path| {
             let metadata = path.metadata().ok()?;
             Some((metadata.modified().ok()?, metadata.len()))
         };
-        let head = look(&store.join("heads").join(session.to_string()));
-        Self { head, db: look(&store.join("db")) }
+        let head = |session: &SessionId| look(&store.join("heads").join(session.to_string()));
+        Self { heads: sessions.iter().map(head).collect(), db: look(&store.join("db")) }
     }
 }
 
 /// What places a line from a node.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 struct Told {
+    session: Option<SessionId>,
     seq: Option<Seq>,
     payload: Option<String>,
 }
@@ -106,18 +123,17 @@ struct Told {
 impl Told {
     fn of(line: &str) -> Self {
         // of an event of today it stands at the beginning, and the rest need not be read
-        match seq(line) {
-            Some(seq) => Self { seq: Some(seq), payload: None },
+        match place(line) {
+            Some((session, seq)) => Self { session: Some(session), seq: Some(seq), payload: None },
             None => serde_json::from_str(line).unwrap_or_default(),
         }
     }
 }
 
-fn seq(line: &str) -> Option<Seq> {
+fn place(line: &str) -> Option<(SessionId, Seq)> {
     let (session, rest) = line.strip_prefix(r#"{"v":1,"session":""#)?.split_once(r#"","seq":"#)?;
     let (seq, _) = rest.split_once(',')?;
-    // a quote would end the session's name somewhere else
-    if session.contains('"') { None } else { seq.parse().ok() }
+    Some((session.parse().ok()?, seq.parse().ok()?))
 }
 
 impl Observer {
@@ -138,8 +154,8 @@ impl Observer {
                     seen = None;
                 }
             }
-            let stamp = Stamp::of(&self.place.store, self.place.session);
-            if seen != Some(stamp) {
+            let stamp = Stamp::of(&self.place.store, self.cursors.sessions());
+            if seen.as_ref() != Some(&stamp) {
                 if !self.read()? {
                     return Ok(());
                 }
@@ -149,10 +165,12 @@ impl Observer {
         }
     }
 
-    /// A connection that watches from the cursor on, if there is a node with this session.
+    /// A connection that watches from the cursors on, if there is a node with this session.
     fn connect(&self) -> Option<Connection> {
         let mut connection = client::connect(&self.place.store).ok()?;
-        let params = json!({ "session": self.place.session, "from": self.from });
+        let session = self.place.session;
+        let (from, children) = (self.cursors.of(session), self.cursors.children());
+        let params = json!({ "session": session, "from": from, "children": children });
         let watching = connection.call("_leftfold/watch", &params);
         watching.inspect_err(|error| tracing::debug!("no node to watch: {error:#}")).ok()?;
         Some(connection)
@@ -177,13 +195,19 @@ impl Observer {
 
     /// Whether a line from a node was not printed before; from now on it was.
     fn is_new(&mut self, line: &str) -> bool {
-        let Told { seq, payload } = Told::of(line);
+        let Told { session, seq, payload } = Told::of(line);
         if let Some(hash) = payload {
             return Sha256::from_hex(&hash).is_none_or(|hash| self.lines.is_new(hash));
         }
-        let Some(seq) = seq.filter(|seq| *seq >= self.from) else { return false };
-        self.from = seq + 1;
-        true
+        let new = session.zip(seq).is_some_and(|(session, seq)| self.cursors.take(session, seq));
+        if new
+            && line.len() < SHORT
+            && line.contains(SPAWNED)
+            && let Ok(Line::Event(event)) = line::read(line)
+        {
+            self.cursors.learn(&event);
+        }
+        new
     }
 
     /// Prints a line from a node, or adds it to what is printed next.
@@ -199,14 +223,11 @@ impl Observer {
         }
     }
 
-    /// Prints what the log has from the cursor on.
+    /// Prints what the log has from the cursors on.
     fn read(&mut self) -> anyhow::Result<bool> {
         let (events, trouble) = match Reader::open(&self.place.store) {
             Err(error) => (Vec::new(), Some(error.to_string())),
-            Ok(reader) => match reader.read(self.place.session, self.from) {
-                Ok(events) => (events, None),
-                Err(error) => (reader.read_good(self.place.session).0, Some(error.to_string())),
-            },
+            Ok(reader) => self.cursors.read(&reader),
         };
         if !self.print(&events)? {
             return Ok(false);
@@ -221,10 +242,10 @@ impl Observer {
     fn print(&mut self, events: &[Envelope]) -> anyhow::Result<bool> {
         let mut text = String::new();
         for event in events {
-            if event.seq < self.from {
+            if !self.cursors.take(event.session, event.seq) {
                 continue;
             }
-            self.from = event.seq + 1;
+            self.cursors.learn(event);
             let goes_on = match self.output.format {
                 Format::Text => self.output.show(event)?,
                 Format::Json => {
@@ -243,6 +264,7 @@ impl Observer {
 struct Output {
     format: Format,
     live: Live,
+    kin: Kin,
     /// Held while something is written.
     writing: Arc<Mutex<()>>,
 }
@@ -256,7 +278,7 @@ impl Output {
 
     fn show(&mut self, event: &Envelope) -> anyhow::Result<bool> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        goes_on(print::show(&mut self.live, event))
+        goes_on(print::show(&mut self.live, &mut self.kin, event))
     }
 }
 
@@ -275,13 +297,17 @@ mod tests {
 
     #[test]
     fn lines_are_placed_by_their_beginning_or_by_what_they_hold() {
-        let seq = |seq| Told { seq: Some(seq), payload: None };
+        let root = SessionId::default();
+        let at = |seq| Told { session: Some(root), seq: Some(seq), payload: None };
         for (line, told) in [
-            (r#"{"v":1,"session":"01J","seq":12,"at":"#, seq(12)),
-            (r#"{"seq":7,"v":1,"session":"01J"}"#, seq(7)),
+            (r#"{"v":1,"session":"00000000000000000000000000","seq":12,"at":"#, at(12)),
+            (r#"{"seq":7,"v":1,"session":"00000000000000000000000000"}"#, at(7)),
             (r#"{"v":1,"session":"","x":"","seq":9,"seq":1}"#, Told::default()),
-            (r#"{"v":1,"session":"01J","x":"\",\"seq\":9,","seq":3}"#, seq(3)),
-            (r#"{"v":1,"payload":"ab"}"#, Told { seq: None, payload: Some("ab".into()) }),
+            (
+                r#"{"v":1,"x":"\",\"seq\":9,","seq":3,"session":"00000000000000000000000000"}"#,
+                at(3),
+            ),
+            (r#"{"v":1,"payload":"ab"}"#, Told { payload: Some("ab".into()), ..Told::default() }),
             ("nonsense", Told::default()),
         ] {
             assert_eq!(Told::of(line), told, "{line}");

@@ -61,19 +61,30 @@ fn closed(of: Option<Seq>, by: Option<&str>, call: &str) -> String {
 
 /// There is no node: what the log says of the question.
 fn late(place: &Place, call: &str) -> anyhow::Result<ExitCode> {
-    let events = Reader::open(&place.store)?.read(place.session, 1)?;
-    let mut search = Search::new(Which::Call(call.to_owned()));
-    events.iter().for_each(|event| search.take(event));
-    match search.found {
-        Some((of, by)) if by.is_some() || fold(&events).turn.is_none() => {
-            bail!(closed(Some(of), by.as_deref(), call))
+    let reader = Reader::open(&place.store)?;
+    let (mut family, mut looked) = (vec![place.session], 0);
+    while let Some(session) = family.get(looked).copied() {
+        looked += 1;
+        let (events, mut search) =
+            (reader.read(session, 1)?, Search::new(Which::Call(call.to_owned())));
+        events.iter().for_each(|event| search.take(event));
+        let state = fold(&events);
+        match search.found {
+            Some((of, by)) if by.is_some() || state.turn.is_none() => {
+                bail!(closed(Some(of), by.as_deref(), call))
+            }
+            Some(_) => break,
+            None => {}
         }
-        _ => bail!(
-            "no node runs session {0}, so nobody takes an answer: `leftfold resume {0} \
-             --permission-mode ask` goes on, with its open questions",
-            place.session
-        ),
+        let new = state.children.iter().map(|child| child.session);
+        let new: Vec<_> = new.filter(|child| !family.contains(child)).collect();
+        family.extend(new);
     }
+    bail!(
+        "no node runs session {0}, so nobody takes an answer: `leftfold resume {0} \
+             --permission-mode ask` goes on, with its open questions",
+        place.session
+    )
 }
 
 fn check(args: &PermissionCheck) -> anyhow::Result<ExitCode> {

@@ -36,11 +36,11 @@ fn list(format: Format) -> anyhow::Result<ExitCode> {
 }
 
 fn line(store: &Path, head: &Head) -> String {
-    let (title, summary) = (title(head), head.summary.clone().unwrap_or_default());
+    let title = title(head);
     let at = head.at.to_string();
     let at = at.get(..16).unwrap_or(&at).replace('T', " ");
     let state = state(store, head);
-    format!("{}  {at}  {state:<11} ${:<8.4} {title}\n", head.session, summary.cost)
+    format!("{}  {at}  {state:<11} ${:<8.4} {title}\n", head.session, cost(store, head))
 }
 
 fn show(session: &str, format: Format) -> anyhow::Result<ExitCode> {
@@ -106,7 +106,8 @@ fn described(store: &Path, head: &Head) -> Value {
         "id": head.session,
         "title": title(head),
         "state": state(store, head),
-        "cost": summary.cost,
+        "cost": cost(store, head),
+        "own_cost": summary.cost,
         "created": summary.created,
         "time": head.at,
         "events": head.seq,
@@ -116,6 +117,23 @@ fn described(store: &Path, head: &Head) -> Value {
         "directory": summary.directory,
         "folder": store,
     })
+}
+
+/// What the session has cost with those that descend from it; forks count for themselves.
+fn cost(store: &Path, head: &Head) -> f64 {
+    let heads = leftfold_store::heads(store);
+    let of = |head: &Head| head.summary.clone().unwrap_or_default();
+    let (mut family, mut looked, mut sum) = (vec![head.session], 0, of(head).cost);
+    while let Some(parent) = family.get(looked).copied() {
+        looked += 1;
+        for child in heads.iter().filter(|child| of(child).parent == Some(parent)) {
+            if !family.contains(&child.session) {
+                family.push(child.session);
+                sum += of(child).cost;
+            }
+        }
+    }
+    sum
 }
 
 /// What the session is called: its title, or how its first prompt begins.

@@ -1,6 +1,9 @@
 //! What a client can ask.
 
-use leftfold_actors::{Answered, Reply};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use leftfold_actors::{Answered, Family, Reply};
 use leftfold_events::event::PromptPart;
 use leftfold_events::event::{Answer, Event, Permission, Session, Turn};
 use leftfold_events::{Envelope, Seq, SessionId};
@@ -9,11 +12,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::connection::Peer;
+use super::descent;
 use super::question::{Search, Which};
 use super::server::Door;
 use super::tap::Tap;
 use super::wire::{self, RpcError};
 use crate::client::Client;
+use crate::inquiry::Asked;
 use crate::lines::Lines;
 
 pub(super) const WATCH: &str = "_leftfold/watch";
@@ -42,6 +47,7 @@ struct Read {
 struct Watch {
     session: SessionId,
     from: Seq,
+    children: Option<HashMap<SessionId, Seq>>,
 }
 
 #[derive(Deserialize)]
@@ -93,9 +99,11 @@ pub(super) async fn call(peer: &Peer, method: &str, params: Value) -> Result<Val
 }
 
 pub(super) async fn watch(peer: &Peer, params: Value) -> Result<Tap, RpcError> {
-    let Watch { session, from } = wire::params(params)?;
+    let Watch { session, from, children } = wire::params(params)?;
     first(from)?;
-    Tap::open(&open(peer, session).await?, from).await.map_err(RpcError::of)
+    children.iter().flat_map(HashMap::values).try_for_each(|from| first(*from))?;
+    let family = children.map_or(Family::Alone, |named| Family::Whole(Arc::new(named)));
+    Tap::open_as(&open(peer, session).await?, from, family).await.map_err(RpcError::of)
 }
 
 async fn open(peer: &Peer, session: SessionId) -> Result<Client, RpcError> {
@@ -208,34 +216,51 @@ async fn answer(peer: &Peer, asked: AnswerTo) -> Result<Value, RpcError> {
         }
     };
     let client = open(peer, session).await?;
-    let state = client.view().await.map_err(RpcError::internal)?;
-    if let Some(of) = which.open(&state) {
+    if let Some((session, of)) = descent::question(&client, &which).await? {
         let reply = Reply { answer: reply, feedback, by: peer.by(by.as_deref()) };
         // from before the answer, so that what becomes of it is not missed
-        let tap = Tap::open(&client, of).await.map_err(RpcError::internal)?;
-        match client.answer(of, reply).await.map_err(RpcError::internal)? {
-            Answered::Accepted => return durable(tap, of).await,
-            Answered::Already { by } => {
-                return Ok(json!({ "accepted": false, "of": of, "by": by }));
-            }
-            Answered::NotOpen => {}
+        let tap = Tap::open(&client.of(session), of).await.map_err(RpcError::internal)?;
+        let by = match client.answer((session, of), reply).await.map_err(RpcError::internal)? {
+            Answered::Accepted => return durable(tap, (session, of)).await,
+            Answered::Already { by } => Some(by),
+            Answered::NotOpen => None,
+        };
+        if by.is_some() {
+            return Ok(json!({ "accepted": false, "session": session, "of": of, "by": by }));
         }
     }
-    // whatever has closed the question may still be on its way to the disk
-    let mut tap = Tap::open(&client, state.seq).await.map_err(RpcError::internal)?;
-    tap.next().await;
-    let store = client.reading().await.map_err(RpcError::internal)?;
-    let search = blocking(move || search(&store, session, which)).await?;
-    let (of, by) = search.found.unzip();
-    Ok(json!({ "accepted": false, "of": of, "by": by.flatten() }))
+    closed(&client, which).await
+}
+
+/// What became of a question that is not open, in the session or in one that descends from it.
+async fn closed(client: &Client, which: Which) -> Result<Value, RpcError> {
+    let family = match which {
+        Which::Of(_) => vec![client.session],
+        Which::Call(_) => descent::family(client).await,
+    };
+    for session in family {
+        // whatever has closed the question may still be on its way to the disk
+        if let Ok(state) = client.of(session).view().await {
+            let tap = Tap::open(&client.of(session), state.seq.max(1)).await;
+            tap.map_err(RpcError::internal)?.next().await;
+        }
+        let store = client.reading().await.map_err(RpcError::internal)?;
+        let which = which.clone();
+        let search = blocking(move || search(&store, session, which)).await?;
+        if let Some((of, by)) = search.found {
+            return Ok(json!({ "accepted": false, "session": session, "of": of, "by": by }));
+        }
+    }
+    Ok(json!({ "accepted": false, "session": null, "of": null, "by": null }))
 }
 
 /// Waits until an answer that was accepted stands in the log, or its question was closed before.
-async fn durable(mut tap: Tap, of: Seq) -> Result<Value, RpcError> {
+async fn durable(mut tap: Tap, (session, of): Asked) -> Result<Value, RpcError> {
     while let Some(observation) = tap.next().await {
         let accepted = observation.events.iter().find_map(|event| counts(event, of));
         if let Some(accepted) = accepted {
-            return Ok(json!({ "accepted": accepted, "of": of, "by": null }));
+            let result = json!({ "accepted": accepted, "session": session, "of": of, "by": null });
+            return Ok(result);
         }
         // the hub may have gone with the node
         let _ = observation.done.send(());

@@ -4,11 +4,16 @@
 //! | method | params | result |
 //! |---|---|---|
 //! | `_leftfold/read` | `session, from, to?` | `{lines, next}`: events as the lines of an export |
-//! | `_leftfold/watch` | `session, from` | `{}`, and then a `_leftfold/event` for each line |
+//! | `_leftfold/watch` | `session, from, children?` | `{}`, and then a `_leftfold/event` for each line |
 //! | `_leftfold/prompt` | `session, text` or `parts`, `by?` | `{}`, once it is in the log |
-//! | `_leftfold/answer` | `session, of` or `call`, `reply, feedback?, by?` | `{accepted, of, by}` |
+//! | `_leftfold/answer` | `session, of` or `call`, `reply, feedback?, by?` | `{accepted, session, of, by}` |
 //! | `_leftfold/cancel` | `session, by?` | `{}` |
 //! | `_leftfold/compact` | `session, by?` | `{accepted}` |
+//!
+//! With `children`, an object from ids of sessions to seqs, a watch is of the session's children too:
+//! of those that it names from there on, and of others from their first event on, once the event
+//! that spawned them was told. The question on a `call` may be a child's; children have no prompts of
+//! their own here, and everything else by their own ids.
 //!
 //! A node that lets go of a store in good order, because all in it is at rest or done, says
 //! `_leftfold/rested` and ends the connection, and has taken nothing that it did not answer: whoever
@@ -20,6 +25,7 @@
 
 pub(crate) mod client;
 mod connection;
+mod descent;
 mod lines;
 mod methods;
 mod pace;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use leftfold_actors::{Answered, Observation, Opened, Recorded, Reply};
+use leftfold_actors::{Answered, Family, Observation, Opened, Recorded, Reply};
 use leftfold_events::event::{Event, PromptPart, Turn};
 use leftfold_events::line::{self, Line};
 use leftfold_events::{Envelope, Seq, SessionId, Sha256, State, fold};
@@ -21,6 +21,7 @@ use super::wire::{self, RpcError};
 use super::{lines, path};
 use crate::client;
 use crate::home::Place;
+use crate::inquiry::Asked;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -115,10 +116,11 @@ impl Remote {
         self.call("_leftfold/cancel", params).await.map(|_| ())
     }
 
-    pub(crate) async fn answer(&self, of: Seq, reply: Reply) -> anyhow::Result<Answered> {
+    pub(crate) async fn answer(&self, asked: Asked, reply: Reply) -> anyhow::Result<Answered> {
+        let (session, of) = asked;
         let Reply { answer, feedback, by } = reply;
         let params = json!({
-            "session": self.0.session,
+            "session": session,
             "of": of,
             "reply": answer,
             "feedback": feedback,
@@ -133,9 +135,19 @@ impl Remote {
     }
 
     /// Has `sink` told of every event from `from` on.
-    pub(crate) async fn watch(&self, from: Seq, sink: ActorRef<Observation>) -> anyhow::Result<()> {
+    pub(crate) async fn watch(
+        &self,
+        from: Seq,
+        sink: ActorRef<Observation>,
+        family: &Family,
+    ) -> anyhow::Result<()> {
         let mut talk = Talk::connect(&self.0.store).with_context(|| gone(self.0.session))?;
-        let params = json!({ "session": self.0.session, "from": from });
+        let mut params = json!({ "session": self.0.session, "from": from });
+        match family {
+            Family::Alone => {}
+            Family::Live => params["children"] = json!({}),
+            Family::Whole(named) => params["children"] = json!(**named),
+        }
         let watching = tokio::time::timeout(PATIENCE, talk.call("_leftfold/watch", params));
         watching.await.context("the node does not answer")??;
         let remote = self.clone();

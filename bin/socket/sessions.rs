@@ -10,6 +10,7 @@ use leftfold_actors::{NodeMessage, Opened};
 use leftfold_events::SessionId;
 use ractor::ActorRef;
 
+use super::descent;
 use super::wire::RpcError;
 use crate::cli::Turn;
 use crate::client::{Client, Equipment, Job};
@@ -55,13 +56,20 @@ impl Sessions for One {
         session: SessionId,
         _: Option<&'a Path>,
     ) -> BoxFuture<'a, Result<Client, RpcError>> {
-        let ours = self.client.session == session;
-        let client = ours.then(|| self.client.clone());
-        async move { client.ok_or_else(|| RpcError::not_open(session)) }.boxed()
+        async move {
+            if self.client.session == session {
+                return Ok(self.client.clone());
+            }
+            let child = descent::descendant(&self.client, session).await;
+            child.ok_or_else(|| RpcError::not_open(session))
+        }
+        .boxed()
     }
 
-    fn equipment(&self, _: SessionId) -> anyhow::Result<Equipment> {
-        Ok(self.equipment.clone())
+    fn equipment(&self, session: SessionId) -> anyhow::Result<Equipment> {
+        // a child has its own, from its parent
+        let ours = self.client.session == session;
+        ours.then(|| self.equipment.clone()).ok_or_else(|| RpcError::not_open(session).into())
     }
 
     fn only_joins(&self) -> bool {
@@ -153,6 +161,21 @@ impl Many {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A session that descends from one that is known, and is in its store.
+    async fn descendant(&self, session: SessionId, store: Option<&Path>) -> Option<Client> {
+        let here = |known: &&Known| store.is_none_or(|store| known.place.store == store);
+        let clients: Vec<Client> = {
+            let known = self.known();
+            known.values().filter(here).filter_map(|known| known.client.clone()).collect()
+        };
+        for client in clients {
+            if let Some(found) = descent::descendant(&client, session).await {
+                return Some(found);
+            }
+        }
+        None
+    }
+
     /// Knows a session of which there is nothing but its log.
     async fn find(&self, session: SessionId) -> anyhow::Result<Place> {
         if let Some(known) = self.known().get(&session) {
@@ -183,7 +206,10 @@ impl Sessions for Many {
         store: Option<&'a Path>,
     ) -> BoxFuture<'a, Result<Client, RpcError>> {
         async move {
-            let place = self.find(session).await.map_err(RpcError::of)?;
+            let place = match self.find(session).await.map_err(RpcError::of) {
+                Ok(place) => place,
+                Err(error) => return self.descendant(session, store).await.ok_or(error),
+            };
             if store.is_some_and(|store| place.store != store) {
                 return Err(RpcError::not_open(session));
             }

@@ -1,6 +1,6 @@
 //! An observer that hands what it is told to a task.
 
-use leftfold_actors::Observation;
+use leftfold_actors::{Family, Observation};
 use leftfold_events::Seq;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
@@ -17,9 +17,18 @@ pub(crate) struct Tap {
 
 impl Tap {
     pub(crate) async fn open(client: &Client, from: Seq) -> anyhow::Result<Self> {
+        Self::open_as(client, from, Family::Alone).await
+    }
+
+    /// The same, of children too.
+    pub(crate) async fn open_as(
+        client: &Client,
+        from: Seq,
+        family: Family,
+    ) -> anyhow::Result<Self> {
         let (sender, observations) = mpsc::channel(1);
         let (sink, _) = Actor::spawn(None, Sink, sender).await?;
-        client.watch(from, sink.clone()).await?;
+        client.watch(from, sink.clone(), family).await?;
         Ok(Self { observations, sink })
     }
 

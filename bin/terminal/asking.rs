@@ -1,45 +1,46 @@
 //! Questions that are answered with a key.
 
 use leftfold_actors::{Answered, Reply};
-use leftfold_events::Seq;
 
+use super::children::Pending;
 use super::conversation::{Conversation, Leave, Stage};
 use super::input::Read;
 use super::question::{self, Choice};
-use super::render::Question;
 use super::style::Face;
 use super::{inquiry, keys};
+use crate::inquiry::Asked;
 
 impl Conversation<'_> {
     /// Asks the first question that is open, and stops asking one that is not.
     pub(super) fn see_to_questions(&mut self) -> anyhow::Result<()> {
-        let first = self.renderer.questions.front().cloned();
-        if let Stage::Question(of) = self.stage {
-            if first.as_ref().is_some_and(|question| question.of == of) {
+        let pending = self.children.pending(self.job.place.session, &self.renderer);
+        if let Stage::Question(asked) = self.stage {
+            if pending.iter().any(|question| question.asked == asked) {
                 return Ok(());
             }
             self.stop_asking();
         }
-        let Some(question) = first.filter(|question| question.of > self.answered) else {
+        let mut open = pending.into_iter();
+        let Some(question) = open.find(|question| !self.answered.contains(&question.asked)) else {
             return Ok(());
         };
         if self.stage == Stage::Prompt {
             return self.announce(&question);
         }
         let Stage::Turn { running: true } = self.stage else { return Ok(()) };
-        let text = self.renderer.question(&question);
-        self.stage = Stage::Question(question.of);
+        let text = self.children.question(&question, &mut self.renderer);
+        self.stage = Stage::Question(question.asked);
         self.chosen.clear();
-        let inquiry = question.inquiry.as_ref();
+        let inquiry = question.inquiry();
         let keys = inquiry
             .map_or_else(|| question::PERMISSION.to_owned(), |inquiry| inquiry::keys(inquiry, &[]));
         self.ask(&text, &keys)
     }
 
     /// Shows a question of somebody else's turn while a line is being typed.
-    fn announce(&mut self, question: &Question) -> anyhow::Result<()> {
-        if question.of > std::mem::replace(&mut self.announced, question.of) {
-            let mut text = self.renderer.question(question);
+    fn announce(&mut self, question: &Pending) -> anyhow::Result<()> {
+        if self.announced.insert(question.asked) {
+            let mut text = self.children.question(question, &mut self.renderer);
             text += &self.renderer.note(Face::DIM, question::ANNOUNCED);
             self.paint(&text)?;
         }
@@ -70,7 +71,7 @@ impl Conversation<'_> {
     pub(super) async fn keys(&mut self, keys: &str) -> anyhow::Result<Option<Leave>> {
         let key = keys::single(keys);
         match self.stage {
-            Stage::Question(of) => match (self.renderer.inquiry_of(of), key) {
+            Stage::Question(of) => match (self.children.inquiry_of(of, &self.renderer), key) {
                 (Some(inquiry), _) => self.choose(of, &inquiry, keys).await?,
                 (None, Some(key)) => self.allow(of, key).await?,
                 (None, None) => {}
@@ -97,7 +98,7 @@ impl Conversation<'_> {
     }
 
     /// What a key means for a permission.
-    async fn allow(&mut self, of: Seq, key: char) -> anyhow::Result<()> {
+    async fn allow(&mut self, of: Asked, key: char) -> anyhow::Result<()> {
         match question::choice(key) {
             Some(Choice::Reply(answer)) => {
                 self.stop_asking();
@@ -108,8 +109,8 @@ impl Conversation<'_> {
         }
     }
 
-    pub(super) async fn answer(&mut self, of: Seq, reply: Reply) -> anyhow::Result<()> {
-        self.answered = of;
+    pub(super) async fn answer(&mut self, of: Asked, reply: Reply) -> anyhow::Result<()> {
+        self.answered.insert(of);
         let told = self.client()?.answer(of, reply).await?;
         let note = match told {
             Answered::Accepted => String::new(),

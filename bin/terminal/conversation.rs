@@ -1,14 +1,16 @@
 //! The conversation: what is typed becomes prompts and answers, what is observed is shown.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use leftfold_actors::Observation;
+use leftfold_actors::{Family, Observation};
 use leftfold_events::event::{Event, Session, Turn};
 use leftfold_events::{Envelope, Seq, Time};
 use ractor::ActorRef;
 
 use super::BY;
+use super::children::Children;
 use super::ears::{Ears, Heard};
 use super::input::{Input, Read};
 use super::keys::Mode;
@@ -17,6 +19,7 @@ use super::screen::{self, Screen};
 use crate::cli::Turn as TurnArgs;
 use crate::client::{Client, Job};
 use crate::commands::run::Project;
+use crate::inquiry::Asked;
 use crate::socket::Many;
 
 /// What the terminal is used for at the moment.
@@ -30,9 +33,9 @@ pub(super) enum Stage {
         running: bool,
     },
     /// A key is to answer the question of this intent.
-    Question(Seq),
+    Question(Asked),
     /// The reason why that is not allowed, or the answer, is being typed.
-    Reason(Seq),
+    Reason(Asked),
     /// A key is to say whether the turn that was cut off goes on.
     Resume,
 }
@@ -65,12 +68,13 @@ pub(super) struct Conversation<'a> {
     pub(super) unfinished: bool,
     /// Ctrl-C has been pressed to no effect.
     pub(super) warned: bool,
-    /// The last question that was answered here.
-    pub(super) answered: Seq,
+    pub(super) children: Children,
+    /// The questions that were answered here.
+    pub(super) answered: HashSet<Asked>,
     /// The options, by their places, that are chosen for the question on the screen.
     pub(super) chosen: Vec<usize>,
-    /// The last question that was shown above the line that is being typed.
-    pub(super) announced: Seq,
+    /// The questions that were shown above the line that is being typed.
+    pub(super) announced: HashSet<Asked>,
     /// The last event that was observed.
     seen: Seq,
     /// Lines that wait until nobody types any more.
@@ -88,6 +92,7 @@ impl<'a> Conversation<'a> {
         screen: Screen,
     ) -> Self {
         Self {
+            children: Children::new(job.place.session),
             job,
             project,
             turn,
@@ -102,9 +107,9 @@ impl<'a> Conversation<'a> {
             stage: Stage::Prompt,
             unfinished: false,
             warned: false,
-            answered: 0,
+            answered: HashSet::new(),
             chosen: Vec::new(),
-            announced: 0,
+            announced: HashSet::new(),
             seen: 0,
             held: String::new(),
         }
@@ -156,7 +161,7 @@ impl<'a> Conversation<'a> {
         self.unfinished = opened.unfinished;
         self.renderer.me = client.name(BY);
         let next = if self.client.is_some() { self.seen } else { head } + 1;
-        client.watch(from.unwrap_or(next), self.sink.clone()).await?;
+        client.watch(from.unwrap_or(next), self.sink.clone(), Family::Live).await?;
         self.seen = self.seen.max(from.unwrap_or(next) - 1);
         self.client = Some(client);
         self.ears.attend(opened);
@@ -170,11 +175,15 @@ impl<'a> Conversation<'a> {
         let mut last = None;
         // a session that was opened again is watched once more
         let seen = self.seen;
-        for event in events.iter().filter(|event| event.seq > seen) {
-            text += &self.renderer.show(event);
-            last = self.follow(event).or(last);
+        for event in events.iter() {
+            self.children.follow(event, &self.renderer);
+            if self.children.is_root(event) && event.seq > seen {
+                text += &self.renderer.show(event);
+                last = self.follow(event).or(last);
+                self.seen = self.seen.max(event.seq);
+            }
         }
-        self.seen = events.last().map_or(self.seen, |event| self.seen.max(event.seq));
+        self.renderer.delegated = self.children.status();
         let gone = self.paint(&text)?;
         // the hub may have gone with the node
         let _ = done.send(());

@@ -13,7 +13,7 @@ use super::keys::CTRL_D;
 use super::render::{Look, Renderer};
 use super::style::Face;
 use super::wrap::Wrap;
-use crate::inquiry::{self, Inquiry};
+use crate::inquiry::{self, Asked, Inquiry};
 
 /// Options that have a digit of their own. Of more, the number is typed as a line.
 const DIGITS: usize = 9;
@@ -90,7 +90,7 @@ pub(super) fn typed(inquiry: &Inquiry, line: &str) -> Option<Reply> {
 impl Conversation<'_> {
     pub(super) async fn choose(
         &mut self,
-        of: Seq,
+        of: Asked,
         inquiry: &Inquiry,
         keys: &str,
     ) -> anyhow::Result<()> {
@@ -118,7 +118,7 @@ impl Conversation<'_> {
     }
 
     /// Has a line typed, instead of a key, for the question.
-    pub(super) fn begin_line(&mut self, of: Seq, read: Read) -> anyhow::Result<()> {
+    pub(super) fn begin_line(&mut self, of: Asked, read: Read) -> anyhow::Result<()> {
         self.stop_asking();
         self.screen.print("")?;
         self.mode.restore();

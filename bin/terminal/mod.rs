@@ -2,6 +2,7 @@
 
 mod asking;
 mod calls;
+mod children;
 mod clean;
 mod conversation;
 mod ears;

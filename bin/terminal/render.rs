@@ -62,6 +62,8 @@ pub(super) struct Renderer {
     pub(super) streamed: Time,
     /// Until when a retry waits, and why.
     pub(super) retry: Option<(Time, String)>,
+    /// What its children do.
+    pub(super) delegated: Option<String>,
     /// The keys that an open question wants.
     pub(super) asking: Option<String>,
     /// Whether the attempt under way has shown text that a retry would make void.
@@ -85,6 +87,7 @@ impl Renderer {
             asked: None,
             streamed: Time::default(),
             retry: None,
+            delegated: None,
             asking: None,
             shown: false,
             titles: Titles::default(),
@@ -164,6 +167,7 @@ impl Renderer {
         self.calls.clear();
         self.links.clear();
         self.questions.clear();
+        self.delegated = None;
         (self.asked, self.retry) = (None, None);
         let began = self.turn.take().unwrap_or(at);
         let (face, reason) = match ended.reason {

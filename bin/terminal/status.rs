@@ -46,8 +46,9 @@ impl Renderer {
             let since = waited(now.since(call.running.unwrap_or(now)));
             let more = running.count();
             let more = if more > 0 { format!(" · and {more} more") } else { String::new() };
-            let tail = if call.tail.is_empty() { "" } else { " · " };
-            let (heading, rest) = (call.heading(), &call.tail);
+            let rest = self.delegated.as_ref().unwrap_or(&call.tail);
+            let tail = if rest.is_empty() { "" } else { " · " };
+            let heading = call.heading();
             let heading = clip(&heading, self.look.columns / 2);
             return Some(format!("{spinner} {heading} · {since}{more}{tail}{rest}"));
         }

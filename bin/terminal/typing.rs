@@ -1,6 +1,5 @@
 //! What becomes of the lines that the user types.
 
-use leftfold_events::Seq;
 use leftfold_events::event::{Answer, PromptPart};
 
 use super::BY;
@@ -12,6 +11,7 @@ use super::{inquiry, question};
 use crate::agents::Agents;
 use crate::client::{self, Job};
 use crate::commands::run;
+use crate::inquiry::Asked;
 use crate::slash::{self, Given, Prepared};
 use crate::{model, settings};
 
@@ -144,7 +144,7 @@ impl Conversation<'_> {
         Ok(format!("agent: {name}, {}", self.job.setup.model.name()))
     }
 
-    async fn reason(&mut self, of: Seq, typed: Typed) -> anyhow::Result<Option<Leave>> {
+    async fn reason(&mut self, of: Asked, typed: Typed) -> anyhow::Result<Option<Leave>> {
         self.stage = Stage::Turn { running: true };
         self.mode.watch();
         self.paint("")?;
@@ -152,7 +152,8 @@ impl Conversation<'_> {
             Typed::Gone(_) => return Ok(Some(Leave::Gone)),
             Typed::Interrupted { .. } => self.client()?.interrupt("SIGINT").await?,
             Typed::Line(line) if !line.trim().is_empty() => {
-                let answer = self.renderer.inquiry_of(of).and_then(|i| inquiry::typed(&i, &line));
+                let answer = self.children.inquiry_of(of, &self.renderer);
+                let answer = answer.and_then(|asked| inquiry::typed(&asked, &line));
                 let because = || question::reply(Answer::Reject, Some(line.trim().to_owned()));
                 self.answer(of, answer.unwrap_or_else(because)).await?;
             }

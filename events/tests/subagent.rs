@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use leftfold_events::event::{EndReason, Event, Finish, Subagent};
-use leftfold_events::{Envelope, SessionId};
+use leftfold_events::{Envelope, Fact, SessionId};
 
 const ASKED: [Step; 4] = [Prompt("hi"), Call("a", "task"), Reply(Finish::ToolCalls), Task("a")];
 
@@ -68,6 +68,32 @@ fn the_id_of_a_child_follows_from_its_place() {
     assert_ne!(spawned(&one.log)[0], Run::session());
     let child = one.state.children.first().expect("a child");
     assert!(!child.ended && child.wait.until > child.wait.since);
+}
+
+#[test]
+fn what_children_cost_counts_towards_the_limit_and_not_as_the_sessions_own() {
+    // every reply of the harness costs 0.5
+    for (max, cost, reason) in [(0.9, 0.5, EndReason::Limit), (2.0, 0.5, EndReason::Completed)] {
+        let mut kit = kit();
+        kit.options.max_cost = Some(max);
+        let mut run = Run::new(&kit);
+        ASKED.iter().for_each(|step| drop(run.step(step)));
+        assert_eq!(run.state.left_to_spend(), Some(max - 0.5));
+        let child = run.state.open_children().next().expect("a child").clone();
+        let ended = child_ended(child.session, "found it".into(), EndReason::Completed, cost);
+        run.tell(Fact::of(child.wait.intent, ended));
+        assert_eq!(run.state.left_to_spend(), Some((max - 1.0).max(0.0)));
+        run.step(&Done("a", "found it"));
+        run.finish();
+        let ended = run.state.ended.as_ref().expect("an end");
+        assert_eq!(ended.reason, reason, "{max}");
+        let replies = if reason == EndReason::Limit { 1.0 } else { 2.0 };
+        assert!((ended.cost - 0.5 * replies).abs() < 1e-9, "{}", ended.cost);
+        assert!((run.state.delegated.cost - cost).abs() < 1e-9);
+        // the next turn begins with nothing spent
+        run.step(&Prompt("more"));
+        assert_eq!(run.state.left_to_spend(), Some(max));
+    }
 }
 
 #[test]

@@ -56,13 +56,14 @@ impl Sessions {
         kit: Box<Kit>,
     ) {
         let Some(entry) = self.open.get(&spawn.session) else { return };
-        let follow = ObserversMessage::Follow {
+        let woken = ObserversMessage::Woken {
             parent: spawn.parent.session,
+            spawned: spawn.parent.spawned,
             child: spawn.session,
             from: entry.head + 1,
-            store: entry.store.clone(),
+            first: spawn.is_first(),
         };
-        if self.observers.cast(follow).is_err() {
+        if self.observers.cast(woken).is_err() {
             tracing::warn!("nobody hands events to observers");
         }
         let Some(parent) = self.open.get(&spawn.parent.session) else { return };
@@ -140,7 +141,7 @@ fn begin(state: &State, spawn: &Spawn, kit: Box<Kit>, cut_off: bool) -> Vec<Node
         return Vec::new();
     }
     if let Some(ended) = state.ended.as_ref().filter(|_| had_it) {
-        return vec![Told::of(session, ended).to(spawn.parent.clone())];
+        return vec![Told::of(session, ended, state).to(spawn.parent.clone())];
     }
     let prompted = Box::new(prompt(spawn, kit.model.name()));
     let prompt = SessionMessage::Prompt { kit, prompted, joins: false, told: None };

@@ -75,6 +75,31 @@ impl Channel {
         Tap { feed: self.feed.subscribe(), cursor, looked: None }
     }
 
+    /// Where the session's log is.
+    pub(super) fn place(&self) -> (Option<Store>, PathBuf) {
+        let feed = self.feed.borrow();
+        (feed.store.clone(), feed.folder.clone())
+    }
+
+    /// The session's log is there.
+    pub(super) fn placed(&mut self, (store, folder): (Option<Store>, PathBuf)) {
+        if let Some(store) = store {
+            return self.opened(store);
+        }
+        self.feed.send_if_modified(|feed| {
+            let new = feed.folder.as_os_str().is_empty();
+            if new {
+                feed.openings += 1;
+                feed.folder = folder;
+            }
+            new
+        });
+    }
+
+    pub(super) fn is_watched(&self) -> bool {
+        !self.cursors.is_empty()
+    }
+
     /// The session's store can be read.
     pub(super) fn opened(&mut self, store: Store) {
         self.feed.send_if_modified(|feed| {

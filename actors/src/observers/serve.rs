@@ -2,18 +2,20 @@
 
 use std::sync::{Arc, Weak};
 
-use leftfold_events::{Envelope, SessionId};
+use leftfold_events::event::{Event, Subagent};
+use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_store::Reader;
 use ractor::ActorRef;
 
 use super::feed::{Log, Next, Tap};
-use super::{Observation, Recorded};
+use super::{Family, Observation, ObserversMessage, Recorded, Watch};
 
 /// Events at most in one observation read from the log.
 const CHUNK: usize = 128;
 
 /// Ends with the sink, or with the hub.
-pub(super) async fn serve(mut tap: Tap, session: SessionId, sink: ActorRef<Observation>) {
+pub(super) async fn serve(mut tap: Tap, watch: Watch, hub: ActorRef<ObserversMessage>) {
+    let (session, sink) = (watch.session, watch.sink.clone());
     while tap.feed.has_changed().is_ok() {
         let events = match tap.next() {
             Next::Events(events) => events,
@@ -38,13 +40,33 @@ pub(super) async fn serve(mut tap: Tap, session: SessionId, sink: ActorRef<Obser
         if let Some(last) = events.last() {
             tap.advance(last.seq + 1);
         }
+        let spawned = spawned(&events, &watch.family);
         let (done, acknowledged) = ractor::concurrency::oneshot();
         // a dead sink drops its port, which is an answer too
         let _ = sink.cast(Observation { events, done: done.into() });
         if acknowledged.await.is_err() {
             return;
         }
+        // only now: a child comes after what has spawned it
+        for (session, from) in spawned {
+            let descend = ObserversMessage::Descend {
+                parent: watch.session,
+                watch: Watch { session, from, ..watch.clone() },
+            };
+            // the hub may have gone
+            let _ = hub.cast(descend);
+        }
     }
+}
+
+/// The sessions that the sink comes to by these events, and where they begin for it.
+fn spawned(events: &[Recorded], family: &Family) -> Vec<(SessionId, Seq)> {
+    let spawned = events.iter().filter_map(|event| {
+        let Event::Subagent(Subagent::Spawned { session, .. }) = &event.event else { return None };
+        let first = event.session.child(event.seq, event.at) == *session;
+        Some((*session, family.begins(*session, first)?))
+    });
+    spawned.collect()
 }
 
 /// A sink that can not be served is stopped, so that whoever waits behind it hears of it.

@@ -21,7 +21,9 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 
 use crate::equip::{self, Setup};
-use crate::{Models, Node, NodeMessage, Observation, Open, Opened, SessionMessage, Watch, World};
+use crate::{
+    Family, Models, Node, NodeMessage, Observation, Open, Opened, SessionMessage, Watch, World,
+};
 
 /// Far more than anything here takes; only a failure waits that long.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -171,7 +173,7 @@ impl Live {
     async fn watch(&self, from: Seq) -> mpsc::UnboundedReceiver<Envelope> {
         let (sender, events) = mpsc::unbounded_channel();
         let (sink, _) = Actor::spawn(None, Sink, sender).await.expect("a sink");
-        let watch = Watch { session: self.session, from, sink, family: false };
+        let watch = Watch { session: self.session, from, sink, family: Family::Alone };
         self.node.cast(NodeMessage::Watch(watch)).expect("a node");
         events
     }

@@ -45,7 +45,7 @@ async fn a_slow_observer_blocks_nobody_and_misses_nothing() {
     let mut live = site.start().await;
     let (sender, mut held) = mpsc::unbounded_channel();
     let (sink, _) = Actor::spawn(None, Slow, sender).await.expect("a sink");
-    let watch = Watch { session: site.session, from: 1, sink, family: false };
+    let watch = Watch { session: site.session, from: 1, sink, family: Family::Alone };
     live.node.cast(NodeMessage::Watch(watch)).expect("a node");
     live.prompt(&site, "do it");
     // the turn ends while the slow one still holds its first batch

@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use super::model::{Cost, Usage};
 use super::turn::EndReason;
 use crate::SessionId;
 
@@ -7,6 +8,27 @@ use crate::SessionId;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subagent {
-    Spawned { call: String, session: SessionId, agent: String },
-    Ended { session: SessionId, answer: String, reason: EndReason },
+    Spawned {
+        call: String,
+        session: SessionId,
+        agent: String,
+    },
+    /// `Ended` as logs have it that were written before it told of usage and cost. Its public name
+    /// is the same, and what reads that name reads an `Ended`.
+    #[serde(rename(serialize = "ended", deserialize = "ended_uncounted"))]
+    EndedUncounted {
+        session: SessionId,
+        answer: String,
+        reason: EndReason,
+    },
+    Ended {
+        session: SessionId,
+        answer: String,
+        reason: EndReason,
+        /// Of the turn that was spawned, and of all that its own calls have spawned.
+        #[serde(default)]
+        usage: Usage,
+        #[serde(default)]
+        cost: Cost,
+    },
 }

@@ -3,7 +3,7 @@
 
 use super::message::{Message, Prompt, ReplyEnd};
 use super::open::Wait;
-use super::{Ask, Child, Failure, Origin, State, Titling, Turn};
+use super::{Ask, Child, Delegated, Failure, Origin, State, Titling, Turn};
 use crate::event::{EndReason, Event, Session, Subagent, Todo, Turn as TurnEvent};
 use crate::kit::AskMode;
 use crate::{Envelope, Seq};
@@ -61,6 +61,9 @@ impl State {
                 self.agent.clone_from(agent);
                 let prompt = Prompt { seq: envelope.seq, parts: parts.clone() };
                 self.messages.push(Message::User(prompt));
+                if self.turn.is_none() {
+                    self.delegated = Delegated::default();
+                }
                 self.turn.get_or_insert_with(|| Turn::new(envelope));
             }
             TurnEvent::Equipped(equipped) => {
@@ -84,7 +87,12 @@ impl State {
                 wait: Wait::of(envelope),
                 ended: false,
             }),
-            Subagent::Ended { .. } => self.child_ended(envelope.of),
+            Subagent::EndedUncounted { .. } => self.child_ended(envelope.of),
+            Subagent::Ended { usage, cost, .. } => {
+                self.delegated.usage += *usage;
+                self.delegated.cost += *cost;
+                self.child_ended(envelope.of);
+            }
         }
     }
 

@@ -206,6 +206,9 @@ impl State {
                         is_error: finished.is_error,
                         attachments: finished.attachments.clone(),
                     }));
+                    if call.class() == Class::Child {
+                        self.heed_cost();
+                    }
                 }
             }
             Tool::Lost { attempt, .. } => {

@@ -2,7 +2,7 @@
 
 use super::open::{Open, Wait};
 use super::{Ask, State, Titling, words};
-use crate::event::EndReason;
+use crate::event::{Cost, EndReason};
 
 impl State {
     /// The end of the turn's time, if it is limited and not stopped yet. It waits for no intent,
@@ -31,10 +31,21 @@ impl State {
     /// Whether the turn has cost more than it may: no model is asked any more.
     pub(crate) fn is_overspent(&self) -> bool {
         let max = self.kit.options.max_cost;
-        self.turn.as_ref().zip(max).is_some_and(|(turn, max)| turn.cost > max)
+        self.spent().zip(max).is_some_and(|(spent, max)| spent > max)
     }
 
-    /// A reply has come. Where no model may be asked any more, calls have nobody to work for. One
+    /// What the turn has cost so far, with its children that have ended.
+    fn spent(&self) -> Option<Cost> {
+        Some(self.turn.as_ref()?.cost + self.delegated.cost)
+    }
+
+    /// What is left of what the turn may cost; `None`: there is no limit.
+    pub fn left_to_spend(&self) -> Option<Cost> {
+        let max = self.kit.options.max_cost?;
+        Some((max - self.spent().unwrap_or_default()).max(0.0))
+    }
+
+    /// A reply has come, or a child has ended. Where no model may be asked any more, calls have nobody to work for. One
     /// that is still being written is paid for already.
     pub(super) fn heed_cost(&mut self) {
         let writes = self.turn.as_ref().is_some_and(|turn| matches!(turn.ask, Ask::Waiting(_)));
@@ -63,8 +74,9 @@ impl State {
     pub(crate) fn past_limit(&self) -> Option<String> {
         let turn = self.turn.as_ref()?;
         let options = &self.kit.options;
-        let cost = options.max_cost.filter(|max| turn.cost > *max);
-        let cost = cost.map(|max| words::overspent(max, turn.cost));
+        let spent = self.spent().unwrap_or_default();
+        let cost = options.max_cost.filter(|max| spent > *max);
+        let cost = cost.map(|max| words::overspent(max, spent));
         let taken = self.at.since(turn.since);
         let time = options.max_time.filter(|max| taken >= *max);
         let time = time.map(|max| words::out_of_time(max, taken));

@@ -55,6 +55,7 @@ pub struct State {
     /// What "always" has allowed in this session.
     pub approved: Vec<Rule>,
     pub children: Vec<Child>,
+    pub delegated: Delegated,
     pub usage: Usage,
     pub cost: Cost,
     #[serde(skip)]
@@ -106,6 +107,14 @@ impl State {
     pub fn open_children(&self) -> impl Iterator<Item = &Child> {
         self.children.iter().filter(|child| !child.ended)
     }
+}
+
+/// What the children of this turn, or of the last one, have spent, theirs included. It counts
+/// towards the turn's limit, and not as the session's own.
+#[derive(Clone, Copy, Debug, PartialEq, Default, Serialize)]
+pub struct Delegated {
+    pub usage: Usage,
+    pub cost: Cost,
 }
 
 /// How things stand with the session's title in this turn.

@@ -174,7 +174,9 @@ impl State {
             Event::Compaction(Compaction::Asked { .. }) => {
                 born && self.has_past() && !self.compacting()
             }
-            Event::Subagent(Subagent::Ended { .. }) => awaits(&[Open::Child]),
+            Event::Subagent(Subagent::Ended { .. } | Subagent::EndedUncounted { .. }) => {
+                awaits(&[Open::Child])
+            }
             Event::Todo(Todo::Updated { .. }) => awaits(&[Open::Tool]),
             Event::Permission(_) | Event::Compaction(_) | Event::Subagent(_) => false,
         }

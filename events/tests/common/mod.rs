@@ -246,7 +246,7 @@ impl Run {
         let child = self.state.open_children().find(|child| child.call == call);
         let (of, session) = child.map_or((0, Self::session()), |c| (c.wait.intent, c.session));
         let (answer, reason) = ("found it".to_owned(), EndReason::Completed);
-        Fact::of(of, Subagent::Ended { session, answer, reason })
+        Fact::of(of, child_ended(session, answer, reason, 0.0))
     }
 
     /// What became of a summary or a title.
@@ -305,7 +305,7 @@ impl Run {
                 Open::Tool => Fact::of(of, Tool::Finished(Box::new(finished(&id, "ok")))),
                 Open::Child => {
                     let (answer, reason) = ("ok".to_owned(), EndReason::Completed);
-                    Fact::of(of, Subagent::Ended { session: Self::session(), answer, reason })
+                    Fact::of(of, child_ended(Self::session(), answer, reason, 0.0))
                 }
                 Open::Compaction => Fact::of(of, Compaction::Finished { summary: "s".into() }),
             };
@@ -313,6 +313,16 @@ impl Run {
         }
         panic!("the turn does not end");
     }
+}
+
+/// The end of a child that has cost so much.
+pub(crate) fn child_ended(
+    session: SessionId,
+    answer: String,
+    reason: EndReason,
+    cost: f64,
+) -> Subagent {
+    Subagent::Ended { session, answer, reason, usage: Usage::default(), cost }
 }
 
 fn streamed(kind: PartKind, text: &str, signature: Option<&str>) -> Model {

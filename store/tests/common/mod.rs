@@ -106,7 +106,14 @@ pub fn every_variant(session: SessionId) -> Vec<Envelope> {
 /// Events that schema 1 has learned since, in the order in which it did.
 fn later_events() -> Vec<Event> {
     let call = CallSpec { id: "c1_1".into(), name: "read".into(), input: json(r#"{"a":1}"#) };
-    vec![Tool::Batched { call }.into(), Compaction::Asked { by: "cli".into() }.into()]
+    let ended = Subagent::Ended {
+        session: id(3),
+        answer: "42".into(),
+        reason: EndReason::Blocked,
+        usage: usage(),
+        cost: 0.25,
+    };
+    vec![Tool::Batched { call }.into(), Compaction::Asked { by: "cli".into() }.into(), ended.into()]
 }
 
 fn session_events() -> Vec<Event> {
@@ -289,8 +296,12 @@ fn other_events() -> Vec<Event> {
         Compaction::Failed { message: "no".into() }.into(),
         Compaction::Pruned { calls: vec![3, 300, 70_000] }.into(),
         Subagent::Spawned { call: call(), session: id(3), agent: "explore".into() }.into(),
-        Subagent::Ended { session: id(3), answer: "42".into(), reason: EndReason::Completed }
-            .into(),
+        Subagent::EndedUncounted {
+            session: id(3),
+            answer: "42".into(),
+            reason: EndReason::Completed,
+        }
+        .into(),
         Todo::Updated { todos }.into(),
     ]
 }
@@ -339,11 +350,12 @@ pub fn variant(event: &Event) -> usize {
         Event::Compaction(Compaction::Failed { .. }) => 27,
         Event::Compaction(Compaction::Pruned { .. }) => 28,
         Event::Subagent(Subagent::Spawned { .. }) => 29,
-        Event::Subagent(Subagent::Ended { .. }) => 30,
+        Event::Subagent(Subagent::EndedUncounted { .. }) => 30,
         Event::Todo(Todo::Updated { .. }) => 31,
         Event::Tool(Tool::Batched { .. }) => 32,
         Event::Compaction(Compaction::Asked { .. }) => 33,
+        Event::Subagent(Subagent::Ended { .. }) => 34,
     }
 }
 
-pub const VARIANTS: usize = 34;
+pub const VARIANTS: usize = 35;

@@ -1,0 +1,178 @@
+//! How far a session and its children have been told.
+
+use std::collections::{HashMap, VecDeque};
+use std::str::FromStr;
+
+use leftfold_events::event::{Event, Subagent};
+use leftfold_events::{Envelope, Seq, SessionId};
+use leftfold_store::Reader;
+
+/// Where to begin, as the command line has it: `SEQ`, or `SESSION:SEQ` for a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct From {
+    child: Option<SessionId>,
+    seq: Seq,
+}
+
+impl FromStr for From {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (child, seq) = match text.split_once(':') {
+            Some((child, seq)) => (Some(child.parse().map_err(|e| format!("{e}"))?), seq),
+            None => (None, text),
+        };
+        match seq.parse() {
+            Ok(seq) if seq > 0 => Ok(Self { child, seq }),
+            Ok(_) | Err(_) => Err("expected a seq from 1 on, or CHILD:SEQ".to_owned()),
+        }
+    }
+}
+
+/// The next event wanted of each session. The root comes first, children as they were spawned.
+#[derive(Debug)]
+pub(super) struct Cursors {
+    order: Vec<SessionId>,
+    next: HashMap<SessionId, Seq>,
+}
+
+impl Cursors {
+    /// Of what is wanted from `given` on: all of the children that had not ended there, unless they
+    /// are named too.
+    pub(super) fn new(root: SessionId, given: &[From], reader: Option<&Reader>) -> Self {
+        let from = given.iter().find(|from| from.child.is_none()).map_or(1, |from| from.seq);
+        let mut cursors = Self { order: vec![root], next: HashMap::from([(root, from)]) };
+        let named = given.iter().filter_map(|from| Some((from.child?, from.seq)));
+        named.for_each(|(child, seq)| cursors.set(child, seq));
+        let mut looked = 0;
+        while let Some(session) = cursors.order.get(looked).copied() {
+            looked += 1;
+            let before = cursors.of(session);
+            let log = reader.filter(|_| before > 1).map(|reader| reader.read_good(session).0);
+            for child in at_work(&log.unwrap_or_default(), before) {
+                if !cursors.next.contains_key(&child) {
+                    cursors.set(child, 1);
+                }
+            }
+        }
+        cursors
+    }
+
+    fn set(&mut self, session: SessionId, seq: Seq) {
+        if self.next.insert(session, seq).is_none() {
+            self.order.push(session);
+        }
+    }
+
+    pub(super) fn of(&self, session: SessionId) -> Seq {
+        self.next.get(&session).copied().unwrap_or(1)
+    }
+
+    pub(super) fn sessions(&self) -> &[SessionId] {
+        &self.order
+    }
+
+    /// Where the children are, which come after the root.
+    pub(super) fn children(&self) -> HashMap<SessionId, Seq> {
+        let children = self.order.iter().skip(1);
+        children.map(|child| (*child, self.of(*child))).collect()
+    }
+
+    /// Whether an event is still wanted; from now on it is not.
+    pub(super) fn take(&mut self, session: SessionId, seq: Seq) -> bool {
+        let wanted = seq >= self.of(session);
+        if wanted {
+            self.set(session, seq + 1);
+        }
+        wanted
+    }
+
+    /// An event was told: the child that it spawns, if it does, is wanted from its beginning on.
+    pub(super) fn learn(&mut self, event: &Envelope) {
+        if let Some(child) = spawned(event)
+            && !self.next.contains_key(&child)
+        {
+            self.set(child, 1);
+        }
+    }
+
+    /// All that a log has from here on: a child after what has spawned it, and otherwise in the order
+    /// in which it happened. And what is wrong with it.
+    pub(super) fn read(&self, reader: &Reader) -> (Vec<Envelope>, Option<String>) {
+        let mut trouble = None;
+        let mut read = |session: SessionId| {
+            let from = self.of(session);
+            let events = reader.read(session, from).unwrap_or_else(|error| {
+                trouble.get_or_insert(error.to_string());
+                let good = reader.read_good(session).0;
+                good.into_iter().filter(|event| event.seq >= from).collect()
+            });
+            VecDeque::from(events)
+        };
+        let mut queues: Vec<_> = self.order.iter().map(|session| read(*session)).collect();
+        let (mut known, mut events) = (self.order.clone(), Vec::new());
+        loop {
+            queues.retain(|queue| !queue.is_empty());
+            let first = queues.iter_mut().min_by_key(|queue| queue.front().map(|event| event.at));
+            let Some(event) = first.and_then(VecDeque::pop_front) else { break };
+            if let Some(child) = spawned(&event)
+                && !known.contains(&child)
+            {
+                known.push(child);
+                queues.push(read(child));
+            }
+            events.push(event);
+        }
+        (events, trouble)
+    }
+}
+
+/// The session that an event spawns.
+fn spawned(event: &Envelope) -> Option<SessionId> {
+    match &event.event {
+        Event::Subagent(Subagent::Spawned { session, .. }) => Some(*session),
+        Event::Session(_)
+        | Event::Turn(_)
+        | Event::Model(_)
+        | Event::Tool(_)
+        | Event::Permission(_)
+        | Event::Compaction(_)
+        | Event::Subagent(_)
+        | Event::Todo(_) => None,
+    }
+}
+
+/// The children that had been spawned before the event at `before`, and had not ended.
+fn at_work(log: &[Envelope], before: Seq) -> Vec<SessionId> {
+    let mut state = leftfold_events::State::default();
+    log.iter().filter(|event| event.seq < before).for_each(|event| state.apply(event));
+    state.open_children().map(|child| child.session).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_beginning_is_a_seq_of_the_root_or_of_a_child() {
+        let child = SessionId::default();
+        let at = |child, seq| Ok(From { child, seq });
+        for (text, from) in [("1", at(None, 1)), (&format!("{child}:7"), at(Some(child), 7))] {
+            assert_eq!(text.parse::<From>(), from, "{text}");
+        }
+        for wrong in ["0", "", "x", "01J:1", ":3", &format!("{child}:0")] {
+            assert!(wrong.parse::<From>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn every_event_is_taken_once() {
+        let (root, child) = (SessionId::default(), SessionId::from_bytes([1; 16]));
+        let given = [From { child: Some(child), seq: 3 }, From { child: None, seq: 2 }];
+        let mut cursors = Cursors::new(root, &given, None);
+        let taken = [(root, 1), (root, 2), (root, 2), (child, 2), (child, 3), (child, 4)];
+        let taken = taken.map(|(session, seq)| cursors.take(session, seq));
+        assert_eq!(taken, [false, true, false, false, true, true]);
+        assert_eq!(cursors.children(), HashMap::from([(child, 5)]));
+    }
+}
