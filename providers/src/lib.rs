@@ -48,6 +48,17 @@ pub fn build(config: Config) -> Result<Arc<dyn Provider>, Error> {
     }
 }
 
+/// Whose quirks and models to expect of a provider: as settings say, or as address and name
+/// suggest. `generic` is nobody who is known.
+pub fn vendor(config: &Config) -> &'static str {
+    match config.wire {
+        Wire::Anthropic => "anthropic",
+        Wire::Gemini => "google",
+        Wire::OpenaiChat | Wire::OpenaiResponses => openai_chat::quirks::of(config).names[0],
+        Wire::Scripted => "scripted",
+    }
+}
+
 /// The base URL that the value of a vendor's variable means (`ANTHROPIC_BASE_URL`, say). Some
 /// vendors' own clients take it without the version that settings' `baseURL` has.
 pub fn base_from_env(wire: Wire, value: &str) -> String {

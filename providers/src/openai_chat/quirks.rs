@@ -211,7 +211,7 @@ const ALL: &[Quirks] = &[
 
 /// Those of the vendor that settings name, or else of the one whose address it is, or else of the
 /// one after whom the provider is called; without any address, of OpenAI.
-pub(super) fn of(config: &Config) -> &'static Quirks {
+pub(crate) fn of(config: &Config) -> &'static Quirks {
     if let Some(vendor) = config.vendor.as_deref() {
         return named(vendor).unwrap_or_else(|| {
             let known: Vec<&str> = ALL.iter().map(|quirks| quirks.names[0]).collect();
