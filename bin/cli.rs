@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::commands::{auth, models};
 use crate::limits;
 
 /// A coding agent whose every step is an event in a durable log.
@@ -65,6 +66,10 @@ pub(crate) enum Command {
     Permission(Permission),
     /// List, show and remove sessions
     Sessions(Sessions),
+    /// List providers and models: limits, prices, abilities, variants
+    Models(models::Models),
+    /// Keep the keys of providers
+    Auth(auth::Auth),
     /// List the agents, and where each comes from
     Agents(Agents),
     /// Show the settings in force, and where each value comes from

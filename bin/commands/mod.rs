@@ -1,11 +1,13 @@
 //! One file a command.
 
 pub(crate) mod agents;
+pub(crate) mod auth;
 pub(crate) mod check;
 pub(crate) mod compact;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod export;
+pub(crate) mod models;
 pub(crate) mod observe;
 pub(crate) mod permission;
 pub(crate) mod replay;
