@@ -73,6 +73,29 @@ pub(crate) fn run(
     stream::unfold(exchange, Exchange::next).boxed()
 }
 
+/// Decodes the body of an answer that is at hand, in the pieces in which it came.
+pub(crate) fn decode<'a>(
+    mut decoder: impl Decoder,
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> Vec<StreamEvent> {
+    let (mut sse, mut out) = (Parser::new(), VecDeque::new());
+    let is_over = |out: &VecDeque<StreamEvent>| out.back().is_some_and(StreamEvent::is_last);
+    for piece in pieces {
+        sse.push(piece, |event| {
+            if !is_over(&out) {
+                decoder.event(&event, &mut out);
+            }
+        });
+    }
+    if !is_over(&out) {
+        decoder.end(sse.unfinished().as_deref(), &mut out);
+    }
+    if !is_over(&out) {
+        out.push_back(StreamEvent::Failed(Failure::cut_off()));
+    }
+    out.into()
+}
+
 enum Phase {
     Send(Vec<u8>),
     Read(Response),

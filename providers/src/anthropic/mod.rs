@@ -51,6 +51,11 @@ impl Anthropic {
     }
 }
 
+/// Reads one answer.
+pub(crate) fn decoder(provider: &str) -> impl exchange::Decoder {
+    decode::Decoder::new(provider)
+}
+
 impl Provider for Anthropic {
     fn name(&self) -> &str {
         &self.endpoint.provider
@@ -61,7 +66,7 @@ impl Provider for Anthropic {
     }
 
     fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent> {
-        let decoder = decode::Decoder::new(&self.endpoint.provider);
+        let decoder = decoder(&self.endpoint.provider);
         exchange::run(Arc::clone(&self.endpoint), request::body(&request), decoder)
     }
 }

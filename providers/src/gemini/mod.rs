@@ -58,6 +58,11 @@ impl Gemini {
     }
 }
 
+/// Reads one answer.
+pub(crate) fn decoder(provider: &str) -> impl exchange::Decoder {
+    decode::Decoder::new(provider)
+}
+
 impl Provider for Gemini {
     fn name(&self) -> &str {
         &self.endpoint.provider
@@ -70,7 +75,7 @@ impl Provider for Gemini {
     fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent> {
         let url = address(self.endpoint.url.clone(), &request.model.id);
         let endpoint = Arc::new(Endpoint { url, ..self.endpoint.clone() });
-        let decoder = decode::Decoder::new(&self.endpoint.provider);
+        let decoder = decoder(&self.endpoint.provider);
         exchange::run(endpoint, request::body(&request), decoder)
     }
 }

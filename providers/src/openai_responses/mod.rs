@@ -37,6 +37,11 @@ impl OpenaiResponses {
     }
 }
 
+/// Reads one answer.
+pub(crate) fn decoder(provider: &str) -> impl exchange::Decoder {
+    decode::Decoder::new(provider)
+}
+
 impl Provider for OpenaiResponses {
     fn name(&self) -> &str {
         &self.endpoint.provider
@@ -47,7 +52,7 @@ impl Provider for OpenaiResponses {
     }
 
     fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent> {
-        let decoder = decode::Decoder::new(&self.endpoint.provider);
+        let decoder = decoder(&self.endpoint.provider);
         exchange::run(Arc::clone(&self.endpoint), self.body(&request), decoder)
     }
 }
