@@ -26,7 +26,7 @@ const LONGEST_DRAIN: Duration = Duration::from_secs(1);
 
 /// A wire format's way of reading events. Once it has handed out a last event it is asked no more.
 pub(crate) trait Decoder: Send + 'static {
-    fn event(&mut self, event: &SseEvent, out: &mut VecDeque<StreamEvent>);
+    fn event(&mut self, event: &SseEvent<'_>, out: &mut VecDeque<StreamEvent>);
 
     /// The body has ended well after at least one event. `rest` is the data of an event that has
     /// begun and was not closed. Without a last event the answer counts as cut off.

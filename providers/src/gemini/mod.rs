@@ -8,6 +8,7 @@ mod decode;
 mod media;
 mod options;
 mod paths;
+mod plain;
 mod request;
 mod schema;
 mod sign;
