@@ -145,7 +145,9 @@ fn encrypted_requests_are_tunnelled_and_speak_http_2_where_it_is_offered() {
 #[test]
 fn a_proxy_that_refuses_is_named_by_its_variable() {
     let tunnel = Tunnel::start(Some("407 Proxy Authentication Required"));
-    let site = far("https").env("HTTPS_PROXY", format!("http://u:hush-hush@{}", tunnel.address));
+    let site = far("https")
+        .env("HTTPS_PROXY", format!("http://u:hush-hush@{}", tunnel.address))
+        .env("SSL_CERT_FILE", pem("cert.pem").to_str().unwrap());
     let ran = site.prompt("go").with(1);
     let error = end(&ran.events())["error"].as_str().unwrap().to_owned();
     for part in [HOST, "HTTPS_PROXY"] {

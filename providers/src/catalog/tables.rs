@@ -172,9 +172,10 @@ pub(super) const DEEPSEEK: &[Model] = &[
 
 pub(super) const MISTRAL: &[Model] = &[
     open("mistral-medium-3.5", "mistral", (262_144, 131_072), unasked(1.5, 7.5, 1.5), Never).sees(),
-    open("mistral-large", "mistral", (262_144, 131_072), unasked(0.5, 1.5, 0.5), Never).sees(),
-    open("devstral", "mistral", (262_144, 131_072), unasked(0.4, 2.0, 0.4), Never),
-    open("codestral", "mistral", (256_000, 32_768), unasked(0.3, 0.9, 0.3), Never),
+    open("mistral-large-latest", "mistral", (262_144, 131_072), unasked(0.5, 1.5, 0.5), Never)
+        .sees(),
+    open("devstral-latest", "mistral", (262_144, 131_072), unasked(0.4, 2.0, 0.4), Never),
+    open("codestral-latest", "mistral", (256_000, 32_768), unasked(0.3, 0.9, 0.3), Never),
 ];
 
 pub(super) const MOONSHOT: &[Model] = &[
