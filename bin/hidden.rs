@@ -1,6 +1,6 @@
 //! A line typed on a terminal without being shown.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Write};
 
 use rustix::termios::{self, LocalModes, OptionalActions, SpecialCodeIndex, Termios};
 
@@ -17,7 +17,7 @@ pub(crate) fn ask(prompt: &str) -> io::Result<Option<String>> {
     let mut stderr = io::stderr();
     write!(stderr, "{prompt}")?;
     stderr.flush()?;
-    let line = read(&mut io::stdin().lock());
+    let line = read(io::stdin().lock());
     drop(quiet);
     writeln!(stderr)?;
     line
@@ -46,7 +46,7 @@ impl Drop for Quiet {
     }
 }
 
-fn read(keys: &mut impl Read) -> io::Result<Option<String>> {
+fn read(keys: impl BufRead) -> io::Result<Option<String>> {
     let mut line = Vec::new();
     for key in keys.bytes() {
         match key? {
@@ -80,7 +80,7 @@ mod tests {
             ("key\x03\n", None),
             ("cut", None),
         ] {
-            assert_eq!(read(&mut keys.as_bytes()).unwrap().as_deref(), line, "{keys:?}");
+            assert_eq!(read(keys.as_bytes()).unwrap().as_deref(), line, "{keys:?}");
         }
     }
 }
