@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::log::*;
+use crate::commands::{auth, models};
 use crate::limits;
 
 /// A coding agent whose every step is an event in a durable log.
@@ -80,6 +81,10 @@ pub(crate) enum Command {
     Permission(Permission),
     /// List, show and remove sessions
     Sessions(Sessions),
+    /// List providers and models: limits, prices, abilities, variants
+    Models(models::Models),
+    /// Keep the keys of providers
+    Auth(auth::Auth),
     /// List the agents, and where each comes from
     Agents(Agents),
     /// Show the settings in force, and where each value comes from

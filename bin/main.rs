@@ -5,6 +5,7 @@ mod agents;
 mod approvals;
 mod aside;
 mod attach;
+mod auth;
 mod cli;
 mod client;
 mod commands;
@@ -12,6 +13,7 @@ mod demo;
 mod drive;
 mod equipment;
 mod family;
+mod hidden;
 mod history;
 mod home;
 mod inquiry;
@@ -83,6 +85,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Sessions(args) => commands::sessions::sessions(&args),
         Command::Observe(args) => commands::observe::observe(&args),
         Command::Permission(args) => commands::permission::permission(&args.command),
+        Command::Models(args) => commands::models::models(&args),
+        Command::Auth(args) => commands::auth::auth(&args),
         Command::Agents(args) => commands::agents::agents(&args),
         Command::Config(args) => commands::config::config(&args),
         Command::Tool(args) => commands::tool::tool(&args),

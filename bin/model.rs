@@ -37,7 +37,9 @@ pub(crate) fn choose(
 ) -> anyhow::Result<Model> {
     let chosen = settings.resolve_model(wanted, &environment).map_err(usage)?;
     let wire: Wire = chosen.wire.name().parse().map_err(usage)?;
-    let known = catalog::find(wire, &chosen.model_id).unwrap_or_default();
+    let name = chosen.provider.clone();
+    let vendor = vendor(wire, &name, chosen.vendor.as_deref(), chosen.base_url.as_ref());
+    let known = catalog::describe(wire, vendor, &chosen.model_id);
     let spec = ModelSpec {
         provider: chosen.provider.clone(),
         id: chosen.model_id.clone(),
@@ -45,14 +47,13 @@ pub(crate) fn choose(
         cost: chosen.cost.over(known.cost),
     };
     let timeout = chosen.timeout;
-    let variants = variant::known(wire, &chosen.model_id, &chosen.variants);
+    let variants = variant::known(wire, vendor, &chosen.model_id, &chosen.variants);
     let mut request = chosen.options.clone().into();
     let of_agent = variant.and_then(|name| variants.iter().find(|(known, _)| known == name));
     if let Some((_, options)) = of_agent {
         equip::agent::merge(&mut request, options.clone());
     }
     let request = Json::from_value(&request);
-    let name = chosen.provider.clone();
     let config = config(chosen, wire);
     let encrypted = config.base_url.as_ref().is_none_or(|url| url.starts_with("https:"));
     if wire != Wire::Scripted {
@@ -80,13 +81,30 @@ pub(crate) fn others(settings: &Settings) -> Vec<(String, Arc<dyn Provider>)> {
     named.filter_map(|name| Some(choose(settings, Some(name), None).ok()?.provider)).collect()
 }
 
+/// Whose models to expect.
+pub(crate) fn vendor(
+    wire: Wire,
+    provider: &str,
+    vendor: Option<&str>,
+    base_url: Option<&BaseUrl>,
+) -> &'static str {
+    let mut config = Config::new(provider, wire);
+    config.vendor = vendor.map(str::to_owned);
+    config.base_url = base_url.map(|url| address(wire, url));
+    leftfold_providers::vendor(&config)
+}
+
+fn address(wire: Wire, url: &BaseUrl) -> String {
+    match url {
+        BaseUrl::Settings(url) => url.clone(),
+        BaseUrl::Variable { value, .. } => leftfold_providers::base_from_env(wire, value),
+    }
+}
+
 fn config(chosen: Chosen, wire: Wire) -> Config {
     let mut config = Config::new(chosen.provider, wire);
     config.vendor = chosen.vendor;
-    config.base_url = chosen.base_url.map(|url| match url {
-        BaseUrl::Settings(url) => url,
-        BaseUrl::Variable { value, .. } => leftfold_providers::base_from_env(wire, &value),
-    });
+    config.base_url = chosen.base_url.as_ref().map(|url| address(wire, url));
     config.api_key = chosen.api_key.map(|key| key.reveal().to_owned());
     let headers = chosen.headers.into_iter();
     config.headers = headers.map(|(name, value)| (name, value.reveal().to_owned())).collect();

@@ -11,8 +11,13 @@ use crate::{Usage, note};
 
 /// What the model has: its own in settings, and those that its wire is known to understand, where
 /// settings have none of that name.
-pub(crate) fn known(wire: Wire, id: &str, own: &Map<String, Value>) -> Vec<(String, Value)> {
-    let builtin = variants::of(wire, id).into_iter();
+pub(crate) fn known(
+    wire: Wire,
+    vendor: &str,
+    id: &str,
+    own: &Map<String, Value>,
+) -> Vec<(String, Value)> {
+    let builtin = variants::of(wire, vendor, id).into_iter();
     let mut all: Vec<(String, Value)> = builtin
         .filter(|(name, _)| !own.contains_key(*name))
         .map(|(name, options)| (name.to_owned(), options))
@@ -106,9 +111,9 @@ mod tests {
     #[test]
     fn settings_replace_what_is_built_in() {
         let own = json!({ "high": { "effort": "low" }, "odd": {} });
-        let all = known(Wire::Anthropic, "claude-opus-5", own.as_object().unwrap());
+        let all = known(Wire::Anthropic, "anthropic", "claude-opus-5", own.as_object().unwrap());
         let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["low", "medium", "max", "high", "odd"]);
-        assert_eq!(all[3].1, json!({ "effort": "low" }));
+        assert_eq!(names, ["low", "medium", "xhigh", "max", "high", "odd"]);
+        assert_eq!(all[4].1, json!({ "effort": "low" }));
     }
 }

@@ -153,6 +153,7 @@ fn origin(origin: &Origin, directory: &Path) -> String {
             format!("{}:{}:{}", name(&place.source, directory), place.line, place.column)
         }
         Origin::Variable(name) => name.clone(),
+        Origin::Stored => "leftfold auth login".to_owned(),
         Origin::Default => "default".to_owned(),
     }
 }
@@ -225,6 +226,7 @@ fn origin_json(origin: &Origin) -> Value {
             source
         }
         Origin::Variable(name) => json!({ "env": name }),
+        Origin::Stored => "auth".into(),
         Origin::Default => "default".into(),
     }
 }

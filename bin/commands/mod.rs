@@ -1,6 +1,7 @@
 //! One file a command.
 
 pub(crate) mod agents;
+pub(crate) mod auth;
 pub(crate) mod check;
 pub(crate) mod compact;
 pub(crate) mod config;
@@ -10,6 +11,7 @@ pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod fork;
 pub(crate) mod import;
+pub(crate) mod models;
 pub(crate) mod observe;
 pub(crate) mod permission;
 pub(crate) mod prune;

@@ -44,8 +44,9 @@ pub(crate) enum Error {
     #[error("{place}: `{key}`: the file {file} cannot be read: {reason}", file = .file.display())]
     Include { place: Place, key: String, file: PathBuf, reason: String },
     #[error(
-        "no model is set: set ANTHROPIC_API_KEY, or a `provider` and a `model` in leftfold.json, \
-         or give --model PROVIDER/MODEL; `leftfold demo` works without any{listed}"
+        "no model is set: run `leftfold auth login anthropic` or set ANTHROPIC_API_KEY, or set a \
+         `provider` and a `model` in leftfold.json, or give --model PROVIDER/MODEL; `leftfold models` \
+         lists some, and `leftfold demo` works without any{listed}"
     )]
     NoModel { listed: Listed },
     #[error("model `{model}`{origin}: expected PROVIDER/MODEL{hint}")]
@@ -56,10 +57,15 @@ pub(crate) enum Error {
     UnknownModel { model: String, origin: Origin, provider: String, id: String, hint: Hint },
     #[error("model `{model}`{origin}: provider `{provider}` is turned off by `{by}`")]
     Disabled { model: String, origin: Origin, provider: String, by: &'static str },
+    #[error("model `{model}`{origin} is turned off by `{by}`")]
+    Hidden { model: String, origin: Origin, by: String },
+    #[error(transparent)]
+    Keys(#[from] crate::auth::Error),
     #[error("provider `{provider}` has no wire format{npm}: set `{path}.wire` to {known}")]
     NoWire { provider: String, npm: Npm, path: String, known: String },
     #[error(
-        "provider `{provider}` has no key: set {variables}, or `{path}.options.apiKey` in leftfold.json"
+        "provider `{provider}` has no key: run `leftfold auth login {provider}`, or set {variables}, \
+         or `{path}.options.apiKey` in leftfold.json"
     )]
     MissingKey { provider: String, path: String, variables: String },
     #[error(
@@ -76,7 +82,7 @@ pub(crate) struct Hint(String);
 impl Hint {
     /// Says what `wrong` may have been meant to be, and what else there is if that is not much:
     /// beside the right name, a long list would only hide it.
-    pub(super) fn toward<S: AsRef<str>>(wrong: &str, known: impl IntoIterator<Item = S>) -> Self {
+    pub(crate) fn toward<S: AsRef<str>>(wrong: &str, known: impl IntoIterator<Item = S>) -> Self {
         const SHORT: usize = 12;
         let known: Vec<String> = known.into_iter().map(|name| name.as_ref().to_owned()).collect();
         Self(match (nearest(wrong, &known), known.len()) {

@@ -57,6 +57,8 @@ pub(crate) enum Shown {
 pub(crate) enum Origin {
     Place(Place),
     Variable(String),
+    /// `leftfold auth login`.
+    Stored,
     Default,
 }
 
@@ -231,6 +233,11 @@ impl List {
                 }
             };
             self.push(spot, shown, Origin::Variable(variable));
+        }
+        for name in settings.by_stored_key(env) {
+            let spot = Spot::at(&["provider", name, "options", "apiKey"]);
+            self.items.retain(|item| item.path != spot.path);
+            self.push(spot, Shown::Hidden { set: true, references: Vec::new() }, Origin::Stored);
         }
         for (name, _) in &settings.providers {
             let spot = Spot::at(&["provider", name, "options", "timeout"]);

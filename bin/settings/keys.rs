@@ -4,7 +4,7 @@ use super::error::Hint;
 use super::view::View;
 use super::{
     Agent, Command, Compaction, Error, Place, Provider, Relative, Retry, Secret, Settings,
-    ToolOutput, WebFetch, provider,
+    ToolOutput, WebFetch, model, provider,
 };
 
 /// What is asked of a key whose meaning is not for this loader.
@@ -85,9 +85,9 @@ pub(super) fn at(path: &[&str]) -> Option<Vec<&'static str>> {
         ["compaction"] => Some(COMPACTION.to_vec()),
         ["retry"] => Some(RETRY.to_vec()),
         ["provider", _] => Some(provider::KEYS.to_vec()),
-        ["provider", _, "models", _] => Some(provider::MODEL_KEYS.to_vec()),
-        ["provider", _, "models", _, "limit"] => Some(provider::LIMITS.to_vec()),
-        ["provider", _, "models", _, "cost"] => Some(provider::COSTS.to_vec()),
+        ["provider", _, "models", _] => Some(model::KEYS.to_vec()),
+        ["provider", _, "models", _, "limit"] => Some(model::LIMITS.to_vec()),
+        ["provider", _, "models", _, "cost"] => Some(model::COSTS.to_vec()),
         _ => None,
     }
 }

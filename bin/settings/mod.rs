@@ -6,11 +6,14 @@
 //! replaced. [`load`] reads files and the variables it is given, and changes nothing.
 
 mod agent;
+mod builtin;
 mod error;
 mod inventory;
 mod keys;
 mod lookup;
 mod markdown;
+mod model;
+mod offer;
 mod permission;
 mod provider;
 mod resolve;
@@ -31,13 +34,18 @@ use std::sync::Arc;
 use leftfold_events::rules::Rule;
 use serde_json::{Map, Value};
 
+use crate::auth::Keys;
 use permission::Said;
 
 pub(crate) use agent::{Agent, Command, meant};
-pub(crate) use error::{Error, Place};
+pub(crate) use builtin::KeySource;
+pub(crate) use error::{Error, Hint, Place};
 pub(crate) use inventory::{Inventory, Item, Origin, Shown, inventory};
-pub(crate) use provider::{Costs, Limits, Model, NEVER, Provider, Script, Secret, Wire};
+pub(crate) use model::{Costs, Limits, Model};
+pub(crate) use offer::{KeyState, Offer};
+pub(crate) use provider::{NEVER, Provider, Script, Secret, Wire};
 pub(crate) use resolve::{BaseUrl, Chosen};
+pub(crate) use secrecy::has_credential;
 pub(crate) use sources::{Source, worktree_of};
 pub(crate) use substitute::Reference;
 
@@ -59,6 +67,8 @@ pub(crate) struct Settings {
     /// If given, no others may be used.
     pub(crate) enabled_providers: Option<Vec<String>>,
     pub(crate) disabled_providers: Vec<String>,
+    /// Keys for which no settings are needed.
+    pub(crate) stored: Keys,
     /// In merge order: the last match wins.
     pub(crate) rules: Vec<Rule>,
     /// Rules for one agent only, by its name; likewise.
@@ -158,6 +168,7 @@ impl Default for Settings {
             providers: Vec::new(),
             enabled_providers: None,
             disabled_providers: Vec::new(),
+            stored: Keys::default(),
             rules: Vec::new(),
             agent_rules: Vec::new(),
             agents: Vec::new(),
@@ -204,8 +215,8 @@ impl Settings {
     }
 }
 
-/// Reads all settings that are in force in `directory`. `env` gives the variables: `HOME`,
-/// `XDG_CONFIG_HOME`, `LEFTFOLD_CONFIG`, `LEFTFOLD_CONFIG_CONTENT` and what files refer to.
+/// Reads all settings that are in force in `directory`, and the stored keys. `env` gives the
+/// variables: `HOME`, `XDG_CONFIG_HOME`, `LEFTFOLD_HOME`, `XDG_DATA_HOME`, `LEFTFOLD_CONFIG`, `LEFTFOLD_CONFIG_CONTENT` and what files refer to.
 ///
 /// # Errors
 /// The first thing that is wrong in any source, with file, line, column and key: see [`Error`].
@@ -257,5 +268,6 @@ fn merge(directory: &Path, env: Env<'_>) -> Result<Merged, Error> {
     settings.agent_rules =
         agent_rules.iter().map(|(name, said)| (name.clone(), bare(said))).collect();
     settings.sources = sources;
+    settings.stored = Keys::load(env)?;
     Ok(Merged { settings, tree, rules, agent_rules })
 }

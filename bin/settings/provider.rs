@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
+use super::model::{self, Model};
 use super::view::View;
 use super::{Error, Place};
 
@@ -115,6 +116,9 @@ pub(crate) struct Provider {
     pub(crate) options: Map<String, Value>,
     /// In the order of the files.
     pub(crate) models: Vec<(String, Model)>,
+    /// If given, no other models may be used.
+    pub(crate) whitelist: Option<Vec<String>>,
+    pub(crate) blacklist: Vec<String>,
     /// Variables missing from key, address and headers.
     pub(crate) unset: Vec<Unset>,
 }
@@ -149,42 +153,11 @@ impl Default for Provider {
             script: None,
             options: Map::new(),
             models: Vec::new(),
+            whitelist: None,
+            blacklist: Vec::new(),
             unset: Vec::new(),
         }
     }
-}
-
-/// A model as settings give it; what is `None` is for the catalog to say.
-#[derive(Clone, Debug, PartialEq, Default)]
-pub(crate) struct Model {
-    /// What people call it.
-    pub(crate) name: Option<String>,
-    /// What the provider calls it, if not as settings do.
-    pub(crate) id: Option<String>,
-    pub(crate) limit: Limits,
-    pub(crate) cost: Costs,
-    pub(crate) headers: Vec<(String, Secret)>,
-    /// Passed on in the request body.
-    pub(crate) options: Map<String, Value>,
-    /// Sets of options by name.
-    pub(crate) variants: Map<String, Value>,
-}
-
-/// In tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub(crate) struct Limits {
-    pub(crate) context: Option<u64>,
-    pub(crate) input: Option<u64>,
-    pub(crate) output: Option<u64>,
-}
-
-/// In US dollars per million tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Default)]
-pub(crate) struct Costs {
-    pub(crate) input: Option<f64>,
-    pub(crate) output: Option<f64>,
-    pub(crate) cache_read: Option<f64>,
-    pub(crate) cache_write: Option<f64>,
 }
 
 pub(super) const KEYS: [&str; 11] = [
@@ -201,50 +174,9 @@ pub(super) const KEYS: [&str; 11] = [
     "blacklist",
 ];
 
-/// Keys of a model: Leftfold's, and those of OpenCode's catalog, which change nothing here.
-pub(super) const MODEL_KEYS: [&str; 22] = [
-    "limit",
-    "cost",
-    "options",
-    "variants",
-    "id",
-    "name",
-    "headers",
-    "attachment",
-    "experimental",
-    "family",
-    "interleaved",
-    "knowledge",
-    "last_updated",
-    "modalities",
-    "open_weights",
-    "provider",
-    "reasoning",
-    "release_date",
-    "status",
-    "structured_output",
-    "temperature",
-    "tool_call",
-];
-
 /// Those of `options` that Leftfold reads; any others are the provider's own.
 pub(super) const OPTIONS: [&str; 6] =
     ["baseURL", "apiKey", "headers", "timeout", "chunkTimeout", "script"];
-
-pub(super) const LIMITS: [&str; 3] = ["context", "input", "output"];
-
-/// The last five are of OpenCode's catalog.
-pub(super) const COSTS: [&str; 9] = [
-    "input",
-    "output",
-    "cache_read",
-    "cache_write",
-    "reasoning",
-    "context_over_200k",
-    "tiers",
-    "input_audio",
-    "output_audio",
-];
 
 impl Provider {
     pub(super) fn read(view: &View<'_>) -> Result<Self, Error> {
@@ -259,7 +191,9 @@ impl Provider {
                 "env" => provider.env = view.strings()?,
                 "api" => api = provider.needed(&view)?,
                 "options" => provider.read_options(&view)?,
-                "models" => provider.models = models(&view)?,
+                "models" => provider.models = model::all(&view)?,
+                "whitelist" => provider.whitelist = Some(view.strings()?),
+                "blacklist" => provider.blacklist = view.strings()?,
                 _ => {}
             }
         }
@@ -304,67 +238,12 @@ impl Provider {
     }
 }
 
-fn models(view: &View<'_>) -> Result<Vec<(String, Model)>, Error> {
-    let entries = view.entries()?.into_iter();
-    entries.map(|(id, view)| Ok((id.to_owned(), Model::read(&view)?))).collect()
-}
-
-impl Model {
-    fn read(view: &View<'_>) -> Result<Self, Error> {
-        let mut model = Self::default();
-        for (key, view) in view.known(&MODEL_KEYS)? {
-            match key {
-                "id" => model.id = view.filled()?,
-                "name" => model.name = view.filled()?,
-                "limit" => model.limit = Limits::read(&view)?,
-                "cost" => model.cost = Costs::read(&view)?,
-                "headers" => model.headers = headers(&view)?,
-                "options" => model.options = object(&view)?,
-                "variants" => model.variants = object(&view)?,
-                _ => {}
-            }
-        }
-        Ok(model)
-    }
-}
-
-impl Limits {
-    fn read(view: &View<'_>) -> Result<Self, Error> {
-        let mut limits = Self::default();
-        for (key, view) in view.known(&LIMITS)? {
-            let limit = Some(view.count()?);
-            match key {
-                "context" => limits.context = limit,
-                "input" => limits.input = limit,
-                _ => limits.output = limit,
-            }
-        }
-        Ok(limits)
-    }
-}
-
-impl Costs {
-    fn read(view: &View<'_>) -> Result<Self, Error> {
-        let mut costs = Self::default();
-        for (key, view) in view.known(&COSTS)? {
-            match key {
-                "input" => costs.input = Some(view.amount()?),
-                "output" => costs.output = Some(view.amount()?),
-                "cache_read" => costs.cache_read = Some(view.amount()?),
-                "cache_write" => costs.cache_write = Some(view.amount()?),
-                _ => {}
-            }
-        }
-        Ok(costs)
-    }
-}
-
-fn headers(view: &View<'_>) -> Result<Vec<(String, Secret)>, Error> {
+pub(super) fn headers(view: &View<'_>) -> Result<Vec<(String, Secret)>, Error> {
     let entries = view.entries()?.into_iter();
     entries.map(|(name, view)| Ok((name.to_owned(), Secret(view.string()?)))).collect()
 }
 
-fn object(view: &View<'_>) -> Result<Map<String, Value>, Error> {
+pub(super) fn object(view: &View<'_>) -> Result<Map<String, Value>, Error> {
     Ok(view.entries()?.into_iter().map(|(key, view)| (key.to_owned(), view.value())).collect())
 }
 

@@ -5,45 +5,11 @@ use std::fmt;
 use leftfold_events::kit::{Limit, Prices};
 use serde_json::{Map, Value};
 
+use super::builtin::{BUILTIN, Builtin, builtin, key, set, variables};
 use super::error::{Hint, Listed, Npm, Origin};
 use super::tree::below;
 use super::view::alternatives;
 use super::{Costs, Env, Error, Limits, Model, Provider, Script, Secret, Settings, Wire};
-
-/// A provider that needs no settings.
-pub(super) struct Builtin {
-    pub(super) name: &'static str,
-    wire: Wire,
-    /// Variables with a key, of which the first that is set counts.
-    keys: &'static [&'static str],
-    pub(super) base_url: &'static str,
-    /// Used if no model is set and the key is there.
-    model: &'static str,
-}
-
-pub(super) const BUILTIN: [Builtin; 3] = [
-    Builtin {
-        name: "anthropic",
-        wire: Wire::Anthropic,
-        keys: &["ANTHROPIC_API_KEY"],
-        base_url: "ANTHROPIC_BASE_URL",
-        model: "claude-sonnet-4-5",
-    },
-    Builtin {
-        name: "openai",
-        wire: Wire::OpenaiResponses,
-        keys: &["OPENAI_API_KEY"],
-        base_url: "OPENAI_BASE_URL",
-        model: "gpt-5.1",
-    },
-    Builtin {
-        name: "google",
-        wire: Wire::Gemini,
-        keys: &["GEMINI_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"],
-        base_url: "GEMINI_BASE_URL",
-        model: "gemini-3.8-flash",
-    },
-];
 
 /// A model that can be used.
 #[derive(Clone, PartialEq)]
@@ -124,6 +90,8 @@ struct Wanted<'a> {
     provider: &'a str,
     id: &'a str,
     origin: Origin,
+    /// The key that `leftfold auth login` was given.
+    stored: Option<Secret>,
 }
 
 impl Settings {
@@ -164,7 +132,11 @@ impl Settings {
     pub(super) fn default_model(&self, env: Env<'_>) -> Result<(String, String), Error> {
         let has_key = |builtin: &Builtin| {
             let settings = self.provider(builtin.name).cloned().unwrap_or_default();
-            self.allows(builtin.name).is_ok() && key(&settings, Some(builtin), env).is_some()
+            let stored = self.stored_key(builtin.name);
+            !builtin.model.is_empty()
+                && self.allows(builtin.name).is_ok()
+                && settings.shows(builtin.model).is_ok()
+                && key(&settings, Some(builtin), stored.as_ref(), env).is_some()
         };
         // keys are there for many programs: what was set up for this one comes first
         let listed = self.listed();
@@ -184,7 +156,8 @@ impl Settings {
         let usable = self.providers.iter().filter(|(name, _)| self.allows(name).is_ok());
         usable
             .flat_map(|(name, provider)| {
-                provider.models.iter().map(move |(id, _)| format!("{name}/{id}"))
+                let shown = provider.models.iter().filter(|(id, _)| provider.shows(id).is_ok());
+                shown.map(move |(id, _)| format!("{name}/{id}"))
             })
             .collect()
     }
@@ -194,6 +167,10 @@ impl Settings {
         if let Err(by) = self.allows(wanted.provider) {
             let (model, provider) = (name.to_owned(), wanted.provider.to_owned());
             return Err(Error::Disabled { model, origin: wanted.origin, provider, by });
+        }
+        if let Err(list) = self.shows(wanted.provider, wanted.id) {
+            let by = format!("{}.{list}", wanted.path());
+            return Err(Error::Hidden { model: name.to_owned(), origin: wanted.origin, by });
         }
         let builtin = builtin(wanted.provider);
         let default;
@@ -214,7 +191,7 @@ impl Settings {
             && !provider.is_empty()
             && !id.is_empty()
         {
-            return Ok(Wanted { name, provider, id, origin });
+            return Ok(Wanted { name, provider, id, origin, stored: self.stored_key(provider) });
         }
         let listed = self.listed();
         let ending = format!("/{name}");
@@ -225,15 +202,19 @@ impl Settings {
         Err(Error::ModelName { model: name.to_owned(), origin, hint })
     }
 
-    fn no_provider(&self, wanted: Wanted<'_>) -> Error {
+    /// The names of all providers, the built-in ones first.
+    pub(crate) fn provider_names(&self) -> Vec<&str> {
         let known = BUILTIN.iter().map(|builtin| builtin.name);
         let others = self.providers.iter().map(|(name, _)| name.as_str());
-        let others = others.filter(|name| builtin(name).is_none());
+        known.chain(others.filter(|name| builtin(name).is_none())).collect()
+    }
+
+    fn no_provider(&self, wanted: Wanted<'_>) -> Error {
         Error::UnknownProvider {
             model: wanted.name.to_owned(),
             origin: wanted.origin,
             provider: wanted.provider.to_owned(),
-            hint: Hint::toward(wanted.provider, known.chain(others)),
+            hint: Hint::toward(wanted.provider, self.provider_names()),
         }
     }
 }
@@ -273,7 +254,7 @@ impl Wanted<'_> {
             model: self.id.to_owned(),
             model_id: model.id.unwrap_or_else(|| self.id.to_owned()),
             base_url: base_url(provider, builtin, env),
-            api_key: key(provider, builtin, env),
+            api_key: self.key(provider, builtin, env),
             headers: headers(&provider.headers, model.headers),
             timeout: provider.timeout,
             stall: provider.stall,
@@ -286,23 +267,17 @@ impl Wanted<'_> {
         })
     }
 
-    /// What is said outright, or what the npm package, the name or an address alone lead to.
     fn wire(&self, provider: &Provider, builtin: Option<&Builtin>) -> Result<Wire, Error> {
-        let by_npm = || provider.npm.as_deref().and_then(Wire::of_npm);
-        let by_name = || match self.provider {
-            "gemini" => Some(Wire::Gemini),
-            _ => builtin.map(|builtin| builtin.wire),
-        };
-        // an address without more is what most servers of other people's models need
-        let by_address =
-            || (provider.npm.is_none() && provider.base_url.is_some()).then_some(Wire::OpenaiChat);
-        let wire = provider.wire.or_else(by_npm).or_else(by_name).or_else(by_address);
-        wire.ok_or_else(|| Error::NoWire {
+        wire(self.provider, provider, builtin).ok_or_else(|| Error::NoWire {
             provider: self.provider.to_owned(),
             npm: Npm(provider.npm.clone()),
             path: self.path(),
             known: alternatives(&Wire::ALL.map(|(name, _)| name)),
         })
+    }
+
+    fn key(&self, provider: &Provider, builtin: Option<&Builtin>, env: Env<'_>) -> Option<Secret> {
+        key(provider, builtin, self.stored.as_ref(), env).map(|(key, _)| key)
     }
 
     /// Whether nothing is missing of what settings refer to, and a key where one is sure to be
@@ -323,7 +298,7 @@ impl Wanted<'_> {
         }
         let at_home = builtin.filter(|_| provider.base_url.is_none());
         let variables: Vec<&str> = variables(provider, at_home).collect();
-        if key(provider, builtin, env).is_some() || variables.is_empty() {
+        if self.key(provider, builtin, env).is_some() || variables.is_empty() {
             return Ok(());
         }
         Err(Error::MissingKey {
@@ -338,30 +313,24 @@ impl Wanted<'_> {
     }
 }
 
-pub(super) fn builtin(name: &str) -> Option<&'static Builtin> {
-    BUILTIN.iter().find(|builtin| builtin.name == name)
+/// What is said outright, or what the npm package, the name or an address alone lead to.
+pub(super) fn wire(name: &str, provider: &Provider, builtin: Option<&Builtin>) -> Option<Wire> {
+    let by_npm = || provider.npm.as_deref().and_then(Wire::of_npm);
+    let by_name = || match name {
+        "gemini" => Some(Wire::Gemini),
+        _ => builtin.map(|builtin| builtin.wire),
+    };
+    // an address without more is what most servers of other people's models need
+    let by_address =
+        || (provider.npm.is_none() && provider.base_url.is_some()).then_some(Wire::OpenaiChat);
+    provider.wire.or_else(by_npm).or_else(by_name).or_else(by_address)
 }
 
-/// Where the key may come from, if settings do not give it.
-pub(super) fn variables<'a>(
-    provider: &'a Provider,
-    builtin: Option<&'a Builtin>,
-) -> impl Iterator<Item = &'a str> {
-    let own = builtin.map_or(&[] as &[&str], |builtin| builtin.keys);
-    provider.env.iter().map(String::as_str).chain(own.iter().copied())
-}
-
-/// What a variable says, if anything.
-pub(super) fn set(env: Env<'_>, name: &str) -> Option<String> {
-    env(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
-}
-
-fn key(provider: &Provider, builtin: Option<&Builtin>, env: Env<'_>) -> Option<Secret> {
-    let from_env = || variables(provider, builtin).find_map(|name| set(env, name)).map(Secret::new);
-    provider.api_key.clone().or_else(from_env)
-}
-
-fn base_url(provider: &Provider, builtin: Option<&Builtin>, env: Env<'_>) -> Option<BaseUrl> {
+pub(super) fn base_url(
+    provider: &Provider,
+    builtin: Option<&Builtin>,
+    env: Env<'_>,
+) -> Option<BaseUrl> {
     if let Some(url) = &provider.base_url {
         return Some(BaseUrl::Settings(url.clone()));
     }

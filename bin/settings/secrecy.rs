@@ -118,7 +118,7 @@ fn words(name: &str) -> Vec<String> {
 }
 
 /// Whether a text has a credential in it, wherever it stands.
-pub(super) fn has_credential(text: &str) -> bool {
+pub(crate) fn has_credential(text: &str) -> bool {
     const SHORTEST: usize = 12;
     let mut words = text.split(|c: char| c.is_whitespace() || "\"'=:,;()".contains(c)).peekable();
     while let Some(word) = words.next() {

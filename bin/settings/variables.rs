@@ -1,6 +1,6 @@
 //! What environment variables say of providers where files say nothing.
 
-use super::resolve::{BUILTIN, builtin, set, variables};
+use super::builtin::{BUILTIN, MAIN, builtin, set, variables};
 use super::{Env, Settings};
 
 /// A setting of a provider that can come from a variable.
@@ -27,10 +27,27 @@ impl Settings {
             .collect()
     }
 
+    /// The providers whose keys come from what was stored.
+    pub(super) fn by_stored_key(&self, env: Env<'_>) -> Vec<&str> {
+        let counts = |name: &&str| {
+            let provider = self.provider(name).cloned().unwrap_or_default();
+            let variables: Vec<&str> = variables(&provider, builtin(name)).collect();
+            provider.api_key.is_none() && variables.iter().all(|name| set(env, name).is_none())
+        };
+        let usable = |name: &&str| self.allows(name).is_ok();
+        self.stored.providers().filter(usable).filter(counts).collect()
+    }
+
     fn key(&self, name: &str, env: Env<'_>) -> Option<FromEnv> {
         let provider = self.provider(name).cloned().unwrap_or_default();
         let names: Vec<&str> = variables(&provider, builtin(name)).collect();
         let found = names.iter().find(|name| set(env, name).is_some());
+        let of_few = BUILTIN[MAIN..].iter().any(|builtin| builtin.name == name);
+        if found.is_none()
+            && (of_few && self.provider(name).is_none() || self.stored_key(name).is_some())
+        {
+            return None;
+        }
         let variable = found.or(names.first()).filter(|_| provider.api_key.is_none())?;
         Some(FromEnv::new(name, "apiKey", variable, env))
     }

@@ -133,8 +133,9 @@ pub enum Error {
     )]
     UnknownWire { wire: String },
     #[error(
-        "provider `{provider}` has no API key: set {variable}, or `provider.{provider}.options.apiKey` in leftfold.json"
+        "provider `{provider}` has no API key: run `leftfold auth login {provider}`, or {variable}set `provider.{provider}.options.apiKey` in leftfold.json"
     )]
+    /// `variable` is a clause that names one, or empty.
     MissingKey { provider: String, variable: String },
     #[error(
         "`provider.{provider}.options.baseURL` is `{url}`, which can not be used: {reason}; expected something like `https://api.example.com/v1`"

@@ -33,15 +33,25 @@ pub(crate) fn key(config: &Config) -> Option<&str> {
 /// What is missing if a vendor's own address is used without any key.
 pub(crate) fn missing_key(config: &Config) -> Error {
     let provider = config.name.clone();
-    Error::MissingKey { variable: variable(&provider), provider }
+    let variable = variable(&provider).map(|variable| format!("set {variable}, or "));
+    Error::MissingKey { variable: variable.unwrap_or_default(), provider }
 }
 
-/// The environment variable in which the key of a provider is expected.
-fn variable(provider: &str) -> String {
-    let upper = provider.to_uppercase();
-    let name: String =
-        upper.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-    format!("{name}_API_KEY")
+/// The environment variable in which the key of a well-known provider is expected.
+pub(crate) fn variable(provider: &str) -> Option<&'static str> {
+    const VARIABLES: [(&str, &str); 10] = [
+        ("anthropic", "ANTHROPIC_API_KEY"),
+        ("openai", "OPENAI_API_KEY"),
+        ("google", "GEMINI_API_KEY"),
+        ("xai", "XAI_API_KEY"),
+        ("deepseek", "DEEPSEEK_API_KEY"),
+        ("mistral", "MISTRAL_API_KEY"),
+        ("groq", "GROQ_API_KEY"),
+        ("moonshotai", "MOONSHOT_API_KEY"),
+        ("alibaba", "DASHSCOPE_API_KEY"),
+        ("openrouter", "OPENROUTER_API_KEY"),
+    ];
+    VARIABLES.iter().find(|(name, _)| *name == provider).map(|(_, variable)| *variable)
 }
 
 /// The headers that every wire sends.

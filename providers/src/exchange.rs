@@ -26,7 +26,7 @@ const LONGEST_DRAIN: Duration = Duration::from_secs(1);
 
 /// A wire format's way of reading events. Once it has handed out a last event it is asked no more.
 pub(crate) trait Decoder: Send + 'static {
-    fn event(&mut self, event: &SseEvent, out: &mut VecDeque<StreamEvent>);
+    fn event(&mut self, event: &SseEvent<'_>, out: &mut VecDeque<StreamEvent>);
 
     /// The body has ended well after at least one event. `rest` is the data of an event that has
     /// begun and was not closed. Without a last event the answer counts as cut off.
@@ -71,6 +71,29 @@ pub(crate) fn run(
         head: Some(Vec::new()),
     };
     stream::unfold(exchange, Exchange::next).boxed()
+}
+
+/// Decodes the body of an answer that is at hand, in the pieces in which it came.
+pub(crate) fn decode<'a>(
+    mut decoder: impl Decoder,
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> Vec<StreamEvent> {
+    let (mut sse, mut out) = (Parser::new(), VecDeque::new());
+    let is_over = |out: &VecDeque<StreamEvent>| out.back().is_some_and(StreamEvent::is_last);
+    for piece in pieces {
+        sse.push(piece, |event| {
+            if !is_over(&out) {
+                decoder.event(&event, &mut out);
+            }
+        });
+    }
+    if !is_over(&out) {
+        decoder.end(sse.unfinished().as_deref(), &mut out);
+    }
+    if !is_over(&out) {
+        out.push_back(StreamEvent::Failed(Failure::cut_off()));
+    }
+    out.into()
 }
 
 enum Phase {

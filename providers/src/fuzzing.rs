@@ -43,8 +43,9 @@ fn body(mut decoder: impl Decoder, pieces: &[&[u8]]) -> Vec<StreamEvent> {
 /// What does not hold.
 pub fn sse(data: &[u8]) -> Result<(), String> {
     let events = |pieces: &[&[u8]]| {
-        let (mut parser, mut events) = (Parser::new(), Vec::<SseEvent>::new());
-        pieces.iter().for_each(|piece| parser.push(piece, |event| events.push(event)));
+        let (mut parser, mut events) = (Parser::new(), Vec::<String>::new());
+        let mut take = |event: SseEvent<'_>| events.push(format!("{event:?}"));
+        pieces.iter().for_each(|piece| parser.push(piece, &mut take));
         (events, parser.unfinished())
     };
     let (size, bytes) = pieces(data);

@@ -54,7 +54,9 @@ pub(crate) async fn client(url: &Url) -> Result<Client, Failure> {
 }
 
 fn build(tls: fn() -> Result<reqwest::ClientBuilder, String>) -> Built {
-    tls()?
+    let builder = tls()?;
+    let builder = if excepts_all() { builder.no_proxy() } else { builder };
+    builder
         .connect_timeout(CONNECT_TIMEOUT)
         .redirect(redirect::Policy::none())
         // every request has its own intent in a log
@@ -84,6 +86,14 @@ fn no_roots() -> Result<reqwest::ClientBuilder, String> {
         .with_root_certificates(rustls::RootCertStore::empty())
         .with_no_client_auth();
     Ok(Client::builder().tls_backend_preconfigured(config))
+}
+
+/// `NO_PROXY=*` is for every host; the library below knows it for names alone, not for addresses.
+fn excepts_all() -> bool {
+    let all = |name| {
+        std::env::var(name).is_ok_and(|hosts| hosts.split(',').any(|host| host.trim() == "*"))
+    };
+    all("no_proxy") || all("NO_PROXY")
 }
 
 /// Whether even plain HTTP may have to go through a proxy that is reached by TLS.
@@ -135,7 +145,21 @@ pub(crate) fn failure(provider: &str, url: &Url, error: &reqwest::Error) -> Fail
     } else {
         format!("{text}; check the network and {setting}")
     };
-    Failure::new(class, format!("no connection to {address}: {advice}"))
+    let way = proxy_variable(url.scheme()).map(|name| format!(" (by the proxy of {name})"));
+    let way = way.unwrap_or_default();
+    Failure::new(class, format!("no connection to {address}{way}: {advice}"))
+}
+
+/// The variable that names a proxy for addresses of this kind, unless `NO_PROXY` has exceptions.
+fn proxy_variable(scheme: &str) -> Option<&'static str> {
+    const PLAIN: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
+    const TLS: [&str; 4] = ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
+    let names = if scheme == "http" { PLAIN } else { TLS };
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    names
+        .into_iter()
+        .find(|name| is_set(name))
+        .filter(|_| !["no_proxy", "NO_PROXY"].iter().any(|name| is_set(name)))
 }
 
 /// The innermost I/O error's kind.

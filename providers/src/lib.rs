@@ -53,6 +53,29 @@ pub fn build(config: Config) -> Result<Arc<dyn Provider>, Error> {
     }
 }
 
+/// What the body of an answer says that is at hand, given in the pieces in which it came. Like the
+/// stream of a request to the provider of `config`, but for its [`StreamEvent::Start`].
+pub fn decode<'a>(config: &Config, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<StreamEvent> {
+    match config.wire {
+        Wire::Anthropic => exchange::decode(anthropic::decoder(&config.name), pieces),
+        Wire::OpenaiChat => exchange::decode(openai_chat::decoder(config), pieces),
+        Wire::OpenaiResponses => exchange::decode(openai_responses::decoder(&config.name), pieces),
+        Wire::Gemini => exchange::decode(gemini::decoder(&config.name), pieces),
+        Wire::Scripted => Vec::new(),
+    }
+}
+
+/// Whose quirks and models to expect of a provider: as settings say, or as address and name
+/// suggest. `generic` is nobody who is known.
+pub fn vendor(config: &Config) -> &'static str {
+    match config.wire {
+        Wire::Anthropic => "anthropic",
+        Wire::Gemini => "google",
+        Wire::OpenaiChat | Wire::OpenaiResponses => openai_chat::quirks::of(config).names[0],
+        Wire::Scripted => "scripted",
+    }
+}
+
 /// The base URL that the value of a vendor's variable means (`ANTHROPIC_BASE_URL`, say). Some
 /// vendors' own clients take it without the version that settings' `baseURL` has.
 pub fn base_from_env(wire: Wire, value: &str) -> String {

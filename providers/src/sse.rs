@@ -5,13 +5,15 @@
 //! closes is dropped. There is no limit on the length of a line. Every byte is looked at a bounded
 //! number of times, however it arrives.
 
+use std::borrow::Cow;
+
 use memchr::memchr2;
 
-/// One event with its name (empty if it had none) and data.
+/// One event with its name (empty if it had none) and data. What is no UTF-8 has been replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SseEvent {
-    pub name: String,
-    pub data: String,
+pub struct SseEvent<'a> {
+    pub name: Cow<'a, str>,
+    pub data: Cow<'a, str>,
 }
 
 /// A parser for one stream.
@@ -35,7 +37,7 @@ impl Parser {
     }
 
     /// Takes the next bytes and hands on every event that they complete.
-    pub fn push(&mut self, mut bytes: &[u8], mut on_event: impl FnMut(SseEvent)) {
+    pub fn push(&mut self, mut bytes: &[u8], mut on_event: impl FnMut(SseEvent<'_>)) {
         while !bytes.is_empty() {
             if self.after_cr {
                 self.after_cr = false;
@@ -49,18 +51,21 @@ impl Parser {
                 return;
             };
             self.after_cr = bytes[end] == b'\r';
-            let event = if self.line.is_empty() {
+            let is_complete = if self.line.is_empty() {
                 self.end_of_line(&bytes[..end])
             } else {
                 let mut line = std::mem::take(&mut self.line);
                 line.extend_from_slice(&bytes[..end]);
-                let event = self.end_of_line(&line);
+                let is_complete = self.end_of_line(&line);
                 line.clear();
                 self.line = line;
-                event
+                is_complete
             };
-            if let Some(event) = event {
-                on_event(event);
+            if is_complete {
+                let (name, data) = (text(&self.name), text(&self.data));
+                on_event(SseEvent { name, data });
+                self.name.clear();
+                self.data.clear();
             }
             bytes = &bytes[end + 1..];
         }
@@ -79,10 +84,11 @@ impl Parser {
             }
             data.extend_from_slice(value.strip_prefix(b" ").unwrap_or(value));
         }
-        Some(text(data))
+        Some(text(&data).into_owned())
     }
 
-    fn end_of_line(&mut self, mut line: &[u8]) -> Option<SseEvent> {
+    /// Whether an event is complete, which is to be handed on and cleared.
+    fn end_of_line(&mut self, mut line: &[u8]) -> bool {
         if !self.started {
             self.started = true;
             line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
@@ -104,7 +110,7 @@ impl Parser {
             // a comment (no name before the colon), `id`, `retry` or unknown
             _ => {}
         }
-        None
+        false
     }
 
     fn add_data(&mut self, value: &[u8]) {
@@ -115,16 +121,18 @@ impl Parser {
         self.data.extend_from_slice(value);
     }
 
-    fn blank_line(&mut self) -> Option<SseEvent> {
-        let name = std::mem::take(&mut self.name);
-        let data = std::mem::take(&mut self.data);
-        let complete = std::mem::take(&mut self.has_data) && !data.is_empty();
-        complete.then(|| SseEvent { name: text(name), data: text(data) })
+    fn blank_line(&mut self) -> bool {
+        let is_complete = std::mem::take(&mut self.has_data) && !self.data.is_empty();
+        if !is_complete {
+            self.name.clear();
+            self.data.clear();
+        }
+        is_complete
     }
 }
 
-fn text(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
 }
 
 #[cfg(test)]
@@ -137,7 +145,7 @@ mod tests {
         let mut parser = Parser::new();
         let mut events = Vec::new();
         for piece in pieces {
-            parser.push(piece, |e| events.push((e.name, e.data)));
+            parser.push(piece, |e| events.push((e.name.into_owned(), e.data.into_owned())));
         }
         events
     }

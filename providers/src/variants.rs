@@ -5,57 +5,43 @@
 
 use serde_json::{Value, json};
 
+use crate::Wire;
+use crate::catalog::{self, Thinking};
 use crate::openai_chat::quirks::is_openai_reasoner;
-use crate::{Wire, catalog};
-
-/// Claude models that think within a budget of tokens; listed ones beside them weigh for
-/// themselves how much to think and take an effort instead. After Anthropic's documentation of
-/// extended thinking as of October 2026.
-const BUDGETED: [&str; 7] = [
-    "claude-3-7-sonnet",
-    "claude-haiku-4-5",
-    "claude-opus-4-1",
-    "claude-opus-4-2",
-    "claude-opus-4-5",
-    "claude-sonnet-4-2",
-    "claude-sonnet-4-5",
-];
-/// Likewise; the dates of their snapshots begin with a 2, which tells them from later versions.
-const BARE: [&str; 2] = ["claude-opus-4", "claude-sonnet-4"];
-/// Claude models that do not think.
-const THOUGHTLESS: &str = "claude-3-5";
 
 /// Tokens for thinking; the most leaves room for an answer within 32 000 tokens of output.
 const BUDGETS: [(&str, u64); 4] =
     [("low", 4_000), ("medium", 10_000), ("high", 16_000), ("max", 24_000)];
-const ANTHROPIC_EFFORTS: [(&str, &str); 4] =
-    [("low", "low"), ("medium", "medium"), ("high", "high"), ("max", "max")];
-const OPENAI_EFFORTS: [(&str, &str); 3] = [("low", "low"), ("medium", "medium"), ("high", "high")];
 
-/// The variants of the model `id` on `wire`: names, and the options that each lays over others.
-pub fn of(wire: Wire, id: &str) -> Vec<(&'static str, Value)> {
-    if wire == Wire::Anthropic && catalog::find(wire, id).is_some() {
-        return claude(id);
-    }
-    let openai = wire == Wire::OpenaiResponses || wire == Wire::OpenaiChat;
-    if openai && is_openai_reasoner(id) {
-        let effort = |(name, effort)| (name, json!({ "reasoningEffort": effort }));
-        return OPENAI_EFFORTS.into_iter().map(effort).collect();
-    }
-    Vec::new()
+/// What every model of OpenAI's that reasons takes.
+const OPENAI_EFFORTS: &[&str] = &["low", "medium", "high"];
+
+/// The variants of the model `id` on `wire` as `vendor` speaks it (see [`crate::vendor`]): names,
+/// and the options that each lays over others.
+pub fn of(wire: Wire, vendor: &str, id: &str) -> Vec<(&'static str, Value)> {
+    let efforts = match catalog::model(wire, vendor, id).map(|model| model.thinking) {
+        Some(Thinking::Efforts(efforts)) => efforts,
+        Some(Thinking::Budget) => return BUDGETS.into_iter().map(budget).collect(),
+        Some(Thinking::Never | Thinking::Always) => &[],
+        None if is_openai(wire) && is_openai_reasoner(id) => OPENAI_EFFORTS,
+        None => &[],
+    };
+    efforts.iter().map(|name| (*name, effort(wire, name))).collect()
 }
 
-fn claude(id: &str) -> Vec<(&'static str, Value)> {
-    if id.starts_with(THOUGHTLESS) {
-        return Vec::new();
+fn is_openai(wire: Wire) -> bool {
+    wire == Wire::OpenaiResponses || wire == Wire::OpenaiChat
+}
+
+fn effort(wire: Wire, effort: &str) -> Value {
+    if wire == Wire::Anthropic {
+        return json!({ "thinking": { "type": "adaptive" }, "effort": effort });
     }
-    if BUDGETED.iter().any(|model| id.starts_with(model)) || BARE.contains(&id) {
-        let thinking = |tokens| json!({ "type": "enabled", "budget_tokens": tokens });
-        let budget = |(name, tokens)| (name, json!({ "thinking": thinking(tokens) }));
-        return BUDGETS.into_iter().map(budget).collect();
-    }
-    let options = |effort| json!({ "thinking": { "type": "adaptive" }, "effort": effort });
-    ANTHROPIC_EFFORTS.into_iter().map(|(name, effort)| (name, options(effort))).collect()
+    json!({ "reasoningEffort": effort })
+}
+
+fn budget((name, tokens): (&'static str, u64)) -> (&'static str, Value) {
+    (name, json!({ "thinking": { "type": "enabled", "budget_tokens": tokens } }))
 }
 
 #[cfg(test)]
@@ -65,7 +51,7 @@ mod tests {
     #[test]
     fn models_that_think_have_variants_of_their_wire() {
         let high = |wire, id: &str| {
-            let found = of(wire, id).into_iter().find(|(name, _)| *name == "high");
+            let found = of(wire, "generic", id).into_iter().find(|(name, _)| *name == "high");
             found.map_or(Value::Null, |(_, options)| options)
         };
         let adaptive = json!({ "thinking": { "type": "adaptive" }, "effort": "high" });
@@ -79,12 +65,33 @@ mod tests {
             (Wire::Anthropic, "claude-3-5-haiku-latest", Value::Null),
             (Wire::Anthropic, "somebody-elses", Value::Null),
             (Wire::OpenaiResponses, "gpt-5.1", effort.clone()),
-            (Wire::OpenaiChat, "o3", effort),
+            (Wire::OpenaiChat, "o3", effort.clone()),
+            (Wire::Gemini, "gemini-3.8-flash", effort),
             (Wire::OpenaiChat, "gpt-4.1", Value::Null),
             (Wire::Scripted, "gpt-5.1", Value::Null),
         ] {
             assert_eq!(high(wire, id), options, "{id}");
         }
+    }
+
+    #[test]
+    fn each_model_has_the_efforts_that_its_vendor_lists() {
+        let names = |wire, vendor, id| -> Vec<&str> {
+            of(wire, vendor, id).into_iter().map(|(name, _)| name).collect()
+        };
+        let to_max = ["low", "medium", "high", "xhigh", "max"];
+        let responses = Wire::OpenaiResponses;
+        assert_eq!(names(responses, "openai", "gpt-6.2-sol"), to_max);
+        assert_eq!(names(responses, "openai", "gpt-5.6"), [&["none"], &to_max[..]].concat());
+        assert_eq!(names(responses, "openai", "gpt-5.1"), ["none", "low", "medium", "high"]);
+        assert_eq!(names(responses, "openai", "gpt-7-new"), ["low", "medium", "high"]);
+        assert_eq!(names(Wire::OpenaiChat, "xai", "grok-4.7"), &to_max[..4]);
+        assert_eq!(names(Wire::OpenaiChat, "deepseek", "deepseek-flash"), ["high", "max"]);
+        assert_eq!(names(Wire::OpenaiChat, "moonshot", "kimi-k3"), [""; 0]);
+        assert_eq!(names(Wire::Anthropic, "anthropic", "claude-opus-5-5"), to_max);
+        let before = ["low", "medium", "high", "max"];
+        assert_eq!(names(Wire::Anthropic, "anthropic", "claude-opus-4-6"), before);
+        assert_eq!(names(Wire::Anthropic, "anthropic", "claude-haiku-4-5"), before);
     }
 
     #[test]

@@ -168,14 +168,15 @@ fn the_key_can_be_in_any_of_the_named_variables() {
     assert_eq!(chosen.api_key.unwrap().reveal(), "2");
     assert_eq!(
         World::with(settings).choose(Some("x/m")).unwrap_err(),
-        "provider `x` has no key: set ONE or TWO, or `provider.x.options.apiKey` in leftfold.json"
+        "provider `x` has no key: run `leftfold auth login x`, or set ONE or TWO, or `provider.x.options.apiKey` in leftfold.json"
     );
 }
 
 #[test]
 fn errors_name_what_is_missing_and_what_is_near() {
-    let none = "no model is set: set ANTHROPIC_API_KEY, or a `provider` and a `model` in \
-                leftfold.json, or give --model PROVIDER/MODEL; `leftfold demo` works without any";
+    let none = "no model is set: run `leftfold auth login anthropic` or set ANTHROPIC_API_KEY, or set a \
+                `provider` and a `model` in leftfold.json, or give --model PROVIDER/MODEL; `leftfold \
+                models` lists some, and `leftfold demo` works without any";
     let listed = format!("{none}; settings list `local/m`, `local/org/large`");
     for (settings, wanted, expected) in [
         ("{}", None, none),
@@ -183,12 +184,12 @@ fn errors_name_what_is_missing_and_what_is_near() {
         (
             PROVIDERS,
             Some("locl/m"),
-            "model `locl/m`: there is no provider `locl`; did you mean `local`? Known are `anthropic`, `openai`, `google`, `local`, `script`",
+            "model `locl/m`: there is no provider `locl`; did you mean `local`?",
         ),
         (
             "{\n\"model\": \"zzz/m\" }",
             None,
-            "model `zzz/m` (leftfold.json:2:10): there is no provider `zzz`; known are `anthropic`, `openai`, `google`",
+            "model `zzz/m` (leftfold.json:2:10): there is no provider `zzz`; known are `anthropic`, `openai`, `google`, `xai`, `deepseek`, `mistral`, `groq`, `moonshotai`, `alibaba`, `openrouter`, `ollama`, `lmstudio`",
         ),
         (
             PROVIDERS,
@@ -215,7 +216,7 @@ fn errors_name_what_is_missing_and_what_is_near() {
         (
             "{}",
             Some("anthropic/x"),
-            "provider `anthropic` has no key: set ANTHROPIC_API_KEY, or `provider.anthropic.options.apiKey` in leftfold.json",
+            "provider `anthropic` has no key: run `leftfold auth login anthropic`, or set ANTHROPIC_API_KEY, or `provider.anthropic.options.apiKey` in leftfold.json",
         ),
         (
             r#"{ "provider": { "p": { "npm": "some-package" } } }"#,

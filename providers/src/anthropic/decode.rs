@@ -6,7 +6,7 @@ use leftfold_events::Json;
 use leftfold_events::event::{CallSpec, FailureClass, Finish, Usage};
 use serde_json::Value;
 
-use super::wire::{Delta, ESSENTIAL, Event, UsageUpdate};
+use super::wire::{Delta, ESSENTIAL, Event, PlainDelta, UsageUpdate};
 use crate::StreamEvent;
 use crate::errors::{Details, Failure};
 use crate::exchange;
@@ -171,7 +171,7 @@ impl Decoder {
     }
 
     /// An event that does not have the shape it should have.
-    fn odd(&self, event: &SseEvent, reason: &serde_json::Error) -> Option<Failure> {
+    fn odd(&self, event: &SseEvent<'_>, reason: &serde_json::Error) -> Option<Failure> {
         let value: Value = serde_json::from_str(&event.data).unwrap_or_default();
         if let Some(error) = value.get("error").filter(|error| !error.is_null()) {
             return Some(Failure::in_stream(&self.provider, &Details::of(error)));
@@ -189,7 +189,15 @@ impl Decoder {
 }
 
 impl exchange::Decoder for Decoder {
-    fn event(&mut self, event: &SseEvent, out: &mut Out) {
+    fn event(&mut self, event: &SseEvent<'_>, out: &mut Out) {
+        if event.name == "content_block_delta"
+            && let Ok(plain) = serde_json::from_str::<PlainDelta<'_>>(&event.data)
+        {
+            let index = plain.index;
+            if let Some(delta) = plain.delta() {
+                return self.delta(index, delta, out);
+            }
+        }
         match serde_json::from_str::<Event>(&event.data) {
             Ok(read) => self.take(read, out),
             Err(e) => out.extend(self.odd(event, &e).map(StreamEvent::Failed)),

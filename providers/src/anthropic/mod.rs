@@ -52,6 +52,11 @@ impl Anthropic {
     }
 }
 
+/// Reads one answer.
+pub(crate) fn decoder(provider: &str) -> impl exchange::Decoder {
+    decode::Decoder::new(provider)
+}
+
 impl Provider for Anthropic {
     fn name(&self) -> &str {
         &self.endpoint.provider
@@ -62,7 +67,7 @@ impl Provider for Anthropic {
     }
 
     fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent> {
-        let decoder = decode::Decoder::new(&self.endpoint.provider);
+        let decoder = decoder(&self.endpoint.provider);
         let endpoint = Arc::clone(&self.endpoint);
         let body = request::body(&check::closed(&request));
         check::send(&Rules::Anthropic, &body, |body| exchange::run(endpoint, body, decoder))

@@ -74,6 +74,39 @@ pub(super) enum Delta {
     Unknown,
 }
 
+/// Most events by far: a piece of a block, without the detour that a tagged enum takes.
+#[derive(Debug, Deserialize)]
+pub(super) struct PlainDelta<'a> {
+    r#type: &'a str,
+    pub(super) index: u64,
+    #[serde(borrow)]
+    delta: PlainPiece<'a>,
+}
+
+#[derive(Debug, Deserialize)]
+struct PlainPiece<'a> {
+    r#type: &'a str,
+    text: Option<String>,
+    thinking: Option<String>,
+    partial_json: Option<String>,
+}
+
+impl PlainDelta<'_> {
+    /// What [`Event`] would have of it; `None` for all that is not so plain.
+    pub(super) fn delta(self) -> Option<Delta> {
+        let PlainPiece { r#type, text, thinking, partial_json } = self.delta;
+        if self.r#type != "content_block_delta" {
+            return None;
+        }
+        match r#type {
+            "text_delta" => Some(Delta::TextDelta { text }),
+            "thinking_delta" => Some(Delta::ThinkingDelta { thinking }),
+            "input_json_delta" => Some(Delta::InputJsonDelta { partial_json }),
+            _ => None,
+        }
+    }
+}
+
 /// Counts so far: a field that is there replaces the old value, one that is absent does not.
 #[derive(Debug, Deserialize)]
 pub(super) struct UsageUpdate {

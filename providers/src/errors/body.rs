@@ -42,6 +42,10 @@ impl Details {
         let error = value.get("error").filter(|error| !error.is_null()).unwrap_or(value);
         let message = error.as_str().map(Cow::Borrowed).or_else(|| message_of(error));
         let message = message.or_else(|| message_of(value)).unwrap_or_default();
+        let message = match passed_on(error) {
+            Some(inner) => Cow::Owned(format!("{message}: {inner}")),
+            None => message,
+        };
         let mut kinds = Vec::new();
         for object in [error, value] {
             for key in ["type", "code", "status", "__type"] {
@@ -72,13 +76,21 @@ impl Details {
 }
 
 fn message_of(object: &Value) -> Option<Cow<'_, str>> {
-    let found = ["message", "detail", "error_description", "msg", "title"]
+    let found = ["message", "Message", "detail", "error_description", "msg", "title"]
         .iter()
         .find_map(|key| object.get(key).filter(|value| !value.is_null()))
         .or_else(|| {
             object.get("errors")?.get(0).map(|first| first.get("message").unwrap_or(first))
         })?;
     Some(found.as_str().map_or_else(|| Cow::Owned(found.to_string()), Cow::Borrowed))
+}
+
+/// What a gateway's own words only announce: the error of the server behind it (OpenRouter's
+/// `metadata.raw`).
+fn passed_on(error: &Value) -> Option<String> {
+    let raw = error.get("metadata")?.get("raw")?.as_str()?;
+    let message = Details::read(raw.as_bytes()).message;
+    (!message.is_empty()).then_some(message)
 }
 
 /// Whether `text` is HTML or XML rather than an answer.

@@ -13,6 +13,7 @@ use leftfold_events::event::FailureClass;
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 
+use crate::endpoint;
 pub(crate) use body::{Details, is_markup};
 pub use hints::LONGEST_WAIT_MS;
 pub(crate) use mask::Mask;
@@ -154,6 +155,8 @@ fn is_limit(code: u16, details: &Details) -> bool {
 
 fn class_of_status(code: u16, details: &Details) -> FailureClass {
     match code {
+        // a page that forbids comes from a firewall, not from an API
+        403 if details.markup => FailureClass::Invalid,
         401 | 403 => FailureClass::Auth,
         402 => FailureClass::Quota,
         408 | 504 => FailureClass::Network,
@@ -227,7 +230,11 @@ fn advice(
     }
     match class {
         FailureClass::Auth => Some(format!(
-            "check the API key of provider `{provider}` and what it is allowed to use"
+            "check the API key of provider `{provider}` and what it is allowed to use: `leftfold auth login {provider}` stores another, {}",
+            match endpoint::variable(provider) {
+                Some(variable) => format!("but settings and {variable} come first"),
+                None => "but settings come first".to_owned(),
+            }
         )),
         FailureClass::Quota => {
             Some(format!("check plan and billing of the account behind provider `{provider}`"))

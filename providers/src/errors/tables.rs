@@ -108,6 +108,7 @@ pub(super) const OVERLOADED: &[&str] = &[
     "overloaded",
     "temporarily unavailable",
     "server is busy",
+    "server busy",
     "at capacity",
     "over capacity",
     "try again later",
@@ -117,12 +118,15 @@ pub(super) const QUOTA_CODES: &[&str] = &[
     "insufficient_quota",
     "billing_error",
     "billing_hard_limit_reached",
+    "billing_not_active",
     "insufficient_credits",
     "insufficient_balance",
     "payment_required",
     "usage_not_included",
     "exceeded_current_quota",
     "arrearage",
+    // Alibaba
+    "allocationquota.freetieronly",
 ];
 
 pub(super) const QUOTA: &[&str] = &[
@@ -134,6 +138,10 @@ pub(super) const QUOTA: &[&str] = &[
     "requires more credits",
     "out of credits",
     "billing hard limit",
+    // Anthropic
+    "reached your specified api usage limits",
+    // OpenRouter, whose free models come back the next day
+    "free-models-per-day",
     "payment required",
     // xAI
     "doesn't have any credits",

@@ -6,6 +6,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::*;
 
+mod table;
 mod vendors;
 
 fn respond(status: u16, headers: &[(&str, &str)], body: &str) -> Failure {
@@ -183,7 +184,7 @@ fn friendly_words() {
     assert_eq!(message(429, &anthropic("rate_limit_error", "slow")), "Rate Limited: slow");
     assert_eq!(message(429, ""), "Too Many Requests: 429 Too Many Requests");
     assert!(message(401, &anthropic("authentication_error", "invalid x-api-key")).ends_with(
-        "invalid x-api-key; check the API key of provider `p` and what it is allowed to use"
+        "invalid x-api-key; check the API key of provider `p` and what it is allowed to use: `leftfold auth login p` stores another, but settings come first"
     ));
     assert_eq!(message(500, "oh\r\n\tno\u{7}"), "oh no");
     assert_eq!(message(599, ""), "HTTP status 599");

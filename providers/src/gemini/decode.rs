@@ -9,6 +9,7 @@ use leftfold_events::event::{FailureClass, Finish};
 use serde_json::Value;
 
 use super::calls::{self, Call};
+use super::plain;
 use super::sign::{Seal, signature};
 use super::usage::Counts;
 use crate::StreamEvent;
@@ -254,7 +255,17 @@ fn unreadable(problem: &str) -> StreamEvent {
 }
 
 impl exchange::Decoder for Decoder {
-    fn event(&mut self, event: &SseEvent, out: &mut Out) {
+    fn event(&mut self, event: &SseEvent<'_>, out: &mut Out) {
+        if let Some((parts, counts)) = plain::read(&event.data) {
+            if let Some(counts) = counts {
+                self.counts.update_plainly(&counts);
+            }
+            for part in parts {
+                let kind = if part.thought { Kind::Reasoning } else { Kind::Text };
+                self.words(kind, &part.text, out);
+            }
+            return;
+        }
         match serde_json::from_str::<Value>(&event.data) {
             Ok(Value::Array(chunks)) => {
                 for chunk in chunks {

@@ -8,6 +8,7 @@ pub(crate) mod decode;
 mod media;
 mod options;
 mod paths;
+mod plain;
 mod request;
 mod schema;
 mod sign;
@@ -59,6 +60,11 @@ impl Gemini {
     }
 }
 
+/// Reads one answer.
+pub(crate) fn decoder(provider: &str) -> impl exchange::Decoder {
+    decode::Decoder::new(provider)
+}
+
 impl Provider for Gemini {
     fn name(&self) -> &str {
         &self.endpoint.provider
@@ -71,7 +77,7 @@ impl Provider for Gemini {
     fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent> {
         let url = address(self.endpoint.url.clone(), &request.model.id);
         let endpoint = Arc::new(Endpoint { url, ..self.endpoint.clone() });
-        let decoder = decode::Decoder::new(&self.endpoint.provider);
+        let decoder = decoder(&self.endpoint.provider);
         let body = request::body(&check::closed(&request));
         let rules = Rules::Gemini(request.model.id);
         check::send(&rules, &body, |body| exchange::run(endpoint, body, decoder))

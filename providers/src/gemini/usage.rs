@@ -1,6 +1,7 @@
 //! Tokens, as chunks count them.
 
 use leftfold_events::event::Usage;
+use serde::Deserialize;
 use serde_json::Value;
 
 /// The counts so far. Each chunk has running totals, but not every chunk has all of them.
@@ -14,7 +15,32 @@ pub(super) struct Counts {
     total: Option<u64>,
 }
 
+/// The same counts, as a chunk has them that is read without a tree of values.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PlainCounts {
+    prompt_token_count: Option<f64>,
+    tool_use_prompt_token_count: Option<f64>,
+    cached_content_token_count: Option<f64>,
+    candidates_token_count: Option<f64>,
+    thoughts_token_count: Option<f64>,
+    total_token_count: Option<f64>,
+}
+
 impl Counts {
+    pub(super) fn update_plainly(&mut self, plain: &PlainCounts) {
+        for (count, new) in [
+            (&mut self.prompt, plain.prompt_token_count),
+            (&mut self.of_tools, plain.tool_use_prompt_token_count),
+            (&mut self.cached, plain.cached_content_token_count),
+            (&mut self.answer, plain.candidates_token_count),
+            (&mut self.thoughts, plain.thoughts_token_count),
+            (&mut self.total, plain.total_token_count),
+        ] {
+            *count = new.map(whole).or(*count);
+        }
+    }
+
     pub(super) fn update(&mut self, usage: &Value) {
         for (count, name) in [
             (&mut self.prompt, "promptTokenCount"),

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::calls::Calls;
 use super::quirks::Quirks;
 use super::usage::Counts;
-use super::wire::{Choice, Chunk, Delta, Words};
+use super::wire::{Choice, Chunk, Delta, Words, plain_words};
 use crate::StreamEvent;
 use crate::errors::{Details, Failure};
 use crate::exchange;
@@ -176,7 +176,7 @@ impl Decoder {
     }
 
     /// An event that does not have the shape it should have.
-    fn odd(&self, event: &SseEvent, reason: &serde_json::Error) -> Option<StreamEvent> {
+    fn odd(&self, event: &SseEvent<'_>, reason: &serde_json::Error) -> Option<StreamEvent> {
         let value: Value = serde_json::from_str(&event.data).unwrap_or_default();
         if let Some(error) = value.get("error").filter(|error| !error.is_null()) {
             return Some(self.fail(error));
@@ -184,7 +184,7 @@ impl Decoder {
         let essential = value.get("choices").is_some();
         let broken = value.is_null() && event.data.starts_with('{') && event.name.is_empty();
         if !essential && !broken {
-            tracing::debug!(name = event.name, "skipping an event");
+            tracing::debug!(name = &*event.name, "skipping an event");
             return None;
         }
         let message = format!("the server sent a chunk that can not be read: {reason}");
@@ -193,9 +193,14 @@ impl Decoder {
 }
 
 impl exchange::Decoder for Decoder {
-    fn event(&mut self, event: &SseEvent, out: &mut Out) {
+    fn event(&mut self, event: &SseEvent<'_>, out: &mut Out) {
         if event.data.trim() == DONE {
             return self.finish(out);
+        }
+        if event.name.is_empty()
+            && let Some(words) = plain_words(&event.data)
+        {
+            return self.write(Kind::Text, words, out);
         }
         match serde_json::from_str::<Chunk>(&event.data) {
             Ok(Chunk { error: Some(error), .. }) => out.push_back(self.fail(&error)),

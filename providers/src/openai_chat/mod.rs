@@ -55,6 +55,11 @@ pub(crate) fn connect(config: Config, path: &[&str]) -> Result<(Endpoint, &'stat
     Ok((endpoint, quirks))
 }
 
+/// Reads one answer.
+pub(crate) fn decoder(config: &Config) -> impl exchange::Decoder {
+    decode::Decoder::new(&config.name, quirks::of(config))
+}
+
 impl Provider for OpenaiChat {
     fn name(&self) -> &str {
         &self.endpoint.provider

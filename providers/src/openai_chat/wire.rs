@@ -1,6 +1,7 @@
 //! The chunks of a stream, as far as they are read. Everything may be absent or null, and texts
 //! come in several shapes.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
@@ -49,6 +50,58 @@ pub(super) struct FunctionPiece {
     pub(super) name: Option<Words>,
     /// A string nearly everywhere; the value itself at some servers.
     pub(super) arguments: Option<Value>,
+}
+
+/// Most chunks by far: a few words of the answer, and nothing beside them that is read.
+#[derive(Deserialize)]
+struct PlainChunk<'a> {
+    #[serde(borrow)]
+    object: Option<Cow<'a, str>>,
+    choices: [PlainChoice; 1],
+    usage: Option<IgnoredAny>,
+    x_groq: Option<IgnoredAny>,
+    error: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct PlainChoice {
+    #[serde(default)]
+    index: u64,
+    delta: PlainDelta,
+    finish_reason: Option<IgnoredAny>,
+    usage: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct PlainDelta {
+    content: String,
+    reasoning_content: Option<IgnoredAny>,
+    reasoning: Option<IgnoredAny>,
+    reasoning_text: Option<IgnoredAny>,
+    refusal: Option<IgnoredAny>,
+    tool_calls: Option<IgnoredAny>,
+}
+
+/// The words of a chunk that has nothing else; `None` for any other.
+pub(super) fn plain_words(data: &str) -> Option<String> {
+    let chunk: PlainChunk<'_> = serde_json::from_str(data).ok()?;
+    let [choice] = chunk.choices;
+    let delta = choice.delta;
+    let others = [
+        &chunk.usage,
+        &chunk.x_groq,
+        &chunk.error,
+        &choice.finish_reason,
+        &choice.usage,
+        &delta.reasoning_content,
+        &delta.reasoning,
+        &delta.reasoning_text,
+        &delta.refusal,
+        &delta.tool_calls,
+    ];
+    let is_error = chunk.object.is_some_and(|object| object == "error");
+    let is_more = is_error || choice.index != 0 || others.iter().any(|other| other.is_some());
+    (!is_more).then_some(delta.content)
 }
 
 impl Delta {
@@ -147,6 +200,31 @@ impl<'de> Visitor<'de> for Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_is_plain_is_read_plainly() {
+        let chunk = |delta: &str, choice: &str, more: &str| {
+            format!(r#"{{"choices":[{{"index":0,"delta":{{{delta}}}{choice}}}]{more}}}"#)
+        };
+        let words = r#""content":"a\n""#;
+        for (choice, more) in [("", ""), (r#","finish_reason":null"#, r#","usage":null"#)] {
+            let plain = plain_words(&chunk(words, choice, more));
+            assert_eq!(plain.as_deref(), Some("a\n"), "{choice}{more}");
+        }
+        for (delta, choice, more) in [
+            (r#""content":null"#, "", ""),
+            (r#""content":["a"]"#, "", ""),
+            (r#""content":"a","reasoning":"b""#, "", ""),
+            (r#""content":"a","tool_calls":[]"#, "", ""),
+            (words, r#","finish_reason":"stop""#, ""),
+            (words, "", r#","usage":{"total_tokens":1}"#),
+            (words, "", r#","error":{"message":"no"}"#),
+            (words, "", r#","object":"error""#),
+        ] {
+            let chunk = chunk(delta, choice, more);
+            assert_eq!(plain_words(&chunk), None, "{chunk}");
+        }
+    }
 
     #[test]
     fn texts_of_all_shapes() {

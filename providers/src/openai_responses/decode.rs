@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::calls::Call;
 use super::texts::{Kind, List, Texts};
-use super::wire::{ESSENTIAL, Event, Piece, text};
+use super::wire::{ESSENTIAL, Event, Piece, PlainDelta, text};
 use super::{reasoning, usage};
 use crate::StreamEvent;
 use crate::errors::{Details, Failure};
@@ -258,7 +258,7 @@ impl Decoder {
     }
 
     /// An event that does not have the shape it should have.
-    fn odd(&self, event: &SseEvent, reason: &serde_json::Error) -> Option<StreamEvent> {
+    fn odd(&self, event: &SseEvent<'_>, reason: &serde_json::Error) -> Option<StreamEvent> {
         let value: Value = serde_json::from_str(&event.data).unwrap_or_default();
         if let Some(error) = value.get("error").filter(|error| !error.is_null()) {
             return Some(self.fail(error));
@@ -267,7 +267,7 @@ impl Decoder {
             return Some(self.fail(&value));
         }
         let kind = match text(&value, "type") {
-            "" => event.name.as_str(),
+            "" => &*event.name,
             kind => kind,
         };
         let essential = ESSENTIAL.iter().any(|name| kind.starts_with(name));
@@ -282,7 +282,13 @@ impl Decoder {
 }
 
 impl exchange::Decoder for Decoder {
-    fn event(&mut self, event: &SseEvent, out: &mut Out) {
+    fn event(&mut self, event: &SseEvent<'_>, out: &mut Out) {
+        if event.name.ends_with(".delta")
+            && let Ok(plain) = serde_json::from_str::<PlainDelta<'_>>(&event.data)
+            && let Some(read) = plain.event()
+        {
+            return self.take(read, &event.data, out);
+        }
         match serde_json::from_str::<Event>(&event.data) {
             Ok(read) => self.take(read, &event.data, out),
             Err(e) => out.extend(self.odd(event, &e)),

@@ -38,6 +38,11 @@ impl OpenaiResponses {
     }
 }
 
+/// Reads one answer.
+pub(crate) fn decoder(provider: &str) -> impl exchange::Decoder {
+    decode::Decoder::new(provider)
+}
+
 impl Provider for OpenaiResponses {
     fn name(&self) -> &str {
         &self.endpoint.provider
@@ -48,7 +53,7 @@ impl Provider for OpenaiResponses {
     }
 
     fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent> {
-        let decoder = decode::Decoder::new(&self.endpoint.provider);
+        let decoder = decoder(&self.endpoint.provider);
         let endpoint = Arc::clone(&self.endpoint);
         let body = request::body(&check::closed(&request), self.quirks);
         let rules = Rules::Responses(self.quirks);

@@ -93,6 +93,33 @@ impl Piece {
     }
 }
 
+/// Most events by far: a few words, without the detour that a tagged enum takes.
+#[derive(Debug, Deserialize)]
+pub(super) struct PlainDelta<'a> {
+    r#type: &'a str,
+    output_index: Option<u64>,
+    item_id: Option<String>,
+    content_index: Option<u64>,
+    summary_index: Option<u64>,
+    delta: Option<String>,
+}
+
+impl PlainDelta<'_> {
+    /// The event that it is; `None` for all that is not so plain.
+    pub(super) fn event(self) -> Option<Event> {
+        let Self { r#type, output_index, item_id, content_index, summary_index, delta } = self;
+        let event = match r#type {
+            "response.output_text.delta" => Event::TextDelta,
+            "response.reasoning_summary_text.delta" => Event::SummaryDelta,
+            "response.function_call_arguments.delta" => Event::ArgumentsDelta,
+            _ => return None,
+        };
+        let place =
+            Piece { output_index, item_id, content_index, summary_index, ..Piece::default() };
+        Some(event(Piece { delta: Some(delta?), ..place }))
+    }
+}
+
 /// A member of an item that is a text; empty if it is anything else.
 pub(super) fn text<'a>(item: &'a Value, name: &str) -> &'a str {
     item.get(name).and_then(Value::as_str).unwrap_or_default()

@@ -1,0 +1,258 @@
+//! `leftfold models`: which there are, what they can do and cost, and whether there is a key.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use leftfold_events::kit::{Limit, Prices};
+use leftfold_providers::catalog::{self, Thinking};
+use leftfold_providers::{Wire, catalog::Model as Listed};
+use serde_json::{Map, Value, json};
+use unicode_width::UnicodeWidthStr;
+
+use super::auth;
+use crate::cli::Format;
+use crate::settings::{self, Hint, KeyState, Model, Offer, Settings};
+use crate::{Usage, model, variant};
+
+#[derive(Debug, Args)]
+pub(crate) struct Models {
+    /// Only those of this provider
+    provider: Option<String>,
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// One model, as it would be used.
+struct Row {
+    name: String,
+    family: String,
+    limit: Limit,
+    cost: Prices,
+    tools: bool,
+    images: bool,
+    reasoning: bool,
+    temperature: bool,
+    variants: Vec<String>,
+    /// `None`: built in.
+    place: Option<settings::Place>,
+    default: bool,
+}
+
+pub(crate) fn models(args: &Models) -> anyhow::Result<ExitCode> {
+    let directory = std::env::current_dir()?;
+    let settings = settings::load(&directory, &model::environment).map_err(model::usage)?;
+    let mut offers = settings.offers(&model::environment);
+    if let Some(provider) = &args.provider {
+        offers.retain(|offer| offer.name == *provider);
+        if offers.is_empty() {
+            let hint = Hint::toward(provider, settings.provider_names());
+            return Err(Usage(format!("there is no provider `{provider}`{hint}")).into());
+        }
+    } else {
+        offers.retain(|offer| offer.disabled.is_none());
+    }
+    let default = settings.default_name(&model::environment);
+    let mut text = String::new();
+    for offer in &offers {
+        let rows = rows(&settings, offer, default.as_deref());
+        match args.format {
+            Format::Json => rows.iter().for_each(|row| {
+                text.push_str(&format!("{}\n", as_json(offer, row)));
+            }),
+            Format::Text => text.push_str(&section(offer, &rows)),
+        }
+    }
+    if args.format == Format::Text && default.is_none() {
+        text.push_str(
+            "No model is set, and there is no key for a built-in provider: `leftfold auth login \
+             anthropic` takes one, and `\"model\": \"PROVIDER/MODEL\"` in leftfold.json chooses.\n",
+        );
+    }
+    super::print(&text)
+}
+
+/// The models of a provider: those in settings, then what is listed of it, then the default if
+/// it is neither.
+fn rows(settings: &Settings, offer: &Offer, default: Option<&str>) -> Vec<Row> {
+    let Some(wire) = offer.wire.and_then(|wire| wire.name().parse::<Wire>().ok()) else {
+        return Vec::new();
+    };
+    let vendor = model::vendor(wire, &offer.name, offer.vendor.as_deref(), offer.base_url.as_ref());
+    let row = |id: &str, own: &Model| {
+        let called = own.id.as_deref().unwrap_or(id);
+        let name = format!("{}/{id}", offer.name);
+        let default = default == Some(name.as_str());
+        row(name, wire, vendor, called, own, default)
+    };
+    let mut rows: Vec<Row> = offer
+        .models
+        .iter()
+        .map(|(id, own)| (id, row(id, own)))
+        .filter(|(id, _)| settings.is_shown(&offer.name, id))
+        .map(|(_, row)| row)
+        .collect();
+    let named =
+        |rows: &[Row], id: &str| rows.iter().any(|row| row.name == format!("{}/{id}", offer.name));
+    // whoever lists models in settings has no others, and a server that nobody knows may have any
+    if offer.builtin || offer.open && vendor != "generic" {
+        for listed in catalog::models(wire, vendor) {
+            if !named(&rows, listed.id) && settings.is_shown(&offer.name, listed.id) {
+                rows.push(row(listed.id, &Model::default()));
+            }
+        }
+    }
+    let unlisted = default.and_then(|name| name.strip_prefix(&format!("{}/", offer.name)));
+    if let Some(id) = unlisted.filter(|id| offer.open && !named(&rows, id)) {
+        rows.push(row(id, &Model::default()));
+    }
+    rows
+}
+
+fn row(name: String, wire: Wire, vendor: &str, called: &str, own: &Model, default: bool) -> Row {
+    let listed = catalog::model(wire, vendor, called);
+    let known = catalog::describe(wire, vendor, called);
+    let variants = variant::known(wire, vendor, called, &own.variants);
+    let is = |ours: Option<bool>, theirs: fn(&Listed) -> bool, unlisted: bool| {
+        ours.unwrap_or_else(|| listed.map_or(unlisted, theirs))
+    };
+    let family = own.family.clone().or_else(|| listed.map(|model| model.family.to_owned()));
+    Row {
+        name,
+        family: family.unwrap_or_default(),
+        limit: own.limit.over(known.limit),
+        cost: own.cost.over(known.cost),
+        tools: own.abilities.tools.unwrap_or(true),
+        images: is(own.abilities.images, |model| model.images, true),
+        reasoning: is(
+            own.abilities.reasoning,
+            |model| model.thinking != Thinking::Never,
+            !variants.is_empty(),
+        ),
+        temperature: is(own.abilities.temperature, |model| model.samples, true),
+        variants: variants.into_iter().map(|(name, _)| name).collect(),
+        place: own.at.clone(),
+        default,
+    }
+}
+
+fn as_json(offer: &Offer, row: &Row) -> Value {
+    let (provider, id) = row.name.split_once('/').unwrap_or((&offer.name, ""));
+    let source = row.place.as_ref().map(
+        |place| json!({ "file": place.source.name, "line": place.line, "column": place.column }),
+    );
+    let mut object = Map::new();
+    let fields = [
+        ("model", json!(row.name)),
+        ("provider", json!(provider)),
+        ("id", json!(id)),
+        ("family", json!(row.family)),
+        ("wire", json!(offer.wire.map(settings::Wire::name))),
+        ("limit", json!(row.limit)),
+        ("cost", json!(row.cost)),
+        ("tools", json!(row.tools)),
+        ("images", json!(row.images)),
+        ("reasoning", json!(row.reasoning)),
+        ("temperature", json!(row.temperature)),
+        ("variants", json!(row.variants)),
+        ("key", auth::source(&offer.key)),
+        ("source", source.unwrap_or_else(|| "built-in".into())),
+        ("default", json!(row.default)),
+    ];
+    object.extend(fields.map(|(name, value)| (name.to_owned(), value)));
+    object.into()
+}
+
+/// A line for the provider, and one for each of its models.
+fn section(offer: &Offer, rows: &[Row]) -> String {
+    let wire = offer.wire.map_or("no wire format", settings::Wire::name);
+    let key = match &offer.key {
+        KeyState::From(_) => format!("key: {}", auth::describe(&offer.key)),
+        KeyState::Unneeded | KeyState::Missing(_) => auth::describe(&offer.key),
+    };
+    let off = offer.disabled.map(|by| format!("; turned off by `{by}`")).unwrap_or_default();
+    let mut text = printable(&format!("{} ({wire}; {key}{off})", offer.name));
+    text.push('\n');
+    if offer.wire.is_none() {
+        text.push_str("    settings do not say how to speak to it: see `provider` in the README\n");
+    } else if rows.is_empty() {
+        text.push_str("    none are listed; any that it has can be used\n");
+    }
+    let cells: Vec<[String; 6]> = rows.iter().map(cells).collect();
+    let width = |column: usize| cells.iter().map(|row| row[column].width()).max().unwrap_or(0);
+    let widths: [usize; 6] = std::array::from_fn(width);
+    for (row, cells) in rows.iter().zip(&cells) {
+        let mark = if row.default { "  * " } else { "    " };
+        let padded: String = cells
+            .iter()
+            .zip(widths)
+            .map(|(cell, width)| {
+                format!("{cell}{}  ", " ".repeat(width.saturating_sub(cell.width())))
+            })
+            .collect();
+        text.push_str(&format!("{mark}{}\n", padded.trim_end()));
+    }
+    text.push('\n');
+    text
+}
+
+fn cells(row: &Row) -> [String; 6] {
+    let abilities = [
+        (row.tools, "tools"),
+        (row.images, "images"),
+        (row.reasoning, "reasoning"),
+        (row.temperature, "temperature"),
+    ];
+    let abilities: Vec<&str> =
+        abilities.into_iter().filter(|(has, _)| *has).map(|(_, name)| name).collect();
+    let place = row.place.as_ref().map_or_else(|| "built-in".to_owned(), ToString::to_string);
+    let variants = if row.variants.is_empty() { "-".to_owned() } else { row.variants.join(" ") };
+    [row.name.clone(), limits(row.limit), price(&row.cost), abilities.join(" "), variants, place]
+        .map(|text| printable(&text))
+}
+
+/// Context and longest answer.
+fn limits(limit: Limit) -> String {
+    let context = if limit.context == 0 { "?".to_owned() } else { tokens(limit.context) };
+    format!("{context} / {}", tokens(limit.output))
+}
+
+fn tokens(count: u64) -> String {
+    match count {
+        0..1_000 => count.to_string(),
+        1_000..1_000_000 => format!("{}k", count / 1_000),
+        _ if count % 1_000_000 < 10_000 => format!("{}M", count / 1_000_000),
+        _ => format!("{}.{:02}M", count / 1_000_000, count % 1_000_000 / 10_000),
+    }
+}
+
+/// Of input and output, for a million tokens.
+fn price(cost: &Prices) -> String {
+    if cost.input == 0.0 && cost.output == 0.0 {
+        return "-".to_owned();
+    }
+    format!("${} / ${}", cost.input, cost.output)
+}
+
+fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_tokens_are_short() {
+        for (count, shown) in [
+            (0, "0"),
+            (999, "999"),
+            (8_192, "8k"),
+            (200_000, "200k"),
+            (1_000_000, "1M"),
+            (1_048_576, "1.04M"),
+            (1_050_000, "1.05M"),
+        ] {
+            assert_eq!(tokens(count), shown);
+        }
+    }
+}

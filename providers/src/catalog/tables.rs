@@ -1,0 +1,195 @@
+//! The models, the newest first. Limits are tokens, prices US dollars per million tokens.
+//!
+//! After the vendors' public lists of models and prices as of November 2026. Cache writes are those
+//! with the shortest lifetime on offer; where a price depends on the length of the prompt or the time
+//! of day, it is the one for short prompts off the peak.
+
+use leftfold_events::kit::Prices;
+
+use super::{Model, Thinking};
+use Thinking::{Always, Budget, Efforts, Never};
+
+/// Caching is asked for, and writing costs a quarter more.
+const fn prices(input: f64, output: f64, cache_read: f64) -> Prices {
+    Prices { input, output, cache_read, cache_write: input * 1.25 }
+}
+
+/// What is cached without being asked for costs nothing to write.
+const fn unasked(input: f64, output: f64, cache_read: f64) -> Prices {
+    Prices { input, output, cache_read, cache_write: 0.0 }
+}
+
+const fn claude(id: &'static str, limits: (u64, u64), prices: Prices, thinking: Thinking) -> Model {
+    let (context, output) = limits;
+    let family = "claude";
+    Model { id, family, context, input: 0, output, prices, images: true, thinking, samples: false }
+}
+
+/// One of OpenAI's, whose context is divided between input and output.
+const fn gpt(id: &'static str, context: u64, prices: Prices, efforts: Thinking) -> Model {
+    let (family, thinking) = ("gpt", efforts);
+    let (input, output) = (context - 128_000, 128_000);
+    Model { id, family, context, input, output, prices, images: true, thinking, samples: false }
+}
+
+/// One of Google's, whose context is the input alone.
+const fn gemini(id: &'static str, prices: Prices, thinking: Thinking) -> Model {
+    let (context, output, family) = (1_048_576, 65_536, "gemini");
+    Model { id, family, context, input: 0, output, prices, images: true, thinking, samples: true }
+}
+
+/// One of somebody else's, for text.
+const fn open(
+    id: &'static str,
+    family: &'static str,
+    limits: (u64, u64),
+    prices: Prices,
+    thinking: Thinking,
+) -> Model {
+    let (context, output) = limits;
+    Model { id, family, context, input: 0, output, prices, images: false, thinking, samples: true }
+}
+
+impl Model {
+    const fn samples(self) -> Self {
+        Self { samples: true, ..self }
+    }
+
+    const fn sees(self) -> Self {
+        Self { images: true, ..self }
+    }
+
+    /// Refuses a temperature.
+    const fn samples_itself(self) -> Self {
+        Self { samples: false, ..self }
+    }
+}
+
+const NEW: (u64, u64) = (1_000_000, 128_000);
+const LARGE: (u64, u64) = (200_000, 64_000);
+
+const TO_HIGH: Thinking = Efforts(&["low", "medium", "high"]);
+const TO_XHIGH: Thinking = Efforts(&["low", "medium", "high", "xhigh"]);
+const TO_MAX: Thinking = Efforts(&["low", "medium", "high", "xhigh", "max"]);
+const SANS_XHIGH: Thinking = Efforts(&["low", "medium", "high", "max"]);
+const NONE_TO_HIGH: Thinking = Efforts(&["none", "low", "medium", "high"]);
+const NONE_TO_XHIGH: Thinking = Efforts(&["none", "low", "medium", "high", "xhigh"]);
+const NONE_TO_MAX: Thinking = Efforts(&["none", "low", "medium", "high", "xhigh", "max"]);
+const MINIMAL_TO_HIGH: Thinking = Efforts(&["minimal", "low", "medium", "high"]);
+const HIGH_OR_MAX: Thinking = Efforts(&["high", "max"]);
+
+pub(super) const ANTHROPIC: &[Model] = &[
+    claude("claude-fable-5-1", NEW, prices(10.0, 50.0, 0.25), TO_MAX),
+    claude("claude-fable-5", NEW, prices(10.0, 50.0, 1.0), TO_MAX),
+    claude("claude-opus-5-5", NEW, prices(4.0, 20.0, 0.2), TO_MAX),
+    claude("claude-opus-5", NEW, prices(5.0, 25.0, 0.5), TO_MAX),
+    claude("claude-opus-4-8", NEW, prices(5.0, 25.0, 0.5), TO_MAX),
+    claude("claude-opus-4-7", NEW, prices(5.0, 25.0, 0.5), TO_MAX),
+    claude("claude-opus-4-6", NEW, prices(5.0, 25.0, 0.5), SANS_XHIGH).samples(),
+    claude("claude-opus-4-5", LARGE, prices(5.0, 25.0, 0.5), Budget).samples(),
+    claude("claude-opus-4-1", (200_000, 32_000), prices(15.0, 75.0, 1.5), Budget).samples(),
+    claude("claude-opus-4", (200_000, 32_000), prices(15.0, 75.0, 1.5), Budget).samples(),
+    claude("claude-sonnet-5-5", NEW, prices(2.0, 10.0, 0.1), TO_MAX),
+    claude("claude-sonnet-5", NEW, prices(2.0, 10.0, 0.2), TO_MAX),
+    claude("claude-sonnet-4-6", (1_000_000, 64_000), prices(3.0, 15.0, 0.3), SANS_XHIGH).samples(),
+    claude("claude-sonnet-4-5", LARGE, prices(3.0, 15.0, 0.3), Budget).samples(),
+    claude("claude-sonnet-4", LARGE, prices(3.0, 15.0, 0.3), Budget).samples(),
+    claude("claude-3-7-sonnet", LARGE, prices(3.0, 15.0, 0.3), Budget).samples(),
+    claude("claude-haiku-5-5", NEW, prices(0.1, 0.5, 0.01), SANS_XHIGH),
+    claude("claude-haiku-4-5", LARGE, prices(1.0, 5.0, 0.1), Budget).samples(),
+    claude("claude-3-5-haiku", (200_000, 8_192), prices(0.8, 4.0, 0.08), Never).samples(),
+];
+
+pub(super) const OPENAI: &[Model] = &[
+    gpt("gpt-6.2-astra", 1_050_000, prices(8.0, 40.0, 0.4), TO_MAX),
+    gpt("gpt-6.2-sol", 1_050_000, prices(2.0, 10.0, 0.1), TO_MAX),
+    gpt("gpt-6.1-sol", 1_050_000, prices(2.0, 10.0, 0.1), TO_MAX),
+    gpt("gpt-6.1-terra", 1_050_000, prices(1.0, 5.0, 0.05), NONE_TO_MAX),
+    gpt("gpt-6-astra", 1_050_000, prices(10.0, 50.0, 1.0), TO_MAX),
+    gpt("gpt-6-sol", 1_050_000, prices(2.0, 10.0, 0.2), NONE_TO_MAX),
+    gpt("gpt-6-luna", 1_050_000, prices(0.1, 0.5, 0.01), NONE_TO_MAX),
+    gpt("gpt-5.6-sol", 1_050_000, prices(4.0, 20.0, 0.4), NONE_TO_MAX),
+    gpt("gpt-5.6-terra", 1_050_000, prices(2.0, 12.0, 0.2), NONE_TO_MAX),
+    gpt("gpt-5.6-luna", 1_050_000, prices(0.2, 1.2, 0.02), NONE_TO_MAX),
+    gpt("gpt-5.6", 1_050_000, prices(4.0, 20.0, 0.4), NONE_TO_MAX),
+    gpt("gpt-5.5", 1_050_000, unasked(5.0, 30.0, 0.5), NONE_TO_XHIGH),
+    gpt("gpt-5.4", 1_050_000, unasked(2.5, 15.0, 0.25), NONE_TO_XHIGH),
+    gpt("gpt-5.4-mini", 400_000, unasked(0.75, 4.5, 0.075), NONE_TO_XHIGH),
+    gpt("gpt-5.4-nano", 400_000, unasked(0.2, 1.25, 0.02), NONE_TO_XHIGH),
+    gpt("gpt-5.3-codex", 400_000, unasked(1.75, 14.0, 0.175), TO_XHIGH),
+    gpt("gpt-5.2", 400_000, unasked(1.75, 14.0, 0.175), NONE_TO_XHIGH),
+    gpt("gpt-5.1", 400_000, unasked(1.25, 10.0, 0.125), NONE_TO_HIGH),
+    gpt("gpt-5", 400_000, unasked(1.25, 10.0, 0.125), MINIMAL_TO_HIGH),
+    gpt("gpt-5-mini", 400_000, unasked(0.25, 2.0, 0.025), MINIMAL_TO_HIGH),
+    gpt("gpt-5-nano", 400_000, unasked(0.05, 0.4, 0.005), MINIMAL_TO_HIGH),
+    open("gpt-4.1", "gpt", (1_047_576, 32_768), unasked(2.0, 8.0, 0.5), Never).sees(),
+    open("gpt-4.1-mini", "gpt", (1_047_576, 32_768), unasked(0.4, 1.6, 0.1), Never).sees(),
+    open("o3", "o", (200_000, 100_000), unasked(2.0, 8.0, 0.5), TO_HIGH).sees().samples_itself(),
+    open("o4-mini", "o", (200_000, 100_000), unasked(1.1, 4.4, 0.275), TO_HIGH)
+        .sees()
+        .samples_itself(),
+];
+
+pub(super) const GEMINI: &[Model] = &[
+    gemini("gemini-3.8-flash", unasked(0.75, 3.75, 0.075), TO_HIGH),
+    gemini("gemini-3.7-flash", unasked(0.75, 3.75, 0.075), TO_HIGH),
+    gemini("gemini-3.6-flash", unasked(1.5, 7.5, 0.15), TO_HIGH),
+    gemini("gemini-3.5-flash-lite", unasked(0.3, 2.5, 0.03), TO_HIGH),
+    gemini("gemini-3.5-flash", unasked(1.5, 9.0, 0.15), TO_HIGH),
+    gemini("gemini-3.1-pro-preview", unasked(2.0, 12.0, 0.2), TO_HIGH),
+    gemini("gemini-3.1-flash-lite", unasked(0.25, 1.5, 0.025), TO_HIGH),
+    gemini("gemini-3-flash-preview", unasked(0.5, 3.0, 0.05), TO_HIGH),
+    gemini("gemini-2.5-pro", unasked(1.25, 10.0, 0.125), TO_HIGH),
+    gemini("gemini-2.5-flash-lite", unasked(0.1, 0.4, 0.01), TO_HIGH),
+    gemini("gemini-2.5-flash", unasked(0.3, 2.5, 0.03), TO_HIGH),
+];
+
+/// xAI sets no limit on output.
+pub(super) const XAI: &[Model] = &[
+    open("grok-4.7", "grok", (500_000, 128_000), unasked(2.0, 6.0, 0.5), TO_XHIGH).sees(),
+    open("grok-4.6", "grok", (500_000, 128_000), unasked(2.0, 6.0, 0.5), TO_HIGH).sees(),
+    open("grok-4.5", "grok", (500_000, 128_000), unasked(2.0, 6.0, 0.5), TO_HIGH).sees(),
+    open("grok-4.3", "grok", (1_000_000, 128_000), unasked(1.25, 2.5, 0.2), Always).sees(),
+    open("grok-build-0.1", "grok", (256_000, 64_000), unasked(1.0, 2.0, 0.2), Always),
+];
+
+pub(super) const DEEPSEEK: &[Model] = &[
+    open(
+        "deepseek-flash",
+        "deepseek",
+        (1_000_000, 384_000),
+        unasked(0.15, 0.6, 0.003),
+        HIGH_OR_MAX,
+    ),
+    open(
+        "deepseek-v4-pro",
+        "deepseek",
+        (1_000_000, 384_000),
+        unasked(0.66, 1.98, 0.022),
+        HIGH_OR_MAX,
+    ),
+];
+
+pub(super) const MISTRAL: &[Model] = &[
+    open("mistral-medium-3.5", "mistral", (262_144, 131_072), unasked(1.5, 7.5, 1.5), Never).sees(),
+    open("mistral-large-latest", "mistral", (262_144, 131_072), unasked(0.5, 1.5, 0.5), Never)
+        .sees(),
+    open("devstral-latest", "mistral", (262_144, 131_072), unasked(0.4, 2.0, 0.4), Never),
+    open("codestral-latest", "mistral", (256_000, 32_768), unasked(0.3, 0.9, 0.3), Never),
+];
+
+pub(super) const MOONSHOT: &[Model] = &[
+    open("kimi-k3", "kimi", (1_048_576, 131_072), unasked(3.0, 15.0, 0.3), Always).sees(),
+    open("kimi-k2.7-code", "kimi", (262_144, 65_536), unasked(0.95, 4.0, 0.19), Always).sees(),
+    open("kimi-k2.6", "kimi", (262_144, 65_536), unasked(0.95, 4.0, 0.16), Always).sees(),
+];
+
+pub(super) const GROQ: &[Model] = &[
+    open("openai/gpt-oss-120b", "gpt-oss", (131_072, 65_536), unasked(0.15, 0.6, 0.075), TO_HIGH),
+    open("openai/gpt-oss-20b", "gpt-oss", (131_072, 65_536), unasked(0.075, 0.3, 0.0375), TO_HIGH),
+];
+
+pub(super) const ALIBABA: &[Model] = &[
+    open("qwen3.7-max", "qwen", (991_000, 65_536), prices(2.5, 7.5, 0.25), Always),
+    open("qwen3-max", "qwen", (262_144, 65_536), prices(1.2, 6.0, 0.24), Never),
+];
