@@ -28,6 +28,8 @@ pub(super) enum Told {
         by: String,
         parts: Vec<PromptPart>,
     },
+    /// Another agent has taken over.
+    Switched(String),
     Ask(Box<Question>),
     /// The question of the intent at this seq is open no longer.
     Settled(Seq),
@@ -121,6 +123,7 @@ impl View {
                 Vec::new()
             }
             Turn::Interrupted { .. } => Vec::new(),
+            Turn::Switched { agent, .. } => vec![Told::Switched(agent.clone())],
             Turn::Ended(ended) => {
                 self.of_call.clear();
                 self.calls.clear();

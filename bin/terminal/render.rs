@@ -155,6 +155,9 @@ impl Renderer {
                 self.line(&shown)
             }
             Turn::Interrupted { .. } | Turn::Equipped(_) => String::new(),
+            Turn::Switched { agent, model } => {
+                self.note(Face::DIM, &format!("[agent: {agent}, {model}]"))
+            }
             Turn::Ended(ended) => self.ended(ended, event.at),
         }
     }

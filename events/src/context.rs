@@ -105,10 +105,14 @@ impl Builder {
 
     fn message(&mut self, message: &Message) {
         match message {
-            Message::User(prompt) => self.user(prompt.parts.clone()),
+            Message::User(prompt) => {
+                let reminder = prompt.reminder.iter().map(PromptPart::text);
+                self.user(prompt.parts.iter().cloned().chain(reminder).collect());
+            }
             Message::Assistant(reply) => self.reply(reply),
-            Message::Summary { text, goes_on } => {
-                let parts = [Some(words::summary(text)), goes_on.then(|| words::GO_ON.to_owned())];
+            Message::Summary { text, goes_on, reminder } => {
+                let goes_on = goes_on.then(|| words::GO_ON.to_owned());
+                let parts = [Some(words::summary(text)), reminder.clone(), goes_on];
                 self.user(parts.into_iter().flatten().map(PromptPart::text).collect());
             }
         }

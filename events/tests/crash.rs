@@ -107,6 +107,25 @@ fn longer_sessions() -> Vec<Vec<Step>> {
             Reply(Finish::Stop),
         ],
         vec![Prompt("hi"), Call("a", "task"), Task("a"), Interrupt, ChildEnds("a"), Prompt("so")],
+        vec![
+            Equip("plan"),
+            Prompt("plan it"),
+            Call("a", "edit"),
+            Call("b", "plan_exit"),
+            Exit("b"),
+            Resolve("a", Class::Write, ("edit", ".leftfold/plans/x.md"), ""),
+            Reply(Finish::ToolCalls),
+            Answer("b", Once, Some("Yes")),
+            Equip("build"),
+            Done("b", "ok"),
+            Text("built"),
+            Reply(Finish::Stop),
+            Equip("plan"),
+            Prompt("once more"),
+            Full(9_900),
+            Compact,
+            Summary("so far"),
+        ],
     ]
 }
 

@@ -12,8 +12,8 @@ use serde_json::json;
 
 use crate::tool::{self, Context, Output, Plan, Tool, Workspace};
 use crate::{
-    Error, apply_patch, bash, batch, edit, glob, grep, invalid, multiedit, paths, processes,
-    question, read, skill, task, todoread, todowrite, truncate, webfetch, write,
+    Error, apply_patch, bash, batch, edit, glob, grep, invalid, multiedit, paths, plan_switch,
+    processes, question, read, skill, task, todoread, todowrite, truncate, webfetch, write,
 };
 
 /// Every tool. To add one: its file, its description in `prompts/tools/`, and a line here.
@@ -33,6 +33,8 @@ pub static TOOLS: &[&dyn Tool] = &[
     &webfetch::WebFetch,
     &skill::Skill,
     &task::Task,
+    &plan_switch::PlanEnter,
+    &plan_switch::PlanExit,
     &invalid::Invalid,
 ];
 

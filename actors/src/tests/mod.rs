@@ -80,6 +80,7 @@ impl Site {
             options,
             subagents: Vec::new(),
             sources,
+            plan: None,
         };
         equip::gather(setup, Time::from_millis(0)).0
     }

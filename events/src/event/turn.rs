@@ -19,6 +19,11 @@ pub enum Turn {
         by: String,
     },
     Ended(Box<Ended>),
+    /// Another agent takes over within the turn, because a person has agreed to that.
+    Switched {
+        agent: String,
+        model: ModelRef,
+    },
 }
 
 /// All that the core needs to know of the world for a turn; [`Kit`](crate::Kit) reads it. Each

@@ -1,7 +1,7 @@
 //! The fold. It cannot fail and never acts; an event that means nothing in this state changes
 //! nothing but the position.
 
-use super::message::{Message, Prompt, ReplyEnd};
+use super::message::ReplyEnd;
 use super::open::Wait;
 use super::{Ask, Child, Failure, Origin, State, Titling, Turn};
 use crate::event::{EndReason, Event, Session, Subagent, Todo, Turn as TurnEvent};
@@ -55,9 +55,7 @@ impl State {
     fn apply_turn(&mut self, envelope: &Envelope, event: &TurnEvent) {
         match event {
             TurnEvent::Prompted { parts, agent, .. } => {
-                self.agent.clone_from(agent);
-                let prompt = Prompt { seq: envelope.seq, parts: parts.clone() };
-                self.messages.push(Message::User(prompt));
+                self.prompted(envelope.seq, parts.clone(), agent);
                 self.turn.get_or_insert_with(|| Turn::new(envelope));
             }
             TurnEvent::Equipped(equipped) => {
@@ -69,6 +67,7 @@ impl State {
                 self.turn = None;
                 self.ended = Some(ended.clone());
             }
+            TurnEvent::Switched { agent, .. } => self.switched(envelope.seq, agent),
         }
     }
 
@@ -185,6 +184,7 @@ impl Turn {
             compact: false,
             said: String::new(),
             title: Titling::Due,
+            switch: None,
             usage: crate::event::Usage::default(),
             cost: 0.0,
             denials: Vec::new(),

@@ -15,6 +15,8 @@ pub enum Message {
         text: String,
         /// Nothing else was left to be said: the model is told to go on (SPEC C4).
         goes_on: bool,
+        /// What the agent is to keep in mind that was said before.
+        reminder: Option<String>,
     },
 }
 
@@ -22,6 +24,8 @@ pub enum Message {
 pub struct Prompt {
     pub seq: Seq,
     pub parts: Vec<PromptPart>,
+    /// What the model is told with it that nobody has written here (SPEC L17).
+    pub reminder: Option<String>,
 }
 
 /// What a model answered to one request.

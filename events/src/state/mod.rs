@@ -10,6 +10,7 @@ mod message;
 mod open;
 mod repeat;
 mod reply;
+pub mod switch;
 pub(crate) mod verdict;
 pub(crate) mod words;
 
@@ -41,6 +42,8 @@ pub struct State {
     pub policy: u16,
     pub title: Option<String>,
     pub agent: String,
+    /// Whether the last prompt was for an agent that plans.
+    pub planning: bool,
     pub kit: Kit,
     pub messages: Vec<Message>,
     /// The turn under way.
@@ -91,6 +94,8 @@ pub struct Turn {
     /// The text of the last reply that a summary has replaced.
     pub said: String,
     pub title: Titling,
+    /// The agent that is to take over.
+    pub switch: Option<String>,
     pub usage: Usage,
     pub cost: Cost,
     pub denials: Vec<Denial>,

@@ -25,6 +25,15 @@ pub(crate) const LAST_STEP: &str = "This is the last step of this turn: the limi
     reached. Use no tools now, because you would not see their results. Answer in plain text: say \
     what is done, what is left to do, and what should come next.";
 
+/// Begins the work of an agent that a person has agreed to have take over.
+pub(crate) const PLAN_APPROVED: &str =
+    "The plan has been approved. You are the agent `build` now: carry it out.";
+pub(crate) const PLANNING_APPROVED: &str =
+    "Planning has been approved. You are the agent `plan` now: plan before anything is changed.";
+
+/// A call of the last step that the turn is allowed: nobody would see what came of it.
+pub(crate) const NO_STEP_LEFT: &str = "This call was not run: it was made in the last step of the turn, whose limit of steps is reached.";
+
 pub(crate) fn overspent(max: f64, cost: f64) -> String {
     format!("the limit of cost is {}, and the turn has cost {}", dollars(max), dollars(cost))
 }

@@ -43,6 +43,10 @@ pub(crate) enum Step {
     Unresolved(&'static str),
     /// A call that a child is to do.
     Task(&'static str),
+    /// A call after which `build` takes over.
+    Exit(&'static str),
+    /// The kit of this agent comes into force.
+    Equip(&'static str),
     /// The child of the call has ended.
     ChildEnds(&'static str),
     /// A batch of so many calls `read`.
@@ -96,6 +100,17 @@ pub(crate) fn kit() -> Kit {
         prompt: "default".into(),
         ..Kit::default()
     }
+}
+
+/// Of `build` or `plan`, each with the right to leave.
+pub(crate) fn kit_of(agent: &str) -> Kit {
+    let mut kit = kit();
+    let plans = agent == "plan";
+    let tool = if plans { "plan_exit" } else { "plan_enter" };
+    kit.rules.extend([tool, "question"].map(|tool| Rule::new(tool, "*", Action::Allow)));
+    kit.rules.push(Rule::new("edit", "*", if plans { Action::Deny } else { Action::Allow }));
+    (kit.options.plans, kit.options.reminder) = (plans, format!("You are {agent}."));
+    kit
 }
 
 pub(crate) struct Run {
@@ -187,7 +202,8 @@ impl Run {
                 let resolution = resolution(id, *class, *access, path);
                 Fact::of(self.waiting(id).unwrap_or(0), Tool::Resolved(Box::new(resolution)))
             }
-            Batch(id, _) | Task(id) | ChildEnds(id) => self.special(step, id),
+            Batch(id, _) | Task(id) | Exit(id) | ChildEnds(id) => self.special(step, id),
+            Equip(agent) => Fact::new(Turn::Equipped(kit_of(agent).equipped())),
             Unresolved(id) => {
                 let mut resolution = resolution(id, Class::Read, ("read", "x"), "");
                 resolution.error = Some("bad arguments".into());
@@ -241,6 +257,9 @@ impl Run {
             resolution.input =
                 Json::parse(r#"{"prompt":"look","subagentType":"general"}"#).expect("JSON");
             return Fact::of(self.waiting(id).unwrap_or(0), Tool::Resolved(Box::new(resolution)));
+        }
+        if let Exit(_) = step {
+            return Fact::of(self.waiting(id).unwrap_or(0), Tool::Resolved(Box::new(exit(id))));
         }
         let call = self.state.calls().find(|call| call.id == id).map_or(0, |call| call.seq);
         let child = self.state.open_children().find(|child| child.call == call);
@@ -352,6 +371,14 @@ fn resolution(id: &str, class: Class, access: (&str, &str), path: &str) -> Resol
         timeout: 5_000,
         error: None,
     }
+}
+
+fn exit(id: &str) -> Resolution {
+    let mut exit = resolution(id, Class::Read, ("plan_exit", "*"), "");
+    exit.name = "plan_exit".into();
+    let (permission, patterns, always) = ("question".into(), vec!["Now?".into()], Vec::new());
+    exit.access.push(Access { permission, patterns, always });
+    exit
 }
 
 fn finished(id: &str, output: &str) -> Finished {

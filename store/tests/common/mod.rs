@@ -106,7 +106,11 @@ pub fn every_variant(session: SessionId) -> Vec<Envelope> {
 /// Events that schema 1 has learned since, in the order in which it did.
 fn later_events() -> Vec<Event> {
     let call = CallSpec { id: "c1_1".into(), name: "read".into(), input: json(r#"{"a":1}"#) };
-    vec![Tool::Batched { call }.into(), Compaction::Asked { by: "cli".into() }.into()]
+    vec![
+        Tool::Batched { call }.into(),
+        Compaction::Asked { by: "cli".into() }.into(),
+        Turn::Switched { agent: "build".into(), model: model() }.into(),
+    ]
 }
 
 fn session_events() -> Vec<Event> {
@@ -343,7 +347,8 @@ pub fn variant(event: &Event) -> usize {
         Event::Todo(Todo::Updated { .. }) => 31,
         Event::Tool(Tool::Batched { .. }) => 32,
         Event::Compaction(Compaction::Asked { .. }) => 33,
+        Event::Turn(Turn::Switched { .. }) => 34,
     }
 }
 
-pub const VARIANTS: usize = 34;
+pub const VARIANTS: usize = 35;
