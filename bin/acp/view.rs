@@ -360,7 +360,7 @@ fn plan(todos: &[TodoItem]) -> Plan {
 /// A prompt as a client is shown it that did not send it, or has forgotten it.
 pub(super) fn prompt(parts: &[PromptPart]) -> Vec<SessionUpdate> {
     let block = |part: &PromptPart| match part.kind {
-        PromptKind::Text => part.text.clone().into(),
+        PromptKind::Text | PromptKind::Task => part.text.clone().into(),
         PromptKind::Media => ContentBlock::Image(ImageContent::new(
             part.text.clone(),
             part.mime.clone().unwrap_or_default(),

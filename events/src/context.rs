@@ -119,6 +119,9 @@ impl Builder {
     }
 
     fn user(&mut self, mut parts: Vec<PromptPart>) {
+        for part in parts.iter_mut().filter(|part| part.kind == PromptKind::Task) {
+            *part = PromptPart::text(words::commissioned(part.name.as_deref().unwrap_or_default()));
+        }
         parts.retain(|part| part.kind != PromptKind::Text || !part.text.trim().is_empty());
         if !self.media {
             let media = parts.iter_mut().filter(|part| part.kind == PromptKind::Media);
@@ -175,6 +178,9 @@ impl Builder {
         self.messages.push(RequestMessage::Assistant { parts });
         if !results.is_empty() {
             self.messages.push(RequestMessage::Tool { results });
+        }
+        if reply.by_prompt {
+            self.user(vec![PromptPart::text(words::TELL_OF_IT)]);
         }
     }
 

@@ -108,6 +108,15 @@ fn longer_sessions() -> Vec<Vec<Step>> {
         ],
         vec![Prompt("hi"), Call("a", "task"), Task("a"), Interrupt, ChildEnds("a"), Prompt("so")],
         vec![
+            Commission("look"),
+            Task("task_4"),
+            ChildEnds("task_4"),
+            Done("task_4", "ok"),
+            Text("so"),
+            Commission("and there"),
+            Reply(Finish::Stop),
+        ],
+        vec![
             Equip("plan"),
             Prompt("plan it"),
             Call("a", "edit"),

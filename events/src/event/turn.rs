@@ -73,6 +73,9 @@ impl PromptPart {
 pub enum PromptKind {
     Text,
     Media,
+    /// The whole task, in words, for the agent that `name` names, to be done in a session of its own
+    /// before the model answers (SPEC L10).
+    Task,
 }
 
 /// How a turn came to its end.

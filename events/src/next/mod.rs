@@ -45,12 +45,18 @@ pub fn next(s: &State) -> Option<Envelope> {
     if s.open().iter().any(|(open, _)| *open != Open::Title) {
         return None;
     }
-    let mut decided = decide(s, turn, &turn.ask);
+    let mut decided = commission(s, turn).unwrap_or_else(|| decide(s, turn, &turn.ask));
     if !closes(&decided) && s.is_overspent() {
         decided = end(s, turn, EndReason::Limit, s.past_limit());
     }
     // the title may still come
     (!closes(&decided) || s.open().is_empty()).then_some(decided)
+}
+
+/// What a prompt has another agent do comes before the answer.
+fn commission(s: &State, turn: &Turn) -> Option<Envelope> {
+    let due = turn.commissions.first().filter(|_| turn.compacting().is_none())?;
+    Some(intent(s, Some(due.prompt), None, Tool::Batched { call: due.call(s.seq + 1) }))
 }
 
 /// Another agent takes over, whose kit is in force already.

@@ -3,7 +3,7 @@
 
 use super::message::ReplyEnd;
 use super::open::Wait;
-use super::{Ask, Child, Failure, Origin, State, Titling, Turn};
+use super::{Ask, Child, Commission, Failure, Origin, State, Titling, Turn};
 use crate::event::{EndReason, Event, Session, Subagent, Todo, Turn as TurnEvent};
 use crate::kit::AskMode;
 use crate::{Envelope, Seq};
@@ -56,7 +56,8 @@ impl State {
         match event {
             TurnEvent::Prompted { parts, agent, .. } => {
                 self.prompted(envelope.seq, parts.clone(), agent);
-                self.turn.get_or_insert_with(|| Turn::new(envelope));
+                let turn = self.turn.get_or_insert_with(|| Turn::new(envelope));
+                turn.commissions.extend(Commission::all_of(envelope.seq, parts));
             }
             TurnEvent::Equipped(equipped) => {
                 self.kit.equip(self.equipped.as_ref(), equipped);
@@ -184,6 +185,7 @@ impl Turn {
             compact: false,
             said: String::new(),
             title: Titling::Due,
+            commissions: Vec::new(),
             switch: None,
             usage: crate::event::Usage::default(),
             cost: 0.0,

@@ -187,9 +187,12 @@ impl State {
                 }
             }
             Tool::Batched { call } => {
-                let part = Call { within: of, ..Call::new(envelope.seq, call) };
+                let made = Call::new(envelope.seq, call);
+                if self.is_commissioned(of) {
+                    return self.commissioned(made);
+                }
                 if let Some(reply) = self.last_reply_mut() {
-                    reply.parts.push(ReplyPart::Call(Box::new(part)));
+                    reply.parts.push(ReplyPart::Call(Box::new(Call { within: of, ..made })));
                 }
             }
             Tool::Finished(finished) => {

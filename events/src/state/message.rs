@@ -38,6 +38,8 @@ pub struct Reply {
     pub parts: Vec<ReplyPart>,
     pub end: ReplyEnd,
     pub usage: Usage,
+    /// No model has written it: a prompt has brought forth its call.
+    pub by_prompt: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -78,7 +80,14 @@ impl Message {
 
 impl Reply {
     pub(super) fn new(asked: Seq, model: ModelRef) -> Self {
-        Self { asked, model, parts: Vec::new(), end: ReplyEnd::Open, usage: Usage::default() }
+        Self {
+            asked,
+            model,
+            parts: Vec::new(),
+            end: ReplyEnd::Open,
+            usage: Usage::default(),
+            by_prompt: false,
+        }
     }
 
     pub fn calls(&self) -> impl Iterator<Item = &Call> {

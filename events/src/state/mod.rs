@@ -4,6 +4,7 @@
 mod apply;
 pub mod batch;
 mod call;
+mod commission;
 mod compacting;
 mod limits;
 mod message;
@@ -15,6 +16,7 @@ pub(crate) mod verdict;
 pub(crate) mod words;
 
 pub use call::{Call, Outcome, Phase};
+pub use commission::Commission;
 pub use compacting::{Compacting, Writing};
 pub use message::{Message, Prompt, Reply, ReplyEnd, ReplyPart};
 pub use open::{Open, Wait};
@@ -94,6 +96,8 @@ pub struct Turn {
     /// The text of the last reply that a summary has replaced.
     pub said: String,
     pub title: Titling,
+    /// What prompts have other agents do first.
+    pub commissions: Vec<Commission>,
     /// The agent that is to take over.
     pub switch: Option<String>,
     pub usage: Usage,

@@ -15,8 +15,8 @@ pub(crate) use checks::*;
 
 use leftfold_events::event::{
     Access, Answer, CallSpec, Class, Compaction, EndReason, FailureClass, Finish, Finished, Model,
-    ModelRef, PartKind, Permission, PromptPart, Resolution, Session, StreamedPart, Subagent, Tool,
-    Turn, Usage,
+    ModelRef, PartKind, Permission, PromptKind, PromptPart, Resolution, Session, StreamedPart,
+    Subagent, Tool, Turn, Usage,
 };
 use leftfold_events::kit::{AskMode, Limit, ModelSpec, Options};
 use leftfold_events::rules::{self, Action, Rule};
@@ -30,6 +30,8 @@ pub(crate) const START: u64 = 1_700_000_000_000;
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Prompt(&'static str),
+    /// A prompt that has another agent do this first.
+    Commission(&'static str),
     Text(&'static str),
     /// Reasoning with or without a signature.
     Think(Option<&'static str>),
@@ -176,12 +178,13 @@ impl Run {
 
     pub(crate) fn fact(&mut self, step: &Step) -> Fact {
         match step {
-            Prompt(text) => Fact::new(Turn::Prompted {
-                parts: vec![PromptPart::text(*text)],
-                agent: "build".into(),
-                model: ModelRef { provider: "p".into(), id: "m".into() },
-                by: "test".into(),
-            }),
+            Prompt(text) => prompted(vec![PromptPart::text(*text)]),
+            Commission(task) => {
+                let name = Some("general".into());
+                let kind = PromptKind::Task;
+                let task = PromptPart { kind, name, ..PromptPart::text(*task) };
+                prompted(vec![PromptPart::text("/do it"), task])
+            }
             Text(text) => self.to_request(streamed(PartKind::Text, text, None)),
             Think(signature) => self.to_request(streamed(PartKind::Reasoning, "hm", *signature)),
             Call(id, name) => {
@@ -332,6 +335,11 @@ impl Run {
         }
         panic!("the turn does not end");
     }
+}
+
+fn prompted(parts: Vec<PromptPart>) -> Fact {
+    let model = ModelRef { provider: "p".into(), id: "m".into() };
+    Fact::new(Turn::Prompted { parts, agent: "build".into(), model, by: "test".into() })
 }
 
 fn streamed(kind: PartKind, text: &str, signature: Option<&str>) -> Model {

@@ -63,6 +63,13 @@ pub fn prompted() -> Event {
     .into()
 }
 
+fn tasked() -> Event {
+    let task =
+        PromptPart { kind: PromptKind::Task, name: Some("a".into()), ..PromptPart::text("do") };
+    let (agent, by) = ("build".into(), "cli".into());
+    Turn::Prompted { parts: vec![task], agent, model: model(), by }.into()
+}
+
 pub fn equipped() -> Equipped {
     Equipped {
         system: Payload::new("[\"You are …\"]"),
@@ -110,6 +117,7 @@ fn later_events() -> Vec<Event> {
         Tool::Batched { call }.into(),
         Compaction::Asked { by: "cli".into() }.into(),
         Turn::Switched { agent: "build".into(), model: model() }.into(),
+        tasked(),
     ]
 }
 
