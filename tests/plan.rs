@@ -150,10 +150,13 @@ fn said(body: &Value) -> Vec<String> {
     let messages = body["messages"].as_array().unwrap().iter();
     let of_user = messages.filter(|message| message["role"] == "user");
     let text = |block: &Value| block["text"].as_str().unwrap_or_default().to_owned();
+    let blocks =
+        |content: &Value| content.as_array().map(|blocks| blocks.iter().map(text).collect());
     of_user
-        .map(|message| match &message["content"] {
-            Value::Array(blocks) => blocks.iter().map(text).collect::<Vec<_>>().join("\n"),
-            other => other.as_str().unwrap_or_default().to_owned(),
+        .map(|message| {
+            let content = &message["content"];
+            let texts: Option<Vec<String>> = blocks(content);
+            texts.unwrap_or_else(|| vec![content.as_str().unwrap().to_owned()]).join("\n")
         })
         .collect()
 }

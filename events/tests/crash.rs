@@ -107,6 +107,12 @@ fn longer_sessions() -> Vec<Vec<Step>> {
             Reply(Finish::Stop),
         ],
         vec![Prompt("hi"), Call("a", "task"), Task("a"), Interrupt, ChildEnds("a"), Prompt("so")],
+    ]
+}
+
+/// Agents that take over, and work that prompts have others do.
+fn sessions_of_many_agents() -> Vec<Vec<Step>> {
+    vec![
         vec![
             Commission("look"),
             Task("task_4"),
@@ -140,7 +146,8 @@ fn longer_sessions() -> Vec<Vec<Step>> {
 
 #[test]
 fn every_cut_is_resumed_to_an_end() {
-    for steps in sessions().into_iter().chain(longer_sessions()) {
+    let all = [sessions(), longer_sessions(), sessions_of_many_agents()].concat();
+    for steps in all {
         let mut run = Run::new(&kit());
         for step in &steps {
             assert!(!run.step(step).is_empty(), "{step:?} means nothing in {steps:?}");

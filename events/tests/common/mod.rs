@@ -10,8 +10,10 @@
 )]
 
 mod checks;
+mod planning;
 
 pub(crate) use checks::*;
+pub(crate) use planning::*;
 
 use leftfold_events::event::{
     Access, Answer, CallSpec, Class, Compaction, EndReason, FailureClass, Finish, Finished, Model,
@@ -102,17 +104,6 @@ pub(crate) fn kit() -> Kit {
         prompt: "default".into(),
         ..Kit::default()
     }
-}
-
-/// Of `build` or `plan`, each with the right to leave.
-pub(crate) fn kit_of(agent: &str) -> Kit {
-    let mut kit = kit();
-    let plans = agent == "plan";
-    let tool = if plans { "plan_exit" } else { "plan_enter" };
-    kit.rules.extend([tool, "question"].map(|tool| Rule::new(tool, "*", Action::Allow)));
-    kit.rules.push(Rule::new("edit", "*", if plans { Action::Deny } else { Action::Allow }));
-    (kit.options.plans, kit.options.reminder) = (plans, format!("You are {agent}."));
-    kit
 }
 
 pub(crate) struct Run {
@@ -379,14 +370,6 @@ fn resolution(id: &str, class: Class, access: (&str, &str), path: &str) -> Resol
         timeout: 5_000,
         error: None,
     }
-}
-
-fn exit(id: &str) -> Resolution {
-    let mut exit = resolution(id, Class::Read, ("plan_exit", "*"), "");
-    exit.name = "plan_exit".into();
-    let (permission, patterns, always) = ("question".into(), vec!["Now?".into()], Vec::new());
-    exit.access.push(Access { permission, patterns, always });
-    exit
 }
 
 fn finished(id: &str, output: &str) -> Finished {
