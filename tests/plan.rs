@@ -4,7 +4,8 @@
 mod common;
 
 use common::{
-    Answer, Block, Live, Server, Site, Split, all, call, end, kinds, message, only, says, script,
+    Answer, Block, Editor, Live, Server, Site, Split, all, call, end, kinds, message, only, says,
+    script,
 };
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -218,4 +219,45 @@ fn without_git_the_plan_is_among_leftfolds_own_files() {
     assert_eq!(end(&events)["text"], "Planned.");
     assert_eq!(std::fs::read_to_string(path).unwrap(), "Written.\n");
     assert!(!std::path::Path::new(&beside).exists());
+}
+
+/// Planning is asked for, and then what agent each prompt was for.
+fn entered() -> Site {
+    site(json!([call("plan_enter", json!({})), says("I plan."), says("Still.")]))
+}
+
+fn assert_stays(site: &Site) {
+    let events = site.exported();
+    let agents: Vec<&Value> =
+        all(&events, "turn.prompted").into_iter().map(|e| &e["data"]["agent"]).collect();
+    assert_eq!(agents, ["build", "plan"]);
+    assert_eq!(only(&events, "turn.switched")["data"]["agent"], "plan");
+    site.assert_sound();
+}
+
+#[test]
+fn a_conversation_goes_on_with_the_agent_that_has_taken_over() {
+    let site = entered();
+    let mut terminal = site.terminal(&[], 100);
+    terminal.until_prompt().press("go\r").until("1. Yes").press("1").until("answers 1: Yes");
+    terminal.press("\r").until("[agent: plan, double/m]").until("I plan.").until_prompt();
+    terminal.press("on\r").until("Still.").until_prompt().press("\x04");
+    assert_eq!(terminal.wait(), 0);
+    assert_stays(&site);
+}
+
+#[test]
+fn an_editor_goes_on_with_the_agent_that_has_taken_over() {
+    let site = entered();
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    let prompt = editor.prompt(&session, "go");
+    let question = editor.question(&session);
+    assert_eq!(question["params"]["options"][0]["name"], "Yes", "{question}");
+    editor.choose(&question, "allow_once");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    let prompt = editor.prompt(&session, "on");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    editor.leave();
+    assert_stays(&site);
 }
