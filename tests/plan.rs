@@ -4,8 +4,8 @@
 mod common;
 
 use common::{
-    Answer, Block, Editor, Live, Server, Site, Split, all, call, end, kinds, message, only, says,
-    script,
+    Answer, Block, Editor, Live, Server, Site, Split, all, bash, call, end, kinds, message, only,
+    says, script,
 };
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -121,6 +121,26 @@ fn planning_may_be_asked_for_and_goes_on_in_the_next_turn() {
     let more = site.run(&more).ok().events();
     assert_eq!(only(&more, "turn.prompted")["data"]["agent"], "plan");
     assert_eq!(end(&more)["text"], "Still.");
+    site.assert_sound();
+}
+
+#[test]
+fn a_prompt_that_joins_the_turn_is_for_the_agent_that_has_taken_over() {
+    let waits = "touch started; while [ ! -e go ]; do sleep 0.05; done";
+    let site =
+        site(json!([call("plan_exit", json!({})), bash(waits), says("Built."), says("More.")]));
+    let mut live = site.start(&PLAN);
+    answer(&site, &mut live, &["once", "--feedback", "Yes"]);
+    common::wait_until("the command runs", || site.project().join("started").exists());
+    let mut other = site.start(&["run", "--format", "json", "--session", "last", "more"]);
+    other.until("turn.prompted");
+    site.file("go", "");
+    other.wait().ok();
+    let events = live.wait().ok().events();
+    let agents: Vec<&Value> =
+        all(&events, "turn.prompted").into_iter().map(|e| &e["data"]["agent"]).collect();
+    assert_eq!(agents, ["plan", "build"]);
+    assert_eq!(all(&events, "turn.equipped").len(), 2);
     site.assert_sound();
 }
 

@@ -288,7 +288,7 @@ impl Desk {
     }
 
     fn prompt(&mut self, prompt: Prompt, batch: &mut Batch) {
-        let Prompt { kit, prompted, joins, told } = prompt;
+        let Prompt { kit, mut prompted, joins, told } = prompt;
         let alone = joins && self.state.turn.is_none();
         if alone || self.birth.is_none() && !self.state.admits(&prompted) {
             // whoever asked may have gone
@@ -298,8 +298,21 @@ impl Desk {
         if let Some(birth) = self.birth.take() {
             self.fact(Fact::new(birth), batch);
         }
-        self.equipped(&kit, prompted, batch);
+        if joins {
+            // it is for whoever is at work by now
+            self.readdress(&mut prompted);
+            self.fact(prompted, batch);
+        } else {
+            self.equipped(&kit, prompted, batch);
+        }
         batch.told.extend(told);
+    }
+
+    fn readdress(&self, prompted: &mut Fact) {
+        if let Event::Turn(Turn::Prompted { agent, model, .. }) = &mut prompted.event {
+            agent.clone_from(&self.state.agent);
+            *model = self.state.kit.model.name();
+        }
     }
 
     /// Settles one fact; false if it means nothing any more.

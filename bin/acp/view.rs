@@ -366,8 +366,6 @@ pub(super) fn prompt(parts: &[PromptPart]) -> Vec<SessionUpdate> {
             part.mime.clone().unwrap_or_default(),
         )),
     };
-    parts
-        .iter()
-        .map(|part| SessionUpdate::UserMessageChunk(ContentChunk::new(block(part))))
-        .collect()
+    let typed = parts.iter().filter(|part| part.kind != PromptKind::Task);
+    typed.map(|part| SessionUpdate::UserMessageChunk(ContentChunk::new(block(part)))).collect()
 }
