@@ -81,6 +81,7 @@ impl Job<'_> {
                 outfit: Some(Arc::new(Wardrobe {
                     directory: self.setup.directory.to_owned(),
                     worktree: self.setup.worktree.to_owned(),
+                    plan: self.setup.plan.clone(),
                 })),
             },
             birth: self.birth(),

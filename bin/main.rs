@@ -29,6 +29,7 @@ mod settings;
 mod signals;
 mod slash;
 mod socket;
+mod switch;
 mod terminal;
 mod text;
 mod variant;

@@ -8,22 +8,25 @@ use leftfold_actors::equip::agent::Mode;
 use leftfold_actors::equip::{self, Agent, Setup};
 use leftfold_actors::{Models, Outfit, Outfitted};
 use leftfold_events::rules::{self, Action, Rule};
+use leftfold_events::state::switch::{PLAN_ENTER, PLAN_EXIT};
 use leftfold_events::{Kit, Time};
 
 use crate::agents::{self, Agents};
 use crate::commands::run::sources;
 use crate::model::Model;
 use crate::settings::{self, Settings};
-use crate::{approvals, demo, model, warnings};
+use crate::{approvals, demo, model, switch, warnings};
 
 /// Tools that a child has only if its own rules speak of them: the list of what is to be done is
 /// its parent's, and children of children are for agents that are made for it.
-const OF_PARENTS: [&str; 3] = ["todowrite", "todoread", "task"];
+const OF_PARENTS: [&str; 5] = ["todowrite", "todoread", "task", PLAN_ENTER, PLAN_EXIT];
 
 #[derive(Debug)]
 pub(crate) struct Wardrobe {
     pub(crate) directory: PathBuf,
     pub(crate) worktree: PathBuf,
+    /// The file for the session's plan.
+    pub(crate) plan: Option<PathBuf>,
 }
 
 impl Outfit for Wardrobe {
@@ -53,16 +56,21 @@ impl Outfit for Wardrobe {
             agent: agent.clone(),
             subagents: agents.to_call(agent, &settings),
             sources: sources(&settings),
+            plan: None,
         };
         let (kit, problems) = equip::gather(setup, Time::from(SystemTime::now()));
         warnings::tell(&problems);
         let others = model::others(&settings);
         Ok(Outfitted { kit, models: Models::new(others.into_iter().chain([model.provider])) })
     }
+
+    fn switch(&self, name: &str, before: &Kit) -> Result<Kit, String> {
+        switch::kit(self, name, before).map_err(|error| format!("{error:#}"))
+    }
 }
 
-/// The agent's own model, or the parent's.
-fn chosen(settings: &Settings, agent: &Agent, parent: &Kit) -> anyhow::Result<Model> {
+/// The agent's own model, or the one of `parent`.
+pub(crate) fn chosen(settings: &Settings, agent: &Agent, parent: &Kit) -> anyhow::Result<Model> {
     let last = parent.model.name().to_string();
     let wanted = agent.model.as_deref().unwrap_or(&last);
     if demo::is_model(wanted) {

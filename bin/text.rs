@@ -247,6 +247,7 @@ pub(crate) fn detail(event: &Event) -> String {
             format!("{} → {model}", quoted(&text))
         }
         Event::Turn(Turn::Interrupted { by }) => format!("by {by}"),
+        Event::Turn(Turn::Switched { agent, model }) => format!("to {agent}, {model}"),
         Event::Turn(Turn::Ended(ended)) => end_detail(ended),
         Event::Model(event) => model_detail(event),
         Event::Tool(event) => tool_detail(event),

@@ -17,6 +17,7 @@ use crate::node::NodeMessage;
 use crate::permission::{Answered, Permission, PermissionMessage};
 use crate::processor::{Ask, Processor, ProcessorMessage};
 use crate::session::{Reply, SessionMessage};
+use crate::switch::Switch;
 use crate::tool_executor::{Run, ToolExecutor, ToolExecutorMessage};
 use crate::{World, tool_executor};
 
@@ -136,6 +137,11 @@ impl Workers {
         if !call.is_running() || resolution.class == Class::Child {
             // stopped within the same batch, or run by a session of its own
             return;
+        }
+        if let Some(agent) = call.switches_to() {
+            let (started, before, id) = (envelope.seq, state.kit.clone(), call.id.clone());
+            let switch = Switch { session: self.session, started, call: id, agent, before };
+            return switch.begin(self.world.clone(), self.node.clone());
         }
         let run = Run {
             of: envelope.seq,

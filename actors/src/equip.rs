@@ -3,9 +3,10 @@
 
 pub mod agent;
 mod instructions;
+pub mod plan;
 mod prompt;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use leftfold_events::kit::{AskMode, Kit, ModelSpec, Options, ToolSpec};
 use leftfold_events::rules::{self, Rule};
@@ -27,6 +28,8 @@ pub struct Setup<'a> {
     /// The agents that calls may have do something, with what they are for.
     pub subagents: Vec<(String, String)>,
     pub sources: Sources,
+    /// The file for the session's plan; `None`: nobody plans there.
+    pub plan: Option<PathBuf>,
 }
 
 const SUMMARY: &str = include_str!("../../prompts/compaction.md");
@@ -38,8 +41,9 @@ pub const TITLE: &str = include_str!("../../prompts/title.md").trim_ascii();
 pub fn gather(setup: Setup<'_>, now: Time) -> (Kit, Vec<String>) {
     let mut rules = rules::defaults();
     rules.extend(setup.agent.rules.iter().cloned());
+    rules.extend(plan::rules(&setup));
     rules.extend(setup.rules.iter().cloned());
-    let mut tools = tools(&setup.model.id, &rules, setup.options.ask);
+    let mut tools = tools(&setup, &rules);
     offer_tasks(&mut tools, &setup.subagents);
     let (name, base) = prompt::base(&setup, &tools);
     let told = instructions::find(&setup);
@@ -54,7 +58,8 @@ pub fn gather(setup: Setup<'_>, now: Time) -> (Kit, Vec<String>) {
         setup.options.system.as_ref().map(|text| text.trim().to_owned()),
     ];
     let second: Vec<String> = second.into_iter().flatten().collect();
-    let mut options = setup.options;
+    let mut options = setup.options.clone();
+    plan::remind(&setup, &tools, &mut options);
     options.summary_prompt = SUMMARY.trim().to_owned();
     options.instructions = told.paths;
     let kit = Kit {
@@ -70,10 +75,11 @@ pub fn gather(setup: Setup<'_>, now: Time) -> (Kit, Vec<String>) {
 
 /// Every tool for this model that the rules do not hide, and no questions where nobody is there to
 /// answer. Descriptions name no tool that is not among them.
-fn tools(model_id: &str, rules: &[Rule], ask: AskMode) -> Vec<ToolSpec> {
-    let mut offered = leftfold_tools::offered_to(model_id);
+fn tools(setup: &Setup<'_>, rules: &[Rule]) -> Vec<ToolSpec> {
+    let mut offered = leftfold_tools::offered_to(&setup.model.id);
     offered.retain(|tool| !rules::hides(rules, tool.name()));
-    offered.retain(|tool| tool.name() != "question" || ask == AskMode::Ask);
+    offered.retain(|tool| tool.name() != "question" || setup.options.ask == AskMode::Ask);
+    offered.retain(|tool| plan::offers(setup, tool.name()));
     let is_offered = |name: &str| offered.iter().any(|tool| tool.name() == name);
     let spec = |tool: &&dyn leftfold_tools::Tool| ToolSpec {
         name: tool.name().to_owned(),
@@ -115,8 +121,8 @@ mod tests {
             ("gpt-5", &deny, false, false),
             ("claude-opus-4", &deny, false, false),
         ] {
-            let tools = tools(model, rules, AskMode::Deny);
-            let has = |name: &str| tools.iter().any(|tool| tool.name == name);
+            let kit = setup(Path::new("/"), model, rules.to_vec());
+            let has = |name: &str| kit.tools.iter().any(|tool| tool.name == name);
             let found = (has("apply_patch"), has("edit"), has("write"), has("read"));
             assert_eq!(found, (patch, edit, edit, true), "{model} {rules:?}");
         }
@@ -137,6 +143,7 @@ mod tests {
             options,
             subagents: Vec::new(),
             sources,
+            plan: None,
         };
         let (kit, problems) = gather(setup, Time::from_millis(0));
         assert_eq!(problems, [""; 0]);

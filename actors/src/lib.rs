@@ -21,6 +21,7 @@ mod permission;
 mod processor;
 mod report;
 mod session;
+mod switch;
 mod tool_executor;
 mod whole;
 mod world;

@@ -43,6 +43,11 @@ pub enum SessionMessage {
     },
     /// Facts: outcomes from workers, an interrupt.
     Told(Vec<Fact>),
+    /// The outcome of a call, and the kit that is in force from then on.
+    Outcome {
+        kit: Box<Kit>,
+        finished: Box<Fact>,
+    },
     /// An answer to the question asked by the intent `of`.
     Answer {
         of: Seq,
@@ -157,6 +162,9 @@ impl Actor for Session {
                 desk.inbox.push_back(Item::Equipped(kit, Fact::new(resumed)));
             }
             SessionMessage::Told(facts) => desk.inbox.extend(facts.into_iter().map(Item::Fact)),
+            SessionMessage::Outcome { kit, finished } => {
+                desk.inbox.push_back(Item::Equipped(kit, *finished));
+            }
             SessionMessage::Answer { of, reply, told } => desk.workers.answer(of, reply, told),
             SessionMessage::Answered { fact, told } => {
                 desk.inbox.push_back(Item::Answer(*fact, told));
@@ -255,7 +263,11 @@ impl Desk {
             Item::Fact(fact) => {
                 self.fact(fact, batch);
             }
-            Item::Equipped(kit, fact) => self.equipped(&kit, fact, batch),
+            Item::Equipped(kit, fact) => {
+                if self.state.admits(&fact) {
+                    self.equipped(&kit, fact, batch);
+                }
+            }
             Item::Prompt(prompt) => self.prompt(*prompt, batch),
             Item::Answer(fact, told) => {
                 if self.fact(fact, batch) {
@@ -276,7 +288,7 @@ impl Desk {
     }
 
     fn prompt(&mut self, prompt: Prompt, batch: &mut Batch) {
-        let Prompt { kit, prompted, joins, told } = prompt;
+        let Prompt { kit, mut prompted, joins, told } = prompt;
         let alone = joins && self.state.turn.is_none();
         if alone || self.birth.is_none() && !self.state.admits(&prompted) {
             // whoever asked may have gone
@@ -286,8 +298,21 @@ impl Desk {
         if let Some(birth) = self.birth.take() {
             self.fact(Fact::new(birth), batch);
         }
-        self.equipped(&kit, prompted, batch);
+        if joins {
+            // it is for whoever is at work by now
+            self.readdress(&mut prompted);
+            self.fact(prompted, batch);
+        } else {
+            self.equipped(&kit, prompted, batch);
+        }
         batch.told.extend(told);
+    }
+
+    fn readdress(&self, prompted: &mut Fact) {
+        if let Event::Turn(Turn::Prompted { agent, model, .. }) = &mut prompted.event {
+            agent.clone_from(&self.state.agent);
+            *model = self.state.kit.model.name();
+        }
     }
 
     /// Settles one fact; false if it means nothing any more.

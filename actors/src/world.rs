@@ -28,13 +28,20 @@ impl fmt::Debug for Models {
     }
 }
 
-/// Gathers what the sessions that calls start are to work with.
+/// Gathers what agents are to work with that calls bring in: in sessions of their own, or in theirs.
 pub trait Outfit: fmt::Debug + Send + Sync {
     /// The kit for the child of a session with `parent`'s. Looks at the world, so it may block.
     ///
     /// # Errors
     /// Why there is no such child, for the model.
     fn child(&self, agent: &str, parent: &Kit) -> Result<Outfitted, String>;
+
+    /// The kit for a session with the kit `before` in which another agent takes over. Looks at the
+    /// world, so it may block.
+    ///
+    /// # Errors
+    /// Why that agent can not take over, for the model.
+    fn switch(&self, agent: &str, before: &Kit) -> Result<Kit, String>;
 }
 
 /// What a child works with.
@@ -49,6 +56,6 @@ pub struct Outfitted {
 pub struct World {
     pub models: Models,
     pub workspace: Arc<Workspace>,
-    /// Without it calls start no sessions.
+    /// Without it calls start no sessions and change no agents.
     pub outfit: Option<Arc<dyn Outfit>>,
 }

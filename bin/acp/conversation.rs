@@ -96,7 +96,8 @@ pub(super) fn to_error(error: &anyhow::Error) -> Error {
 
 impl Talk {
     async fn prompt(&mut self, parts: Vec<PromptPart>) -> anyhow::Result<()> {
-        let project = Arc::clone(&self.project);
+        let mut project = Project::clone(&self.project);
+        project.agent = self.shared.agent().or(project.agent);
         let first = parts.first().filter(|part| part.kind == PromptKind::Text);
         let text = first.map_or("", |part| part.text.as_str());
         let prepared = Prepared::new(&project, &Turn::asking(), text, Given::ForAll)?;

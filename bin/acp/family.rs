@@ -105,7 +105,9 @@ impl Child {
                     false
                 }
             }
-            Told::Prompted { .. } | Told::Ended { .. } | Told::Silent(_) => false,
+            Told::Prompted { .. } | Told::Switched(_) | Told::Ended { .. } | Told::Silent(_) => {
+                false
+            }
         });
         if let Event::Turn(Turn::Ended(_)) = &event.event {
             told.push(Told::Silent(event.session));

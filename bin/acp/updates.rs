@@ -40,6 +40,8 @@ pub(super) struct Shared {
     seen: AtomicU64,
     /// Whether a turn is under way, whoever began it.
     under_way: AtomicBool,
+    /// The agent that has taken over, which the next prompts are for.
+    agent: Mutex<Option<String>>,
 }
 
 impl Shared {
@@ -52,6 +54,7 @@ impl Shared {
             client: Mutex::default(),
             seen: AtomicU64::default(),
             under_way: AtomicBool::default(),
+            agent: Mutex::default(),
         }
     }
 
@@ -61,6 +64,17 @@ impl Shared {
 
     pub(super) fn reach_by(&self, client: Client) {
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(client);
+    }
+
+    pub(super) fn agent(&self) -> Option<String> {
+        self.agent.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Who took over in the past is known from the log.
+    fn prompt_next(&self, agent: String, live: bool) {
+        if live {
+            *self.agent.lock().unwrap_or_else(PoisonError::into_inner) = Some(agent);
+        }
     }
 
     pub(super) fn seen(&self) -> Seq {
@@ -157,6 +171,7 @@ impl Watching {
             match told {
                 Told::Update(update) => self.update(*update),
                 Told::Prompted { by, parts } => self.prompted(live, &by, &parts),
+                Told::Switched(agent) => self.shared.prompt_next(agent, live),
                 Told::Ask(question) if live => self.ask(*question),
                 Told::Ask(question) => self.open.push(*question),
                 Told::Settled(of) => self.settled(of),
@@ -189,7 +204,7 @@ impl Watching {
                 Told::Ask(question) => self.ask(*question),
                 Told::Settled(asked) => self.settled(asked),
                 Told::Silent(child) => self.silent(child),
-                Told::Prompted { .. } | Told::Ended { .. } => {}
+                Told::Prompted { .. } | Told::Switched(_) | Told::Ended { .. } => {}
             }
         }
     }

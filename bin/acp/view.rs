@@ -28,6 +28,8 @@ pub(super) enum Told {
         by: String,
         parts: Vec<PromptPart>,
     },
+    /// Another agent has taken over.
+    Switched(String),
     Ask(Box<Question>),
     /// The question is open no longer.
     Settled(Asked),
@@ -129,6 +131,7 @@ impl View {
                 Vec::new()
             }
             Turn::Interrupted { .. } => Vec::new(),
+            Turn::Switched { agent, .. } => vec![Told::Switched(agent.clone())],
             Turn::Ended(ended) => {
                 self.of_call.clear();
                 self.calls.clear();
@@ -376,14 +379,12 @@ fn plan(todos: &[TodoItem]) -> Plan {
 /// A prompt as a client is shown it that did not send it, or has forgotten it.
 pub(super) fn prompt(parts: &[PromptPart]) -> Vec<SessionUpdate> {
     let block = |part: &PromptPart| match part.kind {
-        PromptKind::Text => part.text.clone().into(),
+        PromptKind::Text | PromptKind::Task => part.text.clone().into(),
         PromptKind::Media => ContentBlock::Image(ImageContent::new(
             part.text.clone(),
             part.mime.clone().unwrap_or_default(),
         )),
     };
-    parts
-        .iter()
-        .map(|part| SessionUpdate::UserMessageChunk(ContentChunk::new(block(part))))
-        .collect()
+    let typed = parts.iter().filter(|part| part.kind != PromptKind::Task);
+    typed.map(|part| SessionUpdate::UserMessageChunk(ContentChunk::new(block(part)))).collect()
 }

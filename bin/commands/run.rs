@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::bail;
-use leftfold_actors::equip::{Agent, Named, Setup, Sources};
+use leftfold_actors::equip::{self, Agent, Named, Setup, Sources};
 use leftfold_events::SessionId;
 use leftfold_events::event::PromptPart;
 use leftfold_events::kit::{AskMode, Options};
@@ -21,7 +21,7 @@ use crate::model::{self, Model};
 use crate::question;
 use crate::settings::{self, Settings};
 use crate::slash::{Given, Prepared};
-use crate::{Usage, attach, demo, limits, variant};
+use crate::{Usage, attach, demo, limits, switch, variant};
 
 pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
     let worktree = settings::worktree_of(&std::env::current_dir()?);
@@ -133,20 +133,28 @@ pub(crate) fn job<'a>(
     options.max_steps = agent.steps.unwrap_or(options.max_steps);
     options.ask = ask_mode(turn.yes, turn.permission_mode);
     limits::lay_over(&mut options, turn, given);
+    let agents = Agents::of(&settings);
     let setup = Setup {
         directory: &project.directory,
         worktree: &project.worktree,
         model: model.spec,
         rules: agents::rules(&settings, &agent.name),
         options,
-        subagents: Agents::of(&settings).to_call(&agent, &settings),
+        subagents: agents.to_call(&agent, &settings),
         agent,
         sources: sources(&settings),
+        plan: plan(&place, project, &agents)?,
     };
     let mut workspace = workspace(project, &place.store, &settings);
     workspace.subagents = setup.subagents.iter().map(|(name, _)| name.clone()).collect();
     let others = model::others(&settings);
     Ok(Job { place, setup, provider: model.provider, others, workspace })
+}
+
+/// The file for the session's plan, if there is an agent that plans.
+fn plan(place: &Place, project: &Project, agents: &Agents) -> anyhow::Result<Option<PathBuf>> {
+    let file = equip::plan::file(&project.worktree, &home::home()?, place.session);
+    Ok(switch::is_possible(agents).then_some(file))
 }
 
 /// The agent that is named, or the session's last, or the default one.

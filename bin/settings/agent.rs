@@ -87,6 +87,8 @@ pub(crate) struct Command {
     pub(crate) agent: Option<String>,
     /// `PROVIDER/MODEL`.
     pub(crate) model: Option<String>,
+    /// Whether an agent carries it out in a session of its own.
+    pub(crate) subtask: Option<bool>,
     pub(crate) place: Place,
 }
 
@@ -99,6 +101,7 @@ impl Command {
             description: None,
             agent: None,
             model: None,
+            subtask: None,
             place: view.key_place().clone(),
         };
         for (key, view) in view.entries()? {
@@ -107,7 +110,7 @@ impl Command {
                 "description" => command.description = view.filled()?,
                 "agent" => command.agent = view.filled()?,
                 "model" => command.model = keys::model(&view)?.0,
-                "subtask" => drop(view.boolean()?),
+                "subtask" => command.subtask = Some(view.boolean()?),
                 _ => view.no_slip_of(key, &Self::KEYS)?,
             }
         }

@@ -1,5 +1,7 @@
 //! Commands: prompts that stand in settings or Markdown files and are called by `/NAME ARGUMENTS`.
 
+mod builtin;
+mod subtask;
 mod template;
 
 use std::path::Path;
@@ -42,6 +44,8 @@ struct Call {
     name: String,
     template: String,
     arguments: String,
+    /// The agent that carries it out in a session of its own.
+    subtask: Option<String>,
 }
 
 impl Prepared {
@@ -59,16 +63,26 @@ impl Prepared {
         let Some(word) = called(text) else { return Ok(prepared) };
         let settings =
             settings::load(&project.directory, &model::environment).map_err(model::usage)?;
-        let Some((_, command)) = settings.commands.iter().find(|(name, _)| name == word) else {
+        let said = settings.commands.iter().find(|(name, _)| name == word);
+        let (said, builtin) = (said.map(|(_, command)| command), builtin::find(word));
+        if said.is_none() && builtin.is_none() {
             return match is_path(word, &project.directory) {
                 true => Ok(prepared),
                 false => Err(unknown(word, &settings).into()),
             };
-        };
-        prepared.take_over(word, command, &settings, given)?;
-        let template = command.template.clone().ok_or_else(|| Usage(command.empty(word)))?;
+        }
+        let subtask = subtask::agent(word, said, builtin, &settings)?;
+        let own = builtin.map(|builtin| builtin.template.trim().to_owned());
+        let mut template = own.unwrap_or_default();
+        if let Some(command) = said {
+            prepared.take_over(word, command, (&settings, given), subtask.is_some())?;
+            template = command.template.clone().unwrap_or(template);
+            if template.is_empty() {
+                return Err(Usage(command.empty(word)).into());
+            }
+        }
         let arguments = text[1 + word.len()..].to_owned();
-        prepared.call = Some(Call { name: word.to_owned(), template, arguments });
+        prepared.call = Some(Call { name: word.to_owned(), template, arguments, subtask });
         Ok(prepared)
     }
 
@@ -76,11 +90,11 @@ impl Prepared {
         &mut self,
         name: &str,
         command: &settings::Command,
-        settings: &Settings,
-        given: Given,
+        (settings, given): (&Settings, Given),
+        subtask: bool,
     ) -> Result<(), Usage> {
         let mut models = command.model.is_some();
-        if let Some(wanted) = &command.agent {
+        if let Some(wanted) = command.agent.as_ref().filter(|_| !subtask) {
             let agents = Agents::of(settings);
             let agent = agents.find(wanted).map_err(|Usage(why)| {
                 Usage(format!("{}: the command `/{name}`: {why}", command.place))
@@ -125,6 +139,9 @@ impl Prepared {
         if text.trim().is_empty() {
             return Err(Usage(format!("the command `/{}` says nothing", call.name)).into());
         }
+        if let Some(agent) = &call.subtask {
+            return Ok(subtask::parts(agent, text, files, parts));
+        }
         let rest = parts.split_off(1.min(parts.len()));
         Ok([vec![PromptPart::text(text)], files, rest].concat())
     }
@@ -133,10 +150,20 @@ impl Prepared {
 /// The commands that there are in `directory`: a name and a description each.
 pub(crate) fn list(directory: &Path) -> anyhow::Result<Vec<(String, String)>> {
     let settings = settings::load(directory, &model::environment).map_err(model::usage)?;
-    let described = |(name, command): (String, settings::Command)| {
-        (name, command.description.unwrap_or_default())
+    let described = |name: &str| {
+        let said = settings.commands.iter().find(|(known, _)| known == name);
+        let builtin = builtin::find(name).map(|builtin| builtin.description.to_owned());
+        let said = said.and_then(|(_, command)| command.description.clone());
+        (name.to_owned(), said.or(builtin).unwrap_or_default())
     };
-    Ok(settings.commands.into_iter().map(described).collect())
+    Ok(names(&settings).map(described).collect())
+}
+
+/// The built-in ones first.
+fn names(settings: &Settings) -> impl Iterator<Item = &str> {
+    let said = settings.commands.iter().map(|(name, _)| name.as_str());
+    let others = said.filter(|name| builtin::find(name).is_none());
+    builtin::ALL.iter().map(|builtin| builtin.name).chain(others)
 }
 
 /// The name in `/NAME …`; a sign that no name has makes it a text like any other.
@@ -151,10 +178,13 @@ fn is_path(word: &str, directory: &Path) -> bool {
 }
 
 fn unknown(word: &str, settings: &Settings) -> Usage {
-    let names: Vec<String> = settings.commands.iter().map(|(name, _)| format!("/{name}")).collect();
+    let names: Vec<String> = names(settings).map(|name| format!("/{name}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let hint = match names.is_empty() {
-        true => "; there are none: put one into `.leftfold/commands/NAME.md`".to_owned(),
+    let hint = match settings.commands.is_empty() {
+        true => format!(
+            "; there are {} and those that you put into `.leftfold/commands/NAME.md`",
+            names.join(", ")
+        ),
         false => meant(&format!("/{word}"), &names),
     };
     Usage(format!("there is no command `/{word}`{hint}. A space before it makes it a prompt"))

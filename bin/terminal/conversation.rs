@@ -215,6 +215,13 @@ impl<'a> Conversation<'a> {
                 }
                 None
             }
+            Event::Turn(Turn::Switched { agent, .. }) => {
+                // the next prompts are for the agent that has taken over
+                if let Err(error) = self.switch(agent) {
+                    tracing::warn!("the agent {agent} can not be prompted: {error:#}");
+                }
+                None
+            }
             // somebody else goes on with what was cut off
             Event::Session(_) if resumed && self.stage == Stage::Resume => {
                 Some(Stage::Turn { running: true })

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use leftfold_events::event::{
-    Answer, Compaction, EndReason, Ended, Event, Model, PartKind, Permission, Purpose, Session,
-    Tool, Turn,
+    Answer, Compaction, EndReason, Ended, Event, Model, PartKind, Permission, PromptKind, Purpose,
+    Session, Tool, Turn,
 };
 use leftfold_events::rules::Action;
 use leftfold_events::{Envelope, Seq, Time};
@@ -142,7 +142,8 @@ impl Renderer {
                 if *by == self.me && event.seq > self.head {
                     return String::new();
                 }
-                let text = parts.iter().map(|part| clean(&part.text)).collect::<Vec<_>>().join(" ");
+                let typed = parts.iter().filter(|part| part.kind != PromptKind::Task);
+                let text = typed.map(|part| clean(&part.text)).collect::<Vec<_>>().join(" ");
                 let from = if *by == self.me {
                     String::new()
                 } else {
@@ -158,6 +159,9 @@ impl Renderer {
                 self.line(&shown)
             }
             Turn::Interrupted { .. } | Turn::Equipped(_) => String::new(),
+            Turn::Switched { agent, model } => {
+                self.note(Face::DIM, &format!("[agent: {agent}, {model}]"))
+            }
             Turn::Ended(ended) => self.ended(ended, event.at),
         }
     }

@@ -128,7 +128,7 @@ impl Conversation<'_> {
     }
 
     /// Has another agent take the prompts from now on (SPEC A5); without a name tells which there are.
-    fn switch(&mut self, name: &str) -> anyhow::Result<String> {
+    pub(super) fn switch(&mut self, name: &str) -> anyhow::Result<String> {
         let directory = self.job.setup.directory;
         let settings = settings::load(directory, &model::environment)?;
         let agents = Agents::of(&settings);

@@ -169,10 +169,15 @@ impl Builder {
 
     fn message(&mut self, message: &Message) {
         match message {
-            Message::User(prompt) => self.user(prompt.parts.clone(), vec![prompt.seq]),
+            Message::User(prompt) => {
+                let reminder = prompt.reminder.iter().map(PromptPart::text);
+                let parts = prompt.parts.iter().cloned().chain(reminder).collect();
+                self.user(parts, vec![prompt.seq]);
+            }
             Message::Assistant(reply) => self.reply(reply),
-            Message::Summary { text, goes_on } => {
-                let parts = [Some(words::summary(text)), goes_on.then(|| words::GO_ON.to_owned())];
+            Message::Summary { text, goes_on, reminder } => {
+                let goes_on = goes_on.then(|| words::GO_ON.to_owned());
+                let parts = [Some(words::summary(text)), reminder.clone(), goes_on];
                 let parts = parts.into_iter().flatten().map(PromptPart::text).collect();
                 self.user(parts, Vec::new());
             }
@@ -180,6 +185,9 @@ impl Builder {
     }
 
     fn user(&mut self, mut parts: Vec<PromptPart>, of: Vec<Seq>) {
+        for part in parts.iter_mut().filter(|part| part.kind == PromptKind::Task) {
+            *part = PromptPart::text(words::commissioned(part.name.as_deref().unwrap_or_default()));
+        }
         parts.retain(|part| part.kind != PromptKind::Text || !part.text.trim().is_empty());
         if !self.media {
             let media = parts.iter_mut().filter(|part| part.kind == PromptKind::Media);
@@ -241,6 +249,9 @@ impl Builder {
         self.push(RequestMessage::Assistant { parts }, vec![reply.asked]);
         if !results.is_empty() {
             self.push(RequestMessage::Tool { results }, answered);
+        }
+        if reply.by_prompt {
+            self.user(vec![PromptPart::text(words::TELL_OF_IT)], Vec::new());
         }
     }
 

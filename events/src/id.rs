@@ -29,6 +29,11 @@ impl SessionId {
         Self(u128::from_be_bytes(bytes))
     }
 
+    /// When the session was begun, as its id has it.
+    pub fn created(self) -> Time {
+        Time::from_millis(Ulid(self.0).timestamp_ms())
+    }
+
     /// The id of the child that the intent at `seq` spawns. Its time is the intent's and its random
     /// part a hash of parent and seq, so deciding to spawn is pure and doing it twice is harmless.
     pub fn child(self, seq: Seq, at: Time) -> Self {

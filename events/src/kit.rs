@@ -141,6 +141,12 @@ pub struct Options {
     pub approved: Vec<Rule>,
     /// Files with instructions that stand in the system prompt; absolute, with links resolved.
     pub instructions: Vec<String>,
+    /// Whether the agent plans, and is not to change anything but its plan.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub plans: bool,
+    /// What the model is told with the first prompt for which `plans` is no longer what it was.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reminder: String,
 }
 
 impl Default for Options {
@@ -165,6 +171,8 @@ impl Default for Options {
             request: Json::object(),
             approved: Vec::new(),
             instructions: Vec::new(),
+            plans: false,
+            reminder: String::new(),
         }
     }
 }
@@ -239,7 +247,7 @@ mod tests {
     #[test]
     fn options_without_limits_are_written_as_before_there_were_any() {
         let text = serde_json::to_string(&Options::default()).unwrap();
-        for field in ["max_cost", "max_time", "system", "variant"] {
+        for field in ["max_cost", "max_time", "system", "variant", "plans", "reminder"] {
             assert!(!text.contains(&format!("\"{field}\"")), "{text}");
         }
         let options = Options { max_cost: Some(0.1), max_time: Some(5), ..Options::default() };

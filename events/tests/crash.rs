@@ -110,9 +110,44 @@ fn longer_sessions() -> Vec<Vec<Step>> {
     ]
 }
 
+/// Agents that take over, and work that prompts have others do.
+fn sessions_of_many_agents() -> Vec<Vec<Step>> {
+    vec![
+        vec![
+            Commission("look"),
+            Task("task_4"),
+            ChildEnds("task_4"),
+            Done("task_4", "ok"),
+            Text("so"),
+            Commission("and there"),
+            Reply(Finish::Stop),
+        ],
+        vec![
+            Equip("plan"),
+            Prompt("plan it"),
+            Call("a", "edit"),
+            Call("b", "plan_exit"),
+            Exit("b"),
+            Resolve("a", Class::Write, ("edit", ".leftfold/plans/x.md"), ""),
+            Reply(Finish::ToolCalls),
+            Answer("b", Once, Some("Yes")),
+            Equip("build"),
+            Done("b", "ok"),
+            Text("built"),
+            Reply(Finish::Stop),
+            Equip("plan"),
+            Prompt("once more"),
+            Full(9_900),
+            Compact,
+            Summary("so far"),
+        ],
+    ]
+}
+
 #[test]
 fn every_cut_is_resumed_to_an_end() {
-    for steps in sessions().into_iter().chain(longer_sessions()) {
+    let all = [sessions(), longer_sessions(), sessions_of_many_agents()].concat();
+    for steps in all {
         let mut run = Run::new(&kit());
         for step in &steps {
             assert!(!run.step(step).is_empty(), "{step:?} means nothing in {steps:?}");

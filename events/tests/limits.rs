@@ -219,14 +219,23 @@ fn the_last_step_is_told_to_wrap_up_and_no_other() {
 }
 
 #[test]
-fn calls_of_the_last_step_run_and_end_the_turn() {
-    let running = [&called(Class::Read)[..], &[Reply(Finish::ToolCalls)]].concat();
-    check_with(&stepping(1), &running, &[]);
-    check_with(
-        &stepping(1),
-        &[&running[..], &[Done("a", "ok")]].concat(),
-        &["turn.ended maxsteps"],
-    );
+fn calls_of_the_last_step_are_not_run_and_end_the_turn() {
+    let kit = stepping(2);
+    let one = [&called(Class::Read)[..], &[Reply(Finish::ToolCalls), Done("a", "ok")]].concat();
+    let last = [&one[..], &[Text("so"), Call("b", "x"), Call("c", "x")]].concat();
+    check_with(&kit, &one, &["model.requested 2.1"]);
+    check_with(&kit, &last[..last.len() - 1], &["tool.cancelled b 0"]);
+    check_with(&kit, &last, &["tool.cancelled c 0"]);
+    let given = [&last[..], &[Reply(Finish::ToolCalls)]].concat();
+    check_with(&kit, &given, &["turn.ended maxsteps"]);
+    let mut run = Run::new(&kit);
+    given.iter().for_each(|step| drop(run.step(step)));
+    assert_eq!(run.state.ended.as_ref().map(|ended| ended.text.as_str()), Some("so"));
+    let request = format!("{:?}", context::request(&run.state).messages);
+    assert_eq!(request.matches("in the last step of the turn").count(), 2);
+    // one that a call came before is the first and the last
+    let only = [Prompt("hi"), Call("a", "x")];
+    check_with(&stepping(1), &only, &["tool.cancelled a 0"]);
 }
 
 #[test]

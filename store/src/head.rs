@@ -75,6 +75,8 @@ impl Summary {
             self.ended = None;
             self.agent.clone_from(agent);
             self.prompt = self.prompt.take().or_else(|| first_text(parts));
+        } else if let Event::Turn(Turn::Switched { agent, .. }) = &envelope.event {
+            self.agent.clone_from(agent);
         } else if let Event::Turn(Turn::Ended(ended)) = &envelope.event {
             self.ended = Some(ended.reason);
             self.turns = self.turns.saturating_add(1);

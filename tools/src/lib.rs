@@ -32,6 +32,7 @@ mod nearby;
 mod newest;
 mod paths;
 mod pattern;
+mod plan_switch;
 pub mod processes;
 mod question;
 mod read;

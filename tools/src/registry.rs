@@ -12,8 +12,8 @@ use serde_json::json;
 
 use crate::tool::{self, Context, Output, Plan, Tool, Workspace};
 use crate::{
-    Error, apply_patch, bash, batch, edit, glob, grep, invalid, multiedit, paths, processes,
-    question, read, skill, task, text, todoread, todowrite, truncate, webfetch, write,
+    Error, apply_patch, bash, batch, edit, glob, grep, invalid, multiedit, paths, plan_switch,
+    processes, question, read, skill, task, text, todoread, todowrite, truncate, webfetch, write,
 };
 
 /// Bytes of a name that are said back.
@@ -39,6 +39,8 @@ pub static TOOLS: &[&dyn Tool] = &[
     &webfetch::WebFetch,
     &skill::Skill,
     &task::Task,
+    &plan_switch::PlanEnter,
+    &plan_switch::PlanExit,
     &invalid::Invalid,
 ];
 

@@ -60,6 +60,7 @@ pub(crate) async fn open(
         options,
         subagents: Vec::new(),
         sources,
+        plan: None,
     };
     let kit = Box::new(equip::gather(setup, now).0);
     let (parts, by) = (vec![PromptPart::text("What is here?")], "example".to_owned());

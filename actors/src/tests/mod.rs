@@ -5,6 +5,7 @@ mod interrupt;
 mod observe;
 mod rest;
 mod supervise;
+mod switch;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -35,6 +36,7 @@ struct Site {
     script: Value,
     /// Instead of the script.
     provider: Option<Arc<dyn leftfold_providers::Provider>>,
+    outfit: Option<Arc<dyn crate::Outfit>>,
 }
 
 impl Site {
@@ -42,7 +44,7 @@ impl Site {
         let folder = TempDir::new().expect("a folder");
         std::fs::create_dir(folder.path().join("project")).expect("a project");
         let session = SessionId::default().child(1, Time::from_millis(1));
-        Self { folder, session, script, provider: None }
+        Self { folder, session, script, provider: None, outfit: None }
     }
 
     fn project(&self) -> std::path::PathBuf {
@@ -64,7 +66,7 @@ impl Site {
         World {
             models: Models::new([("s".to_owned(), provider)]),
             workspace: Arc::new(workspace),
-            outfit: None,
+            outfit: self.outfit.clone(),
         }
     }
 
@@ -82,6 +84,7 @@ impl Site {
             options,
             subagents: Vec::new(),
             sources,
+            plan: None,
         };
         equip::gather(setup, Time::from_millis(0)).0
     }
@@ -119,7 +122,7 @@ impl Site {
 
     /// A fresh site whose log is the first events of this one's.
     fn cut(&self, log: &[Envelope]) -> Self {
-        let cut = Self::new(self.script.clone());
+        let cut = Self { outfit: self.outfit.clone(), ..Self::new(self.script.clone()) };
         let store = leftfold_store::Store::open(&cut.store()).expect("a store");
         store.log(cut.session).expect("a log").append_wait(log).expect("appended");
         cut

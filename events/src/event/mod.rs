@@ -79,7 +79,7 @@ impl Event {
     pub fn is_intent(&self) -> bool {
         match self {
             Self::Session(_) | Self::Todo(_) => false,
-            Self::Turn(event) => matches!(event, Turn::Ended(_)),
+            Self::Turn(event) => matches!(event, Turn::Ended(_) | Turn::Switched { .. }),
             Self::Model(event) => {
                 matches!(event, Model::Requested { .. } | Model::RetryScheduled { .. })
             }

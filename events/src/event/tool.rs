@@ -32,7 +32,7 @@ pub enum Tool {
         call: String,
         attempt: u32,
     },
-    /// A call that the call `of` brings forth; what is said about it names this event.
+    /// A call that the call or the prompt `of` brings forth; what is said about it names this event.
     Batched {
         call: CallSpec,
     },

@@ -19,6 +19,11 @@ pub enum Turn {
         by: String,
     },
     Ended(Box<Ended>),
+    /// Another agent takes over within the turn, because a person has agreed to that.
+    Switched {
+        agent: String,
+        model: ModelRef,
+    },
 }
 
 /// All that the core needs to know of the world for a turn; [`Kit`](crate::Kit) reads it. Each
@@ -68,6 +73,9 @@ impl PromptPart {
 pub enum PromptKind {
     Text,
     Media,
+    /// The whole task, in words, for the agent that `name` names, to be done in a session of its own
+    /// before the model answers (SPEC L10).
+    Task,
 }
 
 /// How a turn came to its end.

@@ -36,18 +36,33 @@ pub fn next(s: &State) -> Option<Envelope> {
         let error = s.past_limit().filter(|_| reason == EndReason::Limit);
         return alone.then(|| end(s, turn, reason, error));
     }
+    if let Some(agent) = &turn.switch {
+        return Some(switch(s, agent));
+    }
     if wants_title(s, turn) {
         return Some(ask_title(s, turn));
     }
     if s.open().iter().any(|(open, _)| *open != Open::Title) {
         return None;
     }
-    let mut decided = decide(s, turn, &turn.ask);
+    let mut decided = commission(s, turn).unwrap_or_else(|| decide(s, turn, &turn.ask));
     if !closes(&decided) && s.is_overspent() {
         decided = end(s, turn, EndReason::Limit, s.past_limit());
     }
     // the title may still come
     (!closes(&decided) || s.open().is_empty()).then_some(decided)
+}
+
+/// What a prompt has another agent do comes before the answer.
+fn commission(s: &State, turn: &Turn) -> Option<Envelope> {
+    let due = turn.commissions.first().filter(|_| turn.compacting().is_none())?;
+    Some(intent(s, Some(due.prompt), None, Tool::Batched { call: due.call(s.seq + 1) }))
+}
+
+/// Another agent takes over, whose kit is in force already.
+fn switch(s: &State, agent: &str) -> Envelope {
+    let switched = TurnEvent::Switched { agent: agent.to_owned(), model: s.kit.model.name() };
+    intent(s, None, None, switched)
 }
 
 /// How a turn goes on in which nothing is awaited.
@@ -72,7 +87,10 @@ fn decide(s: &State, turn: &Turn, ask_: &Ask) -> Envelope {
 
 /// Whether an intent belongs to the turn's end.
 fn closes(intent: &Envelope) -> bool {
-    matches!(intent.event, Event::Turn(_) | Event::Compaction(Compaction::Pruned { .. }))
+    matches!(
+        intent.event,
+        Event::Turn(TurnEvent::Ended(_)) | Event::Compaction(Compaction::Pruned { .. })
+    )
 }
 
 /// Beside the first step of a root session's turn, until it has a title.
@@ -121,11 +139,13 @@ fn call(s: &State, turn: &Turn, c: &Call) -> Option<Envelope> {
             Some(about(s, c, None, Tool::Lost { call: c.id.clone(), attempt: *attempt }))
         }
         _ if stopped => Some(cancelled(s, c, c.attempt())),
+        Phase::Called if s.is_out_of_steps() => Some(cancelled(s, c, 0)),
         Phase::Called => Some(about(s, c, Some(CHECK), Tool::Checked { call: c.id.clone() })),
         Phase::Resolved => match s.next_part(c) {
             Some(part) => Some(about(s, c, None, Tool::Batched { call: part })),
             None => s.parts_of(c).all(Call::is_done).then(|| rule(s, c)),
         },
+        Phase::MustAsk { .. } if !s.may_ask(c) => None,
         Phase::MustAsk { access } => question(s, c, *access).or_else(|| run(s, c)),
         Phase::Allowed => run(s, c),
         Phase::Running { .. } if c.class() == Class::Child => spawn(s, c),

@@ -1,9 +1,9 @@
 //! The fold. It cannot fail and never acts; an event that means nothing in this state changes
 //! nothing but the position.
 
-use super::message::{Message, Prompt, ReplyEnd};
+use super::message::ReplyEnd;
 use super::open::Wait;
-use super::{Ask, Child, Delegated, Failure, Origin, State, Titling, Turn};
+use super::{Ask, Child, Commission, Delegated, Failure, Origin, State, Titling, Turn};
 use crate::event::{EndReason, Event, Session, Subagent, Todo, Turn as TurnEvent};
 use crate::kit::AskMode;
 use crate::{Envelope, Seq};
@@ -58,13 +58,12 @@ impl State {
     fn apply_turn(&mut self, envelope: &Envelope, event: &TurnEvent) {
         match event {
             TurnEvent::Prompted { parts, agent, .. } => {
-                self.agent.clone_from(agent);
-                let prompt = Prompt { seq: envelope.seq, parts: parts.clone() };
-                self.messages.push(Message::User(prompt));
+                self.prompted(envelope.seq, parts.clone(), agent);
                 if self.turn.is_none() {
                     self.delegated = Delegated::default();
                 }
-                self.turn.get_or_insert_with(|| Turn::new(envelope));
+                let turn = self.turn.get_or_insert_with(|| Turn::new(envelope));
+                turn.commissions.extend(Commission::all_of(envelope.seq, parts));
             }
             TurnEvent::Equipped(equipped) => {
                 self.kit.equip(self.equipped.as_ref(), equipped);
@@ -75,6 +74,7 @@ impl State {
                 self.turn = None;
                 self.ended = Some(ended.clone());
             }
+            TurnEvent::Switched { agent, .. } => self.switched(envelope.seq, agent),
         }
     }
 
@@ -210,6 +210,8 @@ impl Turn {
             compact: false,
             said: String::new(),
             title: Titling::Due,
+            commissions: Vec::new(),
+            switch: None,
             usage: crate::event::Usage::default(),
             cost: 0.0,
             denials: Vec::new(),

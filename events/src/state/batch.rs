@@ -3,14 +3,14 @@
 
 use serde_json::Value;
 
-use super::{Call, Phase, State};
+use super::{Call, Phase, State, switch};
 use crate::Json;
 use crate::event::CallSpec;
 
 pub const NAME: &str = "batch";
 /// Entries that are run; more are reported as failed.
 pub const MOST: usize = 25;
-const BARRED: [&str; 3] = [NAME, "patch", "invalid"];
+const BARRED: [&str; 5] = [NAME, "patch", "invalid", switch::PLAN_ENTER, switch::PLAN_EXIT];
 
 /// One entry of a batch's arguments, as its tool has put them into order.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -139,11 +139,6 @@ impl Call {
             | Phase::Unknown { .. } => {}
         }
     }
-
-    fn timed_out(&self) -> String {
-        let limit = self.resolved.as_ref().map_or(0, |resolved| resolved.timeout);
-        words::timed_out(limit, &self.tail)
-    }
 }
 
 impl State {
@@ -192,9 +187,12 @@ impl State {
                 }
             }
             Tool::Batched { call } => {
-                let part = Call { within: of, ..Call::new(envelope.seq, call) };
+                let made = Call::new(envelope.seq, call);
+                if self.is_commissioned(of) {
+                    return self.commissioned(made);
+                }
                 if let Some(reply) = self.last_reply_mut() {
-                    reply.parts.push(ReplyPart::Call(Box::new(part)));
+                    reply.parts.push(ReplyPart::Call(Box::new(Call { within: of, ..made })));
                 }
             }
             Tool::Finished(finished) => {
@@ -206,7 +204,10 @@ impl State {
                         is_error: finished.is_error,
                         attachments: finished.attachments.clone(),
                     }));
-                    if call.class() == Class::Child {
+                    let agent = call.switches_to().filter(|_| !finished.is_error);
+                    let costs = call.class() == Class::Child;
+                    self.take_over(agent);
+                    if costs {
                         self.heed_cost();
                     }
                 }
@@ -218,10 +219,9 @@ impl State {
                 }
             }
             Tool::Cancelled { .. } => {
+                let stopped = self.turn.as_ref().is_none_or(|turn| turn.stop.is_some());
                 if let Some(call) = self.call_mut(of) {
-                    let timed_out = matches!(call.phase, Phase::TimedOut { .. });
-                    let told = if timed_out { call.timed_out() } else { words::ABORTED.to_owned() };
-                    call.done(told, true);
+                    call.done(call.cancelled(stopped), true);
                 }
             }
         }
@@ -290,6 +290,7 @@ impl State {
         let Some(call) = self.waiting_mut(of) else { return };
         let Phase::Asking { access: at, .. } = call.phase else { return };
         let Some(access) = call.access().get(at).cloned() else { return };
+        let (reply, feedback) = call.understood(reply, feedback);
         if reply == Answer::Reject {
             let denial = call.denial(&access, "rejected");
             call.done(words::rejected(feedback), true);

@@ -110,7 +110,9 @@ impl State {
             self.strip_media(asked);
         }
         let goes_on = asks && self.messages.is_empty();
-        self.messages.insert(0, Message::Summary { text: summary.to_owned(), goes_on });
+        let reminder = self.reminder().filter(|_| self.planning);
+        let text = summary.to_owned();
+        self.messages.insert(0, Message::Summary { text, goes_on, reminder });
         // the results that told of them are gone
         self.instructed.clear();
     }

@@ -1,7 +1,7 @@
 //! The limits of a turn: what it may cost, how long it may take, and its last step.
 
 use super::open::{Open, Wait};
-use super::{Ask, State, Titling, words};
+use super::{Ask, Call, Phase, State, Titling, words};
 use crate::event::{Cost, EndReason};
 
 impl State {
@@ -70,6 +70,13 @@ impl State {
         next >= max
     }
 
+    /// Whether the last step that the turn is allowed has been asked for: calls of its reply are not
+    /// run (SPEC L8).
+    pub(crate) fn is_out_of_steps(&self) -> bool {
+        let max = self.kit.options.max_steps;
+        self.turn.as_ref().is_some_and(|turn| turn.step > 0 && turn.step >= max)
+    }
+
     /// Which limit of cost or time the turn is past, and by how much.
     pub(crate) fn past_limit(&self) -> Option<String> {
         let turn = self.turn.as_ref()?;
@@ -82,5 +89,29 @@ impl State {
         let time = time.map(|max| words::out_of_time(max, taken));
         let past: Vec<String> = cost.into_iter().chain(time).collect();
         (!past.is_empty()).then(|| past.join("; "))
+    }
+}
+
+impl Call {
+    /// Why it came to no end of its own.
+    pub(super) fn cancelled(&self, stopped: bool) -> String {
+        match self.phase {
+            Phase::TimedOut { .. } => self.timed_out(),
+            Phase::Called if !stopped => words::NO_STEP_LEFT.to_owned(),
+            Phase::Called
+            | Phase::Checking(_)
+            | Phase::Resolved
+            | Phase::MustAsk { .. }
+            | Phase::Asking { .. }
+            | Phase::Allowed
+            | Phase::Running { .. }
+            | Phase::Unknown { .. }
+            | Phase::Done(_) => words::ABORTED.to_owned(),
+        }
+    }
+
+    fn timed_out(&self) -> String {
+        let limit = self.resolved.as_ref().map_or(0, |resolved| resolved.timeout);
+        words::timed_out(limit, &self.tail)
     }
 }

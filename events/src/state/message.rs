@@ -15,6 +15,8 @@ pub enum Message {
         text: String,
         /// Nothing else was left to be said: the model is told to go on (SPEC C4).
         goes_on: bool,
+        /// What the agent is to keep in mind that was said before.
+        reminder: Option<String>,
     },
 }
 
@@ -22,6 +24,8 @@ pub enum Message {
 pub struct Prompt {
     pub seq: Seq,
     pub parts: Vec<PromptPart>,
+    /// What the model is told with it that nobody has written here (SPEC L17).
+    pub reminder: Option<String>,
 }
 
 /// What a model answered to one request.
@@ -36,6 +40,8 @@ pub struct Reply {
     pub parts: Vec<ReplyPart>,
     pub end: ReplyEnd,
     pub usage: Usage,
+    /// No model has written it: a prompt has brought forth its call.
+    pub by_prompt: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -77,7 +83,7 @@ impl Message {
 impl Reply {
     pub(super) fn new(asked: Seq, model: ModelRef, last: bool) -> Self {
         let (parts, usage) = (Vec::new(), Usage::default());
-        Self { asked, model, last, parts, end: ReplyEnd::Open, usage }
+        Self { asked, model, last, parts, end: ReplyEnd::Open, usage, by_prompt: false }
     }
 
     pub fn calls(&self) -> impl Iterator<Item = &Call> {

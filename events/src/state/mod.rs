@@ -4,16 +4,19 @@
 mod apply;
 pub mod batch;
 mod call;
+mod commission;
 mod compacting;
 mod limits;
 mod message;
 mod open;
 mod repeat;
 mod reply;
+pub mod switch;
 pub(crate) mod verdict;
 pub(crate) mod words;
 
 pub use call::{Call, Outcome, Phase};
+pub use commission::Commission;
 pub use compacting::{Compacting, Writing};
 pub use message::{Message, Prompt, Reply, ReplyEnd, ReplyPart};
 pub use open::{Open, Wait};
@@ -41,6 +44,8 @@ pub struct State {
     pub policy: u16,
     pub title: Option<String>,
     pub agent: String,
+    /// Whether the last prompt was for an agent that plans.
+    pub planning: bool,
     pub kit: Kit,
     pub messages: Vec<Message>,
     /// The turn under way.
@@ -92,6 +97,10 @@ pub struct Turn {
     /// The text of the last reply that a summary has replaced.
     pub said: String,
     pub title: Titling,
+    /// What prompts have other agents do first.
+    pub commissions: Vec<Commission>,
+    /// The agent that is to take over.
+    pub switch: Option<String>,
     pub usage: Usage,
     pub cost: Cost,
     pub denials: Vec<Denial>,

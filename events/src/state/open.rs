@@ -148,7 +148,7 @@ impl State {
             Event::Turn(event) => match event {
                 Turn::Prompted { .. } | Turn::Equipped(_) => born,
                 Turn::Interrupted { .. } => self.turn.is_some(),
-                Turn::Ended(_) => false,
+                Turn::Ended(_) | Turn::Switched { .. } => false,
             },
             Event::Model(event) => match event {
                 Model::Called { .. } => awaits(&[Open::Request]) && !self.compacting(),

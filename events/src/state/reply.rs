@@ -174,6 +174,11 @@ impl Failure {
 }
 
 impl Turn {
+    /// Whether a reply is being written, in which more calls may come.
+    pub(super) fn is_writing(&self) -> bool {
+        matches!(self.ask, Ask::Waiting(_))
+    }
+
     pub(super) fn awaits_title(&self, of: Option<Seq>) -> bool {
         let waits = matches!(&self.title, Titling::Waiting(wait) if Some(wait.intent) == of);
         self.stop.is_none() && waits

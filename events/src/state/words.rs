@@ -25,6 +25,23 @@ pub(crate) const LAST_STEP: &str = "This is the last step of this turn: the limi
     reached. Use no tools now, because you would not see their results. Answer in plain text: say \
     what is done, what is left to do, and what should come next.";
 
+/// Stands in a prompt where it has another agent do something.
+pub(crate) fn commissioned(agent: &str) -> String {
+    format!("The agent `{agent}` does this first; its task and what came of it follow.")
+}
+
+/// Follows what came of it.
+pub(crate) const TELL_OF_IT: &str = "Tell what came of that, as an answer to what was asked, and go on with what else is to be done.";
+
+/// Begins the work of an agent that a person has agreed to have take over.
+pub(crate) const PLAN_APPROVED: &str =
+    "The plan has been approved. You are the agent `build` now: carry it out.";
+pub(crate) const PLANNING_APPROVED: &str =
+    "Planning has been approved. You are the agent `plan` now: plan before anything is changed.";
+
+/// A call of the last step that the turn is allowed: nobody would see what came of it.
+pub(crate) const NO_STEP_LEFT: &str = "This call was not run: it was made in the last step of the turn, whose limit of steps is reached.";
+
 pub(crate) fn overspent(max: f64, cost: f64) -> String {
     format!("the limit of cost is {}, and the turn has cost {}", dollars(max), dollars(cost))
 }

@@ -10,13 +10,15 @@
 )]
 
 mod checks;
+mod planning;
 
 pub(crate) use checks::*;
+pub(crate) use planning::*;
 
 use leftfold_events::event::{
     Access, Answer, CallSpec, Class, Compaction, EndReason, FailureClass, Finish, Finished, Model,
-    ModelRef, PartKind, Permission, PromptPart, Resolution, Session, StreamedPart, Subagent, Tool,
-    Turn, Usage,
+    ModelRef, PartKind, Permission, PromptKind, PromptPart, Resolution, Session, StreamedPart,
+    Subagent, Tool, Turn, Usage,
 };
 use leftfold_events::kit::{AskMode, Limit, ModelSpec, Options};
 use leftfold_events::rules::{self, Action, Rule};
@@ -30,6 +32,8 @@ pub(crate) const START: u64 = 1_700_000_000_000;
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Prompt(&'static str),
+    /// A prompt that has another agent do this first.
+    Commission(&'static str),
     Text(&'static str),
     /// Reasoning with or without a signature.
     Think(Option<&'static str>),
@@ -43,6 +47,10 @@ pub(crate) enum Step {
     Unresolved(&'static str),
     /// A call that a child is to do.
     Task(&'static str),
+    /// A call after which `build` takes over.
+    Exit(&'static str),
+    /// The kit of this agent comes into force.
+    Equip(&'static str),
     /// The child of the call has ended.
     ChildEnds(&'static str),
     /// A batch of so many calls `read`.
@@ -161,12 +169,13 @@ impl Run {
 
     pub(crate) fn fact(&mut self, step: &Step) -> Fact {
         match step {
-            Prompt(text) => Fact::new(Turn::Prompted {
-                parts: vec![PromptPart::text(*text)],
-                agent: "build".into(),
-                model: ModelRef { provider: "p".into(), id: "m".into() },
-                by: "test".into(),
-            }),
+            Prompt(text) => prompted(vec![PromptPart::text(*text)]),
+            Commission(task) => {
+                let name = Some("general".into());
+                let kind = PromptKind::Task;
+                let task = PromptPart { kind, name, ..PromptPart::text(*task) };
+                prompted(vec![PromptPart::text("/do it"), task])
+            }
             Text(text) => self.to_request(streamed(PartKind::Text, text, None)),
             Think(signature) => self.to_request(streamed(PartKind::Reasoning, "hm", *signature)),
             Call(id, name) => {
@@ -187,7 +196,8 @@ impl Run {
                 let resolution = resolution(id, *class, *access, path);
                 Fact::of(self.waiting(id).unwrap_or(0), Tool::Resolved(Box::new(resolution)))
             }
-            Batch(id, _) | Task(id) | ChildEnds(id) => self.special(step, id),
+            Batch(id, _) | Task(id) | Exit(id) | ChildEnds(id) => self.special(step, id),
+            Equip(agent) => Fact::new(Turn::Equipped(kit_of(agent).equipped())),
             Unresolved(id) => {
                 let mut resolution = resolution(id, Class::Read, ("read", "x"), "");
                 resolution.error = Some("bad arguments".into());
@@ -241,6 +251,9 @@ impl Run {
             resolution.input =
                 Json::parse(r#"{"prompt":"look","subagentType":"general"}"#).expect("JSON");
             return Fact::of(self.waiting(id).unwrap_or(0), Tool::Resolved(Box::new(resolution)));
+        }
+        if let Exit(_) = step {
+            return Fact::of(self.waiting(id).unwrap_or(0), Tool::Resolved(Box::new(exit(id))));
         }
         let call = self.state.calls().find(|call| call.id == id).map_or(0, |call| call.seq);
         let child = self.state.open_children().find(|child| child.call == call);
@@ -323,6 +336,11 @@ pub(crate) fn child_ended(
     cost: f64,
 ) -> Subagent {
     Subagent::Ended { session, answer, reason, usage: Usage::default(), cost }
+}
+
+fn prompted(parts: Vec<PromptPart>) -> Fact {
+    let model = ModelRef { provider: "p".into(), id: "m".into() };
+    Fact::new(Turn::Prompted { parts, agent: "build".into(), model, by: "test".into() })
 }
 
 fn streamed(kind: PartKind, text: &str, signature: Option<&str>) -> Model {

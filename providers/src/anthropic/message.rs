@@ -156,7 +156,7 @@ fn filled(words: &str) -> Option<Value> {
 
 fn prompt(part: &PromptPart) -> Option<Value> {
     match part.kind {
-        PromptKind::Text => filled(&part.text),
+        PromptKind::Text | PromptKind::Task => filled(&part.text),
         PromptKind::Media => {
             let mime = part.mime.as_deref().unwrap_or("application/octet-stream");
             Some(media(mime, part.name.as_deref().unwrap_or_default(), &part.text))

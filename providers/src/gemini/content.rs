@@ -181,7 +181,9 @@ fn text(text: &str) -> Value {
 /// Blank texts are refused, so they are left out.
 fn prompt(part: &PromptPart) -> Option<Value> {
     match part.kind {
-        PromptKind::Text => (!part.text.trim().is_empty()).then(|| text(&part.text)),
+        PromptKind::Text | PromptKind::Task => {
+            (!part.text.trim().is_empty()).then(|| text(&part.text))
+        }
         PromptKind::Media => {
             let mime = part.mime.as_deref().unwrap_or("application/octet-stream");
             Some(media::prompt(mime, part.name.as_deref().unwrap_or_default(), &part.text))

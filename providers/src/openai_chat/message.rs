@@ -75,7 +75,7 @@ impl History<'_> {
         let mut content = Content::default();
         for part in parts {
             match part.kind {
-                PromptKind::Text => content.text(&part.text),
+                PromptKind::Text | PromptKind::Task => content.text(&part.text),
                 PromptKind::Media => {
                     let mime = part.mime.as_deref().unwrap_or("application/octet-stream");
                     let name = part.name.as_deref().unwrap_or_default();

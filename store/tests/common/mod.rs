@@ -63,6 +63,13 @@ pub fn prompted() -> Event {
     .into()
 }
 
+fn tasked() -> Event {
+    let task =
+        PromptPart { kind: PromptKind::Task, name: Some("a".into()), ..PromptPart::text("do") };
+    let (agent, by) = ("build".into(), "cli".into());
+    Turn::Prompted { parts: vec![task], agent, model: model(), by }.into()
+}
+
 pub fn equipped() -> Equipped {
     Equipped {
         system: Payload::new("[\"You are …\"]"),
@@ -113,7 +120,13 @@ fn later_events() -> Vec<Event> {
         usage: usage(),
         cost: 0.25,
     };
-    vec![Tool::Batched { call }.into(), Compaction::Asked { by: "cli".into() }.into(), ended.into()]
+    vec![
+        Tool::Batched { call }.into(),
+        Compaction::Asked { by: "cli".into() }.into(),
+        ended.into(),
+        Turn::Switched { agent: "build".into(), model: model() }.into(),
+        tasked(),
+    ]
 }
 
 fn session_events() -> Vec<Event> {
@@ -355,7 +368,8 @@ pub fn variant(event: &Event) -> usize {
         Event::Tool(Tool::Batched { .. }) => 32,
         Event::Compaction(Compaction::Asked { .. }) => 33,
         Event::Subagent(Subagent::Ended { .. }) => 34,
+        Event::Turn(Turn::Switched { .. }) => 35,
     }
 }
 
-pub const VARIANTS: usize = 35;
+pub const VARIANTS: usize = 36;

@@ -47,6 +47,7 @@ impl Site {
             rules: Vec::new(),
             options: Options::default(),
             sources,
+            plan: None,
         })
     }
 

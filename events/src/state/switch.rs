@@ -1,0 +1,84 @@
+//! The change from one agent to another: by the prompt of a person, or within a turn, when a person
+//! has agreed to what the model asked; and what the model is told of it (SPEC A10, A11, L17).
+
+use super::message::{Message, Prompt};
+use super::{Call, State, words};
+use crate::Seq;
+use crate::event::{Answer, PromptPart};
+
+pub const PLAN_ENTER: &str = "plan_enter";
+pub const PLAN_EXIT: &str = "plan_exit";
+/// The answers that the questions of these tools offer.
+pub const YES: &str = "Yes";
+pub const NO: &str = "No";
+
+/// The agent that takes over after a call of `tool`; `None` where it changes no agent.
+pub fn target(tool: &str) -> Option<&'static str> {
+    match tool {
+        PLAN_ENTER => Some("plan"),
+        PLAN_EXIT => Some("build"),
+        _ => None,
+    }
+}
+
+impl Call {
+    /// The agent that is to take over after it.
+    pub fn switches_to(&self) -> Option<&'static str> {
+        target(&self.resolved.as_ref()?.name)
+    }
+
+    /// What an answer says to the question of such a call: anything but a yes is a no, and words of
+    /// somebody's own are for the model.
+    pub(super) fn understood<'a>(
+        &self,
+        reply: Answer,
+        words: Option<&'a str>,
+    ) -> (Answer, Option<&'a str>) {
+        let said = words.map(|words| words.trim().to_lowercase());
+        match said.as_deref() {
+            _ if self.switches_to().is_none() || reply == Answer::Reject => (reply, words),
+            None | Some("" | "y" | "yes") => (reply, words),
+            Some("n" | "no") => (Answer::Reject, None),
+            Some(_) => (Answer::Reject, words),
+        }
+    }
+}
+
+impl State {
+    /// Whether the question of `c` can be put. Who takes over brings rules of its own: all other
+    /// calls of the reply come first, but for later ones that would change the agent too.
+    pub(crate) fn may_ask(&self, c: &Call) -> bool {
+        let others = || self.calls().filter(|call| call.seq != c.seq);
+        let after = |call: &Call| call.seq > c.seq && call.switches_to().is_some();
+        let whole = || self.turn.as_ref().is_none_or(|turn| !turn.is_writing());
+        c.switches_to().is_none() || whole() && others().all(|call| call.is_done() || after(call))
+    }
+
+    pub(super) fn take_over(&mut self, agent: Option<&str>) {
+        if let (Some(turn), Some(agent)) = (&mut self.turn, agent) {
+            turn.switch = Some(agent.to_owned());
+        }
+    }
+
+    /// What the agent in force has to keep in mind, if anything.
+    pub(super) fn reminder(&self) -> Option<String> {
+        Some(self.kit.options.reminder.clone()).filter(|text| !text.is_empty())
+    }
+
+    pub(super) fn prompted(&mut self, seq: Seq, parts: Vec<PromptPart>, agent: &str) {
+        agent.clone_into(&mut self.agent);
+        let plans = self.kit.options.plans;
+        let reminder = self.reminder().filter(|_| plans != self.planning);
+        self.planning = plans;
+        self.messages.push(Message::User(Prompt { seq, parts, reminder }));
+    }
+
+    pub(super) fn switched(&mut self, seq: Seq, agent: &str) {
+        let told =
+            if self.kit.options.plans { words::PLANNING_APPROVED } else { words::PLAN_APPROVED };
+        self.prompted(seq, vec![PromptPart::text(told)], agent);
+        if let Some(turn) = &mut self.turn {
+            turn.switch = None;
+        }
+    }
+}

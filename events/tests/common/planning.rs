@@ -1,0 +1,26 @@
+//! Agents of which one plans, and the call that leads from it to the other.
+
+use leftfold_events::Kit;
+use leftfold_events::event::{Access, Class, Resolution};
+use leftfold_events::rules::{Action, Rule};
+
+use super::{kit, resolution};
+
+/// Of `build` or `plan`, each with the right to leave.
+pub(crate) fn kit_of(agent: &str) -> Kit {
+    let mut kit = kit();
+    let plans = agent == "plan";
+    let tool = if plans { "plan_exit" } else { "plan_enter" };
+    kit.rules.extend([tool, "question"].map(|tool| Rule::new(tool, "*", Action::Allow)));
+    kit.rules.push(Rule::new("edit", "*", if plans { Action::Deny } else { Action::Allow }));
+    (kit.options.plans, kit.options.reminder) = (plans, format!("You are {agent}."));
+    kit
+}
+
+pub(crate) fn exit(id: &str) -> Resolution {
+    let mut exit = resolution(id, Class::Read, ("plan_exit", "*"), "");
+    exit.name = "plan_exit".into();
+    let (permission, patterns, always) = ("question".into(), vec!["Now?".into()], Vec::new());
+    exit.access.push(Access { permission, patterns, always });
+    exit
+}
