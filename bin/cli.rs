@@ -59,6 +59,10 @@ pub(crate) enum Command {
     Export(Export),
     /// Replace what a session's model has seen by a summary
     Compact(Compact),
+    /// Take files and messages of a session back to before a step or prompt
+    Revert(Revert),
+    /// Bring back what the last revert has taken away
+    Unrevert(Unrevert),
     /// Watch a session: what has happened so far, then as it happens
     Observe(Observe),
     /// Ask what the rules say, or answer what they ask
@@ -171,6 +175,25 @@ pub(crate) struct Compact {
     /// PROVIDER/MODEL
     #[arg(long, short)]
     pub(crate) model: Option<String>,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Revert {
+    /// An id, a unique beginning of one, `last`, or a session's folder
+    pub(crate) session: String,
+    /// An event of the prompt or step that is the first to go
+    #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) to: u64,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Unrevert {
+    /// An id, a unique beginning of one, `last`, or a session's folder
+    pub(crate) session: String,
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
 }
@@ -346,7 +369,7 @@ pub(crate) struct Sessions {
 pub(crate) enum SessionsCommand {
     /// Every root session, the newest first (the default)
     List,
-    /// What is known of one session without opening its log
+    /// What is known of one session, with what it has changed
     Show { session: String },
     /// Remove sessions, with their children, payloads and spilled output
     Rm {

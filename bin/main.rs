@@ -5,6 +5,7 @@ mod agents;
 mod approvals;
 mod aside;
 mod attach;
+mod changes;
 mod cli;
 mod client;
 mod commands;
@@ -72,6 +73,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Check(args) => commands::check::check(&args),
         Command::Compact(args) => commands::compact::compact(args),
         Command::Export(args) => commands::export::export(&args),
+        Command::Revert(args) => commands::revert::revert(args),
+        Command::Unrevert(args) => commands::revert::unrevert(args),
         Command::Sessions(args) => commands::sessions::sessions(&args),
         Command::Observe(args) => commands::observe::observe(&args),
         Command::Permission(args) => commands::permission::permission(&args.command),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leftfold_actors::{Observation, Recorded};
-use leftfold_events::event::{Compaction, Ended, Event, Permission, Session, Turn};
+use leftfold_events::event::{Compaction, Ended, Event, Files, Permission, Session, Turn};
 use leftfold_events::{Envelope, Seq, SessionId};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
@@ -35,6 +35,8 @@ pub(crate) enum Printed {
     Closed {
         of: Seq,
     },
+    /// Files were put back; or why not.
+    Restored(Option<String>),
     /// Standard output is gone.
     Broken,
 }
@@ -139,6 +141,10 @@ impl Output {
                 self.tell(Printed::Asked { of: event.seq, permission, patterns, inquiry });
             }
             Event::Session(Session::Resumed { .. }) => self.tell(Printed::Resumed),
+            Event::Files(Files::Restored { .. }) => self.tell(Printed::Restored(None)),
+            Event::Files(Files::SnapshotFailed { message } | Files::RestoreFailed { message }) => {
+                self.tell(Printed::Restored(Some(message.clone())))
+            }
             Event::Permission(Permission::Answered { .. })
             | Event::Session(Session::Elapsed {}) => {
                 self.tell(Printed::Closed { of: event.of.unwrap_or_default() });
@@ -150,7 +156,8 @@ impl Output {
             | Event::Permission(_)
             | Event::Compaction(_)
             | Event::Subagent(_)
-            | Event::Todo(_) => {}
+            | Event::Todo(_)
+            | Event::Files(_) => {}
         }
     }
 

@@ -10,6 +10,7 @@ use leftfold_events::rules::Action;
 use leftfold_events::{Envelope, Seq, Time};
 
 use crate::aside::Titles;
+use crate::changes::{self, Tally};
 use crate::inquiry::{Inquiries, Inquiry};
 
 /// Text for standard output, and notes for standard error.
@@ -28,12 +29,16 @@ pub(crate) struct Live {
     shown: bool,
     titles: Titles,
     inquiries: Inquiries,
+    changed: Tally,
 }
 
 impl Live {
     pub(crate) fn show(&mut self, event: &Envelope) -> Shown {
         let mut shown = Shown::default();
         self.inquiries.follow(event);
+        if let Some(changed) = self.changed.follow(event) {
+            self.note(&mut shown, &changed);
+        }
         match &event.event {
             Event::Model(_) if self.titles.has(event) => {}
             Event::Model(event) => self.model(event, &mut shown),
@@ -53,6 +58,9 @@ impl Live {
             | Event::Compaction(_)
             | Event::Subagent(_)
             | Event::Todo(_) => {}
+            Event::Files(files) => {
+                changes::lines(files).iter().for_each(|line| self.note(&mut shown, line));
+            }
         }
         shown
     }
@@ -264,6 +272,7 @@ fn detail(event: &Event) -> String {
         Event::Todo(leftfold_events::event::Todo::Updated { todos }) => {
             format!("{} items", todos.len())
         }
+        Event::Files(event) => changes::detail(event),
         Event::Session(_) | Event::Turn(_) | Event::Compaction(_) | Event::Subagent(_) => {
             String::new()
         }

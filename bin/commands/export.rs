@@ -37,7 +37,8 @@ fn family(reader: &Reader, session: SessionId, events: &mut Vec<Envelope>) -> Op
         | Event::Permission(_)
         | Event::Compaction(_)
         | Event::Subagent(_)
-        | Event::Todo(_) => None,
+        | Event::Todo(_)
+        | Event::Files(_) => None,
     });
     let children: BTreeSet<SessionId> = children.collect();
     events.extend(own);

@@ -10,6 +10,7 @@ pub(crate) mod observe;
 pub(crate) mod permission;
 pub(crate) mod replay;
 pub(crate) mod resume;
+pub(crate) mod revert;
 pub(crate) mod run;
 pub(crate) mod sessions;
 pub(crate) mod tool;

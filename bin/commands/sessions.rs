@@ -8,7 +8,7 @@ use leftfold_store::{Head, Summary};
 use serde_json::{Value, json};
 
 use crate::cli::{Format, Sessions, SessionsCommand};
-use crate::home;
+use crate::{changes, home};
 
 /// Characters of a title in the list.
 const TITLE: usize = 60;
@@ -45,7 +45,14 @@ fn show(session: &str, format: Format) -> anyhow::Result<ExitCode> {
     let Some(head) = heads.iter().find(|head| head.session == place.session) else {
         anyhow::bail!("session {} has no head: `leftfold check` says more", place.session)
     };
-    let described = described(&place.store, head);
+    let mut described = described(&place.store, head);
+    // the head does not say; a log that can not be read does not either
+    let log = leftfold_store::Reader::open(&place.store);
+    if let Ok(events) = log.and_then(|reader| reader.read(place.session, 1)) {
+        for (name, value) in changes::described(&leftfold_events::fold(&events)) {
+            described[name] = value;
+        }
+    }
     if format == Format::Json {
         return super::print(&format!("{described}\n"));
     }

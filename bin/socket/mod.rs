@@ -9,6 +9,8 @@
 //! | `_leftfold/answer` | `session, of` or `call`, `reply, feedback?, by?` | `{accepted, of, by}` |
 //! | `_leftfold/cancel` | `session, by?` | `{}` |
 //! | `_leftfold/compact` | `session, by?` | `{accepted}` |
+//! | `_leftfold/revert` | `session, to, by?` | `{accepted, refused}`: why not, or null |
+//! | `_leftfold/unrevert` | `session, by?` | the same |
 //!
 //! A node that lets go of a store in good order, because all in it is at rest or done, says
 //! `_leftfold/rested` and ends the connection, and has taken nothing that it did not answer: whoever

@@ -111,7 +111,7 @@ impl Renderer {
             Event::Tool(tool) => self.tool(tool, event),
             Event::Permission(permission) => self.permission(permission, event),
             Event::Compaction(compaction) => self.compaction(compaction),
-            Event::Subagent(_) | Event::Todo(_) => String::new(),
+            Event::Subagent(_) | Event::Todo(_) | Event::Files(_) => String::new(),
         }
     }
 

@@ -141,6 +141,10 @@ pub struct Options {
     pub approved: Vec<Rule>,
     /// Files with instructions that stand in the system prompt; absolute, with links resolved.
     pub instructions: Vec<String>,
+    /// Whether the project's files are kept as they were before and after each step that may change
+    /// them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub snapshot: bool,
 }
 
 impl Default for Options {
@@ -165,6 +169,7 @@ impl Default for Options {
             request: Json::object(),
             approved: Vec::new(),
             instructions: Vec::new(),
+            snapshot: false,
         }
     }
 }

@@ -110,10 +110,42 @@ fn longer_sessions() -> Vec<Vec<Step>> {
     ]
 }
 
+/// Two turns with snapshots, the second interrupted; a revert, its undoing, and one for good.
+fn reverted() -> Vec<Step> {
+    let edit = |id| Resolve(id, Class::Write, ("edit", "x"), "/p/x");
+    vec![
+        Prompt("hi"),
+        Call("a", "x"),
+        Reply(Finish::ToolCalls),
+        edit("a"),
+        Snap("t0", &[]),
+        Done("a", "ok"),
+        Snap("t1", &["x"]),
+        Reply(Finish::Stop),
+        Prompt("more"),
+        Call("b", "x"),
+        edit("b"),
+        Snap("t2", &[]),
+        Interrupt,
+        Revert(3),
+        Snap("t3", &["y"]),
+        Restored("t0"),
+        Unrevert,
+        Snap("t0", &[]),
+        Restored("t3"),
+        Revert(3),
+        Snap("t3", &[]),
+        Restored("t0"),
+        Prompt("so"),
+        Reply(Finish::Stop),
+    ]
+}
+
 #[test]
 fn every_cut_is_resumed_to_an_end() {
-    for steps in sessions().into_iter().chain(longer_sessions()) {
-        let mut run = Run::new(&kit());
+    let all = sessions().into_iter().chain(longer_sessions()).map(|steps| (kit(), steps));
+    for (kit, steps) in all.chain([(snapshotting(), reverted())]) {
+        let mut run = Run::new(&kit);
         for step in &steps {
             assert!(!run.step(step).is_empty(), "{step:?} means nothing in {steps:?}");
         }

@@ -256,7 +256,8 @@ pub(super) async fn start(
         Ok::<_, Error>((log, state))
     })
     .await??;
-    let (head, unfinished) = (state.seq, state.turn.is_some());
+    let cut_off = state.turn.is_some() || state.files.restore.is_some();
+    let (head, unfinished) = (state.seq, cut_off);
     let kit = Box::new(state.kit.clone());
     let arguments = Arguments {
         birth: birth.filter(|_| head == 0),

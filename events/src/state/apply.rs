@@ -23,6 +23,7 @@ impl State {
             Event::Compaction(event) => self.apply_compaction(envelope, event),
             Event::Subagent(event) => self.apply_subagent(envelope, event),
             Event::Todo(Todo::Updated { todos }) => self.todos.clone_from(todos),
+            Event::Files(event) => self.apply_files(envelope, event),
         }
     }
 
@@ -56,6 +57,7 @@ impl State {
         match event {
             TurnEvent::Prompted { parts, agent, .. } => {
                 self.agent.clone_from(agent);
+                self.files.turn_begins();
                 let prompt = Prompt { seq: envelope.seq, parts: parts.clone() };
                 self.messages.push(Message::User(prompt));
                 self.turn.get_or_insert_with(|| Turn::new(envelope));
@@ -67,6 +69,7 @@ impl State {
             TurnEvent::Interrupted { .. } => self.stop(EndReason::Aborted),
             TurnEvent::Ended(ended) => {
                 self.turn = None;
+                self.files.turn_ended(envelope.seq);
                 self.ended = Some(ended.clone());
             }
         }
@@ -95,6 +98,7 @@ impl State {
     pub(super) fn stop(&mut self, reason: EndReason) {
         let Some(turn) = &mut self.turn else { return };
         turn.stop.get_or_insert(reason);
+        self.files.taking = None;
         let Some(reply) = self.last_reply_mut().filter(|reply| reply.end == ReplyEnd::Open) else {
             return;
         };
@@ -108,6 +112,7 @@ impl State {
 
     /// A node has died here and another one goes on.
     fn resumed(&mut self, close: bool) {
+        self.files.forget();
         let Some(turn) = &mut self.turn else { return };
         if close {
             turn.stop.get_or_insert(EndReason::Aborted);
@@ -144,6 +149,9 @@ impl State {
     }
 
     fn elapsed(&mut self, of: Seq) {
+        if self.files.elapsed(of) {
+            return;
+        }
         if self.open_children().any(|child| child.wait.intent == of) {
             return self.child_ended(Some(of));
         }

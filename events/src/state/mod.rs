@@ -5,6 +5,7 @@ mod apply;
 pub mod batch;
 mod call;
 mod compacting;
+mod files;
 mod limits;
 mod message;
 mod open;
@@ -15,6 +16,7 @@ pub(crate) mod words;
 
 pub use call::{Call, Outcome, Phase};
 pub use compacting::{Compacting, Writing};
+pub use files::{Changed, Figures, Files, NoRevert, Restore, RestoreStep, Revert};
 pub use message::{Message, Prompt, Reply, ReplyEnd, ReplyPart};
 pub use open::{Open, Wait};
 pub use verdict::judge;
@@ -55,6 +57,7 @@ pub struct State {
     /// What "always" has allowed in this session.
     pub approved: Vec<Rule>,
     pub children: Vec<Child>,
+    pub files: Files,
     pub usage: Usage,
     pub cost: Cost,
     #[serde(skip)]

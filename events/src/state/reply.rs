@@ -67,6 +67,7 @@ impl State {
             (Purpose::Turn, _) => {
                 (turn.step, turn.attempt) = count;
                 turn.asked = envelope.seq;
+                self.files.border(envelope.seq);
                 turn.ask = Ask::Waiting(wait);
                 self.messages.push(Message::Assistant(Reply::new(envelope.seq, model.clone())));
             }

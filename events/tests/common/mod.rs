@@ -14,9 +14,9 @@ mod checks;
 pub(crate) use checks::*;
 
 use leftfold_events::event::{
-    Access, Answer, CallSpec, Class, Compaction, EndReason, FailureClass, Finish, Finished, Model,
-    ModelRef, PartKind, Permission, PromptPart, Resolution, Session, StreamedPart, Subagent, Tool,
-    Turn, Usage,
+    Access, Answer, CallSpec, Change, Class, Compaction, EndReason, FailureClass, FileChange,
+    Files, Finish, Finished, Model, ModelRef, PartKind, Permission, PromptPart, Resolution,
+    Session, StreamedPart, Subagent, Tool, Turn, Usage,
 };
 use leftfold_events::kit::{AskMode, Limit, ModelSpec, Options};
 use leftfold_events::rules::{self, Action, Rule};
@@ -62,6 +62,15 @@ pub(crate) enum Step {
     Compact,
     Title(&'static str),
     NoTitle,
+    /// A snapshot is taken, with this tree; calls have changed these files.
+    Snap(&'static str, &'static [&'static str]),
+    NoSnap,
+    /// Somebody wants to go back to this event, or to have that undone.
+    Revert(Seq),
+    Unrevert,
+    /// The files are back, and are this tree now.
+    Restored(&'static str),
+    NotRestored,
 }
 
 pub(crate) use Step::*;
@@ -70,6 +79,13 @@ pub(crate) use Step::*;
 pub(crate) fn titled() -> Kit {
     let mut kit = kit();
     kit.options.title_prompt = "Name it.".into();
+    kit
+}
+
+/// [`kit`] with snapshots.
+pub(crate) fn snapshotting() -> Kit {
+    let mut kit = kit();
+    kit.options.snapshot = true;
     kit
 }
 
@@ -218,6 +234,7 @@ impl Run {
             Interrupt => Fact::new(Turn::Interrupted { by: "test".into() }),
             Resume { close } => Fact::new(Session::Resumed { policy: POLICY, close: *close }),
             Summary(_) | NoSummary | Title(_) | NoTitle => self.written(step),
+            Snap(..) | NoSnap | Revert(_) | Unrevert | Restored(_) | NotRestored => self.kept(step),
         }
     }
 
@@ -272,6 +289,22 @@ impl Run {
         }
     }
 
+    /// What became of files.
+    fn kept(&self, step: &Step) -> Fact {
+        let snapshot = self.open(Open::Snapshot).unwrap_or(0);
+        let restore = self.open(Open::Restore).unwrap_or(0);
+        let (message, by) = ("no".to_owned(), "test".to_owned());
+        match step {
+            Snap(tree, files) => Fact::of(snapshot, snapshotted(tree, files)),
+            NoSnap => Fact::of(snapshot, Files::SnapshotFailed { message }),
+            Revert(to) => Fact::new(Files::RevertAsked { to: *to, by }),
+            Unrevert => Fact::new(Files::UnrevertAsked { by }),
+            Restored(tree) => Fact::of(restore, restored(tree)),
+            NotRestored => Fact::of(restore, Files::RestoreFailed { message }),
+            _ => panic!("{step:?} has nothing to do with files"),
+        }
+    }
+
     pub(crate) fn step(&mut self, step: &Step) -> Vec<Envelope> {
         let fact = self.fact(step);
         self.tell(fact)
@@ -280,7 +313,7 @@ impl Run {
     /// Brings an open turn to its end with a model that only answers and tools that only work.
     pub(crate) fn finish(&mut self) {
         for _ in 0..200 {
-            if self.state.turn.is_none() {
+            if self.state.turn.is_none() && self.state.files.restore.is_none() {
                 return;
             }
             let open = self.state.open();
@@ -307,6 +340,8 @@ impl Run {
                     let (answer, reason) = ("ok".to_owned(), EndReason::Completed);
                     Fact::of(of, Subagent::Ended { session: Self::session(), answer, reason })
                 }
+                Open::Snapshot => Fact::of(of, snapshotted("late", &["x"])),
+                Open::Restore => Fact::of(of, restored("late")),
                 Open::Compaction => Fact::of(of, Compaction::Finished { summary: "s".into() }),
             };
             assert!(!self.tell(fact).is_empty(), "an outcome of an open intent is admitted");
@@ -326,6 +361,21 @@ fn streamed(kind: PartKind, text: &str, signature: Option<&str>) -> Model {
 fn replied(finish: Finish, input: u64) -> Model {
     let usage = Usage { input, ..Usage::default() };
     Model::Replied { finish, usage, cost: 0.5, body_sha256: Sha256::default() }
+}
+
+fn snapshotted(tree: &str, files: &[&str]) -> Files {
+    let change = |path: &&str| FileChange {
+        path: (*path).into(),
+        change: Change::Modified,
+        additions: 2,
+        deletions: 1,
+    };
+    let files = files.iter().map(change).collect();
+    Files::Snapshotted { tree: tree.into(), files, left_out: Vec::new() }
+}
+
+fn restored(tree: &str) -> Files {
+    Files::Restored { before: "before".into(), tree: tree.into(), files: Vec::new() }
 }
 
 fn failed_for_good() -> Model {

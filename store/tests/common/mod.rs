@@ -2,10 +2,10 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part of this")]
 
 use leftfold_events::event::{
-    Access, Answer, Attachment, CallSpec, Class, Compaction, Denial, EndReason, Ended, Equipped,
-    FailureClass, Finish, Finished, Model, ModelRef, PartKind, Permission, PromptKind, PromptPart,
-    Purpose, Resolution, Session, Spill, StreamedPart, Subagent, Todo, TodoItem, TodoPriority,
-    TodoStatus, Tool, Turn, Usage,
+    Access, Answer, Attachment, CallSpec, Change, Class, Compaction, Denial, EndReason, Ended,
+    Equipped, FailureClass, FileChange, Files, Finish, Finished, Model, ModelRef, PartKind,
+    Permission, PromptKind, PromptPart, Purpose, Resolution, Saved, Session, Spill, StreamedPart,
+    Subagent, Todo, TodoItem, TodoPriority, TodoStatus, Tool, Turn, Usage,
 };
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::{Envelope, Event, Json, Payload, Seq, SessionId, Sha256, Time};
@@ -106,7 +106,33 @@ pub fn every_variant(session: SessionId) -> Vec<Envelope> {
 /// Events that schema 1 has learned since, in the order in which it did.
 fn later_events() -> Vec<Event> {
     let call = CallSpec { id: "c1_1".into(), name: "read".into(), input: json(r#"{"a":1}"#) };
-    vec![Tool::Batched { call }.into(), Compaction::Asked { by: "cli".into() }.into()]
+    let mut events =
+        vec![Tool::Batched { call }.into(), Compaction::Asked { by: "cli".into() }.into()];
+    events.extend(files_events());
+    events
+}
+
+fn files_events() -> Vec<Event> {
+    let (tree, by) = ("4b825dc642cb6eb9a060e54bf8d69288fbee4904".to_owned(), "cli".to_owned());
+    let file =
+        |change| FileChange {
+            path: "src/ünïcödé.rs".into(), change, additions: 300, deletions: 1
+        };
+    let files = [Change::Added, Change::Modified, Change::Deleted].map(file).to_vec();
+    let (left_out, message) = (vec!["data.bin".into()], "no".to_owned());
+    let paths = vec![Saved { path: "a".into(), tree: tree.clone() }];
+    let before = tree.clone();
+    vec![
+        Files::SnapshotStarted {}.into(),
+        Files::Snapshotted { tree: tree.clone(), files: files.clone(), left_out }.into(),
+        Files::SnapshotFailed { message: message.clone() }.into(),
+        Files::RevertAsked { to: 3, by: by.clone() }.into(),
+        Files::UnrevertAsked { by }.into(),
+        Files::RestoreStarted { to: Some(3), before: before.clone(), paths }.into(),
+        Files::RestoreStarted { to: None, before: before.clone(), paths: Vec::new() }.into(),
+        Files::Restored { before, tree, files }.into(),
+        Files::RestoreFailed { message }.into(),
+    ]
 }
 
 fn session_events() -> Vec<Event> {
@@ -343,7 +369,15 @@ pub fn variant(event: &Event) -> usize {
         Event::Todo(Todo::Updated { .. }) => 31,
         Event::Tool(Tool::Batched { .. }) => 32,
         Event::Compaction(Compaction::Asked { .. }) => 33,
+        Event::Files(Files::SnapshotStarted {}) => 34,
+        Event::Files(Files::Snapshotted { .. }) => 35,
+        Event::Files(Files::SnapshotFailed { .. }) => 36,
+        Event::Files(Files::RevertAsked { .. }) => 37,
+        Event::Files(Files::UnrevertAsked { .. }) => 38,
+        Event::Files(Files::RestoreStarted { .. }) => 39,
+        Event::Files(Files::Restored { .. }) => 40,
+        Event::Files(Files::RestoreFailed { .. }) => 41,
     }
 }
 
-pub const VARIANTS: usize = 34;
+pub const VARIANTS: usize = 42;
