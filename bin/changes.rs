@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const NAMED: usize = 50;
 
 /// Lines about an event, for people.
-pub(crate) fn lines(event: &Files) -> Vec<String> {
+fn lines(event: &Files) -> Vec<String> {
     match event {
         Files::SnapshotFailed { message } => vec![format!("[no snapshot of files: {message}]")],
         Files::RestoreFailed { message } => {
@@ -83,16 +83,19 @@ pub(crate) fn described(state: &State) -> Vec<(&'static str, Value)> {
 pub(crate) struct Tally(Vec<FileChange>);
 
 impl Tally {
-    /// Takes an event in; at a turn's end what there is to be said of it.
-    pub(crate) fn follow(&mut self, event: &Envelope) -> Option<String> {
+    /// Takes an event in: what there is to be said of it.
+    pub(crate) fn follow(&mut self, event: &Envelope) -> Vec<String> {
         match &event.event {
-            Event::Files(Files::Snapshotted { files, .. }) => {
-                self.0.extend(files.iter().cloned());
-                None
+            Event::Files(files) => {
+                if let Files::Snapshotted { files, .. } = files {
+                    self.0.extend(files.iter().cloned());
+                }
+                lines(files)
             }
             Event::Turn(Turn::Ended(_)) => {
                 let files = std::mem::take(&mut self.0);
-                (!files.is_empty()).then(|| sum(&Figures::of(files.iter())))
+                let any = !files.is_empty();
+                any.then(|| sum(&Figures::of(files.iter()))).into_iter().collect()
             }
             Event::Session(_)
             | Event::Turn(_)
@@ -101,8 +104,7 @@ impl Tally {
             | Event::Permission(_)
             | Event::Compaction(_)
             | Event::Subagent(_)
-            | Event::Todo(_)
-            | Event::Files(_) => None,
+            | Event::Todo(_) => Vec::new(),
         }
     }
 }

@@ -138,7 +138,7 @@ async fn begin(
                 }
                 opened => opened?,
             };
-            if !opened.unfinished {
+            if !opened.unfinished && client.view().await?.files.restore.is_none() {
                 return Ok(None);
             }
             let socket = bind(job);

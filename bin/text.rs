@@ -10,7 +10,7 @@ use leftfold_events::rules::Action;
 use leftfold_events::{Envelope, Seq, Time};
 
 use crate::aside::Titles;
-use crate::changes::{self, Tally};
+use crate::changes;
 use crate::inquiry::{Inquiries, Inquiry};
 
 /// Text for standard output, and notes for standard error.
@@ -29,16 +29,14 @@ pub(crate) struct Live {
     shown: bool,
     titles: Titles,
     inquiries: Inquiries,
-    changed: Tally,
+    changed: changes::Tally,
 }
 
 impl Live {
     pub(crate) fn show(&mut self, event: &Envelope) -> Shown {
         let mut shown = Shown::default();
         self.inquiries.follow(event);
-        if let Some(changed) = self.changed.follow(event) {
-            self.note(&mut shown, &changed);
-        }
+        self.changed.follow(event).iter().for_each(|line| self.note(&mut shown, line));
         match &event.event {
             Event::Model(_) if self.titles.has(event) => {}
             Event::Model(event) => self.model(event, &mut shown),
@@ -57,10 +55,8 @@ impl Live {
             | Event::Turn(_)
             | Event::Compaction(_)
             | Event::Subagent(_)
-            | Event::Todo(_) => {}
-            Event::Files(files) => {
-                changes::lines(files).iter().for_each(|line| self.note(&mut shown, line));
-            }
+            | Event::Todo(_)
+            | Event::Files(_) => {}
         }
         shown
     }

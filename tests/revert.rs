@@ -192,6 +192,23 @@ fn what_a_crash_has_cut_off_is_done_by_the_next_node() {
 }
 
 #[test]
+fn killed_while_files_are_put_back_it_is_done_again() {
+    let site = site();
+    let [one, _] = two_turns(&site);
+    let args = ["revert", "last", "--to", &one.to_string(), "--format", "json"];
+    let mut reverting = site.start(&args);
+    reverting.until("files.restore_started");
+    reverting.signal(Signal::KILL);
+    reverting.wait();
+    site.run(&["resume", "last"]).ok();
+    assert_eq!(files(&site), FIRST);
+    assert_eq!(all(&site.exported(), "files.restored").len(), 1);
+    site.run(&["unrevert", "last"]).ok();
+    assert_eq!(files(&site), LAST);
+    site.assert_sound();
+}
+
+#[test]
 fn what_an_interrupted_command_has_changed_goes_back_too() {
     let slow = "echo half > half; sleep 600";
     let site = Site::scripted(&script(json!([bash(slow)]))).setting("/snapshot", json!(true));

@@ -41,8 +41,7 @@ impl Actor for Snapshots {
         _: ActorRef<Self::Msg>,
         (owner, workspace): Self::Arguments,
     ) -> Result<Keeping, ActorProcessingErr> {
-        let store = |data: &std::path::PathBuf| Arc::new(Store::new(data, &workspace.worktree));
-        let store = workspace.data.as_ref().map(store);
+        let store = Store::of(&workspace).map(Arc::new);
         Ok(Keeping { owner, store, taking: CancellationToken::new() })
     }
 
@@ -103,6 +102,7 @@ impl Keeping {
                 failed(message)
             });
             tell(&owner, vec![Fact::of(of, event)]);
+            store.map(|store| store.tidy());
         });
     }
 }

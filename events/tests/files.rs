@@ -92,6 +92,15 @@ fn calls_that_change_nothing_and_sessions_without_snapshots_have_none() {
 }
 
 #[test]
+fn what_a_child_may_change_is_its_parents() {
+    let task = [Prompt("hi"), Call("a", "task"), Reply(Finish::ToolCalls), Task("a")];
+    after(&task, &["permission.ruled a allow", SNAP[0]]);
+    let started = [&task[..], &[Snap("t0", &[])]].concat();
+    after(&started, &["tool.started a 1", "subagent.spawned a"]);
+    after(&[&started[..], &[ChildEnds("a"), Done("a", "ok")]].concat(), &SNAP);
+}
+
+#[test]
 fn calls_of_one_reply_share_one_snapshot_before_and_one_after() {
     let both = [
         Prompt("hi"),

@@ -217,7 +217,8 @@ impl Entry {
             let opened = match ractor::call!(actor, SessionMessage::View) {
                 Ok(state) => Ok(Opened {
                     head: state.seq,
-                    unfinished: cut_off,
+                    // files that are to be put back wait for whoever wants anything
+                    unfinished: cut_off && state.turn.is_some(),
                     questions: state.questions(),
                     ended: state.ended,
                     closed,

@@ -10,13 +10,15 @@
 )]
 
 mod checks;
+mod kept;
 
 pub(crate) use checks::*;
+pub(crate) use kept::*;
 
 use leftfold_events::event::{
-    Access, Answer, CallSpec, Change, Class, Compaction, EndReason, FailureClass, FileChange,
-    Files, Finish, Finished, Model, ModelRef, PartKind, Permission, PromptPart, Resolution,
-    Session, StreamedPart, Subagent, Tool, Turn, Usage,
+    Access, Answer, CallSpec, Class, Compaction, EndReason, FailureClass, Finish, Finished, Model,
+    ModelRef, PartKind, Permission, PromptPart, Resolution, Session, StreamedPart, Subagent, Tool,
+    Turn, Usage,
 };
 use leftfold_events::kit::{AskMode, Limit, ModelSpec, Options};
 use leftfold_events::rules::{self, Action, Rule};
@@ -79,13 +81,6 @@ pub(crate) use Step::*;
 pub(crate) fn titled() -> Kit {
     let mut kit = kit();
     kit.options.title_prompt = "Name it.".into();
-    kit
-}
-
-/// [`kit`] with snapshots.
-pub(crate) fn snapshotting() -> Kit {
-    let mut kit = kit();
-    kit.options.snapshot = true;
     kit
 }
 
@@ -289,22 +284,6 @@ impl Run {
         }
     }
 
-    /// What became of files.
-    fn kept(&self, step: &Step) -> Fact {
-        let snapshot = self.open(Open::Snapshot).unwrap_or(0);
-        let restore = self.open(Open::Restore).unwrap_or(0);
-        let (message, by) = ("no".to_owned(), "test".to_owned());
-        match step {
-            Snap(tree, files) => Fact::of(snapshot, snapshotted(tree, files)),
-            NoSnap => Fact::of(snapshot, Files::SnapshotFailed { message }),
-            Revert(to) => Fact::new(Files::RevertAsked { to: *to, by }),
-            Unrevert => Fact::new(Files::UnrevertAsked { by }),
-            Restored(tree) => Fact::of(restore, restored(tree)),
-            NotRestored => Fact::of(restore, Files::RestoreFailed { message }),
-            _ => panic!("{step:?} has nothing to do with files"),
-        }
-    }
-
     pub(crate) fn step(&mut self, step: &Step) -> Vec<Envelope> {
         let fact = self.fact(step);
         self.tell(fact)
@@ -361,21 +340,6 @@ fn streamed(kind: PartKind, text: &str, signature: Option<&str>) -> Model {
 fn replied(finish: Finish, input: u64) -> Model {
     let usage = Usage { input, ..Usage::default() };
     Model::Replied { finish, usage, cost: 0.5, body_sha256: Sha256::default() }
-}
-
-fn snapshotted(tree: &str, files: &[&str]) -> Files {
-    let change = |path: &&str| FileChange {
-        path: (*path).into(),
-        change: Change::Modified,
-        additions: 2,
-        deletions: 1,
-    };
-    let files = files.iter().map(change).collect();
-    Files::Snapshotted { tree: tree.into(), files, left_out: Vec::new() }
-}
-
-fn restored(tree: &str) -> Files {
-    Files::Restored { before: "before".into(), tree: tree.into(), files: Vec::new() }
 }
 
 fn failed_for_good() -> Model {

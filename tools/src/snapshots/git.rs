@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 
@@ -33,8 +35,11 @@ pub(super) fn init(folder: &Path) -> io::Result<()> {
     if folder.join("HEAD").is_file() {
         return Ok(());
     }
-    fs::create_dir_all(folder.join("objects"))?;
-    fs::create_dir_all(folder.join("refs"))?;
+    // others may not be meant to read what is kept here
+    let mut private = fs::DirBuilder::new();
+    private.recursive(true).mode(0o700);
+    private.create(folder.join("objects"))?;
+    private.create(folder.join("refs"))?;
     fs::write(folder.join("config"), CONFIG)?;
     fs::write(folder.join("HEAD.new"), "ref: refs/heads/main\n")?;
     fs::rename(folder.join("HEAD.new"), folder.join("HEAD"))
@@ -132,6 +137,12 @@ impl<'a> Git<'a> {
             Some((path.to_owned(), (mode, head.nth(1)?.to_owned())))
         };
         Ok(told.split('\0').filter_map(file).collect())
+    }
+
+    /// Drops what no snapshot of the last week needs, beside whatever else happens.
+    pub(super) fn tidy(&self) -> Option<Child> {
+        let mut command = self.command(&["gc", "--quiet", "--prune=7.days.ago"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn().ok()
     }
 
     pub(super) fn contents(&self) -> Result<Contents, Error> {

@@ -18,6 +18,7 @@ mod tests;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use leftfold_events::Sha256;
@@ -26,6 +27,8 @@ use tokio_util::sync::CancellationToken;
 
 use git::Git;
 use index::Index;
+
+use crate::Workspace;
 
 /// Bytes of a file that is kept (SPEC: snapshot details).
 const LARGEST: u64 = 2 << 20;
@@ -37,12 +40,15 @@ const MOST_BYTES: u64 = 1 << 30;
 const MOST_LEFT_OUT: usize = 1_000;
 /// How often a store that another process uses is tried again.
 const AGAIN: Duration = Duration::from_millis(10);
+const TIDY: Duration = Duration::from_secs(60 * 60);
 
 /// Why there is no snapshot, or why files could not be put back. For people.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("`git` was not found: install it to have snapshots of files")]
     NoGit,
+    #[error("{0} is a home folder and no project: nothing is kept of it")]
+    NoProject(PathBuf),
     #[error("{0} holds more than {MOST_FILES} files that are not ignored: too many for a snapshot")]
     TooMany(PathBuf),
     #[error("more than 1 GiB has changed in {0}: too much for a snapshot")]
@@ -71,6 +77,7 @@ pub struct Snapshots {
     worktree: PathBuf,
     /// The data folder, which is no part of the worktree even where it lies in it.
     data: PathBuf,
+    is_project: bool,
 }
 
 /// A snapshot.
@@ -91,7 +98,18 @@ impl Snapshots {
         let (data, worktree) = (resolved(data), resolved(worktree));
         let name = Sha256::of(worktree.as_os_str().as_encoded_bytes()).to_string();
         let folder = data.join("snapshots").join(name.get(..16).unwrap_or(&name));
-        Self { folder, worktree, data }
+        Self { folder, worktree, data, is_project: true }
+    }
+
+    /// Those of the worktree that a session works in. Of a home folder, or of all there is, none are
+    /// kept, unless it is a repository.
+    pub fn of(workspace: &Workspace) -> Option<Self> {
+        let mut snapshots = Self::new(workspace.data.as_ref()?, &workspace.worktree);
+        let worktree = &snapshots.worktree;
+        let home = workspace.homes.home.as_ref().and_then(|home| home.canonicalize().ok());
+        let whole = worktree.parent().is_none() || home.as_ref() == Some(worktree);
+        snapshots.is_project = !whole || worktree.join(".git").exists();
+        Some(snapshots)
     }
 
     /// Keeps the files as they are. May block for as long as it takes to read what has changed.
@@ -99,8 +117,28 @@ impl Snapshots {
     /// # Errors
     /// There is no git, the worktree is too large, or something can not be read or written.
     pub fn take(&self, since: Option<&str>, stop: &CancellationToken) -> Result<Taken, Error> {
+        if !self.is_project {
+            return Err(Error::NoProject(self.worktree.clone()));
+        }
         let _lock = self.lock(stop)?;
         self.take_locked(since, stop)
+    }
+
+    /// Once an hour, drops what no snapshot of the last week needs (SPEC: snapshot details). Nobody
+    /// has to wait for that.
+    pub fn tidy(&self) -> Option<JoinHandle<()>> {
+        let stamp = self.folder.join("leftfold-tidied");
+        let last = fs::metadata(&stamp).and_then(|stamp| stamp.modified());
+        let is_new = last.is_err();
+        if last.is_ok_and(|last| last.elapsed().is_ok_and(|age| age < TIDY)) {
+            return None;
+        }
+        fs::write(&stamp, "").ok()?;
+        let mut tidying = if is_new { None } else { Git::new(&self.folder).tidy() }?;
+        Some(std::thread::spawn(move || {
+            // however it ends, the next hour has another
+            let _ = tidying.wait();
+        }))
     }
 
     fn take_locked(&self, since: Option<&str>, stop: &CancellationToken) -> Result<Taken, Error> {

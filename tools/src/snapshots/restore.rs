@@ -159,8 +159,10 @@ impl Snapshots {
             fs::create_dir_all(parent).map_err(Error::io("make", parent))?;
         }
         let permissions = found.filter(fs::Metadata::is_file).map(|found| found.permissions());
-        let name = format!(".leftfold-{}", std::process::id());
-        let beside = place.with_file_name(name);
+        // of a name that a crash leaves to whoever does this again
+        let name = place.file_name().unwrap_or_default().to_string_lossy();
+        let beside = place.with_file_name(format!(".{name}.leftfold"));
+        let _ = fs::remove_file(&beside);
         let made = make(&beside, mode, content, permissions);
         let put = made.and_then(|()| fs::rename(&beside, &place));
         put.inspect_err(|_| {
