@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const NAMED: usize = 50;
 
 /// Lines about an event, for people.
-fn lines(event: &Files) -> Vec<String> {
+pub(crate) fn lines(event: &Files) -> Vec<String> {
     match event {
         Files::SnapshotFailed { message } => vec![format!("[no snapshot of files: {message}]")],
         Files::RestoreFailed { message } => {
@@ -54,6 +54,8 @@ fn line(file: &FileChange) -> String {
         Change::Modified => 'M',
         Change::Deleted => 'D',
     };
+    // whatever is in its name
+    let path = path.replace(char::is_control, "?");
     format!("{letter} {path} +{additions} -{deletions}")
 }
 

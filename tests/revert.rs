@@ -211,15 +211,17 @@ fn killed_while_files_are_put_back_it_is_done_again() {
 #[test]
 fn what_an_interrupted_command_has_changed_goes_back_too() {
     let slow = "echo half > half; sleep 600";
-    let site = Site::scripted(&script(json!([bash(slow)]))).setting("/snapshot", json!(true));
-    let mut running = site.start(&["run", "--format", "json", "go"]);
-    running.until("tool.started");
-    wait_until("the command has begun", || exists(&site.project().join("half")));
-    running.signal(Signal::INT);
-    running.wait().with(130);
-    revert(&site, 1).ok().saying(&["D half +0 -1"]);
-    assert!(!exists(&site.project().join("half")));
-    site.assert_sound();
+    for (signal, code) in [(Signal::INT, 130), (Signal::KILL, -1)] {
+        let site = Site::scripted(&script(json!([bash(slow)]))).setting("/snapshot", json!(true));
+        let mut running = site.start(&["run", "--format", "json", "go"]);
+        running.until("tool.started");
+        wait_until("the command has begun", || site.text("half") == "half\n");
+        running.signal(signal);
+        running.wait().with(code);
+        revert(&site, 1).ok().saying(&["D half +0 -1"]);
+        assert!(!exists(&site.project().join("half")));
+        site.assert_sound();
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -72,6 +73,35 @@ fn a_step_that_may_change_files_has_one_before_and_one_after() {
     site.assert_sound();
 }
 
+/// A folder for `PATH` with a git that notes what it is asked, in the file that is handed back too.
+fn noting(site: &Site) -> (String, PathBuf) {
+    let (tools, notes) = (site.path("tools"), site.path("notes"));
+    std::fs::create_dir(&tools).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let mut real = std::env::split_paths(&path).map(|folder| folder.join("git"));
+    let real = real.find(|file| file.is_file()).unwrap();
+    let script =
+        format!("#!/bin/sh\necho \"$3\" >> {}\nexec {} \"$@\"\n", notes.display(), real.display());
+    let git = tools.join("git");
+    std::fs::write(&git, script).unwrap();
+    std::fs::set_permissions(&git, std::fs::Permissions::from_mode(0o755)).unwrap();
+    (format!("{}:{path}", tools.display()), notes)
+}
+
+#[test]
+fn a_step_that_changes_files_has_two_processes_and_any_other_has_none() {
+    let read = call("read", json!({ "filePath": "a" }));
+    let site = with(json!([bash("cat a"), read, bash("echo b > b"), bash("ls"), says("Done.")]));
+    site.file("a", "a\n");
+    let (path, notes) = noting(&site);
+    let site = site.env("PATH", path);
+    site.prompt("go").ok();
+    // the files as they were, and then the one step that changed any
+    let asked = std::fs::read_to_string(notes).unwrap();
+    assert_eq!(asked.lines().collect::<Vec<_>>(), ["fast-import", "fast-import", "diff-tree"]);
+    site.assert_sound();
+}
+
 #[test]
 fn reading_has_none_and_settings_turn_them_off() {
     let read = || call("read", json!({ "filePath": "a" }));
@@ -91,9 +121,9 @@ fn without_git_everything_else_works_and_one_line_says_so() {
     std::fs::create_dir(&tools).unwrap();
     let path = std::env::var_os("PATH").unwrap();
     for name in ["bash", "sh"] {
-        let found = std::env::split_paths(&path).map(|folder| folder.join(name));
-        let found = found.into_iter().find(|file| file.is_file());
-        found.map(|file| std::os::unix::fs::symlink(file, tools.join(name)).unwrap());
+        let mut found = std::env::split_paths(&path).map(|folder| folder.join(name));
+        let found = found.find(|file| file.is_file()).unwrap();
+        std::os::unix::fs::symlink(found, tools.join(name)).unwrap();
     }
     let site = site.env("PATH", tools.to_str().unwrap());
     let ran = site.run(&["run", "--format", "json", "go"]).ok();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use leftfold_events::event::{Files, Saved};
 use leftfold_events::{Fact, Seq};
 use leftfold_tools::Workspace;
-use leftfold_tools::snapshots::{Error, Snapshots as Store, Taken};
+use leftfold_tools::snapshots::{Snapshots as Store, Taken};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::sync::CancellationToken;
 
@@ -67,7 +67,7 @@ impl Keeping {
         let stop = self.taking.clone();
         self.work(of, failed, move |store| {
             let taken = store.ok_or_else(|| NOWHERE.to_owned())?.take(since.as_deref(), &stop);
-            let Taken { tree, files, left_out } = taken.map_err(told)?;
+            let Taken { tree, files, left_out } = taken.map_err(|error| error.to_string())?;
             Ok(Files::Snapshotted { tree, files, left_out })
         });
     }
@@ -82,7 +82,7 @@ impl Keeping {
             }
             let store = store.ok_or_else(|| NOWHERE.to_owned())?;
             let restored = store.restore(&before, &paths, &CancellationToken::new());
-            let Taken { tree, files, .. } = restored.map_err(told)?;
+            let Taken { tree, files, .. } = restored.map_err(|error| error.to_string())?;
             Ok(Files::Restored { before, tree, files })
         });
     }
@@ -124,8 +124,4 @@ pub(crate) fn lost(of: Seq, restoring: bool) -> Fact {
 
 fn failed(message: String) -> Files {
     Files::SnapshotFailed { message }
-}
-
-fn told(error: Error) -> String {
-    error.to_string()
 }

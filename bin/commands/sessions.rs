@@ -61,7 +61,7 @@ fn show(session: &str, format: Format) -> anyhow::Result<ExitCode> {
         Some(text) => text.to_owned(),
         None => value.to_string(),
     };
-    let lines = fields.map(|(name, value)| format!("{name:<10} {}\n", text(value)));
+    let lines = fields.map(|(name, value)| format!("{name:<15} {}\n", text(value)));
     super::print(&lines.collect::<String>())
 }
 

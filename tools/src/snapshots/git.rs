@@ -99,7 +99,7 @@ impl<'a> Git<'a> {
         }
         let output = child.wait_with_output().map_err(not_started)?;
         let told = whole(NAME, output)?;
-        written.map_err(|error| failed(NAME, error))?;
+        written.map_err(|error| failed(NAME, &error))?;
         let line = String::from_utf8_lossy(&told);
         match line.split_whitespace().nth(2) {
             Some(tree) => Ok(tree.to_owned()),
@@ -153,7 +153,7 @@ impl<'a> Git<'a> {
             (Some(stdin), Some(stdout)) => {
                 Ok(Contents { child, stdin: Some(stdin), stdout: BufReader::new(stdout) })
             }
-            _ => Err(failed("cat-file", "it has no streams")),
+            _ => Err(failed("cat-file", &"it has no streams")),
         }
     }
 }
@@ -167,7 +167,7 @@ pub(super) struct Contents {
 
 impl Contents {
     pub(super) fn of(&mut self, object: &str) -> Result<Vec<u8>, Error> {
-        self.ask(object).map_err(|error| failed("cat-file", error))
+        self.ask(object).map_err(|error| failed("cat-file", &error))
     }
 
     fn ask(&mut self, object: &str) -> io::Result<Vec<u8>> {
@@ -260,13 +260,13 @@ fn whole(name: &'static str, output: Output) -> Result<Vec<u8>, Error> {
         return Ok(output.stdout);
     }
     let told = String::from_utf8_lossy(&output.stderr);
-    Err(failed(name, told.lines().next().unwrap_or("without a word")))
+    Err(failed(name, &told.lines().next().unwrap_or("without a word")))
 }
 
-fn failed(command: &'static str, message: impl ToString) -> Error {
+fn failed(command: &'static str, message: &dyn std::fmt::Display) -> Error {
     Error::Git { command, message: message.to_string() }
 }
 
 fn not_started(error: io::Error) -> Error {
-    if error.kind() == io::ErrorKind::NotFound { Error::NoGit } else { failed("start", error) }
+    if error.kind() == io::ErrorKind::NotFound { Error::NoGit } else { failed("start", &error) }
 }
