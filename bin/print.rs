@@ -143,7 +143,7 @@ impl Output {
             Event::Session(Session::Resumed { .. }) => self.tell(Printed::Resumed),
             Event::Files(Files::Restored { .. }) => self.tell(Printed::Restored(None)),
             Event::Files(Files::SnapshotFailed { message } | Files::RestoreFailed { message }) => {
-                self.tell(Printed::Restored(Some(message.clone())))
+                self.tell(Printed::Restored(Some(message.clone())));
             }
             Event::Permission(Permission::Answered { .. })
             | Event::Session(Session::Elapsed {}) => {

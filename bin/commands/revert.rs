@@ -8,16 +8,16 @@ use crate::drive::Task;
 
 pub(crate) fn revert(args: Revert) -> anyhow::Result<ExitCode> {
     let Revert { session, to, format } = args;
-    go(&session, Some(to), Turn { format, ..Turn::default() })
+    go(&session, Some(to), &Turn { format, ..Turn::default() })
 }
 
 pub(crate) fn unrevert(args: Unrevert) -> anyhow::Result<ExitCode> {
     let Unrevert { session, format } = args;
-    go(&session, None, Turn { format, ..Turn::default() })
+    go(&session, None, &Turn { format, ..Turn::default() })
 }
 
-fn go(session: &str, back: Option<u64>, turn: Turn) -> anyhow::Result<ExitCode> {
+fn go(session: &str, back: Option<u64>, turn: &Turn) -> anyhow::Result<ExitCode> {
     let place = super::place(session)?;
     let project = Project::of(&place)?;
-    run::turn(place, &project, &turn, Task::Revert(back))
+    run::turn(place, &project, turn, Task::Revert(back))
 }
