@@ -75,6 +75,10 @@ pub(crate) enum Command {
     Stats(Stats),
     /// Replace what a session's model has seen by a summary
     Compact(Compact),
+    /// Take files and messages of a session back to before a step or prompt
+    Revert(Revert),
+    /// Bring back what the last revert has taken away
+    Unrevert(Unrevert),
     /// Watch a session: what has happened so far, then as it happens
     Observe(Observe),
     /// Ask what the rules say, or answer what they ask
@@ -212,6 +216,25 @@ pub(crate) struct Compact {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Revert {
+    /// An id, a unique beginning of one, `last`, or a session's folder
+    pub(crate) session: String,
+    /// An event of the prompt or step that is the first to go
+    #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) to: u64,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Unrevert {
+    /// An id, a unique beginning of one, `last`, or a session's folder
+    pub(crate) session: String,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Node {
     /// Keep all sessions in this one store, with one flush for all of them
     #[arg(long, value_name = "DIR")]
@@ -333,7 +356,7 @@ pub(crate) struct Sessions {
 pub(crate) enum SessionsCommand {
     /// Every root session and every fork, the newest first (the default)
     List,
-    /// What is known of one session without opening its log
+    /// What is known of one session, with what it has changed
     Show { session: String },
     /// Remove sessions, with their children, payloads and spilled output; not one that has forks
     Rm {

@@ -1,5 +1,7 @@
 //! A session in this process's node, as those who drive it see it.
 
+mod revert;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};

@@ -35,6 +35,8 @@ pub(crate) enum Task {
     Prompt(Vec<PromptPart>),
     /// Have a summary written, if there is anything to be summed up.
     Compact,
+    /// Go back before this event, or (`None`) take that back.
+    Revert(Option<Seq>),
     /// Go on with a turn that was cut off, if there is one.
     Resume,
 }
@@ -45,6 +47,8 @@ pub(crate) enum Outcome {
     Ended(Box<Ended>),
     /// There was nothing to resume.
     Nothing,
+    /// Files and messages are as they were asked for.
+    Restored,
     /// The user did not wait for the turn's end.
     Interrupted,
 }
@@ -53,7 +57,7 @@ impl Outcome {
     /// 0 completed, 1 error, 3 blocked, 4 a limit, 130 interrupted.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Nothing => 0,
+            Self::Nothing | Self::Restored => 0,
             Self::Interrupted => 130,
             Self::Ended(ended) => match ended.reason {
                 EndReason::Completed => 0,
@@ -70,11 +74,12 @@ impl Outcome {
 pub(crate) async fn drive(job: Job<'_>, task: Task, turn: &Turn) -> anyhow::Result<Outcome> {
     let (sender, printed) = mpsc::unbounded_channel();
     let (sink, _) = Actor::spawn(None, Printer, (turn.format, job.place.session, sender)).await?;
-    let resumes = task == Task::Resume;
+    let (resumes, reverts) = (task == Task::Resume, matches!(task, Task::Revert(_)));
     let Some(Begun { client, opened, socket }) = begin(&job, task, sink).await? else {
         return Ok(Outcome::Nothing);
     };
     let (mut memory, here) = (client.clone(), client.remote().is_none());
+    let reverts = reverts || resumes && here && client.view().await?.turn.is_none();
     let ignored = turn.of_a_node();
     if !here && !ignored.is_empty() {
         let ignored = ignored.join(", ");
@@ -86,13 +91,14 @@ pub(crate) async fn drive(job: Job<'_>, task: Task, turn: &Turn) -> anyhow::Resu
         by: client.name(BY),
         asks: job.asks(),
         prompted: resumes,
+        reverts,
         client,
         place: job.place.clone(),
         questions: Questions::default(),
     };
     let outcome = driver.finish(opened, printed).await;
     if let Some(socket) = socket {
-        socket.close(!matches!(outcome, Ok(Outcome::Ended(_)))).await;
+        socket.close(!matches!(outcome, Ok(Outcome::Ended(_) | Outcome::Restored))).await;
     }
     if outcome.is_ok() {
         memory.remembered().await?;
@@ -124,6 +130,7 @@ async fn begin(
     let parts = match task {
         Task::Prompt(parts) => parts,
         Task::Compact => return begin_compaction(job, node, sink).await,
+        Task::Revert(back) => return begin_revert(job, node, sink, back).await,
         Task::Resume => {
             let (client, opened) = match Client::open_here(node, job).await {
                 Err(error) if client::is_locked(&error) => {
@@ -131,7 +138,7 @@ async fn begin(
                 }
                 opened => opened?,
             };
-            if !opened.unfinished {
+            if !opened.unfinished && client.view().await?.files.restore.is_none() {
                 return Ok(None);
             }
             let socket = bind(job);
@@ -197,6 +204,29 @@ async fn begin_compaction(
     bail!("the nodes of session {} come and go: try again", job.place.session)
 }
 
+/// The same for going back.
+async fn begin_revert(
+    job: &Job<'_>,
+    node: ActorRef<NodeMessage>,
+    sink: ActorRef<Observation>,
+    back: Option<Seq>,
+) -> anyhow::Result<Option<Begun>> {
+    for _ in 0..client::ATTEMPTS {
+        let (client, opened) = Client::open(node.clone(), job).await?;
+        let socket = if client.remote().is_none() { bind(job) } else { None };
+        match client.revert(job.equipment().kit, back, BY).await {
+            Ok(Ok(())) => {
+                client.watch(opened.head + 1, sink, Family::Live).await?;
+                return Ok(Some(Begun { client, opened, socket }));
+            }
+            Ok(Err(why)) => bail!("session {}: {why}", job.place.session),
+            Err(error) if client::is_leaving(&error) => tokio::time::sleep(client::BREATH).await,
+            Err(error) => return Err(error),
+        }
+    }
+    bail!("the nodes of session {} come and go: try again", job.place.session)
+}
+
 /// Lets other processes connect, before anything is shown that they might act upon. Without a
 /// socket the turn goes on all the same.
 fn bind(job: &Job<'_>) -> Option<socket::Bound> {
@@ -210,6 +240,8 @@ struct Driver {
     by: String,
     /// Whether the next end of a turn is the one that is waited for.
     prompted: bool,
+    /// Whether the next end of a restore is.
+    reverts: bool,
     /// Whether questions are answered on standard input.
     asks: bool,
     place: Place,
@@ -253,6 +285,11 @@ impl Driver {
                     Some(Printed::Asked { .. } | Printed::Resumed(_)) => {}
                     Some(Printed::Closed(asked)) => self.questions.close(asked),
                     Some(Printed::ChildEnded(child)) => self.questions.close_all(child),
+                    Some(Printed::Restored(None)) if self.reverts => return Ok(Outcome::Restored),
+                    Some(Printed::Restored(Some(why))) if self.reverts => {
+                        bail!("files and messages are as they were: {why}");
+                    }
+                    Some(Printed::Restored(_)) => {}
                     Some(Printed::Broken) => {
                         self.client.interrupt("standard output closed").await?;
                     }

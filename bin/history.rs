@@ -81,6 +81,7 @@ pub(crate) fn spawned(event: &Envelope) -> Option<SessionId> {
         | Event::Permission(_)
         | Event::Compaction(_)
         | Event::Subagent(_)
-        | Event::Todo(_) => None,
+        | Event::Todo(_)
+        | Event::Files(_) => None,
     }
 }

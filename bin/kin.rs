@@ -64,7 +64,8 @@ impl Kin {
             | Event::Tool(_)
             | Event::Permission(_)
             | Event::Compaction(_)
-            | Event::Todo(_) => {}
+            | Event::Todo(_)
+            | Event::Files(_) => {}
         }
         if self.is_root(event) {
             return None;
@@ -143,7 +144,8 @@ impl Member {
             | Event::Permission(_)
             | Event::Compaction(_)
             | Event::Subagent(_)
-            | Event::Todo(_) => None,
+            | Event::Todo(_)
+            | Event::Files(_) => None,
         }
     }
 }

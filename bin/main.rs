@@ -6,6 +6,7 @@ mod approvals;
 mod aside;
 mod attach;
 mod auth;
+mod changes;
 mod cli;
 mod client;
 mod commands;
@@ -83,6 +84,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Stats(args) => commands::stats::stats(&args),
         Command::Compact(args) => commands::compact::compact(args),
         Command::Export(args) => commands::export::export(&args),
+        Command::Revert(args) => commands::revert::revert(args),
+        Command::Unrevert(args) => commands::revert::unrevert(args),
         Command::Sessions(args) => commands::sessions::sessions(&args),
         Command::Observe(args) => commands::observe::observe(&args),
         Command::Permission(args) => commands::permission::permission(&args.command),

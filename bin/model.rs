@@ -129,6 +129,7 @@ pub(crate) fn options(settings: &Settings, model: &Model) -> Options {
         title_prompt: if settings.title { equip::TITLE } else { "" }.to_owned(),
         request: model.request.clone(),
         small_model: small(settings),
+        snapshot: settings.snapshot && leftfold_tools::snapshots::is_possible(),
         ..Options::default()
     }
 }

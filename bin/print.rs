@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leftfold_actors::{Observation, Recorded};
-use leftfold_events::event::{Compaction, Ended, Event, Permission, Session, Turn};
+use leftfold_events::event::{Compaction, Ended, Event, Files, Permission, Session, Turn};
 use leftfold_events::{Envelope, SessionId};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
@@ -39,6 +39,8 @@ pub(crate) enum Printed {
     Closed(Asked),
     /// The turn of a child is over, and with it all of its questions.
     ChildEnded(SessionId),
+    /// Files were put back; or why not.
+    Restored(Option<String>),
     /// Standard output is gone.
     Broken,
 }
@@ -160,7 +162,8 @@ impl Output {
             | Event::Permission(_)
             | Event::Compaction(_)
             | Event::Subagent(_)
-            | Event::Todo(_) => {}
+            | Event::Todo(_)
+            | Event::Files(_) => {}
         }
     }
 
@@ -174,6 +177,10 @@ impl Output {
             Event::Compaction(Compaction::Asked { by }) => {
                 self.tell(Printed::Prompted { by: by.clone() });
             }
+            Event::Files(Files::Restored { .. }) => self.tell(Printed::Restored(None)),
+            Event::Files(Files::SnapshotFailed { message } | Files::RestoreFailed { message }) => {
+                self.tell(Printed::Restored(Some(message.clone())));
+            }
             Event::Session(_)
             | Event::Turn(_)
             | Event::Model(_)
@@ -181,7 +188,8 @@ impl Output {
             | Event::Permission(_)
             | Event::Compaction(_)
             | Event::Subagent(_)
-            | Event::Todo(_) => {}
+            | Event::Todo(_)
+            | Event::Files(_) => {}
         }
     }
 

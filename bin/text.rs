@@ -10,6 +10,7 @@ use leftfold_events::rules::Action;
 use leftfold_events::{Envelope, Seq, Time};
 
 use crate::aside::Titles;
+use crate::changes;
 use crate::inquiry::{Inquiries, Inquiry};
 
 /// Text for standard output, and notes for standard error.
@@ -28,12 +29,14 @@ pub(crate) struct Live {
     shown: bool,
     titles: Titles,
     inquiries: Inquiries,
+    changed: changes::Tally,
 }
 
 impl Live {
     pub(crate) fn show(&mut self, event: &Envelope) -> Shown {
         let mut shown = Shown::default();
         self.inquiries.follow(event);
+        self.changed.follow(event).iter().for_each(|line| self.note(&mut shown, line));
         match &event.event {
             Event::Model(_) if self.titles.has(event) => {}
             Event::Model(event) => self.model(event, &mut shown),
@@ -52,7 +55,8 @@ impl Live {
             | Event::Turn(_)
             | Event::Compaction(_)
             | Event::Subagent(_)
-            | Event::Todo(_) => {}
+            | Event::Todo(_)
+            | Event::Files(_) => {}
         }
         shown
     }
@@ -265,6 +269,7 @@ pub(crate) fn detail(event: &Event) -> String {
         Event::Todo(leftfold_events::event::Todo::Updated { todos }) => {
             format!("{} items", todos.len())
         }
+        Event::Files(event) => changes::detail(event),
         Event::Session(_) | Event::Turn(_) | Event::Compaction(_) | Event::Subagent(_) => {
             String::new()
         }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use leftfold_events::event::{
-    CallSpec, Class, Ended, Event, FailureClass, Finished, Model, Permission as PermissionEvent,
-    Purpose, Resolution, Session as SessionEvent, Subagent, Tool, Turn,
+    CallSpec, Class, Ended, Event, FailureClass, Files, Finished, Model,
+    Permission as PermissionEvent, Purpose, Resolution, Session as SessionEvent, Subagent, Tool,
+    Turn,
 };
 use leftfold_events::state::{Ask as Asked, Call, Open, Phase};
 use leftfold_events::{Envelope, Fact, Json, Seq, SessionId, State, context};
@@ -17,6 +18,7 @@ use crate::node::NodeMessage;
 use crate::permission::{Answered, Permission, PermissionMessage};
 use crate::processor::{Ask, Processor, ProcessorMessage};
 use crate::session::{Reply, SessionMessage};
+use crate::snapshots::{self, Snapshots, SnapshotsMessage};
 use crate::switch::Switch;
 use crate::tool_executor::{Run, ToolExecutor, ToolExecutorMessage};
 use crate::{World, tool_executor};
@@ -30,6 +32,7 @@ pub(crate) struct Workers {
     executor: ActorRef<ToolExecutorMessage>,
     permission: ActorRef<PermissionMessage>,
     compaction: ActorRef<CompactionMessage>,
+    snapshots: ActorRef<SnapshotsMessage>,
     /// Opens and reaches children.
     node: ActorRef<NodeMessage>,
 }
@@ -49,6 +52,7 @@ impl Workers {
             executor: start_executor(owner, &world, &store, session).await?,
             permission: start_permission(owner).await?,
             compaction: start_compaction(owner, &world).await?,
+            snapshots: start_snapshots(owner, &world).await?,
             session,
             world,
             store,
@@ -85,6 +89,15 @@ impl Workers {
                 let of = envelope.of.unwrap_or_default();
                 self.to_permission(PermissionMessage::Withdraw { of });
             }
+            Event::Files(Files::SnapshotStarted {}) => {
+                // what is different is told where calls may be the reason
+                let since = state.files.tree.clone().filter(|_| state.files.dirty.is_some());
+                tell(&self.snapshots, SnapshotsMessage::Take { of: seq, since });
+            }
+            Event::Files(Files::RestoreStarted { before, paths, .. }) => {
+                let (before, paths) = (before.clone(), paths.clone());
+                tell(&self.snapshots, SnapshotsMessage::Restore { of: seq, before, paths });
+            }
             Event::Session(_)
             | Event::Turn(_)
             | Event::Model(_)
@@ -92,7 +105,8 @@ impl Workers {
             | Event::Permission(_)
             | Event::Compaction(_)
             | Event::Subagent(_)
-            | Event::Todo(_) => {}
+            | Event::Todo(_)
+            | Event::Files(_) => {}
         }
     }
 
@@ -181,6 +195,7 @@ impl Workers {
         self.to_executor(ToolExecutorMessage::CancelAll);
         self.to_permission(PermissionMessage::WithdrawAll);
         tell(&self.compaction, CompactionMessage::Cancel);
+        tell(&self.snapshots, SnapshotsMessage::Cancel);
     }
 
     pub(crate) fn answer(&self, of: Seq, reply: Reply, told: RpcReplyPort<Answered>) {
@@ -229,6 +244,12 @@ impl Workers {
             // no other request waits meanwhile
             let compacting = of(Open::Compaction).next().is_some();
             return Ok(of(Open::Request).filter(|_| compacting).map(request_lost).collect());
+        } else if who == self.snapshots.get_id() {
+            self.snapshots = start_snapshots(owner, &self.world).await?;
+            let taking = of(Open::Snapshot).map(|of| snapshots::lost(of, false));
+            return Ok(taking
+                .chain(of(Open::Restore).map(|of| snapshots::lost(of, true)))
+                .collect());
         }
         Ok(Vec::new())
     }
@@ -347,4 +368,12 @@ async fn start_compaction(
 ) -> Result<ActorRef<CompactionMessage>, ActorProcessingErr> {
     let arguments = (owner.clone(), world.models.clone());
     Ok(Actor::spawn_linked(None, Compaction, arguments, owner.get_cell()).await?.0)
+}
+
+async fn start_snapshots(
+    owner: &Owner,
+    world: &World,
+) -> Result<ActorRef<SnapshotsMessage>, ActorProcessingErr> {
+    let arguments = (owner.clone(), world.workspace.clone());
+    Ok(Actor::spawn_linked(None, Snapshots, arguments, owner.get_cell()).await?.0)
 }

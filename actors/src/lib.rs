@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! Node ─┬─ Observers
-//!       └─ Session ─┬─ Processor   ├─ ToolExecutor   ├─ Permission   └─ Compaction
+//!       └─ Session ─┬─ Processor   ├─ ToolExecutor   ├─ Permission   ├─ Compaction   └─ Snapshots
 //! ```
 //!
 //! Invariant: only Session appends; every effect is the dispatch of an intent that has just become
@@ -21,6 +21,7 @@ mod permission;
 mod processor;
 mod report;
 mod session;
+mod snapshots;
 mod switch;
 mod tool_executor;
 mod whole;

@@ -17,6 +17,7 @@ pub(crate) mod permission;
 pub(crate) mod prune;
 pub(crate) mod replay;
 pub(crate) mod resume;
+pub(crate) mod revert;
 pub(crate) mod run;
 pub(crate) mod sessions;
 pub(crate) mod stats;

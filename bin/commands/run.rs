@@ -133,6 +133,9 @@ pub(crate) fn job<'a>(
     options.max_steps = agent.steps.unwrap_or(options.max_steps);
     options.ask = ask_mode(turn.yes, turn.permission_mode);
     limits::lay_over(&mut options, turn, given);
+    if settings.snapshot && !options.snapshot {
+        crate::warnings::tell(&[leftfold_tools::snapshots::Error::NoGit.to_string()]);
+    }
     let agents = Agents::of(&settings);
     let setup = Setup {
         directory: &project.directory,
@@ -211,6 +214,7 @@ fn workspace(project: &Project, store: &Path, settings: &Settings) -> Workspace 
     workspace.limits = limits(settings);
     workspace.private_addresses = settings.webfetch.private;
     workspace.environment.clone_from(&settings.environment);
+    workspace.data = home::home().ok();
     workspace
 }
 

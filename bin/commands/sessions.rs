@@ -9,6 +9,7 @@ use leftfold_events::event::EndReason;
 use leftfold_store::{Head, Summary};
 use serde_json::{Value, json};
 
+use crate::changes;
 use crate::cli::{Format, Sessions, SessionsCommand};
 use crate::history::{History, spawned};
 use crate::home::{self, Place};
@@ -49,7 +50,14 @@ fn show(session: &str, format: Format) -> anyhow::Result<ExitCode> {
     let Some(head) = heads.iter().find(|head| head.session == place.session) else {
         anyhow::bail!("session {} has no head: `leftfold check` says more", place.session)
     };
-    let described = described(&place.store, head);
+    let mut described = described(&place.store, head);
+    // the head does not say; a log that can not be read does not either
+    let log = leftfold_store::Reader::open(&place.store);
+    if let Ok(events) = log.and_then(|reader| reader.read(place.session, 1)) {
+        for (name, value) in changes::described(&leftfold_events::fold(&events)) {
+            described[name] = value;
+        }
+    }
     if format == Format::Json {
         return super::print(&format!("{described}\n"));
     }
@@ -58,7 +66,7 @@ fn show(session: &str, format: Format) -> anyhow::Result<ExitCode> {
         Some(text) => text.to_owned(),
         None => value.to_string(),
     };
-    let lines = fields.map(|(name, value)| format!("{name:<10} {}\n", text(value)));
+    let lines = fields.map(|(name, value)| format!("{name:<15} {}\n", text(value)));
     super::print(&lines.collect::<String>())
 }
 

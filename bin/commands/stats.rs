@@ -81,7 +81,8 @@ impl Totals {
             | Event::Permission(_)
             | Event::Compaction(_)
             | Event::Subagent(_)
-            | Event::Todo(_) => None,
+            | Event::Todo(_)
+            | Event::Files(_) => None,
         });
         let project = project.unwrap_or_default();
         let recent = |event: &&Envelope| since.is_none_or(|since| event.at >= since);

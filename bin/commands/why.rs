@@ -123,6 +123,7 @@ fn owner(kind: Open, state: &State, intent: Seq) -> String {
         Open::Check | Open::Tool => "the tool".to_owned(),
         Open::Question => "a person".to_owned(),
         Open::Compaction => "the summary".to_owned(),
+        Open::Snapshot | Open::Restore => "the snapshots of the project's files".to_owned(),
         Open::Child => {
             let child = state.children.iter().find(|child| child.wait.intent == intent);
             child.map_or_else(String::new, |child| format!("session {}", child.session))

@@ -23,13 +23,15 @@ use crate::lines::Lines;
 
 pub(super) const WATCH: &str = "_leftfold/watch";
 
-const METHODS: [&str; 6] = [
+const METHODS: [&str; 8] = [
     "_leftfold/read",
     WATCH,
     "_leftfold/prompt",
     "_leftfold/answer",
     "_leftfold/cancel",
     "_leftfold/compact",
+    "_leftfold/revert",
+    "_leftfold/unrevert",
 ];
 
 /// Events in one answer to `read` at most, and the bytes after which no further one is begun.
@@ -69,6 +71,13 @@ struct AnswerTo {
 }
 
 #[derive(Deserialize)]
+struct Back {
+    session: SessionId,
+    to: Seq,
+    by: Option<String>,
+}
+
+#[derive(Deserialize)]
 struct Ours {
     session: SessionId,
     by: Option<String>,
@@ -94,6 +103,14 @@ pub(super) async fn call(peer: &Peer, method: &str, params: Value) -> Result<Val
         "_leftfold/prompt" => prompt(peer, wire::params(params)?).await,
         "_leftfold/answer" => answer(peer, wire::params(params)?).await,
         "_leftfold/compact" => compact(peer, wire::params(params)?).await,
+        "_leftfold/revert" => {
+            let Back { session, to, by } = wire::params(params)?;
+            revert(peer, session, Some(to), by).await
+        }
+        "_leftfold/unrevert" => {
+            let Ours { session, by } = wire::params(params)?;
+            revert(peer, session, None, by).await
+        }
         _ => cancel(peer, wire::params(params)?).await,
     }
 }
@@ -199,6 +216,27 @@ async fn compact(peer: &Peer, asked: Ours) -> Result<Value, RpcError> {
     Ok(json!({ "accepted": accepted }))
 }
 
+/// Refused: with what to do instead.
+async fn revert(
+    peer: &Peer,
+    session: SessionId,
+    back: Option<Seq>,
+    by: Option<String>,
+) -> Result<Value, RpcError> {
+    match peer.house.door() {
+        Door::Open => {}
+        Door::Ending | Door::Gone | Door::Resting => {
+            let why = format!("the node lets go of session {session}: ask again");
+            return Err(RpcError::leaving(why));
+        }
+    }
+    let client = open(peer, session).await?;
+    let kit = peer.house.sessions.equipment(session).map_err(RpcError::of)?.kit;
+    let by = peer.by(by.as_deref());
+    let refused = client.revert(kit, back, &by).await.map_err(RpcError::of)?.err();
+    Ok(json!({ "accepted": refused.is_none(), "refused": refused }))
+}
+
 async fn cancel(peer: &Peer, asked: Ours) -> Result<Value, RpcError> {
     let Ours { session, by } = asked;
     let by = peer.by(by.as_deref());
@@ -282,7 +320,8 @@ fn counts(event: &Envelope, of: Seq) -> Option<bool> {
         | Event::Permission(_)
         | Event::Compaction(_)
         | Event::Subagent(_)
-        | Event::Todo(_) => None,
+        | Event::Todo(_)
+        | Event::Files(_) => None,
     }
 }
 

@@ -9,6 +9,8 @@
 //! | `_leftfold/answer` | `session, of` or `call`, `reply, feedback?, by?` | `{accepted, session, of, by}` |
 //! | `_leftfold/cancel` | `session, by?` | `{}` |
 //! | `_leftfold/compact` | `session, by?` | `{accepted}` |
+//! | `_leftfold/revert` | `session, to, by?` | `{accepted, refused}`: why not, or null |
+//! | `_leftfold/unrevert` | `session, by?` | the same |
 //!
 //! With `children`, an object from ids of sessions to seqs, a watch is of the session's children too:
 //! of those that it names from there on, and of others from their first event on, once the event

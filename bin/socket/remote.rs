@@ -111,6 +111,24 @@ impl Remote {
         Ok(if asked["accepted"] == true { Answered::Accepted } else { Answered::NotOpen })
     }
 
+    /// Why it is refused, if it is.
+    pub(crate) async fn revert(
+        &self,
+        back: Option<Seq>,
+        by: &str,
+    ) -> anyhow::Result<Result<(), String>> {
+        let mut params = json!({ "session": self.0.session, "by": by });
+        let method = match back {
+            Some(to) => {
+                params["to"] = to.into();
+                "_leftfold/revert"
+            }
+            None => "_leftfold/unrevert",
+        };
+        let asked = self.call(method, params).await?;
+        Ok(asked["refused"].as_str().map_or(Ok(()), |why| Err(why.to_owned())))
+    }
+
     pub(crate) async fn interrupt(&self, by: &str) -> anyhow::Result<()> {
         let params = json!({ "session": self.0.session, "by": by });
         self.call("_leftfold/cancel", params).await.map(|_| ())

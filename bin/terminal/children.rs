@@ -58,7 +58,8 @@ impl Children {
                 | Event::Permission(_)
                 | Event::Compaction(_)
                 | Event::Subagent(_)
-                | Event::Todo(_) => {}
+                | Event::Todo(_)
+                | Event::Files(_) => {}
             }
             self.kin.follow(event);
             return;

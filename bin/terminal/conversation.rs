@@ -239,7 +239,8 @@ impl<'a> Conversation<'a> {
             | Event::Permission(_)
             | Event::Compaction(_)
             | Event::Subagent(_)
-            | Event::Todo(_) => None,
+            | Event::Todo(_)
+            | Event::Files(_) => None,
         }
     }
 

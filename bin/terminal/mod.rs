@@ -136,7 +136,8 @@ fn last_turn(history: &[Envelope]) -> Option<Seq> {
             | Event::Permission(_)
             | Event::Compaction(_)
             | Event::Subagent(_)
-            | Event::Todo(_) => {}
+            | Event::Todo(_)
+            | Event::Files(_) => {}
         }
     }
     begins

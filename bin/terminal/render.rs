@@ -114,6 +114,10 @@ impl Renderer {
             Event::Tool(tool) => self.tool(tool, event),
             Event::Permission(permission) => self.permission(permission, event),
             Event::Compaction(compaction) => self.compaction(compaction),
+            Event::Files(files) => {
+                let lines = crate::changes::lines(files);
+                lines.iter().map(|line| self.note(Face::DIM, &clean_line(line))).collect()
+            }
             Event::Subagent(_) | Event::Todo(_) => String::new(),
         }
     }

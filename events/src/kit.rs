@@ -147,6 +147,10 @@ pub struct Options {
     /// What the model is told with the first prompt for which `plans` is no longer what it was.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reminder: String,
+    /// Whether the project's files are kept as they were before and after each step that may change
+    /// them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub snapshot: bool,
 }
 
 impl Default for Options {
@@ -173,6 +177,7 @@ impl Default for Options {
             instructions: Vec::new(),
             plans: false,
             reminder: String::new(),
+            snapshot: false,
         }
     }
 }

@@ -144,11 +144,43 @@ fn sessions_of_many_agents() -> Vec<Vec<Step>> {
     ]
 }
 
+/// Two turns with snapshots, the second interrupted; a revert, its undoing, and one for good.
+fn reverted() -> Vec<Step> {
+    let edit = |id| Resolve(id, Class::Write, ("edit", "x"), "/p/x");
+    vec![
+        Prompt("hi"),
+        Call("a", "x"),
+        Reply(Finish::ToolCalls),
+        edit("a"),
+        Snap("t0", &[]),
+        Done("a", "ok"),
+        Snap("t1", &["x"]),
+        Reply(Finish::Stop),
+        Prompt("more"),
+        Call("b", "x"),
+        edit("b"),
+        Snap("t2", &[]),
+        Interrupt,
+        Revert(3),
+        Snap("t3", &["y"]),
+        Restored("t0"),
+        Unrevert,
+        Snap("t0", &[]),
+        Restored("t3"),
+        Revert(3),
+        Snap("t3", &[]),
+        Restored("t0"),
+        Prompt("so"),
+        Reply(Finish::Stop),
+    ]
+}
+
 #[test]
 fn every_cut_is_resumed_to_an_end() {
     let all = [sessions(), longer_sessions(), sessions_of_many_agents()].concat();
-    for steps in all {
-        let mut run = Run::new(&kit());
+    let all = all.into_iter().map(|steps| (kit(), steps));
+    for (kit, steps) in all.chain([(snapshotting(), reverted())]) {
+        let mut run = Run::new(&kit);
         for step in &steps {
             assert!(!run.step(step).is_empty(), "{step:?} means nothing in {steps:?}");
         }

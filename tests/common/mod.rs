@@ -42,6 +42,7 @@ impl Site {
         site.settings = json!({
             "model": "double/m",
             "title": false,
+            "snapshot": false,
             "provider": { "double": {
                 "wire": "scripted",
                 "options": { "script": script },
@@ -57,6 +58,7 @@ impl Site {
         site.settings = json!({
             "model": "local/m",
             "title": false,
+            "snapshot": false,
             "provider": { "local": {
                 "wire": "anthropic",
                 "options": { "baseURL": server.url(), "apiKey": "sk-test-0123456789" },

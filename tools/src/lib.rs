@@ -40,6 +40,7 @@ mod registry;
 mod seen;
 mod skill;
 pub mod skills;
+pub mod snapshots;
 mod spill;
 mod task;
 #[cfg(test)]

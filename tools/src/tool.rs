@@ -190,6 +190,8 @@ pub struct Workspace {
     pub environment: Vec<String>,
     /// The agents that `task` may name.
     pub subagents: Vec<String>,
+    /// The data folder, below which snapshots of the worktree are kept; none are without it.
+    pub data: Option<PathBuf>,
 }
 
 impl Workspace {
@@ -207,6 +209,7 @@ impl Workspace {
             homes: Homes::of_environment(),
             environment: Vec::new(),
             subagents: Vec::new(),
+            data: None,
         }
     }
 }

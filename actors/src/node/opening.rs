@@ -217,7 +217,8 @@ impl Entry {
             let opened = match ractor::call!(actor, SessionMessage::View) {
                 Ok(state) => Ok(Opened {
                     head: state.seq,
-                    unfinished: cut_off,
+                    // files that are to be put back wait for whoever wants anything
+                    unfinished: cut_off && state.turn.is_some(),
                     questions: state.questions(),
                     ended: state.ended,
                     closed,
@@ -256,7 +257,8 @@ pub(super) async fn start(
         Ok::<_, Error>((log, state))
     })
     .await??;
-    let (head, unfinished) = (state.seq, state.turn.is_some());
+    let cut_off = state.turn.is_some() || state.files.restore.is_some();
+    let (head, unfinished) = (state.seq, cut_off);
     let kit = Box::new(state.kit.clone());
     let arguments = Arguments {
         birth: birth.filter(|_| head == 0),

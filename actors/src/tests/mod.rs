@@ -1,6 +1,7 @@
 //! The tree of actors on a scripted model, in one process.
 
 mod crash;
+mod files;
 mod interrupt;
 mod observe;
 mod rest;
@@ -55,14 +56,19 @@ impl Site {
         self.folder.path().join("store")
     }
 
+    fn data(&self) -> std::path::PathBuf {
+        self.folder.path().join("data")
+    }
+
     fn world(&self) -> World {
         let mut config = Config::new("s", Wire::Scripted);
         config.script = Some(ScriptSource::Inline(self.script.to_string()));
         config.stall = Duration::from_secs(3_600);
         let scripted = || leftfold_providers::build(config).expect("a script");
         let provider = self.provider.clone().unwrap_or_else(scripted);
-        let workspace =
+        let mut workspace =
             Workspace::new(self.project(), self.project(), self.folder.path().join("spill"));
+        workspace.data = Some(self.data());
         World {
             models: Models::new([("s".to_owned(), provider)]),
             workspace: Arc::new(workspace),

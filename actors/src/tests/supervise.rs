@@ -18,16 +18,17 @@ fn session(live: &Live) -> ActorCell {
 
 /// Workers in the order of their start.
 #[derive(Clone, Copy)]
-enum Worker {
+pub(super) enum Worker {
     Processor,
     ToolExecutor,
+    Snapshots = 4,
 }
 
-fn kill(live: &Live, worker: Worker) {
+pub(super) fn kill(live: &Live, worker: Worker) {
     children(&session(live))[worker as usize].kill();
 }
 
-async fn completed(site: &Site, mut live: Live) -> Vec<Envelope> {
+pub(super) async fn completed(site: &Site, mut live: Live) -> Vec<Envelope> {
     let ended = live.until_ended().await;
     let Event::Turn(Turn::Ended(ended)) = ended.event else { panic!("{ended:?}") };
     assert_eq!(ended.reason, EndReason::Completed, "{:?}", ended.error);
@@ -37,7 +38,7 @@ async fn completed(site: &Site, mut live: Live) -> Vec<Envelope> {
     log
 }
 
-fn has(log: &[Envelope], fits: impl Fn(&Event) -> bool) -> bool {
+pub(super) fn has(log: &[Envelope], fits: impl Fn(&Event) -> bool) -> bool {
     log.iter().any(|event| fits(&event.event))
 }
 

@@ -3,9 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::str::FromStr;
 
-use leftfold_events::event::{Event, Subagent};
 use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_store::Reader;
+
+use crate::history::spawned;
 
 /// Where to begin, as the command line has it: `SEQ`, or `SESSION:SEQ` for a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,21 +125,6 @@ impl Cursors {
             events.push(event);
         }
         (events, trouble)
-    }
-}
-
-/// The session that an event spawns.
-fn spawned(event: &Envelope) -> Option<SessionId> {
-    match &event.event {
-        Event::Subagent(Subagent::Spawned { session, .. }) => Some(*session),
-        Event::Session(_)
-        | Event::Turn(_)
-        | Event::Model(_)
-        | Event::Tool(_)
-        | Event::Permission(_)
-        | Event::Compaction(_)
-        | Event::Subagent(_)
-        | Event::Todo(_) => None,
     }
 }
 

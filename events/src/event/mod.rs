@@ -5,6 +5,7 @@
 //! the log stores variants by position.
 
 mod compaction;
+mod files;
 mod model;
 mod permission;
 mod session;
@@ -14,6 +15,7 @@ mod tool;
 mod turn;
 
 pub use compaction::Compaction;
+pub use files::{Change, FileChange, Files, Saved};
 pub use model::{
     CallSpec, Cost, FailureClass, Finish, Model, ModelRef, PartKind, Purpose, StreamedPart, Usage,
 };
@@ -72,6 +74,7 @@ pub enum Event {
     Compaction(Compaction),
     Subagent(Subagent),
     Todo(Todo),
+    Files(Files),
 }
 
 impl Event {
@@ -98,6 +101,9 @@ impl Event {
                 matches!(event, Compaction::Started { .. } | Compaction::Pruned { .. })
             }
             Self::Subagent(event) => matches!(event, Subagent::Spawned { .. }),
+            Self::Files(event) => {
+                matches!(event, Files::SnapshotStarted {} | Files::RestoreStarted { .. })
+            }
         }
     }
 
@@ -129,4 +135,4 @@ macro_rules! concerns {
         }
     )*};
 }
-concerns!(Session, Turn, Model, Tool, Permission, Compaction, Subagent, Todo);
+concerns!(Session, Turn, Model, Tool, Permission, Compaction, Subagent, Todo, Files);

@@ -2,6 +2,7 @@
 //! is to be read from top to bottom.
 
 mod compaction;
+mod files;
 mod retry;
 
 pub use retry::delay;
@@ -27,6 +28,9 @@ const TITLE: u64 = 30_000;
 
 /// What the session decides now: `None` when it waits or is at rest. Pure and total.
 pub fn next(s: &State) -> Option<Envelope> {
+    if let Some(restore) = &s.files.restore {
+        return files::restore(s, restore);
+    }
     let turn = s.turn.as_ref()?;
     if let Some(intent) = s.calls().find_map(|c| call(s, turn, c)) {
         return Some(intent);
@@ -44,6 +48,9 @@ pub fn next(s: &State) -> Option<Envelope> {
     }
     if s.open().iter().any(|(open, _)| *open != Open::Title) {
         return None;
+    }
+    if let Some(snapshot) = files::after(s, turn) {
+        return Some(snapshot);
     }
     let mut decided = commission(s, turn).unwrap_or_else(|| decide(s, turn, &turn.ask));
     if !closes(&decided) && s.is_overspent() {
@@ -177,7 +184,7 @@ fn question(s: &State, c: &Call, from: usize) -> Option<Envelope> {
 }
 
 fn run(s: &State, c: &Call) -> Option<Envelope> {
-    may_start(s, c).then(|| start(s, c, 1))
+    files::before(s, c).or_else(|| may_start(s, c).then(|| start(s, c, 1)))
 }
 
 /// Eight at once; who writes a path waits for the earlier calls that write it, or may.
@@ -191,7 +198,8 @@ fn may_start(s: &State, c: &Call) -> bool {
         }
     };
     let mut earlier = s.calls().take_while(|call| call.seq < c.seq);
-    s.calls().filter(|call| call.is_running()).count() < AT_ONCE
+    !files::awaited(s, c)
+        && s.calls().filter(|call| call.is_running()).count() < AT_ONCE
         && (!writes(c) || !earlier.any(|call| !call.is_done() && blocks(call)))
 }
 

@@ -23,6 +23,7 @@ impl State {
             Event::Compaction(event) => self.apply_compaction(envelope, event),
             Event::Subagent(event) => self.apply_subagent(envelope, event),
             Event::Todo(Todo::Updated { todos }) => self.todos.clone_from(todos),
+            Event::Files(event) => self.apply_files(envelope, event),
         }
     }
 
@@ -58,6 +59,7 @@ impl State {
     fn apply_turn(&mut self, envelope: &Envelope, event: &TurnEvent) {
         match event {
             TurnEvent::Prompted { parts, agent, .. } => {
+                self.files.turn_begins();
                 self.prompted(envelope.seq, parts.clone(), agent);
                 if self.turn.is_none() {
                     self.delegated = Delegated::default();
@@ -72,6 +74,7 @@ impl State {
             TurnEvent::Interrupted { .. } => self.stop(EndReason::Aborted),
             TurnEvent::Ended(ended) => {
                 self.turn = None;
+                self.files.turn_ended(envelope.seq);
                 self.ended = Some(ended.clone());
             }
             TurnEvent::Switched { agent, .. } => self.switched(envelope.seq, agent),
@@ -106,6 +109,7 @@ impl State {
     pub(super) fn stop(&mut self, reason: EndReason) {
         let Some(turn) = &mut self.turn else { return };
         turn.stop.get_or_insert(reason);
+        self.files.taking = None;
         let Some(reply) = self.last_reply_mut().filter(|reply| reply.end == ReplyEnd::Open) else {
             return;
         };
@@ -119,6 +123,7 @@ impl State {
 
     /// A node has died here and another one goes on.
     fn resumed(&mut self, close: bool) {
+        self.files.forget();
         let Some(turn) = &mut self.turn else { return };
         if close {
             turn.stop.get_or_insert(EndReason::Aborted);
@@ -169,6 +174,9 @@ impl State {
     }
 
     fn elapsed(&mut self, of: Seq) {
+        if self.files.elapsed(of) {
+            return;
+        }
         if self.open_children().any(|child| child.wait.intent == of) {
             return self.child_ended(Some(of));
         }

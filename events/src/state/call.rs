@@ -175,7 +175,8 @@ impl State {
                 }
             }
             Tool::Resolved(resolution) => self.resolved(of, resolution),
-            Tool::Started { attempt, .. } => {
+            Tool::Started { attempt, class, .. } => {
+                self.files.call_started(*class, self.turn.as_ref());
                 if let Some(call) = self.call_mut(of) {
                     call.tail.clear();
                     call.phase = Phase::Running { wait: Wait::of(envelope), attempt: *attempt };

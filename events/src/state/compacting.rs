@@ -45,6 +45,7 @@ impl State {
     pub(super) fn apply_compaction(&mut self, envelope: &Envelope, event: &Compaction) {
         match event {
             Compaction::Asked { .. } => {
+                self.files.turn_begins();
                 self.turn.get_or_insert_with(|| Turn::for_compaction(envelope)).compact = true;
             }
             Compaction::Started { through, auto } => self.compacts(envelope, *through, *auto),
@@ -104,6 +105,7 @@ impl State {
         turn.said = said;
         turn.ask = *then;
         let asks = !matches!(turn.ask, Ask::Answered { .. });
+        self.files.summarised(through);
         self.messages.retain(|m| m.prompt().is_some_and(|prompt| prompt.seq > through));
         if refused {
             // whatever was too much for the model is not sent once more as it was

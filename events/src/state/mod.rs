@@ -6,6 +6,7 @@ pub mod batch;
 mod call;
 mod commission;
 mod compacting;
+mod files;
 mod limits;
 mod message;
 mod open;
@@ -18,6 +19,7 @@ pub(crate) mod words;
 pub use call::{Call, Outcome, Phase};
 pub use commission::Commission;
 pub use compacting::{Compacting, Writing};
+pub use files::{Changed, Figures, Files, NoRevert, Restore, RestoreStep, Revert};
 pub use message::{Message, Prompt, Reply, ReplyEnd, ReplyPart};
 pub use open::{Open, Wait};
 pub use verdict::judge;
@@ -61,6 +63,7 @@ pub struct State {
     pub approved: Vec<Rule>,
     pub children: Vec<Child>,
     pub delegated: Delegated,
+    pub files: Files,
     pub usage: Usage,
     pub cost: Cost,
     #[serde(skip)]

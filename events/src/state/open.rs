@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::call::Phase;
 use super::{Ask, State, Titling, Writing};
 use crate::event::{
-    Access, Compaction, Event, Model, Permission, Session, Subagent, Todo, Tool, Turn,
+    Access, Compaction, Event, Files, Model, Permission, Session, Subagent, Todo, Tool, Turn,
 };
 use crate::{Envelope, Fact, Seq, Time};
 
@@ -43,18 +43,22 @@ pub enum Open {
     Title,
     /// A session that a call started.
     Child,
+    Snapshot,
+    /// Files that are being put back.
+    Restore,
 }
 
 impl State {
     /// Every open intent. Once the turn is stopped nothing that comes late counts, but that the
     /// children of the session have ended too.
     pub fn open(&self) -> Vec<(Open, Wait)> {
-        let Some(turn) = &self.turn else { return Vec::new() };
-        let mut open: Vec<_> =
-            self.open_children().map(|child| (Open::Child, child.wait)).collect();
+        let mut open = Vec::from_iter(self.files.restoring());
+        let Some(turn) = &self.turn else { return open };
+        open.extend(self.open_children().map(|child| (Open::Child, child.wait)));
         if turn.stop.is_some() {
             return open;
         }
+        open.extend(self.files.taking.map(|wait| (Open::Snapshot, wait)));
         if let Titling::Waiting(wait) = turn.title {
             open.push((Open::Title, wait));
         }
@@ -178,7 +182,17 @@ impl State {
                 awaits(&[Open::Child])
             }
             Event::Todo(Todo::Updated { .. }) => awaits(&[Open::Tool]),
-            Event::Permission(_) | Event::Compaction(_) | Event::Subagent(_) => false,
+            Event::Files(Files::Snapshotted { .. } | Files::SnapshotFailed { .. }) => {
+                awaits(&[Open::Snapshot])
+            }
+            Event::Files(Files::Restored { .. } | Files::RestoreFailed { .. }) => {
+                awaits(&[Open::Restore])
+            }
+            Event::Files(Files::RevertAsked { to, .. }) => born && self.revert_to(*to).is_ok(),
+            Event::Files(Files::UnrevertAsked { .. }) => born && self.may_unrevert().is_ok(),
+            Event::Permission(_) | Event::Compaction(_) | Event::Subagent(_) | Event::Files(_) => {
+                false
+            }
         }
     }
 

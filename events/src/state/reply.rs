@@ -68,6 +68,7 @@ impl State {
             (Purpose::Turn, _) => {
                 (turn.step, turn.attempt) = count;
                 turn.asked = envelope.seq;
+                self.files.border(envelope.seq);
                 turn.ask = Ask::Waiting(wait);
                 let reply = Reply::new(envelope.seq, model.clone(), last);
                 self.messages.push(Message::Assistant(reply));

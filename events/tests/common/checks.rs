@@ -1,6 +1,8 @@
 //! What is said of events, requests and logs.
 
-use leftfold_events::event::{Class, Event, Model, Permission, Purpose, Subagent, Tool, Turn};
+use leftfold_events::event::{
+    Class, Event, Files, Model, Permission, Purpose, Saved, Subagent, Tool, Turn,
+};
 use leftfold_events::request::{AssistantPart, RequestMessage};
 use leftfold_events::{Envelope, Kit, Request, State, context, line};
 
@@ -25,6 +27,10 @@ pub(crate) fn describe(envelope: &Envelope) -> String {
             format!(" {call} {action:?}").to_lowercase()
         }
         Event::Permission(Permission::Asked { call, .. }) => format!(" {call}"),
+        Event::Files(Files::RestoreStarted { paths, .. }) => {
+            let path = |saved: &Saved| format!(" {}={}", saved.path, saved.tree);
+            paths.iter().map(path).collect()
+        }
         Event::Turn(Turn::Ended(ended)) => format!(" {:?}", ended.reason).to_lowercase(),
         _ => String::new(),
     };

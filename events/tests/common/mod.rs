@@ -10,9 +10,11 @@
 )]
 
 mod checks;
+mod kept;
 mod planning;
 
 pub(crate) use checks::*;
+pub(crate) use kept::*;
 pub(crate) use planning::*;
 
 use leftfold_events::event::{
@@ -70,6 +72,15 @@ pub(crate) enum Step {
     Compact,
     Title(&'static str),
     NoTitle,
+    /// A snapshot is taken, with this tree; calls have changed these files.
+    Snap(&'static str, &'static [&'static str]),
+    NoSnap,
+    /// Somebody wants to go back to this event, or to have that undone.
+    Revert(Seq),
+    Unrevert,
+    /// The files are back, and are this tree now.
+    Restored(&'static str),
+    NotRestored,
 }
 
 pub(crate) use Step::*;
@@ -228,6 +239,7 @@ impl Run {
             Interrupt => Fact::new(Turn::Interrupted { by: "test".into() }),
             Resume { close } => Fact::new(Session::Resumed { policy: POLICY, close: *close }),
             Summary(_) | NoSummary | Title(_) | NoTitle => self.written(step),
+            Snap(..) | NoSnap | Revert(_) | Unrevert | Restored(_) | NotRestored => self.kept(step),
         }
     }
 
@@ -293,7 +305,7 @@ impl Run {
     /// Brings an open turn to its end with a model that only answers and tools that only work.
     pub(crate) fn finish(&mut self) {
         for _ in 0..200 {
-            if self.state.turn.is_none() {
+            if self.state.turn.is_none() && self.state.files.restore.is_none() {
                 return;
             }
             let open = self.state.open();
@@ -320,6 +332,8 @@ impl Run {
                     let (answer, reason) = ("ok".to_owned(), EndReason::Completed);
                     Fact::of(of, child_ended(Self::session(), answer, reason, 0.0))
                 }
+                Open::Snapshot => Fact::of(of, snapshotted("late", &["x"])),
+                Open::Restore => Fact::of(of, restored("late")),
                 Open::Compaction => Fact::of(of, Compaction::Finished { summary: "s".into() }),
             };
             assert!(!self.tell(fact).is_empty(), "an outcome of an open intent is admitted");

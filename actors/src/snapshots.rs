@@ -1,0 +1,127 @@
+//! Keeps the project's files as they are, and puts them back. The work is git's and may block, so
+//! it is done beside the actor.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use leftfold_events::event::{Files, Saved};
+use leftfold_events::{Fact, Seq};
+use leftfold_tools::Workspace;
+use leftfold_tools::snapshots::{Snapshots as Store, Taken};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio_util::sync::CancellationToken;
+
+use crate::report::tell;
+use crate::session::SessionMessage;
+
+pub(crate) enum SnapshotsMessage {
+    /// Keep the files for the intent `of`, and tell what is different from the tree `since`.
+    Take { of: Seq, since: Option<String> },
+    /// Put these files back for the intent `of`; `before` is the tree of all as they are.
+    Restore { of: Seq, before: String, paths: Vec<Saved> },
+    /// The snapshot is not waited for any longer.
+    Cancel,
+}
+
+pub(crate) struct Snapshots;
+
+pub(crate) struct Keeping {
+    owner: ActorRef<SessionMessage>,
+    store: Option<Arc<Store>>,
+    taking: CancellationToken,
+}
+
+impl Actor for Snapshots {
+    type Msg = SnapshotsMessage;
+    type State = Keeping;
+    type Arguments = (ActorRef<SessionMessage>, Arc<Workspace>);
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<Self::Msg>,
+        (owner, workspace): Self::Arguments,
+    ) -> Result<Keeping, ActorProcessingErr> {
+        let store = Store::of(&workspace).map(Arc::new);
+        Ok(Keeping { owner, store, taking: CancellationToken::new() })
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<Self::Msg>,
+        message: SnapshotsMessage,
+        keeping: &mut Keeping,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            SnapshotsMessage::Take { of, since } => keeping.take(of, since),
+            SnapshotsMessage::Restore { of, before, paths } => keeping.restore(of, before, paths),
+            SnapshotsMessage::Cancel => keeping.taking.cancel(),
+        }
+        Ok(())
+    }
+}
+
+impl Keeping {
+    fn take(&mut self, of: Seq, since: Option<String>) {
+        self.taking.cancel();
+        self.taking = CancellationToken::new();
+        let stop = self.taking.clone();
+        self.work(of, failed, move |store| {
+            let taken = store.ok_or_else(|| NOWHERE.to_owned())?.take(since.as_deref(), &stop);
+            let Taken { tree, files, left_out } = taken.map_err(|error| error.to_string())?;
+            Ok(Files::Snapshotted { tree, files, left_out })
+        });
+    }
+
+    /// Not to be stopped: half of it is worse than all or nothing.
+    fn restore(&self, of: Seq, before: String, paths: Vec<Saved>) {
+        let not_restored = |message| Files::RestoreFailed { message };
+        self.work(of, not_restored, move |store| {
+            if paths.is_empty() {
+                let tree = before.clone();
+                return Ok(Files::Restored { before, tree, files: Vec::new() });
+            }
+            let store = store.ok_or_else(|| NOWHERE.to_owned())?;
+            let restored = store.restore(&before, &paths, &CancellationToken::new());
+            let Taken { tree, files, .. } = restored.map_err(|error| error.to_string())?;
+            Ok(Files::Restored { before, tree, files })
+        });
+    }
+
+    fn work(
+        &self,
+        of: Seq,
+        failed: fn(String) -> Files,
+        work: impl FnOnce(Option<&Store>) -> Result<Files, String> + Send + 'static,
+    ) {
+        let (owner, store) = (self.owner.clone(), self.store.clone());
+        tokio::task::spawn_blocking(move || {
+            let done = std::panic::catch_unwind(AssertUnwindSafe(|| work(store.as_deref())));
+            let done = done.unwrap_or_else(|_| Err("it failed unexpectedly".to_owned()));
+            let event = done.unwrap_or_else(|message| {
+                tracing::warn!("files: {message}");
+                failed(message)
+            });
+            tell(&owner, vec![Fact::of(of, event)]);
+            store.map(|store| store.tidy());
+        });
+    }
+}
+
+impl Drop for Keeping {
+    fn drop(&mut self) {
+        self.taking.cancel();
+    }
+}
+
+const NOWHERE: &str = "there is no place for snapshots here";
+
+/// What a worker that has died leaves of an intent.
+pub(crate) fn lost(of: Seq, restoring: bool) -> Fact {
+    let message = "the worker that keeps files died".to_owned();
+    let event = if restoring { Files::RestoreFailed { message } } else { failed(message) };
+    Fact::of(of, event)
+}
+
+fn failed(message: String) -> Files {
+    Files::SnapshotFailed { message }
+}

@@ -1,0 +1,50 @@
+//! Snapshots of the project's files (SPEC G10), and going back to one (SPEC G11).
+
+use super::intent;
+use crate::Envelope;
+use crate::event::Files;
+use crate::state::{Call, Restore, RestoreStep, State, Turn};
+
+/// How long a snapshot is waited for, in milliseconds: the first of a large project takes longest.
+const SNAPSHOT: u64 = 30_000;
+/// How long putting files back may take, in milliseconds.
+const RESTORE: u64 = 120_000;
+
+/// The snapshot that the first call of a turn that may change files waits for.
+pub(super) fn before(s: &State, c: &Call) -> Option<Envelope> {
+    let wanted = awaited(s, c) && s.files.taking.is_none();
+    wanted.then(|| snapshot(s))
+}
+
+/// Whether a call is not to start before there is a snapshot.
+pub(super) fn awaited(s: &State, c: &Call) -> bool {
+    s.snapshots() && !s.files.fresh && c.class().changes()
+}
+
+/// The snapshot that follows a step whose calls may have changed files.
+pub(super) fn after(s: &State, turn: &Turn) -> Option<Envelope> {
+    let ours = s.files.dirty.is_some_and(|(prompted, _)| prompted == turn.prompted);
+    (ours && s.snapshots()).then(|| snapshot(s))
+}
+
+/// What a revert or its undoing does next. Files as they are now are kept first, so that what a
+/// crash has left half done is done again from the same point.
+pub(super) fn restore(s: &State, restore: &Restore) -> Option<Envelope> {
+    if restore.step != RestoreStep::Due {
+        return None;
+    }
+    let paths = s.restoration(restore.to);
+    let anything = !paths.is_empty() || s.files.dirty.is_some() && s.files.tree.is_some();
+    match &restore.before {
+        None if anything => Some(snapshot(s)),
+        before => {
+            let before = before.clone().unwrap_or_default();
+            let started = Files::RestoreStarted { to: restore.to, before, paths };
+            Some(intent(s, None, Some(RESTORE), started))
+        }
+    }
+}
+
+fn snapshot(s: &State) -> Envelope {
+    intent(s, None, Some(SNAPSHOT), Files::SnapshotStarted {})
+}

@@ -1,0 +1,47 @@
+//! Snapshots, reverts and what became of them.
+
+use leftfold_events::event::{Change, FileChange, Files};
+use leftfold_events::state::Open;
+use leftfold_events::{Fact, Kit};
+
+use super::{Run, Step, Step::*, kit};
+
+/// [`kit`] with snapshots.
+pub(crate) fn snapshotting() -> Kit {
+    let mut kit = kit();
+    kit.options.snapshot = true;
+    kit
+}
+
+impl Run {
+    /// What became of files.
+    pub(super) fn kept(&self, step: &Step) -> Fact {
+        let snapshot = self.open(Open::Snapshot).unwrap_or(0);
+        let restore = self.open(Open::Restore).unwrap_or(0);
+        let (message, by) = ("no".to_owned(), "test".to_owned());
+        match step {
+            Snap(tree, files) => Fact::of(snapshot, snapshotted(tree, files)),
+            NoSnap => Fact::of(snapshot, Files::SnapshotFailed { message }),
+            Revert(to) => Fact::new(Files::RevertAsked { to: *to, by }),
+            Unrevert => Fact::new(Files::UnrevertAsked { by }),
+            Restored(tree) => Fact::of(restore, restored(tree)),
+            NotRestored => Fact::of(restore, Files::RestoreFailed { message }),
+            _ => panic!("{step:?} has nothing to do with files"),
+        }
+    }
+}
+
+pub(super) fn snapshotted(tree: &str, files: &[&str]) -> Files {
+    let change = |path: &&str| FileChange {
+        path: (*path).into(),
+        change: Change::Modified,
+        additions: 2,
+        deletions: 1,
+    };
+    let files = files.iter().map(change).collect();
+    Files::Snapshotted { tree: tree.into(), files, left_out: Vec::new() }
+}
+
+pub(super) fn restored(tree: &str) -> Files {
+    Files::Restored { before: "before".into(), tree: tree.into(), files: Vec::new() }
+}
