@@ -86,7 +86,7 @@ pub(super) fn clean(text: &str) -> String {
 }
 
 /// The same, and in one line.
-pub(super) fn clean_line(text: &str) -> String {
+pub(crate) fn clean_line(text: &str) -> String {
     clean(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
