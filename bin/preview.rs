@@ -3,7 +3,7 @@
 use leftfold_events::event::Resolution;
 use leftfold_tools::{FilePreview, Workspace};
 
-use crate::terminal::{clean_line, clip};
+use crate::terminal::{clean, clean_line, clip};
 
 /// Lines that are shown before the rest is only counted.
 pub(crate) const LINES: usize = 40;
@@ -17,7 +17,7 @@ pub(crate) fn lines(files: &[FilePreview]) -> Vec<String> {
     for file in files {
         lines.push(clean_line(&heading(file)));
         let hunks = file.diff.lines().skip_while(|line| !line.starts_with("@@"));
-        lines.extend(hunks.map(clean_line));
+        lines.extend(hunks.map(clean));
         if file.cut {
             lines.push("… and more, which is too long to be shown".to_owned());
         }

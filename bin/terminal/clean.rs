@@ -77,7 +77,7 @@ fn is_invisible(c: char) -> bool {
 }
 
 /// A whole text at once. Of a line that was written over (progress bars), the last state stays.
-pub(super) fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     let lines = text.split('\n').map(|line| {
         let line = line.trim_end_matches('\r');
         line.rsplit('\r').next().unwrap_or(line)
