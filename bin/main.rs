@@ -24,6 +24,7 @@ mod lines;
 mod memory;
 mod model;
 mod outfit;
+mod preview;
 mod print;
 mod question;
 mod settings;

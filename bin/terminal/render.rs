@@ -69,7 +69,7 @@ pub(super) struct Renderer {
     /// Whether the attempt under way has shown text that a retry would make void.
     shown: bool,
     titles: Titles,
-    inquiries: Inquiries,
+    pub(super) inquiries: Inquiries,
 }
 
 impl Renderer {
