@@ -67,12 +67,11 @@ impl Life {
             Ok((store, log, state))
         };
         let (store, own, state) = tokio::task::spawn_blocking(copy).await??;
-        let created =
-            |e: &&Envelope| matches!(e.event, Event::Session(SessionEvent::Created { .. }));
-        let birth = log.first().filter(created).filter(|_| given == 0);
-        let birth = birth.and_then(|created| match &created.event {
-            Event::Session(birth) => Some(birth.clone()),
-            _ => None,
+        let birth = log.first().filter(|_| given == 0).and_then(|first| {
+            let Event::Session(birth @ SessionEvent::Created { .. }) = &first.event else {
+                return None;
+            };
+            Some(birth.clone())
         });
         let (node, _) = Actor::spawn(None, Stage(session), sender.clone()).await?;
         let (observers, _) = Actor::spawn(None, Onlooker, sender).await?;
@@ -142,9 +141,9 @@ impl Life {
 /// A world of which nothing is real.
 fn world(log: &[Envelope], tape: &Arc<Tape>, folder: &Path) -> World {
     let recorded = Arc::new(Recorded(Arc::clone(tape)));
-    let provider = |event: &Envelope| match &event.event {
-        Event::Model(Model::Requested { model, .. }) => Some(model.provider.clone()),
-        _ => None,
+    let provider = |event: &Envelope| {
+        let Event::Model(Model::Requested { model, .. }) = &event.event else { return None };
+        Some(model.provider.clone())
     };
     let models = log.iter().filter_map(provider);
     let models = models.map(|name| (name, Arc::clone(&recorded) as Arc<dyn Provider>));

@@ -45,9 +45,9 @@ impl Rerun {
             }
             Event::Tool(Tool::Resolved(resolution)) => {
                 let resolution = resolution.as_ref().clone();
-                return self.hand(of, next, |effect| match effect {
-                    Effect::Check { resolved, .. } => resolved.send(resolution).is_ok(),
-                    _ => false,
+                return self.hand(of, next, |effect| {
+                    let Effect::Check { resolved, .. } = effect else { return false };
+                    resolved.send(resolution).is_ok()
                 });
             }
             Event::Tool(Tool::Finished(finished)) => {
@@ -67,9 +67,9 @@ impl Rerun {
                 | Files::RestoreFailed { .. }),
             ) => {
                 let outcome = done.clone();
-                return self.hand(of, next, |effect| match effect {
-                    Effect::Files { done, .. } => done.send(outcome).is_ok(),
-                    _ => false,
+                return self.hand(of, next, |effect| {
+                    let Effect::Files { done, .. } = effect else { return false };
+                    done.send(outcome).is_ok()
                 });
             }
             // pieces on the way, and what people ask for
@@ -124,18 +124,14 @@ impl Rerun {
             return Ok(Ok(()));
         };
         self.coming.insert(served.seq);
-        match &served.event {
-            Event::Turn(Turn::Prompted { .. }) => self.prompt(kit, &served),
-            Event::Session(Session::Resumed { .. }) => return self.resume(kit, &served).await,
-            Event::Tool(Tool::Finished(finished)) => {
-                let of = served.of.unwrap_or_default();
-                return self.finished(of, &served, finished, None, kit).await;
-            }
-            _ => {
-                let (kit, finished) = (Box::new(kit), Box::new(fact(&served)));
-                self.life.tell(SessionMessage::Outcome { kit, finished });
-            }
+        if let Event::Session(Session::Resumed { .. }) = &served.event {
+            return self.resume(kit, &served).await;
         }
+        if let Event::Tool(Tool::Finished(finished)) = &served.event {
+            let of = served.of.unwrap_or_default();
+            return self.finished(of, &served, finished, None, kit).await;
+        }
+        self.prompt(kit, &served);
         Ok(Ok(()))
     }
 
@@ -153,10 +149,12 @@ impl Rerun {
     }
 
     async fn replied(&mut self, of: Seq, next: &Envelope) -> Result<Compared, Error> {
-        let purpose = match event(&self.log, of).map(|event| &event.event) {
-            Some(Event::Model(Model::Requested { purpose, .. })) => *purpose,
-            _ => Purpose::Turn,
-        };
+        let mut purpose = Purpose::Turn;
+        if let Some(asked) = event(&self.log, of)
+            && let Event::Model(Model::Requested { purpose: wanted, .. }) = &asked.event
+        {
+            purpose = *wanted;
+        }
         if purpose == Purpose::Turn {
             return self.stream(of, ending(next)).await;
         }
@@ -170,11 +168,11 @@ impl Rerun {
         let summed = summed.filter(|_| purpose == Purpose::Compaction);
         let Some(summed) = summed else { return self.written(of, String::new()).await };
         self.coming.insert(summed.seq);
-        let summary = match &summed.event {
-            Event::Compaction(Compaction::Finished { summary }) => summary.clone(),
-            _ => String::new(),
-        };
-        self.written(of, summary).await
+        let mut text = String::new();
+        if let Event::Compaction(Compaction::Finished { summary }) = &summed.event {
+            text.clone_from(summary);
+        }
+        self.written(of, text).await
     }
 
     /// A whole text, and the end of its reply.
@@ -233,7 +231,10 @@ impl Rerun {
         self.hand(of, next, |effect| match effect {
             Effect::Run { output: waits, .. } => waits.send(output).is_ok(),
             Effect::Switch { kit } => kit.send(agreed).is_ok(),
-            _ => false,
+            Effect::Request { .. }
+            | Effect::Check { .. }
+            | Effect::Files { .. }
+            | Effect::Child(_) => false,
         })
     }
 
@@ -305,11 +306,11 @@ fn fact(event: &Envelope) -> Fact {
 
 /// The end of the stream that `replied` is the end of.
 fn ending(replied: &Envelope) -> Vec<StreamEvent> {
-    match &replied.event {
-        Event::Model(Model::Replied { finish, usage, body_sha256, .. }) => vec![
-            StreamEvent::Start { body_sha256: *body_sha256 },
-            StreamEvent::Finish { finish: *finish, usage: *usage },
-        ],
-        _ => Vec::new(),
-    }
+    let Event::Model(Model::Replied { finish, usage, body_sha256, .. }) = &replied.event else {
+        return Vec::new();
+    };
+    vec![
+        StreamEvent::Start { body_sha256: *body_sha256 },
+        StreamEvent::Finish { finish: *finish, usage: *usage },
+    ]
 }
