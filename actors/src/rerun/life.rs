@@ -178,15 +178,13 @@ impl Actor for Stage {
         message: NodeMessage,
         came: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
-        match message {
-            NodeMessage::Spawn(spawn) => {
-                let _ = came.send(Came::Effect(Effect::Child(Box::new(spawn.parent))));
-            }
+        if let NodeMessage::Spawn(spawn) = message {
+            let _ = came.send(Came::Effect(Effect::Child(Box::new(spawn.parent))));
+        } else if let NodeMessage::Tell { session, message } = message
+            && session == self.0
+        {
             // what others are told has its place in their own logs
-            NodeMessage::Tell { session, message } if session == self.0 => {
-                let _ = came.send(Came::Message(message));
-            }
-            other => tracing::debug!("not in a rerun: {other:?}"),
+            let _ = came.send(Came::Message(message));
         }
         Ok(())
     }

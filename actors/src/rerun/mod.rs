@@ -3,6 +3,8 @@
 //! each effect has to reach its worker. Sealed: there is no model, tool, file, process, child or clock
 //! behind the workers, only the log.
 
+#![allow(clippy::result_large_err, reason = "a divergence ends the rerun: it is made once")]
+
 mod life;
 mod release;
 mod tape;
