@@ -13,7 +13,7 @@ const CTRL_D: &str = "\x04";
 const PATCH: &str =
     "*** Begin Patch\n*** Update File: a\n@@\n-two\n+2\n*** Add File: b\n+new\n*** End Patch";
 
-fn asking(reply: Value) -> Site {
+fn asking(reply: &Value) -> Site {
     let site = Site::scripted(&script(json!([reply, says("So be it.")])))
         .setting("/permission", json!({ "edit": "ask" }));
     site.file("a", "one\ntwo\nthree\n");
@@ -30,7 +30,7 @@ fn write(path: &str, content: &str) -> Value {
 
 #[test]
 fn a_conversation_shows_the_diff_of_the_files_as_they_are() {
-    let site = asking(write("a", "one\n2\nthree\n"));
+    let site = asking(&write("a", "one\n2\nthree\n"));
     let mut terminal = site.terminal(&[], 80);
     terminal.until_prompt().press("go\r").until("[o]nce");
     let shown = terminal.shown();
@@ -46,7 +46,7 @@ fn a_conversation_shows_the_diff_of_the_files_as_they_are() {
 
 #[test]
 fn run_shows_every_file_of_a_patch_and_a_rejection_changes_none() {
-    let site = asking(patch());
+    let site = asking(&patch());
     let mut command = site.command(&["run", "--permission-mode", "ask", "--format", "json", "go"]);
     let (reader, mut writer) = std::io::pipe().unwrap();
     command.stdin(Stdio::from(reader));
@@ -63,7 +63,7 @@ fn run_shows_every_file_of_a_patch_and_a_rejection_changes_none() {
 
 #[test]
 fn an_editor_gets_the_change_with_the_question() {
-    let site = asking(patch());
+    let site = asking(&patch());
     let mut editor = Editor::start(&site, &[]);
     let session = editor.session(&site);
     let prompt = editor.prompt(&session, "go");
@@ -89,7 +89,7 @@ fn an_editor_gets_the_change_with_the_question() {
 #[test]
 fn a_file_that_can_not_be_compared_is_asked_about_without() {
     for content in [b"\0\x01binary".to_vec(), b"line\n".repeat(300_000)] {
-        let site = asking(write("large", "small\n"));
+        let site = asking(&write("large", "small\n"));
         site.file("large", &content);
         let mut editor = Editor::start(&site, &[]);
         let session = editor.session(&site);
