@@ -70,6 +70,12 @@ pub enum NodeMessage {
     Sweep {
         idle: Duration,
     },
+    /// A session is to be closed as it is; a turn under way stays cut off in its log. Answered when its
+    /// store was let go of.
+    Close {
+        session: SessionId,
+        reply: RpcReplyPort<()>,
+    },
     /// A session has no turn, if it was told nothing since it was asked, after `told` messages.
     Rest {
         session: SessionId,
@@ -180,6 +186,11 @@ impl Actor for Node {
             NodeMessage::Tell { session, message } => sessions.tell(&myself, session, message),
             NodeMessage::Watch(watch) => sessions.watch(&myself, watch),
             NodeMessage::Sweep { idle } => sessions.sweep(&myself, idle),
+            NodeMessage::Close { session, reply } => {
+                sessions.close(session).await;
+                // the client may have gone
+                let _ = reply.send(());
+            }
             NodeMessage::Rest { session, told } => sessions.rest(session, told).await,
             NodeMessage::Reading { session, reply } => {
                 // the client may have gone

@@ -1,65 +1,108 @@
 //! The agent's side of the protocol: its methods, and the sessions of this connection.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
-    self, AgentCapabilities, CancelNotification, Implementation, InitializeRequest,
-    InitializeResponse, LoadSessionRequest, LoadSessionResponse, McpServer, NewSessionRequest,
-    NewSessionResponse, PromptCapabilities, PromptRequest, PromptResponse, SessionId,
+    self, AgentCapabilities, AuthenticateRequest, AuthenticateResponse, CancelNotification,
+    CloseSessionRequest, CloseSessionResponse, DeleteSessionRequest, DeleteSessionResponse,
+    Implementation, InitializeRequest, InitializeResponse, ListSessionsRequest,
+    ListSessionsResponse, LoadSessionRequest, LoadSessionResponse, NewSessionRequest,
+    NewSessionResponse, PromptCapabilities, PromptRequest, PromptResponse, ResumeSessionRequest,
+    ResumeSessionResponse, SessionCapabilities, SessionCloseCapabilities,
+    SessionDeleteCapabilities, SessionId, SessionListCapabilities, SessionResumeCapabilities,
+    SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeRequest,
+    SetSessionModeResponse,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{
     Agent as AgentRole, Channel, Client as Editor, Error, on_receive_notification,
     on_receive_request,
 };
+use leftfold_actors::NodeMessage;
 use ractor::{Actor, ActorRef};
-use serde_json::json;
 
+use super::authentication;
+use super::choices::{self, Offer};
 use super::content::{self, invalid};
-use super::conversation::{self, Arguments, Conversation, Wish, to_error};
+use super::conversation::{Arguments, Conversation, Wish, to_error};
 use super::flow::Flow;
 use super::updates::Shared;
+use crate::Usage;
 use crate::cli::Turn;
-use crate::commands::run::{self, Project};
-use crate::settings;
+use crate::commands::run::Project;
+use crate::home::Place;
 use crate::socket::Many;
 
+/// A handler of requests that is a method of the agent's.
+macro_rules! on {
+    ($agent:ident.$method:ident, $request:ty => $response:ty) => {{
+        let agent = Arc::clone(&$agent);
+        async move |request: $request,
+                    responder: Responder<$response>,
+                    connection: ConnectionTo<Editor>| {
+            agent.$method(request, responder, connection).await
+        }
+    }};
+}
+
 /// Serves one client until its input ends.
-pub(super) async fn serve(all: Arc<Many>, flow: Flow, channel: Channel) -> Result<(), Error> {
-    let agent = Arc::new(Agent { all, flow, sessions: Mutex::default() });
-    let [new, load, prompt, cancel] = [(); 4].map(|()| Arc::clone(&agent));
+pub(super) async fn serve(
+    all: Arc<Many>,
+    node: ActorRef<NodeMessage>,
+    flow: Flow,
+    channel: Channel,
+) -> Result<(), Error> {
+    let agent = Arc::new(Agent { all, node, flow, sessions: Mutex::default() });
+    let cancel = Arc::clone(&agent);
     AgentRole
         .v1()
         .name("leftfold")
         .on_receive_request(
-            async |_: InitializeRequest, responder: Responder<InitializeResponse>, _| {
-                responder.respond(introduction())
+            async |request: InitializeRequest, responder: Responder<InitializeResponse>, _| {
+                responder.respond(introduction(&request))
             },
             on_receive_request!(),
         )
         .on_receive_request(
-            async move |request: NewSessionRequest,
-                        responder: Responder<NewSessionResponse>,
-                        connection: ConnectionTo<Editor>| {
-                responder.respond_with_result(new.new_session(request, connection).await)
-            },
+            on!(agent.authenticate, AuthenticateRequest => AuthenticateResponse),
             on_receive_request!(),
         )
         .on_receive_request(
-            async move |request: LoadSessionRequest,
-                        responder: Responder<LoadSessionResponse>,
-                        connection: ConnectionTo<Editor>| {
-                Arc::clone(&load).load_session(request, responder, connection).await
-            },
+            on!(agent.new_session, NewSessionRequest => NewSessionResponse),
             on_receive_request!(),
         )
         .on_receive_request(
-            async move |request: PromptRequest, responder: Responder<PromptResponse>, _| {
-                prompt.prompt(request, responder)
-            },
+            on!(agent.load, LoadSessionRequest => LoadSessionResponse),
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            on!(agent.resume, ResumeSessionRequest => ResumeSessionResponse),
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            on!(agent.list, ListSessionsRequest => ListSessionsResponse),
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            on!(agent.close, CloseSessionRequest => CloseSessionResponse),
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            on!(agent.delete, DeleteSessionRequest => DeleteSessionResponse),
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            on!(agent.set_mode, SetSessionModeRequest => SetSessionModeResponse),
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            on!(agent.set_option, SetSessionConfigOptionRequest => SetSessionConfigOptionResponse),
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            on!(agent.prompt, PromptRequest => PromptResponse),
             on_receive_request!(),
         )
         .on_receive_notification(
@@ -74,121 +117,95 @@ pub(super) async fn serve(all: Arc<Many>, flow: Flow, channel: Channel) -> Resul
 }
 
 /// Who this is, and what works.
-fn introduction() -> InitializeResponse {
+fn introduction(request: &InitializeRequest) -> InitializeResponse {
     let prompts = PromptCapabilities::new().image(true).embedded_context(true);
-    let capabilities = AgentCapabilities::new().load_session(true).prompt_capabilities(prompts);
+    let sessions = SessionCapabilities::new()
+        .list(SessionListCapabilities::new())
+        .delete(SessionDeleteCapabilities::new())
+        .resume(SessionResumeCapabilities::new())
+        .close(SessionCloseCapabilities::new());
+    let capabilities = AgentCapabilities::new()
+        .load_session(true)
+        .prompt_capabilities(prompts)
+        .session_capabilities(sessions);
     let name =
         Implementation::new("leftfold", env!("CARGO_PKG_VERSION")).title("Leftfold".to_owned());
-    InitializeResponse::new(ProtocolVersion::V1).agent_capabilities(capabilities).agent_info(name)
+    InitializeResponse::new(ProtocolVersion::V1)
+        .agent_capabilities(capabilities)
+        .agent_info(name)
+        .auth_methods(authentication::methods(&request.client_capabilities))
 }
 
-struct Agent {
+pub(super) struct Agent {
     /// The sessions of the node, those of other connections too.
-    all: Arc<Many>,
+    pub(super) all: Arc<Many>,
+    pub(super) node: ActorRef<NodeMessage>,
     flow: Flow,
     sessions: Mutex<HashMap<SessionId, Entry>>,
 }
 
 #[derive(Clone)]
-struct Entry {
-    shared: Arc<Shared>,
-    talk: ActorRef<Wish>,
+pub(super) struct Entry {
+    pub(super) shared: Arc<Shared>,
+    pub(super) talk: ActorRef<Wish>,
+    pub(super) place: Place,
+    pub(super) project: Arc<Project>,
 }
 
 impl Agent {
-    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Entry>> {
+    pub(super) fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Entry>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn session(&self, id: &SessionId) -> Result<Entry, Error> {
+    pub(super) fn session(&self, id: &SessionId) -> Result<Entry, Error> {
         self.sessions().get(id).cloned().ok_or_else(|| unknown(id))
     }
 
-    /// Nothing is written before the first prompt; but what keeps it from working is said now.
-    async fn new_session(
+    /// Whether a model can be asked, as far as settings and keys tell.
+    async fn authenticate(
         &self,
-        request: NewSessionRequest,
-        connection: ConnectionTo<Editor>,
-    ) -> Result<NewSessionResponse, Error> {
-        let directory = directory(&request.cwd)?;
-        let worktree = settings::worktree_of(&directory);
-        let project = Project { directory, worktree, model: None, agent: None, given: None };
-        let place = self.all.place(run::new_id()).map_err(|error| to_error(&error))?;
-        conversation::job(place.clone(), &project).map_err(|error| to_error(&error))?;
-        let id = SessionId::new(place.session.to_string());
-        self.begin(id.clone(), place, project, connection).await?;
-        let response = NewSessionResponse::new(id);
-        Ok(match ignored(&request.mcp_servers) {
-            Some(meta) => response.meta(meta),
-            None => response,
-        })
-    }
-
-    /// The history is read from the log beside everything else.
-    async fn load_session(
-        self: Arc<Self>,
-        request: LoadSessionRequest,
-        responder: Responder<LoadSessionResponse>,
-        connection: ConnectionTo<Editor>,
+        _: AuthenticateRequest,
+        responder: Responder<AuthenticateResponse>,
+        _: ConnectionTo<Editor>,
     ) -> Result<(), Error> {
-        let id = request.session_id;
-        directory(&request.cwd)?;
-        // the answer has no place for it that a client would read
-        ignored(&request.mcp_servers);
-        if let Ok(known) = self.session(&id) {
-            return wish(&known, Wish::Load(responder));
-        }
-        let session = id.0.parse().map_err(|_| unknown(&id))?;
-        let place = self.all.place(session).map_err(|error| to_error(&error))?;
-        if !place.store.join("db").is_file() {
-            return Err(unknown(&id));
-        }
-        tokio::spawn(async move {
-            let looked = place.clone();
-            let project = tokio::task::spawn_blocking(move || Project::of(&looked)).await;
-            let entry = match project {
-                Ok(Ok(project)) => self.begin(id, place, project, connection).await,
-                Ok(Err(error)) => Err(to_error(&error)),
-                Err(died) => Err(to_error(&died.into())),
-            };
-            // a client that has gone needs no answer
-            let _ = match entry {
-                Ok(entry) => wish(&entry, Wish::Load(responder)),
-                Err(error) => responder.respond_with_error(error),
-            };
-        });
-        Ok(())
+        responder.respond_with_result(authentication::check())
     }
 
-    async fn begin(
+    pub(super) async fn begin(
         &self,
         id: SessionId,
-        place: crate::home::Place,
+        place: Place,
         project: Project,
         connection: ConnectionTo<Editor>,
     ) -> Result<Entry, Error> {
-        let flow = self.flow.clone();
-        let shared = Arc::new(Shared::new(id.clone(), connection, flow));
+        let shared = Arc::new(Shared::new(id.clone(), connection, self.flow.clone()));
         let project = Arc::new(project);
         self.all.learn(place.clone(), Arc::clone(&project), Turn::asking());
-        let all = Arc::clone(&self.all);
-        let arguments = Arguments { all, shared: Arc::clone(&shared), place, project };
+        let arguments = Arguments {
+            all: Arc::clone(&self.all),
+            shared: Arc::clone(&shared),
+            place: place.clone(),
+            project: Arc::clone(&project),
+        };
         let (talk, _) =
             Actor::spawn(None, Conversation, arguments).await.map_err(|e| to_error(&e.into()))?;
-        let entry = Entry { shared, talk };
+        let entry = Entry { shared, talk, place, project };
         self.sessions().insert(id, entry.clone());
         Ok(entry)
     }
 
-    fn prompt(
+    /// How it is taken is settled here: what is chosen later is for later prompts.
+    async fn prompt(
         &self,
         request: PromptRequest,
         responder: Responder<PromptResponse>,
+        _: ConnectionTo<Editor>,
     ) -> Result<(), Error> {
         let session = self.session(&request.session_id)?;
         let parts = content::parts(request.prompt)?;
+        let turn = session.shared.chosen().turn();
         let ticket = session.shared.prompts.add(responder);
-        wish(&session, Wish::Prompt { ticket, parts })
+        wish(&session, Wish::Prompt { ticket, parts, turn: Box::new(turn) })
     }
 
     /// A notification has no answer: one for an unknown session is only traced.
@@ -202,46 +219,58 @@ impl Agent {
             Err(_) => tracing::warn!("session/cancel for a session that is not open: {id}"),
         }
     }
+
+    async fn set_mode(
+        &self,
+        request: SetSessionModeRequest,
+        responder: Responder<SetSessionModeResponse>,
+        _: ConnectionTo<Editor>,
+    ) -> Result<(), Error> {
+        let session = self.session(&request.session_id)?;
+        let offer = self.choose(&session, choices::MODE, &request.mode_id.0)?;
+        responder.respond(SetSessionModeResponse::new())?;
+        session.shared.tell_choices(offer.updates());
+        Ok(())
+    }
+
+    async fn set_option(
+        &self,
+        request: SetSessionConfigOptionRequest,
+        responder: Responder<SetSessionConfigOptionResponse>,
+        _: ConnectionTo<Editor>,
+    ) -> Result<(), Error> {
+        let session = self.session(&request.session_id)?;
+        let Some(value) = request.value.as_value_id() else {
+            return Err(invalid(&format!(
+                "value: the option `{}` has names as values",
+                request.config_id
+            )));
+        };
+        let offer = self.choose(&session, &request.config_id.0, &value.0)?;
+        responder.respond(SetSessionConfigOptionResponse::new(offer.options()))?;
+        if &*request.config_id.0 == choices::MODE {
+            session.shared.tell_choices(offer.updates());
+        }
+        Ok(())
+    }
+
+    /// What is in force with that choice.
+    fn choose(&self, session: &Entry, id: &str, value: &str) -> Result<Offer, Error> {
+        let Entry { shared, place, project, .. } = session;
+        let mut chosen = shared.chosen();
+        let before = Offer::of(place, project, &chosen).map_err(|error| to_error(&error))?;
+        chosen.choose(&before, id, value).map_err(|Usage(why)| invalid(&why))?;
+        let offer = Offer::of(place, project, &chosen).map_err(|error| to_error(&error))?;
+        self.all.drive(place.session, chosen.turn());
+        shared.choose(chosen);
+        Ok(offer)
+    }
 }
 
-fn wish(session: &Entry, wish: Wish) -> Result<(), Error> {
+pub(super) fn wish(session: &Entry, wish: Wish) -> Result<(), Error> {
     session.talk.cast(wish).map_err(|gone| to_error(&anyhow::anyhow!("the session died: {gone}")))
 }
 
-fn unknown(id: &SessionId) -> Error {
+pub(super) fn unknown(id: &SessionId) -> Error {
     schema::Error::session_not_found(id.clone()).into()
-}
-
-/// The session's directory, with links resolved.
-fn directory(cwd: &Path) -> Result<PathBuf, Error> {
-    if !cwd.is_absolute() {
-        return Err(invalid(&format!("cwd: `{}` is not an absolute path", cwd.display())));
-    }
-    match cwd.canonicalize() {
-        Ok(directory) if directory.is_dir() => Ok(directory),
-        Ok(_) => Err(invalid(&format!("cwd: {} is not a directory", cwd.display()))),
-        Err(error) => Err(invalid(&format!("cwd: {}: {error}", cwd.display()))),
-    }
-}
-
-/// Says of servers that they are not used: to people on standard error, to programs in the answer.
-/// An editor that has some configured is not to be refused for it.
-fn ignored(servers: &[McpServer]) -> Option<schema::Meta> {
-    let name = |server: &McpServer| match server {
-        McpServer::Http(server) => server.name.clone(),
-        McpServer::Sse(server) => server.name.clone(),
-        McpServer::Stdio(server) => server.name.clone(),
-        _ => "?".to_owned(),
-    };
-    let names: Vec<String> = servers.iter().map(name).collect();
-    if names.is_empty() {
-        return None;
-    }
-    crate::note(&format!(
-        "leftfold: MCP servers are not supported yet, ignored: {}",
-        names.join(", ")
-    ));
-    let mut meta = schema::Meta::new();
-    meta.insert("leftfold/ignoredMcpServers".to_owned(), json!(names));
-    Some(meta)
 }

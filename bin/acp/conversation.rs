@@ -4,17 +4,16 @@
 use std::sync::Arc;
 
 use agent_client_protocol::Error;
-use agent_client_protocol::v1::Responder;
-use agent_client_protocol::v1::schema::LoadSessionResponse;
 use leftfold_actors::{Family, Observation, Opened};
 use leftfold_events::Seq;
 use leftfold_events::event::{PromptKind, PromptPart};
 use leftfold_tools::Workspace;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
+use super::opening::Arrival;
 use super::updates::{self, BY, Shared, Updates};
 use crate::cli::Turn;
-use crate::client::{self, Client, Job};
+use crate::client::{self, Client};
 use crate::commands::run::{self, Project};
 use crate::home::Place;
 use crate::slash::{Given, Prepared};
@@ -25,10 +24,11 @@ pub(super) enum Wish {
     Prompt {
         ticket: u64,
         parts: Vec<PromptPart>,
+        turn: Box<Turn>,
     },
     /// Everything that waits is already marked.
     Cancel,
-    Load(Responder<LoadSessionResponse>),
+    Arrive(Arrival),
 }
 
 pub(super) struct Conversation;
@@ -71,21 +71,16 @@ impl Actor for Conversation {
     ) -> Result<(), ActorProcessingErr> {
         match wish {
             Wish::Prompt { ticket, .. } if talk.shared.prompts.answer_cancelled(ticket) => {}
-            Wish::Prompt { ticket, parts } => {
-                if let Err(error) = talk.prompt(parts).await {
+            Wish::Prompt { ticket, parts, turn } => {
+                if let Err(error) = talk.prompt(parts, &turn).await {
                     talk.shared.prompts.fail(ticket, &to_error(&error));
                 }
             }
             Wish::Cancel => talk.cancel().await,
-            Wish::Load(responder) => talk.load(responder).await,
+            Wish::Arrive(arrival) => talk.arrive(arrival).await,
         }
         Ok(())
     }
-}
-
-/// What settings say right now; the client is there to be asked.
-pub(super) fn job(place: Place, project: &Project) -> anyhow::Result<Job<'_>> {
-    run::job(place, project, &Turn::asking(), false)
 }
 
 /// A usage error is the client's to repair.
@@ -96,12 +91,10 @@ pub(super) fn to_error(error: &anyhow::Error) -> Error {
 }
 
 impl Talk {
-    async fn prompt(&mut self, parts: Vec<PromptPart>) -> anyhow::Result<()> {
-        let mut project = Project::clone(&self.project);
-        project.agent = self.shared.agent().or(project.agent);
+    async fn prompt(&mut self, parts: Vec<PromptPart>, turn: &Turn) -> anyhow::Result<()> {
         let first = parts.first().filter(|part| part.kind == PromptKind::Text);
         let text = first.map_or("", |part| part.text.as_str());
-        let prepared = Prepared::new(&project, &Turn::asking(), text, Given::ForAll)?;
+        let prepared = Prepared::new(&self.project, turn, text, Given::ForAll)?;
         let job = run::job(self.place.clone(), &prepared.project, &prepared.turn, false)?;
         let parts = prepared.parts(&job, parts).await?;
         let mut left = client::ATTEMPTS;
@@ -137,18 +130,19 @@ impl Talk {
         client: Client,
         opened: Opened,
         from: Seq,
-        load: Option<Responder<LoadSessionResponse>>,
+        arrival: Option<Arrival>,
     ) -> anyhow::Result<Client> {
         let Project { directory, worktree, .. } = &*self.project;
         let workspace = Workspace::new(directory, worktree, self.place.store.join("spill"));
         let arguments = updates::Arguments {
             shared: Arc::clone(&self.shared),
+            place: self.place.clone(),
+            project: Arc::clone(&self.project),
             workspace: Arc::new(workspace),
-            session: self.place.session,
             from,
             history: opened.head,
             cut_off: opened.unfinished,
-            load,
+            arrival,
         };
         let (sink, _) = Actor::spawn(None, Updates, arguments).await?;
         self.attend(&client, opened);
@@ -177,20 +171,21 @@ impl Talk {
         }
     }
 
-    async fn load(&mut self, responder: Responder<LoadSessionResponse>) {
+    /// Who resumes is told nothing of what was before, but asked what is still open.
+    async fn arrive(&mut self, arrival: Arrival) {
         if self.shared.prompts.any() {
             let error = Error::invalid_request().data("a turn is under way in this session");
-            let _ = responder.respond_with_error(error);
+            let _ = arrival.failed(error);
             return;
         }
         match self.all.open(self.place.session).await {
             Ok((client, opened)) => {
-                if let Err(error) = self.watch(client, opened, 1, Some(responder)).await {
+                if let Err(error) = self.watch(client, opened, 1, Some(arrival)).await {
                     tracing::error!("a session can not be watched: {error:#}");
                 }
             }
             Err(error) => {
-                let _ = responder.respond_with_error(to_error(&error));
+                let _ = arrival.failed(to_error(&error));
             }
         }
     }

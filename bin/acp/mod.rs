@@ -6,6 +6,9 @@
 //! | `wire` | lines on stdin and stdout, with a limit to their length; the methods of the socket |
 //! | `flow` | how much may wait in either direction |
 //! | `agent` | the methods of the protocol, and the sessions of this connection |
+//! | `opening`, `listing` | sessions: new, loaded and resumed; listed, closed and deleted |
+//! | `choices` | what a client may choose: agent, model, variant; commands |
+//! | `authentication` | how a person gives keys |
 //! | `conversation` | one session: takes its prompts, loads and cancels one after the other |
 //! | `updates` | an observer: turns durable events into updates, questions and answers |
 //! | `view`, `calls` | what an event is to a client: pure |
@@ -15,12 +18,16 @@
 //! Invariant: whatever a client is told of a session comes from its durable events.
 
 mod agent;
+mod authentication;
 mod calls;
+mod choices;
 mod content;
 mod conversation;
 mod family;
 mod flow;
 mod inquiry;
+mod listing;
+mod opening;
 mod preview;
 mod prompts;
 mod updates;
@@ -62,7 +69,7 @@ async fn run(store: Option<std::path::PathBuf>) -> anyhow::Result<()> {
     let sessions = Many::new(node.clone(), store);
     node.cast(NodeMessage::Keep(Arc::new(Sockets(sessions.clone()))))?;
     let (channel, mut wire) = wire::stdio(sessions.clone());
-    let agent = agent::serve(sessions, wire.flow(), channel);
+    let agent = agent::serve(sessions, node.clone(), wire.flow(), channel);
     let spoken = tokio::select! {
         ended = agent => ended.context("the connection failed"),
         gone = wire.broken() => {

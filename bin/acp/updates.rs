@@ -2,14 +2,14 @@
 //! questions, and in the end as the answer to its prompts.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
-    LoadSessionResponse, RequestPermissionOutcome, RequestPermissionRequest,
-    RequestPermissionResponse, SessionId, SessionNotification, SessionUpdate,
+    RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse, SessionId,
+    SessionNotification, SessionUpdate,
 };
-use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client as Editor, is_incoming_transport_closed};
 use agent_client_protocol::{Error, RequestCancellationHandle, is_connection_terminated};
 use leftfold_actors::{Observation, Reply};
@@ -17,13 +17,18 @@ use leftfold_events::event::{Answer, PromptPart};
 use leftfold_events::{Envelope, Seq, SessionId as Session};
 use leftfold_tools::Workspace;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::watch;
 
+use super::choices::{Chosen, Offer};
 use super::family::Children;
 use super::flow::Flow;
+use super::opening::Arrival;
 use super::prompts::Prompts;
 use super::view::{self, Question, Told, View};
 use super::{inquiry, preview};
 use crate::client::Client;
+use crate::commands::run::Project;
+use crate::home::Place;
 use crate::inquiry::Asked;
 
 /// Who this client is in the log.
@@ -40,9 +45,9 @@ pub(super) struct Shared {
     /// The last event that the client was told of.
     seen: AtomicU64,
     /// Whether a turn is under way, whoever began it.
-    under_way: AtomicBool,
-    /// The agent that has taken over, which the next prompts are for.
-    agent: Mutex<Option<String>>,
+    under_way: watch::Sender<bool>,
+    /// How the next prompts are to be taken.
+    chosen: Mutex<Chosen>,
 }
 
 impl Shared {
@@ -54,8 +59,8 @@ impl Shared {
             prompts: Prompts::default(),
             client: Mutex::default(),
             seen: AtomicU64::default(),
-            under_way: AtomicBool::default(),
-            agent: Mutex::default(),
+            under_way: watch::Sender::new(false),
+            chosen: Mutex::default(),
         }
     }
 
@@ -67,15 +72,22 @@ impl Shared {
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(client);
     }
 
-    pub(super) fn agent(&self) -> Option<String> {
-        self.agent.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(super) fn chosen(&self) -> Chosen {
+        self.chosen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Who took over in the past is known from the log.
-    fn prompt_next(&self, agent: String, live: bool) {
-        if live {
-            *self.agent.lock().unwrap_or_else(PoisonError::into_inner) = Some(agent);
-        }
+    pub(super) fn choose(&self, chosen: Chosen) {
+        *self.chosen.lock().unwrap_or_else(PoisonError::into_inner) = chosen;
+    }
+
+    pub(super) fn tell_choices(&self, updates: impl IntoIterator<Item = SessionUpdate>) {
+        updates.into_iter().for_each(|update| self.update(update));
+    }
+
+    fn update(&self, update: SessionUpdate) {
+        let update = SessionNotification::new(self.id.clone(), update);
+        self.flow.hand();
+        report(self.connection.send_notification(update));
     }
 
     pub(super) fn seen(&self) -> Seq {
@@ -83,7 +95,13 @@ impl Shared {
     }
 
     pub(super) fn is_under_way(&self) -> bool {
-        self.under_way.load(Ordering::Acquire)
+        *self.under_way.borrow()
+    }
+
+    /// Waits until no turn is under way.
+    pub(super) async fn rested(&self) {
+        // this end holds the other one
+        let _ = self.under_way.subscribe().wait_for(|under_way| !under_way).await;
     }
 
     /// Whether `by` is this client.
@@ -96,6 +114,8 @@ pub(super) struct Updates;
 
 pub(super) struct Watching {
     shared: Arc<Shared>,
+    place: Place,
+    project: Arc<Project>,
     /// Where the calls that are asked about would run.
     workspace: Arc<Workspace>,
     view: View,
@@ -110,7 +130,7 @@ pub(super) struct Watching {
     /// Questions of history that are still open.
     open: Vec<Question>,
     /// To be answered when history has been told.
-    load: Option<Responder<LoadSessionResponse>>,
+    arrival: Option<Arrival>,
     /// Questions that the client has not answered yet.
     asked: HashMap<Asked, RequestCancellationHandle>,
 }
@@ -118,12 +138,13 @@ pub(super) struct Watching {
 pub(super) struct Arguments {
     pub(super) shared: Arc<Shared>,
     pub(super) workspace: Arc<Workspace>,
-    pub(super) session: Session,
+    pub(super) place: Place,
+    pub(super) project: Arc<Project>,
     /// The first event that is told.
     pub(super) from: Seq,
     pub(super) history: Seq,
     pub(super) cut_off: bool,
-    pub(super) load: Option<Responder<LoadSessionResponse>>,
+    pub(super) arrival: Option<Arrival>,
 }
 
 impl Actor for Updates {
@@ -136,12 +157,15 @@ impl Actor for Updates {
         _: ActorRef<Observation>,
         arguments: Arguments,
     ) -> Result<Watching, ActorProcessingErr> {
-        let Arguments { shared, workspace, session, from, history, cut_off, load } = arguments;
+        let Arguments { shared, workspace, place, project, from, history, cut_off, arrival } =
+            arguments;
         let (view, flow, asked) = (View::default(), shared.flow.clone(), HashMap::new());
-        let (seen, open, children) = (from - 1, Vec::new(), Children::new(session));
+        let (seen, open, children) = (from - 1, Vec::new(), Children::new(place.session));
         shared.seen.store(seen, Ordering::Release);
         Ok(Watching {
             shared,
+            place,
+            project,
             workspace,
             view,
             children,
@@ -150,7 +174,7 @@ impl Actor for Updates {
             history,
             cut_off,
             open,
-            load,
+            arrival,
             asked,
         })
     }
@@ -187,13 +211,15 @@ impl Watching {
             match told {
                 Told::Update(update) => self.update(*update),
                 Told::Prompted { by, parts } => self.prompted(live, &by, &parts),
-                Told::Switched(agent) => self.shared.prompt_next(agent, live),
+                Told::Switched(agent) if live => self.switched(agent),
+                // who took over in the past is known from the log
+                Told::Switched(_) => {}
                 Told::Ask(question) if live => self.ask(*question).await,
                 Told::Ask(question) => self.open.push(*question),
                 Told::Settled(of) => self.settled(of),
                 Told::Silent(_) => {}
                 Told::Ended { ended, finish } => {
-                    self.shared.under_way.store(false, Ordering::Release);
+                    self.shared.under_way.send_replace(false);
                     self.open.clear();
                     if live {
                         self.withdraw_all();
@@ -203,9 +229,13 @@ impl Watching {
             }
         }
         if event.seq >= self.history
-            && let Some(load) = self.load.take()
+            && let Some(arrival) = self.arrival.take()
         {
-            report(load.respond(LoadSessionResponse::new()));
+            let offer = Offer::of(&self.place, &self.project, &self.shared.chosen());
+            let offer =
+                offer.inspect_err(|error| crate::note(&format!("leftfold: {error:#}"))).ok();
+            report(arrival.arrived(offer.as_ref()));
+            self.shared.tell_choices(offer.map(|offer| offer.commands()));
             self.arrived().await;
         }
     }
@@ -216,7 +246,7 @@ impl Watching {
             match told {
                 Told::Update(update) => self.update(*update),
                 Told::Ask(_) if self.cut_off || !self.children.works(event.session) => {}
-                Told::Ask(question) if self.load.is_some() => self.open.push(*question),
+                Told::Ask(question) if self.arrival.is_some() => self.open.push(*question),
                 Told::Ask(question) => self.ask(*question).await,
                 Told::Settled(asked) => self.settled(asked),
                 Told::Silent(child) => self.silent(child),
@@ -226,7 +256,7 @@ impl Watching {
     }
 
     fn prompted(&mut self, live: bool, by: &str, parts: &[PromptPart]) {
-        self.shared.under_way.store(true, Ordering::Release);
+        self.shared.under_way.send_replace(true);
         self.cut_off &= !live;
         if live && self.shared.is_me(by) {
             self.shared.prompts.taken();
@@ -239,7 +269,7 @@ impl Watching {
     async fn arrived(&mut self) {
         let open = std::mem::take(&mut self.open);
         if self.cut_off {
-            self.shared.under_way.store(false, Ordering::Release);
+            self.shared.under_way.send_replace(false);
         } else {
             for question in open {
                 self.ask(question).await;
@@ -247,10 +277,21 @@ impl Watching {
         }
     }
 
+    /// Another agent has taken over, and the next prompts are for it.
+    fn switched(&mut self, agent: String) {
+        let mut chosen = self.shared.chosen();
+        chosen.agent = Some(agent);
+        if let Ok(offer) = Offer::of(&self.place, &self.project, &chosen) {
+            self.shared.tell_choices(offer.updates());
+        }
+        self.shared.choose(chosen);
+    }
+
+    /// Who knows what was before is not told of it.
     fn update(&self, update: SessionUpdate) {
-        let update = SessionNotification::new(self.shared.id.clone(), update);
-        self.flow.hand();
-        report(self.shared.connection.send_notification(update));
+        if self.arrival.as_ref().is_none_or(Arrival::wants_history) {
+            self.shared.update(update);
+        }
     }
 
     /// Asks the client; its answer is the session's to judge.

@@ -40,12 +40,7 @@ pub(crate) fn demo(args: Demo) -> anyhow::Result<ExitCode> {
         run::turn(place, &project, &turn, Task::Prompt(vec![PromptPart::text(demo::PROMPT)]))?;
     if args.format == Format::Text {
         let program = program();
-        let state = if code == ExitCode::SUCCESS {
-            "repaired project"
-        } else {
-            "project, as far as it was repaired,"
-        };
-        note(&format!("\nThe {state} is kept in {}", directory.display()));
+        note(&format!("\nThe project, as the run left it, is kept in {}", directory.display()));
         note(&format!("What you have just seen, from the log:  {program} replay {session}"));
     }
     Ok(code)

@@ -23,8 +23,9 @@ pub(crate) struct Models {
 }
 
 /// One model, as it would be used.
-struct Row {
-    name: String,
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) name: String,
     family: String,
     limit: Limit,
     cost: Prices,
@@ -32,7 +33,7 @@ struct Row {
     images: bool,
     reasoning: bool,
     temperature: bool,
-    variants: Vec<String>,
+    pub(crate) variants: Vec<String>,
     /// `None`: built in.
     place: Option<settings::Place>,
     default: bool,
@@ -73,7 +74,7 @@ pub(crate) fn models(args: &Models) -> anyhow::Result<ExitCode> {
 
 /// The models of a provider: those in settings, then what is listed of it, then the default if
 /// it is neither.
-fn rows(settings: &Settings, offer: &Offer, default: Option<&str>) -> Vec<Row> {
+pub(crate) fn rows(settings: &Settings, offer: &Offer, default: Option<&str>) -> Vec<Row> {
     let Some(wire) = offer.wire.and_then(|wire| wire.name().parse::<Wire>().ok()) else {
         return Vec::new();
     };

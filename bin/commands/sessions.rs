@@ -73,29 +73,38 @@ fn show(session: &str, format: Format) -> anyhow::Result<ExitCode> {
 fn remove(sessions: &[String]) -> anyhow::Result<ExitCode> {
     for session in sessions {
         let place = super::place(session)?;
-        let heads = leftfold_store::heads(&place.store);
-        let fork_of = |head: &Head| head.summary.as_ref().and_then(|summary| summary.fork_of);
-        let own = heads.iter().find(|head| head.session == place.session);
-        let forks = heads.iter().filter(|head| fork_of(head) == Some(place.session));
-        let forks: Vec<String> = forks.map(|head| head.session.to_string()).collect();
-        if !forks.is_empty() {
-            bail!(
-                "session {} shares its events with its forks, which have to go first: {}",
-                place.session,
-                forks.join(", ")
-            );
-        }
-        let parent = own.and_then(|head| head.summary.as_ref()?.parent);
-        if own.is_some_and(|head| fork_of(head).is_some()) {
-            remove_fork(&place)?;
-        } else if let Some(parent) = parent {
-            bail!("session {} belongs to {parent}, and goes with it", place.session);
-        } else {
-            leftfold_store::remove(&place.store)?;
-        }
+        remove_one(&place)?;
         crate::note(&format!("removed {}", place.session));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Removes a session with what belongs to it alone.
+///
+/// # Errors
+/// It has forks, belongs to another session, or a node has it open.
+pub(crate) fn remove_one(place: &Place) -> anyhow::Result<()> {
+    let heads = leftfold_store::heads(&place.store);
+    let fork_of = |head: &Head| head.summary.as_ref().and_then(|summary| summary.fork_of);
+    let own = heads.iter().find(|head| head.session == place.session);
+    let forks = heads.iter().filter(|head| fork_of(head) == Some(place.session));
+    let forks: Vec<String> = forks.map(|head| head.session.to_string()).collect();
+    if !forks.is_empty() {
+        bail!(
+            "session {} shares its events with its forks, which have to go first: {}",
+            place.session,
+            forks.join(", ")
+        );
+    }
+    let parent = own.and_then(|head| head.summary.as_ref()?.parent);
+    if own.is_some_and(|head| fork_of(head).is_some()) {
+        remove_fork(place)?;
+    } else if let Some(parent) = parent {
+        bail!("session {} belongs to {parent}, and goes with it", place.session);
+    } else {
+        leftfold_store::remove(&place.store)?;
+    }
+    Ok(())
 }
 
 /// A fork goes with the children that it has started, and leaves what it shared.
@@ -145,7 +154,7 @@ fn cost(store: &Path, head: &Head) -> f64 {
 }
 
 /// What the session is called: its title, or how its first prompt begins.
-fn title(head: &Head) -> String {
+pub(crate) fn title(head: &Head) -> String {
     let Some(Summary { title, prompt, .. }) = &head.summary else { return "?".to_owned() };
     let text = title.as_deref().or(prompt.as_deref()).unwrap_or_default();
     let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();

@@ -31,6 +31,13 @@ pub(crate) enum KeyState {
     Missing(Vec<String>),
 }
 
+impl Offer {
+    /// Whether a model of it could be asked, as far as settings tell.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.disabled.is_none() && !matches!(self.key, KeyState::Missing(_))
+    }
+}
+
 impl Settings {
     /// The built-in providers, then the others that settings name.
     pub(crate) fn offers(&self, env: Env<'_>) -> Vec<Offer> {

@@ -8,6 +8,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use leftfold_actors::{NodeMessage, Opened};
 use leftfold_events::SessionId;
+use leftfold_store::Head;
 use ractor::ActorRef;
 
 use super::descent;
@@ -111,6 +112,16 @@ impl Many {
             Some(store) => Ok(Place { store: store.clone(), session }),
             None => home::new_place(session),
         }
+    }
+
+    /// The heads of the sessions that this node can open, but for those that belong to another.
+    pub(crate) fn listed(&self) -> anyhow::Result<Vec<Head>> {
+        let Some(store) = &self.store else {
+            return Ok(home::listed()?.into_iter().map(|(_, head)| head).collect());
+        };
+        let mut heads = leftfold_store::heads(store);
+        heads.retain(|head| head.summary.as_ref().is_none_or(|summary| summary.parent.is_none()));
+        Ok(heads)
     }
 
     /// From now on the session is known, and how it is driven.

@@ -1,4 +1,5 @@
 use std::fs::{self, File};
+use std::io;
 use std::path::Path;
 
 use rustix::fs::FlockOperation;
@@ -26,9 +27,23 @@ pub fn remove(dir: &Path) -> Result<(), Error> {
     })?;
     // held until the files are gone, so that no node begins in the middle
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => fs::remove_dir_all(dir).map_err(|e| Error::io("cannot remove", dir, e)),
+        Ok(()) => remove_all(dir).map_err(|e| Error::io("cannot remove", dir, e)),
         Err(_) => Err(Error::Locked { dir: dir.to_owned() }),
     }
+}
+
+/// How often a folder is emptied again into which somebody still writes.
+const ATTEMPTS: usize = 20;
+
+/// Whoever has let go of a store may still put a last file into its folder.
+fn remove_all(dir: &Path) -> io::Result<()> {
+    for _ in 1..ATTEMPTS {
+        match fs::remove_dir_all(dir) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+            removed => return removed,
+        }
+    }
+    fs::remove_dir_all(dir)
 }
 
 #[cfg(test)]

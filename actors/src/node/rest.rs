@@ -65,6 +65,11 @@ impl Sessions {
         if self.open.get(&session).is_none_or(|entry| entry.told != told) {
             return;
         }
+        self.close(session).await;
+    }
+
+    /// Closes a session. Whoever wants something of it opens it again.
+    pub(super) async fn close(&mut self, session: SessionId) {
         let Some(entry) = self.open.remove(&session) else { return };
         let Entry { store, world, birth, actor, closed, .. } = entry;
         if self.observers.cast(ObserversMessage::Closed { session }).is_err() {

@@ -1,0 +1,220 @@
+//! What a client may choose for a session: its agent (a mode, to the protocol), model and variant.
+
+use std::sync::Arc;
+
+use agent_client_protocol::v1::schema::{
+    AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, ConfigOptionUpdate,
+    CurrentModeUpdate, SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectGroup,
+    SessionConfigSelectOption, SessionMode, SessionModeState, SessionUpdate,
+    UnstructuredCommandInput,
+};
+use leftfold_actors::equip::Agent;
+
+use crate::agents::Agents;
+use crate::cli::Turn;
+use crate::commands::models;
+use crate::commands::run::{self, Project};
+use crate::home::Place;
+use crate::settings::{self, Settings};
+use crate::{Usage, model, slash};
+
+/// The ids of what can be chosen.
+pub(super) const MODE: &str = "mode";
+const MODEL: &str = "model";
+const VARIANT: &str = "thought_level";
+
+/// The variant that is none.
+const PLAIN: &str = "default";
+
+/// What was chosen; the rest is as settings say and as the session did last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Chosen {
+    pub(super) agent: Option<String>,
+    model: Option<String>,
+    variant: Option<String>,
+}
+
+impl Chosen {
+    /// How the next prompts are to be taken.
+    pub(super) fn turn(&self) -> Turn {
+        let Self { agent, model, variant } = self.clone();
+        Turn { agent, model, variant, ..Turn::asking() }
+    }
+
+    /// Chooses `value` for the option `id`.
+    ///
+    /// # Errors
+    /// There is no such option, or no such value: which there are.
+    pub(super) fn choose(&mut self, offer: &Offer, id: &str, value: &str) -> Result<(), Usage> {
+        match id {
+            MODE => {
+                known(value, "mode", offer.agents.iter().map(|agent| agent.name.as_str()))?;
+                self.agent = Some(value.to_owned());
+            }
+            MODEL => {
+                let models = offer.models.iter().flat_map(|(_, models)| models);
+                known(value, "model", models.map(|model| model.name.as_str()))?;
+                self.model = Some(value.to_owned());
+                // another model may not have it
+                self.variant = None;
+            }
+            VARIANT => {
+                let variants = offer.variants.iter().map(String::as_str);
+                known(value, "variant of this model", variants.chain([PLAIN]))?;
+                self.variant = Some(value.to_owned()).filter(|value| value != PLAIN);
+            }
+            _ => known(id, "option", [MODE, MODEL, VARIANT])?,
+        }
+        Ok(())
+    }
+}
+
+fn known<'a>(
+    value: &str,
+    what: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Result<(), Usage> {
+    let known: Vec<&str> = known.into_iter().collect();
+    if known.contains(&value) {
+        return Ok(());
+    }
+    Err(Usage(format!("there is no {what} `{value}`: known are {}", known.join(", "))))
+}
+
+/// What there is to choose from in a project, and what is in force.
+#[derive(Debug)]
+pub(super) struct Offer {
+    agents: Vec<Agent>,
+    agent: String,
+    /// Of each provider that can be used, its models.
+    models: Vec<(String, Vec<models::Row>)>,
+    model: String,
+    variants: Vec<String>,
+    variant: Option<String>,
+    /// Names and descriptions.
+    commands: Vec<(String, String)>,
+}
+
+impl Offer {
+    /// # Errors
+    /// The settings are wrong, or say too little for a prompt to be taken.
+    pub(super) fn of(place: &Place, project: &Project, chosen: &Chosen) -> anyhow::Result<Self> {
+        let settings =
+            settings::load(&project.directory, &model::environment).map_err(model::usage)?;
+        let job = run::job(place.clone(), project, &chosen.turn(), false)?;
+        let agents = Agents::of(&settings);
+        let primary = agents
+            .iter()
+            .filter(|known| !known.agent.hidden && agents.to_prompt(&known.agent.name).is_ok());
+        let models = usable(&settings);
+        let model = job.setup.model.name().to_string();
+        let mut rows = models.iter().flat_map(|(_, models)| models);
+        let row = rows.find(|row| row.name == model);
+        Ok(Self {
+            agents: primary.map(|known| known.agent.clone()).collect(),
+            agent: job.setup.agent.name.clone(),
+            variants: row.map(|row| row.variants.clone()).unwrap_or_default(),
+            variant: job.setup.options.variant.clone(),
+            model,
+            models,
+            commands: slash::list(&project.directory)?,
+        })
+    }
+
+    pub(super) fn modes(&self) -> SessionModeState {
+        let mode = |agent: &Agent| {
+            SessionMode::new(Arc::<str>::from(agent.name.as_str()), agent.name.clone())
+                .description(agent.description.clone())
+        };
+        SessionModeState::new(
+            Arc::<str>::from(self.agent.as_str()),
+            self.agents.iter().map(mode).collect(),
+        )
+    }
+
+    pub(super) fn options(&self) -> Vec<SessionConfigOption> {
+        let agents = self
+            .agents
+            .iter()
+            .map(|agent| choice(&agent.name, &agent.name).description(agent.description.clone()));
+        let agents: Vec<_> = agents.collect();
+        let mode = SessionConfigOption::select(
+            MODE,
+            "Agent",
+            Arc::<str>::from(self.agent.as_str()),
+            agents,
+        )
+        .category(SessionConfigOptionCategory::Mode);
+        let model = SessionConfigOption::select(
+            MODEL,
+            "Model",
+            Arc::<str>::from(self.model.as_str()),
+            self.groups(),
+        )
+        .category(SessionConfigOptionCategory::Model);
+        let mut options = vec![mode, model];
+        if !self.variants.is_empty() {
+            let current = Arc::<str>::from(self.variant.as_deref().unwrap_or(PLAIN));
+            let names = [PLAIN].into_iter().chain(self.variants.iter().map(String::as_str));
+            let names: Vec<_> = names.map(|name| choice(name, name)).collect();
+            options.push(
+                SessionConfigOption::select(VARIANT, "Variant", current, names)
+                    .category(SessionConfigOptionCategory::ThoughtLevel),
+            );
+        }
+        options
+    }
+
+    /// The models by provider; the one in force is among them whether it is listed or not.
+    fn groups(&self) -> Vec<SessionConfigSelectGroup> {
+        let group = |(provider, models): &(String, Vec<models::Row>)| {
+            let models = models.iter().map(|row| choice(&row.name, short(&row.name)));
+            let id = Arc::<str>::from(provider.as_str());
+            SessionConfigSelectGroup::new(id, provider.clone(), models.collect())
+        };
+        let mut groups: Vec<_> = self.models.iter().map(group).collect();
+        let mut rows = self.models.iter().flat_map(|(_, models)| models);
+        if !rows.any(|row| row.name == self.model) {
+            let only = vec![choice(&self.model, short(&self.model))];
+            groups.push(SessionConfigSelectGroup::new("current", "In use", only));
+        }
+        groups
+    }
+
+    /// What a client is told when something else than itself has chosen.
+    pub(super) fn updates(&self) -> [SessionUpdate; 2] {
+        let mode = CurrentModeUpdate::new(Arc::<str>::from(self.agent.as_str()));
+        let options = ConfigOptionUpdate::new(self.options());
+        [SessionUpdate::CurrentModeUpdate(mode), SessionUpdate::ConfigOptionUpdate(options)]
+    }
+
+    pub(super) fn commands(&self) -> SessionUpdate {
+        let command = |(name, description): &(String, String)| {
+            let hint = UnstructuredCommandInput::new("what stands behind the command's name");
+            AvailableCommand::new(name.clone(), description.clone())
+                .input(AvailableCommandInput::Unstructured(hint))
+        };
+        let commands = self.commands.iter().map(command).collect();
+        SessionUpdate::AvailableCommandsUpdate(AvailableCommandsUpdate::new(commands))
+    }
+}
+
+fn choice(value: &str, name: &str) -> SessionConfigSelectOption {
+    SessionConfigSelectOption::new(Arc::<str>::from(value), name.to_owned())
+}
+
+/// A model's name without its provider's.
+fn short(name: &str) -> &str {
+    name.split_once('/').map_or(name, |(_, id)| id)
+}
+
+/// The models of the providers that have a key, or need none.
+fn usable(settings: &Settings) -> Vec<(String, Vec<models::Row>)> {
+    let default = settings.default_name(&model::environment);
+    let offers = settings.offers(&model::environment).into_iter().filter(|offer| offer.is_usable());
+    let rows = offers.map(|offer| {
+        let rows = models::rows(settings, &offer, default.as_deref());
+        (offer.name, rows)
+    });
+    rows.filter(|(_, rows)| !rows.is_empty()).collect()
+}

@@ -1,0 +1,148 @@
+//! Sessions that are on disk, whether this connection knows them or not.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use agent_client_protocol::v1::schema::{
+    CloseSessionRequest, CloseSessionResponse, DeleteSessionRequest, DeleteSessionResponse,
+    ListSessionsRequest, ListSessionsResponse, SessionId, SessionInfo,
+};
+use agent_client_protocol::v1::{ConnectionTo, Responder};
+use agent_client_protocol::{Client as Editor, Error};
+use leftfold_actors::NodeMessage;
+use leftfold_store::Head;
+
+use super::agent::{Agent, unknown, wish};
+use super::content::invalid;
+use super::conversation::{Wish, to_error};
+use crate::client;
+use crate::commands::sessions;
+use crate::home::Place;
+
+/// Sessions in one answer.
+const PAGE: usize = 100;
+
+impl Agent {
+    /// Those of a directory, or all: the latest first. A cursor is the last session's time and id.
+    pub(super) async fn list(
+        self: &Arc<Self>,
+        request: ListSessionsRequest,
+        responder: Responder<ListSessionsResponse>,
+        _: ConnectionTo<Editor>,
+    ) -> Result<(), Error> {
+        let agent = Arc::clone(self);
+        tokio::task::spawn_blocking(move || responder.respond_with_result(agent.page(&request)));
+        Ok(())
+    }
+
+    fn page(&self, request: &ListSessionsRequest) -> Result<ListSessionsResponse, Error> {
+        // one that is gone has sessions, too
+        let here = request.cwd.as_deref().map(resolved);
+        let mut heads = self.all.listed().map_err(|error| to_error(&error))?;
+        heads.retain(|head| match (&here, &head.summary) {
+            (Some(here), Some(summary)) => Path::new(&summary.directory) == here,
+            (Some(_), None) => false,
+            (None, summary) => summary.is_some(),
+        });
+        heads.sort_by_cached_key(|head| std::cmp::Reverse(place_of(head)));
+        if let Some(cursor) = &request.cursor {
+            let id = cursor.split_once(' ').map(|(_, id)| id.parse::<leftfold_events::SessionId>());
+            if !matches!(id, Some(Ok(_))) {
+                return Err(invalid("cursor: it is none that this agent has given"));
+            }
+            heads.retain(|head| place_of(head) < *cursor);
+        }
+        let next = heads.get(PAGE).and_then(|_| heads.get(PAGE - 1)).map(place_of);
+        let sessions = heads.iter().take(PAGE).map(info).collect();
+        Ok(ListSessionsResponse::new(sessions).next_cursor(next))
+    }
+
+    /// Ends the turn under way, and lets go of the session.
+    pub(super) async fn close(
+        self: &Arc<Self>,
+        request: CloseSessionRequest,
+        responder: Responder<CloseSessionResponse>,
+        _: ConnectionTo<Editor>,
+    ) -> Result<(), Error> {
+        let id = request.session_id;
+        self.session(&id)?;
+        let agent = Arc::clone(self);
+        tokio::spawn(async move {
+            agent.let_go(&id).await;
+            responder.respond(CloseSessionResponse::new())
+        });
+        Ok(())
+    }
+
+    /// One that is gone already is as good as deleted.
+    pub(super) async fn delete(
+        self: &Arc<Self>,
+        request: DeleteSessionRequest,
+        responder: Responder<DeleteSessionResponse>,
+        _: ConnectionTo<Editor>,
+    ) -> Result<(), Error> {
+        let id = request.session_id;
+        let session = id.0.parse().map_err(|_| unknown(&id))?;
+        let place = self.all.place(session).map_err(|error| to_error(&error))?;
+        let agent = Arc::clone(self);
+        tokio::spawn(async move {
+            agent.let_go(&id).await;
+            let removed = remove(&place).await.map_err(|error| to_error(&error));
+            responder.respond_with_result(removed.map(|()| DeleteSessionResponse::new()))
+        });
+        Ok(())
+    }
+
+    /// Interrupts what is under way, waits for its end, and closes the session.
+    async fn let_go(&self, id: &SessionId) {
+        let Ok(entry) = self.session(id) else { return };
+        entry.shared.prompts.cancel();
+        // if it is gone, so is what it did
+        let _ = wish(&entry, Wish::Cancel);
+        entry.shared.rested().await;
+        entry.talk.stop(None);
+        self.sessions().remove(id);
+        let session = entry.place.session;
+        let closed = ractor::call!(self.node, |reply| NodeMessage::Close { session, reply });
+        if let Err(died) = closed {
+            tracing::debug!("the node is gone: {died}");
+        }
+    }
+}
+
+/// Whoever has just read the log may hold the store a moment longer.
+async fn remove(place: &Place) -> anyhow::Result<()> {
+    let mut left = client::ATTEMPTS;
+    loop {
+        let place = place.clone();
+        let removed = tokio::task::spawn_blocking(move || {
+            let head = place.store.join("heads").join(place.session.to_string());
+            if head.is_file() { sessions::remove_one(&place) } else { Ok(()) }
+        });
+        match removed.await? {
+            Err(error) if is_locked(&error) && left > 0 => left -= 1,
+            removed => return removed,
+        }
+        tokio::time::sleep(client::BREATH).await;
+    }
+}
+
+fn is_locked(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(leftfold_store::Error::Locked { .. }))
+}
+
+fn resolved(cwd: &Path) -> PathBuf {
+    cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned())
+}
+
+/// Where a session stands in the list.
+fn place_of(head: &Head) -> String {
+    format!("{} {}", head.at, head.session)
+}
+
+fn info(head: &Head) -> SessionInfo {
+    let directory = head.summary.as_ref().map(|summary| summary.directory.clone());
+    SessionInfo::new(head.session.to_string(), directory.unwrap_or_default())
+        .title(Some(sessions::title(head)).filter(|title| !title.is_empty()))
+        .updated_at(head.at.to_string())
+}

@@ -1,0 +1,172 @@
+//! Sessions of a connection: new ones, and those that there are already.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use agent_client_protocol::v1::schema::{
+    self, LoadSessionRequest, LoadSessionResponse, McpServer, NewSessionRequest,
+    NewSessionResponse, ResumeSessionRequest, ResumeSessionResponse, SessionId,
+};
+use agent_client_protocol::v1::{ConnectionTo, Responder};
+use agent_client_protocol::{Client as Editor, Error};
+use serde_json::json;
+
+use super::agent::{Agent, Entry, unknown, wish};
+use super::choices::{Chosen, Offer};
+use super::content::invalid;
+use super::conversation::{Wish, to_error};
+use crate::commands::run::{self, Project};
+use crate::settings;
+
+/// Whoever waits for a session to be there.
+pub(super) enum Arrival {
+    /// To be told all of it.
+    Load(Responder<LoadSessionResponse>),
+    /// Knows it already.
+    Resume(Responder<ResumeSessionResponse>),
+}
+
+impl Arrival {
+    pub(super) fn wants_history(&self) -> bool {
+        matches!(self, Self::Load(_))
+    }
+
+    /// The session is there, with what can be chosen in it.
+    pub(super) fn arrived(self, offer: Option<&Offer>) -> Result<(), Error> {
+        let (modes, options) = (offer.map(Offer::modes), offer.map(Offer::options));
+        match self {
+            Self::Load(responder) => {
+                responder.respond(LoadSessionResponse::new().modes(modes).config_options(options))
+            }
+            Self::Resume(responder) => {
+                responder.respond(ResumeSessionResponse::new().modes(modes).config_options(options))
+            }
+        }
+    }
+
+    pub(super) fn failed(self, error: Error) -> Result<(), Error> {
+        match self {
+            Self::Load(responder) => responder.respond_with_error(error),
+            Self::Resume(responder) => responder.respond_with_error(error),
+        }
+    }
+}
+
+impl Agent {
+    /// Nothing is written before the first prompt; but what keeps it from working is said now.
+    pub(super) async fn new_session(
+        &self,
+        request: NewSessionRequest,
+        responder: Responder<NewSessionResponse>,
+        connection: ConnectionTo<Editor>,
+    ) -> Result<(), Error> {
+        let directory = directory(&request.cwd)?;
+        let worktree = settings::worktree_of(&directory);
+        let project = Project { directory, worktree, model: None, agent: None, given: None };
+        let place = self.all.place(run::new_id()).map_err(|error| to_error(&error))?;
+        let offer = Offer::of(&place, &project, &Chosen::default());
+        let offer = offer.map_err(|error| to_error(&error))?;
+        let id = SessionId::new(place.session.to_string());
+        let entry = self.begin(id.clone(), place, project, connection).await?;
+        let response = NewSessionResponse::new(id)
+            .modes(offer.modes())
+            .config_options(offer.options())
+            .meta(ignored(&request.mcp_servers));
+        responder.respond(response)?;
+        entry.shared.tell_choices([offer.commands()]);
+        Ok(())
+    }
+
+    pub(super) async fn load(
+        self: &Arc<Self>,
+        request: LoadSessionRequest,
+        responder: Responder<LoadSessionResponse>,
+        connection: ConnectionTo<Editor>,
+    ) -> Result<(), Error> {
+        let LoadSessionRequest { session_id, cwd, mcp_servers, .. } = request;
+        self.open(session_id, &cwd, &mcp_servers, Arrival::Load(responder), connection)
+    }
+
+    pub(super) async fn resume(
+        self: &Arc<Self>,
+        request: ResumeSessionRequest,
+        responder: Responder<ResumeSessionResponse>,
+        connection: ConnectionTo<Editor>,
+    ) -> Result<(), Error> {
+        let ResumeSessionRequest { session_id, cwd, mcp_servers, .. } = request;
+        self.open(session_id, &cwd, &mcp_servers, Arrival::Resume(responder), connection)
+    }
+
+    /// The history is read from the log beside everything else.
+    fn open(
+        self: &Arc<Self>,
+        id: SessionId,
+        cwd: &Path,
+        servers: &[McpServer],
+        arrival: Arrival,
+        connection: ConnectionTo<Editor>,
+    ) -> Result<(), Error> {
+        directory(cwd)?;
+        // the answer has no place for it that a client would read
+        ignored(servers);
+        if let Ok(known) = self.session(&id) {
+            return wish(&known, Wish::Arrive(arrival));
+        }
+        let session = id.0.parse().map_err(|_| unknown(&id))?;
+        let place = self.all.place(session).map_err(|error| to_error(&error))?;
+        let head = place.store.join("heads").join(session.to_string());
+        if !place.store.join("db").is_file() || !head.is_file() {
+            return Err(unknown(&id));
+        }
+        let agent = Arc::clone(self);
+        tokio::spawn(async move {
+            let looked = place.clone();
+            let project = tokio::task::spawn_blocking(move || Project::of(&looked)).await;
+            let entry: Result<Entry, Error> = match project {
+                Ok(Ok(project)) => agent.begin(id, place, project, connection).await,
+                Ok(Err(error)) => Err(to_error(&error)),
+                Err(died) => Err(to_error(&died.into())),
+            };
+            // a client that has gone needs no answer
+            let _ = match entry {
+                Ok(entry) => wish(&entry, Wish::Arrive(arrival)),
+                Err(error) => arrival.failed(error),
+            };
+        });
+        Ok(())
+    }
+}
+
+/// The session's directory, with links resolved.
+pub(super) fn directory(cwd: &Path) -> Result<PathBuf, Error> {
+    if !cwd.is_absolute() {
+        return Err(invalid(&format!("cwd: `{}` is not an absolute path", cwd.display())));
+    }
+    match cwd.canonicalize() {
+        Ok(directory) if directory.is_dir() => Ok(directory),
+        Ok(_) => Err(invalid(&format!("cwd: {} is not a directory", cwd.display()))),
+        Err(error) => Err(invalid(&format!("cwd: {}: {error}", cwd.display()))),
+    }
+}
+
+/// Says of servers that they are not used: to people on standard error, to programs in the answer.
+/// An editor that has some configured is not to be refused for it.
+fn ignored(servers: &[McpServer]) -> Option<schema::Meta> {
+    let name = |server: &McpServer| match server {
+        McpServer::Http(server) => server.name.clone(),
+        McpServer::Sse(server) => server.name.clone(),
+        McpServer::Stdio(server) => server.name.clone(),
+        _ => "?".to_owned(),
+    };
+    let names: Vec<String> = servers.iter().map(name).collect();
+    if names.is_empty() {
+        return None;
+    }
+    crate::note(&format!(
+        "leftfold: MCP servers are not supported yet, ignored: {}",
+        names.join(", ")
+    ));
+    let mut meta = schema::Meta::new();
+    meta.insert("leftfold/ignoredMcpServers".to_owned(), json!(names));
+    Some(meta)
+}
