@@ -231,3 +231,47 @@ fn a_client_with_a_terminal_is_told_how_a_key_is_stored() {
     editor.result(authenticated);
     editor.leave();
 }
+
+/// A node whose client has forms, with a session.
+fn with_forms(site: &Site) -> (Editor, String) {
+    let mut editor = Editor::raw(site, &[]);
+    let capabilities = json!({ "elicitation": { "form": {} } });
+    let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities });
+    let hello = editor.ask("initialize", params);
+    editor.result(hello);
+    let session = editor.session(site);
+    (editor, session)
+}
+
+#[test]
+fn a_client_with_forms_is_asked_by_one() {
+    let options = json!([{ "label": "red" }, { "label": "blue" }]);
+    let questions = json!({ "questions": [{ "question": "Which?", "options": options }] });
+    let asks = json!({ "parts": [{ "call": { "name": "question", "input": questions } }] });
+    let site = Site::scripted(&script(json!([asks, says("Noted."), asks, says("Never.")])));
+    let (mut editor, session) = with_forms(&site);
+    let prompt = editor.prompt(&session, "go");
+    let form = editor.until(|message| message["method"] == "elicitation/create");
+    assert_eq!(
+        (&form["params"]["message"], &form["params"]["sessionId"]),
+        (&json!("Which?"), &json!(session))
+    );
+    assert_eq!(
+        form["params"]["requestedSchema"]["properties"]["answer"]["oneOf"][1]["const"],
+        "blue"
+    );
+    let content = json!({ "answer": "red", "words": "Rather green." });
+    editor.reply(&form, json!({ "action": "accept", "content": content }));
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    let prompt = editor.prompt(&session, "go");
+    let form = editor.until(|message| message["method"] == "elicitation/create");
+    editor.reply(&form, json!({ "action": "decline" }));
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    editor.leave();
+    let events = events(&site, &session);
+    let answers = all(&events, "permission.answered");
+    let answers =
+        answers.into_iter().map(|event| (&event["data"]["reply"], &event["data"]["feedback"]));
+    let expected = [(&json!("once"), &json!("Rather green.")), (&json!("reject"), &Value::Null)];
+    assert_eq!(answers.collect::<Vec<_>>(), expected);
+}

@@ -1,16 +1,17 @@
 //! The agent's side of the protocol: its methods, and the sessions of this connection.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
     self, AgentCapabilities, AuthenticateRequest, AuthenticateResponse, CancelNotification,
     CloseSessionRequest, CloseSessionResponse, DeleteSessionRequest, DeleteSessionResponse,
-    Implementation, InitializeRequest, InitializeResponse, ListSessionsRequest,
-    ListSessionsResponse, LoadSessionRequest, LoadSessionResponse, NewSessionRequest,
-    NewSessionResponse, PromptCapabilities, PromptRequest, PromptResponse, ResumeSessionRequest,
-    ResumeSessionResponse, SessionCapabilities, SessionCloseCapabilities,
+    ElicitationCapabilities, Implementation, InitializeRequest, InitializeResponse,
+    ListSessionsRequest, ListSessionsResponse, LoadSessionRequest, LoadSessionResponse,
+    NewSessionRequest, NewSessionResponse, PromptCapabilities, PromptRequest, PromptResponse,
+    ResumeSessionRequest, ResumeSessionResponse, SessionCapabilities, SessionCloseCapabilities,
     SessionDeleteCapabilities, SessionId, SessionListCapabilities, SessionResumeCapabilities,
     SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeRequest,
     SetSessionModeResponse,
@@ -54,13 +55,22 @@ pub(super) async fn serve(
     flow: Flow,
     channel: Channel,
 ) -> Result<(), Error> {
-    let agent = Arc::new(Agent { all, node, flow, sessions: Mutex::default() });
-    let cancel = Arc::clone(&agent);
+    let agent = Arc::new(Agent {
+        all,
+        node,
+        flow,
+        forms: AtomicBool::default(),
+        sessions: Mutex::default(),
+    });
+    let [hello, cancel] = [(); 2].map(|()| Arc::clone(&agent));
     AgentRole
         .v1()
         .name("leftfold")
         .on_receive_request(
-            async |request: InitializeRequest, responder: Responder<InitializeResponse>, _| {
+            async move |request: InitializeRequest, responder: Responder<InitializeResponse>, _| {
+                let elicits = request.client_capabilities.elicitation.as_ref();
+                let forms = elicits.is_some_and(ElicitationCapabilities::supports_form);
+                hello.forms.store(forms, Ordering::Release);
                 responder.respond(introduction(&request))
             },
             on_receive_request!(),
@@ -141,6 +151,8 @@ pub(super) struct Agent {
     pub(super) all: Arc<Many>,
     pub(super) node: ActorRef<NodeMessage>,
     flow: Flow,
+    /// Whether the client has forms for questions.
+    forms: AtomicBool,
     sessions: Mutex<HashMap<SessionId, Entry>>,
 }
 
@@ -178,7 +190,8 @@ impl Agent {
         project: Project,
         connection: ConnectionTo<Editor>,
     ) -> Result<Entry, Error> {
-        let shared = Arc::new(Shared::new(id.clone(), connection, self.flow.clone()));
+        let forms = self.forms.load(Ordering::Acquire);
+        let shared = Arc::new(Shared::new(id.clone(), connection, self.flow.clone(), forms));
         let project = Arc::new(project);
         self.all.learn(place.clone(), Arc::clone(&project), Turn::asking());
         let arguments = Arguments {

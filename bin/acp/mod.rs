@@ -13,6 +13,8 @@
 //! | `updates` | an observer: turns durable events into updates, questions and answers |
 //! | `view`, `calls` | what an event is to a client: pure |
 //! | `content` | what a client's content is to a session: pure |
+//! | `inquiry`, `form` | questions of the model, as permissions or as forms |
+//! | `replies` | what a client answers to either |
 //! | `prompts` | prompts that wait for the end of their turn |
 //!
 //! Invariant: whatever a client is told of a session comes from its durable events.
@@ -25,11 +27,13 @@ mod content;
 mod conversation;
 mod family;
 mod flow;
+mod form;
 mod inquiry;
 mod listing;
 mod opening;
 mod preview;
 mod prompts;
+mod replies;
 mod updates;
 mod view;
 mod wire;

@@ -5,15 +5,14 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use agent_client_protocol::Client as Editor;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
-    RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse, SessionId,
-    SessionNotification, SessionUpdate,
+    RequestPermissionRequest, SessionId, SessionNotification, SessionUpdate,
 };
-use agent_client_protocol::{Client as Editor, is_incoming_transport_closed};
-use agent_client_protocol::{Error, RequestCancellationHandle, is_connection_terminated};
+use agent_client_protocol::{Error, RequestCancellationHandle};
 use leftfold_actors::{Observation, Reply};
-use leftfold_events::event::{Answer, PromptPart};
+use leftfold_events::event::PromptPart;
 use leftfold_events::{Envelope, Seq, SessionId as Session};
 use leftfold_tools::Workspace;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -24,8 +23,9 @@ use super::family::Children;
 use super::flow::Flow;
 use super::opening::Arrival;
 use super::prompts::Prompts;
+use super::replies::{chosen, told};
 use super::view::{self, Question, Told, View};
-use super::{inquiry, preview};
+use super::{form, preview};
 use crate::client::Client;
 use crate::commands::run::Project;
 use crate::home::Place;
@@ -46,12 +46,19 @@ pub(super) struct Shared {
     seen: AtomicU64,
     /// Whether a turn is under way, whoever began it.
     under_way: watch::Sender<bool>,
+    /// Whether the client has forms for questions.
+    forms: bool,
     /// How the next prompts are to be taken.
     chosen: Mutex<Chosen>,
 }
 
 impl Shared {
-    pub(super) fn new(id: SessionId, connection: ConnectionTo<Editor>, flow: Flow) -> Self {
+    pub(super) fn new(
+        id: SessionId,
+        connection: ConnectionTo<Editor>,
+        flow: Flow,
+        forms: bool,
+    ) -> Self {
         Self {
             id,
             connection,
@@ -60,6 +67,7 @@ impl Shared {
             client: Mutex::default(),
             seen: AtomicU64::default(),
             under_way: watch::Sender::new(false),
+            forms,
             chosen: Mutex::default(),
         }
     }
@@ -88,6 +96,15 @@ impl Shared {
         let update = SessionNotification::new(self.id.clone(), update);
         self.flow.hand();
         report(self.connection.send_notification(update));
+    }
+
+    /// Tells the session an answer of the client's.
+    async fn answer(&self, asked: Asked, reply: Option<Reply>) {
+        let Some((reply, client)) = reply.zip(self.client()) else { return };
+        match client.answer(asked, reply).await {
+            Ok(answered) => tracing::debug!(of = asked.1, "{answered}"),
+            Err(error) => tracing::warn!("{error:#}"),
+        }
     }
 
     pub(super) fn seen(&self) -> Seq {
@@ -296,19 +313,27 @@ impl Watching {
 
     /// Asks the client; its answer is the session's to judge.
     async fn ask(&mut self, question: Question) {
+        let asked = question.asked;
+        let (id, shared) = (self.shared.id.clone(), Arc::clone(&self.shared));
+        if let Some(inquiry) = question.inquiry.as_ref().filter(|_| shared.forms) {
+            let request = form::request(id, question.call.tool_call_id, inquiry);
+            let sent = shared.connection.send_request(request);
+            self.asked.insert(asked, sent.cancellation_handle());
+            tokio::spawn(async move {
+                let reply = told(sent.block_task().await, |response| {
+                    crate::inquiry::reply(form::answer(response), BY)
+                });
+                shared.answer(asked, reply).await;
+            });
+            return;
+        }
         let question = preview::with_change(question, &self.workspace).await;
-        let Question { asked, call, options, answers, .. } = question;
-        let request = RequestPermissionRequest::new(self.shared.id.clone(), call, options);
-        let sent = self.shared.connection.send_request(request);
+        let Question { call, options, answers, .. } = question;
+        let sent = shared.connection.send_request(RequestPermissionRequest::new(id, call, options));
         self.asked.insert(asked, sent.cancellation_handle());
-        let shared = Arc::clone(&self.shared);
         tokio::spawn(async move {
-            let reply = reply(sent.block_task().await, &answers);
-            let Some((reply, client)) = reply.zip(shared.client()) else { return };
-            match client.answer(asked, reply).await {
-                Ok(answered) => tracing::debug!(of = asked.1, "{answered}"),
-                Err(error) => tracing::warn!("{error:#}"),
-            }
+            let reply = told(sent.block_task().await, |response| chosen(&response, &answers));
+            shared.answer(asked, reply).await;
         });
     }
 
@@ -338,35 +363,6 @@ impl Watching {
             report(asked.cancel());
         }
     }
-}
-
-/// What the client's answer is to the session; none if the connection is gone, so that the question
-/// stays open.
-fn reply(response: Result<RequestPermissionResponse, Error>, answers: &[String]) -> Option<Reply> {
-    let (answer, feedback) = match response {
-        Ok(response) => {
-            let chosen = match &response.outcome {
-                RequestPermissionOutcome::Selected(selected) => &*selected.option_id.0,
-                RequestPermissionOutcome::Cancelled | _ => view::REJECT,
-            };
-            match chosen {
-                id if let Some(answer) = inquiry::chosen(id, answers) => {
-                    (Answer::Once, Some(answer.clone()))
-                }
-                view::ONCE => (Answer::Once, None),
-                view::ALWAYS => (Answer::Always, None),
-                _ => (Answer::Reject, None),
-            }
-        }
-        Err(error) if is_incoming_transport_closed(&error) || is_connection_terminated(&error) => {
-            return None;
-        }
-        Err(error) => {
-            let why = format!("The client could not be asked: {}", error.message);
-            (Answer::Reject, Some(why))
-        }
-    };
-    Some(Reply { answer, feedback, by: BY.to_owned() })
 }
 
 /// A client that has gone needs nothing more.

@@ -19,7 +19,7 @@ use leftfold_events::rules::Action;
 use leftfold_events::{Envelope, Seq, SessionId};
 
 use super::{calls, inquiry};
-use crate::inquiry::{Asked, Inquiries};
+use crate::inquiry::{Asked, Inquiries, Inquiry};
 
 /// What a client is to be told, in order.
 #[derive(Debug)]
@@ -48,7 +48,8 @@ pub(super) struct Question {
     pub(super) asked: Asked,
     pub(super) call: ToolCallUpdate,
     pub(super) options: Vec<PermissionOption>,
-    /// What the options answer, if it is a question of the `question` tool.
+    /// The question, if it is one of the `question` tool, and what the options answer.
+    pub(super) inquiry: Option<Inquiry>,
     pub(super) answers: Vec<String>,
     /// The call, if it would change files.
     pub(super) change: Option<Arc<Resolution>>,
@@ -290,7 +291,9 @@ impl View {
                 let call = self.question(of, &what);
                 let asked = (envelope.session, envelope.seq);
                 let change = self.inquiries.change(envelope.seq);
-                vec![Told::Ask(Box::new(Question { asked, call, options, answers, change }))]
+                let inquiry = self.inquiries.asked(envelope.seq).cloned();
+                let question = Question { asked, call, options, inquiry, answers, change };
+                vec![Told::Ask(Box::new(question))]
             }
             Permission::Answered { reply, feedback, by } => {
                 let mut told = vec![Told::Settled((envelope.session, of))];

@@ -119,8 +119,12 @@ impl Editor {
         let options = question["params"]["options"].as_array().unwrap();
         let option = options.iter().find(|option| option["kind"] == kind).unwrap();
         let outcome = json!({ "outcome": "selected", "optionId": option["optionId"] });
-        let (id, result) = (&question["id"], json!({ "outcome": outcome }));
-        self.send(&json!({ "jsonrpc": "2.0", "id": id, "result": result }));
+        self.reply(question, json!({ "outcome": outcome }));
+    }
+
+    /// Answers a request of the node's.
+    pub fn reply(&mut self, request: &Value, result: Value) {
+        self.send(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }));
     }
 
     /// The next update of this kind.

@@ -1,0 +1,126 @@
+//! Questions of the `question` tool as forms, for clients that have them (elicitation).
+
+use std::collections::BTreeMap;
+
+use agent_client_protocol::v1::schema::{
+    CreateElicitationRequest, CreateElicitationResponse, ElicitationAction,
+    ElicitationContentValue, ElicitationFormMode, ElicitationPropertySchema, ElicitationSchema,
+    ElicitationSessionScope, EnumOption, MultiSelectPropertySchema, SessionId,
+    StringPropertySchema, ToolCallId,
+};
+
+use crate::inquiry::{Choice, GO_ON, Inquiry};
+
+/// What was chosen of the options, and words beside them.
+const CHOICE: &str = "answer";
+const WORDS: &str = "words";
+
+pub(super) fn request(
+    session: SessionId,
+    call: ToolCallId,
+    inquiry: &Inquiry,
+) -> CreateElicitationRequest {
+    let words = StringPropertySchema::new().title("In your own words".to_owned());
+    let schema = match choice(inquiry) {
+        Some(choice) => {
+            ElicitationSchema::new().property(CHOICE, choice, false).property(WORDS, words, false)
+        }
+        None => ElicitationSchema::new().property(WORDS, words, false),
+    };
+    let scope = ElicitationSessionScope::new(session).tool_call_id(call);
+    CreateElicitationRequest::new(ElicitationFormMode::new(scope, schema), inquiry.titled())
+}
+
+fn choice(inquiry: &Inquiry) -> Option<ElicitationPropertySchema> {
+    let option = |choice: &Choice| {
+        let description = Some(choice.description.trim()).filter(|text| !text.is_empty());
+        EnumOption::new(choice.label.clone(), choice.label.clone())
+            .description(description.map(str::to_owned))
+    };
+    let options: Vec<EnumOption> = inquiry.options.iter().map(option).collect();
+    let title = if inquiry.header.trim().is_empty() { "Answer" } else { inquiry.header.trim() };
+    match (options.is_empty(), inquiry.multiple) {
+        (true, _) => None,
+        (false, true) => {
+            Some(MultiSelectPropertySchema::titled(options).title(title.to_owned()).into())
+        }
+        (false, false) => {
+            Some(StringPropertySchema::new().one_of(options).title(title.to_owned()).into())
+        }
+    }
+}
+
+/// The answer in words; none if it was dismissed. Words come before what was chosen, and a form that
+/// was left empty leaves it to the model.
+pub(super) fn answer(response: CreateElicitationResponse) -> Option<String> {
+    let ElicitationAction::Accept(accepted) = response.action else { return None };
+    let mut content = accepted.content.unwrap_or_default();
+    let given = [WORDS, CHOICE].into_iter().find_map(|name| words(&mut content, name));
+    Some(given.unwrap_or_else(|| GO_ON.to_owned()))
+}
+
+fn words(content: &mut BTreeMap<String, ElicitationContentValue>, name: &str) -> Option<String> {
+    let text = match content.remove(name)? {
+        ElicitationContentValue::String(text) => text,
+        ElicitationContentValue::StringArray(texts) => texts.join(", "),
+        ElicitationContentValue::Integer(number) => number.to_string(),
+        ElicitationContentValue::Number(number) => number.to_string(),
+        ElicitationContentValue::Boolean(so) => so.to_string(),
+        _ => return None,
+    };
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn form(inquiry: &Value) -> Value {
+        let inquiry: Inquiry = serde_json::from_value(inquiry.clone()).unwrap();
+        let request = request(SessionId::new("s"), ToolCallId::new("c"), &inquiry);
+        serde_json::to_value(request).unwrap()
+    }
+
+    #[test]
+    fn options_are_an_enumeration_and_words_are_always_welcome() {
+        let options = json!([{ "label": "red", "description": "like fire" }, { "label": "blue" }]);
+        let one = form(&json!({ "question": "Which?", "header": "Colour", "options": options }));
+        assert_eq!(
+            (&one["mode"], &one["sessionId"], &one["toolCallId"]),
+            (&json!("form"), &json!("s"), &json!("c"))
+        );
+        assert_eq!(one["message"], "[Colour] Which?");
+        let properties = &one["requestedSchema"]["properties"];
+        assert_eq!(properties["answer"]["oneOf"][0]["const"], "red");
+        assert_eq!(properties["answer"]["title"], "Colour");
+        assert_eq!(properties["words"]["type"], "string");
+        let several = json!({ "question": "Which?", "options": options, "multiple": true });
+        assert_eq!(form(&several)["requestedSchema"]["properties"]["answer"]["type"], "array");
+        let open = form(&json!({ "question": "Why?" }));
+        assert_eq!(open["requestedSchema"]["properties"].as_object().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn words_come_first_and_nothing_leaves_it_to_the_model() {
+        for (response, expected) in [
+            (json!({ "action": "accept", "content": { "answer": "red" } }), Some("red")),
+            (
+                json!({ "action": "accept", "content": { "answer": ["red", "blue"] } }),
+                Some("red, blue"),
+            ),
+            (
+                json!({ "action": "accept", "content": { "answer": "red", "words": " green " } }),
+                Some("green"),
+            ),
+            (json!({ "action": "accept", "content": { "words": "" } }), Some(GO_ON)),
+            (json!({ "action": "accept" }), Some(GO_ON)),
+            (json!({ "action": "decline" }), None),
+            (json!({ "action": "cancel" }), None),
+        ] {
+            let response: CreateElicitationResponse = serde_json::from_value(response).unwrap();
+            assert_eq!(answer(response).as_deref(), expected);
+        }
+    }
+}
