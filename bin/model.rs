@@ -45,9 +45,11 @@ pub(crate) fn choose(
         id: chosen.model_id.clone(),
         limit: chosen.limit.over(known.limit),
         cost: chosen.cost.over(known.cost),
+        abilities: chosen.abilities.over(known.abilities),
     };
     let timeout = chosen.timeout;
-    let variants = variant::known(wire, vendor, &chosen.model_id, &chosen.variants);
+    let reasons = chosen.abilities.reasoning;
+    let variants = variant::known(wire, vendor, &chosen.model_id, reasons, &chosen.variants);
     let mut request = chosen.options.clone().into();
     let of_agent = variant.and_then(|name| variants.iter().find(|(known, _)| known == name));
     if let Some((_, options)) = of_agent {

@@ -40,7 +40,7 @@ impl Outfit for Wardrobe {
         }
         let model = chosen(&settings, agent, parent).map_err(|error| format!("{error:#}"))?;
         let mut options = model::options(&settings, &model);
-        agent.tune(&mut options);
+        agent.tune(&mut options, model.spec.abilities);
         // whoever is asked for the parent is asked for the child
         options.ask = parent.options.ask;
         options.max_cost = parent.options.max_cost;

@@ -21,7 +21,7 @@ pub(crate) fn kit(wardrobe: &Wardrobe, name: &str, before: &Kit) -> anyhow::Resu
     let agent = agents.to_prompt(name).map_err(|Usage(why)| model::usage(why))?;
     let mut model = chosen(&settings, agent, before)?;
     let mut options = model::options(&settings, &model);
-    agent.tune(&mut options);
+    agent.tune(&mut options, model.spec.abilities);
     model.request.clone_from(&options.request);
     let same = model.spec.name() == before.model.name();
     let given = &before.options;

@@ -10,16 +10,17 @@ use crate::model::Model;
 use crate::{Usage, note};
 
 /// What the model has: its own in settings, and those that its wire is known to understand, where
-/// settings have none of that name.
+/// settings have none of that name and do not say that it `reasons` not at all.
 pub(crate) fn known(
     wire: Wire,
     vendor: &str,
     id: &str,
+    reasons: Option<bool>,
     own: &Map<String, Value>,
 ) -> Vec<(String, Value)> {
     let builtin = variants::of(wire, vendor, id).into_iter();
     let mut all: Vec<(String, Value)> = builtin
-        .filter(|(name, _)| !own.contains_key(*name))
+        .filter(|(name, _)| reasons != Some(false) && !own.contains_key(*name))
         .map(|(name, options)| (name.to_owned(), options))
         .collect();
     all.extend(own.iter().map(|(name, options)| (name.clone(), options.clone())));
@@ -111,9 +112,13 @@ mod tests {
     #[test]
     fn settings_replace_what_is_built_in() {
         let own = json!({ "high": { "effort": "low" }, "odd": {} });
-        let all = known(Wire::Anthropic, "anthropic", "claude-opus-5", own.as_object().unwrap());
+        let own = own.as_object().unwrap();
+        let all = known(Wire::Anthropic, "anthropic", "claude-opus-5", None, own);
         let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["low", "medium", "xhigh", "max", "high", "odd"]);
         assert_eq!(all[4].1, json!({ "effort": "low" }));
+        let all = known(Wire::Anthropic, "anthropic", "claude-opus-5", Some(false), own);
+        let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["high", "odd"]);
     }
 }

@@ -113,7 +113,7 @@ fn the_model_that_would_be_used_and_why() {
     for (site, name, why) in [
         (
             Site::bare().env("ANTHROPIC_API_KEY", "k"),
-            "anthropic/claude-sonnet-4-5",
+            "anthropic/claude-sonnet-5-5",
             "there is a key for anthropic",
         ),
         (Site::bare().setting("provider", listed.clone()), "x/only", "no other is listed"),

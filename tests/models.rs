@@ -42,7 +42,7 @@ fn a_key_makes_a_default_and_abilities_differ() {
     let site = Site::bare().env("OPENAI_API_KEY", "sk-test-0123456789");
     let models = listed(&site, &["openai"]);
     assert!(models.iter().all(|model| model["provider"] == "openai"));
-    assert_eq!(of(&models, "openai/gpt-5.1")["default"], true);
+    assert_eq!(of(&models, "openai/gpt-6.2-sol")["default"], true);
     assert_eq!(models.iter().filter(|model| model["default"] == true).count(), 1);
     let newest = of(&models, "openai/gpt-6.2-sol");
     assert_eq!(newest["key"], json!({ "env": "OPENAI_API_KEY" }));
@@ -51,7 +51,7 @@ fn a_key_makes_a_default_and_abilities_differ() {
     let older = of(&models, "openai/gpt-4.1");
     assert_eq!((&older["reasoning"], &older["temperature"]), (&json!(false), &json!(true)));
     let text = site.run(&["models", "openai"]).ok().stdout;
-    assert!(text.contains("  * openai/gpt-5.1 "), "{text}");
+    assert!(text.contains("  * openai/gpt-6.2-sol "), "{text}");
     assert!(!text.contains("sk-test"), "{text}");
 }
 

@@ -73,9 +73,12 @@ pub fn gather(setup: Setup<'_>, now: Time) -> (Kit, Vec<String>) {
     (kit, problems)
 }
 
-/// Every tool for this model that the rules do not hide, and no questions where nobody is there to
+/// Every tool for this model, if it takes any, that the rules do not hide, and no questions where nobody is there to
 /// answer. Descriptions name no tool that is not among them.
 fn tools(setup: &Setup<'_>, rules: &[Rule]) -> Vec<ToolSpec> {
+    if !setup.model.abilities.tools {
+        return Vec::new();
+    }
     let mut offered = leftfold_tools::offered_to(&setup.model.id);
     offered.retain(|tool| !rules::hides(rules, tool.name()));
     offered.retain(|tool| tool.name() != "question" || setup.options.ask == AskMode::Ask);
@@ -114,6 +117,7 @@ pub fn request_options(options: &Json) -> Json {
 
 #[cfg(test)]
 mod tests {
+    use leftfold_events::kit::Abilities;
     use leftfold_events::rules::Action;
 
     use super::*;
@@ -138,7 +142,10 @@ mod tests {
         ["gpt-5-codex", "gpt-5", "o3", "gemini-3-pro", "claude-opus-4-5", "qwen3:8b"];
 
     fn setup(folder: &Path, model: &str, rules: Vec<Rule>) -> Kit {
-        let model = ModelSpec { id: model.to_owned(), ..ModelSpec::default() };
+        equipped(folder, ModelSpec { id: model.to_owned(), ..ModelSpec::default() }, rules)
+    }
+
+    fn equipped(folder: &Path, model: ModelSpec, rules: Vec<Rule>) -> Kit {
         let (options, sources) = (Options::default(), Sources::default());
         let setup = Setup {
             directory: folder,
@@ -154,6 +161,15 @@ mod tests {
         let (kit, problems) = gather(setup, Time::from_millis(0));
         assert_eq!(problems, [""; 0]);
         kit
+    }
+
+    #[test]
+    fn a_model_that_can_not_call_tools_is_told_of_none() {
+        let abilities = Abilities { tools: false, ..Abilities::default() };
+        let model = ModelSpec { id: "m".into(), abilities, ..ModelSpec::default() };
+        let kit = equipped(Path::new("/"), model, Vec::new());
+        assert!(kit.tools.is_empty());
+        assert!(!kit.system.concat().contains("`read`"), "{:?}", kit.system);
     }
 
     #[test]

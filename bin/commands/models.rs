@@ -112,7 +112,7 @@ pub(crate) fn rows(settings: &Settings, offer: &Offer, default: Option<&str>) ->
 fn row(name: String, wire: Wire, vendor: &str, called: &str, own: &Model, default: bool) -> Row {
     let listed = catalog::model(wire, vendor, called);
     let known = catalog::describe(wire, vendor, called);
-    let variants = variant::known(wire, vendor, called, &own.variants);
+    let variants = variant::known(wire, vendor, called, own.abilities.reasoning, &own.variants);
     let is = |ours: Option<bool>, theirs: fn(&Listed) -> bool, unlisted: bool| {
         ours.unwrap_or_else(|| listed.map_or(unlisted, theirs))
     };

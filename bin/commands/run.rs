@@ -125,7 +125,7 @@ pub(crate) fn job<'a>(
     let agent = agent(&settings, project, turn)?;
     let mut model = chosen(&settings, project, turn, &agent, resumes)?;
     let mut options = model::options(&settings, &model);
-    agent.tune(&mut options);
+    agent.tune(&mut options, model.spec.abilities);
     model.request.clone_from(&options.request);
     // what it was given outlives the crash, with the turn
     let given = project.given.as_deref().filter(|_| resumes);

@@ -23,14 +23,14 @@ pub(super) const BUILTIN: [Builtin; 12] = [
         wire: Wire::Anthropic,
         keys: &["ANTHROPIC_API_KEY"],
         base_url: "ANTHROPIC_BASE_URL",
-        model: "claude-sonnet-4-5",
+        model: "claude-sonnet-5-5",
     },
     Builtin {
         name: "openai",
         wire: Wire::OpenaiResponses,
         keys: &["OPENAI_API_KEY"],
         base_url: "OPENAI_BASE_URL",
-        model: "gpt-5.1",
+        model: "gpt-6.2-sol",
     },
     Builtin {
         name: "google",

@@ -41,7 +41,7 @@ pub(crate) use agent::{Agent, Command, meant};
 pub(crate) use builtin::KeySource;
 pub(crate) use error::{Error, Hint, Place};
 pub(crate) use inventory::{Inventory, Item, Origin, Shown, inventory};
-pub(crate) use model::{Costs, Limits, Model};
+pub(crate) use model::{Abilities, Costs, Limits, Model};
 pub(crate) use offer::{KeyState, Offer};
 pub(crate) use provider::{NEVER, Provider, Script, Secret, Wire};
 pub(crate) use resolve::{BaseUrl, Chosen};

@@ -2,14 +2,16 @@
 
 use std::fmt;
 
-use leftfold_events::kit::{Limit, Prices};
+use leftfold_events::kit::{self, Limit, Prices};
 use serde_json::{Map, Value};
 
 use super::builtin::{BUILTIN, Builtin, builtin, key, set, variables};
 use super::error::{Hint, Listed, Npm, Origin};
 use super::tree::below;
 use super::view::alternatives;
-use super::{Costs, Env, Error, Limits, Model, Provider, Script, Secret, Settings, Wire};
+use super::{
+    Abilities, Costs, Env, Error, Limits, Model, Provider, Script, Secret, Settings, Wire,
+};
 
 /// A model that can be used.
 #[derive(Clone, PartialEq)]
@@ -33,6 +35,7 @@ pub(crate) struct Chosen {
     pub(crate) script: Option<Script>,
     pub(crate) limit: Limits,
     pub(crate) cost: Costs,
+    pub(crate) abilities: Abilities,
     /// The model's options, for the request body.
     pub(crate) options: Map<String, Value>,
     /// The provider's options that have no field here.
@@ -79,6 +82,17 @@ impl Costs {
             output: self.output.unwrap_or(known.output),
             cache_read: self.cache_read.unwrap_or(known.cache_read),
             cache_write: self.cache_write.unwrap_or(known.cache_write),
+        }
+    }
+}
+
+impl Abilities {
+    /// These abilities, and `known` where nothing is said.
+    pub(crate) fn over(self, known: kit::Abilities) -> kit::Abilities {
+        kit::Abilities {
+            tools: self.tools.unwrap_or(known.tools),
+            media: self.images.unwrap_or(known.media),
+            sampling: self.temperature.unwrap_or(known.sampling),
         }
     }
 }
@@ -261,6 +275,7 @@ impl Wanted<'_> {
             script: provider.script.clone(),
             limit: model.limit,
             cost: model.cost,
+            abilities: model.abilities,
             options: model.options,
             provider_options: provider.options.clone(),
             variants: model.variants,

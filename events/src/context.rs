@@ -5,7 +5,8 @@
 
 use std::collections::HashSet;
 
-use crate::event::{Attachment, ModelRef, PromptKind, PromptPart, Purpose};
+use crate::event::{ModelRef, PromptKind, PromptPart, Purpose};
+use crate::kit::ModelSpec;
 use crate::request::{AssistantPart, Request, RequestMessage, ToolResult};
 use crate::state::{
     Ask, Call, Compacting, Message, Phase, Reply, ReplyEnd, ReplyPart, State, words,
@@ -18,7 +19,7 @@ pub fn request(s: &State) -> Request {
 }
 
 fn step(s: &State) -> Built {
-    let mut builder = Builder::new(s.kit.model.name());
+    let mut builder = Builder::new(&s.kit.model);
     s.messages.iter().for_each(|message| builder.message(message));
     builder.drop_trailing_answers();
     if s.on_last_step() {
@@ -91,7 +92,11 @@ pub fn title_request(s: &State) -> Request {
         model: model.name(),
         max_output: model.limit.output.min(TITLE_OUTPUT),
         // a small call: neither thinking nor whatever else the session's model was set up for
-        options: Json::parse(r#"{"temperature":0.5}"#).unwrap_or_default(),
+        options: if model.abilities.sampling {
+            Json::parse(r#"{"temperature":0.5}"#).unwrap_or_default()
+        } else {
+            Json::object()
+        },
         cache_key: s.session.to_string(),
         system: vec![kit.options.title_prompt.clone()],
         tools: Vec::new(),
@@ -111,8 +116,8 @@ pub fn summary_request(s: &State, compacting: &Compacting) -> Request {
 }
 
 fn summary(s: &State, compacting: &Compacting) -> Built {
-    let mut builder = Builder::new(s.kit.model.name());
-    builder.media = false;
+    let mut builder = Builder::new(&s.kit.model);
+    builder.files = Files::Seen;
     builder.output = (compacting.overflows > 0).then_some(SHORTENED);
     let past = |m: &&Message| m.prompt().is_none_or(|prompt| prompt.seq <= compacting.through);
     s.messages.iter().filter(past).for_each(|message| builder.message(message));
@@ -126,16 +131,38 @@ struct Builder {
     sources: Vec<Vec<Seq>>,
     /// Ids given to calls so far: providers want them unique, models do not always oblige.
     ids: HashSet<String>,
-    /// Whether media are sent, or words in their place.
-    media: bool,
+    files: Files,
     /// Characters of a tool's output at most.
     output: Option<usize>,
 }
 
+/// What becomes of attached files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Files {
+    Sent,
+    /// They have been looked at: words stand in their place.
+    Seen,
+    /// The model can not look at any but texts: likewise.
+    Unreadable,
+}
+
+impl Files {
+    /// What stands in a file's place; `None`: the file.
+    fn words(self, mime: &str, name: &str) -> Option<String> {
+        match self {
+            Self::Sent => None,
+            Self::Seen => Some(words::media(mime, name)),
+            Self::Unreadable if mime.starts_with("text/") => None,
+            Self::Unreadable => Some(words::unreadable(mime, name)),
+        }
+    }
+}
+
 impl Builder {
-    fn new(model: ModelRef) -> Self {
+    fn new(model: &ModelSpec) -> Self {
         let (messages, sources, ids) = (Vec::new(), Vec::new(), HashSet::new());
-        Self { model, messages, sources, ids, media: true, output: None }
+        let files = if model.abilities.media { Files::Sent } else { Files::Unreadable };
+        Self { model: model.name(), messages, sources, ids, files, output: None }
     }
 
     fn finish(mut self, s: &State, purpose: Purpose) -> Built {
@@ -189,9 +216,12 @@ impl Builder {
             *part = PromptPart::text(words::commissioned(part.name.as_deref().unwrap_or_default()));
         }
         parts.retain(|part| part.kind != PromptKind::Text || !part.text.trim().is_empty());
-        if !self.media {
-            let media = parts.iter_mut().filter(|part| part.kind == PromptKind::Media);
-            media.for_each(|part| *part = words::media_part(part));
+        for part in parts.iter_mut().filter(|part| part.kind == PromptKind::Media) {
+            let (mime, name) = (part.mime.as_deref(), part.name.as_deref());
+            let words = self.files.words(mime.unwrap_or("a file"), name.unwrap_or_default());
+            if let Some(words) = words {
+                *part = PromptPart::text(words);
+            }
         }
         if parts.is_empty() {
             parts.push(PromptPart::text(words::EMPTY_PROMPT));
@@ -260,10 +290,12 @@ impl Builder {
         if let Some(chars) = self.output {
             result.output = words::shortened(&result.output, chars);
         }
-        if !self.media {
-            for Attachment { mime, name, .. } in std::mem::take(&mut result.attachments) {
+        for file in std::mem::take(&mut result.attachments) {
+            if let Some(words) = self.files.words(&file.mime, &file.name) {
                 result.output.push('\n');
-                result.output.push_str(&words::media(&mime, &name));
+                result.output.push_str(&words);
+            } else {
+                result.attachments.push(file);
             }
         }
         result

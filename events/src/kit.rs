@@ -38,6 +38,32 @@ pub struct ModelSpec {
     pub id: String,
     pub limit: Limit,
     pub cost: Prices,
+    #[serde(skip_serializing_if = "Abilities::is_all")]
+    pub abilities: Abilities,
+}
+
+/// What a model can be asked for. Servers refuse requests that ask for more (SPEC M12, M14).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Abilities {
+    /// To call tools.
+    pub tools: bool,
+    /// To look at images and other files that are no text.
+    pub media: bool,
+    /// To be told how to sample: temperature and top-p.
+    pub sampling: bool,
+}
+
+impl Default for Abilities {
+    fn default() -> Self {
+        Self { tools: true, media: true, sampling: true }
+    }
+}
+
+impl Abilities {
+    fn is_all(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl ModelSpec {
@@ -241,6 +267,18 @@ mod tests {
         let mut back = Kit::default();
         back.equip(None, &kit.equipped());
         assert_eq!(back, kit);
+    }
+
+    #[test]
+    fn a_model_is_written_with_what_it_can_not_do_alone() {
+        let spec = ModelSpec { id: "m".into(), ..ModelSpec::default() };
+        let text = serde_json::to_string(&spec).unwrap();
+        assert!(!text.contains("abilities"), "{text}");
+        assert_eq!(serde_json::from_str::<ModelSpec>(&text).unwrap(), spec);
+        let abilities = Abilities { media: false, ..Abilities::default() };
+        let spec = ModelSpec { abilities, ..spec };
+        let back = serde_json::from_str::<ModelSpec>(&serde_json::to_string(&spec).unwrap());
+        assert_eq!(back.unwrap(), spec);
     }
 
     #[test]

@@ -3,6 +3,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::check::Faulty;
+
 /// How long an answer may stay without a byte unless settings say otherwise.
 pub const DEFAULT_STALL: Duration = Duration::from_secs(60);
 
@@ -22,6 +24,8 @@ pub struct Config {
     /// The longest silence within an answer. It begins with the answer's head: how long a model
     /// may take before that, the caller decides by dropping the stream.
     pub stall: Duration,
+    /// What becomes of requests that are not as they should be.
+    pub faulty: Faulty,
     /// What a scripted provider plays.
     pub script: Option<ScriptSource>,
 }
@@ -37,6 +41,7 @@ impl Config {
             api_key: None,
             headers: Vec::new(),
             stall: DEFAULT_STALL,
+            faulty: Faulty::IN_THIS_BUILD,
             script: None,
         }
     }
@@ -53,6 +58,7 @@ impl fmt::Debug for Config {
             .field("has_key", &self.api_key.is_some())
             .field("headers", &names)
             .field("stall", &self.stall)
+            .field("faulty", &self.faulty)
             .field("script", &self.script)
             .finish_non_exhaustive()
     }

@@ -95,8 +95,8 @@ pub(crate) fn overlay(
 /// Puts the parts together; key and secret headers are hidden in whatever the server says.
 pub(crate) fn endpoint(config: Config, url: Url, headers: HeaderMap) -> Endpoint {
     let mask = Mask::new(key(&config).into_iter().chain(secret_headers(&config)));
-    let Config { name: provider, stall, .. } = config;
-    Endpoint { provider, url, headers, stall, mask, missing_may_pass: false }
+    let Config { name: provider, stall, faulty, .. } = config;
+    Endpoint { provider, url, headers, stall, faulty, mask, missing_may_pass: false }
 }
 
 fn is_secret(header: &str) -> bool {

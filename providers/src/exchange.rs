@@ -14,6 +14,7 @@ use reqwest::header::HeaderMap;
 use reqwest::{Response, StatusCode, Url};
 
 use crate::StreamEvent;
+use crate::check::Faulty;
 use crate::errors::{Details, Failure, Mask, is_markup};
 use crate::http;
 use crate::sse::{Parser, SseEvent};
@@ -40,6 +41,7 @@ pub(crate) struct Endpoint {
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
     pub(crate) stall: Duration,
+    pub(crate) faulty: Faulty,
     pub(crate) mask: Mask,
     /// Whether the vendor at times denies what it has: then even 404 is worth another attempt.
     pub(crate) missing_may_pass: bool,

@@ -196,6 +196,25 @@ mod tests {
         assert_eq!(shown(&url), "https://host:8443/v1/messages");
     }
 
+    /// A server that takes connections and never says a word of TLS. Time passes as soon as nothing else
+    /// does, so that the limit is the real one and the test does not wait for it.
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_does_not_come_about_is_given_up() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("https://{}/v1/messages", listener.local_addr().unwrap());
+        let url = Url::parse(&url).unwrap();
+        // whose certificate it would not believe does not matter: none comes
+        let client = plain().clone().unwrap();
+        let before = tokio::time::Instant::now();
+        let error = client.post(url.clone()).body("{}").send().await.unwrap_err();
+        let waited = before.elapsed();
+        assert!(waited >= CONNECT_TIMEOUT && waited < CONNECT_TIMEOUT * 2, "{waited:?}");
+        let failure = failure("p", &url, &error);
+        assert_eq!((failure.class, failure.retryable), (FailureClass::Network, true));
+        let expected = format!("no connection to {url}: it did not answer within 10 s");
+        assert!(failure.message.starts_with(&expected), "{}", failure.message);
+    }
+
     #[tokio::test]
     async fn plain_http_needs_no_certificates() {
         let url = Url::parse("http://127.0.0.1:1/").unwrap();

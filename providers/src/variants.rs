@@ -87,7 +87,9 @@ mod tests {
         assert_eq!(names(responses, "openai", "gpt-7-new"), ["low", "medium", "high"]);
         assert_eq!(names(Wire::OpenaiChat, "xai", "grok-4.7"), &to_max[..4]);
         assert_eq!(names(Wire::OpenaiChat, "deepseek", "deepseek-flash"), ["high", "max"]);
-        assert_eq!(names(Wire::OpenaiChat, "moonshot", "kimi-k3"), [""; 0]);
+        assert_eq!(names(Wire::OpenaiChat, "moonshot", "kimi-k3"), ["low", "high", "max"]);
+        assert_eq!(names(Wire::OpenaiChat, "moonshot", "kimi-k2.6"), [""; 0]);
+        assert_eq!(names(Wire::OpenaiChat, "mistral", "mistral-medium-3.5"), ["none", "high"]);
         assert_eq!(names(Wire::Anthropic, "anthropic", "claude-opus-5-5"), to_max);
         let before = ["low", "medium", "high", "max"];
         assert_eq!(names(Wire::Anthropic, "anthropic", "claude-opus-4-6"), before);

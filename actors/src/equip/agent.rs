@@ -1,7 +1,7 @@
 //! Agents: who answers a prompt, with which instructions, rules and model.
 
 use leftfold_events::Json;
-use leftfold_events::kit::Options;
+use leftfold_events::kit::{Abilities, Options};
 use leftfold_events::rules::{Action, Rule};
 use serde_json::Value;
 
@@ -93,11 +93,14 @@ impl Agent {
     }
 
     /// Lays the agent's options for the request body over those in `options` (SPEC M8), objects
-    /// member by member. Whether a model takes a temperature is for its provider to know (SPEC M14).
-    pub fn tune(&self, options: &mut Options) {
+    /// member by member; how to sample is said only to a model with the ability (SPEC M14). Wires know
+    /// more models that have it not.
+    pub fn tune(&self, options: &mut Options, abilities: Abilities) {
         let mut request = options.request.value();
         merge(&mut request, self.options.value());
-        if let Value::Object(request) = &mut request {
+        if let Value::Object(request) = &mut request
+            && abilities.sampling
+        {
             let sampling = [("temperature", self.temperature), ("top_p", self.top_p)];
             for (key, value) in sampling {
                 if let Some(value) = value {
@@ -307,14 +310,21 @@ mod tests {
             top_p: Some(0.5),
             ..Agent::build()
         };
-        agent.tune(&mut options);
+        let mut fixed = options.clone();
+        agent.tune(&mut options, Abilities::default());
         let expected = json!({
             "a": 1, "deep": { "x": 1, "y": [2], "z": null }, "temperature": 0.2,
             "b": { "c": 1 }, "top_p": 0.5,
         });
         assert_eq!(options.request.value(), expected);
         let before = options.clone();
-        Agent::build().tune(&mut options);
+        Agent::build().tune(&mut options, Abilities::default());
         assert_eq!(options, before);
+        // what the model's own settings say outright stays
+        agent.tune(&mut fixed, Abilities { sampling: false, ..Abilities::default() });
+        let expected = json!({
+            "a": 1, "deep": { "x": 1, "y": [2], "z": null }, "temperature": 1.0, "b": { "c": 1 },
+        });
+        assert_eq!(fixed.request.value(), expected);
     }
 }

@@ -59,17 +59,17 @@ fn which_model_is_taken() {
     let key = ("ANTHROPIC_API_KEY", "k");
     let one = r#"{ "provider": { "p": { "wire": "scripted", "models": { "only": {} } } } }"#;
     for (settings, variables, wanted, expected) in [
-        ("{}", &[key][..], None, "anthropic/claude-sonnet-4-5"),
+        ("{}", &[key][..], None, "anthropic/claude-sonnet-5-5"),
         ("{}", &[key], Some("anthropic/other"), "anthropic/other"),
         (r#"{ "model": "anthropic/named" }"#, &[key], None, "anthropic/named"),
         (r#"{ "model": "anthropic/named" }"#, &[key], Some("anthropic/x"), "anthropic/x"),
-        (r#"{ "model": "{env:NONE}" }"#, &[key], None, "anthropic/claude-sonnet-4-5"),
+        (r#"{ "model": "{env:NONE}" }"#, &[key], None, "anthropic/claude-sonnet-5-5"),
         (r#"{ "model": "{env:M}" }"#, &[key, ("M", "anthropic/m")], None, "anthropic/m"),
         (
             r#"{ "provider": { "anthropic": { "options": { "apiKey": "k" } } } }"#,
             &[],
             None,
-            "anthropic/claude-sonnet-4-5",
+            "anthropic/claude-sonnet-5-5",
         ),
         // what settings say of one model of a built-in provider leaves the others as they are
         (

@@ -69,6 +69,12 @@ pub(crate) fn media_part(part: &PromptPart) -> PromptPart {
     PromptPart::text(media(mime.unwrap_or("a file"), name.unwrap_or_default()))
 }
 
+/// Stands for a file that the model has no eyes for.
+pub(crate) fn unreadable(mime: &str, name: &str) -> String {
+    let space = if name.is_empty() { "" } else { " " };
+    format!("[{mime}{space}{name} was attached here; you can not look at files of this kind]")
+}
+
 /// The beginning of a long result, for a summary of what else did not fit.
 pub(crate) fn shortened(output: &str, chars: usize) -> String {
     match output.char_indices().nth(chars) {

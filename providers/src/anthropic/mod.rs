@@ -63,14 +63,15 @@ impl Provider for Anthropic {
     }
 
     fn body(&self, request: &Request) -> Vec<u8> {
-        check::bytes(&request::body(&check::closed(request)))
+        check::bytes(&request::body(&check::closed(request, self.endpoint.faulty)))
     }
 
     fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent> {
         let decoder = decoder(&self.endpoint.provider);
         let endpoint = Arc::clone(&self.endpoint);
-        let body = request::body(&check::closed(&request));
-        check::send(&Rules::Anthropic, &body, |body| exchange::run(endpoint, body, decoder))
+        let faulty = endpoint.faulty;
+        let body = request::body(&check::closed(&request, faulty));
+        check::send(faulty, &Rules::Anthropic, &body, |body| exchange::run(endpoint, body, decoder))
     }
 }
 

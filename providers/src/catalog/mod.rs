@@ -2,7 +2,7 @@
 
 mod tables;
 
-use leftfold_events::kit::{Limit, ModelSpec, Prices};
+use leftfold_events::kit::{Abilities, Limit, ModelSpec, Prices};
 
 use crate::Wire;
 use tables::{ALIBABA, ANTHROPIC, DEEPSEEK, GEMINI, GROQ, MISTRAL, MOONSHOT, OPENAI, XAI};
@@ -41,7 +41,9 @@ impl Model {
     /// As a session needs it, under the name by which it was asked for; `provider` is left empty.
     fn spec(&self, id: &str) -> ModelSpec {
         let limit = Limit { context: self.context, input: self.input, output: self.output };
-        ModelSpec { provider: String::new(), id: id.to_owned(), limit, cost: self.prices }
+        // whether it takes a temperature depends on more than its name: its wire sees to that
+        let abilities = Abilities { media: self.images, ..Abilities::default() };
+        ModelSpec { id: id.to_owned(), limit, cost: self.prices, abilities, ..ModelSpec::default() }
     }
 }
 
@@ -73,7 +75,7 @@ pub fn model(wire: Wire, vendor: &str, id: &str) -> Option<&'static Model> {
     named(models(wire, vendor), id)
 }
 
-/// Limits and prices of the model `id`; `provider` is left empty. One that is not listed has the
+/// Limits, prices and abilities of the model `id`; `provider` is left empty. One that is not listed has the
 /// default: no known limit but 8 192 tokens of output, and no known price.
 pub fn describe(wire: Wire, vendor: &str, id: &str) -> ModelSpec {
     let unlisted = || ModelSpec { id: id.to_owned(), ..ModelSpec::default() };

@@ -76,6 +76,8 @@ const NONE_TO_HIGH: Thinking = Efforts(&["none", "low", "medium", "high"]);
 const NONE_TO_XHIGH: Thinking = Efforts(&["none", "low", "medium", "high", "xhigh"]);
 const NONE_TO_MAX: Thinking = Efforts(&["none", "low", "medium", "high", "xhigh", "max"]);
 const MINIMAL_TO_HIGH: Thinking = Efforts(&["minimal", "low", "medium", "high"]);
+const NONE_OR_HIGH: Thinking = Efforts(&["none", "high"]);
+const LOW_HIGH_OR_MAX: Thinking = Efforts(&["low", "high", "max"]);
 const HIGH_OR_MAX: Thinking = Efforts(&["high", "max"]);
 
 pub(super) const ANTHROPIC: &[Model] = &[
@@ -171,7 +173,14 @@ pub(super) const DEEPSEEK: &[Model] = &[
 ];
 
 pub(super) const MISTRAL: &[Model] = &[
-    open("mistral-medium-3.5", "mistral", (262_144, 131_072), unasked(1.5, 7.5, 1.5), Never).sees(),
+    open(
+        "mistral-medium-3.5",
+        "mistral",
+        (262_144, 131_072),
+        unasked(1.5, 7.5, 0.15),
+        NONE_OR_HIGH,
+    )
+    .sees(),
     open("mistral-large-latest", "mistral", (262_144, 131_072), unasked(0.5, 1.5, 0.5), Never)
         .sees(),
     open("devstral-latest", "mistral", (262_144, 131_072), unasked(0.4, 2.0, 0.4), Never),
@@ -179,9 +188,15 @@ pub(super) const MISTRAL: &[Model] = &[
 ];
 
 pub(super) const MOONSHOT: &[Model] = &[
-    open("kimi-k3", "kimi", (1_048_576, 131_072), unasked(3.0, 15.0, 0.3), Always).sees(),
-    open("kimi-k2.7-code", "kimi", (262_144, 65_536), unasked(0.95, 4.0, 0.19), Always).sees(),
-    open("kimi-k2.6", "kimi", (262_144, 65_536), unasked(0.95, 4.0, 0.16), Always).sees(),
+    open("kimi-k3", "kimi", (1_048_576, 131_072), unasked(3.0, 15.0, 0.3), LOW_HIGH_OR_MAX)
+        .sees()
+        .samples_itself(),
+    open("kimi-k2.7-code", "kimi", (262_144, 65_536), unasked(0.95, 4.0, 0.19), Always)
+        .sees()
+        .samples_itself(),
+    open("kimi-k2.6", "kimi", (262_144, 65_536), unasked(0.95, 4.0, 0.16), Always)
+        .sees()
+        .samples_itself(),
 ];
 
 pub(super) const GROQ: &[Model] = &[

@@ -5,8 +5,9 @@
 //! the form that is asked for, signatures where they belong. Parameters that settings add are not
 //! judged, since vendors invent new ones.
 //!
-//! Debug builds refuse to send a body with a fault, and say which one: it is a mistake in this
-//! program. Release builds answer open calls ([`closing`]) and send.
+//! What becomes of a body with a fault, which is a mistake in this program, is for [`Faulty`] to say:
+//! debug builds refuse to send it and say which fault it is, release builds answer open calls
+//! ([`closing`]) and send.
 
 mod anthropic;
 mod chat;
@@ -30,6 +31,21 @@ use place::{Faults, Place};
 use crate::errors::Failure;
 use crate::openai_chat::quirks::{self, Quirks};
 use crate::{Config, StreamEvent, Wire};
+
+/// What becomes of a request that its API would refuse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Faulty {
+    /// It is not sent, and its fault is told.
+    Refused,
+    /// Calls without results get some, which is logged, and it is sent.
+    Mended,
+}
+
+impl Faulty {
+    /// As this build has it. Nothing else asks which build it is, so that tests can have both.
+    pub const IN_THIS_BUILD: Self =
+        if cfg!(debug_assertions) { Self::Refused } else { Self::Mended };
+}
 
 /// A rule that a body breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,14 +109,15 @@ pub(crate) fn bytes(body: &Value) -> Vec<u8> {
     serde_json::to_vec(body).unwrap_or_default()
 }
 
-/// Has `go` send the body, unless this is a debug build and the body has a fault.
+/// Has `go` send the body, unless it has a fault and `faulty` ones are refused.
 pub(crate) fn send(
+    faulty: Faulty,
     rules: &Rules,
     body: &Value,
     go: impl FnOnce(Vec<u8>) -> BoxStream<'static, StreamEvent>,
 ) -> BoxStream<'static, StreamEvent> {
     let bytes = bytes(body);
-    if cfg!(debug_assertions)
+    if faulty == Faulty::Refused
         && let Some(fault) = rules.faults(body).first()
     {
         let body_sha256 = Sha256::of(&bytes);

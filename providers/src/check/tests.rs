@@ -334,13 +334,11 @@ fn gemini() {
 async fn a_fault_names_its_rule_and_place_and_is_not_sent() {
     let mut body = anthropic_body();
     body["messages"][2]["content"][0]["tool_use_id"] = json!("x");
-    let ends = |body: &Value| {
-        send(&Rules::Anthropic, body, |_| stream::empty().boxed()).collect::<Vec<_>>()
+    let ends = |faulty, body: &Value| {
+        send(faulty, &Rules::Anthropic, body, |_| stream::empty().boxed()).collect::<Vec<_>>()
     };
-    let events = ends(&body).await;
-    if !cfg!(debug_assertions) {
-        return assert_eq!(events, []);
-    }
+    assert_eq!(ends(Faulty::Mended, &body).await, []);
+    let events = ends(Faulty::Refused, &body).await;
     let [StreamEvent::Start { body_sha256 }, StreamEvent::Failed(failure)] = &events[..] else {
         panic!("{events:?}");
     };
@@ -348,7 +346,7 @@ async fn a_fault_names_its_rule_and_place_and_is_not_sent() {
     assert_eq!((failure.class, failure.retryable), (FailureClass::Invalid, false));
     let expected = "call-open at `messages[1].content[1]`: no result for `a` follows";
     assert!(failure.message.contains(expected), "{}", failure.message);
-    assert_eq!(ends(&anthropic_body()).await, []);
+    assert_eq!(ends(Faulty::Refused, &anthropic_body()).await, []);
     for wire in [Wire::OpenaiChat, Wire::OpenaiResponses, Wire::Gemini] {
         let config = Config::new("openai", wire);
         assert_eq!(faults(&config, "m", &json!([]))[0].rule, "shape");

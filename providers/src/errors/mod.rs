@@ -128,7 +128,9 @@ fn class_of(status: Option<StatusCode>, details: &Details) -> FailureClass {
         return FailureClass::Overflow;
     }
     let rate = code == 429 || tables::names(&details.kinds, tables::RATE_CODES);
-    if rate || (!matches!(code, 401 | 403) && tables::says(&text, tables::RATE)) {
+    let says_rate = !matches!(code, 401 | 403) && tables::says(&text, tables::RATE);
+    // more than a minute's allowance at once is too much in any minute (SPEC R4)
+    if code != 413 && (rate || says_rate) {
         return FailureClass::RateLimit;
     }
     if tables::says(&text, tables::OVERFLOW) || tables::is_too_long(&text) {

@@ -71,16 +71,17 @@ impl Provider for Gemini {
     }
 
     fn body(&self, request: &Request) -> Vec<u8> {
-        check::bytes(&request::body(&check::closed(request)))
+        check::bytes(&request::body(&check::closed(request, self.endpoint.faulty)))
     }
 
     fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent> {
         let url = address(self.endpoint.url.clone(), &request.model.id);
         let endpoint = Arc::new(Endpoint { url, ..self.endpoint.clone() });
         let decoder = decoder(&self.endpoint.provider);
-        let body = request::body(&check::closed(&request));
+        let faulty = endpoint.faulty;
+        let body = request::body(&check::closed(&request, faulty));
         let rules = Rules::Gemini(request.model.id);
-        check::send(&rules, &body, |body| exchange::run(endpoint, body, decoder))
+        check::send(faulty, &rules, &body, |body| exchange::run(endpoint, body, decoder))
     }
 }
 

@@ -66,15 +66,16 @@ impl Provider for OpenaiChat {
     }
 
     fn body(&self, request: &Request) -> Vec<u8> {
-        check::bytes(&request::body(&check::closed(request), self.quirks))
+        check::bytes(&request::body(&check::closed(request, self.endpoint.faulty), self.quirks))
     }
 
     fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent> {
         let decoder = decode::Decoder::new(&self.endpoint.provider, self.quirks);
         let endpoint = Arc::clone(&self.endpoint);
-        let body = request::body(&check::closed(&request), self.quirks);
+        let faulty = endpoint.faulty;
+        let body = request::body(&check::closed(&request, faulty), self.quirks);
         let rules = Rules::Chat(self.quirks);
-        check::send(&rules, &body, |body| exchange::run(endpoint, body, decoder))
+        check::send(faulty, &rules, &body, |body| exchange::run(endpoint, body, decoder))
     }
 }
 

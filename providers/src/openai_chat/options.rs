@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::quirks::{self, Quirks};
+use super::quirks::Quirks;
 use crate::shape::merge;
 
 /// Body members that options can not touch: they are the request itself, and one answer is read.
@@ -33,7 +33,7 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("thinkingBudget", "thinking_budget"),
 ];
 
-/// How a model samples, which OpenAI's reasoning models do not let themselves be told.
+/// How a model samples, which some do not let themselves be told.
 const SAMPLING: [&str; 2] = ["temperature", "top_p"];
 
 /// Members that mean something only with tools.
@@ -57,7 +57,7 @@ pub(super) fn apply(body: &mut Map<String, Value>, options: &Value, quirks: &Qui
             }
         }
     }
-    if quirks::is_openai_reasoner(model) {
+    if !quirks.samples(model) {
         for key in SAMPLING {
             body.remove(key);
         }

@@ -37,6 +37,8 @@ pub(crate) struct Quirks {
     pub(super) marks: Marks,
     /// Whether the effort of reasoning is `reasoning.effort` rather than `reasoning_effort`.
     pub(super) nests_effort: bool,
+    /// How the names of models begin that refuse to be told how to sample, if any do.
+    pub(super) fixed: Option<&'static str>,
     /// Whether `completion_tokens` leaves out reasoning, where the total does not tell.
     pub(super) reasoning_apart: bool,
     /// Whether every stream ends in `[DONE]`, so that one without it was cut off. Otherwise a
@@ -83,6 +85,7 @@ pub(crate) const GENERIC: Quirks = Quirks {
     files: false,
     marks: Marks::Never,
     nests_effort: false,
+    fixed: None,
     reasoning_apart: false,
     ends_in_done: false,
     cache_key: false,
@@ -157,6 +160,7 @@ const ALL: &[Quirks] = &[
         base: Some("https://api.moonshot.ai/v1"),
         limit: LimitName::MaxTokens,
         echoes: true,
+        fixed: Some("kimi-"),
         ..VENDOR
     },
     Quirks {
@@ -258,6 +262,12 @@ impl Quirks {
         if self.ids == Form::Short && is_claude(model) { Form::Plain(SHORT) } else { self.ids }
     }
 
+    /// Whether `model` can be told how to sample; if not, a request that does is refused.
+    pub(super) fn samples(&self, model: &str) -> bool {
+        let is_fixed = self.fixed.is_some_and(|start| model.to_lowercase().starts_with(start));
+        !is_fixed && !is_openai_reasoner(model)
+    }
+
     pub(super) fn marks(&self, model: &str) -> bool {
         match self.marks {
             Marks::Never => false,
@@ -352,5 +362,19 @@ mod tests {
             assert_eq!(GENERIC.limit_name(model), expected, "{model}");
         }
         assert_eq!(OPENAI.limit_name("gpt-4o"), "max_completion_tokens");
+    }
+
+    #[test]
+    fn models_that_are_not_told_how_to_sample() {
+        let moonshot = named("moonshot").unwrap();
+        for (quirks, model, samples) in [
+            (moonshot, "kimi-k3", false),
+            (moonshot, "moonshot-v1-128k", true),
+            (&GENERIC, "kimi-k3", true),
+            (&GENERIC, "gpt-5.1", false),
+            (&OPENAI, "gpt-4.1", true),
+        ] {
+            assert_eq!(quirks.samples(model), samples, "{model}");
+        }
     }
 }

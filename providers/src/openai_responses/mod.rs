@@ -49,15 +49,16 @@ impl Provider for OpenaiResponses {
     }
 
     fn body(&self, request: &Request) -> Vec<u8> {
-        check::bytes(&request::body(&check::closed(request), self.quirks))
+        check::bytes(&request::body(&check::closed(request, self.endpoint.faulty), self.quirks))
     }
 
     fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent> {
         let decoder = decoder(&self.endpoint.provider);
         let endpoint = Arc::clone(&self.endpoint);
-        let body = request::body(&check::closed(&request), self.quirks);
+        let faulty = endpoint.faulty;
+        let body = request::body(&check::closed(&request, faulty), self.quirks);
         let rules = Rules::Responses(self.quirks);
-        check::send(&rules, &body, |body| exchange::run(endpoint, body, decoder))
+        check::send(faulty, &rules, &body, |body| exchange::run(endpoint, body, decoder))
     }
 }
 

@@ -57,8 +57,8 @@ const ROWS: &[(u16, &str, FailureClass, bool)] = &[
     (
         413,
         r#"{"error":{"message":"Request too large for model m on tokens per minute (TPM): Limit 6000, Requested 9000","type":"tokens","code":"rate_limit_exceeded"}}"#,
-        RateLimit,
-        true,
+        Overflow,
+        false,
     ),
     (
         400,
