@@ -197,11 +197,10 @@ fn session(events: usize) -> Vec<Envelope> {
             model: ModelRef { provider: "p".into(), id: "m".into() },
             by: "bench".into(),
         }));
-        while log.state.turn.is_some() {
+        while log.state.turn.is_some() && log.events.len() < events {
             log.step();
         }
     }
-    log.events.truncate(events);
     log.events
 }
 
