@@ -1,3 +1,5 @@
+//! The sessions of a site run again by the real actors.
+
 use serde_json::Value;
 
 use super::{Live, Site};
