@@ -2,6 +2,7 @@
 //! later.
 
 mod detail;
+mod reason;
 
 use leftfold_events::event::{
     Answer, Compaction, EndReason, Ended, Event, Finished, Model, PartKind, Permission, Session,
@@ -11,6 +12,7 @@ use leftfold_events::rules::Action;
 use leftfold_events::{Envelope, Seq};
 
 pub(crate) use self::detail::{detail, replayed};
+pub(crate) use self::reason::reason;
 use crate::aside::Titles;
 use crate::changes;
 use crate::inquiry::{Inquiries, Inquiry};

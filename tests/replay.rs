@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
 use common::{Live, Site, bash, call, says, script};
@@ -76,4 +76,56 @@ fn a_walk_goes_forward_and_back_and_shows_the_state_there() {
     assert_eq!(objects[0], serde_json::from_str::<Value>(&state).unwrap());
     assert_eq!(objects[1]["type"], "session.created");
     assert_eq!(objects.len(), 2);
+}
+
+#[test]
+fn a_walk_answers_each_line_before_it_reads_the_next() {
+    let site = finished();
+    let mut command = site.command(&["replay", "last", "--step"]);
+    let mut walk = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = walk.stdin.take().unwrap();
+    let mut lines = BufReader::new(walk.stdout.take().unwrap()).lines();
+    let mut line = || lines.next().unwrap().unwrap();
+    for seq in 1..=3 {
+        assert!(line().trim_start().starts_with(&format!("{seq} ")), "{seq}");
+        assert!(line().contains("messages"));
+        writeln!(input).unwrap();
+    }
+    drop(input);
+    assert!(walk.wait().unwrap().success());
+}
+
+#[test]
+fn a_run_that_failed_says_why_at_each_decision() {
+    let edit = json!({ "filePath": "a.txt", "oldString": "alpha", "newString": "beta" });
+    let busy = json!([{ "class": "overloaded", "message": "busy", "retry_after": 1 }]);
+    let wrong = json!({ "filePath": "a.txt", "oldString": "nowhere", "newString": "x" });
+    let site = Site::scripted(&script(json!([
+        { "parts": [{ "call": { "name": "read", "input": { "filePath": "a.txt" } } }], "faults": busy },
+        call("edit", wrong),
+        call("edit", edit),
+        bash("echo 1 passed; echo assertion failed; exit 3"),
+        bash("rm -r build"),
+        call("read", json!({ "filePath": ".env" })),
+        says("It does not work."),
+    ])))
+    .setting("permission", json!({ "bash": { "*": "allow", "rm *": "deny" } }));
+    site.file("a.txt", "alpha\n");
+    site.file(".env", "A=b\n");
+    site.prompt("mend it").ok();
+    let text = replayed(&site, &[]).join("\n");
+    for part in [
+        "after attempt 1: busy (again in 0.001 s, as the server has asked)",
+        "attempt 2 (the step is tried again)",
+        "step 2 (the calls of the last reply are done)",
+        "failed: ",
+        "\n                 -alpha\n                 +beta\n",
+        "exit 3",
+        "\n                 assertion failed\n",
+        "deny by bash `rm *` (bash `rm -r build`)",
+        "it would be asked about, and nobody is there to be asked",
+        "completed after 7 steps (the model has answered without a call; denied bash `rm -r build`; ",
+    ] {
+        assert!(text.contains(part), "{part}:\n{text}");
+    }
 }

@@ -62,7 +62,9 @@ fn parting(a: &Side, b: &Side) -> Option<Parting> {
 impl Side {
     fn read(session: &str) -> anyhow::Result<Self> {
         let (place, events) = super::events(session)?;
-        let ids = events.iter().map(|event| event.session).collect();
+        // its own, those of what it is a fork of, and those of its children
+        let children = events.iter().filter_map(crate::history::spawned);
+        let ids = events.iter().map(|event| event.session).chain(children).collect();
         Ok(Self { place, events, ids })
     }
 

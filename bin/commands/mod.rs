@@ -7,6 +7,7 @@ pub(crate) mod compact;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod diff;
+mod divergence;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod fork;
@@ -32,6 +33,7 @@ use std::process::ExitCode;
 use leftfold_events::Envelope;
 use leftfold_store::Reader;
 
+use self::divergence::{divergences_as_json, divergences_as_text, each, policy_of};
 use crate::home::{self, Place};
 
 /// The session that an argument of a reading command means, and its events.

@@ -2,52 +2,33 @@
 
 use std::process::ExitCode;
 
-use leftfold_events::{POLICY, fold};
+use leftfold_events::{Envelope, POLICY};
 
 use crate::cli::{Format, Verify};
+use crate::home::Place;
 
 pub(crate) fn verify(args: &Verify) -> anyhow::Result<ExitCode> {
-    let mut output = String::new();
-    let mut code = ExitCode::SUCCESS;
-    for session in &args.sessions {
-        let (place, events) = super::events(session)?;
-        let mut divergences = leftfold_events::verify(&events);
+    super::each(&args.sessions, |place, events| {
+        let mut divergences = leftfold_events::verify(events);
         if !args.all {
             divergences.truncate(1);
         }
-        if !divergences.is_empty() {
-            code = ExitCode::FAILURE;
-        }
-        if args.format == Format::Json {
-            for divergence in &divergences {
-                output.push_str(&serde_json::to_string(divergence)?);
-                output.push('\n');
-            }
-            continue;
-        }
-        if divergences.is_empty() {
-            let decisions = events.iter().filter(|event| event.event.is_intent()).count();
-            let count = events.len();
-            output.push_str(&format!(
-                "{}: {decisions} decisions in {count} events, all the same\n",
-                place.session
-            ));
-            continue;
-        }
-        let policy = fold(&events).policy;
-        if policy != POLICY {
-            output.push_str(&format!(
-                "{}: written under policy {policy}, verified under {POLICY}\n",
-                place.session
-            ));
-        }
-        for d in divergences {
-            output.push_str(&format!(
-                "{}: seq {}, {}: expected {}, found {}\n",
-                d.session, d.seq, d.field, d.expected, d.found
-            ));
-        }
-    }
-    super::print(&output)?;
-    Ok(code)
+        let told = match args.format {
+            Format::Json => super::divergences_as_json(&divergences, events)?,
+            Format::Text if divergences.is_empty() => same(place, events),
+            Format::Text => super::divergences_as_text(&divergences, events),
+        };
+        super::print(&told)?;
+        Ok(divergences.is_empty())
+    })
+}
+
+fn same(place: &Place, events: &[Envelope]) -> String {
+    let decisions = events.iter().filter(|event| event.event.is_intent()).count();
+    let (session, count) = (place.session, events.len());
+    let other = match super::policy_of(events) {
+        POLICY => String::new(),
+        policy => format!(" (written under policy {policy}, verified under {POLICY})"),
+    };
+    format!("{session}: {decisions} decisions in {count} events, all the same{other}\n")
 }

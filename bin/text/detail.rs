@@ -2,16 +2,24 @@
 
 use std::fmt::Write;
 
-use leftfold_events::event::{Ended, Event, Model, Permission, Purpose, Session, Tool, Turn};
-use leftfold_events::{Envelope, Time};
+use leftfold_events::event::{
+    Compaction, Ended, Event, Finished, Model, Permission, Purpose, Session, Subagent, Tool, Turn,
+};
+use leftfold_events::{Envelope, Seq, State, Time};
 
-use super::{brief, first_line, quoted, said};
+use super::{brief, excerpt, first_line, quoted, reason, said};
 use crate::changes;
 use crate::inquiry::Inquiries;
 
-/// One event of a replay, with seq and the time since the session began. `inquiries` has followed
-/// the session up to it.
-pub(crate) fn replayed(event: &Envelope, began: Time, inquiries: &Inquiries) -> String {
+/// One event of a replay, with seq, the time since the session began, and why it was decided; below it
+/// what changed in a file, or how a command's output ended that failed. `before` is the state that it
+/// found, `inquiries` has followed the session up to it.
+pub(crate) fn replayed(
+    event: &Envelope,
+    before: &State,
+    began: Time,
+    inquiries: &Inquiries,
+) -> String {
     let since = event.at.since(began);
     let mut line = format!(
         "{:>5} {:>3}.{:03}s  {}",
@@ -27,7 +35,37 @@ pub(crate) fn replayed(event: &Envelope, began: Time, inquiries: &Inquiries) -> 
     if !detail.is_empty() {
         let _ = write!(line, "  {detail}");
     }
+    if let Some(reason) = reason(before, event) {
+        let _ = write!(line, " ({reason})");
+    }
+    for more in below(event) {
+        let _ = write!(line, "\n{:BELOW$}{more}", "");
+    }
     line
+}
+
+/// Columns before what stands below an event.
+const BELOW: usize = 17;
+
+fn below(event: &Envelope) -> Vec<String> {
+    match &event.event {
+        Event::Tool(Tool::Finished(finished)) if is_seen_below(finished) => excerpt(finished),
+        Event::Session(_)
+        | Event::Turn(_)
+        | Event::Model(_)
+        | Event::Tool(_)
+        | Event::Permission(_)
+        | Event::Compaction(_)
+        | Event::Subagent(_)
+        | Event::Todo(_)
+        | Event::Files(_) => Vec::new(),
+    }
+}
+
+/// Whether a line is too little for a result.
+fn is_seen_below(finished: &Finished) -> bool {
+    let metadata = finished.metadata.value();
+    metadata["diff"].is_string() || metadata["exit"].as_i64().is_some_and(|exit| exit != 0)
 }
 
 /// Of a question of the `question` tool and of its answer: both, so that neither has to be looked
@@ -57,6 +95,10 @@ pub(crate) fn detail(event: &Event) -> String {
         }
         Event::Session(Session::Titled { title }) => title.clone(),
         Event::Session(Session::Resumed { close, .. }) if *close => "to close the turn".to_owned(),
+        Event::Session(Session::Forked { from, at }) => format!("from {from} at {at}"),
+        Event::Turn(Turn::Equipped(equipped)) => format!("prompt {}", equipped.prompt),
+        Event::Compaction(event) => compaction_detail(event),
+        Event::Subagent(event) => subagent_detail(event),
         Event::Turn(Turn::Prompted { parts, model, .. }) => {
             let text = parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(" ");
             format!("{} → {model}", quoted(&text))
@@ -81,8 +123,29 @@ pub(crate) fn detail(event: &Event) -> String {
             format!("{} items", todos.len())
         }
         Event::Files(event) => changes::detail(event),
-        Event::Session(_) | Event::Turn(_) | Event::Compaction(_) | Event::Subagent(_) => {
-            String::new()
+        Event::Session(_) => String::new(),
+    }
+}
+
+fn compaction_detail(event: &Compaction) -> String {
+    match event {
+        Compaction::Asked { by } => format!("by {by}"),
+        Compaction::Started { through, .. } => format!("of everything up to {through}"),
+        Compaction::Finished { summary } => quoted(summary),
+        Compaction::Failed { message } => message.clone(),
+        Compaction::Pruned { calls } => {
+            let calls: Vec<String> = calls.iter().map(Seq::to_string).collect();
+            format!("output of {}", calls.join(", "))
+        }
+    }
+}
+
+fn subagent_detail(event: &Subagent) -> String {
+    match event {
+        Subagent::Spawned { session, agent, .. } => format!("{agent}, session {session}"),
+        Subagent::Ended { answer, reason, .. }
+        | Subagent::EndedUncounted { answer, reason, .. } => {
+            format!("{}: {}", format!("{reason:?}").to_lowercase(), quoted(answer))
         }
     }
 }
@@ -126,13 +189,19 @@ fn tool_detail(event: &Tool) -> String {
     match event {
         Tool::Resolved(resolution) => match &resolution.error {
             Some(error) => first_line(error).to_owned(),
+            None if resolution.paths.is_empty() => {
+                format!("{} {}", resolution.name, brief(&resolution.input.value()))
+            }
             None => format!("{} {}", resolution.name, resolution.paths.join(", ")),
         },
         Tool::Started { name, attempt, .. } if *attempt > 1 => format!("{name}, attempt {attempt}"),
         Tool::Started { name, .. } => name.clone(),
         Tool::Finished(finished) => {
             let mark = if finished.is_error { "failed: " } else { "" };
-            format!("{mark}{}", quoted(&finished.output))
+            match finished.metadata.value()["exit"].as_i64().filter(|exit| *exit != 0) {
+                Some(exit) => format!("exit {exit}, {} bytes of output", finished.output.len()),
+                None => format!("{mark}{}", quoted(&finished.output)),
+            }
         }
         Tool::Progressed { tail } => quoted(tail),
         Tool::Batched { call } => format!("{} {}", call.name, brief(&call.input.value())),

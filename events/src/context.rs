@@ -3,7 +3,11 @@
 //! Invariant: from any prefix of any log that holds a prompt, the request ends in a user or tool
 //! message, each call has exactly one result in place, and no block is empty.
 
+mod prefix;
+
 use std::collections::HashSet;
+
+pub(crate) use prefix::{Memo, request_sha256};
 
 use crate::event::{ModelRef, PromptKind, PromptPart, Purpose};
 use crate::kit::ModelSpec;
@@ -21,12 +25,23 @@ pub fn request(s: &State) -> Request {
 fn step(s: &State) -> Built {
     let mut builder = Builder::new(&s.kit.model);
     s.messages.iter().for_each(|message| builder.message(message));
-    builder.drop_trailing_answers();
-    if s.on_last_step() {
-        // at the end, and beside the tools, so that what a provider has cached stays of use
-        builder.add(PromptPart::text(words::LAST_STEP));
-    }
+    builder.conclude(s);
     builder.finish(s, Purpose::Turn)
+}
+
+/// A request without its messages.
+fn head(s: &State, purpose: Purpose, model: ModelRef) -> Request {
+    let kit = &s.kit;
+    Request {
+        purpose,
+        model,
+        max_output: kit.model.limit.output.min(kit.options.max_output),
+        options: kit.options.request.clone(),
+        cache_key: s.session.to_string(),
+        system: kit.system.iter().filter(|block| !block.is_empty()).cloned().collect(),
+        tools: if purpose == Purpose::Turn { kit.tools.clone() } else { Vec::new() },
+        messages: Vec::new(),
+    }
 }
 
 /// A request with what its messages come from.
@@ -147,6 +162,10 @@ enum Files {
 }
 
 impl Files {
+    fn of(model: &ModelSpec) -> Self {
+        if model.abilities.media { Self::Sent } else { Self::Unreadable }
+    }
+
     /// What stands in a file's place; `None`: the file.
     fn words(self, mime: &str, name: &str) -> Option<String> {
         match self {
@@ -161,29 +180,28 @@ impl Files {
 impl Builder {
     fn new(model: &ModelSpec) -> Self {
         let (messages, sources, ids) = (Vec::new(), Vec::new(), HashSet::new());
-        let files = if model.abilities.media { Files::Sent } else { Files::Unreadable };
+        let files = Files::of(model);
         Self { model: model.name(), messages, sources, ids, files, output: None }
     }
 
     fn finish(mut self, s: &State, purpose: Purpose) -> Built {
         self.drop_trailing_answers();
-        let kit = &s.kit;
-        let request = Request {
-            purpose,
-            model: self.model,
-            max_output: kit.model.limit.output.min(kit.options.max_output),
-            options: kit.options.request.clone(),
-            cache_key: s.session.to_string(),
-            system: kit.system.iter().filter(|block| !block.is_empty()).cloned().collect(),
-            tools: if purpose == Purpose::Turn { kit.tools.clone() } else { Vec::new() },
-            messages: self.messages,
-        };
+        let request = Request { messages: self.messages, ..head(s, purpose, self.model) };
         Built { request, sources: self.sources }
     }
 
     fn push(&mut self, message: RequestMessage, of: Vec<Seq>) {
         self.messages.push(message);
         self.sources.push(of);
+    }
+
+    /// What a request of the turn has behind all messages.
+    fn conclude(&mut self, s: &State) {
+        self.drop_trailing_answers();
+        if s.on_last_step() {
+            // at the end, and beside the tools, so that what a provider has cached stays of use
+            self.add(PromptPart::text(words::LAST_STEP));
+        }
     }
 
     /// An assistant message at the end would be one to continue, and no API takes that for granted.

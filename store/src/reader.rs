@@ -13,6 +13,9 @@ use crate::{Damage, Error, lookup};
 /// counts as lost.
 const ATTEMPTS: u32 = 8;
 
+/// Logs of more events than this are read by two threads.
+const LONG: Seq = 4_096;
+
 /// A look at a store as it is now. Works on a private copy: takes no lock, changes nothing, and
 /// is not disturbed by a node that goes on writing.
 #[derive(Debug)]
@@ -124,6 +127,12 @@ impl Reader {
     /// [`Error::Damaged`] or [`Error::NewerSchema`] at the first event that is not as written, also
     /// if it is before `from`.
     pub fn read(&self, session: SessionId, from: Seq) -> Result<Vec<Envelope>, Error> {
+        let halves = (from == 1 && self.head_damage(session).is_none())
+            .then(|| self.read_halves(session))
+            .flatten();
+        if let Some(events) = halves {
+            return Ok(events);
+        }
         let mut events = Vec::new();
         for entry in self.history(session, from) {
             events.push(entry.map_err(|wrong| wrong.into_error(&self.dir))?.envelope);
@@ -132,6 +141,28 @@ impl Reader {
             Some(damage) => Err(Error::damaged(&self.dir, damage.clone())),
             None => Ok(events),
         }
+    }
+
+    /// A long log in two halves at once. `None`: it is short, shares what a fork does, or is not as
+    /// written; then whoever reads it from its beginning to its end says what is wrong.
+    fn read_halves(&self, session: SessionId) -> Option<Vec<Envelope>> {
+        let source = self.source()?;
+        let head = self.heads.iter().find(|head| head.session == session && head.seq > LONG)?;
+        lookup::lineage(source.db, session).is_ok_and(|all| all.len() == 1).then_some(())?;
+        let middle = head.seq / 2;
+        let second = || {
+            let scan = Scan::behind(source, session, Some(head.clone()), middle)?;
+            scan.map(|entry| entry.ok().map(|entry| entry.envelope)).collect::<Option<Vec<_>>>()
+        };
+        std::thread::scope(|threads| {
+            let second = threads.spawn(second);
+            let first = Scan::all(source, session, None, 1);
+            let first = first.map(|entry| entry.ok().map(|entry| entry.envelope));
+            let within = |event: &Option<Envelope>| event.as_ref().is_none_or(|e| e.seq <= middle);
+            let mut events = first.take_while(within).collect::<Option<Vec<_>>>()?;
+            events.extend(second.join().ok()??);
+            Some(events)
+        })
     }
 
     /// The good part of a session: everything before the first event that is not as written, and

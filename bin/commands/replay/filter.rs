@@ -26,16 +26,22 @@ impl Filter {
     pub(super) fn picked(&self, events: &[Envelope]) -> Vec<bool> {
         let mut calls = Calls::default();
         let of_tool = |event: &Envelope| self.tool.as_deref() == calls.follow(event);
-        let of_tool: Vec<bool> = events.iter().map(of_tool).collect();
+        let of_tool: Vec<bool> = match &self.tool {
+            Some(_) => events.iter().map(of_tool).collect(),
+            None => vec![true; events.len()],
+        };
         let told = |(event, of_tool): (&Envelope, bool)| {
-            (self.tool.is_none() || of_tool) && self.is_of_kind(event) && self.says(event)
+            of_tool && self.is_of_kind(event) && self.says(event)
         };
         events.iter().zip(of_tool).map(told).collect()
     }
 
     fn is_of_kind(&self, event: &Envelope) -> bool {
+        if self.kinds.is_empty() {
+            return true;
+        }
         let kind = line::type_of(&event.event);
-        self.kinds.is_empty() || self.kinds.iter().any(|glob| rules::matches(glob, &kind))
+        self.kinds.iter().any(|glob| rules::matches(glob, &kind))
     }
 
     /// Whether the text stands in the event's data, or in the contents that it names.

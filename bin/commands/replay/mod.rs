@@ -5,7 +5,7 @@ mod step;
 
 use std::process::ExitCode;
 
-use leftfold_events::{Envelope, Time, fold};
+use leftfold_events::{Envelope, State, Time, fold};
 use serde_json::Value;
 
 use self::filter::Filter;
@@ -57,17 +57,21 @@ fn state(events: &[Envelope]) -> anyhow::Result<Value> {
 struct Telling {
     began: Time,
     inquiries: Inquiries,
+    /// Of all that has been told.
+    state: State,
 }
 
 impl Telling {
     fn of(events: &[Envelope]) -> Self {
         let began = events.first().map_or(Time::default(), |event| event.at);
-        Self { began, inquiries: Inquiries::default() }
+        Self { began, inquiries: Inquiries::default(), state: State::default() }
     }
 
     fn line(&mut self, event: &Envelope) -> String {
         self.inquiries.follow(event);
-        text::replayed(event, self.began, &self.inquiries)
+        let line = text::replayed(event, &self.state, self.began, &self.inquiries);
+        self.state.apply(event);
+        line
     }
 }
 

@@ -3,34 +3,37 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
-use leftfold_events::{Envelope, Seq, State, line, next};
+use leftfold_events::event::{Event, Turn};
+use leftfold_events::{Envelope, Seq, State, Time, line, next};
 
-use super::{Filter, Telling};
+use super::Filter;
+use crate::inquiry::Inquiries;
+use crate::text;
 
-/// States kept along the way, so that a step back folds only what lies between two of them.
-const CHECKPOINTS: usize = 16;
+/// Events between two states that are kept, so that a step back folds only what lies between them. They
+/// share their messages.
+const APART: usize = 1_000;
 const HELP: &str = "Enter or n: next   p: previous   SEQ: go there   s: the state here   e: the event \
                     as JSON   h: help   q: leave";
 
 pub(super) fn step(events: &[Envelope], at: Seq, filter: &Filter) -> anyhow::Result<ExitCode> {
-    let walk = Walk::new(events, filter);
+    let mut walk = Walk::new(events, filter);
     let mut place = walk.near(at).unwrap_or(0);
     let terminal = io::stdin().is_terminal();
     let mut stdout = io::stdout().lock();
     if terminal {
         writeln!(stdout, "{HELP}")?;
     }
-    let mut shown = Some(walk.tell(place));
-    for line in io::stdin().lock().lines().map(Some).chain([None]) {
-        if let Some(text) = shown.take() {
-            writeln!(stdout, "{text}")?;
-        }
+    let mut lines = io::stdin().lock().lines();
+    let mut said = walk.tell(place);
+    loop {
+        writeln!(stdout, "{said}")?;
         if terminal {
             write!(stdout, "{} > ", walk.seq(place))?;
         }
         stdout.flush()?;
-        let Some(line) = line.transpose()? else { break };
-        let said = match line.trim() {
+        let Some(line) = lines.next().transpose()? else { break };
+        said = match line.trim() {
             "q" => break,
             "" | "n" => walk.step(&mut place, 1),
             "p" => walk.step(&mut place, -1),
@@ -45,7 +48,6 @@ pub(super) fn step(events: &[Envelope], at: Seq, filter: &Filter) -> anyhow::Res
                 None => HELP.to_owned(),
             },
         };
-        shown = Some(said);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -54,39 +56,33 @@ struct Walk<'a> {
     events: &'a [Envelope],
     /// The indices of the events that are told.
     told: Vec<usize>,
-    lines: Vec<String>,
-    /// How many events each state has folded.
-    checkpoints: Vec<(usize, State)>,
+    began: Time,
+    /// The states after so many times [`APART`] events, as far as anybody has been.
+    checkpoints: Vec<State>,
+    /// The state after so many events: where the walk is.
+    here: (usize, State),
 }
 
 impl<'a> Walk<'a> {
     fn new(events: &'a [Envelope], filter: &Filter) -> Self {
         let picked = filter.picked(events);
         let told: Vec<usize> = (0..events.len()).filter(|index| picked[*index]).collect();
-        let mut telling = Telling::of(events);
-        let lines = events.iter().map(|event| telling.line(event)).collect();
-        let every = (events.len() / CHECKPOINTS).max(1);
-        let mut state = State::default();
-        let mut checkpoints = vec![(0, state.clone())];
-        for (index, event) in events.iter().enumerate() {
-            state.apply(event);
-            if (index + 1) % every == 0 {
-                checkpoints.push((index + 1, state.clone()));
-            }
-        }
-        Self { events, told, lines, checkpoints }
+        let began = events.first().map_or(Time::default(), |event| event.at);
+        let checkpoints = vec![State::default()];
+        Self { events, told, began, checkpoints, here: (0, State::default()) }
     }
 
     /// The first place at or after this event.
     fn near(&self, seq: Seq) -> Option<usize> {
-        self.told.iter().position(|index| self.events[*index].seq >= seq)
+        let there = self.told.partition_point(|index| self.events[*index].seq < seq);
+        (there < self.told.len()).then_some(there)
     }
 
     fn seq(&self, place: usize) -> Seq {
         self.told.get(place).map_or(0, |index| self.events[*index].seq)
     }
 
-    fn step(&self, place: &mut usize, by: isize) -> String {
+    fn step(&mut self, place: &mut usize, by: isize) -> String {
         match place.checked_add_signed(by).filter(|there| *there < self.told.len()) {
             Some(there) => {
                 *place = there;
@@ -98,10 +94,15 @@ impl<'a> Walk<'a> {
     }
 
     /// The event, and where it leaves the session.
-    fn tell(&self, place: usize) -> String {
-        let Some(index) = self.told.get(place) else { return "no event to be told".to_owned() };
-        let state = self.after(*index);
-        let decides = match next(&state) {
+    fn tell(&mut self, place: usize) -> String {
+        let Some(index) = self.told.get(place).copied() else {
+            return "no event to be told".to_owned();
+        };
+        let (events, began) = (self.events, self.began);
+        let inquiries = Inquiries::of(&events[self.turn_of(index)..=index]);
+        let line = text::replayed(&events[index], self.after(index), began, &inquiries);
+        let state = self.after(index + 1);
+        let decides = match next(state) {
             Some(intent) => format!("then {}", line::type_of(&intent.event)),
             None if state.turn.is_none() => "idle".to_owned(),
             None => {
@@ -111,18 +112,34 @@ impl<'a> Walk<'a> {
             }
         };
         let (messages, cost) = (state.messages.len(), state.cost);
-        format!("{}\n      {decides}; {messages} messages, ${cost:.4}", self.lines[*index])
+        format!("{line}\n      {decides}; {messages} messages, ${cost:.4}")
     }
 
-    fn state(&self, place: usize) -> anyhow::Result<String> {
-        let state = self.told.get(place).map_or_else(State::default, |index| self.after(*index));
-        Ok(super::sorted(serde_json::to_value(state)?).to_string())
+    fn state(&mut self, place: usize) -> anyhow::Result<String> {
+        let events = self.told.get(place).map_or(0, |index| index + 1);
+        Ok(super::sorted(serde_json::to_value(self.after(events))?).to_string())
     }
 
-    fn after(&self, index: usize) -> State {
-        let known = self.checkpoints.iter().rfind(|(folded, _)| *folded <= index + 1);
-        let (folded, mut state) = known.cloned().unwrap_or_default();
-        self.events[folded..=index].iter().for_each(|event| state.apply(event));
+    /// Where the turn begins that the event at `index` is of.
+    fn turn_of(&self, index: usize) -> usize {
+        let ends = |event: &Envelope| matches!(event.event, Event::Turn(Turn::Ended(_)));
+        self.events[..index].iter().rposition(ends).map_or(0, |last| last + 1)
+    }
+
+    /// The state after so many events.
+    fn after(&mut self, count: usize) -> &State {
+        let known = (count / APART).min(self.checkpoints.len() - 1);
+        if !(known * APART..=count).contains(&self.here.0) {
+            self.here = (known * APART, self.checkpoints[known].clone());
+        }
+        let (folded, state) = &mut self.here;
+        for event in &self.events[*folded..count] {
+            state.apply(event);
+            *folded += 1;
+            if *folded == self.checkpoints.len() * APART {
+                self.checkpoints.push(state.clone());
+            }
+        }
         state
     }
 }

@@ -57,7 +57,8 @@ pub(super) fn summary(s: &State, turn: &Turn, c: &Compacting) -> Envelope {
 
 fn ask_summary(s: &State, turn: &Turn, c: &Compacting) -> Envelope {
     let request = context::summary_request(s, c);
-    ask_with(s, &request, (turn.step, c.attempt + 1), Purpose::Compaction)
+    let asked = (request.model.clone(), request.sha256());
+    ask_with(s, asked, (turn.step, c.attempt + 1), Purpose::Compaction)
 }
 
 fn give_up(s: &State, turn: &Turn, c: &Compacting, message: &str) -> Envelope {

@@ -9,13 +9,12 @@ pub use retry::delay;
 
 use crate::context;
 use crate::event::{
-    Class, Compaction, EndReason, Ended, Event, FailureClass, Finish, Model, Permission, Purpose,
-    Subagent, Tool, Turn as TurnEvent,
+    Class, Compaction, EndReason, Ended, Event, FailureClass, Finish, Model, ModelRef, Permission,
+    Purpose, Subagent, Tool, Turn as TurnEvent,
 };
-use crate::request::Request;
 use crate::rules::Action;
 use crate::state::{Ask, Call, Failure, Open, Phase, State, Titling, Turn, verdict};
-use crate::{Envelope, Seq, SessionId};
+use crate::{Envelope, Seq, SessionId, Sha256};
 
 /// How long a tool may take to work out what a call would do, in milliseconds.
 const CHECK: u64 = 30_000;
@@ -277,13 +276,16 @@ fn answered(s: &State, turn: &Turn, finish: Finish) -> Envelope {
 }
 
 fn ask(s: &State, step: u32, attempt: u32) -> Envelope {
-    ask_with(s, &context::request(s), (step, attempt), Purpose::Turn)
+    let asked = (s.kit.model.name(), context::request_sha256(s));
+    ask_with(s, asked, (step, attempt), Purpose::Turn)
 }
 
-fn ask_with(s: &State, request: &Request, count: (u32, u32), purpose: Purpose) -> Envelope {
-    let (step, attempt) = count;
-    let model = request.model.clone();
-    let request_sha256 = request.sha256();
+fn ask_with(
+    s: &State,
+    (model, request_sha256): (ModelRef, Sha256),
+    (step, attempt): (u32, u32),
+    purpose: Purpose,
+) -> Envelope {
     let requested = Model::Requested { model, step, attempt, purpose, request_sha256 };
     intent(s, None, Some(s.kit.options.timeout), requested)
 }

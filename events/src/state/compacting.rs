@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::message::{Message, Reply};
 use super::open::Wait;
-use super::{Ask, Failure, State, Turn, words};
+use super::{Ask, Call, Failure, State, Turn, words};
 use crate::event::{Compaction, FailureClass, Finish, PromptKind};
 use crate::{Envelope, Seq};
 
@@ -52,9 +52,13 @@ impl State {
             Compaction::Finished { summary } => self.summarised(envelope.of, summary),
             Compaction::Failed { message } => self.not_summarised(envelope.of, message),
             Compaction::Pruned { calls } => {
-                let replies = self.messages.iter_mut().filter_map(Message::reply_mut);
+                let pruned = |call: &Call| calls.contains(&call.seq);
+                let of = |message: &Message| {
+                    message.reply().is_some_and(|reply| reply.calls().any(pruned))
+                };
+                let replies = self.messages.change(of).filter_map(Message::reply_mut);
                 for call in replies.flat_map(Reply::calls_mut) {
-                    call.pruned |= calls.contains(&call.seq);
+                    call.pruned |= pruned(call);
                 }
             }
         }
@@ -131,8 +135,9 @@ impl State {
 
     /// Prompts that were sent before seq `asked` keep their words alone.
     fn strip_media(&mut self, asked: Seq) {
-        let prompts = self.messages.iter_mut().filter_map(Message::prompt_mut);
-        let parts = prompts.filter(|prompt| prompt.seq < asked).flat_map(|p| &mut p.parts);
+        let sent = move |m: &Message| m.prompt().is_some_and(|prompt| prompt.seq < asked);
+        let prompts = self.messages.change(sent).filter_map(Message::prompt_mut);
+        let parts = prompts.flat_map(|prompt| &mut prompt.parts);
         for part in parts.filter(|part| part.kind == PromptKind::Media) {
             *part = words::media_part(part);
         }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::message::Message;
+use super::messages::Messages;
 use super::open::{Open, Wait};
 use super::{State, Turn};
 use crate::event::{Change, Class, FileChange, Files as Event, Saved};
@@ -76,7 +77,7 @@ pub struct Revert {
     /// The tree of the files as they were; empty if none were put back.
     pub before: String,
     pub paths: BTreeSet<String>,
-    pub messages: Vec<Message>,
+    pub messages: Messages,
     pub changes: Vec<Changed>,
 }
 
@@ -141,7 +142,7 @@ impl State {
         if to <= self.files.summarised {
             return Err(NoRevert::Summarised(self.files.summarised));
         }
-        let hidden = self.files.revert.iter().flat_map(|revert| &revert.messages);
+        let hidden = self.files.revert.iter().flat_map(|revert| revert.messages.iter());
         let starts = self.messages.iter().chain(hidden).map(Message::start);
         let starts: Vec<Seq> = starts.filter(|start| *start > 0).collect();
         let over = |start: Seq| self.files.borders.iter().any(|seq| start < *seq && *seq <= to);

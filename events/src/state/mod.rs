@@ -9,6 +9,7 @@ mod compacting;
 mod files;
 mod limits;
 mod message;
+mod messages;
 mod open;
 mod repeat;
 mod reply;
@@ -21,6 +22,7 @@ pub use commission::Commission;
 pub use compacting::{Compacting, Writing};
 pub use files::{Changed, Figures, Files, NoRevert, Restore, RestoreStep, Revert};
 pub use message::{Message, Prompt, Reply, ReplyEnd, ReplyPart};
+pub use messages::Messages;
 pub use open::{Open, Wait};
 pub use verdict::judge;
 
@@ -28,6 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use crate::context::Memo;
 use crate::event::{
     Cost, Denial, EndReason, Ended, Equipped, FailureClass, Finish, TodoItem, Usage,
 };
@@ -49,7 +52,7 @@ pub struct State {
     /// Whether the last prompt was for an agent that plans.
     pub planning: bool,
     pub kit: Kit,
-    pub messages: Vec<Message>,
+    pub messages: Messages,
     /// The turn under way.
     pub turn: Option<Turn>,
     /// How the last turn ended.
@@ -68,6 +71,8 @@ pub struct State {
     pub cost: Cost,
     #[serde(skip)]
     equipped: Option<Equipped>,
+    #[serde(skip)]
+    pub(crate) memo: Memo,
 }
 
 /// Where the session comes from.
@@ -196,7 +201,8 @@ impl State {
     }
 
     fn last_reply_mut(&mut self) -> Option<&mut Reply> {
-        self.messages.iter_mut().rev().find_map(Message::reply_mut)
+        let at = self.messages.iter().rposition(|message| message.reply().is_some())?;
+        self.messages[at].reply_mut()
     }
 
     /// The calls of the last reply, in call order.

@@ -1,0 +1,93 @@
+//! What `verify` and `rerun` have in common: many sessions one after the other, and how it is told where
+//! one parts from what today's code does.
+
+use std::process::ExitCode;
+
+use leftfold_events::event::{Event, Session};
+use leftfold_events::verify::Divergence;
+use leftfold_events::{Envelope, POLICY};
+use leftfold_store::Reader;
+use serde_json::json;
+
+use crate::home::Place;
+
+/// Does `work` for each session; 1 as soon as one of them is not well or can not be read. The others are
+/// gone through all the same.
+///
+/// # Errors
+/// A name means no session: that is told before anything is done.
+pub(super) fn each(
+    sessions: &[String],
+    work: impl Fn(&Place, &[Envelope]) -> anyhow::Result<bool>,
+) -> anyhow::Result<ExitCode> {
+    let places = sessions.iter().map(|session| super::place(session));
+    let places: Vec<Place> = places.collect::<anyhow::Result<_>>()?;
+    let alone = places.len() == 1;
+    let mut code = ExitCode::SUCCESS;
+    for place in &places {
+        let read = || Ok(Reader::open(&place.store)?.read(place.session, 1)?);
+        match read().and_then(|events| work(place, &events)) {
+            Ok(true) => {}
+            Ok(false) => code = ExitCode::FAILURE,
+            Err(error) if alone => return Err(error),
+            Err(error) => {
+                crate::note(&format!("leftfold: {}: {error:#}", place.session));
+                code = ExitCode::FAILURE;
+            }
+        }
+    }
+    Ok(code)
+}
+
+/// The policy that the latest node to write the log decided by.
+pub(super) fn policy_of(events: &[Envelope]) -> u16 {
+    let policy = events.iter().rev().find_map(|event| match &event.event {
+        Event::Session(Session::Created { policy, .. } | Session::Resumed { policy, .. }) => {
+            Some(*policy)
+        }
+        Event::Session(_)
+        | Event::Turn(_)
+        | Event::Model(_)
+        | Event::Tool(_)
+        | Event::Permission(_)
+        | Event::Compaction(_)
+        | Event::Subagent(_)
+        | Event::Todo(_)
+        | Event::Files(_) => None,
+    });
+    policy.unwrap_or_default()
+}
+
+/// A line for each; where the log was written under another policy, both are in it.
+pub(super) fn divergences_as_json(
+    divergences: &[Divergence],
+    events: &[Envelope],
+) -> anyhow::Result<String> {
+    let policy = policy_of(events);
+    let mut text = String::new();
+    for divergence in divergences {
+        let mut line = serde_json::to_value(divergence)?;
+        if policy != POLICY {
+            line["policy"] = json!({ "log": policy, "now": POLICY });
+        }
+        text += &format!("{line}\n");
+    }
+    Ok(text)
+}
+
+pub(super) fn divergences_as_text(divergences: &[Divergence], events: &[Envelope]) -> String {
+    let policy = policy_of(events);
+    let mut text = String::new();
+    if policy != POLICY
+        && let Some(first) = divergences.first()
+    {
+        text += &format!(
+            "{}: written under policy {policy}, compared with policy {POLICY}\n",
+            first.session
+        );
+    }
+    for Divergence { session, seq, field, expected, found } in divergences {
+        text += &format!("{session}: seq {seq}, {field}: expected {expected}, found {found}\n");
+    }
+    text
+}

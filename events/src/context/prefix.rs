@@ -1,0 +1,154 @@
+//! The hash of a turn's next request, worked out without a look at what was hashed for the one before it.
+//!
+//! A request's canonical JSON begins as that of the one before, so the hash's state behind what both have
+//! in common is kept. Whether that still holds is never guessed: messages that are kept here are shared
+//! with the state, so whoever changes one there changes a copy, and it is no longer the same one.
+//!
+//! Invariant: the result is that of `request(s).sha256()`, which a debug build asserts.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sha2::Digest;
+
+use super::{Builder, Files, head, request};
+use crate::Sha256;
+use crate::event::Purpose;
+use crate::request::{Request, RequestMessage};
+use crate::state::{Message, State};
+
+/// What a state remembers of the last request, and all clones of it. Two states never differ by it.
+#[derive(Clone, Default)]
+pub(crate) struct Memo(Arc<Mutex<Option<Prefix>>>);
+
+impl Memo {
+    fn take(&self) -> Option<Prefix> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn keep(&self, prefix: Prefix) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(prefix);
+    }
+}
+
+impl PartialEq for Memo {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for Memo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Memo")
+    }
+}
+
+/// What [`request(s).sha256()`](Request::sha256) is.
+pub(crate) fn request_sha256(s: &State) -> Sha256 {
+    let known = s.memo.take().filter(|prefix| prefix.is_of(s));
+    let mut prefix = known.unwrap_or_else(|| Prefix::new(s));
+    prefix.extend(s);
+    let sha256 = prefix.finish(s);
+    s.memo.keep(prefix);
+    debug_assert_eq!(sha256, request(s).sha256(), "the request at {}", s.seq);
+    sha256
+}
+
+struct Prefix {
+    /// The request without its messages.
+    head: Request,
+    /// What becomes of files in them.
+    files: Files,
+    /// The messages of the conversation that are in `hash` and `open`.
+    covered: Vec<Arc<Message>>,
+    /// The ids that calls among them have been given.
+    ids: HashSet<String>,
+    /// Behind the messages of the request that nothing later can change.
+    hash: sha2::Sha256,
+    /// How many these are.
+    hashed: usize,
+    /// The messages of the request after those: a prompt to which something may be added, answers that
+    /// are left out if nothing follows them.
+    open: Vec<RequestMessage>,
+}
+
+impl Prefix {
+    fn new(s: &State) -> Self {
+        let head = head(s, Purpose::Turn, s.kit.model.name());
+        let (json, files) = (json(&head), Files::of(&s.kit.model));
+        let mut hash = sha2::Sha256::new();
+        hash.update(json.strip_suffix(END).unwrap_or(&json));
+        let (covered, ids, open) = (Vec::new(), HashSet::new(), Vec::new());
+        Self { head, files, covered, ids, hash, hashed: 0, open }
+    }
+
+    /// Whether the request of `s` begins like this.
+    fn is_of(&self, s: &State) -> bool {
+        let messages = s.messages.shared();
+        messages.len() >= self.covered.len()
+            && self.covered.iter().zip(messages).all(|(mine, now)| Arc::ptr_eq(mine, now))
+            && self.files == Files::of(&s.kit.model)
+            && self.head == head(s, Purpose::Turn, s.kit.model.name())
+    }
+
+    /// Takes in all messages of the conversation.
+    fn extend(&mut self, s: &State) {
+        let mut builder = self.builder(s);
+        builder.ids = std::mem::take(&mut self.ids);
+        for message in &s.messages.shared()[self.covered.len()..] {
+            builder.message(message);
+            self.covered.push(Arc::clone(message));
+        }
+        self.ids = builder.ids;
+        self.open = builder.messages;
+        let closed = self.open.len() - still_open(&self.open);
+        for message in self.open.drain(..closed) {
+            hash(&mut self.hash, &mut self.hashed, &message);
+        }
+    }
+
+    fn finish(&self, s: &State) -> Sha256 {
+        let mut builder = self.builder(s);
+        builder.conclude(s);
+        builder.drop_trailing_answers();
+        let (mut sha256, mut hashed) = (self.hash.clone(), self.hashed);
+        builder.messages.iter().for_each(|message| hash(&mut sha256, &mut hashed, message));
+        sha256.update(END);
+        Sha256::from_bytes(sha256.finalize().into())
+    }
+
+    /// Goes on behind the messages that nothing can change any more.
+    fn builder(&self, s: &State) -> Builder {
+        let mut builder = Builder::new(&s.kit.model);
+        builder.messages.clone_from(&self.open);
+        builder.sources.resize(self.open.len(), Vec::new());
+        builder
+    }
+}
+
+/// What stands behind a request's messages.
+const END: &[u8] = b"]}";
+
+fn hash(sha256: &mut sha2::Sha256, hashed: &mut usize, message: &RequestMessage) {
+    if *hashed > 0 {
+        sha256.update(b",");
+    }
+    sha256.update(json(message));
+    *hashed += 1;
+}
+
+fn json(part: &impl serde::Serialize) -> Vec<u8> {
+    // serialising these types to memory has no way to fail
+    serde_json::to_vec(part).unwrap_or_default()
+}
+
+/// How many messages at the end may still become others: answers may be dropped, and then something
+/// may be added to the prompt before them.
+fn still_open(messages: &[RequestMessage]) -> usize {
+    let answer = |message: &&RequestMessage| matches!(message, RequestMessage::Assistant { .. });
+    let answers = messages.iter().rev().take_while(answer).count();
+    let before = messages.len() - answers;
+    let prompt = messages[..before].last();
+    answers + usize::from(matches!(prompt, Some(RequestMessage::User { .. })))
+}
