@@ -1,12 +1,12 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use leftfold_events::event::{EndReason, Session, Spill, Subagent, Tool};
 use leftfold_events::{Envelope, Event, Seq, SessionId, Sha256};
 use serde::Serialize;
 
-use crate::{Damage, Error, Reader, frames};
+use crate::{Damage, Error, Reader, frames, tidy};
 
 /// The state of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -125,7 +125,7 @@ impl<'a> Check<'a> {
             self.ended.push((child, session, seq));
         } else if let Event::Tool(Tool::Finished(finished)) = &envelope.event {
             self.report.spills.extend(finished.spill.as_ref().and_then(|spill| {
-                let what = spill_fault(spill)?.to_owned();
+                let what = spill_fault(self.reader.dir(), spill)?.to_owned();
                 Some(SpillFault { session, seq, path: spill.path.clone(), what })
             }));
         }
@@ -166,8 +166,11 @@ fn ended(event: &Event) -> Option<SessionId> {
     }
 }
 
-fn spill_fault(spill: &Spill) -> Option<&'static str> {
-    match fs::read(&spill.path) {
+fn spill_fault(dir: &Path, spill: &Spill) -> Option<&'static str> {
+    // the folder may have been moved since
+    let here = Path::new(&spill.path).file_name().map(|name| dir.join(tidy::SPILLS).join(name));
+    let path = here.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from(&spill.path));
+    match fs::read(path) {
         Err(_) => Some("pruned"),
         Ok(bytes) if Sha256::of(&bytes) == spill.sha256 => None,
         Ok(_) => Some("changed"),

@@ -317,25 +317,22 @@ impl Files {
     }
 
     /// Leaves out sled's settings, which are the same for every store.
-    pub(crate) fn without_settings(&mut self) -> bool {
-        fs::remove_file(self.folder.path().join("conf")).is_ok()
+    pub(crate) fn without_settings(&mut self) {
+        // without them or with them: sled writes what is missing
+        let _ = fs::remove_file(self.folder.path().join("conf"));
     }
 
-    /// Has sled skip what it cannot read. False if there is no such place.
-    pub(crate) fn bridge(&mut self) -> io::Result<bool> {
+    /// Has sled skip what it cannot read.
+    pub(crate) fn bridge(&mut self) -> io::Result<()> {
         let db = File::options().read(true).write(true).open(self.folder.path().join("db"))?;
         let survey = frames::survey(&db)?;
-        frames::bridge(&db, &survey)?;
-        Ok(!survey.tears.is_empty())
+        frames::bridge(&db, &survey)
     }
 
-    /// Leaves out sled's snapshot: it is a shortcut, and the log alone holds everything. False if
-    /// there was none.
-    pub(crate) fn without_snapshot(&mut self) -> bool {
-        let had = !self.snapshots.is_empty();
+    /// Leaves out sled's snapshot: it is a shortcut, and the log alone holds everything.
+    pub(crate) fn without_snapshot(&mut self) {
         self.snapshots.drain(..).for_each(|path| {
             let _ = fs::remove_file(path);
         });
-        had
     }
 }

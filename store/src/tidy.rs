@@ -14,7 +14,7 @@ use crate::scan::{Scan, Source};
 use crate::{Error, check, database, files, lookup, record};
 
 /// Where a session's tools put full texts, in its store's folder.
-const SPILLS: &str = "spill";
+pub(crate) const SPILLS: &str = "spill";
 
 /// What is removed from a store, or would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

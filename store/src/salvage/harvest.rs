@@ -8,16 +8,15 @@ use leftfold_events::{Seq, SessionId, Sha256};
 use crate::database::{self, Copy, quiet};
 use crate::head::Head;
 use crate::record::{self, EVENT_KEY, PAYLOADS};
-use crate::{Damage, Error, codec, payloads};
+use crate::{Damage, Error, codec, files, payloads};
 
-/// How a damaged database may still be opened; what one way does not give, another may.
+/// How a damaged database may still be opened; what one way does not give, the other may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    AsItIs,
-    /// By its log alone, without sled's shortcuts and settings.
+    /// By its log, without sled's shortcuts and settings, and with what sled cannot read in it
+    /// marked as to be skipped.
     LogAlone,
-    /// By its log, with what sled cannot read in it marked as to be skipped.
-    Bridged,
+    AsItIs,
 }
 
 /// Where sled may be asked to go on behind what it cannot read: a database cannot tell which keys
@@ -27,7 +26,12 @@ struct Hints {
     /// Sessions and the last seq that is known of each.
     sessions: BTreeMap<SessionId, Seq>,
     payloads: BTreeSet<Sha256>,
+    /// How often sled may still say that it cannot read.
+    refusals: usize,
 }
+
+/// So often at the most, in each way.
+const MAX_REFUSALS: usize = 40;
 
 /// Puts all records that can be read into a new database, which holds nothing else. Those of
 /// several ways to read agree, as a record is written once; one that does not is left out by its
@@ -38,39 +42,38 @@ pub(super) fn harvest(dir: &Path, heads: &[Head]) -> Result<Copy, Error> {
     let mut hints = Hints::default();
     hints.sessions.extend(heads.iter().map(|head| (head.session, head.seq)));
     let mut refused = Vec::new();
-    for way in [Way::AsItIs, Way::LogAlone, Way::Bridged] {
+    for way in [Way::LogAlone, Way::AsItIs] {
         match open(dir, way)? {
-            Some(Ok(copy)) => copy.db().into_iter().try_for_each(|from| {
+            Ok(copy) => copy.db().into_iter().try_for_each(|from| {
+                hints.refusals = MAX_REFUSALS;
                 let reaped = quiet(|| reap(from, &mut hints, db));
                 reaped.unwrap_or(Ok(())).map_err(|e| Error::sled("kept records", dir, e))
             })?,
-            Some(Err(what)) => refused.push(what),
-            None => {}
+            Err(what) => refused.push(what),
         }
     }
-    if db.is_empty() && !refused.is_empty() {
-        let what = format!("sled cannot open it in any way ({}): nothing to salvage", refused[0]);
-        return Err(Error::damaged(dir, Damage::db(what)));
+    let nothing =
+        |why: String| Error::damaged(dir, Damage::db(format!("nothing to salvage: {why}")));
+    match refused.into_iter().next().filter(|_| db.is_empty()) {
+        Some(what) => Err(nothing(format!("sled cannot open it in any way ({what})"))),
+        None if db.is_empty() && files::list(dir).is_empty() => {
+            Err(nothing("there is no record in it that can be read".into()))
+        }
+        None => Ok(harvest),
     }
-    Ok(harvest)
 }
 
-/// `None` if this way is no other than the first.
-fn open(dir: &Path, way: Way) -> Result<Option<Result<Copy, String>>, Error> {
+fn open(dir: &Path, way: Way) -> Result<Result<Copy, String>, Error> {
     let mut files = database::copy(dir)?;
-    let differs = match way {
-        Way::AsItIs => true,
+    match way {
         Way::LogAlone => {
-            let had = files.without_snapshot();
-            files.without_settings() || had
-        }
-        Way::Bridged => {
             files.without_snapshot();
             files.without_settings();
-            files.bridge().map_err(|e| Error::io("cannot look through a copy of", dir, e))?
+            files.bridge().map_err(|e| Error::io("cannot look through a copy of", dir, e))?;
         }
-    };
-    Ok(differs.then(|| files.open()))
+        Way::AsItIs => {}
+    }
+    Ok(files.open())
 }
 
 fn reap(from: &sled::Db, hints: &mut Hints, to: &sled::Db) -> Result<(), sled::Error> {
@@ -146,30 +149,59 @@ impl Hints {
         self.payloads.extend(named.map(|payload| payload.sha256()));
     }
 
-    /// The next key at which an event may begin, seen from one where sled cannot read.
+    /// A key behind one where sled cannot read, at which it can: in steps that double, and then
+    /// halve, as sled takes up to seconds to find that it cannot. `None` if there is none, or if too much
+    /// has been tried.
     fn behind(&mut self, db: &sled::Db, low: &[u8]) -> Option<Vec<u8>> {
         let mut padded = low.to_vec();
         padded.resize(EVENT_KEY + 1, 0);
-        let (session, seq) = (record::session_of(&padded)?, record::seq_of(&padded)?);
-        let last = self.sessions.get(&session).copied();
-        let last = last.map(|last| last.max(last_seq(db, session).unwrap_or_default()));
-        if last.is_some_and(|last| seq < last) {
-            return Some(record::part(&record::event_key(session, seq + 1), 0));
+        let (session, bad) = (record::session_of(&padded)?, record::seq_of(&padded)?);
+        if let Some(seq) = self.next_readable(db, session, bad) {
+            return Some(event(session, seq));
         }
+        self.refusals = self.refusals.checked_sub(1)?;
         let next = self.sessions.keys().find(|known| **known > session)?;
-        Some(record::part(&record::event_key(*next, 0), 0))
+        Some(event(*next, 0))
     }
 
-    fn payload_behind(&self, low: &[u8]) -> Option<Vec<u8>> {
+    fn next_readable(&mut self, db: &sled::Db, session: SessionId, bad: Seq) -> Option<Seq> {
+        let last = self.sessions.get(&session).copied().filter(|last| *last > bad)?;
+        let (mut bad, mut step, mut good) = (bad, 1, None);
+        while good.is_none() && bad < last {
+            let next = bad.saturating_add(step).min(last);
+            if self.is_readable(db, session, next)? {
+                good = Some(next);
+            } else {
+                (bad, step) = (next, step.saturating_mul(2));
+            }
+        }
+        let mut good = good?;
+        while good - bad > 1 {
+            let middle = bad + (good - bad) / 2;
+            let to = if self.is_readable(db, session, middle)? { &mut good } else { &mut bad };
+            *to = middle;
+        }
+        Some(good)
+    }
+
+    /// `None`: too much has been tried.
+    fn is_readable(&mut self, db: &sled::Db, session: SessionId, seq: Seq) -> Option<bool> {
+        let found = first(db, &event(session, seq), &PAYLOADS);
+        if found.is_some_and(|found| found.is_err()) {
+            self.refusals = self.refusals.checked_sub(1)?;
+            return Some(false);
+        }
+        Some(true)
+    }
+
+    fn payload_behind(&mut self, low: &[u8]) -> Option<Vec<u8>> {
+        self.refusals = self.refusals.checked_sub(1)?;
         let keys = self.payloads.iter().map(|sha256| record::payload_key(*sha256));
         keys.map(|key| record::part(&key, 0)).find(|key| key.as_slice() > low)
     }
 }
 
-/// The last seq of a session, where its end can be read.
-fn last_seq(db: &sled::Db, session: SessionId) -> Option<Seq> {
-    let low = record::part(&record::event_key(session, 0), 0);
-    let high = record::part(&record::event_key(session, Seq::MAX), u8::MAX);
-    let last = quiet(|| db.range(low..=high).next_back()).ok()??;
-    record::seq_of(&last.ok()?.0)
+/// Where an event's records begin.
+fn event(session: SessionId, seq: Seq) -> Vec<u8> {
+    record::part(&record::event_key(session, seq), 0)
 }
