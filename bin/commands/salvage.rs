@@ -28,16 +28,18 @@ impl Target {
     /// There is something in the folder already.
     pub(crate) fn new(folder: &Path, stores: usize) -> anyhow::Result<Self> {
         let folder = std::path::absolute(folder)?;
-        match fs::read_dir(&folder) {
-            Ok(mut entries) if entries.next().is_some() => bail!(Usage(format!(
+        let found = match fs::read_dir(&folder) {
+            Ok(mut entries) => entries.next().is_some(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+            Err(error) => bail!(Usage(format!("--salvage {}: {error}", folder.display()))),
+        };
+        if found {
+            bail!(Usage(format!(
                 "{} is not empty: --salvage needs a folder that is, or that does not exist yet",
                 folder.display()
-            ))),
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                bail!(Usage(format!("--salvage {}: {error}", folder.display())))
-            }
-            Ok(_) | Err(_) => Ok(Self { folder, several: stores > 1 }),
+            )));
         }
+        Ok(Self { folder, several: stores > 1 })
     }
 
     fn of(&self, session: SessionId) -> PathBuf {

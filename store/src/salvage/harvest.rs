@@ -43,13 +43,20 @@ pub(super) fn harvest(dir: &Path, heads: &[Head]) -> Result<Copy, Error> {
     hints.sessions.extend(heads.iter().map(|head| (head.session, head.seq)));
     let mut refused = Vec::new();
     for way in [Way::LogAlone, Way::AsItIs] {
-        match open(dir, way)? {
-            Ok(copy) => copy.db().into_iter().try_for_each(|from| {
-                hints.refusals = MAX_REFUSALS;
-                let reaped = quiet(|| reap(from, &mut hints, db));
-                reaped.unwrap_or(Ok(())).map_err(|e| Error::sled("kept records", dir, e))
-            })?,
-            Err(what) => refused.push(what),
+        let copy = match open(dir, way)? {
+            Ok(copy) => copy,
+            Err(what) => {
+                refused.push(what);
+                continue;
+            }
+        };
+        let Some(from) = copy.db() else { continue };
+        hints.refusals = MAX_REFUSALS;
+        let reaped = quiet(|| reap(from, &mut hints, db)).unwrap_or(Ok(()));
+        reaped.map_err(|e| Error::sled("kept records", dir, e))?;
+        // sled has come to everything that its log leads to
+        if hints.refusals == MAX_REFUSALS {
+            break;
         }
     }
     let nothing =
