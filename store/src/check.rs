@@ -63,7 +63,7 @@ fn places(dir: &Path, damage: &[Damage]) -> Vec<Damage> {
         place(tear.at, format!("from here to byte {} it is not what was written", tear.until))
     };
     let mut places: Vec<_> = survey.tears.iter().map(torn).collect();
-    if places.is_empty() {
+    if survey.cut {
         places.push(place(survey.end, "from here on there is nothing that can be read".into()));
     }
     places
@@ -156,14 +156,8 @@ impl<'a> Check<'a> {
 
 /// The child that has completed its turn, so that it must have a log.
 fn ended(event: &Event) -> Option<SessionId> {
-    let Event::Subagent(event) = event else { return None };
-    match event {
-        Subagent::Ended { session, reason, .. }
-        | Subagent::EndedUncounted { session, reason, .. } => {
-            (*reason == EndReason::Completed).then_some(*session)
-        }
-        Subagent::Spawned { .. } => None,
-    }
+    let Event::Subagent(Subagent::Ended { session, reason, .. }) = event else { return None };
+    (*reason == EndReason::Completed).then_some(*session)
 }
 
 fn spill_fault(dir: &Path, spill: &Spill) -> Option<&'static str> {

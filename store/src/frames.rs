@@ -41,6 +41,8 @@ pub(crate) struct Survey {
     pub(crate) tears: Vec<Tear>,
     /// Behind the last sound message of the newest segment.
     pub(crate) end: u64,
+    /// What is there is no room for more: the file ends, or something that cannot be read begins.
+    pub(crate) cut: bool,
     newest: u64,
 }
 
@@ -81,7 +83,9 @@ impl Survey {
         while at + MARGIN <= SEGMENT {
             let message = Message::at(bytes, at).filter(|message| message.segment == segment);
             match message {
-                Some(message) if message.kind == CAP => return self.ends(segment, base, at),
+                Some(message) if message.kind == CAP => {
+                    return self.ends(segment, base, message.end, &[0]);
+                }
                 Some(message) => at = message.end,
                 None => match next(bytes, at, segment) {
                     Some(until) => {
@@ -93,12 +97,13 @@ impl Survey {
                 },
             }
         }
-        self.ends(segment, base, at);
+        self.ends(segment, base, at, bytes.get(at..).unwrap_or_default());
     }
 
-    fn ends(&mut self, segment: u64, base: u64, at: usize) {
+    fn ends(&mut self, segment: u64, base: u64, at: usize, rest: &[u8]) {
         if segment >= self.newest {
             (self.newest, self.end) = (segment, base + at as u64);
+            self.cut = rest.is_empty() || rest.iter().any(|byte| *byte != 0);
         }
     }
 }
@@ -176,7 +181,7 @@ fn put_varint(value: u64, to: &mut Vec<u8>) {
         0..=240 => to.push(byte(value)),
         241..=2_287 => to.extend([byte((value - 240) / 256 + 241), byte((value - 240) % 256)]),
         2_288..=67_823 => {
-            to.extend([249, byte((value - 2_288) / 256), byte((value - 2_288) % 256)])
+            to.extend([249, byte((value - 2_288) / 256), byte((value - 2_288) % 256)]);
         }
         67_824.. => {
             let size = (8 - value.leading_zeros() as usize / 8).max(3);
@@ -258,7 +263,7 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&bytes, 0).unwrap();
         let whole = survey(&file).unwrap();
-        assert_eq!((whole.tears.len(), whole.end), (0, end));
+        assert_eq!((whole.tears.len(), whole.end, whole.cut), (0, end, false));
         for (broken, at, until) in [(3, 0, 20), (61, 60, 360), (200, 60, 360)] {
             file.write_all_at(&[bytes[broken] ^ 9], broken as u64).unwrap();
             let torn = survey(&file).unwrap();
@@ -267,5 +272,9 @@ mod tests {
             assert_eq!(survey(&file).unwrap(), whole, "byte {broken}");
             file.write_all_at(&bytes, 0).unwrap();
         }
+        // the last message: nothing follows it
+        file.set_len(end - 7).unwrap();
+        let short = survey(&file).unwrap();
+        assert_eq!((short.tears.len(), short.end, short.cut), (0, 360, true));
     }
 }

@@ -7,6 +7,8 @@
 //! | [`Log`] | the right to append to one session; there is never more than one |
 //! | [`Reader`] | everybody else: works on a private copy, takes no lock, changes nothing |
 //! | [`check`] | everything that can be wrong with a folder |
+//! | [`salvage`] | a new store from what can still be read of a damaged one |
+//! | [`tidy`] | removes what nothing in a store refers to |
 //!
 //! What stands in a store's folder: sled's own files (`db`, `conf`, `snap.*`, and `blobs/`, which
 //! stays empty), `heads/SESSION` (how far each log is known to reach), `payloads/SHA256` (contents

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use leftfold_events::event::Tool;
@@ -11,7 +12,7 @@ use leftfold_events::{Event, Sha256};
 use crate::database::quiet;
 use crate::payloads::{self, Cache};
 use crate::scan::{Scan, Source};
-use crate::{Error, check, database, files, lookup, record};
+use crate::{Error, check, database, files, in_use, lookup, record};
 
 /// Where a session's tools put full texts, in its store's folder.
 pub(crate) const SPILLS: &str = "spill";
@@ -50,19 +51,27 @@ pub fn tidy(dir: &Path, dry: bool) -> Result<Tidied, Error> {
     if contents.is_empty() && spills.is_empty() && half.is_empty() {
         return Ok(tidy.done);
     }
+    let held: sled::Db;
     // opening may repair what has been lost out of sight
     if let Some(damage) = check(dir)?.damage.into_iter().next() {
         return Err(Error::damaged(dir, damage));
     }
-    let Some(db) = database::open(dir)? else {
-        return Err(Error::Locked { dir: dir.to_owned() });
+    let locked = || Error::Locked { dir: dir.to_owned() };
+    let (named, files) = if dry {
+        (!in_use(dir)).then_some(()).ok_or_else(locked)?;
+        let copy = database::copy(dir)?.open().map_err(|what| Error::Database { what })?;
+        let db = copy.db().ok_or_else(locked)?;
+        let named = Named::of(db, dir)?;
+        let files = named.files(db, dir)?;
+        (named, files)
+    } else {
+        // held until the files are gone, so that no node begins in the middle
+        held = database::open(dir)?.ok_or_else(locked)?;
+        let named = Named::of(&held, dir)?;
+        remove_dead(&held, dir, &named)?;
+        let files = named.files(&held, dir)?;
+        (named, files)
     };
-    let named = Named::of(&db, dir)?;
-    let dead = dead(&db, dir, &named)?;
-    if !dry && !dead.is_empty() {
-        remove_records(&db, dir, &dead)?;
-    }
-    let files = named.files(&db, dir)?;
     for (_, path) in contents.into_iter().filter(|(sha256, _)| !files.contains(sha256)) {
         tidy.done.payloads += tidy.remove(&path)?;
     }
@@ -73,7 +82,6 @@ pub fn tidy(dir: &Path, dry: bool) -> Result<Tidied, Error> {
     for path in half {
         tidy.done.temporary += tidy.remove(&path)?;
     }
-    quiet(move || drop(db)).map_err(|what| Error::Database { what })?;
     Ok(tidy.done)
 }
 
@@ -89,7 +97,11 @@ impl Tidy {
         use std::os::unix::fs::MetadataExt;
         let size = path.symlink_metadata().map_or(0, |found| found.blocks() * 512);
         if !self.dry {
-            fs::remove_file(path).map_err(|e| Error::io("cannot remove", path, e))?;
+            match fs::remove_file(path) {
+                // opening the store has done it
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                removed => removed.map_err(|e| Error::io("cannot remove", path, e))?,
+            }
         }
         self.done.bytes += size;
         Ok(1)
@@ -157,7 +169,7 @@ impl Named {
 
 /// The records of contents that no event names. They go before their files, and with them: an event
 /// to come that names the same contents must find all of them or nothing.
-fn dead(db: &sled::Db, dir: &Path, named: &Named) -> Result<Vec<sled::IVec>, Error> {
+fn remove_dead(db: &sled::Db, dir: &Path, named: &Named) -> Result<(), Error> {
     let mut dead = Vec::new();
     for key in db.range(record::PAYLOADS.to_vec()..).keys() {
         let key = key.map_err(|e| Error::sled("read a key", dir, e))?;
@@ -165,7 +177,7 @@ fn dead(db: &sled::Db, dir: &Path, named: &Named) -> Result<Vec<sled::IVec>, Err
             dead.push(key);
         }
     }
-    Ok(dead)
+    if dead.is_empty() { Ok(()) } else { remove_records(db, dir, &dead) }
 }
 
 fn remove_records(db: &sled::Db, dir: &Path, keys: &[sled::IVec]) -> Result<(), Error> {

@@ -2,6 +2,7 @@
 //!
 //! `LEFTFOLD_FLIPS` is how many bytes are flipped, `all` every one; `LEFTFOLD_SEED` chooses which.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "what was tried is to be seen")]
 
 mod common;
 #[path = "common/rich.rs"]

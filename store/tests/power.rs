@@ -6,6 +6,7 @@
 //! part: its beginning up to some sector (in a file that ends there, or that had its length before),
 //! or its end from there on. `LEFTFOLD_CUTS` is how many are looked at, `all` every one.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "what was tried is to be seen")]
 
 mod common;
 #[path = "common/rich.rs"]

@@ -1,5 +1,6 @@
 //! Salvage: whatever can still be read of a damaged store is kept, and what is lost is named.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "what was tried is to be seen")]
 
 mod common;
 #[path = "common/rich.rs"]

@@ -1,5 +1,6 @@
 //! What nothing in a store refers to can be removed, and nothing else.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "what was tried is to be seen")]
 
 mod common;
 #[path = "common/rich.rs"]
