@@ -60,6 +60,10 @@ pub(crate) struct Rerun {
 pub(crate) struct Check {
     #[arg(required = true)]
     pub(crate) sessions: Vec<String>,
+    /// Write all that can still be read into a new store in this folder, and what makes no log
+    /// into `lost+found` in it
+    #[arg(long, value_name = "DIR")]
+    pub(crate) salvage: Option<PathBuf>,
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
 }
@@ -130,11 +134,14 @@ pub(crate) struct Stats {
 #[derive(Debug, Args)]
 pub(crate) struct Prune {
     /// Sessions that have been at rest for so many days
-    #[arg(long, value_name = "DAYS", required_unless_present = "max_size")]
+    #[arg(long, value_name = "DAYS", required_unless_present_any = ["max_size", "unused"])]
     pub(crate) older_than: Option<u64>,
     /// Sessions until all of them together take up no more than this: bytes, or 500K, 200M, 2G
     #[arg(long, value_name = "SIZE", value_parser = limits::bytes)]
     pub(crate) max_size: Option<u64>,
+    /// Only files that no session refers to any more; they go with any other choice, too
+    #[arg(long)]
+    pub(crate) unused: bool,
     /// Say what would be removed, and remove nothing
     #[arg(long)]
     pub(crate) dry_run: bool,

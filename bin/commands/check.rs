@@ -1,46 +1,85 @@
-//! `leftfold check`: is everything as it was written?
+//! `leftfold check`: is everything as it was written? And if not, what is left of it?
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use leftfold_store::{Damage, Reader};
+use leftfold_events::SessionId;
+use leftfold_store::{Damage, Reader, Report};
 
+use super::salvage::Target;
 use crate::cli::{Check, Format};
 
 pub(crate) fn check(args: &Check) -> anyhow::Result<ExitCode> {
-    let mut output = String::new();
-    let mut code = ExitCode::SUCCESS;
+    let mut places: Vec<(PathBuf, SessionId)> = Vec::new();
     for session in &args.sessions {
-        let place = super::place(session)?;
-        let mut report = leftfold_store::check(&place.store)?;
-        if report.damage.is_empty() {
-            report.damage.extend(unfoldable(&place.store)?);
+        let place = place(session, args.salvage.is_some())?;
+        // a store is looked at once, however many of its sessions are named
+        if args.salvage.is_none() || places.iter().all(|(store, _)| *store != place.0) {
+            places.push(place);
         }
+    }
+    let target =
+        args.salvage.as_ref().map(|folder| Target::new(folder, places.len())).transpose()?;
+    let mut code = ExitCode::SUCCESS;
+    for (store, session) in places {
+        let report = report(&store)?;
         if !report.damage.is_empty() {
             code = ExitCode::FAILURE;
         }
-        for damage in &report.damage {
-            output.push_str(&serde_json::to_string(damage)?);
-            output.push('\n');
-        }
-        if args.format == Format::Json {
-            continue;
-        }
-        for spill in &report.spills {
-            output.push_str(&format!(
-                "note: the full text at seq {} is {}: {}\n",
-                spill.seq, spill.what, spill.path
-            ));
-        }
-        if report.damage.is_empty() {
-            output.push_str(&format!("{}: {} events, no damage\n", place.session, report.events));
+        super::print(&lines(&report, session, args.format)?)?;
+        if let Some(target) = &target {
+            for line in target.salvage(&store, session, args.format)? {
+                super::print(&(line + "\n"))?;
+            }
         }
     }
-    super::print(&output)?;
     Ok(code)
 }
 
+/// The store and the session meant. To salvage a folder it need not be one whose sessions can be read.
+fn place(text: &str, salvage: bool) -> anyhow::Result<(PathBuf, SessionId)> {
+    match super::place(text) {
+        Ok(place) => Ok((place.store, place.session)),
+        Err(_) if salvage && Path::new(text).join("db").is_file() => {
+            let store = Path::new(text).canonicalize()?;
+            let heads = leftfold_store::heads(&store);
+            Ok((store, heads.first().map(|head| head.session).unwrap_or_default()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn report(store: &Path) -> anyhow::Result<Report> {
+    let mut report = leftfold_store::check(store)?;
+    if report.damage.is_empty() {
+        report.damage.extend(unfoldable(store)?);
+    }
+    Ok(report)
+}
+
+fn lines(report: &Report, session: SessionId, format: Format) -> anyhow::Result<String> {
+    let mut output = String::new();
+    for damage in &report.damage {
+        output.push_str(&serde_json::to_string(damage)?);
+        output.push('\n');
+    }
+    if format == Format::Json {
+        return Ok(output);
+    }
+    for spill in &report.spills {
+        output.push_str(&format!(
+            "note: the full text at seq {} is {}: {}\n",
+            spill.seq, spill.what, spill.path
+        ));
+    }
+    if report.damage.is_empty() {
+        output.push_str(&format!("{session}: {} events, no damage\n", report.events));
+    }
+    Ok(output)
+}
+
 /// Events that are each intact but do not make a session: one must begin it.
-fn unfoldable(store: &std::path::Path) -> anyhow::Result<Vec<Damage>> {
+fn unfoldable(store: &Path) -> anyhow::Result<Vec<Damage>> {
     let reader = Reader::open(store)?;
     let mut damage = Vec::new();
     for session in reader.sessions() {

@@ -21,6 +21,7 @@ pub(crate) mod rerun;
 pub(crate) mod resume;
 pub(crate) mod revert;
 pub(crate) mod run;
+pub(crate) mod salvage;
 pub(crate) mod sessions;
 pub(crate) mod stats;
 pub(crate) mod tool;

@@ -1,11 +1,11 @@
-//! `leftfold sessions prune`: old sessions go, and no running one.
+//! `leftfold sessions prune`: old sessions go, and no running one; so do files that nothing refers to.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
 use leftfold_events::Time;
-use leftfold_store::Head;
+use leftfold_store::{Head, Tidied};
 
 use crate::cli::Prune;
 use crate::home;
@@ -16,6 +16,7 @@ pub(crate) fn prune(args: &Prune) -> anyhow::Result<ExitCode> {
     let mut roots = home::roots()?;
     roots.retain(|(store, _)| !leftfold_store::in_use(store));
     let mut freed = 0;
+    let mut kept: Vec<PathBuf> = roots.iter().map(|(store, _)| store.clone()).collect();
     for (store, head) in chosen(roots, args) {
         let size = size(&store);
         if !args.dry_run {
@@ -26,13 +27,63 @@ pub(crate) fn prune(args: &Prune) -> anyhow::Result<ExitCode> {
             }
         }
         freed += size;
+        kept.retain(|other| *other != store);
         let done = if args.dry_run { "would be removed" } else { "removed" };
         super::print(&format!(
             "{} {done}: {size} bytes, at rest since {}\n",
             head.session, head.at
         ))?;
     }
+    for store in kept {
+        freed += unused(&store, args.dry_run)?;
+    }
+    freed += nurseries(args.dry_run)?;
     super::print(&format!("{freed} bytes {}\n", if args.dry_run { "in all" } else { "freed" }))
+}
+
+/// Removes what no session of a store refers to any more, and tells of it. Answers the bytes.
+pub(super) fn unused(store: &Path, dry: bool) -> anyhow::Result<u64> {
+    let tidied = match leftfold_store::tidy(store, dry) {
+        Ok(tidied) => tidied,
+        // nobody can say what a damaged log refers to, or a session that runs is about to
+        Err(error) => {
+            crate::note(&format!("leftfold: nothing unused is removed there: {error}"));
+            return Ok(0);
+        }
+    };
+    if !tidied.is_empty() {
+        let done = if dry { "would be removed" } else { "removed" };
+        let Tidied { payloads, spills, temporary, bytes } = tidied;
+        super::print(&format!(
+            "{}: {payloads} contents and {spills} full texts that nothing refers to, and {temporary} \
+             half-written files {done}: {bytes} bytes\n",
+            store.display()
+        ))?;
+    }
+    Ok(tidied.bytes)
+}
+
+/// Removes what an import that was cut off has left beside the sessions. Answers the bytes.
+fn nurseries(dry: bool) -> anyhow::Result<u64> {
+    let entries = std::fs::read_dir(home::home()?.join("sessions")).into_iter().flatten().flatten();
+    let mut freed = 0;
+    for entry in entries.filter(|e| e.file_name().to_string_lossy().starts_with(".import-")) {
+        let path = entry.path();
+        let modified = entry.metadata().and_then(|found| found.modified());
+        let age = modified.ok().and_then(|then| then.elapsed().ok()).unwrap_or_default();
+        if age.as_millis() < u128::from(DAY) || leftfold_store::in_use(&path.join("store")) {
+            continue;
+        }
+        let size = size(&path);
+        if !dry && let Err(error) = std::fs::remove_dir_all(&path) {
+            crate::note(&format!("leftfold: {} stays: {error}", path.display()));
+            continue;
+        }
+        freed += size;
+        let done = if dry { "would be removed" } else { "removed" };
+        super::print(&format!("{}: half an import {done}: {size} bytes\n", path.display()))?;
+    }
+    Ok(freed)
 }
 
 /// The sessions that go, the longest at rest first.

@@ -114,7 +114,9 @@ fn remove_fork(place: &Place) -> anyhow::Result<()> {
     let of_own = |event: &&Envelope| event.session == place.session;
     let children: Vec<_> = history.root().iter().filter(of_own).filter_map(spawned).collect();
     own.extend(history.sessions().map(|(session, _)| session).filter(|s| children.contains(s)));
-    Ok(leftfold_store::forget(&place.store, &own)?)
+    leftfold_store::forget(&place.store, &own)?;
+    super::prune::unused(&place.store, false)?;
+    Ok(())
 }
 
 fn described(store: &Path, head: &Head) -> Value {

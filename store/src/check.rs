@@ -1,12 +1,12 @@
 use std::collections::{HashMap, HashSet};
-use std::fs;
-use std::path::Path;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 
-use leftfold_events::event::{Session, Spill, Subagent, Tool};
+use leftfold_events::event::{EndReason, Session, Spill, Subagent, Tool};
 use leftfold_events::{Envelope, Event, Seq, SessionId, Sha256};
 use serde::Serialize;
 
-use crate::{Damage, Error, Reader};
+use crate::{Damage, Error, Reader, frames, tidy};
 
 /// The state of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -41,10 +41,32 @@ pub fn check(dir: &Path) -> Result<Report, Error> {
     match Reader::open(dir) {
         Ok(reader) => Ok(Check::new(&reader).run()),
         Err(Error::Damaged { damage, .. }) => {
-            Ok(Report { damage: vec![*damage], ..Report::default() })
+            let mut damage = vec![*damage];
+            damage.extend(places(dir, &damage));
+            Ok(Report { damage, ..Report::default() })
         }
         Err(error) => Err(error),
     }
+}
+
+/// The places in `db` where it is not what sled wrote, if something is wrong with it: a tear that
+/// costs nothing is no damage.
+fn places(dir: &Path, damage: &[Damage]) -> Vec<Damage> {
+    if !damage.iter().any(|damage| damage.file == "db" && damage.offset.is_none()) {
+        return Vec::new();
+    }
+    let Ok(survey) = File::open(dir.join("db")).and_then(|db| frames::survey(&db)) else {
+        return Vec::new();
+    };
+    let place = |offset, what| Damage { offset: Some(offset), ..Damage::db(what) };
+    let torn = |tear: &frames::Tear| {
+        place(tear.at, format!("from here to byte {} it is not what was written", tear.until))
+    };
+    let mut places: Vec<_> = survey.tears.iter().map(torn).collect();
+    if survey.cut {
+        places.push(place(survey.end, "from here on there is nothing that can be read".into()));
+    }
+    places
 }
 
 struct Check<'a> {
@@ -52,6 +74,8 @@ struct Check<'a> {
     report: Report,
     /// Children and the parents that spawned them.
     spawned: HashSet<(SessionId, SessionId)>,
+    /// Children that have completed, their parents, and where those say so.
+    ended: Vec<(SessionId, SessionId, Seq)>,
     /// Children and the parents that they name, with the seq where they do.
     parents: Vec<(SessionId, Seq, SessionId)>,
     /// First and last seq of what each session has of its own.
@@ -61,8 +85,8 @@ struct Check<'a> {
 impl<'a> Check<'a> {
     fn new(reader: &'a Reader) -> Self {
         let report = Report { damage: reader.damage().to_vec(), ..Report::default() };
-        let (spawned, parents, spans) = Default::default();
-        Self { reader, report, spawned, parents, spans }
+        let (spawned, ended, parents, spans) = Default::default();
+        Self { reader, report, spawned, ended, parents, spans }
     }
 
     fn run(mut self) -> Report {
@@ -80,7 +104,13 @@ impl<'a> Check<'a> {
             }
         }
         self.links();
+        self.places();
         self.report
+    }
+
+    /// Where in `db` the damage is that sled does not tell the place of.
+    fn places(&mut self) {
+        self.report.damage.extend(places(self.reader.dir(), &self.report.damage));
     }
 
     fn event(&mut self, envelope: &Envelope) {
@@ -91,9 +121,11 @@ impl<'a> Check<'a> {
             self.parents.push((session, seq, *parent));
         } else if let Event::Subagent(Subagent::Spawned { session: child, .. }) = &envelope.event {
             self.spawned.insert((*child, session));
+        } else if let Some(child) = ended(&envelope.event) {
+            self.ended.push((child, session, seq));
         } else if let Event::Tool(Tool::Finished(finished)) = &envelope.event {
             self.report.spills.extend(finished.spill.as_ref().and_then(|spill| {
-                let what = spill_fault(spill)?.to_owned();
+                let what = spill_fault(self.reader.dir(), spill)?.to_owned();
                 Some(SpillFault { session, seq, path: spill.path.clone(), what })
             }));
         }
@@ -111,11 +143,28 @@ impl<'a> Check<'a> {
             };
             self.report.damage.push(Damage::event(*child, *seq, what));
         }
+        for (child, parent, seq) in &self.ended {
+            // one that has a head is missed already
+            let missed = self.reader.heads().iter().any(|head| head.session == *child);
+            if !self.spans.contains_key(child) && !missed {
+                let what = format!("its child {child} has completed and is not in the store");
+                self.report.damage.push(Damage::event(*parent, *seq, what));
+            }
+        }
     }
 }
 
-fn spill_fault(spill: &Spill) -> Option<&'static str> {
-    match fs::read(&spill.path) {
+/// The child that has completed its turn, so that it must have a log.
+fn ended(event: &Event) -> Option<SessionId> {
+    let Event::Subagent(Subagent::Ended { session, reason, .. }) = event else { return None };
+    (*reason == EndReason::Completed).then_some(*session)
+}
+
+fn spill_fault(dir: &Path, spill: &Spill) -> Option<&'static str> {
+    // the folder may have been moved since
+    let here = Path::new(&spill.path).file_name().map(|name| dir.join(tidy::SPILLS).join(name));
+    let path = here.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from(&spill.path));
+    match fs::read(path) {
         Err(_) => Some("pruned"),
         Ok(bytes) if Sha256::of(&bytes) == spill.sha256 => None,
         Ok(_) => Some("changed"),

@@ -10,9 +10,10 @@ use std::sync::Once;
 use std::thread;
 use std::time::Duration;
 
+use rustix::fs::FlockOperation;
 use tempfile::TempDir;
 
-use crate::{Damage, Error, pending};
+use crate::{Damage, Error, frames, pending};
 
 /// sled's unit of allocation, in bytes. A page over a quarter of it would go to a file that sled
 /// never syncs; see `record` for why none does.
@@ -27,6 +28,7 @@ fn config(dir: &Path) -> sled::Config {
 
 /// Opens the database in `dir` as its node. `None`: somebody else holds the lock.
 pub(crate) fn open(dir: &Path) -> Result<Option<sled::Db>, Error> {
+    clear_half_snapshots(dir);
     // `None` here would turn off sled's garbage collection along with its flushes
     match quiet(|| config(dir).flush_every_ms(Some(500)).open()) {
         Ok(Ok(db)) => Ok(Some(db)),
@@ -34,6 +36,27 @@ pub(crate) fn open(dir: &Path) -> Result<Option<sled::Db>, Error> {
         Ok(Err(error)) => Err(Error::sled("opened the database", dir, error)),
         Err(what) => Err(Error::damaged(dir, Damage::db(format!("sled cannot open it: {what}")))),
     }
+}
+
+/// Removes what a crash has left of a snapshot that sled was writing. sled itself takes it for one,
+/// and refuses to open a database whose newest snapshot is torn. Only whoever has the lock may: the
+/// half of a node that is just opening the store becomes whole in a moment.
+fn clear_half_snapshots(dir: &Path) {
+    let names = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let mut half = names.filter(|name| name.to_str().is_some_and(is_half_snapshot)).peekable();
+    if half.peek().is_none() {
+        return;
+    }
+    let Ok(db) = File::open(dir.join("db")) else { return };
+    if rustix::fs::flock(&db, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        // one that stays is told of when sled does not open
+        half.for_each(|name| drop(fs::remove_file(dir.join(name))));
+    }
+}
+
+/// The names of snapshots that are being written.
+pub(crate) fn is_half_snapshot(name: &str) -> bool {
+    name.starts_with("snap.") && name.ends_with(".generating")
 }
 
 /// sled has no error of its own for this.
@@ -111,6 +134,16 @@ impl Drop for Copy {
     }
 }
 
+/// A new database that ends with the process.
+pub(crate) fn empty() -> io::Result<Copy> {
+    let folder = folder_in(&std::env::temp_dir())?;
+    match quiet(|| config(folder.path()).flush_every_ms(None).open()) {
+        Ok(Ok(db)) => Ok(Copy { db: Some(db), folder: Some(folder) }),
+        Ok(Err(error)) => Err(io::Error::other(error)),
+        Err(panic) => Err(io::Error::other(panic)),
+    }
+}
+
 /// What was copied: enough to tell a database that somebody is writing to from one that is
 /// damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,7 +205,7 @@ fn copy_into(dir: &Path, folder: TempDir) -> io::Result<Files> {
     for entry in fs::read_dir(dir)? {
         let name = entry?.file_name();
         let text = name.to_string_lossy();
-        let snapshot = text.starts_with("snap.") && !text.ends_with(".generating");
+        let snapshot = text.starts_with("snap.") && !is_half_snapshot(&text);
         if !snapshot && text != "conf" {
             continue;
         }
@@ -278,13 +311,28 @@ impl Files {
         }
     }
 
-    /// Leaves out sled's snapshot: it is a shortcut, and the log alone holds everything. False if
-    /// there was none.
-    pub(crate) fn without_snapshot(&mut self) -> bool {
-        let had = !self.snapshots.is_empty();
+    /// The name of the snapshot that sled would begin with.
+    pub(crate) fn snapshot_name(&self) -> Option<String> {
+        Some(self.snapshots.iter().max()?.file_name()?.to_string_lossy().into_owned())
+    }
+
+    /// Leaves out sled's settings, which are the same for every store.
+    pub(crate) fn without_settings(&mut self) {
+        // without them or with them: sled writes what is missing
+        let _ = fs::remove_file(self.folder.path().join("conf"));
+    }
+
+    /// Has sled skip what it cannot read.
+    pub(crate) fn bridge(&mut self) -> io::Result<()> {
+        let db = File::options().read(true).write(true).open(self.folder.path().join("db"))?;
+        let survey = frames::survey(&db)?;
+        frames::bridge(&db, &survey)
+    }
+
+    /// Leaves out sled's snapshot: it is a shortcut, and the log alone holds everything.
+    pub(crate) fn without_snapshot(&mut self) {
         self.snapshots.drain(..).for_each(|path| {
             let _ = fs::remove_file(path);
         });
-        had
     }
 }

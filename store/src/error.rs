@@ -11,7 +11,7 @@ use serde::Serialize;
 pub struct Damage {
     /// Relative to the store's folder: `db`, `heads/ID`, `payloads/SHA256`, …
     pub file: String,
-    /// Byte in `file`, where it is known: sled does not tell for `db`.
+    /// Byte in `file`, where it is known: where it ends too early or where sled's log is torn.
     pub offset: Option<u64>,
     pub session: Option<SessionId>,
     pub seq: Option<Seq>,
@@ -30,6 +30,29 @@ impl Damage {
 
     pub(crate) fn head(session: Option<SessionId>, name: &str, what: impl Into<String>) -> Self {
         Self { file: format!("heads/{name}"), session, ..Self::db(what) }
+    }
+}
+
+/// What is wrong with contents, and in which file.
+#[derive(Debug)]
+pub(crate) struct Flaw {
+    file: String,
+    offset: Option<u64>,
+    what: String,
+}
+
+impl Flaw {
+    pub(crate) fn db(what: impl Into<String>) -> Self {
+        Self { file: "db".into(), offset: None, what: what.into() }
+    }
+
+    pub(crate) fn file(file: String, offset: Option<u64>, what: impl Into<String>) -> Self {
+        Self { file, offset, what: what.into() }
+    }
+
+    pub(crate) fn of(self, session: SessionId, seq: Seq) -> Damage {
+        let Self { file, offset, what } = self;
+        Damage { file, offset, ..Damage::event(session, seq, what) }
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use leftfold_events::Sha256;
 
 use crate::Error;
+use crate::error::Flaw;
 
 pub(crate) const FOLDER: &str = "payloads";
 
@@ -29,16 +30,27 @@ pub(crate) fn put(dir: &Path, sha256: Sha256, bytes: &[u8]) -> Result<(), Error>
 }
 
 /// The contents, if they are what was written.
-pub(crate) fn get(dir: &Path, sha256: Sha256, length: u64) -> Result<Vec<u8>, String> {
+pub(crate) fn get(dir: &Path, sha256: Sha256, length: u64) -> Result<Vec<u8>, Flaw> {
     let path = dir.join(FOLDER).join(sha256.to_string());
-    let found = fs::metadata(&path).map_err(|e| format!("cannot be read: {e}"))?.len();
+    let flaw = |offset, what: String| Flaw::file(format!("{FOLDER}/{sha256}"), offset, what);
+    let unread = |e: io::Error| flaw(None, format!("cannot be read: {e}"));
+    let found = fs::metadata(&path).map_err(unread)?.len();
     if found != length {
-        return Err(format!("has {found} bytes where {length} were written"));
+        let what = format!("has {found} bytes where {length} were written");
+        return Err(flaw(Some(found.min(length)), what));
     }
-    let bytes = fs::read(&path).map_err(|e| format!("cannot be read: {e}"))?;
+    let bytes = fs::read(&path).map_err(unread)?;
     if Sha256::of(&bytes) == sha256 {
         Ok(bytes)
     } else {
-        Err("is not what its name says: its SHA-256 differs".into())
+        Err(flaw(None, "is not what its name says: its SHA-256 differs".into()))
     }
+}
+
+/// All files with contents, by the hashes that are their names.
+pub(crate) fn list(dir: &Path) -> Vec<(Sha256, PathBuf)> {
+    let entries = fs::read_dir(dir.join(FOLDER)).into_iter().flatten().flatten();
+    let named = entries
+        .filter_map(|entry| Some((Sha256::from_hex(entry.file_name().to_str()?)?, entry.path())));
+    named.collect()
 }

@@ -192,7 +192,8 @@ pub(crate) fn read(dir: &Path, session: SessionId) -> Result<Option<Head>, Damag
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(damage(format!("cannot be read: {e}"))),
     };
-    match decode(&bytes).map_err(damage)? {
+    let cut = (bytes.len() < FIXED).then_some(bytes.len() as u64);
+    match decode(&bytes).map_err(|what| Damage { offset: cut, ..damage(what) })? {
         Some(head) if head.session != session => {
             Err(Damage::head(Some(session), &name, format!("it is the head of {}", head.session)))
         }

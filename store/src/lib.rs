@@ -7,6 +7,8 @@
 //! | [`Log`] | the right to append to one session; there is never more than one |
 //! | [`Reader`] | everybody else: works on a private copy, takes no lock, changes nothing |
 //! | [`check`] | everything that can be wrong with a folder |
+//! | [`salvage`] | a new store from what can still be read of a damaged one |
+//! | [`tidy`] | removes what nothing in a store refers to |
 //!
 //! What stands in a store's folder: sled's own files (`db`, `conf`, `snap.*`, and `blobs/`, which
 //! stays empty), `heads/SESSION` (how far each log is known to reach), `payloads/SHA256` (contents
@@ -23,6 +25,7 @@ mod database;
 mod error;
 mod files;
 mod forget;
+mod frames;
 mod head;
 mod log;
 mod lookup;
@@ -32,8 +35,10 @@ mod probe;
 mod reader;
 mod record;
 mod room;
+mod salvage;
 mod scan;
 mod store;
+mod tidy;
 mod writer;
 
 pub use check::{Report, SpillFault, check};
@@ -45,4 +50,6 @@ pub use log::Log;
 pub use probe::{in_use, remove};
 pub use reader::Reader;
 pub use record::{Link, SCHEMA};
+pub use salvage::{Fragment, Rescued, Salvaged, salvage};
 pub use store::Store;
+pub use tidy::{Tidied, tidy};

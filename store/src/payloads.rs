@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use leftfold_events::{Envelope, Payload, Sha256};
 
 use crate::database::quiet;
+use crate::error::Flaw;
 use crate::record::{self, Body, Fault};
 use crate::{Damage, files};
 
@@ -51,9 +52,9 @@ pub(crate) fn fill(
         let sha256 = payload.sha256();
         let text = match cache.get(sha256) {
             Some(text) => text,
-            None => load(db, dir, sha256).map_err(|(file, what)| Damage {
-                file,
-                ..Damage::event(session, seq, format!("payload {sha256}: {what}"))
+            None => load(db, dir, sha256).map_err(|flaw| {
+                let damage = flaw.of(session, seq);
+                Damage { what: format!("payload {sha256}: {}", damage.what), ..damage }
             })?,
         };
         cache.insert(sha256, Arc::clone(&text));
@@ -62,28 +63,26 @@ pub(crate) fn fill(
     Ok(())
 }
 
-/// `Err`: the file and what is wrong with it.
-fn load(db: &sled::Db, dir: &Path, sha256: Sha256) -> Result<Arc<str>, (String, String)> {
-    let in_db = |what: String| ("db".to_owned(), what);
+/// The contents behind a hash, read from where they are kept.
+pub(crate) fn load(db: &sled::Db, dir: &Path, sha256: Sha256) -> Result<Arc<str>, Flaw> {
     let records = quiet(|| {
         db.scan_prefix(record::payload_key(sha256)).collect::<Result<Vec<_>, sled::Error>>()
     });
-    let records = records.map_err(in_db)?.map_err(|e| in_db(e.to_string()))?;
+    let records = records.map_err(Flaw::db)?.map_err(|e| Flaw::db(e.to_string()))?;
     if records.is_empty() {
-        return Err(in_db("it is missing".into()));
+        return Err(Flaw::db("it is missing"));
     }
     let laid = record::gather(&records, 0).map_err(|fault| match fault {
-        Fault::Newer(schema) => in_db(format!("schema {schema} is newer than this leftfold")),
-        Fault::Bad(what) => in_db(what),
+        Fault::Newer(schema) => Flaw::db(format!("schema {schema} is newer than this leftfold")),
+        Fault::Bad(what) => Flaw::db(what),
     })?;
     let bytes = match laid.body {
         Body::Inline(bytes) => bytes,
-        Body::File { sha256: file, length } => files::get(dir, file, length)
-            .map_err(|what| (format!("{}/{file}", files::FOLDER), what))?,
+        Body::File { sha256: file, length } => files::get(dir, file, length)?,
     };
     if Sha256::of(&bytes) != sha256 {
-        return Err(in_db("the contents have another hash".into()));
+        return Err(Flaw::db("the contents have another hash"));
     }
-    let text = String::from_utf8(bytes).map_err(|e| in_db(e.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|e| Flaw::db(e.to_string()))?;
     Ok(Arc::from(text))
 }

@@ -80,13 +80,12 @@ impl Reader {
         let damaged = || Error::damaged(dir, Damage::db(format!("sled cannot open it: {what}")));
         let heads = head::read_all(dir);
         let mut files = database::copy(dir)?;
-        if !files.without_snapshot() {
-            return Err(damaged());
-        }
+        let Some(snapshot) = files.snapshot_name() else { return Err(damaged()) };
+        files.without_snapshot();
         let copy = files.open().map_err(|_| damaged())?;
         let mut reader = Self::start(dir, copy, heads).map_err(|_| damaged())?;
         let what = format!("the database opens only without sled's snapshot: {what}");
-        reader.damage.push(Damage { file: "snap".into(), ..Damage::db(what) });
+        reader.damage.push(Damage { file: snapshot, ..Damage::db(what) });
         Ok(reader)
     }
 

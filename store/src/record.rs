@@ -63,6 +63,32 @@ pub(crate) fn seq_of(key: &[u8]) -> Option<Seq> {
     Some(Seq::from_be_bytes(key.get(16..EVENT_KEY)?.try_into().ok()?))
 }
 
+/// The session in an event's key.
+pub(crate) fn session_of(key: &[u8]) -> Option<SessionId> {
+    let id: [u8; 16] = key.get(..16)?.try_into().ok()?;
+    (id != PAYLOADS).then(|| SessionId::from_bytes(id))
+}
+
+/// The hash in a payload's key (with its part).
+pub(crate) fn payload_of(key: &[u8]) -> Option<Sha256> {
+    let hash: [u8; 32] = key.strip_prefix(&PAYLOADS)?.get(..32)?.try_into().ok()?;
+    Some(Sha256::from_bytes(hash))
+}
+
+/// The file that a first record names.
+pub(crate) fn file_of(key: &[u8], value: &[u8]) -> Option<Sha256> {
+    let lead = if payload_of(key).is_some() { 0 } else { START.len() };
+    match gather(&[(key, value)], lead).ok()?.body {
+        Body::File { sha256, .. } => Some(sha256),
+        Body::Inline(_) => None,
+    }
+}
+
+/// Whether the checksum of a single record holds.
+pub(crate) fn is_whole(key: &[u8], value: &[u8]) -> bool {
+    open(key, value).is_ok()
+}
+
 /// The link of the event with this key and these bytes, behind `before`.
 pub(crate) fn link(before: &Link, key: &[u8], body: &[u8]) -> Link {
     let mut hash = sha2::Sha256::new();

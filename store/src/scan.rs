@@ -6,7 +6,7 @@ use std::path::Path;
 use leftfold_events::{Envelope, Seq, SessionId};
 
 use crate::database::quiet;
-use crate::error::{Damage, Error};
+use crate::error::{Damage, Error, Flaw};
 use crate::head::Head;
 use crate::lookup::{first_seq, forked_from, lineage, stored_link};
 use crate::payloads::{self, Cache};
@@ -239,10 +239,9 @@ impl<'a> Scan<'a> {
         let link = Link::try_from(laid.lead.as_slice()).unwrap_or_default();
         let body = match self.body(laid.body) {
             Ok(body) => body,
-            Err((file, what)) => {
+            Err(flaw) => {
                 self.gap(seq);
-                let damage = Damage { file, ..Damage::event(self.session, seq, what) };
-                self.out.push_back(Err(Wrong::Damage(damage)));
+                self.out.push_back(Err(Wrong::Damage(flaw.of(self.session, seq))));
                 self.link = Some(link);
                 return;
             }
@@ -269,11 +268,10 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn body(&self, body: Body) -> Result<Vec<u8>, (String, String)> {
+    fn body(&self, body: Body) -> Result<Vec<u8>, Flaw> {
         match body {
             Body::Inline(bytes) => Ok(bytes),
-            Body::File { sha256, length } => files::get(self.source.dir, sha256, length)
-                .map_err(|what| (format!("{}/{sha256}", files::FOLDER), what)),
+            Body::File { sha256, length } => files::get(self.source.dir, sha256, length),
         }
     }
 

@@ -248,6 +248,8 @@ fn lock(dir: &Path) -> Result<sled::Db, Error> {
 
 /// The names of new files are durable only with their folders.
 fn sync_folders(dir: &Path) -> std::io::Result<()> {
+    // sled writes its settings once and never syncs them, and does not open without them
+    File::open(dir.join("conf"))?.sync_all()?;
     File::open(dir)?.sync_all()?;
     match dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         Some(parent) => File::open(parent)?.sync_all(),

@@ -1,0 +1,214 @@
+//! Every record that sled can still read, key by key.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use leftfold_events::{Seq, SessionId, Sha256};
+
+use crate::database::{self, Copy, quiet};
+use crate::head::Head;
+use crate::record::{self, EVENT_KEY, PAYLOADS};
+use crate::{Damage, Error, codec, files, payloads};
+
+/// How a damaged database may still be opened; what one way does not give, the other may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// By its log, without sled's shortcuts and settings, and with what sled cannot read in it
+    /// marked as to be skipped.
+    LogAlone,
+    AsItIs,
+}
+
+/// Where sled may be asked to go on behind what it cannot read: a database cannot tell which keys
+/// it has lost.
+#[derive(Debug, Default)]
+struct Hints {
+    /// Sessions and the last seq that is known of each.
+    sessions: BTreeMap<SessionId, Seq>,
+    payloads: BTreeSet<Sha256>,
+    /// How often sled may still say that it cannot read.
+    refusals: usize,
+}
+
+/// So often at the most, in each way.
+const MAX_REFUSALS: usize = 40;
+
+/// Puts all records that can be read into a new database, which holds nothing else. Those of
+/// several ways to read agree, as a record is written once; one that does not is left out by its
+/// checksum.
+pub(super) fn harvest(dir: &Path, heads: &[Head]) -> Result<Copy, Error> {
+    let harvest = database::empty().map_err(|e| Error::io("cannot make a copy of", dir, e))?;
+    let Some(db) = harvest.db() else { return Ok(harvest) };
+    let mut hints = Hints::default();
+    hints.sessions.extend(heads.iter().map(|head| (head.session, head.seq)));
+    let mut refused = Vec::new();
+    for way in [Way::LogAlone, Way::AsItIs] {
+        let copy = match open(dir, way)? {
+            Ok(copy) => copy,
+            Err(what) => {
+                refused.push(what);
+                continue;
+            }
+        };
+        let Some(from) = copy.db() else { continue };
+        hints.refusals = MAX_REFUSALS;
+        let reaped = quiet(|| reap(from, &mut hints, db)).unwrap_or(Ok(()));
+        reaped.map_err(|e| Error::sled("kept records", dir, e))?;
+        // sled has come to everything that its log leads to
+        if hints.refusals == MAX_REFUSALS {
+            break;
+        }
+    }
+    let nothing =
+        |why: String| Error::damaged(dir, Damage::db(format!("nothing to salvage: {why}")));
+    match refused.into_iter().next().filter(|_| db.is_empty()) {
+        Some(what) => Err(nothing(format!("sled cannot open it in any way ({what})"))),
+        None if db.is_empty() && files::list(dir).is_empty() => {
+            Err(nothing("there is no record in it that can be read".into()))
+        }
+        None => Ok(harvest),
+    }
+}
+
+fn open(dir: &Path, way: Way) -> Result<Result<Copy, String>, Error> {
+    let mut files = database::copy(dir)?;
+    match way {
+        Way::LogAlone => {
+            files.without_snapshot();
+            files.without_settings();
+            files.bridge().map_err(|e| Error::io("cannot look through a copy of", dir, e))?;
+        }
+        Way::AsItIs => {}
+    }
+    Ok(files.open())
+}
+
+fn reap(from: &sled::Db, hints: &mut Hints, to: &sled::Db) -> Result<(), sled::Error> {
+    // events first: they tell of sessions and of payloads
+    let mut low = Vec::new();
+    while let Some(found) = first(from, &low, &PAYLOADS) {
+        low = match found {
+            Ok((key, value)) => {
+                hints.learn(&key, &value);
+                keep(to, &key, &value)?;
+                after(&key)
+            }
+            Err(()) => match hints.behind(from, &low) {
+                Some(next) => next,
+                None => break,
+            },
+        };
+    }
+    let mut low = PAYLOADS.to_vec();
+    while let Some(found) = first(from, &low, &[0xff; 64]) {
+        low = match found {
+            Ok((key, value)) => {
+                keep(to, &key, &value)?;
+                after(&key)
+            }
+            Err(()) => match hints.payload_behind(&low) {
+                Some(next) => next,
+                None => break,
+            },
+        };
+    }
+    Ok(())
+}
+
+type Found = Result<(sled::IVec, sled::IVec), ()>;
+
+/// The first record from `low` on.
+fn first(db: &sled::Db, low: &[u8], high: &[u8]) -> Option<Found> {
+    if low >= high {
+        return None;
+    }
+    match quiet(|| db.range(low.to_vec()..high.to_vec()).next()) {
+        Ok(None) => None,
+        Ok(Some(Ok(record))) => Some(Ok(record)),
+        Ok(Some(Err(_))) | Err(_) => Some(Err(())),
+    }
+}
+
+fn after(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
+}
+
+/// A record that is what was written wins over one that is not.
+fn keep(to: &sled::Db, key: &[u8], value: &[u8]) -> Result<(), sled::Error> {
+    if record::is_whole(key, value) || !to.contains_key(key)? {
+        to.insert(key, value)?;
+    }
+    Ok(())
+}
+
+impl Hints {
+    fn learn(&mut self, key: &[u8], value: &[u8]) {
+        let (Some(session), Some(seq)) = (record::session_of(key), record::seq_of(key)) else {
+            return;
+        };
+        let last = self.sessions.entry(session).or_default();
+        *last = seq.max(*last);
+        // most payloads are named by small events
+        let body = record::first(key, value, record::START.len()).ok().map(|(_, body)| body);
+        let event = body.and_then(|body| codec::decode(body).ok());
+        let named = event.iter().flat_map(|event| event.event.payloads());
+        let named = named.filter(|payload| !payloads::is_unset(payload));
+        self.payloads.extend(named.map(|payload| payload.sha256()));
+    }
+
+    /// A key behind one where sled cannot read, at which it can: in steps that double, and then
+    /// halve, as sled takes up to seconds to find that it cannot. `None` if there is none, or if too much
+    /// has been tried.
+    fn behind(&mut self, db: &sled::Db, low: &[u8]) -> Option<Vec<u8>> {
+        let mut padded = low.to_vec();
+        padded.resize(EVENT_KEY + 1, 0);
+        let (session, bad) = (record::session_of(&padded)?, record::seq_of(&padded)?);
+        if let Some(seq) = self.next_readable(db, session, bad) {
+            return Some(event(session, seq));
+        }
+        self.refusals = self.refusals.checked_sub(1)?;
+        let next = self.sessions.keys().find(|known| **known > session)?;
+        Some(event(*next, 0))
+    }
+
+    fn next_readable(&mut self, db: &sled::Db, session: SessionId, bad: Seq) -> Option<Seq> {
+        let last = self.sessions.get(&session).copied().filter(|last| *last > bad)?;
+        let (mut bad, mut step, mut good) = (bad, 1, None);
+        while good.is_none() && bad < last {
+            let next = bad.saturating_add(step).min(last);
+            if self.is_readable(db, session, next)? {
+                good = Some(next);
+            } else {
+                (bad, step) = (next, step.saturating_mul(2));
+            }
+        }
+        let mut good = good?;
+        while good - bad > 1 {
+            let middle = bad + (good - bad) / 2;
+            let to = if self.is_readable(db, session, middle)? { &mut good } else { &mut bad };
+            *to = middle;
+        }
+        Some(good)
+    }
+
+    /// `None`: too much has been tried.
+    fn is_readable(&mut self, db: &sled::Db, session: SessionId, seq: Seq) -> Option<bool> {
+        let found = first(db, &event(session, seq), &PAYLOADS);
+        if found.is_some_and(|found| found.is_err()) {
+            self.refusals = self.refusals.checked_sub(1)?;
+            return Some(false);
+        }
+        Some(true)
+    }
+
+    fn payload_behind(&mut self, low: &[u8]) -> Option<Vec<u8>> {
+        self.refusals = self.refusals.checked_sub(1)?;
+        let keys = self.payloads.iter().map(|sha256| record::payload_key(*sha256));
+        keys.map(|key| record::part(&key, 0)).find(|key| key.as_slice() > low)
+    }
+}
+
+/// Where an event's records begin.
+fn event(session: SessionId, seq: Seq) -> Vec<u8> {
+    record::part(&record::event_key(session, seq), 0)
+}

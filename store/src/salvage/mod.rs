@@ -1,0 +1,230 @@
+//! A new store from what can still be read of a damaged one.
+//!
+//! Of every session the new store has the longest beginning that is a log: whole, in order and
+//! chained, a fork only behind all that it shares, a child only if its parent's log names it. So
+//! whatever can be done with a log can be done with it. Everything else that can be read is given
+//! back beside it: events under their own numbers, and parts of those that are not whole.
+
+mod harvest;
+mod rest;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use leftfold_events::event::{Session, Subagent};
+use leftfold_events::{Envelope, Event, Payload, Seq, SessionId, Sha256};
+
+use crate::head::{self, Head};
+use crate::lookup::{self, forked_from};
+use crate::payloads::Cache;
+use crate::scan::{Scan, Source};
+use crate::{Damage, Error, Store};
+
+/// Events written at once.
+const BATCH: usize = 200;
+
+/// What could be saved of a store.
+#[derive(Debug, Default)]
+pub struct Salvaged {
+    /// Every session that anything is known of, those that others build on first.
+    pub sessions: Vec<Rescued>,
+    /// Contents that no event names which could be read.
+    pub payloads: Vec<Payload>,
+    /// Files in the old store's `payloads/` that are sound and named by nothing that could be read.
+    pub files: Vec<PathBuf>,
+    pub fragments: Vec<Fragment>,
+}
+
+/// What could be saved of a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rescued {
+    pub session: SessionId,
+    /// First and last own event in the new store.
+    pub kept: Option<(Seq, Seq)>,
+    /// Events that can be read and are not in the new store, in their order. Contents that are lost
+    /// are empty in them.
+    pub beside: Vec<Envelope>,
+    /// The last own event that is known of.
+    pub last: Seq,
+    /// Where the session's own events begin, as far as that is known.
+    begins: Seq,
+    /// Why the log ends where it does, if it does not end with the last event.
+    pub why: Option<Damage>,
+}
+
+/// A record of something that is not whole, as it is in the database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    pub session: Option<SessionId>,
+    pub seq: Option<Seq>,
+    pub key: Vec<u8>,
+    pub value: Vec<u8>,
+}
+
+/// Writes a new store into `to`, which must not exist or be empty, from everything in the store in
+/// `dir` that can still be read, record by record. Works on copies: `dir` is not changed by a byte.
+///
+/// # Errors
+/// [`Error::Damaged`] if the database cannot be opened in any way, [`Error::Locked`] while a node has
+/// it open, [`Error::NotAStore`], [`Error::Io`] and [`Error::Full`].
+pub fn salvage(dir: &Path, to: &Path) -> Result<Salvaged, Error> {
+    if crate::in_use(dir) {
+        return Err(Error::Locked { dir: dir.to_owned() });
+    }
+    let (heads, _) = head::read_all(dir);
+    let copy = harvest::harvest(dir, &heads)?;
+    let Some(db) = copy.db() else { return Ok(Salvaged::default()) };
+    let cache = Cache::default();
+    let mut salvage = Salvage {
+        source: Source { db, dir, cache: &cache },
+        heads,
+        store: Store::open(to)?,
+        kept: HashMap::new(),
+        announced: HashSet::new(),
+        named: HashSet::new(),
+    };
+    let mut salvaged = Salvaged::default();
+    for session in salvage.order()? {
+        salvaged.sessions.push(salvage.session(session)?);
+    }
+    let Salvage { source, named, store, .. } = salvage;
+    rest::gather(source, named, &mut salvaged)?;
+    drop(store);
+    Ok(salvaged)
+}
+
+struct Salvage<'a> {
+    source: Source<'a>,
+    heads: Vec<Head>,
+    store: Store,
+    /// Sessions in the new store, and the last seq of each.
+    kept: HashMap<SessionId, Seq>,
+    /// Parents and the children that their new logs name.
+    announced: HashSet<(SessionId, SessionId)>,
+    /// Contents that are in the new store.
+    named: HashSet<Sha256>,
+}
+
+/// What a session's first event says that it builds on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Base {
+    None,
+    Fork(SessionId, Seq),
+    Child(SessionId),
+}
+
+impl Base {
+    fn of(first: Option<&Envelope>) -> Self {
+        let Some(first) = first else { return Self::None };
+        if let Some((from, at)) = forked_from(first) {
+            return Self::Fork(from, at);
+        }
+        if let Event::Session(Session::Created { parent: Some(parent), .. }) = &first.event {
+            Self::Child(*parent)
+        } else {
+            Self::None
+        }
+    }
+
+    fn session(self) -> Option<SessionId> {
+        match self {
+            Self::None => None,
+            Self::Fork(session, _) | Self::Child(session) => Some(session),
+        }
+    }
+}
+
+impl Salvage<'_> {
+    /// All sessions, each behind the one that it builds on.
+    fn order(&self) -> Result<Vec<SessionId>, Error> {
+        let found = lookup::sessions(self.source.db).map_err(|what| Error::Database { what })?;
+        let mut known: BTreeMap<SessionId, Option<SessionId>> =
+            self.heads.iter().map(|head| (head.session, None)).collect();
+        for session in found {
+            let first = self.scan(session).find_map(Result::ok);
+            known.insert(session, Base::of(first.map(|entry| entry.envelope).as_ref()).session());
+        }
+        let mut order = Vec::with_capacity(known.len());
+        while !known.is_empty() {
+            let is_next =
+                |base: &Option<SessionId>| base.is_none_or(|base| !known.contains_key(&base));
+            let next = known.iter().find(|(_, base)| is_next(base)).or(known.iter().next());
+            let Some(next) = next.map(|(session, _)| *session) else { break };
+            known.remove(&next);
+            order.push(next);
+        }
+        Ok(order)
+    }
+
+    fn head(&self, session: SessionId) -> Option<Head> {
+        self.heads.iter().find(|head| head.session == session).cloned()
+    }
+
+    fn scan(&self, session: SessionId) -> Scan<'_> {
+        Scan::all(self.source, session, self.head(session), 1)
+    }
+
+    fn session(&mut self, session: SessionId) -> Result<Rescued, Error> {
+        let (mut log, mut why) = (Vec::new(), None);
+        for entry in self.scan(session) {
+            match entry {
+                Ok(entry) => log.push(entry.envelope),
+                Err(wrong) => {
+                    why = Some(wrong.into_damage());
+                    break;
+                }
+            }
+        }
+        if let Some(what) = self.baseless(log.first()) {
+            let seq = log.first().map(|first| first.seq).unwrap_or(1);
+            why = Some(Damage::event(session, seq, what));
+            log.clear();
+        }
+        self.write(session, &log)?;
+        let kept = log.first().zip(log.last()).map(|(first, last)| (first.seq, last.seq));
+        let (beside, last) = rest::beside(self.source, session, kept);
+        let last = last.max(self.head(session).map(|head| head.seq)).unwrap_or_default();
+        let forked = beside.first().filter(|first| forked_from(first).is_some());
+        let begins = forked.map_or(1, |first| first.seq);
+        Ok(Rescued { session, kept, beside, last, begins, why })
+    }
+
+    /// Why a log cannot be in the new store although it is whole: the one that it builds on is not.
+    fn baseless(&self, first: Option<&Envelope>) -> Option<String> {
+        let first = first?;
+        match Base::of(Some(first)) {
+            Base::None => None,
+            Base::Fork(from, at) => {
+                let reaches = self.kept.get(&from).is_some_and(|last| *last >= at);
+                let what =
+                    || format!("it shares {from} up to event {at}, and that log ends before");
+                (!reaches).then(what)
+            }
+            Base::Child(parent) => {
+                let known = self.head(parent).is_some()
+                    || lookup::first_seq(self.source.db, parent).is_some();
+                let named = self.announced.contains(&(parent, first.session));
+                let what = || format!("its parent {parent} does not name it before its log ends");
+                (known && !named).then(what)
+            }
+        }
+    }
+
+    fn write(&mut self, session: SessionId, log: &[Envelope]) -> Result<(), Error> {
+        let Some(last) = log.last() else { return Ok(()) };
+        let mut writer = self.store.log(session)?;
+        for batch in log.chunks(BATCH) {
+            writer.append_wait(batch)?;
+        }
+        self.kept.insert(session, last.seq);
+        let payloads = log.iter().flat_map(|event| event.event.payloads());
+        self.named.extend(payloads.map(|payload| payload.sha256()));
+        self.announced.extend(log.iter().filter_map(spawned).map(|child| (session, child)));
+        Ok(())
+    }
+}
+
+fn spawned(event: &Envelope) -> Option<SessionId> {
+    let Event::Subagent(Subagent::Spawned { session, .. }) = &event.event else { return None };
+    Some(*session)
+}

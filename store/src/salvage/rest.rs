@@ -1,0 +1,162 @@
+//! What can be read and is no part of a log.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fs;
+use std::path::PathBuf;
+
+use leftfold_events::{Envelope, Payload, Seq, SessionId, Sha256};
+
+use super::{Fragment, Rescued, Salvaged};
+use crate::record::{self, Body, START};
+use crate::scan::Source;
+use crate::{Error, codec, files, payloads};
+
+type Record = (sled::IVec, sled::IVec);
+
+/// The events of a session that are not in its new log and can be read, and the last seq of which
+/// there is any record.
+pub(super) fn beside(
+    source: Source<'_>,
+    session: SessionId,
+    kept: Option<(Seq, Seq)>,
+) -> (Vec<Envelope>, Option<Seq>) {
+    let events = events(source.db, session);
+    let is_kept = |seq: Seq| kept.is_some_and(|(first, last)| (first..=last).contains(&seq));
+    let rest = events.iter().filter(|(seq, _)| !is_kept(**seq));
+    let beside = rest.filter_map(|(_, records)| loose(source, records)).collect();
+    (beside, events.last_key_value().map(|(seq, _)| *seq))
+}
+
+impl Rescued {
+    fn is_read(&self, seq: Seq) -> bool {
+        self.kept.is_some_and(|(first, last)| (first..=last).contains(&seq))
+            || self.beside.binary_search_by_key(&seq, |event| event.seq).is_ok()
+    }
+
+    fn add(&mut self, event: Envelope) {
+        let place = self.beside.partition_point(|other| other.seq < event.seq);
+        self.last = self.last.max(event.seq);
+        self.beside.insert(place, event);
+    }
+
+    /// What is lost, as first and last seq, up to the last event that is known of.
+    pub fn lost(&self) -> Vec<(Seq, Seq)> {
+        // a fork begins behind what it shares, and where that is its first event alone says
+        let (mut next, mut lost) = (self.kept.map_or(self.begins, |(first, _)| first), Vec::new());
+        let kept = self.kept.into_iter().flat_map(|(first, last)| first..=last);
+        let there: BTreeSet<Seq> = kept.chain(self.beside.iter().map(|event| event.seq)).collect();
+        for seq in there.into_iter().chain([self.last.saturating_add(1)]) {
+            if next < seq {
+                lost.push((next, seq - 1));
+            }
+            next = next.max(seq.saturating_add(1));
+        }
+        lost
+    }
+}
+
+/// The records of each event of a session.
+fn events(db: &sled::Db, session: SessionId) -> BTreeMap<Seq, Vec<Record>> {
+    let low = record::part(&record::event_key(session, 0), 0);
+    let high = record::part(&record::event_key(session, Seq::MAX), u8::MAX);
+    let mut events: BTreeMap<Seq, Vec<Record>> = BTreeMap::new();
+    for (key, value) in db.range(low..=high).flatten() {
+        if let Some(seq) = record::seq_of(&key) {
+            events.entry(seq).or_default().push((key, value));
+        }
+    }
+    events
+}
+
+/// An event by itself: whole, but perhaps with empty contents and without the one before it.
+fn loose(source: Source<'_>, records: &[Record]) -> Option<Envelope> {
+    let key = &records.first()?.0;
+    let bytes = match record::gather(records, START.len()).ok()?.body {
+        Body::Inline(bytes) => bytes,
+        Body::File { sha256, length } => files::get(source.dir, sha256, length).ok()?,
+    };
+    let mut event = codec::decode(&bytes).ok()?;
+    let place = (record::session_of(key), record::seq_of(key));
+    (place == (Some(event.session), Some(event.seq))).then_some(())?;
+    fill(source, &mut event);
+    Some(event)
+}
+
+/// Puts in what is there of the contents.
+fn fill(source: Source<'_>, event: &mut Envelope) {
+    for payload in event.event.payloads_mut() {
+        if payloads::is_unset(payload) {
+            continue;
+        }
+        if let Ok(text) = payloads::load(source.db, source.dir, payload.sha256()) {
+            payload.fill(text);
+        }
+    }
+}
+
+/// Everything else: events whose record is gone and whose file is not, contents that no event names,
+/// pieces. `named` are the contents that the new store has.
+pub(super) fn gather(
+    source: Source<'_>,
+    mut named: HashSet<Sha256>,
+    to: &mut Salvaged,
+) -> Result<(), Error> {
+    let read = |e: sled::Error| Error::sled("read what was found", source.dir, e);
+    let records = source.db.iter().collect::<Result<Vec<Record>, _>>().map_err(read)?;
+    let whole = |session: &Rescued, seq| session.is_read(seq);
+    let by_id: HashMap<SessionId, usize> =
+        to.sessions.iter().enumerate().map(|(n, session)| (session.session, n)).collect();
+    for (path, bytes) in unnamed_files(source, &records) {
+        let event = codec::decode(&bytes).ok();
+        let of = event.as_ref().and_then(|event| to.sessions.get_mut(*by_id.get(&event.session)?));
+        match (event, of) {
+            (Some(mut event), Some(session)) if !whole(session, event.seq) => {
+                fill(source, &mut event);
+                session.add(event);
+            }
+            _ => to.files.push(path),
+        }
+    }
+    named.extend(to.sessions.iter().flat_map(|session| &session.beside).flat_map(names));
+    let mut known = HashMap::new();
+    for (key, value) in &records {
+        let (session, seq) = (record::session_of(key), record::seq_of(key));
+        let fragment = || Fragment { session, seq, key: key.to_vec(), value: value.to_vec() };
+        if let Some(sha256) = record::payload_of(key) {
+            let text = known
+                .entry(sha256)
+                .or_insert_with(|| payloads::load(source.db, source.dir, sha256).ok());
+            match text {
+                Some(text) if named.insert(sha256) => to.payloads.push(Payload::new(text.clone())),
+                Some(_) => {}
+                None => to.fragments.push(fragment()),
+            }
+        } else {
+            let of = session.and_then(|session| to.sessions.get(*by_id.get(&session)?));
+            if !of.zip(seq).is_some_and(|(of, seq)| whole(of, seq)) {
+                to.fragments.push(fragment());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn names(event: &Envelope) -> Vec<Sha256> {
+    event.event.payloads().iter().map(|payload| payload.sha256()).collect()
+}
+
+/// Files with contents that are what their name says, and that no record names.
+fn unnamed_files(source: Source<'_>, records: &[Record]) -> Vec<(PathBuf, Vec<u8>)> {
+    let named: HashSet<Sha256> =
+        records.iter().filter_map(|(key, value)| record::file_of(key, value)).collect();
+    let mut found: Vec<_> = files::list(source.dir)
+        .into_iter()
+        .filter(|(sha256, _)| !named.contains(sha256))
+        .filter_map(|(sha256, path)| {
+            let bytes = fs::read(&path).ok()?;
+            (Sha256::of(&bytes) == sha256).then_some((path, bytes))
+        })
+        .collect();
+    found.sort();
+    found
+}
