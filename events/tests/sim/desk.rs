@@ -29,7 +29,7 @@ pub(crate) enum Item {
     Answer(Fact),
 }
 
-/// The system's clock, but never behind the log and never slower than time passes.
+/// The system's clock, but never behind the log, never back and never slower than time passes.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     base: u64,
@@ -112,16 +112,15 @@ impl Desk {
         self.clock = Clock { base, since: now.passed };
     }
 
-    pub(crate) fn time(&self, now: Now) -> Time {
-        let passed = self.clock.base + (now.passed - self.clock.since);
-        Time::from_millis(now.system.max(passed))
+    pub(crate) fn time(&mut self, now: Now) -> Time {
+        let steady = self.clock.base + (now.passed - self.clock.since);
+        if now.system > steady {
+            self.clock = Clock { base: now.system, since: now.passed };
+        }
+        Time::from_millis(now.system.max(steady))
     }
 
-    /// A prompt brings a turn that was cut off to its end first.
     pub(crate) fn prompt(&mut self, kit: &Kit, prompted: Fact) {
-        if std::mem::take(&mut self.cut_off) {
-            self.resume(kit, true);
-        }
         self.inbox.push_back(Item::Equipped(Box::new(kit.clone()), prompted));
     }
 
@@ -256,6 +255,7 @@ impl Desk {
         events
     }
 
+    /// Whether anything is under way, or was left so by a node that has died.
     pub(crate) fn is_busy(&self) -> bool {
         let state = &self.state;
         state.turn.is_some() || state.files.restore.is_some() || !state.open().is_empty()

@@ -43,11 +43,17 @@ impl World {
 
     fn begin(&mut self, at: usize, child: &Child, again: bool, close: bool) {
         let state = &self.desks[at].state;
-        let Some(call) = state.calls().find(|call| call.seq == child.call) else { return };
+        let call = state.calls().find(|call| call.seq == child.call);
+        if call.is_none() && !close {
+            return;
+        }
         let mut kit = self.kit_for("build");
         kit.options.max_cost = state.left_to_spend();
         kit.options.max_time = None;
-        let started = if let Phase::Running { wait, .. } = &call.phase { wait.intent } else { 0 };
+        let started = match call.map(|call| &call.phase) {
+            Some(Phase::Running { wait, .. }) => wait.intent,
+            _ => 0,
+        };
         let parent = Parent { desk: at, spawned: child.wait.intent, started };
         let (call, session, since) = (child.call, child.session, child.wait.since);
         let spawn = Spawn { parent, call, since, session, kit, again, close };
@@ -55,13 +61,22 @@ impl World {
         self.later(delay, Delivery::Spawn(Box::new(spawn)));
     }
 
-    /// The child's place is made, unless its parent waits for it no longer.
+    /// Nobody waits for the child that the intent `spawned` started any longer.
+    pub(crate) fn give_up(&mut self, at: usize, spawned: Seq) {
+        let children = &self.desks[at].state.children;
+        let child = children.iter().find(|child| child.wait.intent == spawned).cloned();
+        child.into_iter().for_each(|child| self.begin(at, &child, true, true));
+    }
+
+    /// The child's place is made. One that its parent waits for no longer is only brought to its end.
     pub(crate) fn open_child(&mut self, spawn: &Spawn) -> Held {
-        if !spawn.close && !self.waits(spawn) {
+        let known = self.desks.iter().position(|desk| desk.id == spawn.session);
+        let unwanted = !spawn.close && !self.waits(spawn);
+        if unwanted && !known.is_some_and(|at| self.desks[at].cut_off) {
             self.end_child(spawn.parent, EndReason::Error, 0.0);
             return Ok(());
         }
-        let known = self.desks.iter().position(|desk| desk.id == spawn.session);
+        let close = spawn.close || unwanted;
         let at = known.unwrap_or(self.desks.len());
         if known.is_none() {
             let of = self.desks[spawn.parent.desk].id;
@@ -73,9 +88,9 @@ impl World {
         if desk.state.turn.is_some() {
             desk.parent = Some(spawn.parent);
             if std::mem::take(&mut desk.cut_off) {
-                desk.resume(&spawn.kit, spawn.close);
+                desk.resume(&spawn.kit, close);
             }
-        } else if spawn.close {
+        } else if close {
             return Ok(());
         } else if let Some(ended) = ended {
             self.end_child(spawn.parent, ended.reason, ended.cost);

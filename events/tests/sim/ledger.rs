@@ -173,7 +173,9 @@ impl Ledger {
                 held(until.is_some_and(|until| until <= e.at), "a deadline before its time")?;
                 // a summary may be asked for once more, and waited for as before
                 let (of, wait) = self.find(e, |_| true)?;
-                if wait != Wait::Compaction {
+                if wait == Wait::Compaction {
+                    self.waits.retain(|_, (wait, _)| *wait != Wait::Request);
+                } else {
                     self.waits.remove(&of);
                 }
                 match wait {

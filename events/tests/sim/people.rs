@@ -106,11 +106,11 @@ impl World {
     pub(crate) fn perform(&mut self, deed: &Deed) -> Held {
         match deed {
             Deed::SetClock(ahead) => self.ahead = *ahead,
-            Deed::Restart if !self.up => self.restart(),
+            Deed::Restart if !self.up => self.restart()?,
             Deed::Restart => {}
             _ if !self.up => {}
             Deed::Crash => return self.crash(),
-            Deed::Prompt => self.prompt(),
+            Deed::Prompt => self.prompt()?,
             Deed::Interrupt => self.tell(Fact::new(Turn::Interrupted { by: "p".into() })),
             Deed::Compact => self.tell(Fact::new(Compaction::Asked { by: "p".into() })),
             Deed::Title => self.tell(Fact::new(Session::Titled { title: "Mine".into() })),
@@ -127,7 +127,7 @@ impl World {
         self.desks[0].inbox.push_back(Item::Fact(fact));
     }
 
-    fn prompt(&mut self) {
+    fn prompt(&mut self) -> Held {
         if self.random.one_in(4) {
             self.kit = kit(&mut self.random);
         }
@@ -139,7 +139,13 @@ impl World {
         }
         let kit = self.kit.clone();
         let prompted = prompted(parts, &kit);
+        if std::mem::take(&mut self.desks[0].cut_off) {
+            // the turn that was cut off is brought to its end first
+            self.desks[0].resume(&kit, true);
+            self.write(0)?;
+        }
         self.desks[0].prompt(&kit, prompted);
+        Ok(())
     }
 
     /// The node dies: of what is being written all is durable, nothing, or a part.
@@ -156,7 +162,7 @@ impl World {
         Ok(())
     }
 
-    fn restart(&mut self) {
+    fn restart(&mut self) -> Held {
         let now = self.now();
         self.desks.iter_mut().for_each(|desk| desk.wake(now));
         self.up = true;
@@ -166,6 +172,7 @@ impl World {
         let kit = self.kit.clone();
         self.desks[0].cut_off = false;
         self.desks[0].resume(&kit, false);
+        Ok(())
     }
 
     /// The question of the intent `of` is open: some people will answer, or nobody.
