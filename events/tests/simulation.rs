@@ -170,3 +170,18 @@ fn what_the_shell_gets_wrong_is_noticed() {
         assert!(found.iter().any(|found| found.starts_with(why)), "{sabotage:?}: {found:?}");
     }
 }
+
+/// Worlds have clocks that never go back, as sessions have; the core does not rely on it.
+#[test]
+fn a_clock_that_goes_back_takes_no_event_with_it() {
+    use common::{Prompt, START, Text, kit};
+    let mut run = common::Run::new(&kit());
+    run.step(&Prompt("hi"));
+    let before = run.state.at;
+    for now in [START - 3_600_000, 0, START] {
+        run.now = now;
+        run.step(&Text("more"));
+        assert_eq!(run.state.at, before);
+    }
+    assert!(run.log.is_sorted_by_key(|event| event.at));
+}

@@ -1,9 +1,9 @@
 //! The shell around one session, as its actor is: what waits is settled into a batch, the batch becomes
 //! durable, and only then is anything done about it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
-use leftfold_events::event::{Event, Model, Permission, Session, Turn};
+use leftfold_events::event::{Class, Event, Model, Permission, Session, Turn};
 use leftfold_events::state::Phase;
 use leftfold_events::{
     Envelope, Fact, Kit, POLICY, Seq, SessionId, State, Time, fold, next, settle,
@@ -222,6 +222,13 @@ impl Desk {
             if !self.ledger.awaits(wait.intent) {
                 return Err(format!("it waits for {kind:?} of {}, which is over", wait.intent));
             }
+        }
+        let mut written = HashSet::new();
+        let running = || state.calls().filter(|call| call.is_running());
+        held(running().count() <= 8, "more than eight at once")?;
+        for call in running().filter(|call| call.class() == Class::Write) {
+            let mut paths = call.resolved.iter().flat_map(|resolved| &resolved.paths);
+            held(paths.all(|path| written.insert(path)), "two write one path at once")?;
         }
         for call in state.calls() {
             let done = matches!(call.phase, Phase::Done(_));
