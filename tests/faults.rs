@@ -14,11 +14,11 @@ use common::{
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// Deadlines here are of a second or less, but for machines that are busy.
-const BY_THEN: Duration = Duration::from_secs(30);
+/// Deadlines here are of some seconds at most; ten times that, for machines that are busy.
+const BY_THEN: Duration = Duration::from_secs(60);
 
 /// A folder that takes no file, whoever asks.
-const READ_ONLY: &str = "/sys/kernel";
+const READ_ONLY: &str = "/proc";
 
 /// A run that ends in time.
 fn in_time(fault: impl FnOnce() -> Ran) -> Ran {
@@ -92,13 +92,13 @@ fn the_projects_folder_is_read_only() {
 /// question that nobody can answer ends with the turn's time.
 fn the_nodes_socket_is_gone() {
     let site = asking();
-    let mut live = site.start(&[&ASK[..5], &["--timeout", "2", "go"]].concat());
+    let mut live = site.start(&[&ASK[..5], &["--timeout", "6", "go"]].concat());
     let asked = live.until("permission.asked")["seq"].to_string();
     std::fs::remove_file(site.session().join("socket")).unwrap();
     let answer = ["permission", "answer", "last", &asked, "once"];
     in_time(|| site.run(&answer)).with(1).saying(&["no node runs"]);
     let ran = in_time(|| live.wait()).with(4);
-    assert_says(&error(&ran), &["the limit of time is 2s"]);
+    assert_says(&error(&ran), &["the limit of time is 6s"]);
     site.assert_sound();
 }
 
@@ -169,7 +169,7 @@ fn a_person_is_silent() {
 /// One that has stopped, and one that never reads: the turn takes no notice.
 fn observers_are_silent() {
     let large = "od -c /dev/zero -v | head -c 45000";
-    let replies: Vec<Value> = (0..40).map(|n| bash(&format!("echo {n}; {large}"))).collect();
+    let replies: Vec<Value> = (0..16).map(|n| bash(&format!("echo {n}; {large}"))).collect();
     let wait = bash("while [ ! -e go ]; do sleep 0.02; done");
     let replies = [vec![wait], replies, vec![says("done")]].concat();
     let site = Site::scripted(&script(json!(replies)))

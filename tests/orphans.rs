@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{Site, bash, end, says, script, wait_until};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 
 /// Ten times what is promised for the next start, for machines that are busy.
@@ -49,7 +49,9 @@ impl Stranger {
 impl Drop for Stranger {
     fn drop(&mut self) {
         // it may have been ended, which is what is tested
-        let _ = self.0.kill();
+        if let Ok(Some(pid)) = self.0.id().try_into().map(Pid::from_raw) {
+            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+        }
         let _ = self.0.wait();
     }
 }
@@ -69,62 +71,85 @@ const WAYS: [&str; 8] = [
     "sh -c 'while :; do sleep NAP & sleep 0.02; done' &",
 ];
 
-/// Commands that leave something behind and end, one that is still running, and one that keeps the next
-/// node there.
-fn forking(token: &str) -> Value {
-    let ways = |ways: &[&str]| ways.join("\n").replace("NAP", token);
-    let mut waits = bash("while [ ! -e go ]; do sleep 0.02; done");
-    waits["parts"].as_array_mut().unwrap().insert(0, json!({ "text": "Wait." }));
+/// Commands that leave something behind and end, and one that does not end. The next prompt has one that
+/// keeps its node there.
+fn forking(nap: &str) -> Value {
+    let ways =
+        |ways: &[&str], end: &str| bash(&format!("{}\n{end}", ways.join("\n")).replace("NAP", nap));
+    let waits = bash("while [ ! -e go ]; do sleep 0.02; done; echo gone on");
     script(json!([
-        bash(&format!("{}\ntrue", ways(&WAYS[..3]))),
-        bash(&format!("{}\ntrue", ways(&WAYS[3..5]))),
-        bash(&format!("{}\nwait", ways(&WAYS[5..]))),
-        waits,
-        says("The end."),
+        { "match": { "prompt": "next", "result": "gone on" }, "parts": [{ "text": "The end." }] },
+        { "match": { "prompt": "next" }, "parts": waits["parts"] },
+        ways(&WAYS[..3], "true"),
+        ways(&WAYS[3..5], "true"),
+        ways(&WAYS[5..], "wait"),
     ]))
 }
 
-/// Lines that a run prints until it waits in its third command, more or less.
-const LINES: u64 = 20;
+/// Lines that a run prints until its third command runs; more may never come.
+const LINES: u64 = 26;
+
+/// Who sleeps as long as nobody else: processes that have nothing to do with a node, and those that
+/// its commands have left.
+struct Sleepers {
+    nap: String,
+    strangers: Vec<Stranger>,
+    strange: Vec<u32>,
+}
+
+impl Sleepers {
+    fn start(seed: u64) -> Self {
+        let nap = format!("{}.{seed}", 100_000 + std::process::id());
+        let strangers = vec![
+            Stranger::start(&["sleep", &nap], None),
+            Stranger::start(&["sleep", &nap], Some("another-store:S:1:1")),
+            Stranger::start(&["sh", "-c", &format!("sleep {nap}; true")], None),
+        ];
+        wait_until("the strangers run", || running(&nap).len() > strangers.len());
+        let strange = running(&nap);
+        Self { nap, strangers, strange }
+    }
+
+    /// How many are there that are no strangers.
+    fn left(&self) -> usize {
+        running(&self.nap).into_iter().filter(|pid| !self.strange.contains(pid)).count()
+    }
+
+    fn assert_untouched(&self) {
+        assert_eq!(running(&self.nap), self.strange, "{} strangers", self.strangers.len());
+    }
+}
 
 /// How many processes a killed node has left, and how long the next one took to end them.
 fn kill_and_start_again(seed: u64) -> (usize, Duration) {
-    // no other test and no other run sleeps as long
-    let token = format!("{}.{seed}", 100_000 + std::process::id());
-    let site = Site::scripted(&forking(&token));
-    let strangers = [
-        Stranger::start(&["sleep", &token], None),
-        Stranger::start(&["sleep", &token], Some("another-store:S:1:1")),
-        Stranger::start(&["sh", "-c", &format!("sleep {token}; true")], None),
-    ];
-    wait_until("the strangers run", || running(&token).len() > strangers.len());
-    let strange = running(&token);
-    let left = || running(&token).into_iter().filter(|pid| !strange.contains(pid)).count();
+    let sleepers = Sleepers::start(seed);
+    let site = Site::scripted(&forking(&sleepers.nap));
     let mut live = site.start(&["run", "--yes", "--format", "json", "go"]);
-    let lines = 1 + seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % LINES;
-    for _ in 0..lines {
-        // the last command has no end
-        if left() > 20 || live.line().is_none() {
-            break;
-        }
+    let chance = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    let lines = 1 + chance % (LINES + 8);
+    for _ in 0..lines.min(LINES) {
+        live.line();
+    }
+    if lines > LINES {
+        let many = (chance / 64 % 16) as usize;
+        wait_until("the command forks on and on", || sleepers.left() > many);
     }
     live.signal(Signal::KILL);
-    live.wait();
-    let orphans = left();
+    let shown = live.wait().stdout;
+    let left = sleepers.left();
+    let first: Value = serde_json::from_str(shown.lines().next().unwrap()).unwrap();
+    let session = first["session"].as_str().unwrap();
     let start = Instant::now();
-    let mut next = site.start(&["resume", "--yes", "--format", "json", "last"]);
-    wait_until("the next start has ended all of them", || left() == 0);
+    let mut next = site.start(&["run", "--yes", "--format", "json", "--session", session, "next"]);
+    next.until("tool.started");
+    wait_until("the next start has ended all of them", || sleepers.left() == 0);
     let took = start.elapsed();
+    sleepers.assert_untouched();
     site.file("go", "");
-    while next.line().is_some() {}
-    let ran = next.wait();
-    if !site.sessions().is_empty() && ran.code == 0 {
-        assert_eq!(end(&ran.events())["text"], "The end.");
-        site.assert_sound();
-    }
-    assert_eq!(left(), 0, "seed {seed}: something was left, or came again");
-    assert_eq!(running(&token), strange, "seed {seed}: a stranger was touched");
-    (orphans, took)
+    assert_eq!(end(&next.wait().ok().events())["text"], "The end.");
+    sleepers.assert_untouched();
+    site.assert_sound();
+    (left, took)
 }
 
 #[test]
