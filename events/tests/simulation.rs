@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sim::{Grown, Sabotage};
 
 /// One world in so many is grown twice, and must be the same to the byte.
-const AGAIN: u64 = 25;
+const AGAIN: u64 = 50;
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))

@@ -38,7 +38,7 @@ pub(crate) enum Sabotage {
 }
 
 /// Of so many worlds one is written out: that takes longer than all else there is to a world.
-const WRITTEN: u64 = 5;
+const WRITTEN: u64 = 10;
 
 /// A world that holds.
 #[derive(Debug, PartialEq)]
