@@ -8,6 +8,7 @@ mod common;
 
 use std::collections::HashMap;
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use common::{ASK, Live, Peer, Site, all, bash, end, says, script};
@@ -16,9 +17,9 @@ use serde_json::{Value, json};
 /// Who races.
 const RACERS: usize = 8;
 /// Questions of one run.
-const RUN: usize = 40;
+const RUN: usize = 50;
 /// For so many rounds of clients there is one of processes, which take their time to start.
-const PROCESSES: usize = 100;
+const PROCESSES: usize = 200;
 
 fn rounds() -> usize {
     std::env::var("LEFTFOLD_ROUNDS").map_or(1_000, |text| text.parse().unwrap())
@@ -98,7 +99,7 @@ fn race(
     }
 }
 
-/// A run with so many questions, and how often each racer won.
+/// A run with so many questions; how many there were.
 fn run_of_clients(questions: usize) -> usize {
     let site = asking(questions);
     let mut live = site.start(&ASK);
@@ -170,8 +171,21 @@ fn run_of_processes(questions: usize) -> usize {
 #[test]
 fn eight_race_to_answer_and_one_wins() {
     let rounds = rounds();
-    let lengths = (0..rounds).step_by(RUN).map(|done| RUN.min(rounds - done));
-    let clients: usize = lengths.map(run_of_clients).sum();
+    let (left, raced) = (AtomicUsize::new(rounds.div_ceil(RUN)), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let begin = || left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+                while let Ok(runs) = begin() {
+                    // the first may be shorter
+                    let short = runs * RUN > rounds;
+                    let questions = if short { rounds % RUN } else { RUN };
+                    raced.fetch_add(run_of_clients(questions), Relaxed);
+                }
+            });
+        }
+    });
+    let clients = raced.into_inner();
     let processes = run_of_processes((rounds / PROCESSES).max(1));
     println!(
         "promise 6: {clients} rounds of {RACERS} clients and {processes} of {RACERS} processes, \

@@ -78,8 +78,8 @@ impl Children<'_> {
         }
     }
 
-    /// Nobody waits for the child that the intent `spawned` started any longer. A turn that a dead
-    /// node has left in it is brought to its end.
+    /// Nobody waits for the child that the intent `spawned` started any longer. Its turn is brought to
+    /// its end: it may have been left by a dead node, or have run on while the machine slept.
     pub(crate) fn give_up(&self, spawned: Seq, state: &State) {
         let child = state.children.iter().find(|child| child.wait.intent == spawned);
         child.into_iter().for_each(|child| self.begin(child, state, true, true));

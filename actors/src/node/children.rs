@@ -142,7 +142,11 @@ fn begin(
     let adopt = tell(SessionMessage::Adopt(spawn.parent.clone()));
     let resume = tell(SessionMessage::Resume { kit: kit.clone(), close });
     if state.turn.is_some() {
-        return if cut_off { vec![adopt, resume] } else { vec![adopt] };
+        return match (cut_off, close) {
+            (true, _) => vec![adopt, resume],
+            (false, true) => vec![adopt, interrupt(session)],
+            (false, false) => vec![adopt],
+        };
     }
     let had_it = spawn.again && state.origin.is_some() && state.at >= spawn.parent.since;
     if close {

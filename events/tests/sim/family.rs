@@ -89,6 +89,8 @@ impl World {
             desk.parent = Some(spawn.parent);
             if std::mem::take(&mut desk.cut_off) {
                 desk.resume(&spawn.kit, close);
+            } else if close {
+                desk.inbox.push_back(Item::Fact(interrupted()));
             }
         } else if close {
             return Ok(());
@@ -117,8 +119,7 @@ impl World {
         let sessions: Vec<SessionId> = open.map(|child| child.session).collect();
         for session in sessions {
             if let Some(child) = self.desks.iter().position(|desk| desk.id == session) {
-                let interrupted = Fact::new(Turn::Interrupted { by: "parent".into() });
-                self.desks[child].inbox.push_back(Item::Fact(interrupted));
+                self.desks[child].inbox.push_back(Item::Fact(interrupted()));
                 self.write(child)?;
             }
         }
@@ -141,6 +142,10 @@ impl World {
         self.say(desk, delay, Item::Fact(Fact::of(spawned, ended)));
         self.say(desk, delay, Item::Fact(finished));
     }
+}
+
+fn interrupted() -> Fact {
+    Fact::new(Turn::Interrupted { by: "parent".into() })
 }
 
 pub(crate) fn finished(of: Seq, output: &str, is_error: bool) -> Fact {

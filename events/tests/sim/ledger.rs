@@ -130,6 +130,15 @@ impl Ledger {
         Ok(wait)
     }
 
+    /// A piece of a reply moves its deadline on, to what the kit in force by now allows.
+    fn moved_on(&mut self, at: Time) {
+        for (wait, until) in self.waits.values_mut() {
+            if matches!(wait, Wait::Request | Wait::Compaction) {
+                *until = at.min(*until);
+            }
+        }
+    }
+
     fn running(&self, e: &Envelope) -> Held {
         self.find(e, |wait| matches!(wait, Wait::Run(_))).map(drop)
     }
@@ -231,9 +240,14 @@ impl Ledger {
             Model::Requested { purpose: Purpose::Title, .. } => self.wait(e, Wait::Title),
             Model::Requested { .. } => self.wait(e, Wait::Request),
             Model::RetryScheduled { .. } => self.wait(e, Wait::Retry),
-            Model::Streamed { .. } => self.find(e, |wait| wait == Wait::Request).map(drop),
+            Model::Streamed { .. } => {
+                self.find(e, |wait| wait == Wait::Request)?;
+                self.moved_on(e.at);
+                Ok(())
+            }
             Model::Called { .. } => {
                 self.find(e, |wait| wait == Wait::Request)?;
+                self.moved_on(e.at);
                 self.calls.insert(e.seq, Call::default());
                 Ok(())
             }
