@@ -1,6 +1,7 @@
 //! Promise 2: whatever is not there any more, full, silent or wrong ends by its deadline, with its cause in
 //! words. Each fault is one short run of the program.
 #![cfg(test)]
+#![allow(clippy::print_stdout, reason = "a promise tells its count")]
 
 mod common;
 
@@ -210,7 +211,7 @@ fn the_clock_is_set_back() {
     let exported = site.run(&["export", "last"]).ok().stdout;
     let year = only(&site.exported(), "session.created")["at"].as_str().unwrap()[..4].to_owned();
     // leap years stay leap years
-    let later = format!("{}", year.parse::<u32>().unwrap() + 4);
+    let later = (year.parse::<u32>().unwrap() + 4).to_string();
     let mut shifted = exported;
     for key in ["at", "until"] {
         let at = |year: &str| format!("\"{key}\":\"{year}-");

@@ -4,6 +4,7 @@
 //! `LEFTFOLD_KILLS` says how many nodes are killed (12 if it is not set), `LEFTFOLD_SEED` with which seed
 //! the series begins.
 #![cfg(test)]
+#![allow(clippy::print_stdout, reason = "a promise tells its count")]
 
 mod common;
 

@@ -3,6 +3,7 @@
 //!
 //! `LEFTFOLD_ROUNDS` says how many questions are raced for by clients (1,000 if it is not set).
 #![cfg(test)]
+#![allow(clippy::print_stdout, reason = "a promise tells its count")]
 
 mod common;
 

@@ -5,6 +5,7 @@
 //! `LEFTFOLD_SEEDS` says how many worlds (10,000 if it is not set), `LEFTFOLD_SEED` which is the first:
 //! a world that fails is printed and comes again with `LEFTFOLD_SEED=N LEFTFOLD_SEEDS=1`.
 #![cfg(test)]
+#![allow(clippy::print_stdout, reason = "a promise tells its count")]
 
 mod common;
 mod sim;
