@@ -102,3 +102,27 @@ fn parent_and_child_go_on_after_a_kill() {
     let root = last["session"].as_str().unwrap();
     site.run(&["verify", root, lost["session"].as_str().unwrap()]).ok();
 }
+
+/// The time of the turn is over when the next node looks: nobody waits for the child, which is brought
+/// to its end all the same.
+#[test]
+fn a_child_that_nobody_waits_for_after_a_kill_ends_too() {
+    let waits = json!([{ "call": { "name": "bash", "input": { "command": "touch started; sleep 1000" } } }]);
+    let site = site(&waits);
+    let mut live = site.start(&["run", "--format", "json", "go"]);
+    let spawned = live.until("subagent.spawned");
+    common::wait_until("the child's command runs", || site.project().join("started").exists());
+    live.signal(Signal::KILL);
+    live.wait();
+    let dead = std::time::Instant::now();
+    common::wait_until("the time is over", || dead.elapsed().as_millis() > 1_000);
+    let args = ["resume", "last", "--format", "json", "--timeout", "1"];
+    let root = site.run(&args).with(4).events();
+    assert_eq!(end(&root)["reason"], "limit");
+    let child = spawned["data"]["session"].as_str().unwrap();
+    let events = site.run(&["export", child]).ok().events();
+    assert_eq!(end(&events)["reason"], "aborted");
+    assert_eq!(all(&events, "tool.lost").len(), 1);
+    assert_eq!(common::marked(child), []);
+    site.run(&["verify", root[0]["session"].as_str().unwrap(), child]).ok();
+}

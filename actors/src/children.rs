@@ -78,17 +78,28 @@ impl Children<'_> {
         }
     }
 
+    /// Nobody waits for the child that the intent `spawned` started any longer. Its turn is brought to
+    /// its end: it may have been left by a dead node, or have run on while the machine slept.
+    pub(crate) fn give_up(&self, spawned: Seq, state: &State) {
+        let child = state.children.iter().find(|child| child.wait.intent == spawned);
+        child.into_iter().for_each(|child| self.begin(child, state, true, true));
+    }
+
     fn begin(&self, child: &Child, state: &State, again: bool, close: bool) {
-        let Some(call) = state.calls().find(|call| call.seq == child.call) else { return };
-        let Some(resolved) = &call.resolved else { return };
-        let input = resolved.input.value();
+        let call = state.calls().find(|call| call.seq == child.call);
+        let resolved = call.and_then(|call| call.resolved.as_ref());
+        if resolved.is_none() && !close {
+            return;
+        }
+        // to be closed, a child need not know what it was to do
+        let input = resolved.map(|resolved| resolved.input.value()).unwrap_or_default();
         let text = |key: &str| input[key].as_str().unwrap_or_default().to_owned();
         let parent = Parent {
             session: self.session,
             spawned: child.wait.intent,
             since: child.wait.since,
-            started: started(call),
-            call: call.id.clone(),
+            started: call.map_or(0, started),
+            call: call.map(|call| call.id.clone()).unwrap_or_default(),
         };
         let (session, agent) = (child.session, child.agent.clone());
         let (title, prompt, mut kit) = (text("description"), text("prompt"), state.kit.clone());

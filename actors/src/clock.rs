@@ -1,6 +1,6 @@
-//! A session's clock: the system's, but never behind its own log and never slower than time
-//! passes. So a system clock that is set back delays no deadline, and one that has run on while
-//! the machine slept is believed.
+//! A session's clock: the system's, but never behind its own log, never back and never slower than
+//! time passes. So a system clock that is set back, even after it was set ahead, delays no deadline,
+//! and one that has run on while the machine slept is believed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -24,25 +24,39 @@ impl Clock {
     }
 
     /// The time of what comes next in a session that is in `state`.
-    pub(crate) fn now(&self, state: &State) -> Time {
-        self.tape.as_ref().map_or_else(|| self.time(), |tape| tape.now(state))
+    pub(crate) fn now(&mut self, state: &State) -> Time {
+        match &self.tape {
+            Some(tape) => tape.now(state),
+            None => self.time(),
+        }
     }
 
     /// The intents whose waits are over.
-    pub(crate) fn overdue(&self, state: &State) -> Vec<Seq> {
-        let live = || state.overdue(self.time());
-        self.tape.as_ref().map_or_else(live, |tape| tape.overdue(state))
+    pub(crate) fn overdue(&mut self, state: &State) -> Vec<Seq> {
+        match &self.tape {
+            Some(tape) => tape.overdue(state),
+            None => state.overdue(self.time()),
+        }
     }
 
     /// How long it is until the first wait is over.
-    pub(crate) fn wait(&self, state: &State) -> Option<Duration> {
+    pub(crate) fn wait(&mut self, state: &State) -> Option<Duration> {
         let due = state.due().filter(|_| self.tape.is_none())?;
         Some(Duration::from_millis(due.since(self.time())))
     }
 
-    fn time(&self) -> Time {
-        let passed = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
-        system().max(self.base.plus(passed))
+    fn time(&mut self) -> Time {
+        self.at(system(), Instant::now())
+    }
+
+    /// The time when the system says that it is `system`, at the moment `now`.
+    fn at(&mut self, system: Time, now: Instant) -> Time {
+        let passed = now.saturating_duration_since(self.since).as_millis();
+        let steady = self.base.plus(u64::try_from(passed).unwrap_or(u64::MAX));
+        if system > steady {
+            (self.base, self.since) = (system, now);
+        }
+        system.max(steady)
     }
 }
 
@@ -57,8 +71,27 @@ mod tests {
     #[test]
     fn a_log_from_the_future_is_gone_on_from() {
         let future = system().plus(3_600_000);
-        let clock = Clock::after(future, None);
+        let mut clock = Clock::after(future, None);
         assert!(clock.time() >= future);
         assert!(clock.time() < future.plus(60_000));
+    }
+    #[test]
+    fn it_goes_on_steadily_wherever_the_systems_clock_is_set() {
+        let mut clock = Clock::after(Time::default(), None);
+        let (base, since) = (clock.base, clock.since);
+        // milliseconds that have passed, where the system's clock is set, and what is told
+        for (passed, system, told) in [
+            (0, 0, 0),
+            (10, -3_600_000, 10),
+            (20, 3_600_000, 3_600_000),
+            (30, 30, 3_600_010),
+            (1_030, -9_000_000, 3_601_010),
+            (1_040, 3_601_500, 3_601_500),
+            (2_040, 0, 3_602_500),
+        ] {
+            let set = Time::from_millis(base.millis().saturating_add_signed(system));
+            let now = since + Duration::from_millis(passed);
+            assert_eq!(clock.at(set, now), base.plus(told), "after {passed}");
+        }
     }
 }

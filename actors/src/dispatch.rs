@@ -88,6 +88,7 @@ impl Workers {
             Event::Session(SessionEvent::Elapsed {}) => {
                 let of = envelope.of.unwrap_or_default();
                 self.to_permission(PermissionMessage::Withdraw { of });
+                self.children().give_up(of, state);
             }
             Event::Files(Files::SnapshotStarted {}) => {
                 // what is different is told where calls may be the reason

@@ -26,7 +26,8 @@ pub fn verify(events: &[Envelope]) -> Vec<Divergence> {
     let mut state = State::default();
     let mut found = Vec::new();
     for (index, event) in events.iter().enumerate() {
-        if !cuts_in(event, events.get(index + 1)) {
+        let before = index.checked_sub(1).and_then(|before| events.get(before));
+        if !serves(before, event) && !cuts_in(event, events.get(index + 1)) {
             found.extend(compare(&state, event));
         }
         state.apply(event);
@@ -43,13 +44,22 @@ pub fn verify(events: &[Envelope]) -> Vec<Divergence> {
     found
 }
 
+/// A kit serves the fact after it, and it is that fact which decides.
+fn serves(before: Option<&Envelope>, event: &Envelope) -> bool {
+    let equips = before.is_some_and(|before| equips(&before.event));
+    equips && !event.event.is_intent()
+}
+
+fn equips(event: &Event) -> bool {
+    matches!(event, Event::Turn(Turn::Equipped(_)))
+}
+
 /// `resumed` and `forked`, and an `equipped` right before one, may cut a batch short.
 fn cuts_in(event: &Envelope, following: Option<&Envelope>) -> bool {
     let cuts = |event: &Envelope| {
         matches!(event.event, Event::Session(Session::Resumed { .. } | Session::Forked { .. }))
     };
-    let equips = matches!(event.event, Event::Turn(Turn::Equipped(_)));
-    cuts(event) || equips && following.is_some_and(cuts)
+    cuts(event) || equips(&event.event) && following.is_some_and(cuts)
 }
 
 fn compare(state: &State, event: &Envelope) -> Option<Divergence> {

@@ -102,3 +102,20 @@ fn children_have_no_titles() {
     run.tell(Fact::new(leftfold_events::event::Turn::Equipped(titled().equipped())));
     assert_eq!(run.step(&Prompt("look")).len(), 2);
 }
+
+/// It serves the prompt after it, which decides whatever else the kit makes due.
+#[test]
+fn a_kit_that_comes_in_the_middle_of_a_turn_decides_nothing() {
+    use leftfold_events::{Fact, event::Turn, verify};
+    let mut run = Run::new(&kit());
+    run.step(&Prompt("hi"));
+    assert_eq!(run.tell(Fact::new(Turn::Equipped(titled().equipped()))).len(), 1);
+    let prompted = run.step(&Prompt("and this"));
+    assert_eq!(prompted.iter().map(describe).collect::<Vec<_>>(), ["turn.prompted", BOTH[1]]);
+    assert_eq!(verify(&run.log), []);
+    run.finish();
+    assert_eq!(verify(&run.log), []);
+    // but what it makes due is due with that prompt
+    run.log.remove(run.log.iter().position(|event| describe(event) == BOTH[1]).expect("a title"));
+    assert_ne!(verify(&run.log), []);
+}

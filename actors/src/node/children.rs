@@ -76,12 +76,14 @@ impl Sessions {
                 let view = ractor::call!(parent, SessionMessage::View);
                 view.is_ok_and(|state| spawn.close || waits(&state, &spawn))
             };
-            if !wanted().await {
+            // a turn that was cut off is brought to its end, of which the parent is told
+            let close = spawn.close || !wanted().await;
+            if close && !spawn.close && !(cut_off && state.turn.is_some()) {
                 let told = Told::failed(spawn.session, "It was called off.".to_owned());
                 let _ = node.cast(told.to(spawn.parent.clone()));
                 return;
             }
-            for message in begin(&state, &spawn, kit, cut_off) {
+            for message in begin(&state, &spawn, close, kit, cut_off) {
                 let _ = node.cast(message);
             }
             if !wanted().await {
@@ -128,16 +130,26 @@ fn waits(parent: &State, spawn: &Spawn) -> bool {
 }
 
 /// What a child is told, given how it stands.
-fn begin(state: &State, spawn: &Spawn, kit: Box<Kit>, cut_off: bool) -> Vec<NodeMessage> {
+fn begin(
+    state: &State,
+    spawn: &Spawn,
+    close: bool,
+    kit: Box<Kit>,
+    cut_off: bool,
+) -> Vec<NodeMessage> {
     let session = spawn.session;
     let tell = |message| NodeMessage::Tell { session, message };
     let adopt = tell(SessionMessage::Adopt(spawn.parent.clone()));
-    let resume = tell(SessionMessage::Resume { kit: kit.clone(), close: spawn.close });
+    let resume = tell(SessionMessage::Resume { kit: kit.clone(), close });
     if state.turn.is_some() {
-        return if cut_off { vec![adopt, resume] } else { vec![adopt] };
+        return match (cut_off, close) {
+            (true, _) => vec![adopt, resume],
+            (false, true) => vec![adopt, interrupt(session)],
+            (false, false) => vec![adopt],
+        };
     }
     let had_it = spawn.again && state.origin.is_some() && state.at >= spawn.parent.since;
-    if spawn.close {
+    if close {
         return Vec::new();
     }
     if let Some(ended) = state.ended.as_ref().filter(|_| had_it) {

@@ -1,0 +1,162 @@
+//! Children: opened in the store of their parents, told what to do, gone on with after a crash, and
+//! interrupted with the call that waits for them.
+
+use leftfold_events::event::{EndReason, Ended, Finished, PromptPart, Subagent, Tool, Turn, Usage};
+use leftfold_events::state::{Call, Child, Phase};
+use leftfold_events::{Fact, Json, Kit, Seq, SessionId, Time};
+
+use super::desk::{Desk, Item, Parent};
+use super::ledger::Held;
+use super::people::prompted;
+use super::world::{Delivery, World};
+
+/// A child to open, or to go on with.
+#[derive(Clone, Debug)]
+pub(crate) struct Spawn {
+    parent: Parent,
+    /// The call that waits for it.
+    call: Seq,
+    since: Time,
+    session: SessionId,
+    kit: Kit,
+    again: bool,
+    close: bool,
+}
+
+impl World {
+    pub(crate) fn spawn(&mut self, at: usize, spawned: Seq) {
+        let state = &self.desks[at].state;
+        let child = state.open_children().find(|child| child.wait.intent == spawned).cloned();
+        child.into_iter().for_each(|child| self.begin(at, &child, false, false));
+    }
+
+    pub(crate) fn spawn_again(&mut self, at: usize, resumed: Seq, close: bool) {
+        let state = &self.desks[at].state;
+        let mut children: Vec<Child> = if close {
+            state.calls().filter_map(|call| state.child_of(call)).cloned().collect()
+        } else {
+            state.open_children().cloned().collect()
+        };
+        children.retain(|child| child.wait.intent < resumed);
+        children.iter().for_each(|child| self.begin(at, child, true, close));
+    }
+
+    fn begin(&mut self, at: usize, child: &Child, again: bool, close: bool) {
+        let state = &self.desks[at].state;
+        let call = state.calls().find(|call| call.seq == child.call);
+        if call.is_none() && !close {
+            return;
+        }
+        let mut kit = self.kit_for("build");
+        kit.options.max_cost = state.left_to_spend();
+        kit.options.max_time = None;
+        let started = match call.map(|call| &call.phase) {
+            Some(Phase::Running { wait, .. }) => wait.intent,
+            _ => 0,
+        };
+        let parent = Parent { desk: at, spawned: child.wait.intent, started };
+        let (call, session, since) = (child.call, child.session, child.wait.since);
+        let spawn = Spawn { parent, call, since, session, kit, again, close };
+        let delay = self.random.below(50);
+        self.later(delay, Delivery::Spawn(Box::new(spawn)));
+    }
+
+    /// Nobody waits for the child that the intent `spawned` started any longer.
+    pub(crate) fn give_up(&mut self, at: usize, spawned: Seq) {
+        let children = &self.desks[at].state.children;
+        let child = children.iter().find(|child| child.wait.intent == spawned).cloned();
+        child.into_iter().for_each(|child| self.begin(at, &child, true, true));
+    }
+
+    /// The child's place is made. One that its parent waits for no longer is only brought to its end.
+    pub(crate) fn open_child(&mut self, spawn: &Spawn) -> Held {
+        let known = self.desks.iter().position(|desk| desk.id == spawn.session);
+        let unwanted = !spawn.close && !self.waits(spawn);
+        if unwanted && !known.is_some_and(|at| self.desks[at].cut_off) {
+            self.end_child(spawn.parent, EndReason::Error, 0.0);
+            return Ok(());
+        }
+        let close = spawn.close || unwanted;
+        let at = known.unwrap_or(self.desks.len());
+        if known.is_none() {
+            let of = self.desks[spawn.parent.desk].id;
+            self.desks.push(Desk::new(spawn.session, Some(of), self.now(), self.sabotage));
+        }
+        let desk = &mut self.desks[at];
+        let had_it = spawn.again && desk.state.origin.is_some() && desk.state.at >= spawn.since;
+        let ended = desk.state.ended.clone().filter(|_| had_it);
+        if desk.state.turn.is_some() {
+            desk.parent = Some(spawn.parent);
+            if std::mem::take(&mut desk.cut_off) {
+                desk.resume(&spawn.kit, close);
+            } else if close {
+                desk.inbox.push_back(Item::Fact(interrupted()));
+            }
+        } else if close {
+            return Ok(());
+        } else if let Some(ended) = ended {
+            self.end_child(spawn.parent, ended.reason, ended.cost);
+            return Ok(());
+        } else {
+            desk.parent = Some(spawn.parent);
+            let task = prompted(vec![PromptPart::text("look")], &spawn.kit);
+            desk.prompt(&spawn.kit, task);
+        }
+        self.write(at)
+    }
+
+    fn waits(&self, spawn: &Spawn) -> bool {
+        let state = &self.desks[spawn.parent.desk].state;
+        let stopped = state.turn.as_ref().is_none_or(|turn| turn.stop.is_some());
+        let open = state.open_children().any(|child| child.wait.intent == spawn.parent.spawned);
+        let runs = |call: &Call| call.seq == spawn.call && call.is_running();
+        !stopped && open && state.calls().any(runs)
+    }
+
+    /// The children of the call `of` are told to end.
+    pub(crate) fn interrupt_children(&mut self, at: usize, of: Seq) -> Held {
+        let open = self.desks[at].state.open_children().filter(|child| child.call == of);
+        let sessions: Vec<SessionId> = open.map(|child| child.session).collect();
+        for session in sessions {
+            if let Some(child) = self.desks.iter().position(|desk| desk.id == session) {
+                self.desks[child].inbox.push_back(Item::Fact(interrupted()));
+                self.write(child)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A turn is over, for which a call of another session may wait.
+    pub(crate) fn report(&mut self, at: usize, ended: &Ended) {
+        if let Some(parent) = self.desks[at].parent.take() {
+            self.end_child(parent, ended.reason, ended.cost);
+        }
+    }
+
+    fn end_child(&mut self, parent: Parent, reason: EndReason, cost: f64) {
+        let Parent { desk, spawned, started } = parent;
+        let (session, usage) = (self.desks[desk].id, Usage::default());
+        let ended = Subagent::Ended { session, answer: "so".into(), reason, usage, cost };
+        let finished = finished(started, "what came of it", reason != EndReason::Completed);
+        let delay = self.random.below(5);
+        self.say(desk, delay, Item::Fact(Fact::of(spawned, ended)));
+        self.say(desk, delay, Item::Fact(finished));
+    }
+}
+
+fn interrupted() -> Fact {
+    Fact::new(Turn::Interrupted { by: "parent".into() })
+}
+
+pub(crate) fn finished(of: Seq, output: &str, is_error: bool) -> Fact {
+    let finished = Finished {
+        call: "a".into(),
+        title: String::new(),
+        output: output.into(),
+        is_error,
+        metadata: Json::object(),
+        spill: None,
+        attachments: Vec::new(),
+    };
+    Fact::of(of, Tool::Finished(Box::new(finished)))
+}

@@ -1,0 +1,383 @@
+//! What may stand in a log, told from the log alone: a second opinion on what the core admits and
+//! decides, which shares no code with it.
+
+use std::collections::BTreeMap;
+
+use leftfold_events::event::{
+    Answer, Class, Compaction, Event, Files, Model, Permission, Purpose, Resolution, Session,
+    Subagent, Todo, Tool, Turn,
+};
+use leftfold_events::rules::Action;
+use leftfold_events::{Envelope, Seq, SessionId, Time};
+
+pub(crate) type Held = Result<(), String>;
+
+/// No wait is as long as this: a day, in milliseconds.
+const LONGEST: u64 = 86_400_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    Request,
+    Title,
+    Retry,
+    Check(Seq),
+    Question(Seq),
+    Run(Seq),
+    Compaction,
+    Child,
+    Snapshot,
+    Restore,
+}
+
+#[derive(Default)]
+struct Call {
+    class: Option<Class>,
+    /// Whether another agent takes over after it, so that its question is one of yes or no.
+    switches: bool,
+    ruled: Option<Action>,
+    answered: bool,
+    /// Attempts.
+    started: u32,
+    /// A node has died since the last event of it.
+    orphaned: bool,
+    ended: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Ledger {
+    session: Option<SessionId>,
+    seq: Seq,
+    at: Time,
+    /// Since this prompt or wish for a summary a turn is under way.
+    turn: Option<Seq>,
+    waits: BTreeMap<Seq, (Wait, Time)>,
+    calls: BTreeMap<Seq, Call>,
+    /// Somebody has said "always": questions may close without an answer of their own.
+    always: bool,
+}
+
+fn held(so: bool, otherwise: &str) -> Held {
+    if so { Ok(()) } else { Err(otherwise.to_owned()) }
+}
+
+impl Ledger {
+    pub(crate) fn of(log: &[Envelope]) -> Result<Self, String> {
+        let mut ledger = Self::default();
+        log.iter().try_for_each(|event| ledger.see(event))?;
+        Ok(ledger)
+    }
+
+    /// Whether the call whose `model.called` or `tool.batched` is `seq` has come to its end.
+    pub(crate) fn has_ended(&self, seq: Seq) -> bool {
+        self.calls.get(&seq).is_some_and(|call| call.ended)
+    }
+
+    pub(crate) fn awaits(&self, intent: Seq) -> bool {
+        self.waits.contains_key(&intent)
+    }
+
+    /// The end of everything.
+    pub(crate) fn finish(&self) -> Held {
+        held(self.turn.is_none(), "a turn that never ends")?;
+        held(self.calls.values().all(|call| call.ended), "a call that never ends")
+    }
+
+    pub(crate) fn see(&mut self, e: &Envelope) -> Held {
+        held(e.seq == self.seq + 1, "a gap in the log")?;
+        held(e.at >= self.at, "time goes backwards")?;
+        held(self.session.is_none_or(|session| session == e.session), "another session's event")?;
+        held(e.of.is_none_or(|of| of < e.seq), "an answer before its question")?;
+        (self.session, self.seq, self.at) = (Some(e.session), e.seq, e.at);
+        match &e.event {
+            Event::Session(event) => self.session(e, event),
+            Event::Turn(event) => self.turn(e, event),
+            Event::Model(event) => self.model(e, event),
+            Event::Tool(event) => self.tool(e, event),
+            Event::Permission(event) => self.permission(e, event),
+            Event::Compaction(event) => self.compaction(e, event),
+            Event::Subagent(event) => match event {
+                Subagent::Spawned { .. } => self.wait(e, Wait::Child),
+                Subagent::Ended { .. } | Subagent::EndedUncounted { .. } => {
+                    self.outcome(e, |wait| wait == Wait::Child).map(drop)
+                }
+            },
+            Event::Todo(Todo::Updated { .. }) => self.running(e),
+            Event::Files(event) => self.files(e, event),
+        }
+    }
+
+    /// An intent that waits has a deadline, and not one that nobody lives to see.
+    fn wait(&mut self, e: &Envelope, wait: Wait) -> Held {
+        let until = e.until.ok_or("it waits without a deadline")?;
+        held(until.since(e.at) <= LONGEST, "it waits for ever")?;
+        let twice = |other: &(Wait, Time)| matches!(wait, Wait::Request) && other.0 == wait;
+        held(!self.waits.values().any(twice), "two requests at once")?;
+        held(self.turn.is_some() || matches!(wait, Wait::Snapshot | Wait::Restore), "no turn")?;
+        self.waits.insert(e.seq, (wait, until));
+        Ok(())
+    }
+
+    fn find(&self, e: &Envelope, fits: impl Fn(Wait) -> bool) -> Result<(Seq, Wait), String> {
+        let of = e.of.ok_or("an outcome of nothing")?;
+        let (wait, _) = self.waits.get(&of).ok_or("nobody waits for this outcome")?;
+        held(fits(*wait), "an outcome of another kind than what is awaited")?;
+        Ok((of, *wait))
+    }
+
+    fn outcome(&mut self, e: &Envelope, fits: impl Fn(Wait) -> bool) -> Result<Wait, String> {
+        let (of, wait) = self.find(e, fits)?;
+        self.waits.remove(&of);
+        Ok(wait)
+    }
+
+    /// A piece of a reply moves its deadline on, to what the kit in force by now allows.
+    fn moved_on(&mut self, at: Time) {
+        for (wait, until) in self.waits.values_mut() {
+            if matches!(wait, Wait::Request | Wait::Compaction) {
+                *until = at.min(*until);
+            }
+        }
+    }
+
+    fn running(&self, e: &Envelope) -> Held {
+        self.find(e, |wait| matches!(wait, Wait::Run(_))).map(drop)
+    }
+
+    /// The call that an intent is about, which goes on from whatever it waited for.
+    fn about(&mut self, e: &Envelope) -> Result<&mut Call, String> {
+        let of = e.of.ok_or("about no call")?;
+        let other = |wait: Wait| match wait {
+            Wait::Check(call) | Wait::Question(call) | Wait::Run(call) => call != of,
+            Wait::Request
+            | Wait::Title
+            | Wait::Retry
+            | Wait::Compaction
+            | Wait::Child
+            | Wait::Snapshot
+            | Wait::Restore => true,
+        };
+        self.waits.retain(|_, (wait, _)| other(*wait));
+        let call = self.calls.get_mut(&of).ok_or("about a call that nobody made")?;
+        held(!call.ended, "about a call that has ended")?;
+        Ok(call)
+    }
+
+    fn end(&mut self, seq: Seq) -> Held {
+        let call = self.calls.get_mut(&seq).ok_or("the end of a call that nobody made")?;
+        held(!std::mem::replace(&mut call.ended, true), "a second end of a call")
+    }
+
+    fn session(&mut self, e: &Envelope, event: &Session) -> Held {
+        match event {
+            Session::Created { .. } | Session::Forked { .. } => held(e.seq == 1, "born twice"),
+            Session::Titled { .. } if e.of.is_none() => Ok(()),
+            Session::Titled { .. } => self.find(e, |wait| wait == Wait::Title).map(drop),
+            Session::Resumed { close, .. } => {
+                self.orphan(*close);
+                Ok(())
+            }
+            Session::Elapsed {} if e.of.is_some() && e.of == self.turn => Ok(()),
+            Session::Elapsed {} => {
+                let until = e.of.and_then(|of| self.waits.get(&of)).map(|(_, until)| *until);
+                held(until.is_some_and(|until| until <= e.at), "a deadline before its time")?;
+                // a summary may be asked for once more, and waited for as before
+                let (of, wait) = self.find(e, |_| true)?;
+                if wait == Wait::Compaction {
+                    self.waits.retain(|_, (wait, _)| *wait != Wait::Request);
+                } else {
+                    self.waits.remove(&of);
+                }
+                match wait {
+                    Wait::Check(call) | Wait::Question(call) => self.end(call),
+                    Wait::Request
+                    | Wait::Title
+                    | Wait::Retry
+                    | Wait::Run(_)
+                    | Wait::Compaction
+                    | Wait::Child
+                    | Wait::Snapshot
+                    | Wait::Restore => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// A node has died, and with it whatever it had in hand.
+    fn orphan(&mut self, close: bool) {
+        let calls = &self.calls;
+        let child = |call: &Seq| calls.get(call).is_some_and(|c| c.class == Some(Class::Child));
+        self.waits.retain(|_, (wait, _)| match wait {
+            Wait::Child | Wait::Question(_) => !close,
+            Wait::Run(call) => !close && child(call),
+            Wait::Retry | Wait::Compaction => true,
+            Wait::Request | Wait::Title | Wait::Check(_) | Wait::Snapshot | Wait::Restore => false,
+        });
+        self.calls.values_mut().for_each(|call| call.orphaned = true);
+    }
+
+    fn turn(&mut self, e: &Envelope, event: &Turn) -> Held {
+        match event {
+            Turn::Prompted { .. } => {
+                self.turn.get_or_insert(e.seq);
+                Ok(())
+            }
+            Turn::Equipped(_) => Ok(()),
+            Turn::Interrupted { .. } | Turn::Switched { .. } => {
+                held(self.turn.is_some(), "no turn")
+            }
+            Turn::Ended(_) => {
+                held(self.turn.take().is_some(), "the end of no turn")?;
+                let child = |(wait, _): &(Wait, Time)| *wait == Wait::Child;
+                held(!self.waits.values().any(child), "an end before that of a child")?;
+                self.waits.clear();
+                held(self.calls.values().all(|call| call.ended), "an end with a call still open")
+            }
+        }
+    }
+
+    fn model(&mut self, e: &Envelope, event: &Model) -> Held {
+        match event {
+            Model::Requested { purpose: Purpose::Title, .. } => self.wait(e, Wait::Title),
+            Model::Requested { .. } => self.wait(e, Wait::Request),
+            Model::RetryScheduled { .. } => self.wait(e, Wait::Retry),
+            Model::Streamed { .. } => {
+                self.find(e, |wait| wait == Wait::Request)?;
+                self.moved_on(e.at);
+                Ok(())
+            }
+            Model::Called { .. } => {
+                self.find(e, |wait| wait == Wait::Request)?;
+                self.moved_on(e.at);
+                self.calls.insert(e.seq, Call::default());
+                Ok(())
+            }
+            Model::Replied { .. } | Model::Failed { .. } => {
+                self.outcome(e, |wait| matches!(wait, Wait::Request | Wait::Title)).map(drop)
+            }
+        }
+    }
+
+    fn tool(&mut self, e: &Envelope, event: &Tool) -> Held {
+        let of = e.of.unwrap_or_default();
+        match event {
+            Tool::Checked { .. } => {
+                self.about(e)?;
+                self.wait(e, Wait::Check(of))
+            }
+            Tool::Resolved(resolution) => self.resolved(e, resolution),
+            Tool::Started { attempt, class, .. } => {
+                self.started(e, *attempt, *class)?;
+                self.wait(e, Wait::Run(of))
+            }
+            Tool::Progressed { .. } => self.running(e),
+            Tool::Finished(_) => match self.outcome(e, |wait| matches!(wait, Wait::Run(_)))? {
+                Wait::Run(call) => self.end(call),
+                _ => Ok(()),
+            },
+            Tool::Lost { attempt, .. } => {
+                let call = self.about(e)?;
+                held(call.orphaned, "lost, and no node has died")?;
+                held(call.started == *attempt, "lost in an attempt that was none")?;
+                self.end(of)
+            }
+            Tool::Cancelled { .. } => {
+                self.about(e)?;
+                self.end(of)
+            }
+            Tool::Batched { .. } => {
+                self.calls.insert(e.seq, Call::default());
+                Ok(())
+            }
+        }
+    }
+
+    fn resolved(&mut self, e: &Envelope, resolution: &Resolution) -> Held {
+        let Wait::Check(seq) = self.outcome(e, |wait| matches!(wait, Wait::Check(_)))? else {
+            return Ok(());
+        };
+        let call = self.calls.get_mut(&seq).ok_or("the check of no call")?;
+        call.class = Some(resolution.class);
+        call.switches = ["plan_enter", "plan_exit"].contains(&resolution.name.as_str());
+        if resolution.error.is_some() { self.end(seq) } else { Ok(()) }
+    }
+
+    /// One start for each attempt, and a second attempt only after a crash, of what has no effect.
+    fn started(&mut self, e: &Envelope, attempt: u32, class: Class) -> Held {
+        let always = self.always;
+        let call = self.about(e)?;
+        held(call.class == Some(class), "started as what it is not")?;
+        held(attempt == call.started + 1, "an attempt started twice, or one left out")?;
+        let again = attempt == 2 && class == Class::Read && call.orphaned;
+        held(attempt == 1 || again, "a second attempt of what may have had an effect")?;
+        let allowed = match call.ruled {
+            Some(Action::Allow) => true,
+            Some(Action::Ask) => call.answered || always,
+            Some(Action::Deny) | None => false,
+        };
+        held(allowed, "started, and nobody has allowed it")?;
+        (call.started, call.orphaned) = (attempt, false);
+        Ok(())
+    }
+
+    fn permission(&mut self, e: &Envelope, event: &Permission) -> Held {
+        let of = e.of.unwrap_or_default();
+        match event {
+            Permission::Ruled { action, .. } => {
+                self.about(e)?.ruled = Some(*action);
+                if *action == Action::Deny { self.end(of) } else { Ok(()) }
+            }
+            Permission::Asked { .. } => {
+                self.about(e)?;
+                self.wait(e, Wait::Question(of))
+            }
+            Permission::Answered { reply, feedback, .. } => {
+                let wait = self.outcome(e, |wait| matches!(wait, Wait::Question(_)))?;
+                let Wait::Question(seq) = wait else { return Ok(()) };
+                let call = self.calls.get_mut(&seq).ok_or("an answer about no call")?;
+                let yes = feedback.as_deref().is_none_or(|said| ["", "yes"].contains(&said));
+                if *reply == Answer::Reject || call.switches && !yes {
+                    return self.end(seq);
+                }
+                call.answered = true;
+                self.always |= *reply == Answer::Always;
+                Ok(())
+            }
+        }
+    }
+
+    fn compaction(&mut self, e: &Envelope, event: &Compaction) -> Held {
+        match event {
+            Compaction::Asked { .. } => {
+                self.turn.get_or_insert(e.seq);
+                Ok(())
+            }
+            Compaction::Started { .. } => {
+                self.waits.retain(|_, (wait, _)| *wait != Wait::Compaction);
+                self.wait(e, Wait::Compaction)
+            }
+            Compaction::Finished { .. } | Compaction::Failed { .. } => {
+                self.outcome(e, |wait| wait == Wait::Compaction)?;
+                // what becomes of the summary settles its request, too
+                self.waits.retain(|_, (wait, _)| *wait != Wait::Request);
+                Ok(())
+            }
+            Compaction::Pruned { .. } => held(self.turn.is_some(), "no turn"),
+        }
+    }
+
+    fn files(&mut self, e: &Envelope, event: &Files) -> Held {
+        match event {
+            Files::SnapshotStarted {} => self.wait(e, Wait::Snapshot),
+            Files::RestoreStarted { .. } => self.wait(e, Wait::Restore),
+            Files::Snapshotted { .. } | Files::SnapshotFailed { .. } => {
+                self.outcome(e, |wait| wait == Wait::Snapshot).map(drop)
+            }
+            Files::Restored { .. } | Files::RestoreFailed { .. } => {
+                self.outcome(e, |wait| wait == Wait::Restore).map(drop)
+            }
+            Files::RevertAsked { .. } | Files::UnrevertAsked { .. } => {
+                held(self.turn.is_none(), "a revert in the middle of a turn")
+            }
+        }
+    }
+}

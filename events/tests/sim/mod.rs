@@ -1,0 +1,145 @@
+//! A small world around the core, in which everything happens by a seed.
+
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    clippy::cast_possible_truncation,
+    reason = "a world picks the few events it cares for, and its numbers are small"
+)]
+
+mod desk;
+mod family;
+mod ledger;
+mod people;
+mod random;
+mod workers;
+mod world;
+
+use std::fmt::Write;
+
+use leftfold_events::event::{Event, Permission};
+use leftfold_events::line::{self, Line};
+use leftfold_events::{fold, verify};
+
+use crate::common::describe;
+use desk::Desk;
+use ledger::Held;
+use world::World;
+
+/// What the shell gets wrong, so that it can be seen whether anybody notices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sabotage {
+    None,
+    /// Late and doubled outcomes are appended.
+    Late,
+    /// Nothing is ever overdue.
+    NoTimer,
+    /// An intent is carried out and not logged.
+    Unsaid,
+}
+
+/// Of so many worlds one is written out: that takes longer than all else there is to a world.
+const WRITTEN: u64 = 10;
+
+/// A world that holds.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Grown {
+    pub(crate) events: u64,
+    /// The logs of all its sessions, if they were written out; otherwise empty.
+    pub(crate) lines: String,
+}
+
+/// The world of `seed`; or what went wrong there, with its logs in short.
+pub(crate) fn live(seed: u64, sabotage: Sabotage) -> Result<Grown, String> {
+    let mut world = World::new(seed, sabotage);
+    let held = world.run().and_then(|()| world.finish());
+    let written = held.and_then(|()| match seed % WRITTEN {
+        0 => world.desks.iter().map(written).collect(),
+        _ => Ok(String::new()),
+    });
+    let events = world.desks.iter().map(|desk| desk.log.len() as u64).sum();
+    let grown = written.map(|lines| Grown { events, lines });
+    grown.map_err(|why| format!("{why}\n{}", world.story()))
+}
+
+impl World {
+    /// Everybody is at rest, and nobody wants anything more.
+    fn finish(&self) -> Held {
+        for desk in self.desks.iter().filter(|desk| !self.is_left(desk)) {
+            assert_at_rest(desk)?;
+            desk.ledger.finish()?;
+            assert_answered_once(desk)?;
+            assert_replays(desk)?;
+        }
+        Ok(())
+    }
+
+    /// What the logs have, in a few words.
+    fn story(&self) -> String {
+        let mut story = format!("node {}, up: {}, at {}\n", self.life, self.up, self.passed);
+        for desk in &self.desks {
+            let pending = desk.in_flight.iter().flat_map(|batch| &batch.events);
+            let _ = writeln!(story, "session {}: {:?}", desk.id, desk.state.open());
+            let flight = desk.in_flight.as_ref().map_or(0, |batch| batch.events.len());
+            let (waiting, left) = (desk.inbox.len(), desk.cut_off);
+            let _ =
+                writeln!(story, "  {waiting} wait, {flight} are being written, cut off: {left}");
+            for event in desk.log.iter().chain(pending) {
+                let of = event.of.map(|of| format!(" of {of}")).unwrap_or_default();
+                let at = event.at.millis() % 100_000_000;
+                let _ = writeln!(story, "  {} {at} {}{of}", event.seq, describe(event));
+            }
+        }
+        story
+    }
+}
+
+fn held(so: bool, otherwise: impl Into<String>) -> Held {
+    if so { Ok(()) } else { Err(otherwise.into()) }
+}
+
+fn assert_at_rest(desk: &Desk) -> Held {
+    held(desk.inbox.is_empty() && desk.in_flight.is_none(), "something was left undone")?;
+    held(!desk.is_busy(), "it is not over")?;
+    held(desk.state.due().is_none(), "a deadline for nothing")
+}
+
+/// The log alone yields the live state, and today's code decides what stands there.
+fn assert_replays(desk: &Desk) -> Held {
+    held(fold(&desk.log) == desk.state, "the fold of the log is not the live state")?;
+    let divergences = verify(&desk.log);
+    held(divergences.is_empty(), format!("verify: {:?}", divergences.first()))
+}
+
+/// The log as lines, which lose nothing of what they are written from.
+fn written(desk: &Desk) -> Result<String, String> {
+    let mut lines = String::new();
+    for event in &desk.log {
+        let written = line::write(event);
+        let Ok(Line::Event(mut back)) = line::read(&written) else {
+            return Err(format!("a line that cannot be read: {written}"));
+        };
+        for (empty, full) in back.event.payloads_mut().into_iter().zip(event.event.payloads()) {
+            empty.fill(full.text().clone());
+        }
+        held(*back == *event, format!("a line that means another event: {written}"))?;
+        let _ = writeln!(lines, "{written}");
+    }
+    Ok(lines)
+}
+
+/// Whoever was told that an answer counts stands in the log, and nobody else with them.
+fn assert_answered_once(desk: &Desk) -> Held {
+    for (of, by) in &desk.accepted {
+        let told = desk.accepted.iter().filter(|(other, _)| other == of).count();
+        held(told == 1, format!("{told} were told that their answer to {of} counts"))?;
+        let answers = desk.log.iter().filter(|event| event.of == Some(*of));
+        let who: Vec<&str> = answers
+            .filter_map(|event| match &event.event {
+                Event::Permission(Permission::Answered { by, .. }) => Some(by.as_str()),
+                _ => None,
+            })
+            .collect();
+        held(who == [by], format!("{by} was told to have answered {of}, the log has {who:?}"))?;
+    }
+    Ok(())
+}

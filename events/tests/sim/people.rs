@@ -1,0 +1,210 @@
+//! People, and fate: prompts, interrupts, answers, crashes and clocks, each at some time or other.
+
+use leftfold_events::event::{
+    Answer, Compaction, Files, ModelRef, Permission, PromptKind, PromptPart, Session, Turn,
+};
+use leftfold_events::kit::AskMode;
+use leftfold_events::state::Open;
+use leftfold_events::{Fact, Kit, Seq};
+
+use super::desk::Item;
+use super::ledger::Held;
+use super::random::Random;
+use super::world::{Delivery, World};
+use crate::common::kit_of;
+
+#[derive(Clone, Debug)]
+pub(crate) enum Deed {
+    Prompt,
+    Interrupt,
+    Compact,
+    Revert,
+    Unrevert,
+    Title,
+    Crash,
+    /// A new node takes over: somebody wants the turn to go on, or prompts.
+    Restart,
+    /// The system's clock is set to so many milliseconds before or after what it should be.
+    SetClock(i64),
+}
+
+/// An hour, in milliseconds.
+const HOUR: i64 = 3_600_000;
+
+/// What a session works with: limits small enough to be met.
+pub(crate) fn kit(random: &mut Random) -> Kit {
+    let mut kit = kit_of(random.of(&["build", "build", "plan"]));
+    let options = &mut kit.options;
+    options.timeout = random.of(&[5_000, 20_000]);
+    options.retries = random.of(&[0, 1, 2]);
+    options.max_steps = random.of(&[1, 2, 4, 6, 6, u32::MAX]);
+    options.max_cost = random.of(&[None, None, None, Some(1.0), Some(0.0)]);
+    options.max_time = random.of(&[None, None, None, Some(3_000), Some(60_000)]);
+    options.ask =
+        random.of(&[AskMode::Ask, AskMode::Ask, AskMode::Ask, AskMode::Deny, AskMode::Allow]);
+    options.ask_for = random.of(&[2_000, 30_000]);
+    options.compact = !random.one_in(6);
+    options.snapshot = random.one_in(3);
+    if random.one_in(3) {
+        options.title_prompt = "Name it.".into();
+    }
+    if random.one_in(4) {
+        kit.model.limit.context = 0;
+    }
+    kit
+}
+
+impl World {
+    /// The same limits for another agent.
+    pub(crate) fn kit_for(&self, agent: &str) -> Kit {
+        let mut kit = kit_of(agent);
+        let (plans, reminder) = (kit.options.plans, kit.options.reminder);
+        kit.options = self.kit.options.clone();
+        (kit.options.plans, kit.options.reminder) = (plans, reminder);
+        kit.model = self.kit.model.clone();
+        kit
+    }
+
+    pub(crate) fn plan(&mut self) {
+        self.deed(0, Deed::Prompt);
+        let chances = [
+            (2, Deed::Prompt, 12_000),
+            (4, Deed::Prompt, 40_000),
+            (4, Deed::Interrupt, 8_000),
+            (7, Deed::Compact, 10_000),
+            (12, Deed::Title, 10_000),
+            (2, Deed::Crash, 10_000),
+            (4, Deed::Crash, 60_000),
+            (4, Deed::SetClock(-HOUR), 10_000),
+            (8, Deed::SetClock(HOUR), 20_000),
+        ];
+        for (chance, deed, within) in chances {
+            if self.random.one_in(chance) {
+                let delay = self.random.below(within);
+                self.deed(delay, deed);
+            }
+        }
+        for deed in [Deed::Unrevert, Deed::Prompt, Deed::Revert, Deed::Compact, Deed::Revert] {
+            if self.random.one_in(4) {
+                self.afterwards.push(deed);
+            }
+        }
+    }
+
+    fn deed(&mut self, delay: u64, deed: Deed) {
+        self.at(delay, None, Delivery::Deed(deed));
+    }
+
+    /// Everybody is at rest: whether somebody wants anything else.
+    pub(crate) fn go_on(&mut self) -> bool {
+        let deed = self.afterwards.pop();
+        let any = deed.is_some();
+        deed.into_iter().for_each(|deed| self.deed(1_000, deed));
+        any
+    }
+
+    pub(crate) fn perform(&mut self, deed: &Deed) -> Held {
+        match deed {
+            Deed::SetClock(ahead) => self.ahead = *ahead,
+            Deed::Restart if !self.up => self.restart()?,
+            Deed::Restart => {}
+            _ if !self.up => {}
+            Deed::Crash => return self.crash(),
+            Deed::Prompt => self.prompt()?,
+            Deed::Interrupt => self.tell(Fact::new(Turn::Interrupted { by: "p".into() })),
+            Deed::Compact => self.tell(Fact::new(Compaction::Asked { by: "p".into() })),
+            Deed::Title => self.tell(Fact::new(Session::Titled { title: "Mine".into() })),
+            Deed::Revert => {
+                let to = self.random.below(self.desks[0].state.seq + 2);
+                self.tell(Fact::new(Files::RevertAsked { to, by: "p".into() }));
+            }
+            Deed::Unrevert => self.tell(Fact::new(Files::UnrevertAsked { by: "p".into() })),
+        }
+        if self.up { self.write(0) } else { Ok(()) }
+    }
+
+    fn tell(&mut self, fact: Fact) {
+        self.desks[0].inbox.push_back(Item::Fact(fact));
+    }
+
+    fn prompt(&mut self) -> Held {
+        if self.random.one_in(4) {
+            self.kit = kit(&mut self.random);
+        }
+        let text = self.random.of(&["go", "and this", " "]);
+        let mut parts = vec![PromptPart::text(text)];
+        if self.random.one_in(10) {
+            let (kind, name) = (PromptKind::Task, Some("general".to_owned()));
+            parts.push(PromptPart { kind, name, ..PromptPart::text("look around") });
+        }
+        let kit = self.kit.clone();
+        let prompted = prompted(parts, &kit);
+        if std::mem::take(&mut self.desks[0].cut_off) {
+            // the turn that was cut off is brought to its end first
+            self.desks[0].resume(&kit, true);
+            self.write(0)?;
+        }
+        self.desks[0].prompt(&kit, prompted);
+        Ok(())
+    }
+
+    /// The node dies: of what is being written all is durable, nothing, or a part.
+    fn crash(&mut self) -> Held {
+        for desk in &mut self.desks {
+            let pending = desk.in_flight.as_ref().map_or(0, |batch| batch.events.len());
+            let part = self.random.below(pending as u64 + 1) as usize;
+            let durable = self.random.of(&[0, pending, part]);
+            desk.die(durable)?;
+        }
+        (self.life, self.up) = (self.life + 1, false);
+        let delay = self.random.of(&[0, 5_000, 100_000]);
+        self.deed(delay, Deed::Restart);
+        Ok(())
+    }
+
+    fn restart(&mut self) -> Held {
+        let now = self.now();
+        self.desks.iter_mut().for_each(|desk| desk.wake(now));
+        self.up = true;
+        if !self.desks[0].cut_off || self.random.one_in(4) {
+            return self.prompt();
+        }
+        let kit = self.kit.clone();
+        self.desks[0].cut_off = false;
+        self.desks[0].resume(&kit, false);
+        Ok(())
+    }
+
+    /// The question of the intent `of` is open: some people will answer, or nobody.
+    pub(crate) fn ask(&mut self, at: usize, of: Seq) {
+        self.desks[at].questions.entry(of).or_insert(None);
+        let people = self.random.of(&[0, 1, 1, 2, 3, 4]);
+        let begin = self.random.below(3_000);
+        for person in 0..people {
+            let reply =
+                self.random.of(&[Answer::Once, Answer::Once, Answer::Always, Answer::Reject]);
+            let feedback = self.random.of(&[None, None, Some("yes"), Some("no, so")]);
+            let (feedback, by) = (feedback.map(str::to_owned), format!("person {person} of {of}"));
+            let answer = Permission::Answered { reply, feedback, by };
+            // several at the very same time
+            let delay = begin + self.random.of(&[0, 0, 1, 500]);
+            self.at(delay, None, Delivery::Answer(at, of, answer));
+        }
+    }
+
+    /// Questions from before a crash are still to be answered.
+    pub(crate) fn ask_again(&mut self, at: usize, resumed: Seq) {
+        let open = self.desks[at].state.open();
+        for (kind, wait) in open {
+            if kind == Open::Question && wait.intent < resumed {
+                self.ask(at, wait.intent);
+            }
+        }
+    }
+}
+
+pub(crate) fn prompted(parts: Vec<PromptPart>, kit: &Kit) -> Fact {
+    let agent = if kit.options.plans { "plan" } else { "build" }.to_owned();
+    let model: ModelRef = kit.model.name();
+    Fact::new(Turn::Prompted { parts, agent, model, by: "somebody".into() })
+}

@@ -1,0 +1,231 @@
+//! Models, tools and snapshots: what they say, how late, and whether they say anything.
+
+use leftfold_events::event::{
+    Access, CallSpec, Change, Class, Compaction, FailureClass, FileChange, Files, Finish, Model,
+    PartKind, Purpose, Resolution, Session, StreamedPart, Todo, Tool, Usage,
+};
+use leftfold_events::{Fact, Json, Seq, Sha256};
+
+use super::desk::Item;
+use super::family::finished;
+use super::world::World;
+
+/// A reply that fills the model's context.
+const FULL: u64 = 9_900;
+
+impl World {
+    fn told(&mut self, desk: usize, delay: u64, of: Seq, event: impl Into<leftfold_events::Event>) {
+        self.say(desk, delay, Item::Fact(Fact::of(of, event)));
+    }
+
+    /// What comes of a request.
+    pub(crate) fn reply(&mut self, at: usize, of: Seq, purpose: Purpose, step: u32) {
+        let mut when = self.random.below(800);
+        if self.random.one_in(12) {
+            // not a word
+            return;
+        }
+        if self.random.one_in(10) {
+            let failed = self.failure();
+            return self.told(at, when, of, failed);
+        }
+        match purpose {
+            Purpose::Turn => when = self.speak(at, when, of, step),
+            Purpose::Title => {
+                let title = Session::Titled { title: "A title".into() };
+                self.told(at, when, of, title);
+            }
+            Purpose::Compaction => {
+                let summing = self.desks[at].state.turn.as_ref().and_then(|turn| turn.compacting());
+                let started = summing.map_or(0, |summing| summing.started.intent);
+                self.told(at, when, of, streamed(Vec::new()));
+                let summary = if self.random.one_in(8) {
+                    Compaction::Failed { message: "an empty summary".into() }
+                } else {
+                    Compaction::Finished { summary: "so far".into() }
+                };
+                self.told(at, when + 2, started, summary);
+            }
+        }
+        let input = if self.random.one_in(8) { FULL } else { 10 };
+        let finish =
+            self.random.of(&[Finish::Stop, Finish::Stop, Finish::Length, Finish::ToolCalls]);
+        let finish = if self.random.one_in(20) { Finish::ContentFilter } else { finish };
+        let usage = Usage { input, ..Usage::default() };
+        let replied = Model::Replied { finish, usage, cost: 0.25, body_sha256: Sha256::default() };
+        self.told(at, when + 1, of, replied);
+    }
+
+    fn failure(&mut self) -> Model {
+        use FailureClass::{Auth, Network, Overflow, Overloaded, RateLimit};
+        let class = self.random.of(&[Auth, Network, Overflow, Overloaded, RateLimit]);
+        Model::Failed {
+            class,
+            message: "it failed".into(),
+            status: None,
+            retryable: !matches!(class, Auth | Overflow),
+            retry_after: self.random.of(&[None, Some(700)]),
+        }
+    }
+
+    /// Text, reasoning and calls; when that is over. A reply may break off in between.
+    fn speak(&mut self, at: usize, mut when: u64, of: Seq, step: u32) -> u64 {
+        for _ in 0..self.random.below(3) {
+            let kind = self.random.of(&[PartKind::Text, PartKind::Text, PartKind::Reasoning]);
+            let text = self.random.of(&["some text", " ", "more"]).to_owned();
+            let signature = self.random.of(&[None, Some("sig")]).map(str::to_owned);
+            let id = format!("{kind:?}");
+            let part = StreamedPart { id, kind, text, signature, redacted: false };
+            self.told(at, when, of, streamed(vec![part]));
+            when += self.random.below(400);
+        }
+        let calls =
+            if self.random.one_in(2 + u64::from(step)) { 1 + self.random.below(3) } else { 0 };
+        let calls = if step == 1 && calls == 0 { self.random.below(3) } else { calls };
+        for _ in 0..calls {
+            let name = self.random.of(&[
+                "read",
+                "read",
+                "edit",
+                "edit",
+                "bash",
+                "bash",
+                "batch",
+                "question",
+                "task",
+                "plan_exit",
+                "plan_enter",
+                "we.ird",
+            ]);
+            let id = self.random.of(&["a", "b", "c", "", "a_1"]);
+            let input = self.random.of(&["{}", r#"{"x":1}"#, r#""not json"#]);
+            let input = Json::parse(input).unwrap_or_default();
+            let call = CallSpec { id: id.into(), name: name.into(), input };
+            self.told(at, when, of, Model::Called { call });
+            when += self.random.below(400);
+        }
+        if self.random.one_in(25) {
+            let failed = self.failure();
+            self.told(at, when, of, failed);
+        }
+        when
+    }
+
+    /// What a call would do.
+    pub(crate) fn check(&mut self, at: usize, of: Seq, call: Seq) {
+        let found = self.desks[at].state.calls().find(|c| c.seq == call);
+        let Some(name) = found.map(|call| call.name.clone()) else { return };
+        let delay = self.random.below(60);
+        if !self.random.one_in(40) {
+            let resolution = self.resolution(at, &name);
+            self.told(at, delay, of, Tool::Resolved(Box::new(resolution)));
+        }
+    }
+
+    fn resolution(&mut self, at: usize, name: &str) -> Resolution {
+        let judged = self.random.of(&["read", "read", "ask", "ask", "never"]);
+        let path = self.random.of(&["/p/x", "/p/y"]).to_owned();
+        let plain = |class, permissions: &[&str]| Resolution {
+            name: name.to_owned(),
+            input: Json::object(),
+            class,
+            access: permissions.iter().map(|permission| access(permission)).collect(),
+            paths: vec![path.clone()],
+            timeout: 5_000,
+            error: None,
+        };
+        let input = |text: &str| Json::parse(text).unwrap_or_default();
+        let mut resolution = match name {
+            "read" => plain(Class::Read, &[judged]),
+            "edit" => plain(Class::Write, &[judged]),
+            "bash" => plain(Class::Command, &["read", judged]),
+            "question" => plain(Class::Ask, &["question", "question"]),
+            "plan_exit" | "plan_enter" if at == 0 => plain(Class::Read, &[name, "question"]),
+            "batch" => Resolution {
+                input: input(
+                    r#"{"toolCalls":[{"tool":"read","parameters":{}},{"tool":"batch","parameters":{}},
+                        {"tool":"bash","parameters":{}}]}"#,
+                ),
+                ..plain(Class::Read, &[])
+            },
+            "task" if at == 0 => Resolution {
+                input: input(&self.task()),
+                timeout: 40_000,
+                ..plain(Class::Child, &["read"])
+            },
+            _ => Resolution { error: Some("no such tool".into()), ..plain(Class::Read, &[]) },
+        };
+        resolution.timeout = if self.random.one_in(6) { 1_000 } else { resolution.timeout };
+        resolution
+    }
+
+    /// For a new child, or for one that is there already.
+    fn task(&mut self) -> String {
+        let children = &self.desks[0].state.children;
+        let last = children.last().map(|child| child.session.to_string()).unwrap_or_default();
+        let id = if self.random.one_in(3) { last } else { String::new() };
+        format!(r#"{{"prompt":"look","subagentType":"general","taskId":"{id}"}}"#)
+    }
+
+    /// A call runs: it ends well or not, in time or not, or is never heard of again.
+    pub(crate) fn run_call(&mut self, at: usize, of: Seq, call: Seq) {
+        let found = self.desks[at].state.calls().find(|c| c.seq == call);
+        let Some(call) = found.filter(|call| call.is_running() && call.class() != Class::Child)
+        else {
+            return;
+        };
+        let (switches, timeout) =
+            (call.switches_to(), call.resolved.as_ref().map_or(0, |r| r.timeout));
+        if self.random.one_in(15) {
+            return;
+        }
+        let late = self.random.one_in(12);
+        let delay =
+            if late { timeout + self.random.below(3_000) } else { self.random.below(1_500) };
+        if let Some(agent) = switches {
+            let kit = Box::new(self.kit_for(agent));
+            return self.say(at, delay, Item::Equipped(kit, finished(of, "taken over", false)));
+        }
+        if self.random.one_in(4) {
+            self.told(at, delay / 2, of, Tool::Progressed { tail: "half".into() });
+        }
+        if self.random.one_in(10) {
+            self.told(at, delay, of, Todo::Updated { todos: Vec::new() });
+        }
+        let (output, is_error) = (self.random.of(&["ok", "fine", ""]), self.random.one_in(6));
+        self.say(at, delay, Item::Fact(finished(of, output, is_error)));
+    }
+
+    /// Snapshots, and files that are put back.
+    pub(crate) fn keep_files(&mut self, at: usize, of: Seq, intent: &Files) {
+        let delay = self.random.below(500);
+        let (fails, tree) = (self.random.one_in(10), format!("tree {}", self.random.below(1_000)));
+        let (message, before) = ("it failed".to_owned(), "before".to_owned());
+        if self.random.one_in(15) {
+            return;
+        }
+        let outcome = match intent {
+            Files::SnapshotStarted {} if fails => Files::SnapshotFailed { message },
+            Files::SnapshotStarted {} => {
+                Files::Snapshotted { tree, files: vec![self.change()], left_out: Vec::new() }
+            }
+            Files::RestoreStarted { .. } if fails => Files::RestoreFailed { message },
+            _ => Files::Restored { before, tree, files: Vec::new() },
+        };
+        self.told(at, delay, of, outcome);
+    }
+
+    fn change(&mut self) -> FileChange {
+        let path = self.random.of(&["x", "y", "z"]).to_owned();
+        FileChange { path, change: Change::Modified, additions: 2, deletions: 1 }
+    }
+}
+
+fn streamed(parts: Vec<StreamedPart>) -> Model {
+    Model::Streamed { parts }
+}
+
+fn access(permission: &str) -> Access {
+    let (permission, pattern) = (permission.to_owned(), "x".to_owned());
+    Access { permission, patterns: vec![pattern], always: vec!["*".into()] }
+}

@@ -1,0 +1,216 @@
+//! A node, its sessions, their workers and the people around it: time passes from one delivery to the
+//! next.
+
+use std::collections::BTreeMap;
+
+use leftfold_events::event::{Event, Model, Permission, Session, Tool, Turn};
+use leftfold_events::{Envelope, Kit, Seq, SessionId, Time, context};
+
+use super::desk::{Desk, Item, Now};
+use super::family::Spawn;
+use super::people::Deed;
+use super::random::Random;
+use super::{Sabotage, ledger::Held};
+use crate::common::{START, describe, fault};
+
+/// Deliveries after which a world that has not come to rest never will.
+const BOUND: usize = 6_000;
+
+/// What happens at some point of time.
+#[derive(Clone, Debug)]
+pub(crate) enum Delivery {
+    /// A worker tells a session something.
+    Tell(usize, Item),
+    Flushed(usize),
+    /// The timer of a session that has so many behind it.
+    Due(usize, u64),
+    Spawn(Box<Spawn>),
+    /// Somebody answers a question.
+    Answer(usize, Seq, Permission),
+    Deed(Deed),
+}
+
+pub(crate) struct World {
+    pub(crate) random: Random,
+    pub(crate) passed: u64,
+    /// How far the system's clock has been set ahead, or back.
+    pub(crate) ahead: i64,
+    /// Each in the life of a node; what people do is in nobody's.
+    queue: BTreeMap<(u64, u64), (Option<u32>, Delivery)>,
+    order: u64,
+    pub(crate) life: u32,
+    pub(crate) up: bool,
+    /// The first is the root.
+    pub(crate) desks: Vec<Desk>,
+    pub(crate) kit: Kit,
+    /// What people do when everybody is at rest.
+    pub(crate) afterwards: Vec<Deed>,
+    pub(crate) sabotage: Sabotage,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, sabotage: Sabotage) -> Self {
+        let mut random = Random::new(seed);
+        let root = SessionId::default().child(random.below(1 << 40), Time::from_millis(START));
+        let kit = super::people::kit(&mut random);
+        let mut world = Self {
+            random,
+            passed: 0,
+            ahead: 0,
+            queue: BTreeMap::new(),
+            order: 0,
+            life: 0,
+            up: true,
+            desks: Vec::new(),
+            kit,
+            afterwards: Vec::new(),
+            sabotage,
+        };
+        world.desks.push(Desk::new(root, None, world.now(), sabotage));
+        world
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        let system = (START + self.passed).saturating_add_signed(self.ahead);
+        Now { passed: self.passed, system }
+    }
+
+    /// Something that happens in so many milliseconds, unless this node dies before.
+    pub(crate) fn later(&mut self, delay: u64, delivery: Delivery) {
+        self.at(delay, Some(self.life), delivery);
+    }
+
+    pub(crate) fn at(&mut self, delay: u64, life: Option<u32>, delivery: Delivery) {
+        self.order += 1;
+        self.queue.insert((self.passed + delay, self.order), (life, delivery));
+    }
+
+    /// The same for what workers say: it may get lost, come twice, or overtake what was said before.
+    pub(crate) fn say(&mut self, desk: usize, delay: u64, item: Item) {
+        if self.random.one_in(50) {
+            return;
+        }
+        let late = if self.random.one_in(20) { self.random.below(30_000) } else { 0 };
+        if self.random.one_in(25) {
+            let again = delay + self.random.below(2_000);
+            self.later(again, Delivery::Tell(desk, item.clone()));
+        }
+        self.later(delay + late, Delivery::Tell(desk, item));
+    }
+
+    /// From the first prompt until everybody is at rest.
+    pub(crate) fn run(&mut self) -> Held {
+        self.plan();
+        for _ in 0..BOUND {
+            let Some(((at, _), (life, delivery))) = self.queue.pop_first() else {
+                if self.desks.iter().any(|desk| desk.is_busy() && !self.is_left(desk)) {
+                    return Err("nothing will ever happen, and it is not over".into());
+                }
+                if self.go_on() {
+                    continue;
+                }
+                return Ok(());
+            };
+            self.passed = at;
+            if life.is_none_or(|life| life == self.life && self.up) {
+                self.deliver(delivery)?;
+            }
+        }
+        Err(format!("no rest after {BOUND} deliveries"))
+    }
+
+    /// A child that was to be closed when another crash came, in a turn that is over: nobody waits for
+    /// that, and nothing would come of it.
+    pub(crate) fn is_left(&self, desk: &Desk) -> bool {
+        self.life > 1 && desk.id != self.desks[0].id && desk.cut_off
+    }
+
+    fn deliver(&mut self, delivery: Delivery) -> Held {
+        match delivery {
+            Delivery::Tell(at, item) => {
+                self.desks[at].inbox.push_back(item);
+                self.write(at)
+            }
+            Delivery::Flushed(at) => {
+                let events = self.desks[at].flushed();
+                events.iter().try_for_each(|event| self.dispatch(at, event))?;
+                self.write(at)
+            }
+            Delivery::Due(at, timer) if self.desks[at].timer == timer => self.write(at),
+            Delivery::Due(..) => Ok(()),
+            Delivery::Spawn(spawn) => self.open_child(&spawn),
+            Delivery::Answer(..) if !self.up => Ok(()),
+            Delivery::Answer(at, of, answer) => {
+                self.desks[at].answer(of, answer);
+                self.write(at)
+            }
+            Delivery::Deed(deed) => self.perform(&deed),
+        }
+    }
+
+    pub(crate) fn write(&mut self, at: usize) -> Held {
+        let now = self.now();
+        let desk = &mut self.desks[at];
+        if desk.in_flight.is_some() {
+            return Ok(());
+        }
+        desk.timer += 1;
+        if desk.write(now)? {
+            let flush = self.random.below(8);
+            self.later(flush, Delivery::Flushed(at));
+        } else if let Some(due) = desk.state.due() {
+            let (wait, timer) = (due.since(desk.time(now)), desk.timer);
+            if self.sabotage != Sabotage::NoTimer {
+                self.later(wait, Delivery::Due(at, timer));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the workers of a session make of an event that is durable.
+    fn dispatch(&mut self, at: usize, event: &Envelope) -> Held {
+        let of = event.of.unwrap_or_default();
+        match &event.event {
+            Event::Model(Model::Requested { .. }) => self.requested(at, event)?,
+            Event::Tool(Tool::Checked { .. }) => self.check(at, event.seq, of),
+            Event::Tool(Tool::Started { .. }) => self.run_call(at, event.seq, of),
+            Event::Tool(Tool::Cancelled { .. }) => self.interrupt_children(at, of)?,
+            Event::Subagent(_) if event.event.is_intent() => self.spawn(at, event.seq),
+            Event::Permission(Permission::Asked { .. }) => self.ask(at, event.seq),
+            Event::Turn(Turn::Ended(ended)) => {
+                self.desks[at].questions.clear();
+                self.report(at, ended);
+            }
+            Event::Session(Session::Resumed { close, .. }) => {
+                self.ask_again(at, event.seq);
+                self.spawn_again(at, event.seq, *close);
+            }
+            Event::Session(Session::Elapsed {}) => {
+                self.desks[at].questions.remove(&of);
+                self.give_up(at, of);
+            }
+            Event::Files(files) if event.event.is_intent() => {
+                self.keep_files(at, event.seq, files);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What is sent is what the log says, and any API would take it.
+    fn requested(&mut self, at: usize, event: &Envelope) -> Held {
+        let Event::Model(Model::Requested { purpose, request_sha256, step, .. }) = &event.event
+        else {
+            return Ok(());
+        };
+        let request = context::asked(&self.desks[at].state, *purpose).request;
+        if request.sha256() != *request_sha256 {
+            return Err(format!("another request than logged: {}", describe(event)));
+        }
+        if let Some(fault) = fault(&request) {
+            return Err(format!("{fault}: {}", describe(event)));
+        }
+        self.reply(at, event.seq, *purpose, *step);
+        Ok(())
+    }
+}
