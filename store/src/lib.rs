@@ -21,6 +21,7 @@ mod check;
 mod codec;
 mod database;
 mod error;
+mod fault;
 mod files;
 mod forget;
 mod head;
