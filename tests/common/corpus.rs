@@ -36,6 +36,9 @@ pub(crate) struct Act {
     pub(crate) code: i32,
 }
 
+/// A command goes on so to wait for the file `go`, which is there when its run of the program is over.
+const WAIT: &str = "; while [ ! -e go ]; do sleep 0.02; done";
+
 /// What happens when a tool has started.
 #[derive(Clone, Copy)]
 enum Meanwhile {
@@ -168,8 +171,11 @@ impl Meanwhile {
     }
 
     fn is_over(self, site: &Site) {
-        if let Self::Joins(_) = self {
-            site.file("go", "");
+        match self {
+            Self::Nothing => {}
+            Self::Joins(_) | Self::Interrupted => {
+                site.file("go", "");
+            }
         }
     }
 }
@@ -375,9 +381,8 @@ fn plan() -> Scenario {
 
 /// A prompt that comes while a command runs.
 fn queued() -> Scenario {
-    let wait = "; while [ ! -e go ]; do sleep 0.02; done";
     let site =
-        site(json!([reply(&[mark("twenty", wait)]), reply(&[mark("more", "")]), says("Both.")]));
+        site(json!([reply(&[mark("twenty", WAIT)]), reply(&[mark("more", "")]), says("Both.")]));
     let mut run = Act::run(&["go"]);
     run.meanwhile = Meanwhile::Joins("and hurry");
     Scenario { site, acts: vec![run] }
@@ -385,13 +390,13 @@ fn queued() -> Scenario {
 
 /// Two turns that change files; one is taken back, given back, and taken back for good.
 fn revert() -> Scenario {
+    // what is taken back is no mark
+    let change = "echo b >> b.txt; echo more >> a.txt; rm c.txt";
+    let change = part("bash", json!({ "command": change }));
     let site = site(json!([
         on(json!({ "prompt": "one", "answers": 0 }), &[edit("a.txt", "first", "second")]),
         on(json!({ "prompt": "one" }), &[text("Edited.")]),
-        on(
-            json!({ "prompt": "two", "answers": 2 }),
-            &[mark("b", "; echo more >> a.txt; rm c.txt")]
-        ),
+        on(json!({ "prompt": "two", "answers": 2 }), &[change]),
         on(json!({ "prompt": "two" }), &[text("Changed.")]),
         says("Two is forgotten."),
     ]));
@@ -416,7 +421,7 @@ fn cut() -> Scenario {
         reply(&[mark("twenty-one", "")]),
         reply(&[mark("twenty-two", "")]),
         says("Resumed."),
-        reply(&[mark("twenty-three", "; sleep 1000")]),
+        reply(&[mark("twenty-three", WAIT)]),
         says("Interrupted."),
     ]));
     let mut dies = Act::run(&["go"]);
