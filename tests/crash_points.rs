@@ -5,21 +5,23 @@
 //! `LEFTFOLD_SEED` where the series begins, and `LEFTFOLD_ALL=1` has every boundary of every session, in
 //! all three places of it. Needs a debug build: others have no such fault (`store/src/fault.rs`).
 #![cfg(test)]
+#![allow(clippy::print_stdout, reason = "the count is the result")]
 
+#[path = "common/aftermath.rs"]
+mod aftermath;
 mod common;
 #[path = "common/corpus.rs"]
 mod corpus;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::path::Path;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use aftermath::{assert_files, assert_marks, assert_started_once, assert_told};
 use common::{Ran, Site, marked};
-use corpus::{Act, CORPUS, Logs, is_child, logs, played, scenario, store};
-use leftfold_events::event::{Class, EndReason, Event, Files, Model, Purpose, Tool, Turn};
-use leftfold_events::state::Ask;
-use leftfold_events::{Envelope, Request, Seq, SessionId, State, context, fold, line, verify};
+use corpus::{Act, CORPUS, Logs, is_child, logs, scenario, store};
+use leftfold_events::event::{EndReason, Event, Turn};
+use leftfold_events::{Envelope, Seq, SessionId, fold, line, verify};
 
 const PLACES: [&str; 3] = ["before", "synced", "headed"];
 /// Sessions that are killed again while they are being resumed.
@@ -112,7 +114,7 @@ fn spread(kills: &mut Vec<Kill>, most: usize, seed: usize) {
     let mut n = 0;
     kills.retain(|_| {
         n += 1;
-        (n + seed) % step == 0
+        (n + seed).is_multiple_of(step)
     });
 }
 
@@ -193,7 +195,7 @@ fn tried(kill: &Kill) -> Option<usize> {
     let site = &scenario.site;
     let mut shown = Shown::default();
     for act in &scenario.acts[..kill.act] {
-        shown.add(act.play(site, None).with(act.code));
+        shown.add(&act.play(site, None).with(act.code));
     }
     let fault = Kill::fault(kill.group, kill.place);
     let act = &scenario.acts[kill.act];
@@ -202,7 +204,7 @@ fn tried(kill: &Kill) -> Option<usize> {
     if survived && kill.again.is_none() {
         return None;
     }
-    shown.add(ran);
+    shown.add(&ran);
     let before = assert_kept(site, &shown);
     let Some(again) = kill.again else {
         return Some(assert_goes_on(site, &before, shown, kill.group));
@@ -212,7 +214,7 @@ fn tried(kill: &Kill) -> Option<usize> {
     if ran.code != -1 {
         return None;
     }
-    shown.add(ran);
+    shown.add(&ran);
     let between = assert_kept(site, &shown);
     assert_prefix(&before, &between);
     Some(assert_goes_on(site, &between, shown, kill.group))
@@ -223,7 +225,7 @@ fn tried(kill: &Kill) -> Option<usize> {
 struct Shown(Vec<String>);
 
 impl Shown {
-    fn add(&mut self, ran: Ran) {
+    fn add(&mut self, ran: &Ran) {
         assert!(!ran.stderr.contains("panicked"), "{ran:?}");
         let whole = ran.stdout.split_inclusive('\n').filter(|line| line.ends_with('\n'));
         self.0.extend(whole.map(|line| line.trim_end().to_owned()));
@@ -284,7 +286,7 @@ fn resumed(site: &Site, session: SessionId, number: usize, fault: Option<&str>) 
 /// `resume` brings everything to an end; how many calls were lost.
 fn assert_goes_on(site: &Site, before: &Logs, mut shown: Shown, number: usize) -> usize {
     for session in unfinished(before) {
-        shown.add(resumed(site, session, number, None).ok());
+        shown.add(&resumed(site, session, number, None).ok());
     }
     let after = assert_kept(site, &shown);
     assert_prefix(before, &after);
@@ -311,121 +313,4 @@ fn assert_goes_on(site: &Site, before: &Logs, mut shown: Shown, number: usize) -
         site.run(&["verify", &id]).ok();
     }
     lost
-}
-
-/// The request after a call was lost tells the model so, or the one that sums up; how often.
-fn assert_told(log: &[Envelope]) -> usize {
-    let mut lost = 0;
-    let mut state = State::default();
-    let mut untold = 0;
-    for event in log {
-        match &event.event {
-            Event::Tool(Tool::Lost { .. }) => untold += 1,
-            Event::Turn(Turn::Ended(_)) => untold = 0,
-            Event::Model(Model::Requested { purpose, .. }) if untold > 0 => {
-                if let Some(request) = asked(&state, *purpose) {
-                    let words = serde_json::to_string(&request.messages).unwrap();
-                    let told = words.matches("outcome of this call is unknown").count();
-                    assert!(told >= untold, "{untold} lost, {told} told at {}", event.seq);
-                    lost += std::mem::take(&mut untold);
-                }
-            }
-            _ => {}
-        }
-        state.apply(event);
-    }
-    lost
-}
-
-/// The request that is made in this state; a title has nothing of calls.
-fn asked(state: &State, purpose: Purpose) -> Option<Request> {
-    match (purpose, &state.turn.as_ref()?.ask) {
-        (Purpose::Turn, _) => Some(context::request(state)),
-        (Purpose::Compaction, Ask::Compacting(due)) => Some(context::summary_request(state, due)),
-        (Purpose::Compaction | Purpose::Title, _) => None,
-    }
-}
-
-/// No call was started twice, but one without effects whose outcome a crash took away.
-fn assert_started_once(logs: &Logs) {
-    for (session, log) in logs {
-        let mut started = BTreeMap::new();
-        for event in log {
-            if let Event::Tool(Tool::Started { class, attempt, .. }) = &event.event {
-                let before = started.insert(event.of, *attempt);
-                let again = *class == Class::Read && (before, *attempt) == (Some(1), 2);
-                assert!((before, *attempt) == (None, 1) || again, "{session} {event:?}");
-            }
-        }
-    }
-}
-
-/// Each mark is there once at most; only if its call was started; and for sure if it is told as done.
-fn assert_marks(site: &Site, logs: &Logs) {
-    assert_no_line_twice(&site.project());
-    let text = site.text("marks");
-    let marks: BTreeSet<&str> = text.lines().collect();
-    let (mut started, mut done) = (BTreeSet::new(), BTreeSet::new());
-    for (session, log) in logs {
-        let at = |seq: Option<Seq>| seq.and_then(|seq| log.get(usize::try_from(seq).ok()? - 1));
-        for event in log.iter().filter(|event| event.session == *session) {
-            match &event.event {
-                Event::Tool(Tool::Started { .. }) => started.extend(mark(at(event.of))),
-                Event::Tool(Tool::Finished(_)) => {
-                    done.extend(at(event.of).and_then(|start| mark(at(start.of))));
-                }
-                _ => {}
-            }
-        }
-    }
-    let marks: BTreeSet<String> = marks.into_iter().map(str::to_owned).collect();
-    assert!(marks.is_subset(&started), "without a call: {marks:?}, started {started:?}");
-    assert!(done.is_subset(&marks), "told as done: {done:?}, found {marks:?}");
-}
-
-/// The files of the session `revert` are those that its last revert has left, all of them.
-fn assert_files(site: &Site, log: &[Envelope]) {
-    let restore = |event: &Envelope| match &event.event {
-        Event::Files(Files::RestoreStarted { to, .. }) => Some(to.is_some()),
-        _ => None,
-    };
-    let Some(back) = log.iter().rev().find_map(restore) else { return };
-    let found = ["a.txt", "b.txt", "c.txt"].map(|name| site.text(name));
-    let expected = if back { ["second\n", "", "c\n"] } else { ["second\nmore\n", "b\n", ""] };
-    assert_eq!(found, expected);
-}
-
-/// The mark that a call leaves.
-fn mark(call: Option<&Envelope>) -> Option<String> {
-    let (Event::Model(Model::Called { call }) | Event::Tool(Tool::Batched { call })) = &call?.event
-    else {
-        return None;
-    };
-    let input = call.input.value();
-    let command = input["command"].as_str()?;
-    let mark = command.strip_prefix("echo ")?.split_once(" >> marks")?.0;
-    Some(mark.to_owned())
-}
-
-/// What is written twice would stand there twice.
-fn assert_no_line_twice(folder: &Path) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            assert_no_line_twice(&path);
-            continue;
-        }
-        let text = std::fs::read_to_string(&path).unwrap();
-        let mut seen = HashSet::new();
-        for line in text.lines() {
-            assert!(seen.insert(line), "{} has `{line}` twice", path.display());
-        }
-    }
-}
-
-#[test]
-fn the_corpus_is_what_it_says() {
-    let scenario = scenario("children");
-    let logs = played(&scenario);
-    assert_eq!(logs.iter().filter(|(_, log)| is_child(log)).count(), 2);
 }

@@ -3,6 +3,8 @@
 //!
 //! `LEFTFOLD_BODIES=DIR` writes every body as `DIR/FORMAT-NAME-SEQ.json`.
 #![cfg(test)]
+#![allow(clippy::print_stdout, reason = "the count is the result")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "tests look for a few events among many")]
 
 mod common;
 #[path = "common/corpus.rs"]
@@ -22,7 +24,7 @@ use leftfold_events::event::{
 };
 use leftfold_events::request::RequestMessage;
 use leftfold_events::state::Ask;
-use leftfold_events::{Envelope, Fact, POLICY, Request, Seq, State, context, settle, verify};
+use leftfold_events::{Envelope, Fact, POLICY, Request, Seq, State, context, line, settle, verify};
 use leftfold_providers::Wire;
 use serde_json::{Value, json};
 use vendors::{Site, begins, conversation};
@@ -114,6 +116,32 @@ fn resumed(state: &State, close: bool) -> State {
     let (session, now) = (state.session, state.at);
     settle(&mut state, session, Fact::new(Session::Resumed { policy: POLICY, close }), now);
     state
+}
+
+#[test]
+fn each_session_has_what_its_name_says() {
+    for (name, kind, least) in [
+        ("tools", "tool.finished", 4),
+        ("parallel", "tool.started", 9),
+        ("children", "subagent.ended", 2),
+        ("compaction", "compaction.finished", 2),
+        ("prune", "compaction.pruned", 1),
+        ("permissions", "permission.answered", 3),
+        ("retry", "model.retry_scheduled", 3),
+        ("fork", "session.forked", 1),
+        ("plan", "turn.switched", 1),
+        ("queued", "turn.prompted", 2),
+        ("revert", "files.restored", 3),
+        ("cut", "session.resumed", 1),
+        ("cut", "turn.interrupted", 1),
+        ("mixed", "tool.batched", 4),
+        ("mixed", "session.titled", 1),
+    ] {
+        let (_, logs) = corpus().iter().find(|(known, _)| *known == name).unwrap();
+        let is = |event: &&Envelope| line::type_of(&event.event) == kind;
+        let found = logs.iter().flat_map(|(_, log)| log).filter(is).count();
+        assert!(found >= least, "{name} has {kind} {found} times");
+    }
 }
 
 #[test]

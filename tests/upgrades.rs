@@ -5,6 +5,7 @@
 //! `.jsonl` (its public line) and `.json` (the state that they fold to), and `payloads.jsonl` for all.
 //! `LEFTFOLD_GOLDEN=write` adds those that are not there yet; it never touches one that is.
 #![cfg(test)]
+#![allow(clippy::print_stdout, reason = "the count is the result")]
 
 mod common;
 #[path = "common/corpus.rs"]
