@@ -23,6 +23,7 @@ mod check;
 mod codec;
 mod database;
 mod error;
+mod fault;
 mod files;
 mod forget;
 mod frames;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use leftfold_events::{SessionId, Sha256};
 
 use crate::database::quiet;
+use crate::fault::{self, Boundary};
 use crate::payloads::Cache;
 use crate::pending::Pending;
 use crate::record::Pair;
@@ -146,7 +147,8 @@ impl Writer {
         let records = group.iter_mut().flat_map(|append| std::mem::take(&mut append.records));
         let records: Vec<Pair> = records.collect();
         self.pending.put(group);
-        let result = if records.is_empty() { Ok(()) } else { self.sync(records) };
+        let any = !records.is_empty();
+        let result = if any { self.sync(records) } else { Ok(()) };
         let group = self.pending.take();
         let gone = || Error::Database { what: "it did not answer in time".into() };
         // a head is a promise, so it waits for the sync
@@ -159,6 +161,9 @@ impl Writer {
             self.failed.get_or_insert_with(|| error.clone());
             self.sound.store(false, Ordering::Release);
         }
+        if any {
+            fault::reach(Boundary::Headed);
+        }
         for append in group.into_iter().flatten() {
             match &result {
                 Ok(()) => append.succeed(&self.cache),
@@ -168,8 +173,11 @@ impl Writer {
     }
 
     fn sync(&self, records: Vec<Pair>) -> Result<(), Error> {
+        fault::reach(Boundary::Before);
         self.apply(records)?;
-        self.file.sync_data().map_err(|e| Error::io("cannot sync", &self.dir.join("db"), e))
+        self.file.sync_data().map_err(|e| Error::io("cannot sync", &self.dir.join("db"), e))?;
+        fault::reach(Boundary::Synced);
+        Ok(())
     }
 
     fn apply(&self, records: Vec<Pair>) -> Result<(), Error> {

@@ -17,13 +17,18 @@ pub struct Peer {
 impl Peer {
     /// Connects to the node of a store, which must be there.
     pub fn connect(store: &Path) -> Self {
-        let folder = std::fs::File::open(store).unwrap();
+        Self::try_connect(store).unwrap()
+    }
+
+    /// `None`: nobody is there.
+    pub fn try_connect(store: &Path) -> Option<Self> {
+        let folder = std::fs::File::open(store).ok()?;
         // a path that is short enough, however long the real one is
         let fd = std::os::fd::AsRawFd::as_raw_fd(&folder);
-        let stream = UnixStream::connect(format!("/proc/self/fd/{fd}/socket")).unwrap();
+        let stream = UnixStream::connect(format!("/proc/self/fd/{fd}/socket")).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        Self { stream: BufReader::new(stream), last: 0 }
+        Some(Self { stream: BufReader::new(stream), last: 0 })
     }
 
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {

@@ -153,7 +153,10 @@ impl Run {
             return Vec::new();
         }
         self.now += 10;
-        let batch = settle(&mut self.state, Self::session(), fact, Time::from_millis(self.now));
+        // one that was folded goes on as itself
+        let known = self.log.last().map(|event| event.session);
+        let session = known.unwrap_or_else(Self::session);
+        let batch = settle(&mut self.state, session, fact, Time::from_millis(self.now));
         self.log.extend(batch.clone());
         batch
     }

@@ -1,0 +1,68 @@
+//! Death on purpose, for tests: debug builds kill their own process at a boundary of the log's writer
+//! that `LEFTFOLD_CRASH_AT` names, so that every one of them can be tried.
+//!
+//! `LEFTFOLD_CRASH_AT=7:synced` is SIGKILL at the seventh group of appends that this process makes
+//! durable, counted from 1 over all its stores. What comes after a boundary does not happen: no
+//! destructor, no acknowledgement. Release builds know nothing of it.
+
+/// A boundary within the commit of one group of appends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Boundary {
+    /// Nothing of the group is written.
+    Before,
+    /// Its records are on the disk, its heads say nothing of it yet.
+    Synced,
+    /// Its heads are written, nobody has been told.
+    Headed,
+}
+
+#[cfg(not(debug_assertions))]
+pub(crate) fn reach(_: Boundary) {}
+
+/// Kills the process if this is where it is to die.
+#[cfg(debug_assertions)]
+pub(crate) fn reach(boundary: Boundary) {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    static PLAN: OnceLock<Option<(u64, Boundary)>> = OnceLock::new();
+    static GROUPS: AtomicU64 = AtomicU64::new(0);
+
+    let plan = PLAN.get_or_init(|| plan(&std::env::var("LEFTFOLD_CRASH_AT").ok()?));
+    let Some((group, wanted)) = *plan else { return };
+    if boundary == Boundary::Before {
+        GROUPS.fetch_add(1, Ordering::Relaxed);
+    }
+    if (GROUPS.load(Ordering::Relaxed), boundary) == (group, wanted) {
+        let killed =
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        tracing::error!("the process survives: {killed:?}");
+    }
+}
+
+#[cfg(debug_assertions)]
+fn plan(text: &str) -> Option<(u64, Boundary)> {
+    let (group, boundary) = text.split_once(':')?;
+    let boundary = match boundary {
+        "before" => Boundary::Before,
+        "synced" => Boundary::Synced,
+        "headed" => Boundary::Headed,
+        _ => return None,
+    };
+    Some((group.parse().ok()?, boundary))
+}
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_a_group_and_a_boundary_of_it() {
+        assert_eq!(plan("7:synced"), Some((7, Boundary::Synced)));
+        assert_eq!(plan("1:before"), Some((1, Boundary::Before)));
+        assert_eq!(plan("12:headed"), Some((12, Boundary::Headed)));
+        for nonsense in ["", "7", "synced", "7:after", "x:synced"] {
+            assert_eq!(plan(nonsense), None, "{nonsense}");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The corpus: named sessions, one of each kind, as the built program runs them on a script. What their
+//! commands do leaves marks in the project, so that what is done twice can be seen.
+#![allow(dead_code, reason = "each test binary uses its own part of this")]
+#![allow(clippy::needless_pass_by_value, reason = "a test hands over what it has just made")]
+
+mod scenarios;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use leftfold_events::event::{Event, Session, Tool, Turn};
+use leftfold_events::{Envelope, Seq, SessionId};
+use leftfold_store::Reader;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::common::{Live, Peer, Ran, Site};
+
+/// A session's logs: the root's first.
+pub(crate) type Logs = Vec<(SessionId, Vec<Envelope>)>;
+
+/// One session with all that happens in it.
+pub(crate) struct Scenario {
+    pub(crate) site: Site,
+    pub(crate) acts: Vec<Act>,
+}
+
+/// One run of the program.
+#[derive(Clone)]
+pub(crate) struct Act {
+    /// `seq:TYPE:N` stands for the seq of the Nth event of a type in the root's log.
+    args: Vec<&'static str>,
+    /// What is typed, whenever it is read.
+    input: &'static str,
+    meanwhile: Meanwhile,
+    /// Where the program is killed in this act.
+    dies: Option<&'static str>,
+    pub(crate) code: i32,
+}
+
+/// What happens when a tool has started.
+#[derive(Clone, Copy)]
+enum Meanwhile {
+    Nothing,
+    /// A prompt joins the turn, and then the file `go` is there.
+    Joins(&'static str),
+    Interrupted,
+}
+
+/// Its name, and how it is built.
+type Named = (&'static str, fn() -> Scenario);
+
+pub(crate) const CORPUS: [Named; 13] = [
+    ("tools", scenarios::tools),
+    ("parallel", scenarios::parallel),
+    ("children", scenarios::children),
+    ("compaction", scenarios::compaction),
+    ("prune", scenarios::prune),
+    ("permissions", scenarios::permissions),
+    ("retry", scenarios::retry),
+    ("fork", scenarios::fork),
+    ("plan", scenarios::plan),
+    ("queued", scenarios::queued),
+    ("revert", scenarios::revert),
+    ("cut", scenarios::cut),
+    ("mixed", scenarios::mixed),
+];
+
+/// The scenario of this name.
+pub(crate) fn scenario(name: &str) -> Scenario {
+    CORPUS.iter().find(|(known, _)| *known == name).expect("it is in the corpus").1()
+}
+
+/// The logs of a scenario that nothing disturbs.
+pub(crate) fn played(scenario: &Scenario) -> Logs {
+    for act in &scenario.acts {
+        act.play(&scenario.site, None).with(act.code);
+    }
+    logs(&scenario.site)
+}
+
+/// All logs in the one store of a site; none if there is no store yet.
+pub(crate) fn logs(site: &Site) -> Logs {
+    let Some(store) = store(site) else { return Vec::new() };
+    let reader = Reader::open(&store).unwrap();
+    let sessions = reader.sessions().into_iter();
+    sessions.map(|session| (session, reader.read(session, 1).unwrap())).collect()
+}
+
+/// The folder of the site's store, once there is a database in it.
+pub(crate) fn store(site: &Site) -> Option<PathBuf> {
+    let mut stores = site.sessions().into_iter().filter(|folder| folder.join("db").exists());
+    stores.next()
+}
+
+/// Whether another session's call has started this one.
+pub(crate) fn is_child(log: &[Envelope]) -> bool {
+    log.iter().any(|event| {
+        matches!(event.event, Event::Session(Session::Created { parent: Some(_), .. }))
+    })
+}
+
+impl Act {
+    fn new(args: &[&'static str]) -> Self {
+        let args = args.to_vec();
+        Self { args, input: "", meanwhile: Meanwhile::Nothing, dies: None, code: 0 }
+    }
+
+    fn run(args: &[&'static str]) -> Self {
+        Self::new(&[&["run", "--format", "json"], args].concat())
+    }
+
+    /// Goes on with a session, whose questions are all answered with yes if `asks`.
+    pub(crate) fn resume(asks: bool) -> Self {
+        let mut act = Self::new(&["resume", "--format", "json"]);
+        if asks {
+            act.args.extend(["--permission-mode", "ask"]);
+            act.input = "once\nonce\nonce\nonce\nonce\nonce\nonce\nonce\n";
+        }
+        act
+    }
+
+    pub(crate) fn of(mut self, session: &'static str) -> Self {
+        self.args.push(session);
+        self
+    }
+
+    /// Runs the program to its end, or to its death at `fault`.
+    pub(crate) fn play(&self, site: &Site, fault: Option<&str>) -> Ran {
+        self.play_with(site, fault, &[])
+    }
+
+    pub(crate) fn play_with(&self, site: &Site, fault: Option<&str>, more: &[&str]) -> Ran {
+        let args: Vec<String> = self.args.iter().map(|arg| resolved(site, arg)).collect();
+        let args: Vec<&str> = args.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        let mut command = site.command(&args);
+        if let Some(fault) = fault.or(self.dies) {
+            command.env("LEFTFOLD_CRASH_AT", fault);
+        }
+        if !self.input.is_empty() {
+            command.stdin(Stdio::piped());
+        }
+        let mut live = Live::start(command);
+        if !self.input.is_empty() {
+            // it may be dead already
+            let _ = live.input().write_all(self.input.as_bytes());
+        }
+        while let Some(line) = live.line() {
+            if line.contains(r#""type":"tool.started""#) {
+                self.meanwhile.happens(site, &live, &line);
+            }
+        }
+        self.meanwhile.is_over(site);
+        live.wait()
+    }
+}
+
+impl Meanwhile {
+    fn happens(self, site: &Site, live: &Live, started: &str) {
+        match self {
+            Self::Nothing => {}
+            Self::Joins(prompt) => {
+                let started: Value = serde_json::from_str(started).unwrap();
+                let prompt = json!({ "session": started["session"], "text": prompt, "by": "ann" });
+                // the node may be dead by now
+                if let Some(mut peer) = Peer::try_connect(&site.session()) {
+                    peer.try_call("_leftfold/prompt", &prompt);
+                }
+                self.is_over(site);
+            }
+            Self::Interrupted => live.signal(Signal::INT),
+        }
+    }
+
+    fn is_over(self, site: &Site) {
+        match self {
+            Self::Nothing => {}
+            Self::Joins(_) | Self::Interrupted => {
+                site.file("go", "");
+            }
+        }
+    }
+}
+
+fn resolved(site: &Site, arg: &str) -> String {
+    let Some((kind, nth)) = arg.strip_prefix("seq:").and_then(|rest| rest.split_once(':')) else {
+        return arg.to_owned();
+    };
+    let logs = logs(site);
+    let (_, root) = logs.iter().find(|(_, log)| !is_child(log)).expect("a root");
+    let wanted = |event: &&Envelope| match kind {
+        "prompt" => matches!(event.event, Event::Turn(Turn::Prompted { .. })),
+        _ => matches!(event.event, Event::Tool(Tool::Finished(_))),
+    };
+    let seq: Option<Seq> =
+        root.iter().filter(wanted).nth(nth.parse::<usize>().unwrap() - 1).map(|e| e.seq);
+    seq.unwrap_or(1).to_string()
+}
