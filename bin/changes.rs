@@ -29,6 +29,7 @@ pub(crate) fn lines(event: &Files) -> Vec<String> {
         | Files::Snapshotted { .. }
         | Files::RevertAsked { .. }
         | Files::UnrevertAsked { .. }
+        | Files::CheckoutAsked { .. }
         | Files::RestoreStarted { .. } => Vec::new(),
     }
 }
@@ -44,6 +45,7 @@ pub(crate) fn detail(event: &Files) -> String {
         Files::RevertAsked { to, by } => format!("to {to}, by {by}"),
         Files::UnrevertAsked { by } => format!("by {by}"),
         Files::RestoreStarted { paths, .. } => format!("{} files", paths.len()),
+        Files::CheckoutAsked { paths, by } => format!("{} files, by {by}", paths.len()),
     }
 }
 

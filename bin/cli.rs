@@ -200,6 +200,9 @@ pub(crate) struct Fork {
     /// The last event that is shared; the default is the session's last
     #[arg(long, value_name = "SEQ")]
     pub(crate) at: Option<u64>,
+    /// Put the project's files back as they were there; what they are now is kept
+    #[arg(long)]
+    pub(crate) files: bool,
     /// Taken to its end in the fork, as `run` does; without one, the fork's id is printed
     pub(crate) prompt: Option<String>,
     #[command(flatten)]

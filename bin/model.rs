@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leftfold_actors::equip;
+use leftfold_actors::equip::{self, Agent};
 use leftfold_events::Json;
 use leftfold_events::kit::{ModelSpec, Options};
 use leftfold_providers::{Config, Provider, ScriptSource, Wire, catalog};
 use serde_json::Value;
 
 use crate::settings::{BaseUrl, Chosen, Script, Settings};
-use crate::{Usage, note, variant};
+use crate::{Usage, note, scribes, variant};
 
 /// A model that is ready to be asked.
 pub(crate) struct Model {
@@ -28,13 +28,8 @@ pub(crate) fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// The model that `wanted` names, or the one in the settings; with the options of its `variant`, if
-/// it has one of this name.
-pub(crate) fn choose(
-    settings: &Settings,
-    wanted: Option<&str>,
-    variant: Option<&str>,
-) -> anyhow::Result<Model> {
+/// The model that `wanted` names, or the one in the settings.
+pub(crate) fn choose(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<Model> {
     let chosen = settings.resolve_model(wanted, &environment).map_err(usage)?;
     let wire: Wire = chosen.wire.name().parse().map_err(usage)?;
     let name = chosen.provider.clone();
@@ -50,12 +45,7 @@ pub(crate) fn choose(
     let timeout = chosen.timeout;
     let reasons = chosen.abilities.reasoning;
     let variants = variant::known(wire, vendor, &chosen.model_id, reasons, &chosen.variants);
-    let mut request = chosen.options.clone().into();
-    let of_agent = variant.and_then(|name| variants.iter().find(|(known, _)| known == name));
-    if let Some((_, options)) = of_agent {
-        equip::agent::merge(&mut request, options.clone());
-    }
-    let request = Json::from_value(&request);
+    let request = Json::from_value(&chosen.options.clone().into());
     let config = config(chosen, wire);
     let encrypted = config.base_url.as_ref().is_none_or(|url| url.starts_with("https:"));
     if wire != Wire::Scripted {
@@ -66,10 +56,37 @@ pub(crate) fn choose(
     Ok(Model { spec, provider: (name, provider), timeout, request, variants })
 }
 
+/// The model that an agent names for itself.
+///
+/// # Errors
+/// It can not be used: which agent's it is, and where settings say so.
+pub(crate) fn of_agent(settings: &Settings, agent: &Agent) -> Option<anyhow::Result<Model>> {
+    let name = agent.model.as_deref()?;
+    let chosen = choose(settings, Some(name));
+    Some(chosen.map_err(|error| {
+        let said = settings.agents.iter().find(|(known, _)| *known == agent.name);
+        let place = said.and_then(|(_, said)| said.model_at.as_ref());
+        let place = place.map_or_else(String::new, |place| format!("{place}: "));
+        usage(format!("{place}agent `{}`: {error:#}", agent.name))
+    }))
+}
+
+/// Lays over the model's options those of its agent, and then those of the agent's variant, if the
+/// model has one of this name (SPEC M8).
+pub(crate) fn tune(agent: &Agent, model: &Model, options: &mut Options) {
+    agent.tune(options, model.spec.abilities);
+    let named = |name: &String| model.variants.iter().find(|(known, _)| known == name);
+    if let Some((_, variant)) = agent.variant.as_ref().and_then(named) {
+        let mut request = options.request.value();
+        equip::agent::merge(&mut request, variant.clone());
+        options.request = Json::from_value(&request);
+    }
+}
+
 /// The model for titles, if settings name one that can be used.
 fn small(settings: &Settings) -> Option<ModelSpec> {
     let name = settings.small_model.as_deref()?;
-    let chosen = choose(settings, Some(name), None);
+    let chosen = choose(settings, Some(name));
     let chosen = chosen.inspect_err(|error| note(&format!("leftfold: small_model: {error:#}")));
     Some(chosen.ok()?.spec)
 }
@@ -80,7 +97,7 @@ pub(crate) fn others(settings: &Settings) -> Vec<(String, Arc<dyn Provider>)> {
     let agents = settings.agents.iter().filter_map(|(_, agent)| agent.model.as_deref());
     let commands = settings.commands.iter().filter_map(|(_, command)| command.model.as_deref());
     let named = agents.chain(commands).chain(settings.small_model.as_deref());
-    named.filter_map(|name| Some(choose(settings, Some(name), None).ok()?.provider)).collect()
+    named.filter_map(|name| Some(choose(settings, Some(name)).ok()?.provider)).collect()
 }
 
 /// Whose models to expect.
@@ -121,8 +138,11 @@ fn config(chosen: Chosen, wire: Wire) -> Config {
 }
 
 /// What settings and model say of how a session goes.
-pub(crate) fn options(settings: &Settings, model: &Model) -> Options {
-    Options {
+///
+/// # Errors
+/// An agent that writes for Leftfold itself names a model that can not be used.
+pub(crate) fn options(settings: &Settings, model: &Model) -> anyhow::Result<Options> {
+    let mut options = Options {
         timeout: model.timeout,
         retries: settings.retry.attempts,
         reserved: settings.compaction.reserved,
@@ -133,7 +153,9 @@ pub(crate) fn options(settings: &Settings, model: &Model) -> Options {
         small_model: small(settings),
         snapshot: settings.snapshot && leftfold_tools::snapshots::is_possible(),
         ..Options::default()
-    }
+    };
+    scribes::lay_over(&mut options, settings, model)?;
+    Ok(options)
 }
 
 pub(crate) fn usage(error: impl std::fmt::Display) -> anyhow::Error {

@@ -39,8 +39,9 @@ impl Outfit for Wardrobe {
             return Err(format!("The agent `{name}` takes prompts of people only."));
         }
         let model = chosen(&settings, agent, parent).map_err(|error| format!("{error:#}"))?;
-        let mut options = model::options(&settings, &model);
-        agent.tune(&mut options, model.spec.abilities);
+        let options = model::options(&settings, &model);
+        let mut options = options.map_err(|error| format!("{error:#}"))?;
+        model::tune(agent, &model, &mut options);
         // whoever is asked for the parent is asked for the child
         options.ask = parent.options.ask;
         options.max_cost = parent.options.max_cost;
@@ -72,16 +73,16 @@ impl Outfit for Wardrobe {
 /// The agent's own model, or the one of `parent`.
 pub(crate) fn chosen(settings: &Settings, agent: &Agent, parent: &Kit) -> anyhow::Result<Model> {
     let last = parent.model.name().to_string();
-    let wanted = agent.model.as_deref().unwrap_or(&last);
-    if demo::is_model(wanted) {
+    if demo::is_model(agent.model.as_deref().unwrap_or(&last)) {
         return demo::model();
     }
-    model::choose(settings, Some(wanted), agent.variant.as_deref())
+    let parents = || model::choose(settings, Some(&last));
+    model::of_agent(settings, agent).unwrap_or_else(parents)
 }
 
 /// The user's rules, and then what a child is not given unless somebody says so.
 fn child_rules(settings: &Settings, agent: &Agent) -> Vec<Rule> {
-    let mut rules = agents::rules(settings, &agent.name);
+    let mut rules = agents::rules(settings, agent, &[]);
     let own = |tool: &str| {
         let said = settings.rules_of(&agent.name).iter().chain(&agent.rules);
         said.clone().any(|rule| rule.permission == tool && rule.action != Action::Deny)

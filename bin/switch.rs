@@ -20,8 +20,8 @@ pub(crate) fn kit(wardrobe: &Wardrobe, name: &str, before: &Kit) -> anyhow::Resu
     let agents = Agents::of(&settings);
     let agent = agents.to_prompt(name).map_err(|Usage(why)| model::usage(why))?;
     let mut model = chosen(&settings, agent, before)?;
-    let mut options = model::options(&settings, &model);
-    agent.tune(&mut options, model.spec.abilities);
+    let mut options = model::options(&settings, &model)?;
+    model::tune(agent, &model, &mut options);
     model.request.clone_from(&options.request);
     let same = model.spec.name() == before.model.name();
     let given = &before.options;
@@ -36,11 +36,12 @@ pub(crate) fn kit(wardrobe: &Wardrobe, name: &str, before: &Kit) -> anyhow::Resu
     }
     (options.ask, options.ask_for) = (given.ask, given.ask_for);
     options.approved = approvals::of(&wardrobe.worktree);
+    let planned = equip::plan::rules(agent, wardrobe.plan.as_deref(), &wardrobe.worktree);
     let setup = Setup {
         directory: &wardrobe.directory,
         worktree: &wardrobe.worktree,
         model: model.spec,
-        rules: agents::rules(&settings, &agent.name),
+        rules: agents::rules(&settings, agent, &planned),
         options,
         subagents: agents.to_call(agent, &settings),
         agent: agent.clone(),

@@ -122,8 +122,10 @@ fn an_agents_rules_come_last() {
         ("mine", "question", "*", "deny"),
         ("build", "question", "*", "allow"),
         ("build", "bash", "git push", "allow"),
-        // the user's rules come after an agent's built-in ones
-        ("plan", "edit", "a", "ask"),
+        // the user's rules come after an agent's built-in ones, but do not make a reader a writer
+        ("plan", "edit", "a", "deny"),
+        ("plan", "edit", ".leftfold/plans/a.md", "ask"),
+        ("explore", "edit", "a", "deny"),
         ("explore", "bash", "rm x", "deny"),
         ("title", "read", "x", "deny"),
     ] {
@@ -165,7 +167,7 @@ fn steps_model_and_options_are_the_agents() {
         }))
         .setting("agent", json!({ "mine": {
             "prompt": "You are mine.", "model": "local/other", "variant": "high", "temperature": 0.25,
-            "metadata": { "user_id": "me" }, "top_p": 0.5,
+            "metadata": { "user_id": "me" }, "top_p": 0.5, "top_k": 6,
         } }));
     for args in
         [&["run", "--agent", "mine", "a"][..], &["run", "--agent", "mine", "-m", "local/m", "b"]]
@@ -195,13 +197,17 @@ fn wrong_agents_are_named() {
         "agent",
         json!({ "lost": { "model": "double/none" }, "plan": { "disable": true } }),
     );
+    let file =
+        site.file(".leftfold/agents/gone.md", "---\ndescription: d\nmodel: double/nine\n---\n");
+    let gone = format!("{}:3:1: agent `gone`: model `double/nine`", file.display());
     for (args, said) in [
         (
             &["run", "--agent", "biuld", "go"][..],
             "there is no agent `biuld`; did you mean `build`?",
         ),
         (&["run", "--agent", "plan", "go"], "there is no agent `plan`"),
-        (&["run", "--agent", "explore", "go"], "take one of `build`, `lost`"),
+        (&["run", "--agent", "explore", "go"], "take one of `build`, "),
+        (&["run", "--agent", "gone", "go"], &gone),
         (&["run", "--agent", "lost", "go"], "agent `lost`: model `double/none`"),
     ] {
         let ran = site.run(args);

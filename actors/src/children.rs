@@ -35,7 +35,7 @@ pub struct Spawn {
     pub(crate) agent: String,
     pub(crate) title: String,
     pub(crate) prompt: String,
-    /// The parent's, with what is left of its limit of cost.
+    /// The parent's, with the child's share of its limit of cost.
     pub(crate) kit: Kit,
     /// It may have been spawned before, by a node that is gone.
     pub(crate) again: bool,
@@ -103,8 +103,7 @@ impl Children<'_> {
         };
         let (session, agent) = (child.session, child.agent.clone());
         let (title, prompt, mut kit) = (text("description"), text("prompt"), state.kit.clone());
-        // it may cost what its parent may still cost
-        kit.options.max_cost = state.left_to_spend();
+        kit.options.max_cost = child.may_spend;
         let spawn = Spawn { parent, session, agent, title, prompt, kit, again, close };
         self.to_node(NodeMessage::Spawn(Box::new(spawn)));
     }

@@ -117,6 +117,8 @@ impl Workers {
         let patience = Duration::from_millis(state.kit.options.timeout);
         match (purpose, state.turn.as_ref().map(|turn| &turn.ask)) {
             (Purpose::Compaction, Some(Asked::Compacting(compacting))) => {
+                let other = state.kit.options.summary_model.as_ref();
+                prices = other.map_or(prices, |model| model.cost);
                 let summarise = CompactionMessage::Summarise {
                     of: compacting.started.intent,
                     requested: of,

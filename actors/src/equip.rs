@@ -41,7 +41,7 @@ pub const TITLE: &str = include_str!("../../prompts/title.md").trim_ascii();
 pub fn gather(setup: Setup<'_>, now: Time) -> (Kit, Vec<String>) {
     let mut rules = rules::defaults();
     rules.extend(setup.agent.rules.iter().cloned());
-    rules.extend(plan::rules(&setup));
+    rules.extend(plan::rules(&setup.agent, setup.plan.as_deref(), setup.worktree));
     rules.extend(setup.rules.iter().cloned());
     let mut tools = tools(&setup, &rules);
     offer_tasks(&mut tools, &setup.subagents);
@@ -60,7 +60,9 @@ pub fn gather(setup: Setup<'_>, now: Time) -> (Kit, Vec<String>) {
     let second: Vec<String> = second.into_iter().flatten().collect();
     let mut options = setup.options.clone();
     plan::remind(&setup, &tools, &mut options);
-    options.summary_prompt = SUMMARY.trim().to_owned();
+    if options.summary_prompt.is_empty() {
+        SUMMARY.trim().clone_into(&mut options.summary_prompt);
+    }
     options.instructions = told.paths;
     let kit = Kit {
         system: vec![base, second.join("\n\n")],

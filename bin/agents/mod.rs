@@ -3,12 +3,15 @@
 use leftfold_actors::equip::Agent;
 use leftfold_actors::equip::agent::{self, Mode, merge};
 use leftfold_events::Json;
-use leftfold_events::rules::Rule;
+use leftfold_events::rules::{self, Action, Rule};
 use serde_json::Value;
 
 use crate::Usage;
 use crate::outfit::may_call;
 use crate::settings::{self, Place, Settings, meant};
+
+/// The permission for every change of a file.
+const EDIT: &str = "edit";
 
 /// All agents, the built-in ones first.
 #[derive(Debug)]
@@ -104,9 +107,9 @@ impl Agents {
 
     /// The agents that `caller` may have do something, with what they are for.
     pub(crate) fn to_call(&self, caller: &Agent, settings: &Settings) -> Vec<(String, String)> {
-        let mut all = leftfold_events::rules::defaults();
+        let mut all = rules::defaults();
         all.extend(caller.rules.iter().cloned());
-        all.extend(rules(settings, &caller.name));
+        all.extend(rules(settings, caller, &[]));
         let agents = self.iter().map(|known| &known.agent);
         let subagents = agents.filter(|agent| agent.mode != Mode::Primary && !agent.hidden);
         let callable = subagents.filter(|agent| may_call(&all, &agent.name));
@@ -142,9 +145,32 @@ fn change(agent: &mut Agent, said: &settings::Agent) {
     agent.options = Json::from_value(&options);
 }
 
-/// The user's rules for an agent: those for all, then its own (SPEC Q3).
-pub(crate) fn rules(settings: &Settings, agent: &str) -> Vec<Rule> {
-    settings.rules.iter().chain(settings.rules_of(agent)).cloned().collect()
+/// The user's rules for an agent: those for all, then its own (SPEC Q3). An agent that is built to
+/// change no files (SPEC A8) goes on not to, whatever is said of all: only rules of its own let it.
+/// `planned` are those of the session's plan.
+pub(crate) fn rules(settings: &Settings, agent: &Agent, planned: &[Rule]) -> Vec<Rule> {
+    let mut rules = settings.rules.clone();
+    rules.extend(reader(&settings.rules, &[&agent.rules, planned].concat()));
+    rules.extend(settings.rules_of(&agent.name).iter().cloned());
+    rules
+}
+
+/// What keeps an agent with the rules `built` from editing, and lets it edit what it is for, unless
+/// `said` of all is stricter.
+fn reader(said: &[Rule], built: &[Rule]) -> Vec<Rule> {
+    let edits = |rule: &&Rule| rules::matches(&rule.permission, EDIT);
+    let reads = rules::evaluate(built, EDIT, "*").is_some_and(|rule| rule.action == Action::Deny);
+    let opens = said.iter().filter(edits).any(|rule| rule.action != Action::Deny);
+    if !reads || !opens {
+        return Vec::new();
+    }
+    let open = built.iter().filter(edits).filter(|rule| rule.action != Action::Deny);
+    let open = open.map(|rule| {
+        let said = rules::evaluate(said, EDIT, &rule.pattern);
+        let action = said.map_or(rule.action, |said| said.action.max(rule.action));
+        Rule::new(EDIT, rule.pattern.clone(), action)
+    });
+    [Rule::new(EDIT, "*", Action::Deny)].into_iter().chain(open).collect()
 }
 
 #[cfg(test)]

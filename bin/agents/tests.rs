@@ -41,6 +41,57 @@ fn settings_change_add_and_remove() {
 }
 
 #[test]
+fn who_is_built_to_read_edits_only_if_rules_of_its_own_let_it() {
+    use Action::{Allow, Ask, Deny};
+    let plan = ".leftfold/plans/a.md";
+    for (text, agent, pattern, action) in [
+        ("{}", "plan", "a", Deny),
+        ("{}", "plan", plan, Allow),
+        (r#"{"permission": {"edit": "allow"}}"#, "plan", "a", Deny),
+        (r#"{"permission": {"edit": "allow"}}"#, "plan", plan, Allow),
+        (r#"{"permission": {"edit": "allow"}}"#, "explore", "a", Deny),
+        (r#"{"permission": {"edit": "allow"}}"#, "build", "a", Allow),
+        (r#"{"permission": {"edit": "allow"}}"#, "general", "a", Allow),
+        (r#"{"permission": {"edit": "ask"}}"#, "plan", "a", Deny),
+        (r#"{"permission": {"edit": "ask"}}"#, "plan", plan, Ask),
+        (r#"{"permission": {"edit": "deny"}}"#, "plan", plan, Deny),
+        (r#"{"permission": "allow"}"#, "plan", "a", Deny),
+        (r#"{"permission": "allow"}"#, "title", "a", Deny),
+        (r#"{"permission": {"edit": {"*": "deny", "docs/*": "allow"}}}"#, "plan", "docs/a", Deny),
+        (r#"{"permission": {"edit": {"*": "deny", "docs/*": "allow"}}}"#, "plan", plan, Deny),
+        (r#"{"tools": {"write": true}}"#, "plan", "a", Deny),
+        (r#"{"agent": {"plan": {"permission": {"edit": "allow"}}}}"#, "plan", "a", Allow),
+        (
+            r#"{"permission": {"edit": "deny"}, "agent": {"plan": {"permission": {"edit": {"docs/*": "ask"}}}}}"#,
+            "plan",
+            "docs/a",
+            Ask,
+        ),
+        (
+            r#"{"permission": {"edit": "allow"}, "agent": {"m": {"permission": {"edit": "deny"}}}}"#,
+            "m",
+            "a",
+            Deny,
+        ),
+        (r#"{"permission": {"edit": "allow"}, "agent": {"m": {}}}"#, "m", "a", Allow),
+    ] {
+        let (settings, agents) = read(text);
+        let agent = agents.find(agent).unwrap();
+        let all = [rules::defaults(), agent.rules.clone(), super::rules(&settings, agent, &[])];
+        let all = all.concat();
+        let rule = rules::evaluate(&all, "edit", pattern).unwrap();
+        assert_eq!(rule.action, action, "{text} {} {pattern}", agent.name);
+    }
+    // a plan that lies outside the project, too
+    let (settings, agents) = read(r#"{"permission": {"edit": "allow"}}"#);
+    let outside = [Rule::new("edit", "/data/plans/a.md", Allow)];
+    let agent = agents.find("plan").unwrap();
+    let all = [agent.rules.clone(), outside.to_vec(), super::rules(&settings, agent, &outside)];
+    let rule = |pattern: &str| rules::evaluate(&all.concat(), "edit", pattern).unwrap().action;
+    assert_eq!((rule("/data/plans/a.md"), rule("/data/plans/b.md")), (Allow, Deny));
+}
+
+#[test]
 fn the_default_agent_has_to_be_one_that_people_can_prompt() {
     for (text, expected) in [
         ("{}", Ok("build")),

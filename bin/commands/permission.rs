@@ -120,6 +120,6 @@ fn in_force(agent: Option<&str>) -> anyhow::Result<Vec<Rule>> {
         }
         None => agents.default(&settings)?,
     };
-    rules.extend(agents::rules(&settings, &agent.name));
+    rules.extend(agents::rules(&settings, agent, &[]));
     Ok(rules)
 }

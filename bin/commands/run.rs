@@ -33,7 +33,7 @@ pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
         args.session.as_deref().map(|session| home::find(session, &worktree)).transpose()?
     };
     let place = match place {
-        Some(place) if args.fork => Some(fork::begin(&place, None)?),
+        Some(place) if args.fork => Some(fork::begin(&place, None, false)?),
         None if args.fork => {
             bail!(Usage("--fork goes with --session or --continue: what is to be forked?".into()))
         }
@@ -124,8 +124,8 @@ pub(crate) fn job<'a>(
     crate::warnings::tell(&settings.warnings);
     let agent = agent(&settings, project, turn)?;
     let mut model = chosen(&settings, project, turn, &agent, resumes)?;
-    let mut options = model::options(&settings, &model);
-    agent.tune(&mut options, model.spec.abilities);
+    let mut options = model::options(&settings, &model)?;
+    model::tune(&agent, &model, &mut options);
     model.request.clone_from(&options.request);
     // what it was given outlives the crash, with the turn
     let given = project.given.as_deref().filter(|_| resumes);
@@ -138,16 +138,18 @@ pub(crate) fn job<'a>(
         crate::warnings::tell(&[leftfold_tools::snapshots::Error::NoGit.to_string()]);
     }
     let agents = Agents::of(&settings);
+    let plan = plan(&place, project, &agents)?;
+    let planned = equip::plan::rules(&agent, plan.as_deref(), &project.worktree);
     let setup = Setup {
         directory: &project.directory,
         worktree: &project.worktree,
         model: model.spec,
-        rules: agents::rules(&settings, &agent.name),
+        rules: agents::rules(&settings, &agent, &planned),
         options,
         subagents: agents.to_call(&agent, &settings),
         agent,
         sources: sources(&settings),
-        plan: plan(&place, project, &agents)?,
+        plan,
     };
     let mut workspace = workspace(project, &place.store, &settings);
     workspace.subagents = setup.subagents.iter().map(|(name, _)| name.clone()).collect();
@@ -191,11 +193,10 @@ fn chosen(
     {
         return demo::model();
     }
-    match (wanted, agent.model.as_deref()) {
-        (None, Some(name)) => model::choose(settings, Some(name), agent.variant.as_deref())
-            .map_err(|error| model::usage(format!("agent `{}`: {error:#}", agent.name))),
-        (None, None) => model::choose(settings, last, agent.variant.as_deref()),
-        (Some(name), _) => model::choose(settings, Some(name), agent.variant.as_deref()),
+    match (wanted, wanted.is_none().then(|| model::of_agent(settings, agent)).flatten()) {
+        (None, Some(own)) => own,
+        (None, None) => model::choose(settings, last),
+        (Some(name), _) => model::choose(settings, Some(name)),
     }
 }
 
@@ -214,6 +215,7 @@ fn workspace(project: &Project, store: &Path, settings: &Settings) -> Workspace 
     let mut workspace = Workspace::new(&project.directory, &project.worktree, store.join("spill"));
     workspace.limits = limits(settings);
     workspace.private_addresses = settings.webfetch.private;
+    workspace.task_timeout = settings.task.timeout;
     workspace.environment.clone_from(&settings.environment);
     workspace.data = home::home().ok();
     workspace

@@ -13,8 +13,9 @@ pub(crate) struct Agent {
     pub(crate) description: Option<String>,
     pub(crate) mode: Option<Mode>,
     pub(crate) prompt: Option<String>,
-    /// `PROVIDER/MODEL`.
+    /// `PROVIDER/MODEL`, and where that stands.
     pub(crate) model: Option<String>,
+    pub(crate) model_at: Option<Place>,
     pub(crate) variant: Option<String>,
     pub(crate) temperature: Option<f64>,
     pub(crate) top_p: Option<f64>,
@@ -35,6 +36,7 @@ impl Agent {
             mode: None,
             prompt: None,
             model: None,
+            model_at: None,
             variant: None,
             temperature: None,
             top_p: None,
@@ -56,7 +58,7 @@ impl Agent {
             "description" => self.description = view.filled()?,
             "mode" => self.mode = Some(view.one_of(&Mode::NAMES)?),
             "prompt" => self.prompt = view.filled()?,
-            "model" => self.model = keys::model(view)?.0,
+            "model" => (self.model, self.model_at) = keys::model(view)?,
             "variant" => self.variant = view.filled()?,
             "temperature" => self.temperature = Some(view.amount()?),
             "top_p" | "topP" => self.top_p = Some(view.amount()?),

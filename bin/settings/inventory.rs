@@ -183,13 +183,15 @@ impl List {
 
     /// What holds where nobody has said anything.
     fn defaults(&mut self, key: &str, agent: &str) {
-        let Settings { tool_output, compaction, retry, title, snapshot, .. } = Settings::default();
+        let Settings { tool_output, task, compaction, retry, title, snapshot, .. } =
+            Settings::default();
         let defaults: &[(&[&str], Value)] = &[
             (&["default_agent"], json!(agent)),
             (&["title"], json!(title)),
             (&["snapshot"], json!(snapshot)),
             (&["tool_output", "max_lines"], json!(tool_output.max_lines)),
             (&["tool_output", "max_bytes"], json!(tool_output.max_bytes)),
+            (&["task", "timeout"], json!(task.timeout)),
             (&["compaction", "auto"], json!(compaction.auto)),
             (&["compaction", "prune"], json!(compaction.prune)),
             (&["compaction", "reserved"], json!(compaction.reserved)),

@@ -1,9 +1,10 @@
 //! The keys at the top of a settings file: all that there are, and how each is read.
 
 use super::error::Hint;
+use super::provider::NEVER;
 use super::view::View;
 use super::{
-    Agent, Command, Compaction, Error, Place, Provider, Relative, Retry, Secret, Settings,
+    Agent, Command, Compaction, Error, Place, Provider, Relative, Retry, Secret, Settings, Task,
     ToolOutput, WebFetch, model, provider,
 };
 
@@ -48,7 +49,7 @@ const KEPT: [(&str, Outer); 25] = [
 ];
 
 /// Read into fields of [`Settings`].
-const READ: [&str; 18] = [
+const READ: [&str; 19] = [
     "model",
     "small_model",
     "default_agent",
@@ -61,6 +62,7 @@ const READ: [&str; 18] = [
     "snapshot",
     "tool_output",
     "webfetch",
+    "task",
     "environment",
     "compaction",
     "retry",
@@ -82,6 +84,7 @@ pub(super) fn at(path: &[&str]) -> Option<Vec<&'static str>> {
     match path {
         [] => Some(top()),
         ["tool_output"] => Some(TOOL_OUTPUT.to_vec()),
+        ["task"] => Some(TASK.to_vec()),
         ["compaction"] => Some(COMPACTION.to_vec()),
         ["retry"] => Some(RETRY.to_vec()),
         ["provider", _] => Some(provider::KEYS.to_vec()),
@@ -92,6 +95,7 @@ pub(super) fn at(path: &[&str]) -> Option<Vec<&'static str>> {
     }
 }
 
+const TASK: [&str; 1] = ["timeout"];
 const TOOL_OUTPUT: [&str; 2] = ["max_lines", "max_bytes"];
 const COMPACTION: [&str; 5] = ["auto", "prune", "reserved", "tail_turns", "preserve_recent_tokens"];
 const RETRY: [&str; 1] = ["attempts"];
@@ -128,6 +132,7 @@ impl Settings {
             "snapshot" => self.snapshot = view.boolean()?,
             "tool_output" => self.tool_output = ToolOutput::read(view)?,
             "webfetch" => self.webfetch = WebFetch::read(view)?,
+            "task" => self.task = Task::read(view)?,
             "environment" => self.environment = environment(view)?,
             "compaction" => self.compaction = Compaction::read(view)?,
             "retry" => self.retry = Retry::read(view)?,
@@ -212,6 +217,16 @@ impl WebFetch {
         let mut read = Self::default();
         for (_, view) in view.known(&["private"])? {
             read.private = view.boolean()?;
+        }
+        Ok(read)
+    }
+}
+
+impl Task {
+    fn read(view: &View<'_>) -> Result<Self, Error> {
+        let mut read = Self::default();
+        for (_, view) in view.known(&TASK)? {
+            read.timeout = view.positive()?.min(NEVER);
         }
         Ok(read)
     }

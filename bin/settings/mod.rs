@@ -82,6 +82,7 @@ pub(crate) struct Settings {
     pub(crate) snapshot: bool,
     pub(crate) tool_output: ToolOutput,
     pub(crate) webfetch: WebFetch,
+    pub(crate) task: Task,
     /// Names of variables that commands are given besides the usual ones.
     pub(crate) environment: Vec<String>,
     pub(crate) compaction: Compaction,
@@ -123,6 +124,19 @@ impl Default for ToolOutput {
 pub(crate) struct WebFetch {
     /// Addresses that are not public, too: this machine and the networks it is in.
     pub(crate) private: bool,
+}
+
+/// What a subagent is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Task {
+    /// Milliseconds until it is interrupted.
+    pub(crate) timeout: u64,
+}
+
+impl Default for Task {
+    fn default() -> Self {
+        Self { timeout: leftfold_tools::TASK_TIMEOUT }
+    }
 }
 
 /// What is done about a conversation that grows too long. Numbers but turns are tokens.
@@ -179,6 +193,7 @@ impl Default for Settings {
             snapshot: true,
             tool_output: ToolOutput::default(),
             webfetch: WebFetch::default(),
+            task: Task::default(),
             environment: Vec::new(),
             compaction: Compaction::default(),
             retry: Retry::default(),

@@ -106,12 +106,7 @@ pub fn title_request(s: &State) -> Request {
         purpose: Purpose::Title,
         model: model.name(),
         max_output: model.limit.output.min(TITLE_OUTPUT),
-        // a small call: neither thinking nor whatever else the session's model was set up for
-        options: if model.abilities.sampling {
-            Json::parse(r#"{"temperature":0.5}"#).unwrap_or_default()
-        } else {
-            Json::object()
-        },
+        options: kit.options.title_request.clone().unwrap_or_else(|| small_call(model)),
         cache_key: s.session.to_string(),
         system: vec![kit.options.title_prompt.clone()],
         tools: Vec::new(),
@@ -119,6 +114,12 @@ pub fn title_request(s: &State) -> Request {
             parts: vec![PromptPart::text(words::to_title(&text))],
         }],
     }
+}
+
+/// Neither thinking nor whatever else the session's model was set up for.
+fn small_call(model: &ModelSpec) -> Json {
+    let options = if model.abilities.sampling { r#"{"temperature":0.5}"# } else { "{}" };
+    Json::parse(options).unwrap_or_default()
 }
 
 /// Characters of a tool's output in the request for a summary, if whole ones did not fit.
@@ -131,13 +132,20 @@ pub fn summary_request(s: &State, compacting: &Compacting) -> Request {
 }
 
 fn summary(s: &State, compacting: &Compacting) -> Built {
-    let mut builder = Builder::new(&s.kit.model);
+    let options = &s.kit.options;
+    let model = options.summary_model.as_ref().unwrap_or(&s.kit.model);
+    let mut builder = Builder::new(model);
     builder.files = Files::Seen;
     builder.output = (compacting.overflows > 0).then_some(SHORTENED);
     let past = |m: &&Message| m.prompt().is_none_or(|prompt| prompt.seq <= compacting.through);
     s.messages.iter().filter(past).for_each(|message| builder.message(message));
-    builder.user(vec![PromptPart::text(s.kit.options.summary_prompt.clone())], Vec::new());
-    builder.finish(s, Purpose::Compaction)
+    builder.user(vec![PromptPart::text(options.summary_prompt.clone())], Vec::new());
+    let mut built = builder.finish(s, Purpose::Compaction);
+    built.request.max_output = model.limit.output.min(options.max_output);
+    if let Some(request) = &options.summary_request {
+        built.request.options = request.clone();
+    }
+    built
 }
 
 struct Builder {

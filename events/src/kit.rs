@@ -177,6 +177,15 @@ pub struct Options {
     /// them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub snapshot: bool,
+    /// The model that writes summaries; `None`: the session's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary_model: Option<ModelSpec>,
+    /// Options for the body of a request for a summary, in place of `request`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary_request: Option<Json>,
+    /// The same for a title, in place of what small calls are made with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title_request: Option<Json>,
 }
 
 impl Default for Options {
@@ -204,6 +213,9 @@ impl Default for Options {
             plans: false,
             reminder: String::new(),
             snapshot: false,
+            summary_model: None,
+            summary_request: None,
+            title_request: None,
         }
     }
 }
@@ -290,7 +302,17 @@ mod tests {
     #[test]
     fn options_without_limits_are_written_as_before_there_were_any() {
         let text = serde_json::to_string(&Options::default()).unwrap();
-        for field in ["max_cost", "max_time", "system", "variant", "plans", "reminder"] {
+        for field in [
+            "max_cost",
+            "max_time",
+            "system",
+            "variant",
+            "plans",
+            "reminder",
+            "summary_model",
+            "summary_request",
+            "title_request",
+        ] {
             assert!(!text.contains(&format!("\"{field}\"")), "{text}");
         }
         let options = Options { max_cost: Some(0.1), max_time: Some(5), ..Options::default() };

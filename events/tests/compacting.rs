@@ -4,7 +4,8 @@ mod common;
 
 use common::*;
 use leftfold_events::event::{Class, FailureClass::*, Finish};
-use leftfold_events::{Request, context, event::PromptPart};
+use leftfold_events::kit::{Limit, ModelSpec};
+use leftfold_events::{Json, Request, context, event::PromptPart};
 
 /// A turn whose summary is being written.
 fn compacting() -> Vec<Step> {
@@ -53,6 +54,24 @@ fn a_summary_that_does_not_fit_is_asked_once_more_in_brief() {
     then(&[Fail(Overflow, false)], &["model.requested 1.2"]);
     then(&[Fail(Overflow, true), Fail(Overflow, true)], &["turn.ended error"]);
     then(&[Fail(Overflow, false), Summary("s")], &["model.requested 2.1"]);
+}
+
+#[test]
+fn a_model_of_its_own_writes_the_summary_with_options_of_its_own() {
+    let mut kit = kit();
+    let limit = Limit { output: 77, ..Limit::default() };
+    let other = ModelSpec { provider: "q".into(), id: "s".into(), limit, ..ModelSpec::default() };
+    kit.options.summary_model = Some(other.clone());
+    kit.options.summary_request = Json::parse(r#"{"a":1}"#).ok();
+    let mut run = Run::new(&kit);
+    compacting().iter().for_each(|step| drop(run.step(step)));
+    let turn = run.state.turn.clone().expect("a turn");
+    let request = context::summary_request(&run.state, turn.compacting().expect("compacting"));
+    assert_eq!((request.model, request.max_output), (other.name(), 77));
+    assert_eq!(request.options.as_str(), r#"{"a":1}"#);
+    // the turn itself goes on as before
+    let request = context::request(&run.state);
+    assert_eq!((request.model, request.options), (kit.model.name(), kit.options.request));
 }
 
 #[test]

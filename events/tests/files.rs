@@ -296,6 +296,29 @@ fn a_prompt_that_comes_while_files_are_put_back_waits_and_stays() {
 }
 
 #[test]
+fn a_checkout_keeps_the_files_puts_back_those_it_names_and_hides_nothing() {
+    const FILES: [(&str, &str); 2] = [("x", "t0"), ("y", "t2")];
+    let mut steps = two_turns();
+    steps.push(Checkout(&FILES));
+    after(&steps, &SNAP);
+    steps.push(Snap("t4", &[]));
+    after(&steps, &["files.restore_started x=t0 y=t2"]);
+    let failed = after(&[&steps[..], &[NotRestored]].concat(), &[]);
+    assert_eq!((messages(&failed), failed.state.files.revert.clone()), (6, None));
+    steps.push(Restored("t5"));
+    let run = after(&steps, &[]);
+    assert_eq!((messages(&run), run.state.figures(None).files), (6, 3));
+    // and back, with nothing else but the files
+    let back = [&steps[..], &[Unrevert, Snap("t5", &[])]].concat();
+    after(&back, &["files.restore_started x=t4 y=t4"]);
+    let run = after(&[&back[..], &[Restored("t4")]].concat(), &[]);
+    assert_eq!(run.state.messages, driven(&two_turns()).state.messages);
+    assert_eq!(run.state.may_unrevert(), Err(NoRevert::NotReverted));
+    // never in a turn
+    assert!(check_refused(&driven(&[Prompt("hi")]), &Checkout(&FILES)));
+}
+
+#[test]
 fn a_new_node_puts_files_back_once_more_from_the_same_point() {
     let mut steps = two_turns();
     steps.extend([Revert(3), Resume { close: false }]);

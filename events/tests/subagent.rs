@@ -3,8 +3,8 @@
 mod common;
 
 use common::*;
-use leftfold_events::event::{EndReason, Event, Finish, Subagent};
-use leftfold_events::{Envelope, Fact, SessionId};
+use leftfold_events::event::{Class, EndReason, Event, Finish, Subagent};
+use leftfold_events::{Envelope, Fact, SessionId, event};
 
 const ASKED: [Step; 4] = [Prompt("hi"), Call("a", "task"), Reply(Finish::ToolCalls), Task("a")];
 
@@ -78,8 +78,8 @@ fn what_children_cost_counts_towards_the_limit_and_not_as_the_sessions_own() {
         kit.options.max_cost = Some(max);
         let mut run = Run::new(&kit);
         ASKED.iter().for_each(|step| drop(run.step(step)));
-        assert_eq!(run.state.left_to_spend(), Some(max - 0.5));
         let child = run.state.open_children().next().expect("a child").clone();
+        assert_eq!((child.may_spend, run.state.left_to_spend()), (Some(max - 0.5), Some(0.0)));
         let ended = child_ended(child.session, "found it".into(), EndReason::Completed, cost);
         run.tell(Fact::of(child.wait.intent, ended));
         assert_eq!(run.state.left_to_spend(), Some((max - 1.0).max(0.0)));
@@ -94,6 +94,64 @@ fn what_children_cost_counts_towards_the_limit_and_not_as_the_sessions_own() {
         run.step(&Prompt("more"));
         assert_eq!(run.state.left_to_spend(), Some(max));
     }
+}
+
+/// A reply that costs 0.5 and gives three tasks, in a turn that may cost 2.
+fn three_tasks(more: &[Step]) -> Run {
+    let mut kit = kit();
+    kit.options.max_cost = Some(2.0);
+    let mut run = Run::new(&kit);
+    let given = [
+        Prompt("hi"),
+        Call("a", "task"),
+        Call("b", "task"),
+        Task("a"),
+        Call("c", "task"),
+        Task("b"),
+        Reply(Finish::ToolCalls),
+    ];
+    given.iter().chain(more).for_each(|step| drop(run.step(step)));
+    run
+}
+
+const ALLOWED: [Step; 2] = [Task("c"), Answer("c", event::Answer::Once, None)];
+
+#[test]
+fn children_at_once_share_what_is_left() {
+    let shares =
+        |run: &Run| run.state.children.iter().filter_map(|c| c.may_spend).collect::<Vec<_>>();
+    // nobody is spawned before it is known how many there are
+    assert_eq!(shares(&three_tasks(&[])), [0.0; 0]);
+    // the third of a kind is asked about, and has its share all the same
+    let run = three_tasks(&[Task("c")]);
+    assert_eq!((shares(&run), run.state.left_to_spend()), (vec![0.5; 2], Some(0.5)));
+    let run = three_tasks(&ALLOWED);
+    assert_eq!((shares(&run), run.state.left_to_spend()), (vec![0.5; 3], Some(0.0)));
+    // one that is never begun leaves its share to the others
+    let run = three_tasks(&[Resolve("c", Class::Child, ("never", "x"), "")]);
+    assert_eq!((shares(&run), run.state.left_to_spend()), (vec![0.75; 2], Some(0.0)));
+}
+
+#[test]
+fn what_a_child_does_not_spend_comes_back() {
+    let mut run = three_tasks(&ALLOWED);
+    let child = run.state.children[0].clone();
+    let ended = child_ended(child.session, "found it".into(), EndReason::Completed, 0.2);
+    run.tell(Fact::of(child.wait.intent, ended));
+    let left = run.state.left_to_spend().expect("a limit");
+    assert!((left - 0.3).abs() < 1e-9, "{left}");
+    // of one that is given up nobody knows what it costs still
+    run.step(&Elapse);
+    assert!(run.state.open_children().next().is_some());
+    let left = run.state.left_to_spend().expect("a limit");
+    assert!((left - 0.3).abs() < 1e-9, "{left}");
+}
+
+#[test]
+fn without_a_limit_children_begin_at_once() {
+    let given = [Prompt("hi"), Call("a", "task"), Call("b", "task"), Task("a")];
+    check(&given, &["permission.ruled a allow", "tool.started a 1", "subagent.spawned a"]);
+    assert_eq!(after(&given).state.children[0].may_spend, None);
 }
 
 #[test]

@@ -64,6 +64,7 @@ pub use media::{Media, base64, recognise};
 pub use preview::{FilePreview, preview, previews};
 pub use registry::{TOOLS, find, offered, offered_to, resolve, run, run_alone};
 pub use spill::prune;
+pub use task::TASK_TIMEOUT;
 pub use tool::{
     BoxFuture, Context, Homes, Instructed, Output, OutputLimits, Plan, Progress, Seen, Tool,
     Workspace,

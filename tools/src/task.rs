@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::tool::Typed;
 use crate::{Context, Error, Output, Plan, Workspace, text};
 
-/// How long a child may take, in milliseconds: an hour. It ends and reports, whatever comes of it.
-const TIMEOUT: u64 = 60 * 60 * 1_000;
+/// How long a child may take unless settings say otherwise, in milliseconds: an hour. It ends and
+/// reports, whatever comes of it.
+pub const TASK_TIMEOUT: u64 = 60 * 60 * 1_000;
 
 #[derive(Debug)]
 pub(crate) struct Task;
@@ -55,7 +56,7 @@ impl Typed for Task {
             patterns: pattern.clone(),
             always: pattern,
         };
-        Ok(Plan { access: vec![access], timeout: TIMEOUT, ..Plan::new(Class::Child) })
+        Ok(Plan { access: vec![access], timeout: cx.task_timeout, ..Plan::new(Class::Child) })
     }
 
     async fn run(_: Args, _: Vec<PathBuf>, _: Context) -> Result<Output, Error> {
@@ -75,6 +76,7 @@ mod tests {
         let site = Site::new();
         let mut workspace = site.workspace();
         workspace.subagents = vec!["general".to_owned()];
+        workspace.task_timeout = 7_000;
         for (input, problem) in [
             (json!({ "prompt": "look", "subagent_type": "general" }), None),
             (json!({ "prompt": " ", "subagentType": "general" }), Some("`prompt` is empty")),
@@ -92,6 +94,7 @@ mod tests {
                 None => {
                     assert_eq!((resolved.class, resolved.error.clone()), (Class::Child, None));
                     assert_eq!(resolved.access[0].patterns, ["general"]);
+                    assert_eq!(resolved.timeout, 7_000);
                 }
             }
         }

@@ -190,6 +190,8 @@ pub struct Workspace {
     pub environment: Vec<String>,
     /// The agents that `task` may name.
     pub subagents: Vec<String>,
+    /// Milliseconds that a `task` may take.
+    pub task_timeout: u64,
     /// The data folder, below which snapshots of the worktree are kept; none are without it.
     pub data: Option<PathBuf>,
 }
@@ -209,6 +211,7 @@ impl Workspace {
             homes: Homes::of_environment(),
             environment: Vec::new(),
             subagents: Vec::new(),
+            task_timeout: crate::TASK_TIMEOUT,
             data: None,
         }
     }

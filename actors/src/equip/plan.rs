@@ -38,14 +38,14 @@ fn real(path: &Path) -> PathBuf {
 }
 
 /// What it takes to read a plan that is not in the project, and for the agent that plans to write it.
-pub(super) fn rules(setup: &Setup<'_>) -> Vec<Rule> {
-    let outside = setup.plan.as_ref().filter(|plan| !plan.starts_with(setup.worktree));
+pub fn rules(agent: &Agent, plan: Option<&Path>, worktree: &Path) -> Vec<Rule> {
+    let outside = plan.filter(|plan| !plan.starts_with(worktree));
     let Some((plan, folder)) = outside.and_then(|plan| Some((plan, plan.parent()?))) else {
         return Vec::new();
     };
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let mut rules = vec![Rule::new("external_directory", text(&folder.join("*")), Action::Allow)];
-    if setup.agent.name == PLAN {
+    if agent.name == PLAN {
         rules.push(Rule::new("edit", text(plan), Action::Allow));
     }
     rules

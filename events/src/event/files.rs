@@ -46,6 +46,11 @@ pub enum Files {
     RestoreFailed {
         message: String,
     },
+    /// Somebody wants these files as they were at the point where the session begins, as a fork.
+    CheckoutAsked {
+        paths: Vec<Saved>,
+        by: String,
+    },
 }
 
 /// One file in two trees.

@@ -33,7 +33,7 @@ pub(super) fn restore(s: &State, restore: &Restore) -> Option<Envelope> {
     if restore.step != RestoreStep::Due {
         return None;
     }
-    let paths = s.restoration(restore.to);
+    let paths = s.restoration(restore);
     let anything = !paths.is_empty() || s.files.dirty.is_some() && s.files.tree.is_some();
     match &restore.before {
         None if anything => Some(snapshot(s)),

@@ -186,7 +186,8 @@ fn run(s: &State, c: &Call) -> Option<Envelope> {
     files::before(s, c).or_else(|| may_start(s, c).then(|| start(s, c, 1)))
 }
 
-/// Eight at once; who writes a path waits for the earlier calls that write it, or may.
+/// Eight at once; who writes a path waits for the earlier calls that write it, or may. Children wait
+/// until it is known what each may cost.
 fn may_start(s: &State, c: &Call) -> bool {
     let writes = |call: &Call| call.class() == Class::Write;
     let blocks = |earlier: &Call| match &earlier.resolved {
@@ -200,6 +201,7 @@ fn may_start(s: &State, c: &Call) -> bool {
     !files::awaited(s, c)
         && s.calls().filter(|call| call.is_running()).count() < AT_ONCE
         && (!writes(c) || !earlier.any(|call| !call.is_done() && blocks(call)))
+        && (c.class() != Class::Child || s.knows_shares())
 }
 
 fn start(s: &State, c: &Call, attempt: u32) -> Envelope {

@@ -83,17 +83,24 @@ impl State {
 
     fn apply_subagent(&mut self, envelope: &Envelope, event: &Subagent) {
         match event {
-            Subagent::Spawned { session, agent, .. } => self.children.push(Child {
-                session: *session,
-                call: envelope.of.unwrap_or_default(),
-                agent: agent.clone(),
-                wait: Wait::of(envelope),
-                ended: false,
-            }),
+            Subagent::Spawned { session, agent, .. } => {
+                let may_spend = self.share();
+                self.children.push(Child {
+                    session: *session,
+                    call: envelope.of.unwrap_or_default(),
+                    agent: agent.clone(),
+                    wait: Wait::of(envelope),
+                    ended: false,
+                    may_spend,
+                    counted: false,
+                });
+            }
             Subagent::EndedUncounted { .. } => self.child_ended(envelope.of),
             Subagent::Ended { usage, cost, .. } => {
                 self.delegated.usage += *usage;
                 self.delegated.cost += *cost;
+                let of = |child: &&mut Child| Some(child.wait.intent) == envelope.of;
+                self.children.iter_mut().filter(of).for_each(|child| child.counted = true);
                 self.child_ended(envelope.of);
             }
         }

@@ -53,8 +53,10 @@ pub struct Changed {
 pub struct Restore {
     /// The seq of the fact that asked for it.
     pub asked: Seq,
-    /// The first message that is to go; `None` in an unrevert.
+    /// The first message that is to go; none does in an unrevert or a checkout.
     pub to: Option<Seq>,
+    /// The files that a checkout is about.
+    pub wanted: Option<Vec<Saved>>,
     /// The snapshot from before, once there is one.
     pub before: Option<String>,
     pub step: RestoreStep,
@@ -160,7 +162,7 @@ impl State {
         self.files.revert.as_ref().map(|_| ()).ok_or(NoRevert::NotReverted)
     }
 
-    fn may_restore(&self) -> Result<(), NoRevert> {
+    pub(super) fn may_restore(&self) -> Result<(), NoRevert> {
         match (&self.turn, &self.files.restore) {
             (Some(_), _) => Err(NoRevert::Busy),
             (None, Some(_)) => Err(NoRevert::Restoring),
@@ -168,9 +170,13 @@ impl State {
         }
     }
 
-    /// The files that a restore puts back. Each goes back to what it was before the first step, of
-    /// those that go, that changed it; what an earlier revert has changed is undone besides.
-    pub(crate) fn restoration(&self, to: Option<Seq>) -> Vec<Saved> {
+    /// The files that a restore puts back. In a revert each goes back to what it was before the first
+    /// step, of those that go, that changed it; what an earlier revert has changed is undone besides.
+    pub(crate) fn restoration(&self, restore: &Restore) -> Vec<Saved> {
+        if let Some(wanted) = &restore.wanted {
+            return wanted.clone();
+        }
+        let to = restore.to;
         let mut plan = BTreeMap::new();
         let pending = self.files.revert.as_ref();
         if let Some(to) = to {
@@ -223,6 +229,7 @@ impl State {
             Event::UnrevertAsked { .. } => {
                 self.files.restore = Some(Restore::new(envelope.seq, None));
             }
+            Event::CheckoutAsked { paths, .. } => self.checks_out(envelope.seq, paths),
             Event::RestoreStarted { before, paths, .. } => {
                 if let Some(restore) = &mut self.files.restore {
                     restore.step = RestoreStep::Files(wait);
@@ -250,6 +257,9 @@ impl State {
             self.files.dirty = None;
         }
         self.files.fresh = false;
+        if restore.wanted.is_some() {
+            return self.checked_out(restore);
+        }
         // a prompt that came meanwhile stays
         let late = self.messages.iter().position(|message| message.start() > restore.asked);
         let late = self.messages.split_off(late.unwrap_or(self.messages.len()));
@@ -271,12 +281,6 @@ impl State {
         self.messages.extend(late);
         // the results that told of them may be gone
         self.instructed.clear();
-    }
-}
-
-impl Restore {
-    fn new(asked: Seq, to: Option<Seq>) -> Self {
-        Self { asked, to, before: None, step: RestoreStep::Due, paths: BTreeSet::new() }
     }
 }
 

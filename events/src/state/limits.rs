@@ -1,8 +1,10 @@
 //! The limits of a turn: what it may cost, how long it may take, and its last step.
 
+use super::message::ReplyEnd;
 use super::open::{Open, Wait};
 use super::{Ask, Call, Phase, State, Titling, words};
-use crate::event::{Cost, EndReason};
+use crate::Seq;
+use crate::event::{Class, Cost, EndReason};
 
 impl State {
     /// The end of the turn's time, if it is limited and not stopped yet. It waits for no intent,
@@ -39,10 +41,48 @@ impl State {
         Some(self.turn.as_ref()?.cost + self.delegated.cost)
     }
 
-    /// What is left of what the turn may cost; `None`: there is no limit.
+    /// What is left of what the turn may cost, and is not promised to a child; `None`: there is no
+    /// limit.
     pub fn left_to_spend(&self) -> Option<Cost> {
         let max = self.kit.options.max_cost?;
-        Some((max - self.spent().unwrap_or_default()).max(0.0))
+        Some((max - self.spent().unwrap_or_default() - self.promised()).max(0.0))
+    }
+
+    /// What this turn's children may still cost that have not told what they did: those at work, and
+    /// those given up, which nobody has heard from.
+    fn promised(&self) -> Cost {
+        let since = self.turn.as_ref().map_or(Seq::MAX, |turn| turn.prompted);
+        let children = self.children.iter().filter(|child| child.wait.intent > since);
+        children.filter(|child| !child.counted).filter_map(|child| child.may_spend).sum()
+    }
+
+    /// What a child that is spawned now may cost: as much is left for each that is still to come, so
+    /// all together never may cost more than there is.
+    pub(super) fn share(&self) -> Option<Cost> {
+        let left = self.left_to_spend()?;
+        let due = |call: &&Call| {
+            call.class() == Class::Child && !call.is_done() && self.child_of(call).is_none()
+        };
+        let due = u32::try_from(self.calls().filter(due).count()).unwrap_or(u32::MAX);
+        Some(left / f64::from(due.max(1)))
+    }
+
+    /// Whether it is known among how many children what is left would be split: once the reply is
+    /// whole, and all of its calls for children are judged.
+    pub(crate) fn knows_shares(&self) -> bool {
+        let whole = self.last_reply().is_none_or(|reply| reply.end != ReplyEnd::Open);
+        let known = |call: &Call| match call.phase {
+            Phase::Called | Phase::Checking(_) => false,
+            Phase::Resolved => call.class() != Class::Child && self.next_part(call).is_none(),
+            Phase::MustAsk { .. }
+            | Phase::Asking { .. }
+            | Phase::Allowed
+            | Phase::Running { .. }
+            | Phase::TimedOut { .. }
+            | Phase::Unknown { .. }
+            | Phase::Done(_) => true,
+        };
+        self.kit.options.max_cost.is_none() || whole && self.calls().all(known)
     }
 
     /// A reply has come, or a child has ended. Where no model may be asked any more, calls have nobody to work for. One

@@ -4,6 +4,7 @@
 mod apply;
 pub mod batch;
 mod call;
+mod checkout;
 mod commission;
 mod compacting;
 mod files;
@@ -184,7 +185,7 @@ impl Failure {
 }
 
 /// A session that a call of this one started.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Child {
     pub session: SessionId,
     pub call: Seq,
@@ -192,6 +193,10 @@ pub struct Child {
     /// For its end, since the `subagent.spawned` that started it or went on with it.
     pub wait: Wait,
     pub ended: bool,
+    /// US dollars that its turn may cost, its own children included; `None`: there is no limit.
+    pub may_spend: Option<Cost>,
+    /// Whether its end has told what it did cost.
+    pub counted: bool,
 }
 
 impl State {

@@ -190,6 +190,7 @@ impl State {
             }
             Event::Files(Files::RevertAsked { to, .. }) => born && self.revert_to(*to).is_ok(),
             Event::Files(Files::UnrevertAsked { .. }) => born && self.may_unrevert().is_ok(),
+            Event::Files(Files::CheckoutAsked { .. }) => born && self.may_restore().is_ok(),
             Event::Permission(_) | Event::Compaction(_) | Event::Subagent(_) | Event::Files(_) => {
                 false
             }

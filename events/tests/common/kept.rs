@@ -1,6 +1,6 @@
 //! Snapshots, reverts and what became of them.
 
-use leftfold_events::event::{Change, FileChange, Files};
+use leftfold_events::event::{Change, FileChange, Files, Saved};
 use leftfold_events::state::Open;
 use leftfold_events::{Fact, Kit};
 
@@ -24,6 +24,13 @@ impl Run {
             NoSnap => Fact::of(snapshot, Files::SnapshotFailed { message }),
             Revert(to) => Fact::new(Files::RevertAsked { to: *to, by }),
             Unrevert => Fact::new(Files::UnrevertAsked { by }),
+            Checkout(files) => {
+                let saved = |(path, tree): &(&str, &str)| Saved {
+                    path: (*path).to_owned(),
+                    tree: (*tree).to_owned(),
+                };
+                Fact::new(Files::CheckoutAsked { paths: files.iter().map(saved).collect(), by })
+            }
             Restored(tree) => Fact::of(restore, restored(tree)),
             NotRestored => Fact::of(restore, Files::RestoreFailed { message }),
             _ => panic!("{step:?} has nothing to do with files"),

@@ -77,6 +77,8 @@ pub(crate) enum Step {
     /// Somebody wants to go back to this event, or to have that undone.
     Revert(Seq),
     Unrevert,
+    /// Somebody wants these files as a tree has them.
+    Checkout(&'static [(&'static str, &'static str)]),
     /// The files are back, and are this tree now.
     Restored(&'static str),
     NotRestored,
@@ -241,7 +243,9 @@ impl Run {
             Interrupt => Fact::new(Turn::Interrupted { by: "test".into() }),
             Resume { close } => Fact::new(Session::Resumed { policy: POLICY, close: *close }),
             Summary(_) | NoSummary | Title(_) | NoTitle => self.written(step),
-            Snap(..) | NoSnap | Revert(_) | Unrevert | Restored(_) | NotRestored => self.kept(step),
+            Snap(..) | NoSnap | Revert(_) | Unrevert | Checkout(_) | Restored(_) | NotRestored => {
+                self.kept(step)
+            }
         }
     }
 

@@ -2,6 +2,12 @@
 
 use leftfold_events::event::{Change, Event, FileChange, Files, Saved};
 
+/// Those that came later.
+pub(super) fn later_files_events() -> Vec<Event> {
+    let paths = vec![Saved { path: "src/ünïcödé.rs".into(), tree: "4b825dc6".into() }];
+    vec![Files::CheckoutAsked { paths, by: "fork".into() }.into()]
+}
+
 pub(super) fn files_events() -> Vec<Event> {
     let (tree, by) = ("4b825dc642cb6eb9a060e54bf8d69288fbee4904".to_owned(), "cli".to_owned());
     let file =

@@ -3,7 +3,7 @@
 
 mod files;
 
-use files::files_events;
+use files::{files_events, later_files_events};
 use leftfold_events::event::{
     Access, Answer, Attachment, CallSpec, Class, Compaction, Denial, EndReason, Ended, Equipped,
     FailureClass, Files, Finish, Finished, Model, ModelRef, PartKind, Permission, PromptKind,
@@ -131,6 +131,7 @@ fn later_events() -> Vec<Event> {
         tasked(),
     ];
     events.extend(files_events());
+    events.extend(later_files_events());
     events
 }
 
@@ -382,7 +383,8 @@ pub fn variant(event: &Event) -> usize {
         Event::Files(Files::RestoreStarted { .. }) => 41,
         Event::Files(Files::Restored { .. }) => 42,
         Event::Files(Files::RestoreFailed { .. }) => 43,
+        Event::Files(Files::CheckoutAsked { .. }) => 44,
     }
 }
 
-pub const VARIANTS: usize = 44;
+pub const VARIANTS: usize = 45;

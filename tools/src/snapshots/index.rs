@@ -5,18 +5,20 @@
 //! again without any of this showing, so its hash is kept too, and it is read once more.
 
 use std::collections::HashMap;
-use std::fs::{self, Metadata};
+use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leftfold_events::Sha256;
+use rustix::fs::{FileType, Stat};
 
 use super::scan::Found;
 use super::{Error, LARGEST, MOST_BYTES};
 
 const VERSION: &str = "leftfold-index 1";
+/// Bytes of a line, about.
+const LINE: usize = 128;
 /// How coarse the times of a file system may be.
 const TICK: Duration = Duration::from_secs(2);
 
@@ -33,11 +35,12 @@ struct Entry {
     hash: Option<Sha256>,
 }
 
+/// What tells one state of a file from the next; times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+pub(super) struct Stamp {
     size: u64,
-    changed: i128,
-    status: i128,
+    changed: i64,
+    status: i64,
     inode: u64,
     mode: Mode,
 }
@@ -72,10 +75,10 @@ impl Mode {
         [Self::File, Self::Executable, Self::Link].into_iter().find(|known| known.git() == mode)
     }
 
-    fn of(metadata: &Metadata) -> Self {
-        if metadata.is_symlink() {
+    fn of(stat: &Stat) -> Self {
+        if FileType::from_raw_mode(stat.st_mode).is_symlink() {
             Self::Link
-        } else if metadata.mode() & 0o100 == 0 {
+        } else if stat.st_mode & 0o100 == 0 {
             Self::File
         } else {
             Self::Executable
@@ -84,19 +87,30 @@ impl Mode {
 }
 
 impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        let nanos = |secs: i64, nanos: i64| i128::from(secs) * 1_000_000_000 + i128::from(nanos);
+    pub(super) fn of(stat: &Stat) -> Self {
+        // a time that no clock has told is as good as any other: it is compared and nothing else
+        let nanos = |secs: i64, nanos: i128| {
+            let nanos = i128::from(secs) * 1_000_000_000 + nanos;
+            i64::try_from(nanos).unwrap_or(i64::MAX)
+        };
         Self {
-            size: metadata.size(),
-            changed: nanos(metadata.mtime(), metadata.mtime_nsec()),
-            status: nanos(metadata.ctime(), metadata.ctime_nsec()),
-            inode: metadata.ino(),
-            mode: Mode::of(metadata),
+            size: u64::try_from(stat.st_size).unwrap_or_default(),
+            changed: nanos(stat.st_mtime, i128::from(stat.st_mtime_nsec)),
+            status: nanos(stat.st_ctime, i128::from(stat.st_ctime_nsec)),
+            inode: stat.st_ino,
+            mode: Mode::of(stat),
         }
     }
 
+    /// That of a file or a link that is there.
+    fn at(path: &Path) -> Option<Self> {
+        let stat = rustix::fs::lstat(path).ok()?;
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        (kind.is_file() || kind.is_symlink()).then(|| Self::of(&stat))
+    }
+
     /// Whether a change after `then` might leave it as it is.
-    fn is_young(&self, then: i128) -> bool {
+    fn is_young(&self, then: i64) -> bool {
         self.changed.max(self.status) >= then
     }
 }
@@ -124,13 +138,19 @@ impl Index {
 
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
         use std::fmt::Write as _;
-        let mut text = format!("{VERSION} {}\n", self.tree.as_deref().unwrap_or_default());
+        let mut text = String::with_capacity(self.files.len() * LINE);
+        let tree = self.tree.as_deref().unwrap_or_default();
+        // to memory
+        let _ = writeln!(text, "{VERSION} {tree}");
         for (path, Entry { stamp, hash }) in &self.files {
             let Stamp { size, changed, status, inode, mode } = stamp;
-            let hash = hash.map_or_else(|| "-".to_owned(), |hash| hash.to_string());
             let mode = mode.git();
-            // to memory
-            let _ = writeln!(text, "{size} {changed} {status} {inode} {mode} {hash} {path}");
+            let _ = match hash {
+                Some(hash) => {
+                    writeln!(text, "{size} {changed} {status} {inode} {mode} {hash} {path}")
+                }
+                None => writeln!(text, "{size} {changed} {status} {inode} {mode} - {path}"),
+            };
         }
         let _ = writeln!(text, "end {}", self.files.len());
         let fresh = path.with_extension("new");
@@ -141,10 +161,11 @@ impl Index {
     /// Compares with what was found, and takes that over.
     pub(super) fn compare(&mut self, worktree: &Path, found: &[Found]) -> Result<News, Error> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let then = i128::try_from(now.saturating_sub(TICK).as_nanos()).unwrap_or_default();
+        let then = i64::try_from(now.saturating_sub(TICK).as_nanos()).unwrap_or_default();
         let (mut news, mut bytes) = (News::default(), 0_u64);
         let mut before = std::mem::take(&mut self.files);
-        for (name, metadata) in found {
+        self.files.reserve(found.len());
+        for (name, stamp) in found {
             let name = match name {
                 Ok(name) => name,
                 Err(odd) => {
@@ -152,23 +173,30 @@ impl Index {
                     continue;
                 }
             };
-            let known = before.remove(name);
-            bytes += self.look(worktree, name, metadata, known, then, &mut news);
+            // its name is there already, and needs no copy
+            let (name, known) = match before.remove_entry(name) {
+                Some((name, known)) => (name, Some(known)),
+                None => (name.clone(), None),
+            };
+            bytes += self.look(worktree, name, *stamp, known, then, &mut news);
             if bytes > MOST_BYTES {
                 return Err(Error::TooLarge(worktree.to_owned()));
             }
         }
         // what was kept goes on to be, ignored or not
         for (name, known) in before {
-            match fs::symlink_metadata(worktree.join(&name)) {
-                Ok(metadata) if metadata.is_file() || metadata.is_symlink() => {
-                    self.look(worktree, &name, &metadata, Some(known), then, &mut news);
+            match Stamp::at(&worktree.join(&name)) {
+                Some(stamp) => {
+                    self.look(worktree, name, stamp, Some(known), then, &mut news);
                 }
-                _ => news.changes.push((name, None)),
+                None => news.changes.push((name, None)),
             }
         }
         // a file may have taken a folder's place, or the other way round
-        news.changes.sort_by_key(|(_, mode)| mode.is_some());
+        news.changes.sort_unstable_by(|(a, a_mode), (b, b_mode)| {
+            (a_mode.is_some(), a).cmp(&(b_mode.is_some(), b))
+        });
+        news.left_out.sort_unstable();
         Ok(news)
     }
 
@@ -176,22 +204,21 @@ impl Index {
     fn look(
         &mut self,
         worktree: &Path,
-        name: &str,
-        metadata: &Metadata,
+        name: String,
+        stamp: Stamp,
         known: Option<Entry>,
-        then: i128,
+        then: i64,
         news: &mut News,
     ) -> u64 {
-        let stamp = Stamp::of(metadata);
         if let Some(known) = known.as_ref().filter(|e| e.hash.is_none() && e.stamp == stamp) {
-            self.files.insert(name.to_owned(), known.clone());
+            self.files.insert(name, known.clone());
             return 0;
         }
-        let content = if stamp.size > LARGEST { None } else { read(&worktree.join(name)) };
+        let content = if stamp.size > LARGEST { None } else { read(&worktree.join(&name)) };
         let Some(content) = content else {
             // too large or unreadable: it stays what it was
-            news.left_out.push(name.to_owned());
-            self.files.extend(known.map(|known| (name.to_owned(), known)));
+            news.left_out.push(name.clone());
+            self.files.extend(known.map(|known| (name, known)));
             return 0;
         };
         let hash = Sha256::of(&content);
@@ -199,10 +226,10 @@ impl Index {
         if known.as_ref().is_some_and(same) {
             news.is_known_better = true;
         } else {
-            news.changes.push((name.to_owned(), Some(stamp.mode)));
+            news.changes.push((name.clone(), Some(stamp.mode)));
         }
         let hash = stamp.is_young(then).then_some(hash);
-        self.files.insert(name.to_owned(), Entry { stamp, hash });
+        self.files.insert(name, Entry { stamp, hash });
         stamp.size
     }
 }

@@ -144,8 +144,12 @@ impl Snapshots {
     fn take_locked(&self, since: Option<&str>, stop: &CancellationToken) -> Result<Taken, Error> {
         let git = Git::new(&self.folder);
         let path = self.folder.join("leftfold-index");
-        let mut index = Index::read(&path);
-        let found = scan::scan(&self.worktree, &self.data, stop)?;
+        let (mut index, found) = std::thread::scope(|scope| {
+            let reading = scope.spawn(|| Index::read(&path));
+            let found = scan::scan(&self.worktree, &self.data, stop);
+            (reading.join().unwrap_or_default(), found)
+        });
+        let found = found?;
         let mut news = index.compare(&self.worktree, &found)?;
         let known = index.tree.clone().filter(|_| news.changes.is_empty());
         let tree = match known {
@@ -160,14 +164,20 @@ impl Snapshots {
                 imported => imported?,
             },
         };
-        if index.tree.as_deref() != Some(&tree) || news.is_known_better {
-            index.tree = Some(tree.clone());
-            index.write(&path).map_err(Error::io("write", &path))?;
-        }
-        let files = match since {
-            Some(since) if since != tree => git.diff(since, &tree)?,
-            _ => Vec::new(),
-        };
+        let is_news = index.tree.as_deref() != Some(&tree) || news.is_known_better;
+        index.tree = Some(tree.clone());
+        let (written, files) = std::thread::scope(|scope| {
+            let writing = is_news.then(|| scope.spawn(|| index.write(&path)));
+            let files = match since {
+                Some(since) if since != tree => git.diff(since, &tree),
+                _ => Ok(Vec::new()),
+            };
+            let died = || Err(std::io::Error::other("it failed unexpectedly"));
+            let written = writing.map_or(Ok(()), |it| it.join().unwrap_or_else(|_| died()));
+            (written, files)
+        });
+        written.map_err(Error::io("write", &path))?;
+        let files = files?;
         let mut left_out = news.left_out;
         left_out.truncate(MOST_LEFT_OUT);
         Ok(Taken { tree, files, left_out })

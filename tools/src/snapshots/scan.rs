@@ -1,19 +1,21 @@
 //! The files of a worktree that are not ignored.
 
-use std::fs::Metadata;
-use std::path::Path;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ignore::{WalkBuilder, WalkState};
+use ignore::{DirEntry, WalkBuilder, WalkState};
+use rustix::fs::{AtFlags, CWD, OFlags};
 use tokio_util::sync::CancellationToken;
 
+use super::index::Stamp;
 use super::{Error, MOST_FILES};
 
-/// A file or a link, with its path relative to the worktree; `None` where its name can not be kept.
-pub(super) type Found = (Result<String, String>, Metadata);
+/// A file or a link, with its path relative to the worktree, an error where its name can not be kept.
+pub(super) type Found = (Result<String, String>, Stamp);
 
-/// Every file and link, in the order of their names.
+/// Every file and link, in no order.
 pub(super) fn scan(
     worktree: &Path,
     data: &Path,
@@ -21,7 +23,7 @@ pub(super) fn scan(
 ) -> Result<Vec<Found>, Error> {
     let (count, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     builder(worktree, data).build_parallel().run(|| {
-        let mut mine = Mine { all: &found, some: Vec::new() };
+        let mut mine = Mine { all: &found, some: Vec::new(), folder: None };
         let count = &count;
         Box::new(move |entry| {
             if stop.is_cancelled() || count.load(Ordering::Relaxed) > MOST_FILES {
@@ -31,11 +33,11 @@ pub(super) fn scan(
             let Ok(entry) = entry else { return WalkState::Continue };
             let kind = entry.file_type();
             if kind.is_some_and(|kind| kind.is_file() || kind.is_symlink())
-                && let Ok(metadata) = entry.metadata()
+                && let Some(stamp) = mine.look(&entry)
                 && let Ok(path) = entry.path().strip_prefix(worktree)
             {
                 count.fetch_add(1, Ordering::Relaxed);
-                mine.some.push((name(path), metadata));
+                mine.some.push((name(path), stamp));
             }
             WalkState::Continue
         })
@@ -43,11 +45,10 @@ pub(super) fn scan(
     if stop.is_cancelled() {
         return Err(Error::Cancelled);
     }
-    let mut found = found.into_inner().unwrap_or_default();
+    let found = found.into_inner().unwrap_or_default();
     if found.len() > MOST_FILES {
         return Err(Error::TooMany(worktree.to_owned()));
     }
-    found.sort_unstable_by(|(a, _): &Found, (b, _)| a.cmp(b));
     Ok(found)
 }
 
@@ -55,6 +56,26 @@ pub(super) fn scan(
 struct Mine<'a> {
     all: &'a Mutex<Vec<Found>>,
     some: Vec<Found>,
+    /// The folder of the last file, open: what is beside it is found without the whole way to it.
+    folder: Option<(PathBuf, OwnedFd)>,
+}
+
+impl Mine<'_> {
+    fn look(&mut self, entry: &DirEntry) -> Option<Stamp> {
+        let parent = entry.path().parent()?;
+        if self.folder.as_ref().is_none_or(|(path, _)| path != parent) {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let opened = rustix::fs::open(parent, flags, rustix::fs::Mode::empty());
+            self.folder = opened.ok().map(|folder| (parent.to_owned(), folder));
+        }
+        let stat = match &self.folder {
+            Some((_, folder)) => {
+                rustix::fs::statat(folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+            }
+            None => rustix::fs::statat(CWD, entry.path(), AtFlags::SYMLINK_NOFOLLOW),
+        };
+        Some(Stamp::of(&stat.ok()?))
+    }
 }
 
 impl Drop for Mine<'_> {

@@ -1,0 +1,33 @@
+//! Files as they were where a fork begins.
+
+use std::collections::BTreeSet;
+
+use super::State;
+use super::files::{Restore, RestoreStep, Revert};
+use crate::Seq;
+use crate::event::Saved;
+
+impl State {
+    pub(super) fn checks_out(&mut self, asked: Seq, paths: &[Saved]) {
+        // what has changed since is not this session's
+        self.files.dirty = None;
+        let wanted = Some(paths.to_vec());
+        self.files.restore = Some(Restore { wanted, ..Restore::new(asked, None) });
+    }
+
+    /// Until the next prompt it can be taken back as a revert can.
+    pub(super) fn checked_out(&mut self, restore: Restore) {
+        let Restore { asked, before, paths, .. } = restore;
+        let (messages, changes) = (Vec::new(), Vec::new());
+        let before = before.unwrap_or_default();
+        let revert = Revert { to: asked, before, paths, messages, changes };
+        self.files.revert = self.turn.is_none().then_some(revert);
+    }
+}
+
+impl Restore {
+    pub(super) fn new(asked: Seq, to: Option<Seq>) -> Self {
+        let (step, paths) = (RestoreStep::Due, BTreeSet::new());
+        Self { asked, to, wanted: None, before: None, step, paths }
+    }
+}
