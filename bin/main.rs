@@ -26,6 +26,7 @@ mod model;
 mod outfit;
 mod print;
 mod question;
+mod secrets;
 mod settings;
 mod signals;
 mod slash;

@@ -7,9 +7,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use leftfold_events::Json;
 use leftfold_events::event::{Access, Attachment, Class, Resolution, Spill, TodoItem};
 use leftfold_events::state::batch::Part;
+use leftfold_events::{Json, Secrets};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -192,6 +192,8 @@ pub struct Workspace {
     pub subagents: Vec<String>,
     /// The data folder, below which snapshots of the worktree are kept; none are without it.
     pub data: Option<PathBuf>,
+    /// What stands nowhere but in arguments at the moment of running.
+    pub secrets: Secrets,
 }
 
 impl Workspace {
@@ -210,6 +212,7 @@ impl Workspace {
             environment: Vec::new(),
             subagents: Vec::new(),
             data: None,
+            secrets: Secrets::default(),
         }
     }
 }

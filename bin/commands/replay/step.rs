@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
-use leftfold_events::{Envelope, Seq, State, line, next};
+use leftfold_events::{Envelope, Seq, State, line, mask, next};
 
 use super::{Filter, Telling};
 
@@ -35,7 +35,7 @@ pub(super) fn step(events: &[Envelope], at: Seq, filter: &Filter) -> anyhow::Res
             "" | "n" => walk.step(&mut place, 1),
             "p" => walk.step(&mut place, -1),
             "s" => walk.state(place)?,
-            "e" => line::write(&events[walk.told[place]]),
+            "e" => mask::shown(&events[walk.told[place]]).line,
             other => match other.parse().ok().map(|seq: Seq| (seq, walk.near(seq))) {
                 Some((_, Some(there))) => {
                     place = there;
