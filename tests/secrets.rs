@@ -99,7 +99,7 @@ fn tokens_are_masked_in_what_is_shown_and_kept_in_the_log() {
 #[test]
 fn a_key_that_a_provider_echoes_is_in_no_error() {
     let body = json!({ "error": { "message": format!("bad key {CANARY}") } }).to_string();
-    let server = Server::start(vec![Answer::Status(401, body)]);
+    let server = Server::start(vec![Answer::Status(401, Vec::new(), body)]);
     let site = Site::served(&server).setting("provider/local/options/apiKey", json!(CANARY));
     let ran = site.prompt("go");
     assert!(!ran.stdout.contains(CANARY) && !ran.stderr.contains(CANARY), "{ran:?}");
