@@ -36,7 +36,7 @@ fn found_in(folder: &Path) -> Vec<String> {
 
 fn assert_nowhere(site: &Site) {
     assert_eq!(found_in(&site.path("home/sessions")), Vec::<String>::new());
-    for args in [&["export", "last"][..], &["observe", "last"], &["replay", "last"]] {
+    for args in [&["export", "last"][..], &["replay", "last"]] {
         let ran = site.run(args).ok();
         assert!(!ran.stdout.contains(CANARY) && !ran.stderr.contains(CANARY), "{args:?}");
     }
