@@ -61,7 +61,8 @@ impl Keys {
     fn read(path: &Path) -> Result<Self, Error> {
         let failed = |source| Error::Io { path: path.to_owned(), what: "can not be read", source };
         let file = match File::open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            // a data folder that is none is for those to say who need one
+            Err(error) if is_absent(&error) => return Ok(Self::default()),
             file => file.map_err(failed)?,
         };
         close(&file, path)?;
@@ -142,6 +143,10 @@ fn replace(path: &Path, keys: &Keys) -> io::Result<()> {
     file.sync_all()?;
     fs::rename(&new, &path)?;
     File::open(path.parent().unwrap_or(&path))?.sync_all()
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// A new or emptied file that nobody else can read from the start.

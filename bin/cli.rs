@@ -57,6 +57,8 @@ pub(crate) enum Command {
     Replay(Replay),
     /// Compare a session's decisions with what this version would decide
     Verify(Verify),
+    /// Run sessions again on what their logs were told, and compare; reaches nothing but the logs
+    Rerun(Rerun),
     /// What a session waits for, since when and until when
     Why(Why),
     /// What a model was asked: from which events, and what was left out

@@ -77,15 +77,15 @@ impl Job<'_> {
         Open {
             store: self.place.store.clone(),
             session: self.place.session,
-            world: World {
+            world: World::new(
                 models,
-                workspace: Arc::new(self.workspace.clone()),
-                outfit: Some(Arc::new(Wardrobe {
+                Arc::new(self.workspace.clone()),
+                Some(Arc::new(Wardrobe {
                     directory: self.setup.directory.to_owned(),
                     worktree: self.setup.worktree.to_owned(),
                     plan: self.setup.plan.clone(),
                 })),
-            },
+            ),
             birth: self.birth(),
         }
     }

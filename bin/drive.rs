@@ -94,7 +94,7 @@ pub(crate) async fn drive(job: Job<'_>, task: Task, turn: &Turn) -> anyhow::Resu
         reverts,
         client,
         place: job.place.clone(),
-        questions: Questions::default(),
+        questions: Questions::new(job.workspace.clone()),
     };
     let outcome = driver.finish(opened, printed).await;
     if let Some(socket) = socket {
@@ -272,11 +272,11 @@ impl Driver {
                     }
                     // of a turn that was cut off before
                     Some(Printed::Ended(_)) => {}
-                    Some(Printed::Asked { asked, agent, permission, patterns, inquiry })
+                    Some(Printed::Asked { asked, agent, permission, patterns, inquiry, change })
                         if self.asks =>
                     {
                         let what = What::of(&permission, &patterns, inquiry);
-                        self.ask(asked, what.by(agent));
+                        self.ask(asked, what.by(agent).about(change));
                     }
                     Some(Printed::Resumed((child, before))) if self.asks && child != session => {
                         self.ask_all_of(child, before);
@@ -321,7 +321,7 @@ impl Driver {
         for (of, access) in open {
             let inquiry = inquiries.asked(of).cloned().map(Box::new);
             let what = What::of(&access.permission, &access.patterns, inquiry);
-            self.ask((self.client.session, of), what);
+            self.ask((self.client.session, of), what.about(inquiries.change(of)));
         }
     }
 
@@ -333,7 +333,8 @@ impl Driver {
         for (of, access) in state.questions().into_iter().filter(|(of, _)| *of < resumed) {
             let inquiry = inquiries.asked(of).cloned().map(Box::new);
             let what = What::of(&access.permission, &access.patterns, inquiry);
-            self.ask((child, of), what.by(Some(state.agent.clone())));
+            let what = what.by(Some(state.agent.clone())).about(inquiries.change(of));
+            self.ask((child, of), what);
         }
     }
 

@@ -72,16 +72,6 @@ impl History {
 
 /// The session that this event starts or goes on with.
 pub(crate) fn spawned(event: &Envelope) -> Option<SessionId> {
-    match &event.event {
-        Event::Subagent(Subagent::Spawned { session, .. }) => Some(*session),
-        Event::Session(_)
-        | Event::Turn(_)
-        | Event::Model(_)
-        | Event::Tool(_)
-        | Event::Permission(_)
-        | Event::Compaction(_)
-        | Event::Subagent(_)
-        | Event::Todo(_)
-        | Event::Files(_) => None,
-    }
+    let Event::Subagent(Subagent::Spawned { session, .. }) = &event.event else { return None };
+    Some(*session)
 }

@@ -2,9 +2,10 @@
 //! call's arguments, and asks them one by one as the permission `question`.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use leftfold_actors::Reply;
-use leftfold_events::event::{Answer, Event, Permission, Tool, Turn};
+use leftfold_events::event::{Answer, Event, Permission, Resolution, Tool, Turn};
 use leftfold_events::{Envelope, Seq, SessionId};
 use serde::{Deserialize, Deserializer};
 
@@ -119,6 +120,10 @@ pub(crate) struct Inquiries {
     calls: HashMap<Seq, Vec<(Inquiry, bool)>>,
     /// What each `permission.asked` asks.
     asked: HashMap<Seq, Inquiry>,
+    /// The calls that would change files and have not begun.
+    changes: HashMap<Seq, Arc<Resolution>>,
+    /// From each other `permission.asked` to the call.
+    about: HashMap<Seq, Seq>,
 }
 
 impl Inquiries {
@@ -142,13 +147,26 @@ impl Inquiries {
                 let questions = input.questions.into_iter().map(|question| (question, false));
                 self.calls.insert(call, questions.collect());
             }
+            if leftfold_tools::previews(&resolution.name) {
+                self.changes.insert(call, Arc::new(Resolution::clone(resolution)));
+            }
+        } else if let Event::Tool(Tool::Started { .. }) = &event.event {
+            self.changes.remove(&of);
         } else if let Event::Permission(Permission::Asked { permission, patterns, .. }) =
             &event.event
-            && permission == PERMISSION
         {
-            let inquiry = self.next(of, &patterns.join(", "));
-            self.asked.insert(event.seq, inquiry);
+            if permission == PERMISSION {
+                let inquiry = self.next(of, &patterns.join(", "));
+                self.asked.insert(event.seq, inquiry);
+            } else if self.changes.contains_key(&of) {
+                self.about.insert(event.seq, of);
+            }
         }
+    }
+
+    /// The call that `permission.asked` at `of` is about, if it would change files.
+    pub(crate) fn change(&self, of: Seq) -> Option<Arc<Resolution>> {
+        self.changes.get(self.about.get(&of)?).cloned()
     }
 
     /// What `permission.asked` at `of` asks of a person, if it is a question of that kind.

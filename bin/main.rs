@@ -24,6 +24,7 @@ mod lines;
 mod memory;
 mod model;
 mod outfit;
+mod preview;
 mod print;
 mod question;
 mod secrets;
@@ -76,6 +77,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => commands::demo::demo(args),
         Command::Replay(args) => commands::replay::replay(&args),
         Command::Verify(args) => commands::verify::verify(&args),
+        Command::Rerun(args) => commands::rerun::rerun(&args),
         Command::Why(args) => commands::why::why(&args),
         Command::Explain(args) => commands::explain::explain(&args),
         Command::Check(args) => commands::check::check(&args),

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leftfold_actors::{Observation, Recorded};
-use leftfold_events::event::{Compaction, Ended, Event, Files, Permission, Session, Turn};
+use leftfold_events::event::{
+    Compaction, Ended, Event, Files, Permission, Resolution, Session, Turn,
+};
 use leftfold_events::{Envelope, SessionId};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
@@ -32,6 +34,8 @@ pub(crate) enum Printed {
         patterns: Vec<String>,
         /// If a question of the `question` tool is asked: that.
         inquiry: Option<Box<Inquiry>>,
+        /// If the call would change files: that.
+        change: Option<Arc<Resolution>>,
     },
     /// Questions of this session from before a crash, or before this event, are open again.
     Resumed(Asked),
@@ -144,9 +148,10 @@ impl Output {
                 let inquiries = self.inquiries.get(&session);
                 let inquiry = inquiries.and_then(|known| known.asked(event.seq));
                 let inquiry = inquiry.cloned().map(Box::new);
+                let change = inquiries.and_then(|known| known.change(event.seq));
                 let agent = self.kin.member(session).map(|member| member.agent.clone());
                 let asked = (session, event.seq);
-                self.tell(Printed::Asked { asked, agent, permission, patterns, inquiry });
+                self.tell(Printed::Asked { asked, agent, permission, patterns, inquiry, change });
             }
             Event::Session(Session::Resumed { .. }) => {
                 self.tell(Printed::Resumed((session, event.seq)));

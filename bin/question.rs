@@ -3,13 +3,16 @@
 
 use std::collections::VecDeque;
 use std::io::{BufRead, IsTerminal, Write};
+use std::sync::Arc;
 
 use leftfold_actors::Reply;
 use leftfold_events::SessionId;
-use leftfold_events::event::Answer;
+use leftfold_events::event::{Answer, Resolution};
+use leftfold_tools::Workspace;
 use tokio::sync::mpsc;
 
 use crate::inquiry::{self, Asked, Inquiry};
+use crate::preview;
 
 /// Who answers here.
 const BY: &str = "terminal";
@@ -28,14 +31,18 @@ pub(crate) struct Questions {
     lines: Option<mpsc::UnboundedReceiver<String>>,
     /// There are no more lines.
     over: bool,
+    /// Where the calls that are asked about would run.
+    workspace: Option<Workspace>,
 }
 
 /// What is to be answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct What {
     kind: Kind,
     /// Of the child that asks, if it is one.
     agent: Option<String>,
+    /// The call, if it would change files.
+    change: Option<Arc<Resolution>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,12 +56,17 @@ impl What {
     /// Whether something is allowed, or what the `question` tool asks.
     pub(crate) fn of(permission: &str, patterns: &[String], inquiry: Option<Box<Inquiry>>) -> Self {
         let permission = || Kind::Permission(format!("{permission} on {}", patterns.join(", ")));
-        Self { kind: inquiry.map_or_else(permission, Kind::Inquiry), agent: None }
+        Self { kind: inquiry.map_or_else(permission, Kind::Inquiry), agent: None, change: None }
     }
 
     /// The same, asked by a child.
     pub(crate) fn by(self, agent: Option<String>) -> Self {
         Self { agent, ..self }
+    }
+
+    /// The same about a call that would change files.
+    pub(crate) fn about(self, change: Option<Arc<Resolution>>) -> Self {
+        Self { change, ..self }
     }
 
     /// How it is answered from elsewhere.
@@ -93,6 +105,10 @@ impl What {
 }
 
 impl Questions {
+    pub(crate) fn new(workspace: Workspace) -> Self {
+        Self { workspace: Some(workspace), ..Self::default() }
+    }
+
     pub(crate) fn ask(&mut self, asked: Asked, what: What) {
         if self.open.iter().any(|(open, _)| *open == asked) {
             return;
@@ -123,9 +139,12 @@ impl Questions {
 
     fn show(&mut self) {
         if let Some((_, asked)) = self.open.front().filter(|_| !self.over) {
+            // the files as they are now, whoever was asked before
+            let change = asked.change.as_ref().zip(self.workspace.as_ref());
+            let change = change.map(|(change, workspace)| preview::text(change, workspace));
             let mut stderr = std::io::stderr();
             // a terminal that is gone answers nothing either
-            let _ = write!(stderr, "{}", asked.shown());
+            let _ = write!(stderr, "{}{}", change.unwrap_or_default(), asked.shown());
             let _ = stderr.flush();
         }
     }

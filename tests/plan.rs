@@ -36,20 +36,31 @@ const PLAN: [&str; 8] =
 
 /// Answers the question that `live` comes to.
 fn answer(site: &Site, live: &mut Live, words: &[&str]) -> Value {
+    let asked = question(live);
+    reply(site, &asked, words);
+    asked
+}
+
+fn question(live: &mut Live) -> Value {
     let asked = live.until("permission.asked");
     assert_eq!(asked["data"]["permission"], "question", "{asked}");
+    asked
+}
+
+fn reply(site: &Site, asked: &Value, words: &[&str]) {
     let seq = asked["seq"].to_string();
     site.run(&[&["permission", "answer", "last", &seq][..], words].concat()).ok();
-    asked
 }
 
 #[test]
 fn an_approved_plan_is_carried_out_in_the_same_turn() {
     let site = planner();
     let mut live = site.start(&PLAN);
-    let asked = answer(&site, &mut live, &["once", "--feedback", "Yes"]);
+    let asked = question(&mut live);
     assert!(asked["data"]["patterns"][0].as_str().unwrap().contains("`build`"));
+    // from the answer on it may be there at any time
     assert!(!site.project().join("src.txt").exists(), "edits are denied while planning");
+    reply(&site, &asked, &["once", "--feedback", "Yes"]);
     let events = live.wait().ok().events();
     assert_eq!(end(&events)["text"], "Built.");
     let denied = end(&events)["permission_denials"].as_array().unwrap().clone();

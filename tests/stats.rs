@@ -33,8 +33,13 @@ fn tokens_and_calls_are_counted_by_day_model_project_and_tool() {
         assert_eq!(group.len(), 1, "{group:?}");
         assert!(group.values().all(|spent| spent["requests"] == 4), "{group:?}");
     }
+    // what a fork shares has been paid for once
+    site.run(&["fork", "last"]).ok();
+    let forked = stats(&site, &[]);
+    assert_eq!((&forked["sessions"], &forked["turns"]), (&json!(3), &json!(2)));
+    assert_eq!((&forked["total"], &forked["tools"]), (&all["total"], &all["tools"]));
     let text = site.run(&["stats"]).ok().stdout;
-    for part in ["2 sessions, 2 turns, 4 requests, 400 tokens in, 40 out", "bash", "by model"] {
+    for part in ["3 sessions, 2 turns, 4 requests, 400 tokens in, 40 out", "bash", "by model"] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }

@@ -138,8 +138,8 @@ pub(crate) struct Told {
     pub(crate) reason: EndReason,
     pub(crate) answer: String,
     /// With its own children.
-    usage: Usage,
-    cost: Cost,
+    pub(crate) usage: Usage,
+    pub(crate) cost: Cost,
 }
 
 impl Told {

@@ -351,6 +351,7 @@ async fn start_executor(
     let arguments = tool_executor::Arguments {
         owner: owner.clone(),
         workspace: world.workspace.clone(),
+        tape: world.tape.clone(),
         tag: format!("{store}:{session}"),
     };
     Ok(Actor::spawn_linked(None, ToolExecutor, arguments, owner.get_cell()).await?.0)
@@ -374,6 +375,6 @@ async fn start_snapshots(
     owner: &Owner,
     world: &World,
 ) -> Result<ActorRef<SnapshotsMessage>, ActorProcessingErr> {
-    let arguments = (owner.clone(), world.workspace.clone());
+    let arguments = (owner.clone(), world.clone());
     Ok(Actor::spawn_linked(None, Snapshots, arguments, owner.get_cell()).await?.0)
 }

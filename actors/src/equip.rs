@@ -98,6 +98,12 @@ fn offer_tasks(tools: &mut Vec<ToolSpec>, subagents: &[(String, String)]) {
         let agents = subagents.iter().map(|(name, about)| format!("\n- {name}: {about}"));
         task.description += "\n\nThe agents are:";
         task.description.extend(agents);
+        // servers that hold a model to the schema hold it to these names
+        let mut schema = task.schema.value();
+        if let Some(agent) = schema.pointer_mut("/properties/subagentType") {
+            agent["enum"] = subagents.iter().map(|(name, _)| name.as_str()).collect();
+        }
+        task.schema = Json::from_value(&schema);
     }
 }
 
@@ -148,6 +154,22 @@ mod tests {
         let (kit, problems) = gather(setup, Time::from_millis(0));
         assert_eq!(problems, [""; 0]);
         kit
+    }
+
+    #[test]
+    fn the_agents_for_tasks_are_named_to_the_model() {
+        let tool = leftfold_tools::find("task").unwrap();
+        let (name, description) = (tool.name().to_owned(), tool.description().to_owned());
+        let mut tools = vec![ToolSpec { name, description, schema: tool.schema() }];
+        let named = ["general", "reviewer"].map(|name| (name.to_owned(), "It works.".to_owned()));
+        offer_tasks(&mut tools, &named);
+        let task = &tools[0];
+        assert!(task.description.ends_with("\n- general: It works.\n- reviewer: It works."));
+        let agent = task.schema.value()["properties"]["subagentType"].clone();
+        assert_eq!(agent["enum"], serde_json::json!(["general", "reviewer"]));
+        assert_eq!(agent["type"], "string");
+        offer_tasks(&mut tools, &[]);
+        assert!(tools.is_empty());
     }
 
     #[test]

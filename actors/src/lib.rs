@@ -20,6 +20,7 @@ mod observers;
 mod permission;
 mod processor;
 mod report;
+mod rerun;
 mod session;
 mod snapshots;
 mod switch;
@@ -30,6 +31,7 @@ mod world;
 pub use node::{Hold, Keeper, Node, NodeMessage, Open, Opened};
 pub use observers::{Family, Observation, Recorded, Watch};
 pub use permission::Answered;
+pub use rerun::rerun;
 pub use session::{Reply, SessionMessage};
 pub use world::{Models, Outfit, Outfitted, World};
 

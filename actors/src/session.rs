@@ -6,7 +6,6 @@ mod batch;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use leftfold_events::event::{Answer, Event, Session as SessionEvent, Turn};
 use leftfold_events::{Envelope, Fact, Kit, POLICY, Secrets, Seq, State, settle};
@@ -131,9 +130,9 @@ impl Actor for Session {
         let Arguments { log, state, birth, world, store, observers, node } = arguments;
         let session = log.session();
         let secrets = world.workspace.secrets.clone();
+        let clock = Clock::after(state.at, world.tape.clone());
         let workers = Workers::start(&myself, node, session, world, store).await?;
         let inbox = VecDeque::new();
-        let clock = Clock::after(state.at);
         Ok(Desk {
             log,
             state,
@@ -242,7 +241,7 @@ impl Desk {
             self.settle(item, &mut batch);
         }
         // only now: what has just been settled may have moved a deadline on
-        let overdue = self.state.overdue(self.clock.now());
+        let overdue = self.clock.overdue(&self.state);
         for of in overdue {
             if !batch.has_room() {
                 break;
@@ -326,7 +325,8 @@ impl Desk {
         self.secrets.redact(&mut fact.event);
         let admitted = self.state.admits(&fact);
         if admitted {
-            batch.add(settle(&mut self.state, self.log.session(), fact, self.clock.now()));
+            let now = self.clock.now(&self.state);
+            batch.add(settle(&mut self.state, self.log.session(), fact, now));
         } else {
             tracing::debug!(session = %self.state.session, of = fact.of, "too late: {:?}", fact.event);
         }
@@ -375,8 +375,7 @@ impl Desk {
     /// One timer, for whatever is due first.
     fn set_timer(&mut self, myself: &ActorRef<SessionMessage>) {
         self.stop_timer();
-        let Some(due) = self.state.due() else { return };
-        let wait = Duration::from_millis(due.since(self.clock.now()));
+        let Some(wait) = self.clock.wait(&self.state) else { return };
         let myself = myself.clone();
         let timer = tokio::spawn(async move {
             tokio::time::sleep(wait).await;

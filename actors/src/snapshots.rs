@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use leftfold_events::event::{Files, Saved};
 use leftfold_events::{Fact, Seq};
-use leftfold_tools::Workspace;
 use leftfold_tools::snapshots::{Snapshots as Store, Taken};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::sync::CancellationToken;
 
+use crate::World;
 use crate::report::tell;
+use crate::rerun::Tape;
 use crate::session::SessionMessage;
 
 pub(crate) enum SnapshotsMessage {
@@ -28,21 +29,23 @@ pub(crate) struct Snapshots;
 pub(crate) struct Keeping {
     owner: ActorRef<SessionMessage>,
     store: Option<Arc<Store>>,
+    /// What answers in place of the files.
+    tape: Option<Arc<Tape>>,
     taking: CancellationToken,
 }
 
 impl Actor for Snapshots {
     type Msg = SnapshotsMessage;
     type State = Keeping;
-    type Arguments = (ActorRef<SessionMessage>, Arc<Workspace>);
+    type Arguments = (ActorRef<SessionMessage>, World);
 
     async fn pre_start(
         &self,
         _: ActorRef<Self::Msg>,
-        (owner, workspace): Self::Arguments,
+        (owner, world): Self::Arguments,
     ) -> Result<Keeping, ActorProcessingErr> {
-        let store = Store::of(&workspace).map(Arc::new);
-        Ok(Keeping { owner, store, taking: CancellationToken::new() })
+        let store = Store::of(&world.workspace).map(Arc::new);
+        Ok(Keeping { owner, store, tape: world.tape, taking: CancellationToken::new() })
     }
 
     async fn handle(
@@ -94,6 +97,10 @@ impl Keeping {
         work: impl FnOnce(Option<&Store>) -> Result<Files, String> + Send + 'static,
     ) {
         let (owner, store) = (self.owner.clone(), self.store.clone());
+        if let Some(tape) = self.tape.clone() {
+            tokio::spawn(async move { tell(&owner, vec![Fact::of(of, tape.files(of).await)]) });
+            return;
+        }
         tokio::task::spawn_blocking(move || {
             let done = std::panic::catch_unwind(AssertUnwindSafe(|| work(store.as_deref())));
             let done = done.unwrap_or_else(|_| Err("it failed unexpectedly".to_owned()));

@@ -15,6 +15,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::sync::CancellationToken;
 
 use crate::report::tell;
+use crate::rerun::Tape;
 use crate::session::SessionMessage;
 
 /// What the model is told of a call whose worker died.
@@ -57,6 +58,8 @@ pub(crate) struct Run {
 pub(crate) struct Arguments {
     pub(crate) owner: ActorRef<SessionMessage>,
     pub(crate) workspace: Arc<Workspace>,
+    /// What answers in place of the tools.
+    pub(crate) tape: Option<Arc<Tape>>,
     /// `STORE:SESSION`, the beginning of what marks this session's processes.
     pub(crate) tag: String,
 }
@@ -66,6 +69,7 @@ pub(crate) struct ToolExecutor;
 pub(crate) struct Running {
     owner: ActorRef<SessionMessage>,
     workspace: Arc<Workspace>,
+    tape: Option<Arc<Tape>>,
     tag: String,
     calls: HashMap<Seq, CancellationToken>,
 }
@@ -80,8 +84,8 @@ impl Actor for ToolExecutor {
         _: ActorRef<Self::Msg>,
         arguments: Arguments,
     ) -> Result<Running, ActorProcessingErr> {
-        let Arguments { owner, workspace, tag } = arguments;
-        Ok(Running { owner, workspace, tag, calls: HashMap::new() })
+        let Arguments { owner, workspace, tape, tag } = arguments;
+        Ok(Running { owner, workspace, tape, tag, calls: HashMap::new() })
     }
 
     async fn handle(
@@ -108,6 +112,13 @@ impl Running {
     /// Looks at files, so it may block.
     fn check(&self, of: Seq, call: CallSpec) {
         let (owner, workspace) = (self.owner.clone(), Arc::clone(&self.workspace));
+        if let Some(tape) = self.tape.clone() {
+            tokio::spawn(async move {
+                let resolution = Box::new(tape.resolve(of, call).await);
+                tell(&owner, vec![Fact::of(of, Tool::Resolved(resolution))]);
+            });
+            return;
+        }
         tokio::task::spawn_blocking(move || {
             let resolve = || leftfold_tools::resolve(&call, &workspace);
             let resolution = std::panic::catch_unwind(AssertUnwindSafe(resolve))
@@ -138,9 +149,15 @@ impl Running {
                 tell(&progress, vec![Fact::of(of, Tool::Progressed { tail })]);
             }),
         };
+        let tape = self.tape.clone();
         tokio::spawn(async move {
             let _done = cancel.drop_guard();
-            let running = AssertUnwindSafe(leftfold_tools::run(&resolution, context));
+            let running = AssertUnwindSafe(async {
+                match tape {
+                    Some(tape) => tape.run(of, resolution).await,
+                    None => leftfold_tools::run(&resolution, context).await,
+                }
+            });
             let facts = match running.catch_unwind().await {
                 Ok(output) => outcome(of, id, output),
                 Err(_) => vec![Fact::of(of, Tool::Finished(Box::new(panicked(id))))],

@@ -8,6 +8,8 @@ use leftfold_events::Kit;
 use leftfold_providers::Provider;
 use leftfold_tools::Workspace;
 
+use crate::rerun::Tape;
+
 /// The providers of a session, by the name that settings give them.
 #[derive(Clone, Default)]
 pub struct Models(Arc<HashMap<String, Arc<dyn Provider>>>);
@@ -58,4 +60,12 @@ pub struct World {
     pub workspace: Arc<Workspace>,
     /// Without it calls start no sessions and change no agents.
     pub outfit: Option<Arc<dyn Outfit>>,
+    /// A log that is run again: nothing of the world is reached then.
+    pub(crate) tape: Option<Arc<Tape>>,
+}
+
+impl World {
+    pub fn new(models: Models, workspace: Arc<Workspace>, outfit: Option<Arc<dyn Outfit>>) -> Self {
+        Self { models, workspace, outfit, tape: None }
+    }
 }

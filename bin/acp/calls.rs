@@ -58,7 +58,7 @@ pub(super) fn text(text: &str) -> Vec<ToolCallContent> {
 }
 
 /// The hunks of a unified diff, each with the few lines around it.
-fn changes(diff: &str, path: &str) -> Vec<ToolCallContent> {
+pub(super) fn changes(diff: &str, path: &str) -> Vec<ToolCallContent> {
     let created = diff.starts_with("--- /dev/null\n");
     let mut hunks: Vec<(String, String)> = Vec::new();
     for line in diff.split_inclusive('\n').skip(2) {

@@ -9,6 +9,7 @@ use agent_client_protocol::v1::schema::LoadSessionResponse;
 use leftfold_actors::{Family, Observation, Opened};
 use leftfold_events::Seq;
 use leftfold_events::event::{PromptKind, PromptPart};
+use leftfold_tools::Workspace;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use super::updates::{self, BY, Shared, Updates};
@@ -138,8 +139,11 @@ impl Talk {
         from: Seq,
         load: Option<Responder<LoadSessionResponse>>,
     ) -> anyhow::Result<Client> {
+        let Project { directory, worktree, .. } = &*self.project;
+        let workspace = Workspace::new(directory, worktree, self.place.store.join("spill"));
         let arguments = updates::Arguments {
             shared: Arc::clone(&self.shared),
+            workspace: Arc::new(workspace),
             session: self.place.session,
             from,
             history: opened.head,

@@ -21,6 +21,7 @@ mod conversation;
 mod family;
 mod flow;
 mod inquiry;
+mod preview;
 mod prompts;
 mod updates;
 mod view;

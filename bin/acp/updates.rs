@@ -15,13 +15,14 @@ use agent_client_protocol::{Error, RequestCancellationHandle, is_connection_term
 use leftfold_actors::{Observation, Reply};
 use leftfold_events::event::{Answer, PromptPart};
 use leftfold_events::{Envelope, Seq, SessionId as Session};
+use leftfold_tools::Workspace;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use super::family::Children;
 use super::flow::Flow;
-use super::inquiry;
 use super::prompts::Prompts;
 use super::view::{self, Question, Told, View};
+use super::{inquiry, preview};
 use crate::client::Client;
 use crate::inquiry::Asked;
 
@@ -95,6 +96,8 @@ pub(super) struct Updates;
 
 pub(super) struct Watching {
     shared: Arc<Shared>,
+    /// Where the calls that are asked about would run.
+    workspace: Arc<Workspace>,
     view: View,
     children: Children,
     flow: Flow,
@@ -114,6 +117,7 @@ pub(super) struct Watching {
 
 pub(super) struct Arguments {
     pub(super) shared: Arc<Shared>,
+    pub(super) workspace: Arc<Workspace>,
     pub(super) session: Session,
     /// The first event that is told.
     pub(super) from: Seq,
@@ -132,11 +136,23 @@ impl Actor for Updates {
         _: ActorRef<Observation>,
         arguments: Arguments,
     ) -> Result<Watching, ActorProcessingErr> {
-        let Arguments { shared, session, from, history, cut_off, load } = arguments;
+        let Arguments { shared, workspace, session, from, history, cut_off, load } = arguments;
         let (view, flow, asked) = (View::default(), shared.flow.clone(), HashMap::new());
         let (seen, open, children) = (from - 1, Vec::new(), Children::new(session));
         shared.seen.store(seen, Ordering::Release);
-        Ok(Watching { shared, view, children, flow, seen, history, cut_off, open, load, asked })
+        Ok(Watching {
+            shared,
+            workspace,
+            view,
+            children,
+            flow,
+            seen,
+            history,
+            cut_off,
+            open,
+            load,
+            asked,
+        })
     }
 
     async fn handle(
@@ -149,9 +165,9 @@ impl Actor for Updates {
         for event in events.iter() {
             // a session that was opened again is watched once more
             if !watching.children.is_root(event) {
-                watching.tell_of_child(event);
+                watching.tell_of_child(event).await;
             } else if event.seq > watching.seen {
-                watching.tell(event);
+                watching.tell(event).await;
             }
         }
         watching.flow.room().await;
@@ -162,7 +178,7 @@ impl Actor for Updates {
 }
 
 impl Watching {
-    fn tell(&mut self, event: &Envelope) {
+    async fn tell(&mut self, event: &Envelope) {
         self.seen = event.seq;
         self.shared.seen.store(event.seq, Ordering::Release);
         let live = event.seq > self.history;
@@ -172,7 +188,7 @@ impl Watching {
                 Told::Update(update) => self.update(*update),
                 Told::Prompted { by, parts } => self.prompted(live, &by, &parts),
                 Told::Switched(agent) => self.shared.prompt_next(agent, live),
-                Told::Ask(question) if live => self.ask(*question),
+                Told::Ask(question) if live => self.ask(*question).await,
                 Told::Ask(question) => self.open.push(*question),
                 Told::Settled(of) => self.settled(of),
                 Told::Silent(_) => {}
@@ -190,18 +206,18 @@ impl Watching {
             && let Some(load) = self.load.take()
         {
             report(load.respond(LoadSessionResponse::new()));
-            self.arrived();
+            self.arrived().await;
         }
     }
 
     /// Of a turn that nobody goes on with, nothing is asked.
-    fn tell_of_child(&mut self, event: &Envelope) {
+    async fn tell_of_child(&mut self, event: &Envelope) {
         for told in self.children.see(event) {
             match told {
                 Told::Update(update) => self.update(*update),
                 Told::Ask(_) if self.cut_off || !self.children.works(event.session) => {}
                 Told::Ask(question) if self.load.is_some() => self.open.push(*question),
-                Told::Ask(question) => self.ask(*question),
+                Told::Ask(question) => self.ask(*question).await,
                 Told::Settled(asked) => self.settled(asked),
                 Told::Silent(child) => self.silent(child),
                 Told::Prompted { .. } | Told::Switched(_) | Told::Ended { .. } => {}
@@ -220,12 +236,14 @@ impl Watching {
     }
 
     /// History has been told. What it leaves open is the client's too, unless nobody goes on with it.
-    fn arrived(&mut self) {
+    async fn arrived(&mut self) {
         let open = std::mem::take(&mut self.open);
         if self.cut_off {
             self.shared.under_way.store(false, Ordering::Release);
         } else {
-            open.into_iter().for_each(|question| self.ask(question));
+            for question in open {
+                self.ask(question).await;
+            }
         }
     }
 
@@ -236,8 +254,9 @@ impl Watching {
     }
 
     /// Asks the client; its answer is the session's to judge.
-    fn ask(&mut self, question: Question) {
-        let Question { asked, call, options, answers } = question;
+    async fn ask(&mut self, question: Question) {
+        let question = preview::with_change(question, &self.workspace).await;
+        let Question { asked, call, options, answers, .. } = question;
         let request = RequestPermissionRequest::new(self.shared.id.clone(), call, options);
         let sent = self.shared.connection.send_request(request);
         self.asked.insert(asked, sent.cancellation_handle());

@@ -2,6 +2,7 @@
 //! client came in.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::{
     ContentBlock, ContentChunk, Cost, ImageContent, PermissionOption, PermissionOptionKind, Plan,
@@ -49,6 +50,8 @@ pub(super) struct Question {
     pub(super) options: Vec<PermissionOption>,
     /// What the options answer, if it is a question of the `question` tool.
     pub(super) answers: Vec<String>,
+    /// The call, if it would change files.
+    pub(super) change: Option<Arc<Resolution>>,
 }
 
 /// The answers to a question, as ids of options.
@@ -286,7 +289,8 @@ impl View {
                 };
                 let call = self.question(of, &what);
                 let asked = (envelope.session, envelope.seq);
-                vec![Told::Ask(Box::new(Question { asked, call, options, answers }))]
+                let change = self.inquiries.change(envelope.seq);
+                vec![Told::Ask(Box::new(Question { asked, call, options, answers, change }))]
             }
             Permission::Answered { reply, feedback, by } => {
                 let mut told = vec![Told::Settled((envelope.session, of))];

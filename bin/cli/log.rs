@@ -49,6 +49,14 @@ pub(crate) struct Verify {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Rerun {
+    #[arg(required = true)]
+    pub(crate) sessions: Vec<String>,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Check {
     #[arg(required = true)]
     pub(crate) sessions: Vec<String>,

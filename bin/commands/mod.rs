@@ -16,6 +16,7 @@ pub(crate) mod observe;
 pub(crate) mod permission;
 pub(crate) mod prune;
 pub(crate) mod replay;
+pub(crate) mod rerun;
 pub(crate) mod resume;
 pub(crate) mod revert;
 pub(crate) mod run;

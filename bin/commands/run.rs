@@ -122,6 +122,7 @@ pub(crate) fn job<'a>(
     resumes: bool,
 ) -> anyhow::Result<Job<'a>> {
     let settings = settings::load(&project.directory, &model::environment).map_err(model::usage)?;
+    crate::warnings::tell(&settings.warnings);
     let agent = agent(&settings, project, turn)?;
     let mut model = chosen(&settings, project, turn, &agent, resumes)?;
     let mut options = model::options(&settings, &model);

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use leftfold_events::event::{Event, Model, Session, Tool, Turn, Usage};
-use leftfold_events::{Envelope, Seq, Time};
+use leftfold_events::{Envelope, Seq, SessionId, Time};
 use leftfold_store::Reader;
 use serde::Serialize;
 
@@ -26,7 +26,7 @@ pub(crate) fn stats(args: &Stats) -> anyhow::Result<ExitCode> {
         let read = Reader::open(&store).map(|reader| {
             for session in reader.sessions() {
                 let (events, damage) = reader.read_good(session);
-                totals.take(&events, since, only.as_deref());
+                totals.take(session, &events, since, only.as_deref());
                 if let Some(damage) = damage {
                     crate::note(&format!(
                         "leftfold: {session} is counted up to its damage: {damage}"
@@ -71,21 +71,24 @@ struct Totals {
 }
 
 impl Totals {
-    fn take(&mut self, events: &[Envelope], since: Option<Time>, only: Option<&str>) {
-        let project = events.iter().find_map(|event| match &event.event {
-            Event::Session(Session::Created { worktree, .. }) => Some(worktree.as_str()),
-            Event::Session(_)
-            | Event::Turn(_)
-            | Event::Model(_)
-            | Event::Tool(_)
-            | Event::Permission(_)
-            | Event::Compaction(_)
-            | Event::Subagent(_)
-            | Event::Todo(_)
-            | Event::Files(_) => None,
+    /// Counts what is the session's own: what a fork shares is counted where it stands.
+    fn take(
+        &mut self,
+        session: SessionId,
+        events: &[Envelope],
+        since: Option<Time>,
+        only: Option<&str>,
+    ) {
+        let project = events.iter().find_map(|event| {
+            let Event::Session(Session::Created { worktree, .. }) = &event.event else {
+                return None;
+            };
+            Some(worktree.as_str())
         });
         let project = project.unwrap_or_default();
-        let recent = |event: &&Envelope| since.is_none_or(|since| event.at >= since);
+        let recent = |event: &&Envelope| {
+            event.session == session && since.is_none_or(|since| event.at >= since)
+        };
         if only.is_some_and(|only| only != project) || !events.iter().any(|event| recent(&event)) {
             return;
         }

@@ -95,6 +95,8 @@ pub(crate) struct Settings {
     pub(crate) kept: Map<String, Value>,
     /// What was read, the weakest first.
     pub(crate) sources: Vec<Arc<Source>>,
+    /// What is of no use in them, for people.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// A value that may be a relative path, and the folder where that would start.
@@ -186,6 +188,7 @@ impl Default for Settings {
             plugins: Vec::new(),
             kept: Map::new(),
             sources: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 }
@@ -269,6 +272,9 @@ fn merge(directory: &Path, env: Env<'_>) -> Result<Merged, Error> {
     settings.agent_rules =
         agent_rules.iter().map(|(name, said)| (name.clone(), bare(said))).collect();
     settings.sources = sources;
+    let of_agents = agent_rules.iter().map(|(_, said)| said);
+    let of_all = [&rules].into_iter().chain(of_agents);
+    settings.warnings = of_all.flat_map(|said| permission::without_effect(said)).collect();
     settings.stored = Keys::load(env)?;
     Ok(Merged { settings, tree, rules, agent_rules })
 }

@@ -49,6 +49,18 @@ pub(super) fn rules(holder: &View<'_>, path: &[&str]) -> Result<Vec<Said>, Error
     Ok(said)
 }
 
+/// Rules that nothing is ever judged by, with what was meant: calls that change files need `edit`,
+/// whichever tool they are for (SPEC Q7).
+pub(super) fn without_effect(said: &[Said]) -> impl Iterator<Item = String> {
+    said.iter().filter_map(|Said { rule, path, place, .. }| {
+        let meant = permission_of(&rule.permission);
+        (meant != rule.permission).then(|| {
+            let path = path.join(".");
+            format!("{place}: `{path}` has no effect: the permission of this tool is `{meant}`")
+        })
+    })
+}
+
 /// The rules of every agent under `agent`.
 pub(super) fn agents(root: &View<'_>) -> Result<Vec<(String, Vec<Said>)>, Error> {
     let Some(agents) = root.get("agent")? else { return Ok(Vec::new()) };

@@ -28,7 +28,7 @@ impl Conversation<'_> {
             return self.announce(&question);
         }
         let Stage::Turn { running: true } = self.stage else { return Ok(()) };
-        let text = self.children.question(&question, &mut self.renderer);
+        let text = self.shown(&question);
         self.stage = Stage::Question(question.asked);
         self.chosen.clear();
         let inquiry = question.inquiry();
@@ -40,11 +40,18 @@ impl Conversation<'_> {
     /// Shows a question of somebody else's turn while a line is being typed.
     fn announce(&mut self, question: &Pending) -> anyhow::Result<()> {
         if self.announced.insert(question.asked) {
-            let mut text = self.children.question(question, &mut self.renderer);
+            let mut text = self.shown(question);
             text += &self.renderer.note(Face::DIM, question::ANNOUNCED);
             self.paint(&text)?;
         }
         Ok(())
+    }
+
+    /// What a question is about, with what would become of the files as they are now.
+    fn shown(&mut self, question: &Pending) -> String {
+        let change = self.children.change_of(question.asked, &self.renderer);
+        let files = change.and_then(|call| leftfold_tools::preview(&call, &self.job.workspace));
+        self.children.question(question, &files.unwrap_or_default(), &mut self.renderer)
     }
 
     pub(super) fn ask_to_resume(&mut self) -> anyhow::Result<()> {

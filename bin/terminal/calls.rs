@@ -2,16 +2,16 @@
 
 use leftfold_events::Time;
 use leftfold_events::event::Finished;
+use leftfold_tools::FilePreview;
 use serde_json::Value;
 
 use super::clean::{clean, clean_line};
 use super::style::{Face, Style};
 use super::wrap::clip;
+use crate::preview::LINES;
 
 /// Lines of a diff, or of the end of what a command printed.
 const EXCERPT: usize = 12;
-/// The same for somebody who has to allow it first.
-const PREVIEW: usize = 40;
 
 /// A call that has not come to its end.
 #[derive(Clone, Debug)]
@@ -60,8 +60,16 @@ impl Call {
         format!("{} {first}{more}", self.name).trim_end().to_owned()
     }
 
-    /// What would change, from the arguments alone: for whoever has to allow it.
-    pub(super) fn preview(&self, style: Style, columns: usize) -> Vec<String> {
+    /// What would change, for whoever has to allow it; from the arguments alone where no more is known.
+    pub(super) fn preview(
+        &self,
+        change: &[FilePreview],
+        style: Style,
+        columns: usize,
+    ) -> Vec<String> {
+        if !change.is_empty() {
+            return changes(&crate::preview::lines(change), LINES, style, columns);
+        }
         let text = |key| self.input.get(key).and_then(Value::as_str).map(clean);
         let mut lines = Vec::new();
         if let (Some(old), Some(new)) = (text("oldString"), text("newString")) {
@@ -72,7 +80,7 @@ impl Call {
         } else if let Some(command) = text("command").filter(|command| command.contains('\n')) {
             lines.extend(command.lines().map(|line| format!(" {line}")));
         }
-        changes(&lines, PREVIEW, style, columns)
+        changes(&lines, LINES, style, columns)
     }
 
     /// The whole block of a call that has come to its end.

@@ -2,9 +2,11 @@
 //! what they ask is asked like the session's own.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use leftfold_events::event::{Event, Session, Turn};
+use leftfold_events::event::{Event, Resolution, Session, Turn};
 use leftfold_events::{Envelope, Seq, SessionId, Time};
+use leftfold_tools::FilePreview;
 
 use super::clean::clean_line;
 use super::render::{Question, Renderer};
@@ -112,14 +114,25 @@ impl Children {
     }
 
     /// What a question shows before its keys are named.
-    pub(super) fn question(&mut self, pending: &Pending, own: &mut Renderer) -> String {
+    pub(super) fn question(
+        &mut self,
+        pending: &Pending,
+        change: &[FilePreview],
+        own: &mut Renderer,
+    ) -> String {
         let Some(child) = self.at_work.get_mut(&pending.asked.0) else {
-            return own.question(&pending.question);
+            return own.question(&pending.question, change);
         };
         let agent = pending.agent.as_deref().unwrap_or("subagent");
         let from = own.note(Face::DIM, &format!("  {} asks:", clean_line(agent)));
         child.renderer.text_ends();
-        from + &child.renderer.question(&pending.question)
+        from + &child.renderer.question(&pending.question, change)
+    }
+
+    /// The call that a question is about, if it would change files.
+    pub(super) fn change_of(&self, asked: Asked, own: &Renderer) -> Option<Arc<Resolution>> {
+        let child = self.at_work.get(&asked.0).map(|child| &child.renderer);
+        child.unwrap_or(own).inquiries.change(asked.1)
     }
 
     /// What an open question asks, if it is one of the `question` tool.

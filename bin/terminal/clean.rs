@@ -77,7 +77,7 @@ fn is_invisible(c: char) -> bool {
 }
 
 /// A whole text at once. Of a line that was written over (progress bars), the last state stays.
-pub(super) fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     let lines = text.split('\n').map(|line| {
         let line = line.trim_end_matches('\r');
         line.rsplit('\r').next().unwrap_or(line)
@@ -86,7 +86,7 @@ pub(super) fn clean(text: &str) -> String {
 }
 
 /// The same, and in one line.
-pub(super) fn clean_line(text: &str) -> String {
+pub(crate) fn clean_line(text: &str) -> String {
     clean(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -1,6 +1,7 @@
 //! `leftfold` without a subcommand: a conversation on a terminal.
 
 mod asking;
+mod back;
 mod calls;
 mod children;
 mod clean;
@@ -37,7 +38,7 @@ use self::input::Input;
 use self::render::{Look, Renderer};
 use self::screen::Screen;
 use self::style::Face;
-pub(crate) use self::{screen::columns, wrap::clip};
+pub(crate) use self::{clean::clean, clean::clean_line, screen::columns, wrap::clip};
 use crate::Usage;
 use crate::cli::{PermissionMode, Talk, Turn as TurnArgs};
 use crate::client::{self, Job};

@@ -2,6 +2,7 @@
 
 use leftfold_actors::Reply;
 use leftfold_events::event::Answer;
+use leftfold_tools::FilePreview;
 
 use super::BY;
 use super::render::{Look, Question, Renderer};
@@ -39,8 +40,9 @@ pub(super) fn reply(answer: Answer, feedback: Option<String>) -> Reply {
 }
 
 impl Renderer {
-    /// What a question is about, before its keys are named. Nothing that has to be allowed is cut.
-    pub(super) fn question(&mut self, question: &Question) -> String {
+    /// What a question is about, before its keys are named: with `change`, what its call would change,
+    /// as far as that is known. Nothing else that has to be allowed is cut.
+    pub(super) fn question(&mut self, question: &Question, change: &[FilePreview]) -> String {
         if let Some(inquiry) = &question.inquiry {
             return self.inquiry(inquiry);
         }
@@ -55,7 +57,7 @@ impl Renderer {
             let shown = if several { call.heading() } else { format!("{} {argument}", call.name) };
             wrap.push(Face::PLAIN, &shown, &mut out);
             wrap.end_line(&mut out);
-            let preview = call.preview(style, columns);
+            let preview = call.preview(change, style, columns);
             call.previewed = !preview.is_empty();
             preview.iter().for_each(|line| out.extend([line, "\n"]));
         }

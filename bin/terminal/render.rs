@@ -69,7 +69,7 @@ pub(super) struct Renderer {
     /// Whether the attempt under way has shown text that a retry would make void.
     shown: bool,
     titles: Titles,
-    inquiries: Inquiries,
+    pub(super) inquiries: Inquiries,
 }
 
 impl Renderer {
@@ -251,7 +251,7 @@ impl Renderer {
                     call.input = resolution.input.value();
                 }
                 match &resolution.error {
-                    Some(error) => self.end_call(of, Mark::Failed, first_line(error)),
+                    Some(error) => self.end_call(of, Mark::Failed, crate::text::first_line(error)),
                     None => String::new(),
                 }
             }
@@ -396,8 +396,4 @@ impl Renderer {
         self.cleaner = Cleaner::default();
         self.markdown.finish()
     }
-}
-
-fn first_line(text: &str) -> &str {
-    text.trim().lines().next().unwrap_or_default()
 }

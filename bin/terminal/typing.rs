@@ -7,7 +7,7 @@ use super::clean::clean_line;
 use super::conversation::{Conversation, Leave, Stage};
 use super::input::Typed;
 use super::style::Face;
-use super::{inquiry, question};
+use super::{back, inquiry, question};
 use crate::agents::Agents;
 use crate::client::{self, Job};
 use crate::commands::run;
@@ -32,6 +32,7 @@ impl Conversation<'_> {
         self.warned = false;
         match command(&line) {
             Some("/exit") => return Ok(Some(Leave::Done)),
+            Some(command) if back::is_known(command) => self.carry_out(command).await?,
             Some(command) => match self.builtin(command, &line) {
                 Some(text) => {
                     self.screen.print(&text)?;
@@ -187,6 +188,8 @@ impl Conversation<'_> {
 const HELP: &str = concat!(
     "  /exit, Ctrl-D   leave; the session stays\n",
     "  /agent [NAME]   another agent for the next prompts\n",
+    "  /undo, /redo    take back the last prompt and what it changed in files; and that again\n",
+    "  /compact        replace what was said so far by a summary\n",
     "  Ctrl-C          interrupt the turn\n",
     "  Alt-Enter       another line; so does a \\ at the end; a paste stays together\n",
     "  up, Ctrl-R      earlier prompts\n",

@@ -3,8 +3,8 @@
 mod common;
 
 use common::*;
-use leftfold_events::event::{Answer::*, Class, EndReason, FailureClass, Finish};
-use leftfold_events::verify;
+use leftfold_events::event::{Answer::*, Class, EndReason, FailureClass, Finish, Session};
+use leftfold_events::{Fact, Kit, Time, settle, verify};
 
 fn sessions() -> Vec<Vec<Step>> {
     let read = |id| Resolve(id, Class::Read, ("read", "x"), "/p/x");
@@ -175,11 +175,35 @@ fn reverted() -> Vec<Step> {
     ]
 }
 
+fn all_sessions() -> impl Iterator<Item = (Kit, Vec<Step>)> {
+    let all = [sessions(), longer_sessions(), sessions_of_many_agents()].concat();
+    all.into_iter().map(|steps| (kit(), steps)).chain([(snapshotting(), reverted())])
+}
+
+#[test]
+fn every_cut_is_forked_to_rest() {
+    for (kit, steps) in all_sessions() {
+        let mut run = Run::new(&kit);
+        steps.iter().for_each(|step| drop(run.step(step)));
+        for at in 2..=run.log.len() {
+            let mut fork = Run::folded(&run.log[..at]);
+            let of = fork.state.session;
+            let session = of.child(at as u64, fork.state.at);
+            let forked = Fact::new(Session::Forked { from: of, at: at as u64 });
+            let batch = settle(&mut fork.state, session, forked, Time::default());
+            assert!(batch.iter().all(|event| event.session == session));
+            fork.log.extend(batch);
+            assert_eq!(fork.state.open(), [], "forked at {at} of {steps:?}");
+            assert_eq!((fork.state.turn.as_ref(), fork.state.cost), (None, 0.0), "{at}: {steps:?}");
+            assert_prefixes_valid(&fork.log);
+            assert_eq!(verify(&fork.log), vec![], "forked at {at} of {steps:?}");
+        }
+    }
+}
+
 #[test]
 fn every_cut_is_resumed_to_an_end() {
-    let all = [sessions(), longer_sessions(), sessions_of_many_agents()].concat();
-    let all = all.into_iter().map(|steps| (kit(), steps));
-    for (kit, steps) in all.chain([(snapshotting(), reverted())]) {
+    for (kit, steps) in all_sessions() {
         let mut run = Run::new(&kit);
         for step in &steps {
             assert!(!run.step(step).is_empty(), "{step:?} means nothing in {steps:?}");

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 /// Each with the number of its cases.
 const FOLDERS: [(&str, Wire, usize); 4] = [
-    ("anthropic_bodies", Wire::Anthropic, 20),
+    ("anthropic_bodies", Wire::Anthropic, 21),
     ("chat_bodies", Wire::OpenaiChat, 27),
     ("responses_bodies", Wire::OpenaiResponses, 19),
     ("gemini_bodies", Wire::Gemini, 9),

@@ -291,7 +291,19 @@ fn a_fork_goes_on_behind_what_it_shares() {
     let error = missing.append_wait(&[forked(id(5), 70, id(1))]).unwrap_err();
     assert!(matches!(error, Error::Unstorable { .. }), "{error}");
     let read = fork.read().unwrap();
-    assert_eq!(read.iter().map(|event| event.seq).collect::<Vec<_>>(), [4, 5, 6]);
+    let places = |events: &[Envelope]| -> Vec<_> {
+        events.iter().map(|event| (event.session, event.seq)).collect()
+    };
+    let [a, b, c, d] = [1, 2, 3, 4].map(id);
+    assert_eq!(places(&read), [(a, 1), (a, 2), (a, 3), (b, 4), (b, 5), (b, 6)]);
+    let shared = places(&second.read().unwrap());
+    assert_eq!(shared, [(a, 1), (a, 2), (a, 3), (b, 4), (b, 5), (c, 6)]);
+    assert_eq!(places(&third.read().unwrap()), [(a, 1), (a, 2), (d, 3)]);
+    for from in 1..=7 {
+        let part = store.read(b, from, 2).unwrap();
+        assert_eq!(part, read[read.len().min(from as usize - 1)..][..part.len()], "{from}");
+        assert_eq!(part.len(), 2.min(7 - from as usize), "{from}");
+    }
     drop((parent, fork, second, third, missing, store));
     assert_eq!(check(dir.path()).unwrap().damage, []);
     let reader = Reader::open(dir.path()).unwrap();

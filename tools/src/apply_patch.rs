@@ -22,7 +22,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::tool::Typed;
-use crate::{Context, Error, Output, Plan, Workspace, locks, paths, seen};
+use crate::{Context, Error, FilePreview, Output, Plan, Seen, Workspace, locks, paths, seen};
 use commit::{Stage, Write};
 use files::{File, Files, Now};
 use parse::{Change, Section};
@@ -114,19 +114,37 @@ fn judged(sections: &[Section], cx: &Workspace) -> Result<Plan, Error> {
     Ok(plan)
 }
 
-/// Does it, on the paths that were judged and no other.
+impl Args {
+    /// What every file would be, on the paths that were judged and no other.
+    fn files(&self, judged: &[PathBuf], cx: &Workspace, seen: &Seen) -> Result<Files, Error> {
+        let sections = parse::parse(&self.patch_text)?;
+        Files::plan(&sections, |given| within(given, judged, cx), seen)
+    }
+
+    /// The same, told. Nothing is written.
+    pub(crate) fn would_be(
+        &self,
+        judged: &[PathBuf],
+        cx: &Workspace,
+    ) -> Result<Vec<FilePreview>, Error> {
+        Ok(report::previews(&self.files(judged, cx, &Seen::new())?))
+    }
+}
+
+/// Where a path of a patch leads, if that was judged.
+fn within(given: &str, judged: &[PathBuf], cx: &Workspace) -> Result<PathBuf, Error> {
+    let found = paths::resolve(given, cx)?.path;
+    if judged.contains(&found) {
+        return Ok(found);
+    }
+    let judged: Vec<_> = judged.iter().map(|path| path.to_string_lossy()).collect();
+    let found = found.to_string_lossy().into_owned();
+    Err(Error::PathsChanged { judged: judged.join(", "), found })
+}
+
+/// Does it.
 fn apply(args: &Args, judged: &[PathBuf], cx: &Context) -> Result<Output, Error> {
-    let sections = parse::parse(&args.patch_text)?;
-    let resolve = |given: &str| {
-        let found = paths::resolve(given, &cx.workspace)?.path;
-        if judged.contains(&found) {
-            return Ok(found);
-        }
-        let judged: Vec<_> = judged.iter().map(|path| path.to_string_lossy()).collect();
-        let found = found.to_string_lossy().into_owned();
-        Err(Error::PathsChanged { judged: judged.join(", "), found })
-    };
-    let files = Files::plan(&sections, resolve, &cx.seen)?;
+    let files = args.files(judged, &cx.workspace, &cx.seen)?;
     let output = report::report(&files);
     let writes: Vec<_> = files.all.iter().filter_map(|file| write_of(&files, file)).collect();
     let written = Stage::new(&writes)?.commit()?;

@@ -3,6 +3,7 @@
 //! `chain.rs` has the strategies in their order, one file each has a family of them; `replace.rs` is
 //! one replacement in a text, with what is said when it fails.
 
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
 use leftfold_events::event::Class;
@@ -10,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::preview::WouldBe;
 use crate::tool::{Seen, Typed};
 use crate::{
     Context, Error, Output, Plan, Workspace, args, confined, diff, nearby, paths, seen, text, write,
@@ -66,6 +68,13 @@ impl Args {
             new_string: self.new_string.clone(),
             replace_all: self.replace_all,
         }
+    }
+
+    /// What is there, and what it would be. Nothing is written.
+    pub(crate) fn would_be(&self, path: &Path) -> Result<WouldBe, Error> {
+        let (_, before) = load(path, &Seen::new())?;
+        let after = self.change().apply(before.as_deref(), path)?.text().to_owned();
+        Ok(WouldBe { name: self.file_path.clone(), before, after })
     }
 }
 
@@ -202,6 +211,15 @@ pub(crate) struct Changed {
     pub(crate) notes: Vec<String>,
 }
 
+/// The file at `path` and its text, if there is one.
+pub(crate) fn load(path: &Path, seen: &Seen) -> Result<(Option<Metadata>, Option<String>), Error> {
+    let Some(found) = confined::look(path)? else { return Ok((None, None)) };
+    confined::regular(path, &found)?;
+    seen::check(path, &found, seen)?;
+    let text = text::load(path, &found)?;
+    Ok((Some(found), Some(text)))
+}
+
 /// Loads the file at `path`, has it changed, and puts it back; with an error it stays as it is.
 pub(crate) fn change_file(
     title: &str,
@@ -209,13 +227,7 @@ pub(crate) fn change_file(
     seen: &Seen,
     change: impl FnOnce(Option<&str>) -> Result<Changed, Error>,
 ) -> Result<Output, Error> {
-    let found = confined::look(path)?;
-    let mut before = None;
-    if let Some(found) = &found {
-        confined::regular(path, found)?;
-        seen::check(path, found, seen)?;
-        before = Some(text::load(path, found)?);
-    }
+    let (found, before) = load(path, seen)?;
     let Changed { text, did, fields, notes } = change(before.as_deref())?;
     let written = confined::replace(path, found.as_ref(), text.as_bytes())?;
     let mut meta = diff::describe(title, before.as_deref(), &text);

@@ -33,6 +33,7 @@ mod newest;
 mod paths;
 mod pattern;
 mod plan_switch;
+mod preview;
 pub mod processes;
 mod question;
 mod read;
@@ -60,6 +61,7 @@ pub use edit::{Replaced, Strategy, replace};
 pub use environment::{environment, is_credential};
 pub use error::Error;
 pub use media::{Media, base64, recognise};
+pub use preview::{FilePreview, preview, previews};
 pub use registry::{TOOLS, find, offered, offered_to, resolve, run, run_alone};
 pub use spill::prune;
 pub use tool::{

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
 use crate::edit::{self, Change, Changed, Done};
+use crate::preview::WouldBe;
 use crate::tool::{Seen, Typed};
 use crate::{Context, Error, Output, Plan, Workspace, paths, write};
 
@@ -59,6 +60,14 @@ impl Args {
             done.push(change.apply(text, path).map_err(|error| self.failed(nth, error))?);
         }
         Ok(done)
+    }
+
+    /// What is there, and what it would be. Nothing is written.
+    pub(crate) fn would_be(&self, path: &Path) -> Result<WouldBe, Error> {
+        let (_, before) = edit::load(path, &Seen::new())?;
+        let done = self.apply(before.as_deref(), path)?;
+        let after = done.last().map(|done| done.text().to_owned()).unwrap_or_default();
+        Ok(WouldBe { name: self.file_path.clone(), before, after })
     }
 }
 

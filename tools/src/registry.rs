@@ -116,7 +116,11 @@ pub async fn run(resolved: &Resolution, cx: Context) -> Output {
     }
 }
 
-fn replan(resolved: &Resolution, cx: &Workspace) -> Result<(&'static dyn Tool, Plan), Error> {
+/// The call once more, if it still leads where it led when it was resolved.
+pub(crate) fn replan(
+    resolved: &Resolution,
+    cx: &Workspace,
+) -> Result<(&'static dyn Tool, Plan), Error> {
     let tool = find(&resolved.name).ok_or_else(|| unknown(&resolved.name))?;
     let plan = tool.plan(&cx.secrets.put_back(&resolved.input)?, cx);
     if let Some(error) = &resolved.error {

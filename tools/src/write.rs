@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::preview::WouldBe;
 use crate::tool::{Seen, Typed};
 use crate::{Context, Error, Output, Plan, Workspace, confined, diff, locks, paths, seen, text};
 
@@ -52,6 +53,15 @@ pub(crate) async fn changing(
         })
     });
     changing.await.map_err(|error| Error::Io(format!("Writing failed: {error}.")))?
+}
+
+impl Args {
+    /// What is there, if that is text, and what it would be. Nothing is written.
+    pub(crate) fn would_be(&self, path: &Path) -> Result<WouldBe, Error> {
+        let found = confined::look(path)?;
+        let before = found.map(|found| text::load(path, &found)).transpose()?;
+        Ok(WouldBe { name: self.file_path.clone(), before, after: self.content.clone() })
+    }
 }
 
 fn write(args: &Args, path: &Path, seen: &Seen) -> Result<Output, Error> {

@@ -45,7 +45,7 @@ pub(crate) async fn open(
         version: env!("CARGO_PKG_VERSION").into(),
         policy: POLICY,
     };
-    let world = World { models, workspace, outfit: None };
+    let world = World::new(models, workspace, None);
     let (node, _) = Actor::spawn(None, Node, ()).await?;
     let open = Box::new(Open { store: folder.join("store"), session, world, birth });
     ractor::call!(node, |reply| NodeMessage::Open { open, reply })??;

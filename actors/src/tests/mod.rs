@@ -69,11 +69,8 @@ impl Site {
         let mut workspace =
             Workspace::new(self.project(), self.project(), self.folder.path().join("spill"));
         workspace.data = Some(self.data());
-        World {
-            models: Models::new([("s".to_owned(), provider)]),
-            workspace: Arc::new(workspace),
-            outfit: self.outfit.clone(),
-        }
+        let models = Models::new([("s".to_owned(), provider)]);
+        World::new(models, Arc::new(workspace), self.outfit.clone())
     }
 
     fn kit(&self) -> Kit {

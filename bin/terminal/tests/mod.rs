@@ -218,7 +218,7 @@ fn a_question_shows_all_that_it_is_about() {
         let mut renderer = Renderer::new(look, 0);
         log.events.iter().for_each(|event| drop(renderer.show(event)));
         let question = renderer.questions.front().cloned().unwrap();
-        assert_eq!(renderer.question(&question), expected);
+        assert_eq!(renderer.question(&question, &[]), expected);
     }
 }
 

@@ -164,6 +164,7 @@ impl State {
     fn forked(&mut self) {
         (self.usage, self.cost) = Default::default();
         self.children.clear();
+        self.files.restore = None;
         if let Some(origin) = &mut self.origin {
             origin.parent = None;
         }

@@ -10,24 +10,23 @@
 )]
 
 mod checks;
+mod facts;
 mod kept;
 mod planning;
 
 pub(crate) use checks::*;
+pub(crate) use facts::*;
 pub(crate) use kept::*;
 pub(crate) use planning::*;
 
 use leftfold_events::event::{
-    Access, Answer, CallSpec, Class, Compaction, EndReason, FailureClass, Finish, Finished, Model,
-    ModelRef, PartKind, Permission, PromptKind, PromptPart, Resolution, Session, StreamedPart,
-    Subagent, Tool, Turn, Usage,
+    Answer, CallSpec, Class, Compaction, EndReason, FailureClass, Finish, Model, PartKind,
+    Permission, PromptKind, PromptPart, Session, Tool, Turn,
 };
 use leftfold_events::kit::{AskMode, Limit, ModelSpec, Options};
 use leftfold_events::rules::{self, Action, Rule};
 use leftfold_events::state::Open;
-use leftfold_events::{
-    Envelope, Fact, Json, Kit, POLICY, Seq, SessionId, Sha256, State, Time, settle,
-};
+use leftfold_events::{Envelope, Fact, Json, Kit, POLICY, Seq, SessionId, State, Time, settle};
 
 pub(crate) const START: u64 = 1_700_000_000_000;
 
@@ -339,71 +338,5 @@ impl Run {
             assert!(!self.tell(fact).is_empty(), "an outcome of an open intent is admitted");
         }
         panic!("the turn does not end");
-    }
-}
-
-/// The end of a child that has cost so much.
-pub(crate) fn child_ended(
-    session: SessionId,
-    answer: String,
-    reason: EndReason,
-    cost: f64,
-) -> Subagent {
-    Subagent::Ended { session, answer, reason, usage: Usage::default(), cost }
-}
-
-fn prompted(parts: Vec<PromptPart>) -> Fact {
-    let model = ModelRef { provider: "p".into(), id: "m".into() };
-    Fact::new(Turn::Prompted { parts, agent: "build".into(), model, by: "test".into() })
-}
-
-fn streamed(kind: PartKind, text: &str, signature: Option<&str>) -> Model {
-    let signature = signature.map(Into::into);
-    let id = format!("{kind:?}");
-    Model::Streamed {
-        parts: vec![StreamedPart { id, kind, text: text.into(), signature, redacted: false }],
-    }
-}
-
-fn replied(finish: Finish, input: u64) -> Model {
-    let usage = Usage { input, ..Usage::default() };
-    Model::Replied { finish, usage, cost: 0.5, body_sha256: Sha256::default() }
-}
-
-fn failed_for_good() -> Model {
-    Model::Failed {
-        class: FailureClass::Other,
-        message: "it failed".into(),
-        status: None,
-        retryable: false,
-        retry_after: None,
-    }
-}
-
-fn resolution(id: &str, class: Class, access: (&str, &str), path: &str) -> Resolution {
-    Resolution {
-        name: format!("tool_{id}"),
-        input: Json::object(),
-        class,
-        access: vec![Access {
-            permission: access.0.into(),
-            patterns: vec![access.1.into()],
-            always: vec!["*".into()],
-        }],
-        paths: if path.is_empty() { Vec::new() } else { vec![path.into()] },
-        timeout: 5_000,
-        error: None,
-    }
-}
-
-fn finished(id: &str, output: &str) -> Finished {
-    Finished {
-        call: id.into(),
-        title: String::new(),
-        output: output.into(),
-        is_error: false,
-        metadata: Json::object(),
-        spill: None,
-        attachments: Vec::new(),
     }
 }

@@ -1,5 +1,7 @@
 //! The provider's own options, as settings name them, in the body's terms.
 
+use leftfold_events::Request;
+use leftfold_events::event::Purpose;
 use serde_json::{Map, Value, json};
 
 use crate::catalog;
@@ -23,7 +25,8 @@ const SPELLINGS: &[(&str, &str)] = &[
 
 /// Lays `options` over `body`, objects member by member, and makes the result one that the API
 /// takes.
-pub(super) fn apply(body: &mut Map<String, Value>, options: &Value, model: &str) {
+pub(super) fn apply(body: &mut Map<String, Value>, request: &Request) {
+    let options = request.options.value();
     let Some(options) = options.as_object() else { return };
     for (key, value) in options {
         if key == "effort" {
@@ -33,7 +36,7 @@ pub(super) fn apply(body: &mut Map<String, Value>, options: &Value, model: &str)
         }
     }
     limit_thinking(body);
-    limit_sampling(body, model);
+    limit_sampling(body, request);
 }
 
 pub(super) fn thinks(body: &Map<String, Value>) -> Option<&str> {
@@ -58,9 +61,10 @@ fn limit_thinking(body: &mut Map<String, Value>) {
     body.remove("top_k");
 }
 
-/// Newer models refuse a request that sets how they sample.
-fn limit_sampling(body: &mut Map<String, Value>, model: &str) {
-    if !catalog::takes_sampling(model) {
+/// Newer models refuse a request that sets how they sample, and the API's reference has no words for
+/// it any more. So it is left to requests that somebody has set it for: of a title nobody has.
+fn limit_sampling(body: &mut Map<String, Value>, request: &Request) {
+    if request.purpose == Purpose::Title || !catalog::takes_sampling(&request.model.id) {
         for key in ["temperature", "top_p", "top_k"] {
             body.remove(key);
         }

@@ -26,7 +26,7 @@ pub(super) fn body(request: &Request) -> Value {
         body.insert("system".into(), system.into());
     }
     tools(&mut body, &request.tools, &turns);
-    options::apply(&mut body, &request.options.value(), &request.model.id);
+    options::apply(&mut body, request);
     if options::thinks(&body) == Some("enabled") && lacks_thinking(&turns) {
         body.remove("thinking");
     }

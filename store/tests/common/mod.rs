@@ -1,11 +1,14 @@
 //! Sessions to store.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part of this")]
 
+mod files;
+
+use files::files_events;
 use leftfold_events::event::{
-    Access, Answer, Attachment, CallSpec, Change, Class, Compaction, Denial, EndReason, Ended,
-    Equipped, FailureClass, FileChange, Files, Finish, Finished, Model, ModelRef, PartKind,
-    Permission, PromptKind, PromptPart, Purpose, Resolution, Saved, Session, Spill, StreamedPart,
-    Subagent, Todo, TodoItem, TodoPriority, TodoStatus, Tool, Turn, Usage,
+    Access, Answer, Attachment, CallSpec, Class, Compaction, Denial, EndReason, Ended, Equipped,
+    FailureClass, Files, Finish, Finished, Model, ModelRef, PartKind, Permission, PromptKind,
+    PromptPart, Purpose, Resolution, Session, Spill, StreamedPart, Subagent, Todo, TodoItem,
+    TodoPriority, TodoStatus, Tool, Turn, Usage,
 };
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::{Envelope, Event, Json, Payload, Seq, SessionId, Sha256, Time};
@@ -129,29 +132,6 @@ fn later_events() -> Vec<Event> {
     ];
     events.extend(files_events());
     events
-}
-
-fn files_events() -> Vec<Event> {
-    let (tree, by) = ("4b825dc642cb6eb9a060e54bf8d69288fbee4904".to_owned(), "cli".to_owned());
-    let file =
-        |change| FileChange {
-            path: "src/ünïcödé.rs".into(), change, additions: 300, deletions: 1
-        };
-    let files = [Change::Added, Change::Modified, Change::Deleted].map(file).to_vec();
-    let (left_out, message) = (vec!["data.bin".into()], "no".to_owned());
-    let paths = vec![Saved { path: "a".into(), tree: tree.clone() }];
-    let before = tree.clone();
-    vec![
-        Files::SnapshotStarted {}.into(),
-        Files::Snapshotted { tree: tree.clone(), files: files.clone(), left_out }.into(),
-        Files::SnapshotFailed { message: message.clone() }.into(),
-        Files::RevertAsked { to: 3, by: by.clone() }.into(),
-        Files::UnrevertAsked { by }.into(),
-        Files::RestoreStarted { to: Some(3), before: before.clone(), paths }.into(),
-        Files::RestoreStarted { to: None, before: before.clone(), paths: Vec::new() }.into(),
-        Files::Restored { before, tree, files }.into(),
-        Files::RestoreFailed { message }.into(),
-    ]
 }
 
 fn session_events() -> Vec<Event> {

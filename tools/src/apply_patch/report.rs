@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::files::{File, Files, Now};
-use crate::{Output, diff, text};
+use crate::{FilePreview, Output, diff, text};
 
 /// Longest diff over all files in a call's metadata, in bytes; the log keeps it for ever.
 const MAX_DIFF: usize = 32 * 1024;
@@ -35,6 +35,16 @@ pub(super) fn report(files: &Files) -> Output {
         several => format!("{} files", several.len()),
     };
     Output::new(title, output, &metadata(&done))
+}
+
+/// The changes one by one, for whoever has to allow them.
+pub(super) fn previews(files: &Files) -> Vec<FilePreview> {
+    let preview = |at: usize| {
+        let Done { path, fields, .. } = one(files, at)?;
+        let end = files.moved_to(at).unwrap_or(&files.all[at]);
+        Some(FilePreview::new(&path, &end.path, &fields))
+    };
+    (0..files.all.len()).filter_map(preview).collect()
 }
 
 fn metadata(done: &[Done]) -> Value {

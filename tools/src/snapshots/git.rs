@@ -267,6 +267,7 @@ fn failed(command: &'static str, message: &dyn std::fmt::Display) -> Error {
     Error::Git { command, message: message.to_string() }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
 fn not_started(error: io::Error) -> Error {
     if error.kind() == io::ErrorKind::NotFound { Error::NoGit } else { failed("start", &error) }
 }

@@ -37,7 +37,7 @@ pub(crate) fn right(tool: &str) -> Value {
         "task" => json!({
             "description": "Look", "prompt": "Look around.", "subagentType": "general", "taskId": "t",
         }),
-        "todoread" => json!({}),
+        "todoread" | "plan_enter" | "plan_exit" => json!({}),
         other => panic!("what are right arguments of {other}?"),
     }
 }

@@ -74,6 +74,22 @@ const ROWS: &[(&str, &str, &[&str])] = &[
         r#"{"questions":[{"question":"A?"},{"question":"B?"}]}"#,
         &["question A? > ", "question B? > "],
     ),
+    (
+        "plan_enter",
+        "{}",
+        &[
+            "plan_enter * > *",
+            "question Switch to the agent `plan`, to plan before anything is changed? > ",
+        ],
+    ),
+    (
+        "plan_exit",
+        "{}",
+        &[
+            "plan_exit * > *",
+            "question The plan is ready. Switch to the agent `build`, and have it carried out? > ",
+        ],
+    ),
     // its entries are asked about each by itself
     ("batch", r#"{"toolCalls":[{"tool":"bash","parameters":{"command":"rm x"}}]}"#, &[]),
 ];

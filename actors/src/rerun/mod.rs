@@ -1,0 +1,296 @@
+//! A log is run again by the real actors. What the log was told is released when its place is reached,
+//! by way of whoever told it; what it decided the actors have to come forward with themselves, and
+//! each effect has to reach its worker. Sealed: there is no model, tool, file, process, child or clock
+//! behind the workers, only the log.
+
+#![allow(clippy::result_large_err, reason = "a divergence ends the rerun: it is made once")]
+
+mod life;
+mod release;
+mod tape;
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use leftfold_events::event::{Class, Event, Files, Model, Session, Subagent, Tool};
+use leftfold_events::verify::{Divergence, difference};
+use leftfold_events::{Envelope, Fact, Seq, SessionId, State, fold, line, settle};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::Error;
+use life::Life;
+pub(crate) use tape::Tape;
+use tape::{Effect, event};
+
+/// Runs the log of `session`, a fork's with what it shares, in stores of its own below `folder`.
+/// `None`: the actors have brought forth the same events.
+///
+/// # Errors
+/// A store in `folder` can not be written or read, or an actor died.
+pub async fn rerun(
+    session: SessionId,
+    log: Vec<Envelope>,
+    folder: &Path,
+) -> Result<Option<Divergence>, Error> {
+    let log: Arc<[Envelope]> = log.into();
+    let given = match given(session, &log) {
+        Ok(given) => given,
+        Err(divergence) => return Ok(Some(divergence)),
+    };
+    let life = Life::begin(session, &log, given, &folder.join("0")).await?;
+    let state = fold(&log[..given]);
+    let mut rerun = Rerun {
+        session,
+        log,
+        folder: folder.to_owned(),
+        state,
+        place: given,
+        life,
+        lives: 1,
+        due: Vec::new(),
+        bound: HashMap::new(),
+        coming: HashSet::new(),
+    };
+    let outcome = rerun.play().await?;
+    let Rerun { life, log, place, .. } = rerun;
+    let written = life.end(session).await?;
+    Ok(outcome.err().or_else(|| read_back(session, &log[..place], &written)))
+}
+
+/// How many events stand before what the actors do: those that a fork shares, and its beginning,
+/// which is compared here.
+fn given(session: SessionId, log: &[Envelope]) -> Result<usize, Divergence> {
+    let shared = log.iter().take_while(|event| event.session != session).count();
+    let Some(first) = log.get(shared) else { return Ok(shared) };
+    if !matches!(first.event, Event::Session(Session::Forked { .. })) {
+        return Ok(shared);
+    }
+    let mut state = fold(&log[..shared]);
+    let forked = Fact { of: first.of, event: first.event.clone() };
+    let batch = settle(&mut state, session, forked, first.at);
+    for (ours, place) in batch.iter().zip(shared..) {
+        compare(Some(ours), log.get(place), (session, ours.seq))?;
+    }
+    Ok(shared + batch.len())
+}
+
+/// Whether what the actors have written is in the store.
+fn read_back(session: SessionId, log: &[Envelope], written: &[Envelope]) -> Option<Divergence> {
+    let own = log.iter().filter(|event| event.session == session);
+    let mut written = written.iter().filter(|event| event.session == session);
+    let differs =
+        |event: &Envelope| compare(written.next(), Some(event), (session, event.seq)).err();
+    own.map(differs).find_map(|divergence| divergence)
+}
+
+type Compared = Result<(), Divergence>;
+
+fn compare(
+    ours: Option<&Envelope>,
+    recorded: Option<&Envelope>,
+    (session, seq): (SessionId, Seq),
+) -> Compared {
+    if ours == recorded {
+        return Ok(());
+    }
+    let json = |event: &Envelope| serde_json::from_str(&line::write(event)).unwrap_or_default();
+    let kind =
+        |event: Option<&Envelope>| event.map_or(Value::Null, |e| line::type_of(&e.event).into());
+    let (field, expected, found) = match (ours, recorded) {
+        (Some(ours), Some(recorded)) => difference(&json(ours), &json(recorded), "")
+            .unwrap_or_else(|| ("data".to_owned(), Value::Null, Value::Null)),
+        _ => ("type".to_owned(), kind(ours), kind(recorded)),
+    };
+    Err(Divergence { session, seq, field, expected, found })
+}
+
+/// What an outcome is handed to.
+enum Bound {
+    Effect(Effect),
+    /// It is on its way already.
+    Told,
+}
+
+struct Rerun {
+    session: SessionId,
+    log: Arc<[Envelope]>,
+    folder: PathBuf,
+    /// The fold of the log up to `place`.
+    state: State,
+    /// How many events are behind.
+    place: usize,
+    life: Life,
+    lives: usize,
+    /// Intents whose effects have not reached a worker yet.
+    due: Vec<Seq>,
+    /// The effects that have, by their intents.
+    bound: HashMap<Seq, Bound>,
+    /// Facts that come with others which have been released.
+    coming: HashSet<Seq>,
+}
+
+impl Rerun {
+    async fn play(&mut self) -> Result<Compared, Error> {
+        loop {
+            self.life.drain()?;
+            if let Some(ours) = self.life.events.pop_front() {
+                let recorded = self.log.get(self.place);
+                let differs = compare(Some(&ours), recorded, (self.session, ours.seq));
+                if differs.is_err() {
+                    return Ok(differs);
+                }
+                self.accept(&ours);
+                continue;
+            }
+            let Some(next) = self.log.get(self.place).cloned() else { break };
+            let nothing = compare(None, Some(&next), (self.session, next.seq));
+            if next.event.is_intent() {
+                // it would have come with the fact that it follows from
+                return Ok(nothing);
+            }
+            if let Err(divergence) = self.performed().await? {
+                return Ok(Err(divergence));
+            }
+            if !self.coming.remove(&next.seq)
+                && let Err(divergence) = self.release(&next).await?
+            {
+                return Ok(Err(divergence));
+            }
+            while self.life.events.is_empty() {
+                if !self.life.listen().await? {
+                    return Ok(nothing);
+                }
+            }
+        }
+        let performed = self.performed().await?;
+        self.life.drain()?;
+        let more = self.life.events.front();
+        let more = more.map_or(Ok(()), |more| compare(Some(more), None, (self.session, more.seq)));
+        Ok(performed.and(more))
+    }
+
+    /// An event that is as recorded.
+    fn accept(&mut self, event: &Envelope) {
+        self.state.apply(event);
+        self.place += 1;
+        if self.has_effect(event) {
+            self.due.push(event.seq);
+        }
+    }
+
+    /// Whether a worker is to be handed the intent.
+    fn has_effect(&self, event: &Envelope) -> bool {
+        match &event.event {
+            Event::Model(event) => matches!(event, Model::Requested { .. }),
+            Event::Tool(Tool::Started { class, .. }) => *class != Class::Child,
+            Event::Tool(event) => matches!(event, Tool::Checked { .. }),
+            Event::Subagent(event) => matches!(event, Subagent::Spawned { .. }),
+            Event::Files(event) => {
+                matches!(event, Files::SnapshotStarted {} | Files::RestoreStarted { .. })
+            }
+            Event::Session(_)
+            | Event::Turn(_)
+            | Event::Permission(_)
+            | Event::Compaction(_)
+            | Event::Todo(_) => false,
+        }
+    }
+
+    /// Waits until the effects of all intents so far have reached their workers.
+    async fn performed(&mut self) -> Result<Compared, Error> {
+        for seq in std::mem::take(&mut self.due) {
+            if let Err(divergence) = self.bind(seq).await? {
+                return Ok(Err(divergence));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Finds the effect of the intent `seq`, and looks whether it is of what was decided.
+    async fn bind(&mut self, seq: Seq) -> Result<Compared, Error> {
+        loop {
+            if let Some(at) = self.life.effects.iter().position(|effect| self.is_of(effect, seq)) {
+                let effect = self.life.effects.remove(at);
+                let compared = self.is_as_decided(&effect, seq);
+                self.bound.insert(seq, Bound::Effect(effect));
+                return Ok(compared);
+            }
+            if !self.life.listen().await? {
+                return Ok(Err(self.missed(seq, "effect")));
+            }
+        }
+    }
+
+    fn is_of(&self, effect: &Effect, seq: Seq) -> bool {
+        let intent = event(&self.log, seq).map(|event| &event.event);
+        match effect {
+            Effect::Request { sha256, .. } => {
+                let asked = |asked: &Event| {
+                    matches!(asked, Event::Model(Model::Requested { request_sha256, .. })
+                        if request_sha256 == sha256)
+                };
+                intent.is_some_and(asked)
+            }
+            Effect::Check { of, .. } | Effect::Run { of, .. } | Effect::Files { of, .. } => {
+                *of == seq
+            }
+            Effect::Child(parent) => parent.spawned == seq,
+            Effect::Switch { .. } => self.switches(seq),
+        }
+    }
+
+    /// Whether the `tool.started` at `seq` changes the agent.
+    fn switches(&self, seq: Seq) -> bool {
+        let started = event(&self.log, seq);
+        let call = started.filter(|e| matches!(e.event, Event::Tool(Tool::Started { .. })));
+        let mut calls = self.state.calls().filter(|c| call.and_then(|e| e.of) == Some(c.seq));
+        calls.any(|call| call.switches_to().is_some())
+    }
+
+    fn is_as_decided(&self, effect: &Effect, seq: Seq) -> Compared {
+        let of = event(&self.log, seq).and_then(|intent| intent.of);
+        let call = || self.state.calls().find(|call| Some(call.seq) == of);
+        match effect {
+            Effect::Check { call: ours, .. } => call().map_or(Ok(()), |call| {
+                self.same(seq, "name", &ours.name, &call.name)?;
+                self.same(seq, "input", &ours.input, &call.input)
+            }),
+            Effect::Run { resolution, .. } => {
+                let resolved = call().and_then(|call| call.resolved.as_ref());
+                resolved.map_or(Ok(()), |resolved| self.same(seq, "resolved", resolution, resolved))
+            }
+            Effect::Request { .. } | Effect::Files { .. } | Effect::Child(_) => Ok(()),
+            Effect::Switch { .. } => Ok(()),
+        }
+    }
+
+    fn same<T: Serialize>(&self, seq: Seq, path: &str, ours: &T, recorded: &T) -> Compared {
+        let json = |value| serde_json::to_value(value).unwrap_or_default();
+        let differs = difference(&json(ours), &json(recorded), path);
+        differs.map_or(Ok(()), |(field, expected, found)| {
+            Err(Divergence { session: self.session, seq, field, expected, found })
+        })
+    }
+
+    /// Nothing has come of the intent or fact `seq` where the log has something.
+    fn missed(&self, seq: Seq, field: &str) -> Divergence {
+        let found = event(&self.log, seq).map(|event| line::type_of(&event.event).into());
+        let (session, field) = (self.session, field.to_owned());
+        Divergence { session, seq, field, expected: Value::Null, found: found.unwrap_or_default() }
+    }
+
+    /// A crash, after which the session goes on with the log as it stands.
+    async fn begin_again(&mut self) -> Result<Compared, Error> {
+        let folder = self.folder.join(self.lives.to_string());
+        self.lives += 1;
+        let life = Life::begin(self.session, &self.log, self.place, &folder).await?;
+        let before = std::mem::replace(&mut self.life, life);
+        // those that waited for outcomes wait no longer
+        self.bound.clear();
+        let written = before.end(self.session).await?;
+        let differs = read_back(self.session, &self.log[..self.place], &written);
+        Ok(differs.map_or(Ok(()), Err))
+    }
+}

@@ -1,0 +1,316 @@
+//! A recorded fact on its way to the session, by whoever tells such facts.
+
+use leftfold_events::event::{
+    Compaction, Event, Files, Finished, Model, Permission, Purpose, Session, Subagent, Todo,
+    TodoItem, Tool, Turn,
+};
+use leftfold_events::{Envelope, Fact, Kit, Seq};
+use leftfold_providers::{Failure, StreamEvent};
+use leftfold_tools::Output;
+
+use super::tape::{Effect, event};
+use super::{Bound, Compared, Rerun};
+use crate::Error;
+use crate::children::Told;
+use crate::permission::Answered;
+use crate::session::{Reply, SessionMessage};
+
+impl Rerun {
+    pub(super) async fn release(&mut self, next: &Envelope) -> Result<Compared, Error> {
+        let of = next.of.unwrap_or_default();
+        match &next.event {
+            Event::Session(Session::Created { .. }) => self.birth(next),
+            Event::Session(Session::Titled { title }) if next.of.is_some() => {
+                self.comes_with(next.seq, of, |event| {
+                    matches!(event, Event::Model(Model::Replied { .. }))
+                });
+                return self.written(of, title.clone()).await;
+            }
+            Event::Session(Session::Resumed { .. }) => return self.resume(self.kit(), next).await,
+            Event::Session(Session::Elapsed {}) => {
+                self.life.tape.elapse(next.seq);
+                self.life.tell(SessionMessage::Due);
+            }
+            Event::Turn(Turn::Equipped(_)) => return self.equip(next).await,
+            Event::Turn(Turn::Prompted { .. }) => self.prompt(self.kit(), next),
+            Event::Model(Model::Called { call }) => {
+                return self.stream(of, vec![StreamEvent::ToolCall(call.clone())]).await;
+            }
+            Event::Model(Model::Replied { .. }) => return self.replied(of, next).await,
+            Event::Model(Model::Failed { class, message, status, retryable, retry_after }) => {
+                let (class, message) = (*class, message.clone());
+                let (status, retryable, retry_after) = (*status, *retryable, *retry_after);
+                let failure = Failure { class, message, status, retryable, retry_after };
+                return self.stream(of, vec![StreamEvent::Failed(failure)]).await;
+            }
+            Event::Tool(Tool::Resolved(resolution)) => {
+                let resolution = resolution.as_ref().clone();
+                return self.hand(of, next, |effect| {
+                    let Effect::Check { resolved, .. } = effect else { return false };
+                    resolved.send(resolution).is_ok()
+                });
+            }
+            Event::Tool(Tool::Finished(finished)) => {
+                return self.finished(of, next, finished, None, self.kit()).await;
+            }
+            Event::Todo(Todo::Updated { todos }) => return self.todos(of, next, todos).await,
+            Event::Permission(Permission::Answered { reply, feedback, by }) => {
+                let (feedback, by) = (feedback.clone(), by.clone());
+                let reply = Reply { answer: *reply, feedback, by };
+                return self.answer(of, next, reply).await;
+            }
+            Event::Subagent(Subagent::Ended { .. }) => return self.child_ended(of, next).await,
+            Event::Files(
+                done @ (Files::Snapshotted { .. }
+                | Files::SnapshotFailed { .. }
+                | Files::Restored { .. }
+                | Files::RestoreFailed { .. }),
+            ) => {
+                let outcome = done.clone();
+                return self.hand(of, next, |effect| {
+                    let Effect::Files { done, .. } = effect else { return false };
+                    done.send(outcome).is_ok()
+                });
+            }
+            // pieces on the way, and what people ask for
+            Event::Session(_)
+            | Event::Turn(_)
+            | Event::Model(_)
+            | Event::Tool(_)
+            | Event::Permission(_)
+            | Event::Compaction(_)
+            | Event::Subagent(_)
+            | Event::Files(_) => self.life.tell(SessionMessage::Told(vec![fact(next)])),
+        }
+        Ok(Ok(()))
+    }
+
+    /// The kit in force.
+    fn kit(&self) -> Kit {
+        self.state.kit.clone()
+    }
+
+    fn after(&self, seq: Seq) -> Option<Envelope> {
+        event(&self.log, seq + 1).cloned()
+    }
+
+    /// A new session begins with its prompt and the kit for it.
+    fn birth(&mut self, created: &Envelope) {
+        let equipped = self.after(created.seq);
+        let prompted = self.after(created.seq + 1);
+        let equips = |e: &Envelope| matches!(e.event, Event::Turn(Turn::Equipped(_)));
+        let prompts = |e: &Envelope| matches!(e.event, Event::Turn(Turn::Prompted { .. }));
+        match (equipped.filter(equips), prompted.filter(prompts)) {
+            (Some(equipped), Some(prompted)) => {
+                self.coming.extend([equipped.seq, prompted.seq]);
+                self.prompt(self.equipped(&equipped), &prompted);
+            }
+            _ => self.life.tell(SessionMessage::Told(vec![fact(created)])),
+        }
+    }
+
+    /// The kit that `equipped` brings into force.
+    fn equipped(&self, equipped: &Envelope) -> Kit {
+        let mut state = self.state.clone();
+        state.apply(equipped);
+        state.kit
+    }
+
+    /// A kit comes with the fact that it serves.
+    async fn equip(&mut self, equipped: &Envelope) -> Result<Compared, Error> {
+        let kit = self.equipped(equipped);
+        let Some(served) = self.after(equipped.seq).filter(|next| !next.event.is_intent()) else {
+            self.life.tell(SessionMessage::Told(vec![fact(equipped)]));
+            return Ok(Ok(()));
+        };
+        self.coming.insert(served.seq);
+        if let Event::Session(Session::Resumed { .. }) = &served.event {
+            return self.resume(kit, &served).await;
+        }
+        if let Event::Tool(Tool::Finished(finished)) = &served.event {
+            let of = served.of.unwrap_or_default();
+            return self.finished(of, &served, finished, None, kit).await;
+        }
+        self.prompt(kit, &served);
+        Ok(Ok(()))
+    }
+
+    fn prompt(&self, kit: Kit, prompted: &Envelope) {
+        let (kit, prompted) = (Box::new(kit), Box::new(fact(prompted)));
+        self.life.tell(SessionMessage::Prompt { kit, prompted, joins: false, told: None });
+    }
+
+    async fn resume(&mut self, kit: Kit, resumed: &Envelope) -> Result<Compared, Error> {
+        let same = self.begin_again().await?;
+        let (kit, finished) = (Box::new(kit), Box::new(fact(resumed)));
+        // as recorded, whatever policy is today's
+        self.life.tell(SessionMessage::Outcome { kit, finished });
+        Ok(same)
+    }
+
+    async fn replied(&mut self, of: Seq, next: &Envelope) -> Result<Compared, Error> {
+        let mut purpose = Purpose::Turn;
+        if let Some(asked) = event(&self.log, of)
+            && let Event::Model(Model::Requested { purpose: wanted, .. }) = &asked.event
+        {
+            purpose = *wanted;
+        }
+        if purpose == Purpose::Turn {
+            return self.stream(of, ending(next)).await;
+        }
+        let summed = |event: &&Envelope| {
+            matches!(
+                event.event,
+                Event::Compaction(Compaction::Finished { .. } | Compaction::Failed { .. })
+            )
+        };
+        let summed = self.log[self.place..].iter().find(summed);
+        let summed = summed.filter(|_| purpose == Purpose::Compaction);
+        let Some(summed) = summed else { return self.written(of, String::new()).await };
+        self.coming.insert(summed.seq);
+        let mut text = String::new();
+        if let Event::Compaction(Compaction::Finished { summary }) = &summed.event {
+            text.clone_from(summary);
+        }
+        self.written(of, text).await
+    }
+
+    /// A whole text, and the end of its reply.
+    async fn written(&mut self, of: Seq, text: String) -> Result<Compared, Error> {
+        let replied = |event: &&Envelope| {
+            event.of == Some(of) && matches!(event.event, Event::Model(Model::Replied { .. }))
+        };
+        let replied = self.log[self.place..].iter().find(replied);
+        let ending = replied.map(ending).unwrap_or_default();
+        let text = StreamEvent::TextDelta { id: "0".to_owned(), text };
+        let events = std::iter::once(text).chain(ending).collect();
+        self.stream(of, events).await
+    }
+
+    async fn stream(&mut self, of: Seq, events: Vec<StreamEvent>) -> Result<Compared, Error> {
+        let Some(Bound::Effect(Effect::Request { reply, .. })) = self.bound.get(&of) else {
+            return Ok(Err(self.missed(of, "effect")));
+        };
+        let mut events = events.into_iter();
+        // one that is cancelled listens no longer, and nothing comes
+        while events.next().is_some_and(|event| reply.send(event).is_ok()) {}
+        Ok(Ok(()))
+    }
+
+    /// Gives the worker that waits for it the outcome of the intent `of`.
+    fn hand(
+        &mut self,
+        of: Seq,
+        next: &Envelope,
+        outcome: impl FnOnce(Effect) -> bool,
+    ) -> Result<Compared, Error> {
+        let taken = match self.bound.insert(of, Bound::Told) {
+            Some(Bound::Effect(effect)) => outcome(effect),
+            Some(Bound::Told) | None => false,
+        };
+        Ok(if taken { Ok(()) } else { Err(self.missed(next.seq, "of")) })
+    }
+
+    async fn finished(
+        &mut self,
+        of: Seq,
+        next: &Envelope,
+        finished: &Finished,
+        todos: Option<Vec<TodoItem>>,
+        kit: Kit,
+    ) -> Result<Compared, Error> {
+        if !self.bound.contains_key(&of) {
+            // a call with a child whose worker died
+            self.life.tell(SessionMessage::Told(vec![fact(next)]));
+            return Ok(Ok(()));
+        }
+        let Finished { title, output, is_error, metadata, spill, attachments, .. } =
+            finished.clone();
+        let agreed = if is_error { Err(output.clone()) } else { Ok(kit) };
+        let output = Output { title, output, is_error, metadata, spill, attachments, todos };
+        self.hand(of, next, |effect| match effect {
+            Effect::Run { output: waits, .. } => waits.send(output).is_ok(),
+            Effect::Switch { kit } => kit.send(agreed).is_ok(),
+            Effect::Request { .. }
+            | Effect::Check { .. }
+            | Effect::Files { .. }
+            | Effect::Child(_) => false,
+        })
+    }
+
+    async fn todos(
+        &mut self,
+        of: Seq,
+        next: &Envelope,
+        todos: &[TodoItem],
+    ) -> Result<Compared, Error> {
+        let end = |event: &&Envelope| {
+            event.of == Some(of) && matches!(event.event, Event::Tool(Tool::Finished(_)))
+        };
+        let end = self.log[self.place..].iter().find(end).cloned();
+        let Some(Envelope { seq, event: Event::Tool(Tool::Finished(finished)), .. }) = &end else {
+            self.life.tell(SessionMessage::Told(vec![fact(next)]));
+            return Ok(Ok(()));
+        };
+        self.coming.insert(*seq);
+        self.finished(of, next, finished, Some(todos.to_vec()), self.kit()).await
+    }
+
+    /// The first event after `seq` that is an outcome of `of` too is told together with it.
+    fn comes_with(&mut self, seq: Seq, of: Seq, fits: impl Fn(&Event) -> bool) {
+        let mut later = self.log.iter().filter(|event| event.seq > seq && event.of == Some(of));
+        if let Some(event) = later.find(|event| fits(&event.event)) {
+            self.coming.insert(event.seq);
+        }
+    }
+
+    async fn answer(&self, of: Seq, next: &Envelope, reply: Reply) -> Result<Compared, Error> {
+        let answer = |told| SessionMessage::Answer { of, reply, told };
+        match ractor::call!(self.life.actor(), answer) {
+            Ok(Answered::Accepted) => Ok(Ok(())),
+            Ok(Answered::Already { .. } | Answered::NotOpen) => {
+                Ok(Err(self.missed(next.seq, "of")))
+            }
+            Err(gone) => Err(Error::Gone(gone.to_string())),
+        }
+    }
+
+    /// The end of a child, from which its call's follows.
+    async fn child_ended(&mut self, of: Seq, next: &Envelope) -> Result<Compared, Error> {
+        if !self.bound.contains_key(&of)
+            && let Err(divergence) = self.bind(of).await?
+        {
+            return Ok(Err(divergence));
+        }
+        let Event::Subagent(Subagent::Ended { session, answer, reason, usage, cost }) = &next.event
+        else {
+            return Ok(Ok(()));
+        };
+        let (session, answer, reason) = (*session, answer.clone(), *reason);
+        let told = Told { session, reason, answer, usage: *usage, cost: *cost };
+        let Some(Bound::Effect(Effect::Child(parent))) = self.bound.insert(of, Bound::Told) else {
+            return Ok(Err(self.missed(next.seq, "of")));
+        };
+        self.comes_with(next.seq, parent.started, |event| {
+            matches!(event, Event::Tool(Tool::Finished(_)))
+        });
+        let (_, message) = told.message(*parent);
+        self.life.tell(message);
+        Ok(Ok(()))
+    }
+}
+
+fn fact(event: &Envelope) -> Fact {
+    Fact { of: event.of, event: event.event.clone() }
+}
+
+/// The end of the stream that `replied` is the end of.
+fn ending(replied: &Envelope) -> Vec<StreamEvent> {
+    let Event::Model(Model::Replied { finish, usage, body_sha256, .. }) = &replied.event else {
+        return Vec::new();
+    };
+    vec![
+        StreamEvent::Start { body_sha256: *body_sha256 },
+        StreamEvent::Finish { finish: *finish, usage: *usage },
+    ]
+}

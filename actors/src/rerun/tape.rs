@@ -1,0 +1,138 @@
+//! What stands in for models, tools, files, children and time when a log is run again. A worker that
+//! is to perform an effect hands it in here, and gets the recorded outcome when that is released.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc as blocking};
+
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use leftfold_events::event::{CallSpec, Event, Files, Resolution, Session};
+use leftfold_events::{Envelope, Kit, Request, Seq, Sha256, State, Time};
+use leftfold_providers::{Provider, StreamEvent};
+use leftfold_tools::Output;
+use tokio::sync::{mpsc, oneshot};
+
+use super::life::Came;
+use crate::children::Parent;
+use crate::world::{Outfit, Outfitted};
+
+/// An effect that a worker was about to have, and the way back to it.
+pub(super) enum Effect {
+    Request { sha256: Sha256, reply: mpsc::UnboundedSender<StreamEvent> },
+    Check { of: Seq, call: CallSpec, resolved: oneshot::Sender<Resolution> },
+    Run { of: Seq, resolution: Box<Resolution>, output: oneshot::Sender<Output> },
+    Files { of: Seq, done: oneshot::Sender<Files> },
+    Child(Box<Parent>),
+    Switch { kit: blocking::Sender<Result<Kit, String>> },
+}
+
+/// The log that is run again, as its workers see it.
+pub(crate) struct Tape {
+    log: Arc<[Envelope]>,
+    came: mpsc::UnboundedSender<Came>,
+    /// The seq of the `session.elapsed` whose place is reached.
+    elapsed: AtomicU64,
+}
+
+impl fmt::Debug for Tape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tape({} events)", self.log.len())
+    }
+}
+
+impl Tape {
+    pub(super) fn new(log: Arc<[Envelope]>, came: mpsc::UnboundedSender<Came>) -> Self {
+        Self { log, came, elapsed: AtomicU64::new(0) }
+    }
+
+    /// When the event that comes next was.
+    pub(crate) fn now(&self, state: &State) -> Time {
+        event(&self.log, state.seq + 1).map_or(state.at, |event| event.at)
+    }
+
+    /// From now on the wait may end whose `session.elapsed` is at `seq`.
+    pub(super) fn elapse(&self, seq: Seq) {
+        self.elapsed.store(seq, Ordering::Release);
+    }
+
+    /// The intent whose wait the log has ended here, if it is one that may end by then.
+    pub(crate) fn overdue(&self, state: &State) -> Vec<Seq> {
+        let next = state.seq + 1;
+        let next = event(&self.log, next)
+            .filter(|event| self.elapsed.load(Ordering::Acquire) == event.seq)
+            .filter(|event| matches!(event.event, Event::Session(Session::Elapsed {})));
+        let overdue = next.map_or(Vec::new(), |event| state.overdue(event.at));
+        overdue.into_iter().filter(|of| next.and_then(|event| event.of) == Some(*of)).collect()
+    }
+
+    pub(crate) async fn resolve(&self, of: Seq, call: CallSpec) -> Resolution {
+        self.hand_in(|resolved| Effect::Check { of, call, resolved }).await
+    }
+
+    pub(crate) async fn run(&self, of: Seq, resolution: Box<Resolution>) -> Output {
+        self.hand_in(|output| Effect::Run { of, resolution, output }).await
+    }
+
+    pub(crate) async fn files(&self, of: Seq) -> Files {
+        self.hand_in(|done| Effect::Files { of, done }).await
+    }
+
+    /// Without a recorded outcome it never ends.
+    async fn hand_in<T>(&self, effect: impl FnOnce(oneshot::Sender<T>) -> Effect) -> T {
+        let (sender, outcome) = oneshot::channel();
+        self.tell(effect(sender));
+        match outcome.await {
+            Ok(outcome) => outcome,
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    fn tell(&self, effect: Effect) {
+        // a rerun that has come to its end wants nothing more
+        let _ = self.came.send(Came::Effect(effect));
+    }
+}
+
+/// The event with this seq.
+pub(super) fn event(log: &[Envelope], seq: Seq) -> Option<&Envelope> {
+    log.get(usize::try_from(seq.checked_sub(1)?).ok()?)
+}
+
+/// In place of every provider.
+#[derive(Debug)]
+pub(super) struct Recorded(pub(super) Arc<Tape>);
+
+impl Provider for Recorded {
+    fn name(&self) -> &'static str {
+        "recorded"
+    }
+
+    fn body(&self, _: &Request) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent> {
+        let (reply, events) = mpsc::unbounded_channel();
+        self.0.tell(Effect::Request { sha256: request.sha256(), reply });
+        let events = stream::unfold(events, |mut events| async {
+            let event = events.recv().await?;
+            Some((event, events))
+        });
+        // one whose outcome the log does not have stays open
+        events.chain(stream::pending()).boxed()
+    }
+}
+
+impl Outfit for Recorded {
+    fn child(&self, agent: &str, _: &Kit) -> Result<Outfitted, String> {
+        Err(format!("The agent `{agent}` is not opened: its end is in the log."))
+    }
+
+    fn switch(&self, agent: &str, _: &Kit) -> Result<Kit, String> {
+        let (kit, switched) = blocking::channel();
+        self.0.tell(Effect::Switch { kit });
+        let nothing = |_| Err(format!("The log has no word of how `{agent}` took over."));
+        switched.recv().unwrap_or_else(nothing)
+    }
+}

@@ -1,0 +1,102 @@
+//! Commands of the conversation that the session carries out: going back and forth, and making room.
+
+use leftfold_actors::Answered;
+use leftfold_events::state::Message;
+use leftfold_events::{Seq, State, fold};
+use leftfold_store::Reader;
+
+use super::BY;
+use super::conversation::{Conversation, Stage};
+use super::style::Face;
+use crate::client;
+
+const UNDO: &str = "/undo";
+const REDO: &str = "/redo";
+const COMPACT: &str = "/compact";
+
+pub(super) fn is_known(command: &str) -> bool {
+    [UNDO, REDO, COMPACT].contains(&command)
+}
+
+/// What became of a command.
+enum Done {
+    /// It is in the log; what comes of it is shown as it is observed.
+    Accepted,
+    /// A turn has begun, which ends like any other.
+    Turn,
+    /// Why it was not.
+    Refused(String),
+}
+
+impl Conversation<'_> {
+    pub(super) async fn carry_out(&mut self, command: &str) -> anyhow::Result<()> {
+        let refused = match self.asked_of_session(command).await {
+            Ok(Done::Accepted) => None,
+            Ok(Done::Turn) => {
+                self.mode.watch();
+                self.stage = Stage::Turn { running: true };
+                self.paint("")?;
+                return Ok(());
+            }
+            Ok(Done::Refused(why)) => Some(why),
+            Err(error) => Some(format!("{error:#}")),
+        };
+        if let Some(why) = refused {
+            let note = self.renderer.note(Face::YELLOW, &format!("  {command}: {why}"));
+            self.screen.print(&note)?;
+        }
+        self.take_prompt()
+    }
+
+    async fn asked_of_session(&mut self, command: &str) -> anyhow::Result<Done> {
+        if self.client.is_none() {
+            return Ok(Done::Refused("the session has only begun".to_owned()));
+        }
+        let mut left = client::ATTEMPTS;
+        loop {
+            self.open(None).await?;
+            match self.attempt(command).await {
+                Err(error) if client::is_leaving(&error) && left > 0 => left -= 1,
+                done => return done,
+            }
+            tokio::time::sleep(client::BREATH).await;
+        }
+    }
+
+    async fn attempt(&self, command: &str) -> anyhow::Result<Done> {
+        let client = self.client()?;
+        if command == COMPACT {
+            let told = client.compact(self.job.equipment().kit, BY, false).await?;
+            let refused = || Done::Refused("there is nothing to be summed up".to_owned());
+            return Ok(if told == Answered::Accepted { Done::Turn } else { refused() });
+        }
+        let back = match command {
+            UNDO => match last_prompt(&self.state().await?) {
+                Some(prompt) => Some(prompt),
+                None => return Ok(Done::Refused("there is no prompt to go back to".to_owned())),
+            },
+            _ => None,
+        };
+        Ok(match client.revert(self.job.equipment().kit, back, BY).await? {
+            Ok(()) => Done::Accepted,
+            Err(why) => Done::Refused(why),
+        })
+    }
+
+    /// The session as it is; in the node of another process, as it is in the log.
+    async fn state(&self) -> anyhow::Result<State> {
+        let client = self.client()?;
+        if client.remote().is_none() {
+            return Ok(*client.view().await?);
+        }
+        Ok(fold(&Reader::open(&self.job.place.store)?.read(client.session, 1)?))
+    }
+}
+
+/// The last prompt that was not taken back.
+fn last_prompt(state: &State) -> Option<Seq> {
+    state.messages.iter().rev().find_map(|message| match message {
+        Message::User(prompt) => Some(prompt.seq),
+        Message::Assistant(_) | Message::Summary { .. } => None,
+    })
+}

@@ -1,0 +1,203 @@
+//! What a call would change, for whoever is asked whether it may: worked out as the call itself would
+//! do it, from the files as they are, with nothing written.
+//!
+//! It is a help and no promise: files may change until the call runs, which then works it out again.
+
+use std::path::{Path, PathBuf};
+
+use leftfold_events::event::Resolution;
+use serde_json::{Map, Value};
+
+use crate::{
+    Error, Workspace, apply_patch, args, confined, diff, edit, multiedit, paths, registry, write,
+};
+
+/// Bytes of a file, before and after, above which nothing is worked out: somebody waits for it.
+const MAX_FILE: u64 = 1024 * 1024;
+
+/// Bytes of all diffs of a call.
+const MAX_DIFFS: usize = 64 * 1024;
+
+/// What a call would make of one file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FilePreview {
+    /// As the call names it; of a file that is moved, the old name.
+    pub name: String,
+    /// Absolute, with links resolved; of a file that is moved, the new place.
+    pub path: PathBuf,
+    /// Lines.
+    pub additions: u64,
+    pub deletions: u64,
+    /// A unified diff with whole lines, headers included.
+    pub diff: String,
+    /// Whether the diff is longer than that.
+    pub cut: bool,
+}
+
+impl FilePreview {
+    /// `fields` are those of [`diff::describe`].
+    pub(crate) fn new(name: &str, path: &Path, fields: &Map<String, Value>) -> Self {
+        let number = |name| fields.get(name).and_then(Value::as_u64).unwrap_or_default();
+        let mut diff = fields.get("diff").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let cut = fields.contains_key("diff_truncated");
+        if cut {
+            diff.truncate(diff.rfind('\n').map_or(0, |end| end + 1));
+        }
+        Self {
+            name: name.to_owned(),
+            path: path.to_owned(),
+            additions: number("additions"),
+            deletions: number("deletions"),
+            diff,
+            cut,
+        }
+    }
+}
+
+/// A file as it is, `None` if there is none, and as a call would leave it.
+pub(crate) struct WouldBe {
+    /// As the call names it.
+    pub(crate) name: String,
+    pub(crate) before: Option<String>,
+    pub(crate) after: String,
+}
+
+/// Whether calls of this tool can be previewed at all.
+pub fn previews(tool: &str) -> bool {
+    matches!(tool, "write" | "edit" | "multiedit" | "apply_patch")
+}
+
+/// The files that a call would change. Takes a moment (files are read and compared), and writes nothing.
+///
+/// `None` where nothing can be said: the call changes no files or would fail, a file is not text or
+/// over 1 MiB, or it leads elsewhere than when it was resolved.
+pub fn preview(resolved: &Resolution, cx: &Workspace) -> Option<Vec<FilePreview>> {
+    if !previews(&resolved.name) {
+        return None;
+    }
+    let mut files = planned(resolved, cx).ok()?;
+    files.retain(|file| !file.diff.is_empty());
+    let mut room = MAX_DIFFS;
+    for file in &mut files {
+        match room.checked_sub(file.diff.len()) {
+            Some(left) => room = left,
+            None => {
+                file.diff.clear();
+                file.cut = true;
+            }
+        }
+    }
+    (!files.is_empty()).then_some(files)
+}
+
+fn planned(resolved: &Resolution, cx: &Workspace) -> Result<Vec<FilePreview>, Error> {
+    let (tool, plan) = registry::replan(resolved, cx)?;
+    for path in &plan.paths {
+        if confined::look(path)?.is_some_and(|found| found.len() > MAX_FILE) {
+            return Err(Error::TooLarge(format!("{} is too large to show.", path.display())));
+        }
+    }
+    let (name, input) = (tool.name(), &plan.input);
+    if name == "apply_patch" {
+        return args::parse::<apply_patch::Args>(name, input)?.would_be(&plan.paths, cx);
+    }
+    let path = paths::only(plan.paths)?;
+    let would_be = match name {
+        "write" => args::parse::<write::Args>(name, input)?.would_be(&path)?,
+        "edit" => args::parse::<edit::Args>(name, input)?.would_be(&path)?,
+        "multiedit" => args::parse::<multiedit::Args>(name, input)?.would_be(&path)?,
+        _ => return Ok(Vec::new()),
+    };
+    let WouldBe { name, before, after } = would_be;
+    if u64::try_from(after.len()).is_ok_and(|bytes| bytes > MAX_FILE) {
+        return Err(Error::TooLarge(format!("{} would be too large to show.", path.display())));
+    }
+    Ok(vec![FilePreview::new(&name, &path, &diff::describe(&name, before.as_deref(), &after))])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::testing::Site;
+
+    fn preview(site: &Site, name: &str, input: &Value) -> Option<Vec<FilePreview>> {
+        super::preview(&site.resolve(name, input), &site.workspace())
+    }
+
+    #[tokio::test]
+    async fn what_is_shown_is_what_is_done() {
+        let site = Site::new();
+        let edits =
+            json!([{ "oldString": "a", "newString": "x" }, { "oldString": "x", "newString": "y" }]);
+        let patch = "*** Begin Patch\n*** Update File: f\n*** Move to: g\n@@\n-a\n+A\n*** Delete File: h\n*** End Patch";
+        for (name, input) in [
+            ("write", json!({ "filePath": "f", "content": "a\nc\n" })),
+            ("write", json!({ "filePath": "deep/new", "content": "n\n" })),
+            ("edit", json!({ "filePath": "f", "oldString": "b", "newString": "B" })),
+            ("multiedit", json!({ "filePath": "f", "edits": edits })),
+            ("apply_patch", json!({ "patchText": patch })),
+        ] {
+            site.file("f", "a\nb\n");
+            site.file("h", "h\n");
+            let files = preview(&site, name, &input).unwrap();
+            assert_eq!((site.text("f"), site.path("g").exists()), ("a\nb\n".to_owned(), false));
+            assert!(!site.path("deep").exists() || name != "write", "{name} has made a folder");
+            let output = site.run(name, &input).await;
+            assert!(!output.is_error, "{output:?}");
+            let shown: String = files.iter().map(|file| file.diff.as_str()).collect();
+            assert_eq!(output.meta()["diff"], shown, "{name}");
+            let paths: Vec<_> = files.iter().map(|file| file.path.clone()).collect();
+            let expected: &[&str] = match (name, input["filePath"].as_str()) {
+                ("apply_patch", _) => &["g", "h"],
+                (_, Some("f")) => &["f"],
+                _ => &["deep/new"],
+            };
+            assert_eq!(paths, expected.iter().map(|name| site.path(name)).collect::<Vec<_>>());
+            let _ = std::fs::remove_dir_all(site.path("deep"));
+        }
+    }
+
+    #[test]
+    fn where_nothing_can_be_said_nothing_is() {
+        let site = Site::new();
+        let large = usize::try_from(MAX_FILE).unwrap() + 1;
+        site.file("large", "x".repeat(large));
+        site.file("binary", b"\0");
+        site.file("same", "a\n");
+        site.fifo("pipe");
+        let write = |path: &str, content: &str| json!({ "filePath": path, "content": content });
+        for (name, input) in [
+            ("write", write("large", "a")),
+            ("write", write("new", &"x".repeat(large))),
+            ("write", write("binary", "a")),
+            ("write", write("pipe", "a")),
+            ("write", write(".", "a")),
+            ("write", write("same", "a\n")),
+            ("write", json!({})),
+            ("edit", json!({ "filePath": "same", "oldString": "z", "newString": "y" })),
+            ("edit", json!({ "filePath": "none", "oldString": "z", "newString": "y" })),
+            ("apply_patch", json!({ "patchText": "nothing like it" })),
+            ("read", json!({ "filePath": "same" })),
+            ("bash", json!({ "command": "echo > new" })),
+        ] {
+            assert_eq!(preview(&site, name, &input), None, "{name}");
+        }
+        let resolved = site.resolve("write", &write("same", "b\n"));
+        std::fs::remove_file(site.path("same")).unwrap();
+        std::os::unix::fs::symlink("binary", site.path("same")).unwrap();
+        assert_eq!(super::preview(&resolved, &site.workspace()), None, "it leads elsewhere now");
+    }
+
+    #[test]
+    fn long_diffs_end_with_a_whole_line() {
+        let site = Site::new();
+        let content: String = (0..20_000).map(|n| format!("line {n}\n")).collect();
+        let files =
+            preview(&site, "write", &json!({ "filePath": "f", "content": content })).unwrap();
+        assert!(files[0].cut && files[0].diff.ends_with('\n'));
+        assert!(files[0].diff.len() <= MAX_DIFFS);
+        assert_eq!(files[0].additions, 20_000);
+    }
+}
