@@ -1,11 +1,21 @@
 //! What must come into no log: `secrets` in settings, the keys of providers wherever they come from,
 //! and headers that have a credential.
 
+use std::path::Path;
+
 use leftfold_events::Secrets;
 use leftfold_events::secrets::{SHORTEST, Secret};
 
-use crate::settings::{Env, Settings};
-use crate::warnings;
+use crate::settings::{self, Env, Settings};
+use crate::{edge, model, warnings};
+
+/// Those of a project whose settings were found to be right before; none if they are no longer.
+pub(crate) fn of(directory: &Path) -> Secrets {
+    let known = settings::load(directory, &model::environment)
+        .map_err(model::usage)
+        .and_then(|settings| known(&settings, &model::environment));
+    known.inspect_err(|error| tracing::warn!("{error:#}")).unwrap_or_default()
+}
 
 /// All that is known, with the names that settings give first: those calls may use.
 pub(crate) fn known(settings: &Settings, env: Env<'_>) -> anyhow::Result<Secrets> {
@@ -25,5 +35,7 @@ pub(crate) fn known(settings: &Settings, env: Env<'_>) -> anyhow::Result<Secrets
     warnings::tell(&short.collect::<Vec<_>>());
     let own = settings.credentials(env).into_iter();
     let own = own.map(|(name, value)| Secret { name, value, usable: false });
-    Ok(Secrets::new(named.into_iter().chain(own))?)
+    let known = Secrets::new(named.into_iter().chain(own))?;
+    edge::learn(&known);
+    Ok(known)
 }

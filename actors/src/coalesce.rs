@@ -1,11 +1,11 @@
 //! Pieces of a reply on their way into the log: gathered for about 100 ms or 2 KiB, whichever
 //! comes first, because each batch costs a flush. The first piece goes at once. The end of a part that
-//! still grows waits while it may begin a secret: pieces are searched one by one.
+//! still grows waits while it may begin a secret or a token: pieces are searched one by one.
 
 use std::time::Duration;
 
 use leftfold_events::event::{Model, PartKind, StreamedPart};
-use leftfold_events::{Fact, Secrets, Seq};
+use leftfold_events::{Fact, Secrets, Seq, mask};
 use leftfold_providers::StreamEvent;
 use tokio::time::Instant;
 
@@ -106,7 +106,7 @@ impl Coalescer {
         (self.bytes, self.due) = (0, None);
         let mut parts = Vec::new();
         for Waiting { mut part, ended } in std::mem::take(&mut self.parts) {
-            let settled = if ended { part.text.len() } else { self.secrets.settled(&part.text) };
+            let settled = if ended { part.text.len() } else { self.settled(&part.text) };
             let held = part.text.split_off(settled);
             if !held.is_empty() {
                 let part = StreamedPart { text: held, ..part.clone() };
@@ -118,6 +118,11 @@ impl Coalescer {
         }
         self.begun |= !parts.is_empty();
         (!parts.is_empty()).then(|| Fact::of(of, Model::Streamed { parts }))
+    }
+
+    /// How much of a part that still grows can be searched by itself, and masked where it is shown.
+    fn settled(&self, text: &str) -> usize {
+        self.secrets.settled(&text[..mask::settled(text)])
     }
 
     /// All that waits: nothing more comes.

@@ -10,36 +10,45 @@ const MASKED: &str = "…[masked]";
 /// Bytes of a token that are shown.
 const SHOWN: usize = 4;
 
-/// How a kind of token looks: how it begins, which characters follow, at least how many of them.
+/// How a kind of token looks: how it begins, which characters follow, how many of them.
 struct Shape {
     begins: &'static str,
     follows: fn(u8) -> bool,
     least: usize,
+    /// Not more either: what goes on is something else.
+    exact: bool,
     /// Whether words could look like that, but for digits and capitals.
     wordy: bool,
+    /// Whether `begins` is the name of a scheme, which is shown whole.
+    scheme: bool,
 }
 
-const SHAPES: [Shape; 16] = [
+const SHAPES: [Shape; 17] = [
     shape("sk-ant-", is_word, 12),
     shape("sk-proj-", is_word, 12),
-    Shape { begins: "sk-", follows: is_word, least: 16, wordy: true },
+    Shape { wordy: true, ..shape("sk-", is_word, 16) },
     shape("ghp_", is_alphanumeric, 20),
     shape("gho_", is_alphanumeric, 20),
     shape("ghu_", is_alphanumeric, 20),
     shape("ghs_", is_alphanumeric, 20),
     shape("github_pat_", is_word, 20),
-    shape("AKIA", is_capital, 16),
-    shape("ASIA", is_capital, 16),
+    exact("AKIA", is_capital, 16),
+    exact("ASIA", is_capital, 16),
     shape("xoxa-", is_word, 10),
     shape("xoxb-", is_word, 10),
     shape("xoxp-", is_word, 10),
-    shape("AIza", is_word, 30),
+    exact("AIza", is_word, 35),
     shape("glpat-", is_word, 20),
-    Shape { begins: "earer ", follows: is_credential, least: 16, wordy: true },
+    Shape { wordy: true, scheme: true, ..shape("Bearer ", is_credential, 16) },
+    Shape { wordy: true, scheme: true, ..shape("bearer ", is_credential, 16) },
 ];
 
 const fn shape(begins: &'static str, follows: fn(u8) -> bool, least: usize) -> Shape {
-    Shape { begins, follows, least, wordy: false }
+    Shape { begins, follows, least, exact: false, wordy: false, scheme: false }
+}
+
+const fn exact(begins: &'static str, follows: fn(u8) -> bool, least: usize) -> Shape {
+    Shape { exact: true, ..shape(begins, follows, least) }
 }
 
 const fn is_alphanumeric(byte: u8) -> bool {
@@ -62,15 +71,22 @@ const JWT: &str = "eyJ";
 const KEY_BEGINS: &str = "-----BEGIN ";
 const KEY: &str = "PRIVATE KEY-----";
 const KEY_ENDS: &str = "-----END ";
+/// Bytes between `KEY_BEGINS` and `KEY` at most.
+const LABEL: usize = 32;
+
+/// Bytes of a token that is not complete that are waited for.
+const UNFINISHED: usize = 8 * 1024;
 
 /// An event in its public form, masked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Shown {
     /// As [`line::write`] does it.
     pub line: String,
     /// The lines of the contents behind its hashes, as [`line::write_payload`] does it. What is masked
     /// in them changes the hashes, there and in `line`.
     pub payloads: Vec<(Sha256, String)>,
+    /// The event itself, if anything is masked in it.
+    pub masked: Option<Box<Envelope>>,
 }
 
 /// What may be shown of `envelope`. Masking what is masked changes nothing.
@@ -83,7 +99,8 @@ pub fn shown(envelope: &Envelope) -> Shown {
     let mut masked = envelope.clone();
     rewrite(&mut masked.event, &Mask);
     let line = line::write(&masked);
-    with_payloads(&masked, line)
+    let shown = with_payloads(&masked, line);
+    Shown { masked: (masked != *envelope).then(|| Box::new(masked)), ..shown }
 }
 
 /// The same with nothing masked.
@@ -94,15 +111,16 @@ pub fn unmasked(envelope: &Envelope) -> Shown {
 fn with_payloads(envelope: &Envelope, line: String) -> Shown {
     let payloads = envelope.event.payloads().into_iter();
     let payloads = payloads.map(|payload| (payload.sha256(), line::write_payload(payload)));
-    Shown { line, payloads: payloads.collect() }
+    Shown { line, payloads: payloads.collect(), masked: None }
 }
 
-/// `text` with its tokens masked; `None` if it has none.
+/// `text` with its tokens masked; `None` if it has none. JSON stays JSON: no quote and no escape is
+/// part of a token.
 pub fn mask(text: &str) -> Option<String> {
     let mut masked = String::new();
     let (mut rest, mut at) = (0, 0);
     while at < text.len() {
-        match token(text, at, true) {
+        match token(text, at) {
             Some(Token { shown, end }) => {
                 masked.push_str(&text[rest..shown]);
                 masked.push_str(MASKED);
@@ -118,9 +136,42 @@ pub fn mask(text: &str) -> Option<String> {
     Some(masked)
 }
 
-/// Whether there may be a token in a JSON text, in which an escape may stand before it.
+/// How many of the first bytes of `text` can be masked by themselves: the rest begins a token, or may
+/// do so if more follows. Of that there is never more than 8 KiB.
+pub fn settled(text: &str) -> usize {
+    let from = text.len().saturating_sub(UNFINISHED);
+    (from..text.len()).find(|at| is_open(text, *at)).unwrap_or(text.len())
+}
+
+/// Whether the token that begins at `at`, if one does, may go on behind the end.
+fn is_open(text: &str, at: usize) -> bool {
+    let bytes = &text.as_bytes()[at..];
+    let begins = |begins: &str| {
+        let common = bytes.len().min(begins.len());
+        bytes[..common] == begins.as_bytes()[..common]
+    };
+    if bytes[0] == b'-' {
+        let rest = text[at..].strip_prefix(KEY_BEGINS).unwrap_or_default();
+        return begins(KEY_BEGINS)
+            && !rest.contains(KEY_ENDS)
+            && (rest.len() <= LABEL || rest.contains(KEY));
+    }
+    if !is_first(bytes[0]) || !begins_word(text.as_bytes(), at) {
+        return false;
+    }
+    let goes_on = |start: usize, follows: fn(u8) -> bool| {
+        bytes.get(start..).is_none_or(|rest| rest.iter().all(|byte| follows(*byte)))
+    };
+    let is_jwt = begins(JWT) && goes_on(JWT.len(), |byte| is_word(byte) || byte == b'.');
+    is_jwt
+        || SHAPES
+            .iter()
+            .any(|shape| begins(shape.begins) && goes_on(shape.begins.len(), shape.follows))
+}
+
+/// Whether there may be a token in a JSON text.
 fn might(json: &str) -> bool {
-    (0..json.len()).any(|at| token(json, at, false).is_some())
+    (0..json.len()).any(|at| token(json, at).is_some())
 }
 
 struct Mask;
@@ -141,33 +192,48 @@ struct Token {
     end: usize,
 }
 
-/// The token that begins at `at`; if `alone`, then not within a word.
-fn token(text: &str, at: usize, alone: bool) -> Option<Token> {
+/// What a token may begin with, but for a private key.
+const fn is_first(byte: u8) -> bool {
+    matches!(byte, b's' | b'g' | b'A' | b'x' | b'e' | b'B' | b'b')
+}
+
+/// The token that begins at `at`, which is not within a word.
+fn token(text: &str, at: usize) -> Option<Token> {
     let bytes = text.as_bytes();
-    match bytes[at] {
-        b'-' => return private_key(text, at),
-        b's' | b'g' | b'A' | b'x' | b'e' => {}
-        _ => return None,
+    if bytes[at] == b'-' {
+        return private_key(text, at);
     }
-    // a capital or a small letter stands before the one that has none
-    let is_scheme = bytes[at..].starts_with(b"earer ");
-    let before = at.checked_sub(1).map(|before| bytes[before]);
-    if is_scheme && !matches!(before, Some(b'B' | b'b')) {
-        return None;
-    }
-    if alone && !is_scheme && before.is_some_and(is_word) {
+    if !is_first(bytes[at]) {
         return None;
     }
     if bytes[at..].starts_with(JWT.as_bytes()) {
-        return jwt(bytes, at);
+        return jwt(bytes, at).filter(|_| begins_word(bytes, at));
     }
     let shape = SHAPES.iter().find(|shape| bytes[at..].starts_with(shape.begins.as_bytes()))?;
     let start = at + shape.begins.len();
     let end = start + count(&bytes[start..], shape.follows);
     let tail = &bytes[start..end];
     let is_word = shape.wordy && !tail.iter().any(|byte| is_capital(*byte));
-    let shown = if is_scheme { start } else { at } + SHOWN;
-    (tail.len() >= shape.least && !is_word).then_some(Token { shown, end })
+    let fits = tail.len() == shape.least || !shape.exact && tail.len() > shape.least;
+    let shown = if shape.scheme { start } else { at } + SHOWN;
+    (fits && !is_word && begins_word(bytes, at)).then_some(Token { shown, end })
+}
+
+/// Whether no part of a word stands before `at`. The end of an escape (of JSON, of a terminal's colour)
+/// is none.
+fn begins_word(bytes: &[u8], at: usize) -> bool {
+    let Some((last, before)) = bytes[..at].split_last() else { return true };
+    if !is_word(*last) || before.ends_with(b"\\") && last.is_ascii_lowercase() {
+        return true;
+    }
+    let hex = before.len().saturating_sub(5);
+    if before[hex..].starts_with(b"\\u") && before.len() - hex == 5 {
+        return true;
+    }
+    let in_colour = |byte: &&u8| byte.is_ascii_digit() || **byte == b';';
+    let colour = before.iter().rev().take_while(in_colour).count();
+    let before = &before[..before.len() - colour];
+    *last == b'm' && (before.ends_with(b"\x1b[") || before.ends_with(b"\\u001b["))
 }
 
 /// Three parts in base64, with dots between them.
@@ -188,13 +254,14 @@ fn jwt(bytes: &[u8], at: usize) -> Option<Token> {
     Some(Token { shown: at + SHOWN, end })
 }
 
-/// A key between its two lines, or up to the end of the text.
+/// A key between its two lines, or up to the end of the text or of the string that it stands in.
 fn private_key(text: &str, at: usize) -> Option<Token> {
-    const LABEL: usize = 32;
     let label = text.get(at..)?.strip_prefix(KEY_BEGINS)?;
     let shown = at + KEY_BEGINS.len() + label.find(KEY).filter(|at| *at < LABEL)? + KEY.len();
     let body = &text[shown..];
-    let end = body.find(KEY_ENDS).map_or(text.len(), |end| shown + end);
+    let quoted = |quote: usize| body[..quote].trim_end_matches('\\').len();
+    let end = body.find(KEY_ENDS).into_iter().chain(body.find('"').map(quoted)).min();
+    let end = end.map_or(text.len(), |end| shown + end);
     (text[shown..end] != *MASKED && shown < end).then_some(Token { shown, end })
 }
 
@@ -203,99 +270,4 @@ fn count(bytes: &[u8], is: fn(u8) -> bool) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::event::{Equipped, Session, Turn};
-    use crate::{Event, Payload, SessionId, Time};
-
-    /// Put together here, so that no token of this shape stands in a file of ours.
-    fn tokens() -> Vec<(String, String)> {
-        let long = "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5hJ7";
-        let capitals = "ABCDEFGH12345678";
-        [
-            ("sk-", long, "sk-a"),
-            ("sk-ant-api03-", "abcdefghijkl", "sk-a"),
-            ("ghp_", long, "ghp_"),
-            ("github_pat_", long, "gith"),
-            ("AKIA", capitals, "AKIA"),
-            ("xoxb-", "12345-abcde-12", "xoxb"),
-            ("AIza", long, "AIza"),
-            ("glpat-", long, "glpa"),
-            ("eyJhbGciOi", "JIUzI1NiJ9.eyJzdWIiOiIx.c2lnbmF0dXJl", "eyJh"),
-        ]
-        .into_iter()
-        .map(|(begins, rest, shown)| (format!("{begins}{rest}"), format!("{shown}{MASKED}")))
-        .collect()
-    }
-
-    #[test]
-    fn tokens_are_masked_wherever_they_stand_and_only_once() {
-        for (token, masked) in tokens() {
-            for frame in ["T", "x T y", "KEY=T", "\"T\"", "ä:T,\n", "T T", "(T)"] {
-                let text = frame.replace('T', &token);
-                let found = mask(&text).unwrap();
-                assert_eq!(found, frame.replace('T', &masked), "{text}");
-                assert_eq!(mask(&found), None, "{found}");
-            }
-            assert_eq!(mask(&format!("a{token}")), None, "within a word");
-        }
-    }
-
-    #[test]
-    fn headers_and_private_keys_are_masked() {
-        let key = |body: &str| format!("a -----BEGIN RSA {KEY}{body}-----END RSA {KEY} b");
-        for (text, masked) in [
-            (
-                "authorization: Bearer abcdef0123456789xyz.",
-                format!("authorization: Bearer abcd{MASKED}"),
-            ),
-            (&key("\nMIIabc\nxyz=\n"), key(MASKED)),
-            (&format!("-----BEGIN {KEY}\nMIIabc"), format!("-----BEGIN {KEY}{MASKED}")),
-        ] {
-            assert_eq!(mask(text).unwrap(), masked);
-            assert_eq!(mask(&masked), None, "{masked}");
-        }
-    }
-
-    #[test]
-    fn words_are_left_alone() {
-        for text in [
-            "sk-estimator-doc-link-hovered",
-            "the bearer authentication-scheme",
-            "task-force, sk-1, ghp_short, AKIA, xoxb-1, eyJhbGciOiJ9, eyJhbGciOiJ9.e.x",
-            "-----BEGIN CERTIFICATE-----\nMIIabc\n-----END CERTIFICATE-----",
-            "-----BEGIN ",
-            "",
-        ] {
-            assert_eq!(mask(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn contents_behind_a_hash_are_masked_with_their_hash() {
-        for (token, masked) in tokens() {
-            let system = Payload::new(format!("[\"a\\n{token}\"]"));
-            let equipped = Equipped { system, ..Equipped::default() };
-            let shown = shown(&envelope(Turn::Equipped(equipped).into()));
-            let (hash, line) = &shown.payloads[0];
-            assert!(line.contains(&masked) && !line.contains(&token), "{line}");
-            assert!(shown.line.contains(&hash.to_string()), "{}", shown.line);
-            let Ok(line::Line::Payload { sha256, text }) = line::read(line) else { panic!() };
-            assert_eq!(sha256, Sha256::of(text.as_bytes()));
-        }
-    }
-
-    #[test]
-    fn an_event_without_tokens_is_shown_as_it_is() {
-        let event = envelope(Session::Titled { title: "a \"title\"".into() }.into());
-        assert_eq!(shown(&event), unmasked(&event));
-        let token = &tokens()[0].0;
-        let event = envelope(Session::Titled { title: format!("\n{token}") }.into());
-        assert!(unmasked(&event).line.contains(token) && !shown(&event).line.contains(token));
-    }
-
-    fn envelope(event: Event) -> Envelope {
-        let (session, at) = (SessionId::default(), Time::from_millis(1));
-        Envelope { session, seq: 1, at, of: None, until: None, event }
-    }
-}
+mod tests;

@@ -52,7 +52,7 @@ pub struct Secrets(Option<Arc<Known>>);
 struct Known {
     secrets: Vec<Secret>,
     finder: AhoCorasick,
-    /// In the order of the finder's patterns.
+    /// In the order of the finder's patterns, which is that of their texts.
     patterns: Vec<Pattern>,
     /// Bytes of the longest pattern.
     longest: usize,
@@ -69,6 +69,12 @@ struct Pattern {
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.secrets().iter().map(|secret| &secret.name)).finish()
+    }
+}
+
+impl PartialEq for Secrets {
+    fn eq(&self, other: &Self) -> bool {
+        self.secrets() == other.secrets()
     }
 }
 
@@ -103,6 +109,10 @@ impl Secrets {
         Ok(Self(Some(Arc::new(Known { secrets: known, finder, patterns, longest, first }))))
     }
 
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
     fn secrets(&self) -> &[Secret] {
         self.0.as_ref().map_or(&[], |known| &known.secrets)
     }
@@ -126,6 +136,13 @@ impl Secrets {
     pub fn redact_kit(&self, equipped: &mut crate::event::Equipped) {
         if let Some(known) = &self.0 {
             crate::rewrite::kit(equipped, &**known);
+        }
+    }
+
+    /// The same for every string of a JSON text.
+    pub fn redact_json(&self, json: &mut crate::Json) {
+        if let Some(known) = &self.0 {
+            crate::rewrite::json(json, &**known);
         }
     }
 
@@ -161,14 +178,17 @@ impl Known {
         Some(hidden)
     }
 
+    /// Whether a pattern begins with `text` and goes on.
+    fn begins_longer(&self, text: &[u8]) -> bool {
+        let after = self.patterns.partition_point(|pattern| pattern.found.as_bytes() <= text);
+        self.patterns.get(after).is_some_and(|next| next.found.as_bytes().starts_with(text))
+    }
+
     fn settled(&self, text: &[u8]) -> usize {
         let from = text.len().saturating_sub(self.longest - 1);
         let begins = |at: &usize| {
             let rest = &text[*at..];
-            let begins = |pattern: &Pattern| {
-                pattern.found.len() > rest.len() && pattern.found.as_bytes().starts_with(rest)
-            };
-            self.first[usize::from(rest[0])] && self.patterns.iter().any(begins)
+            self.first[usize::from(rest[0])] && self.begins_longer(rest)
         };
         let mut found: Option<Vec<Range<usize>>> = None;
         let mut inside = |at: &usize| {
@@ -214,6 +234,7 @@ fn patterns(known: &[Secret]) -> Vec<Pattern> {
             }
         }
     }
+    patterns.sort_by(|a, b| a.found.cmp(&b.found));
     patterns
 }
 

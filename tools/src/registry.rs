@@ -77,7 +77,8 @@ fn meant(name: &str) -> Option<&'static dyn Tool> {
 }
 
 /// What a call would do: finds the tool (repairing the name), checks the arguments with their secrets
-/// put back, resolves the paths. The answer has the names of secrets again. Never has an effect. A call that cannot run has `error`; one of no tool is `invalid`.
+/// put back, resolves the paths. The answer has the names of secrets again. Never has an effect. A
+/// call that cannot run has `error`; one of no tool is `invalid`.
 pub fn resolve(call: &CallSpec, cx: &Workspace) -> Resolution {
     let mut resolution = match meant(&call.name) {
         Some(tool) => match cx.secrets.put_back(&call.input) {
@@ -155,6 +156,7 @@ async fn execute(tool: &'static dyn Tool, plan: Plan, cx: Context) -> Output {
             *text = hidden;
         }
     }
+    workspace.secrets.redact_json(&mut output.metadata);
     output.title = text::clip(output.title, MAX_TITLE);
     truncate::limit(output, &workspace, &call)
 }

@@ -29,6 +29,11 @@ impl Recorded {
         &self.shown().line
     }
 
+    /// The event for whoever shows it, tokens masked.
+    pub fn masked(&self) -> &Envelope {
+        self.shown().masked.as_deref().unwrap_or(self)
+    }
+
     fn shown(&self) -> &Shown {
         self.0.shown.get_or_init(|| shown(self))
     }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use leftfold_events::{Envelope, Seq, State, line, mask, next};
 
 use super::{Filter, Telling};
+use crate::edge;
 
 /// States kept along the way, so that a step back folds only what lies between two of them.
 const CHECKPOINTS: usize = 16;
@@ -23,7 +24,7 @@ pub(super) fn step(events: &[Envelope], at: Seq, filter: &Filter) -> anyhow::Res
     let mut shown = Some(walk.tell(place));
     for line in io::stdin().lock().lines().map(Some).chain([None]) {
         if let Some(text) = shown.take() {
-            writeln!(stdout, "{text}")?;
+            writeln!(stdout, "{}", edge::masked(&text))?;
         }
         if terminal {
             write!(stdout, "{} > ", walk.seq(place))?;

@@ -1,5 +1,7 @@
 //! Bytes that come in pieces, where a value may stand in two of them.
 
+use std::borrow::Cow;
+
 use super::Secrets;
 
 /// Puts names in place of values, and holds back the last bytes while they may begin one.
@@ -15,13 +17,13 @@ impl Redactor {
     }
 
     /// Takes the next bytes; what is certain by now.
-    pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
-        let Some(known) = &self.secrets.0 else { return bytes.to_vec() };
+    pub fn push<'a>(&mut self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        let Some(known) = &self.secrets.0 else { return Cow::Borrowed(bytes) };
         self.held.extend_from_slice(bytes);
         let settled = known.settled(&self.held);
         let rest = self.held.split_off(settled);
         let settled = std::mem::replace(&mut self.held, rest);
-        known.hide(&settled).unwrap_or(settled)
+        Cow::Owned(known.hide(&settled).unwrap_or(settled))
     }
 
     /// What was held back: there is no more to come.

@@ -100,7 +100,8 @@ fn a_value_in_two_pieces_is_found_wherever_it_is_cut() {
         let whole = hidden(text);
         for size in 1..=text.len() {
             let mut redactor = Redactor::new(secrets());
-            let pieces = text.as_bytes().chunks(size).flat_map(|piece| redactor.push(piece));
+            let pieces =
+                text.as_bytes().chunks(size).flat_map(|piece| redactor.push(piece).into_owned());
             let mut out: Vec<u8> = pieces.collect();
             out.extend(redactor.finish());
             assert_eq!(String::from_utf8(out).unwrap(), whole, "{text} in pieces of {size}");
