@@ -23,7 +23,7 @@ impl Lines {
         self.new(mask::unmasked(event))
     }
 
-    fn new(&mut self, Shown { line, payloads }: Shown) -> Vec<String> {
+    fn new(&mut self, Shown { line, payloads, .. }: Shown) -> Vec<String> {
         let new = payloads.into_iter().filter(|(hash, _)| self.is_new(*hash));
         new.map(|(_, line)| line).chain([line]).collect()
     }

@@ -153,6 +153,20 @@ impl Secrets {
         }
     }
 
+    /// `range` of `text` without what it would cut in two: a part of a value is not recognised any more.
+    pub fn uncut(&self, text: &[u8], range: Range<usize>) -> Range<usize> {
+        let Range { mut start, mut end } = range;
+        for found in self.0.iter().flat_map(|known| known.finder.find_iter(text)) {
+            if found.start() < start && start < found.end() {
+                start = found.end();
+            }
+            if found.start() < end && end < found.end() {
+                end = found.start();
+            }
+        }
+        start.min(end)..end
+    }
+
     /// How many of the first bytes of `text` can be judged by themselves: the rest may begin a secret,
     /// if more follows.
     pub fn settled(&self, text: &str) -> usize {

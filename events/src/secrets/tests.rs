@@ -229,3 +229,20 @@ fn every_text_of_a_result_is_visited() {
     let text = format!("{event:?}");
     assert!(!text.contains("hunter2") && !text.contains("word"), "{text}");
 }
+
+#[test]
+fn a_range_cuts_no_value_in_two() {
+    let text = format!("ab{TOKEN}cd");
+    let end = 2 + TOKEN.len();
+    for (range, uncut) in [
+        (0..text.len(), 0..text.len()),
+        (0..end, 0..end),
+        (0..end - 1, 0..2),
+        (3..text.len(), end..text.len()),
+        (5..9, 2..2),
+        (2..end, 2..end),
+    ] {
+        assert_eq!(secrets().uncut(text.as_bytes(), range.clone()), uncut, "{range:?}");
+        assert_eq!(Secrets::default().uncut(text.as_bytes(), range.clone()), range);
+    }
+}
