@@ -1,6 +1,10 @@
 //! Tokens of well-known shapes, masked in whatever leaves the process. The log keeps them, so it
 //! replays exactly; what is a secret by name never gets there ([`crate::secrets`]).
 
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
+
 use crate::rewrite::{Rewrite, rewrite};
 use crate::{Envelope, Sha256, line};
 
@@ -117,16 +121,14 @@ fn with_payloads(envelope: &Envelope, line: String) -> Shown {
 /// `text` with its tokens masked; `None` if it has none. JSON stays JSON: no quote and no escape is
 /// part of a token.
 pub fn mask(text: &str) -> Option<String> {
-    let mut masked = String::new();
-    let (mut rest, mut at) = (0, 0);
-    while at < text.len() {
-        match token(text, at) {
-            Some(Token { shown, end }) => {
-                masked.push_str(&text[rest..shown]);
-                masked.push_str(MASKED);
-                (rest, at) = (end, end);
-            }
-            None => at += 1,
+    let (mut masked, mut rest) = (String::new(), 0);
+    for at in beginnings(text) {
+        if at >= rest
+            && let Some(Token { shown, end }) = token(text, at)
+        {
+            masked.push_str(&text[rest..shown]);
+            masked.push_str(MASKED);
+            rest = end;
         }
     }
     if rest == 0 {
@@ -171,7 +173,17 @@ fn is_open(text: &str, at: usize) -> bool {
 
 /// Whether there may be a token in a JSON text.
 fn might(json: &str) -> bool {
-    (0..json.len()).any(|at| token(json, at).is_some())
+    beginnings(json).any(|at| token(json, at).is_some())
+}
+
+/// Where something stands that tokens begin with.
+fn beginnings(text: &str) -> impl Iterator<Item = usize> {
+    static FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+        let begins = SHAPES.iter().map(|shape| shape.begins).chain([JWT, KEY_BEGINS]);
+        // so few can always be searched for
+        AhoCorasick::new(begins).ok()
+    });
+    FINDER.iter().flat_map(move |finder| finder.find_iter(text)).map(|found| found.start())
 }
 
 struct Mask;

@@ -3,6 +3,7 @@
 #![allow(unused_imports, reason = "likewise")]
 #![allow(clippy::needless_pass_by_value, reason = "a test hands over what it has just made")]
 
+mod canary;
 mod editor;
 mod live;
 mod processes;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+pub use canary::{Canary, Search, base64, url};
 pub use editor::Editor;
 pub use live::{Live, Ran};
 pub use processes::{marked, peak, wait_until};
