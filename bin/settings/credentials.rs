@@ -53,8 +53,8 @@ fn headers(headers: &[(String, Secret)], path: &[String], found: &mut Found) {
         let place = [path, &["headers".to_owned(), header.clone()]].concat();
         if secrecy::hides(&place) {
             // the credential alone, too, without the word before it
-            let value = value.reveal();
-            let bare = value.trim().rsplit(' ').next().unwrap_or(value);
+            let value = value.reveal().trim();
+            let bare = value.split_once(' ').map_or(value, |(_, bare)| bare);
             let name = format!("{}.{header}", path[1]);
             found.extend([bare, value].map(|value| (name.clone(), value.to_owned())));
         }

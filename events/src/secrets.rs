@@ -1,9 +1,9 @@
 //! Known secrets, and their names in place of them: `{{secret:NAME}}`.
 //!
 //! A value is found as it is and in the forms that it takes inside other texts: escaped in a JSON
-//! string, percent-encoded, in base64, and (for one of several lines) line by line. Those have a form
-//! behind the name, as in `{{secret:NAME:json}}`. What a command makes of a value otherwise is not
-//! recognised.
+//! string, percent-encoded, in base64, line by line, and by the greater part of it that every way of
+//! quoting leaves alone. Those have a form behind the name, as in `{{secret:NAME:json}}`. What a command
+//! makes of a value otherwise is not recognised.
 
 mod forms;
 mod put_back;

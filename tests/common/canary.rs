@@ -110,7 +110,7 @@ pub struct Search {
 impl Search {
     pub fn new() -> Self {
         let mut random = Random(number("LEFTFOLD_SEED", 1) as u64);
-        let count = number("LEFTFOLD_CANARIES", 12);
+        let count = number("LEFTFOLD_CANARIES", 12).max(12);
         let canaries: Vec<_> = (0..count).map(|number| Canary::new(number, &mut random)).collect();
         let (mut begins, mut needles) = (vec![false; 1 << 16], HashMap::new());
         for (number, canary) in canaries.iter().enumerate() {

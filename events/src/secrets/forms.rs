@@ -7,7 +7,7 @@ use super::SHORTEST;
 pub(super) const BEGIN: &str = "{{secret:";
 pub(super) const END: &str = "}}";
 
-/// Bytes from which on a line of a longer value counts as a secret.
+/// Bytes from which on a line or a part of a longer value counts as a secret.
 const LINE: usize = 16;
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -20,6 +20,8 @@ pub(super) enum Form {
     /// Somewhere inside of base64; the rest of it says where.
     Base64,
     Line,
+    /// The greater part of a value, in which no way of quoting changes anything.
+    Part,
 }
 
 impl Form {
@@ -30,11 +32,12 @@ impl Form {
             Self::Url => "url",
             Self::Base64 => "base64",
             Self::Line => "line",
+            Self::Part => "part",
         }
     }
 
     pub(super) fn named(name: &str) -> Option<Self> {
-        let all = [Self::Plain, Self::Json, Self::Url, Self::Base64, Self::Line];
+        let all = [Self::Plain, Self::Json, Self::Url, Self::Base64, Self::Line, Self::Part];
         all.into_iter().find(|form| form.name() == name)
     }
 }
@@ -73,6 +76,10 @@ pub(super) fn of(value: &str) -> Vec<(Form, String)> {
         let told = lines.filter(|line| !line.starts_with("-----"));
         forms.extend(told.map(|line| (Form::Line, line.to_owned())));
     }
+    // shells have more than one way to quote, and so have others
+    let runs = value.split(|c| !is_plain(c));
+    let most = runs.filter(|run| run.len() >= LINE && run.len() * 2 >= value.len());
+    forms.extend(most.map(|run| (Form::Part, run.to_owned())));
     forms.retain(|(_, found)| found.len() >= SHORTEST);
     forms
 }

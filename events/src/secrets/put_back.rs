@@ -82,7 +82,9 @@ impl Secrets {
             Some(Form::Plain) => Ok(secret.value.clone()),
             Some(Form::Json) => Ok(forms::json(&secret.value)),
             Some(Form::Url) => Ok(forms::url(&secret.value, false)),
-            Some(Form::Base64 | Form::Line) => Err(UnknownSecret::Form { name, known: known() }),
+            Some(Form::Base64 | Form::Line | Form::Part) => {
+                Err(UnknownSecret::Form { name, known: known() })
+            }
             None => Err(UnknownSecret::Name { name: named.to_owned(), known: known() }),
         }
     }

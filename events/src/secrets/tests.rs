@@ -18,6 +18,7 @@ fn secrets() -> Secrets {
         secret("LONGER", "hunter2-hunter2-more", true),
         secret("QUOTED", QUOTED, true),
         secret("KEY", "own-key-of-leftfold", false),
+        secret("SHELL", "$\"in-quotes-0123456789'", true),
         secret("PEM", "-----BEGIN X-----\nline-one-is-0123456789\nshort\n-----END X-----\n", true),
     ])
     .unwrap()
@@ -46,6 +47,7 @@ fn values_are_replaced_by_their_names() {
         ("pass%22word%5c1%20%c3%a4%2f%2b", "{{secret:QUOTED:url}}"),
         ("00001| line-one-is-0123456789", "00001| {{secret:PEM:line}}"),
         ("-----BEGIN X-----", "-----BEGIN X-----"),
+        (r#"a="$"in-quotes-0123456789""#, r#"a="$"{{secret:SHELL:part}}""#),
         // a name is left alone
         ("{{secret:TOKEN}} {{secret:NONE}}", "{{secret:TOKEN}} {{secret:NONE}}"),
     ] {
@@ -143,7 +145,10 @@ fn names_are_filled_in_where_calls_may_use_them() {
 #[test]
 fn names_that_cannot_be_filled_in_are_told_with_those_that_can() {
     for (text, said) in [
-        ("{{secret:NONE}}", "no secret named `NONE`. Calls may use: TOKEN, LONGER, QUOTED, PEM."),
+        (
+            "{{secret:NONE}}",
+            "no secret named `NONE`. Calls may use: TOKEN, LONGER, QUOTED, SHELL, PEM.",
+        ),
         ("{{secret:TOKEN:odd}}", "no secret named `TOKEN:odd`"),
         ("{{secret:KEY}}", "the secret `KEY` is a key of Leftfold's own"),
         ("{{secret:TOKEN:base64}}", "only a part of the secret `TOKEN`"),
