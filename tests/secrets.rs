@@ -5,7 +5,7 @@ mod common;
 
 use std::path::Path;
 
-use common::{Answer, Server, Site, all, bash, call, only, says, script};
+use common::{Answer, Editor, Server, Site, all, bash, call, only, says, script};
 use serde_json::{Value, json};
 
 const CANARY: &str = "canary-4711-in-a-mine";
@@ -40,6 +40,7 @@ fn assert_nowhere(site: &Site) {
         let ran = site.run(args).ok();
         assert!(!ran.stdout.contains(CANARY) && !ran.stderr.contains(CANARY), "{args:?}");
     }
+    site.run(&["rerun", "last"]).ok();
     site.assert_sound();
 }
 
@@ -93,6 +94,33 @@ fn tokens_are_masked_in_what_is_shown_and_kept_in_the_log() {
     let export = |args: &[&str]| site.run(args).ok().stdout;
     assert!(!export(&["export", "last"]).contains(&token));
     assert!(export(&["export", "last", "--unmasked"]).contains(&token));
+    site.assert_sound();
+}
+
+#[test]
+fn a_token_in_pieces_is_masked_for_every_client() {
+    let token = format!("ghp_{}", "a1B2".repeat(9));
+    let masked = "Take ghp_…[masked] now.";
+    let reply = json!({ "chunk": 3, "parts": [{ "text": format!("Take {token} now.") }] });
+    let site = Site::scripted(&script(json!([reply])));
+    assert_eq!(site.run(&["run", "go"]).ok().stdout.trim_end(), masked);
+    let events = site.prompt("go").ok().events();
+    let pieces = all(&events, "model.streamed").into_iter().flat_map(|event| {
+        event["data"]["parts"].as_array().unwrap().iter().map(|part| part["text"].as_str().unwrap())
+    });
+    assert_eq!(pieces.collect::<String>(), masked);
+    assert!(site.run(&["export", "last", "--unmasked"]).ok().stdout.contains(&token));
+    site.run(&["rerun", "last"]).ok();
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    let prompt = editor.prompt(&session, "go");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    assert_eq!(editor.text(&session, "agent_message_chunk"), masked);
+    editor.leave();
+    let mut terminal = site.terminal(&[], 100);
+    terminal.until_prompt().press("go\r").until(masked);
+    terminal.until_prompt().press("\x04");
+    assert_eq!(terminal.wait(), 0);
     site.assert_sound();
 }
 
