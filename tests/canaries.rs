@@ -93,7 +93,10 @@ fn replies(search: &Search) -> Value {
     replies.push(of_child(0, read));
     replies.push(of_child(1, json!([{ "text": everything }])));
     let of = |purpose: &str| json!({ "match": { "purpose": purpose }, "parts": [{ "text": everything }] });
-    replies.extend([of("title"), of("compaction")]);
+    // cut within the value
+    let title = format!("{} {}", "x".repeat(74), search.canaries[0].value);
+    replies.push(json!({ "match": { "purpose": "title" }, "parts": [{ "text": title }] }));
+    replies.push(of("compaction"));
     json!(replies)
 }
 
@@ -137,9 +140,11 @@ fn at_a_provider(search: &mut Search) {
         values.into_iter().filter(|v| v.is_ascii() && !v.contains('\n')).collect();
     let lines = &lines[..5];
     let [key, authorization, own, stored, variable] = lines else { unreachable!() };
-    let echo = lines.join(", ");
-    let body = json!({ "error": { "type": "authentication_error", "message": echo } }).to_string();
-    for status in [400, 401, 403, 429, 500] {
+    // the last is cut within the key
+    for (status, before) in [(400, 0), (401, 0), (403, 0), (429, 0), (500, 0), (400, 985)] {
+        let echo = format!("{}{}", "x".repeat(before), lines.join(", "));
+        let error = json!({ "type": "authentication_error", "message": echo });
+        let body = json!({ "error": error }).to_string();
         let header = format!("x-echo: {echo}");
         let answer = || Answer::Status(status, vec![header.clone()], body.clone());
         let server = Server::start(vec![answer(), answer()]);

@@ -9,6 +9,7 @@ mod forms;
 mod put_back;
 mod stream;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -119,10 +120,7 @@ impl Secrets {
 
     /// `text` with names in place of values; `None` if there is none in it.
     pub fn hide(&self, text: &str) -> Option<String> {
-        let known = self.0.as_ref()?;
-        let hidden = known.hide(text.as_bytes())?;
-        // patterns are text, so they begin and end between characters
-        Some(String::from_utf8_lossy(&hidden).into_owned())
+        self.0.as_ref()?.hide_text(text)
     }
 
     /// Puts names in place of values wherever the event holds somebody's words.
@@ -175,6 +173,30 @@ impl Secrets {
 }
 
 impl Known {
+    fn hide_text(&self, text: &str) -> Option<String> {
+        // patterns are text, so they begin and end between characters
+        let hidden = self.hide(text.as_bytes());
+        let hidden = hidden.map(|hidden| String::from_utf8_lossy(&hidden).into_owned());
+        self.without_beginnings(hidden.as_deref().unwrap_or(text)).or(hidden)
+    }
+
+    /// A text without the beginnings of values behind which it was cut.
+    fn without_beginnings(&self, text: &str) -> Option<String> {
+        let (mut kept, mut rest) = (String::new(), 0);
+        let marks = text.match_indices("…").chain(text.match_indices("..."));
+        for cut in marks.map(|(at, _)| at).collect::<BTreeSet<_>>() {
+            // near enough to tell what stands inside a whole value
+            let near = text.floor_char_boundary(cut.saturating_sub(2 * self.longest)).max(rest);
+            let before = text.get(near..cut).unwrap_or_default();
+            let begun = before.get(self.settled(before.as_bytes())..).unwrap_or_default();
+            if begun.len() >= SHORTEST && !begun.starts_with(forms::BEGIN) {
+                kept.push_str(&text[rest..cut - begun.len()]);
+                rest = cut;
+            }
+        }
+        (rest > 0).then(|| kept + &text[rest..])
+    }
+
     fn hide(&self, text: &[u8]) -> Option<Vec<u8>> {
         let mut hidden = Vec::new();
         let (mut rest, mut changed) = (0, false);
@@ -217,13 +239,12 @@ impl Known {
 
 impl Rewrite for Known {
     fn text(&self, text: &str) -> Option<String> {
-        let hidden = self.hide(text.as_bytes())?;
-        Some(String::from_utf8_lossy(&hidden).into_owned())
+        self.hide_text(text)
     }
 
     fn touches(&self, json: &str) -> bool {
-        // an escape within a string may be part of a value
-        json.contains('\\') || self.finder.is_match(json)
+        // an escape within a string may be part of a value, and a cut may stand behind one
+        json.contains(['\\', '…']) || json.contains("...") || self.finder.is_match(json)
     }
 }
 

@@ -48,6 +48,13 @@ fn values_are_replaced_by_their_names() {
         ("00001| line-one-is-0123456789", "00001| {{secret:PEM:line}}"),
         ("-----BEGIN X-----", "-----BEGIN X-----"),
         (r#"a="$"in-quotes-0123456789""#, r#"a="$"{{secret:SHELL:part}}""#),
+        // what was cut
+        ("a hunter2-hun…", "a …"),
+        ("hunter2-hunter2 own-key-of...", "{{secret:TOKEN}} ..."),
+        ("a hunter2…", "a hunter2…"),
+        ("a hunter2-hun… own-key-of-left… b", "a … … b"),
+        ("... a hunter2-hun... b", "... a ... b"),
+        ("{{secret:TOK…", "{{secret:TOK…"),
         // a name is left alone
         ("{{secret:TOKEN}} {{secret:NONE}}", "{{secret:TOKEN}} {{secret:NONE}}"),
     ] {
