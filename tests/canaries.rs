@@ -237,15 +237,13 @@ fn in_a_terminal(search: &mut Search) {
     let mut peer = Peer::connect(&session);
     peer.call("_leftfold/watch", &json!({ "session": id, "from": 1 }));
     terminal.press("o").until("That was all of it.").until_prompt();
-    while peer
-        .line()
-        .map(|line| {
-            search.look("_leftfold/watch", line.to_string());
-            line
-        })
-        .unwrap()["params"]["type"]
-        != "turn.ended"
-    {}
+    loop {
+        let line = peer.line().unwrap();
+        search.look("_leftfold/watch", line.to_string());
+        if line["params"]["type"] == "turn.ended" {
+            break;
+        }
+    }
     observer.until("turn.ended");
     search.look("observe", &observer.seen);
     search.look("a terminal", &terminal.raw);
@@ -265,7 +263,7 @@ fn no_canary_is_ever_found() {
     in_an_editor(&mut search);
     in_a_terminal(&mut search);
     let Search { canaries, places, texts, bytes, found, .. } = &search;
-    println!(
+    eprintln!(
         "promise 8: {} canaries in {} places, {} found ({texts} texts of {} KiB searched)",
         canaries.len(),
         places.len(),

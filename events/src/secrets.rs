@@ -186,7 +186,10 @@ impl Known {
         let marks = text.match_indices("…").chain(text.match_indices("..."));
         for cut in marks.map(|(at, _)| at).collect::<BTreeSet<_>>() {
             // near enough to tell what stands inside a whole value
-            let near = text.floor_char_boundary(cut.saturating_sub(2 * self.longest)).max(rest);
+            let mut near = cut.saturating_sub(2 * self.longest).max(rest);
+            while near < cut && !text.is_char_boundary(near) {
+                near += 1;
+            }
             let before = text.get(near..cut).unwrap_or_default();
             let begun = before.get(self.settled(before.as_bytes())..).unwrap_or_default();
             if begun.len() >= SHORTEST && !begun.starts_with(forms::BEGIN) {
