@@ -1,10 +1,11 @@
 //! Events as the lines of an export: the contents behind a hash stand once, before the first event
-//! that names them.
+//! that names them. Tokens in them are masked.
 
 use std::collections::HashSet;
 
 use leftfold_actors::Recorded;
-use leftfold_events::{Envelope, Sha256, line};
+use leftfold_events::mask::Shown;
+use leftfold_events::{Envelope, Sha256, mask};
 
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
@@ -14,11 +15,17 @@ pub(crate) struct Lines {
 impl Lines {
     /// The lines for `event`, which comes after those asked for before; without their ends.
     pub(crate) fn of(&mut self, event: &Envelope) -> Vec<String> {
-        let payloads = event.event.payloads();
-        let new = payloads.into_iter().filter(|payload| self.is_new(payload.sha256()));
-        let mut lines: Vec<String> = new.map(line::write_payload).collect();
-        lines.push(line::write(event));
-        lines
+        self.told(mask::shown(event))
+    }
+
+    /// The same with nothing masked.
+    pub(crate) fn unmasked(&mut self, event: &Envelope) -> Vec<String> {
+        self.told(mask::unmasked(event))
+    }
+
+    fn told(&mut self, Shown { line, payloads, .. }: Shown) -> Vec<String> {
+        let new = payloads.into_iter().filter(|(hash, _)| self.is_new(*hash));
+        new.map(|(_, line)| line).chain([line]).collect()
     }
 
     /// The same of an event that others watch too, whose lines are written already.

@@ -13,6 +13,7 @@ mod client;
 mod commands;
 mod demo;
 mod drive;
+mod edge;
 mod equipment;
 mod family;
 mod hidden;
@@ -29,6 +30,7 @@ mod preview;
 mod print;
 mod question;
 mod scribes;
+mod secrets;
 mod settings;
 mod signals;
 mod slash;
@@ -105,13 +107,13 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
 fn log_to_stderr() {
     let Ok(filter) = std::env::var("LEFTFOLD_LOG") else { return };
     let filter = tracing_subscriber::EnvFilter::new(filter);
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| edge::Trace).init();
 }
 
 /// A line for people, on standard error; if nobody reads that any more, for nobody.
 fn note(line: &str) {
     use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(std::io::stderr(), "{}", edge::clean(line));
 }
 
 /// How long the program waits at its end for what can not be interrupted: a name look-up, a write

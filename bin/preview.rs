@@ -3,6 +3,7 @@
 use leftfold_events::event::Resolution;
 use leftfold_tools::{FilePreview, Workspace};
 
+use crate::edge;
 use crate::terminal::{clean, clean_line, clip};
 
 /// Lines that are shown before the rest is only counted.
@@ -16,7 +17,8 @@ pub(crate) fn lines(files: &[FilePreview]) -> Vec<String> {
     let mut lines = Vec::new();
     for file in files {
         lines.push(clean_line(&heading(file)));
-        let hunks = file.diff.lines().skip_while(|line| !line.starts_with("@@"));
+        let diff = edge::masked(&file.diff);
+        let hunks = diff.lines().skip_while(|line| !line.starts_with("@@"));
         lines.extend(hunks.map(clean));
         if file.cut {
             lines.push("… and more, which is too long to be shown".to_owned());

@@ -100,7 +100,7 @@ impl Actor for Printer {
             output.broken = true;
             output.tell(Printed::Broken);
         }
-        ready.iter().for_each(|event| output.report(event));
+        ready.iter().for_each(|event| output.report(event.masked()));
         // the hub may have gone with the node
         let _ = done.send(());
         Ok(())
@@ -122,7 +122,7 @@ impl Output {
                     text.push_str(event.line());
                     text.push('\n');
                 }
-                Format::Text => show(&mut self.live, &mut self.kin, event)?,
+                Format::Text => show(&mut self.live, &mut self.kin, event.masked())?,
             }
         }
         flush(&mut text)

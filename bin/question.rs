@@ -11,6 +11,7 @@ use leftfold_events::event::{Answer, Resolution};
 use leftfold_tools::Workspace;
 use tokio::sync::mpsc;
 
+use crate::edge;
 use crate::inquiry::{self, Asked, Inquiry};
 use crate::preview;
 
@@ -144,7 +145,7 @@ impl Questions {
             let change = change.map(|(change, workspace)| preview::text(change, workspace));
             let mut stderr = std::io::stderr();
             // a terminal that is gone answers nothing either
-            let _ = write!(stderr, "{}{}", change.unwrap_or_default(), asked.shown());
+            let _ = write!(stderr, "{}{}", change.unwrap_or_default(), edge::clean(&asked.shown()));
             let _ = stderr.flush();
         }
     }

@@ -3,7 +3,7 @@
 
 use leftfold_actors::equip::Agent;
 use leftfold_events::Json;
-use leftfold_events::kit::Options;
+use leftfold_events::kit::{Abilities, Options};
 use serde_json::{Value, json};
 
 use crate::agents::Agents;
@@ -37,8 +37,9 @@ fn titles(options: &mut Options, agents: &Agents, settings: &Settings) -> anyhow
         prompt.trim().clone_into(&mut options.title_prompt);
     }
     // a small call: nothing of what its model is set up for otherwise
-    let request = json!({ "temperature": 0.5 });
     let own = model::of_agent(settings, agent).transpose()?;
+    let samples = own.as_ref().is_none_or(|own| own.spec.abilities.sampling);
+    let request = if samples { json!({ "temperature": 0.5 }) } else { json!({}) };
     let tuned = tuned(agent, own.as_ref(), &request);
     options.title_request = (tuned.value() != request).then_some(tuned);
     if let Some(own) = own {
@@ -75,7 +76,7 @@ fn tuned(agent: &Agent, model: Option<&Model>, request: &Value) -> Json {
     let mut tuned = Options { request: Json::from_value(request), ..Options::default() };
     match model {
         Some(model) => model::tune(agent, model, &mut tuned),
-        None => agent.tune(&mut tuned),
+        None => agent.tune(&mut tuned, Abilities::default()),
     }
     tuned.request
 }

@@ -15,6 +15,7 @@ pub(crate) use self::detail::{detail, replayed};
 pub(crate) use self::reason::reason;
 use crate::aside::Titles;
 use crate::changes;
+use crate::edge;
 use crate::inquiry::{Inquiries, Inquiry};
 
 /// Text for standard output, and notes for standard error.
@@ -217,9 +218,11 @@ pub(crate) fn quoted(text: &str) -> String {
 }
 
 pub(crate) fn shorten(text: &str, most: usize) -> String {
+    // a token that is cut would not be known as one
+    let text = edge::masked(text);
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+        None => text.into_owned(),
     }
 }
 

@@ -1,10 +1,11 @@
 //! Pieces of a reply on their way into the log: gathered for about 100 ms or 2 KiB, whichever
-//! comes first, because each batch costs a flush. The first piece goes at once.
+//! comes first, because each batch costs a flush. The first piece goes at once. The end of a part that
+//! still grows waits while it may begin a secret or a token: pieces are searched one by one.
 
 use std::time::Duration;
 
 use leftfold_events::event::{Model, PartKind, StreamedPart};
-use leftfold_events::{Fact, Seq};
+use leftfold_events::{Fact, Secrets, Seq, mask};
 use leftfold_providers::StreamEvent;
 use tokio::time::Instant;
 
@@ -13,7 +14,9 @@ const FULL: usize = 2048;
 
 #[derive(Default)]
 pub(crate) struct Coalescer {
-    parts: Vec<StreamedPart>,
+    secrets: Secrets,
+    parts: Vec<Waiting>,
+    /// Of pieces that have come since the last were taken.
     bytes: usize,
     /// When the oldest waiting piece has waited long enough.
     due: Option<Instant>,
@@ -21,24 +24,38 @@ pub(crate) struct Coalescer {
     begun: bool,
 }
 
+/// What waits of a part.
+struct Waiting {
+    part: StreamedPart,
+    /// Whether it is all there.
+    ended: bool,
+}
+
 impl Coalescer {
+    pub(crate) fn new(secrets: Secrets) -> Self {
+        Self { secrets, ..Self::default() }
+    }
+
     /// Takes text and reasoning; everything else passes by.
     pub(crate) fn push(&mut self, event: StreamEvent) {
         match event {
-            StreamEvent::TextDelta { id, text } => self.append(id, PartKind::Text, &text),
-            StreamEvent::ReasoningDelta { id, text } => self.append(id, PartKind::Reasoning, &text),
+            StreamEvent::TextDelta { id, text } => {
+                self.append(id, PartKind::Text, &text);
+            }
+            StreamEvent::ReasoningDelta { id, text } => {
+                self.append(id, PartKind::Reasoning, &text);
+            }
             StreamEvent::ReasoningEnd { id, signature, redacted } => {
                 if signature.is_some() || redacted {
-                    self.append(id, PartKind::Reasoning, "");
-                    if let Some(part) = self.parts.last_mut() {
-                        part.signature = signature;
-                        part.redacted = redacted;
-                    }
+                    let part = self.append(id.clone(), PartKind::Reasoning, "");
+                    part.signature = signature;
+                    part.redacted = redacted;
                 }
+                self.end(&id, PartKind::Reasoning);
             }
+            StreamEvent::TextEnd { id } => self.end(&id, PartKind::Text),
             StreamEvent::Start { .. }
             | StreamEvent::TextStart { .. }
-            | StreamEvent::TextEnd { .. }
             | StreamEvent::ReasoningStart { .. }
             | StreamEvent::ToolInputStart { .. }
             | StreamEvent::ToolInputDelta { .. }
@@ -48,15 +65,26 @@ impl Coalescer {
         }
     }
 
-    fn append(&mut self, id: String, kind: PartKind, text: &str) {
+    fn append(&mut self, id: String, kind: PartKind, text: &str) -> &mut StreamedPart {
         self.bytes += text.len();
         self.due.get_or_insert_with(|| Instant::now() + WINDOW);
-        match self.parts.last_mut().filter(|part| part.id == id && part.kind == kind) {
-            Some(part) => part.text.push_str(text),
-            None => {
-                let text = text.to_owned();
-                self.parts.push(StreamedPart { id, kind, text, signature: None, redacted: false });
-            }
+        let known = self.parts.iter().rposition(|waiting| waiting.is(&id, kind));
+        let at = known.unwrap_or(self.parts.len());
+        if known.is_none() {
+            let text = String::new();
+            let part = StreamedPart { id, kind, text, signature: None, redacted: false };
+            self.parts.push(Waiting { part, ended: false });
+        }
+        let part = &mut self.parts[at].part;
+        part.text.push_str(text);
+        part
+    }
+
+    /// Nothing more comes of this part. What was held back of it goes with the next.
+    fn end(&mut self, id: &str, kind: PartKind) {
+        for waiting in self.parts.iter_mut().filter(|waiting| waiting.is(id, kind)) {
+            waiting.ended = true;
+            self.due.get_or_insert_with(|| Instant::now() + WINDOW);
         }
     }
 
@@ -73,19 +101,49 @@ impl Coalescer {
         }
     }
 
-    /// All that waits, as one fact.
+    /// All that waits and can be searched, as one fact.
     pub(crate) fn take(&mut self, of: Seq) -> Option<Fact> {
-        if self.parts.is_empty() {
-            return None;
+        (self.bytes, self.due) = (0, None);
+        let mut parts = Vec::new();
+        for Waiting { mut part, ended } in std::mem::take(&mut self.parts) {
+            let settled = if ended { part.text.len() } else { self.settled(&part.text) };
+            let held = part.text.split_off(settled);
+            if !held.is_empty() {
+                let part = StreamedPart { text: held, ..part.clone() };
+                self.parts.push(Waiting { part, ended });
+            }
+            if !part.text.is_empty() || ended && (part.signature.is_some() || part.redacted) {
+                parts.push(part);
+            }
         }
-        (self.bytes, self.due, self.begun) = (0, None, true);
-        let parts = std::mem::take(&mut self.parts);
-        Some(Fact::of(of, Model::Streamed { parts }))
+        self.begun |= !parts.is_empty();
+        (!parts.is_empty()).then(|| Fact::of(of, Model::Streamed { parts }))
+    }
+
+    /// How much of a part that still grows can be searched by itself, and masked where it is shown.
+    fn settled(&self, text: &str) -> usize {
+        self.secrets.settled(&text[..mask::settled(text)])
+    }
+
+    /// All that waits: nothing more comes.
+    pub(crate) fn take_all(&mut self, of: Seq) -> Option<Fact> {
+        self.parts.iter_mut().for_each(|waiting| waiting.ended = true);
+        self.take(of)
+    }
+}
+
+impl Waiting {
+    /// Whether more of this part belongs here.
+    fn is(&self, id: &str, kind: PartKind) -> bool {
+        !self.ended && self.part.id == id && self.part.kind == kind
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use leftfold_events::Event;
+    use leftfold_events::secrets::Secret;
+
     use super::*;
 
     fn text(text: &str) -> StreamEvent {
@@ -102,6 +160,31 @@ mod tests {
         assert!(!pieces.is_full());
         pieces.push(text(&"c".repeat(FULL)));
         assert!(pieces.is_full());
+    }
+
+    #[test]
+    fn a_tail_that_may_begin_a_secret_waits_for_its_end() {
+        let secret = Secret { name: "S".into(), value: "hunter2-hunter2".into(), usable: true };
+        let secrets = Secrets::new([secret]).unwrap();
+        let mut pieces = Coalescer::new(secrets);
+        let taken = |fact: Option<Fact>| match fact.map(|fact| fact.event) {
+            Some(Event::Model(Model::Streamed { parts })) => {
+                parts.into_iter().map(|part| part.text).collect::<String>()
+            }
+            _ => String::new(),
+        };
+        pieces.push(text("hunt"));
+        assert_eq!(taken(pieces.take(1)), "");
+        pieces.push(StreamEvent::TextDelta { id: "1".into(), text: "other".into() });
+        assert!(pieces.is_full(), "the first that can be seen goes at once");
+        assert_eq!(taken(pieces.take(1)), "other");
+        pieces.push(text("er2-hunter2 and hun"));
+        assert_eq!(taken(pieces.take(1)), "hunter2-hunter2 and ");
+        pieces.push(StreamEvent::TextEnd { id: "0".into() });
+        assert_eq!(taken(pieces.take(1)), "hun");
+        pieces.push(text("hunter2"));
+        assert_eq!(taken(pieces.take(1)), "");
+        assert_eq!(taken(pieces.take_all(1)), "hunter2");
     }
 
     #[test]

@@ -341,7 +341,7 @@ async fn start_processor(
     owner: &Owner,
     world: &World,
 ) -> Result<ActorRef<ProcessorMessage>, ActorProcessingErr> {
-    let arguments = (owner.clone(), world.models.clone());
+    let arguments = (owner.clone(), world.models.clone(), world.workspace.secrets.clone());
     Ok(Actor::spawn_linked(None, Processor, arguments, owner.get_cell()).await?.0)
 }
 

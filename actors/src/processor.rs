@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 use leftfold_events::event::{Model, Session};
 use leftfold_events::kit::Prices;
-use leftfold_events::{Fact, Request, Seq, Sha256, title};
+use leftfold_events::{Fact, Request, Secrets, Seq, Sha256, title};
 use leftfold_providers::{Provider, StreamEvent};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::AbortHandle;
@@ -42,6 +42,7 @@ pub(crate) struct Processor;
 pub(crate) struct Reading {
     owner: ActorRef<SessionMessage>,
     models: Models,
+    secrets: Secrets,
     task: Option<AbortHandle>,
     title: Option<AbortHandle>,
 }
@@ -49,14 +50,14 @@ pub(crate) struct Reading {
 impl Actor for Processor {
     type Msg = ProcessorMessage;
     type State = Reading;
-    type Arguments = (ActorRef<SessionMessage>, Models);
+    type Arguments = (ActorRef<SessionMessage>, Models, Secrets);
 
     async fn pre_start(
         &self,
         _: ActorRef<Self::Msg>,
-        (owner, models): Self::Arguments,
+        (owner, models, secrets): Self::Arguments,
     ) -> Result<Reading, ActorProcessingErr> {
-        Ok(Reading { owner, models, task: None, title: None })
+        Ok(Reading { owner, models, secrets, task: None, title: None })
     }
 
     async fn handle(
@@ -80,7 +81,7 @@ impl Actor for Processor {
 
 impl Reading {
     fn start(&mut self, ask: Ask) {
-        let owner = self.owner.clone();
+        let (owner, pieces) = (self.owner.clone(), Coalescer::new(self.secrets.clone()));
         let provider = self.models.get(&ask.request.model.provider).cloned();
         let task = tokio::spawn(async move {
             let of = ask.of;
@@ -88,7 +89,7 @@ impl Reading {
                 tell(&owner, vec![failed(of, unknown_provider(&ask.request))]);
                 return;
             };
-            let reading = AssertUnwindSafe(read(&owner, provider, ask)).catch_unwind();
+            let reading = AssertUnwindSafe(read(&owner, provider, ask, pieces)).catch_unwind();
             if reading.await.is_err() {
                 tell(&owner, vec![failed(of, broken("reading the reply failed unexpectedly"))]);
             }
@@ -143,11 +144,15 @@ async fn title(models: &Models, ask: Ask) -> Vec<Fact> {
 }
 
 /// Reads one reply to its end. Ends with exactly one `model.replied` or `model.failed`.
-async fn read(owner: &ActorRef<SessionMessage>, provider: Arc<dyn Provider>, ask: Ask) {
+async fn read(
+    owner: &ActorRef<SessionMessage>,
+    provider: Arc<dyn Provider>,
+    ask: Ask,
+    mut pieces: Coalescer,
+) {
     let of = ask.of;
     let mut stream = provider.stream(ask.request);
     let mut body_sha256 = Sha256::default();
-    let mut pieces = Coalescer::default();
     let mut alive = Alive::new(ask.patience);
     loop {
         let event = tokio::select! {
@@ -169,18 +174,18 @@ async fn read(owner: &ActorRef<SessionMessage>, provider: Arc<dyn Provider>, ask
                 false
             }
             Some(StreamEvent::Finish { finish, usage }) => {
-                facts.extend(pieces.take(of));
+                facts.extend(pieces.take_all(of));
                 let cost = ask.prices.of(&usage);
                 facts.push(Fact::of(of, Model::Replied { finish, usage, cost, body_sha256 }));
                 true
             }
             Some(StreamEvent::Failed(failure)) => {
-                facts.extend(pieces.take(of));
+                facts.extend(pieces.take_all(of));
                 facts.push(failed(of, failure));
                 true
             }
             None => {
-                facts.extend(pieces.take(of));
+                facts.extend(pieces.take_all(of));
                 facts.push(failed(of, broken("the reply broke off before its end")));
                 true
             }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use leftfold_events::event::{Answer, Event, Session as SessionEvent, Turn};
-use leftfold_events::{Envelope, Fact, Kit, POLICY, Seq, State, settle};
+use leftfold_events::{Envelope, Fact, Kit, POLICY, Secrets, Seq, State, settle};
 use leftfold_store::Log;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tokio::task::AbortHandle;
@@ -94,6 +94,8 @@ pub(crate) struct Arguments {
 pub(crate) struct Desk {
     log: Log,
     state: State,
+    /// Nothing comes into the log with one of these in it.
+    secrets: Secrets,
     clock: Clock,
     birth: Option<SessionEvent>,
     inbox: VecDeque<Item>,
@@ -127,12 +129,14 @@ impl Actor for Session {
     ) -> Result<Desk, ActorProcessingErr> {
         let Arguments { log, state, birth, world, store, observers, node } = arguments;
         let session = log.session();
+        let secrets = world.workspace.secrets.clone();
         let clock = Clock::after(state.at, world.tape.clone());
         let workers = Workers::start(&myself, node, session, world, store).await?;
         let inbox = VecDeque::new();
         Ok(Desk {
             log,
             state,
+            secrets,
             clock,
             birth,
             inbox,
@@ -280,7 +284,9 @@ impl Desk {
     }
 
     fn equipped(&mut self, kit: &Kit, fact: Fact, batch: &mut Batch) {
-        if let Some(equipped) = self.state.changed_kit(kit) {
+        let mut equipped = kit.equipped();
+        self.secrets.redact_kit(&mut equipped);
+        if let Some(equipped) = self.state.changed_kit(equipped) {
             self.fact(Fact::new(Turn::Equipped(equipped)), batch);
         }
         self.fact(fact, batch);
@@ -315,7 +321,8 @@ impl Desk {
     }
 
     /// Settles one fact; false if it means nothing any more.
-    fn fact(&mut self, fact: Fact, batch: &mut Batch) -> bool {
+    fn fact(&mut self, mut fact: Fact, batch: &mut Batch) -> bool {
+        self.secrets.redact(&mut fact.event);
         let admitted = self.state.admits(&fact);
         if admitted {
             let now = self.clock.now(&self.state);

@@ -15,7 +15,9 @@ use super::updates::{self, BY, Shared, Updates};
 use crate::cli::Turn;
 use crate::client::{self, Client};
 use crate::commands::run::{self, Project};
+use crate::edge;
 use crate::home::Place;
+use crate::secrets;
 use crate::slash::{Given, Prepared};
 use crate::socket::Many;
 
@@ -87,7 +89,7 @@ impl Actor for Conversation {
 pub(super) fn to_error(error: &anyhow::Error) -> Error {
     let standard =
         if error.is::<crate::Usage>() { Error::invalid_params() } else { Error::internal_error() };
-    Error::new(standard.code, format!("{error:#}"))
+    Error::new(standard.code, edge::clean(&format!("{error:#}")).into_owned())
 }
 
 impl Talk {
@@ -133,7 +135,8 @@ impl Talk {
         arrival: Option<Arrival>,
     ) -> anyhow::Result<Client> {
         let Project { directory, worktree, .. } = &*self.project;
-        let workspace = Workspace::new(directory, worktree, self.place.store.join("spill"));
+        let mut workspace = Workspace::new(directory, worktree, self.place.store.join("spill"));
+        workspace.secrets = secrets::of(directory);
         let arguments = updates::Arguments {
             shared: Arc::clone(&self.shared),
             place: self.place.clone(),

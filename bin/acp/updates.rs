@@ -11,7 +11,7 @@ use agent_client_protocol::v1::schema::{
     RequestPermissionRequest, SessionId, SessionNotification, SessionUpdate,
 };
 use agent_client_protocol::{Error, RequestCancellationHandle};
-use leftfold_actors::{Observation, Reply};
+use leftfold_actors::{Observation, Recorded, Reply};
 use leftfold_events::event::PromptPart;
 use leftfold_events::{Envelope, Seq, SessionId as Session};
 use leftfold_tools::Workspace;
@@ -203,7 +203,7 @@ impl Actor for Updates {
         watching: &mut Watching,
     ) -> Result<(), ActorProcessingErr> {
         let Observation { events, done } = observation;
-        for event in events.iter() {
+        for event in events.iter().map(Recorded::masked) {
             // a session that was opened again is watched once more
             if !watching.children.is_root(event) {
                 watching.tell_of_child(event).await;

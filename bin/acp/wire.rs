@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 
 use super::flow::{Flow, Taken, Written};
 use super::updates::BY;
+use crate::edge;
 use crate::socket::{self, QUEUE, Sessions};
 
 /// The longest line that is read, in bytes: a prompt with some pictures in it. Of longer ones only
@@ -133,7 +134,10 @@ async fn write(
                     updates += u64::from(is_update(&frame));
                     answers += u64::from(is_answer(&frame));
                     match frame.to_json() {
-                        Ok(line) => stdout.write_all(format!("{line}\n").as_bytes()).await?,
+                        Ok(line) => {
+                            let line = edge::masked(&line);
+                            stdout.write_all(format!("{line}\n").as_bytes()).await?;
+                        }
                         Err(error) => tracing::error!("a message can not be written: {error}"),
                     }
                 }

@@ -71,6 +71,9 @@ pub(crate) struct Check {
 #[derive(Debug, Args)]
 pub(crate) struct Export {
     pub(crate) session: String,
+    /// Leave tokens as they are: only such an export can be verified once it is imported again
+    #[arg(long)]
+    pub(crate) unmasked: bool,
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: ExportFormat,
 }

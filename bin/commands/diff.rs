@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use leftfold_events::event::{Event, Model};
 use leftfold_events::verify::difference;
-use leftfold_events::{Envelope, Seq, SessionId, State, fold, line};
+use leftfold_events::{Envelope, Seq, SessionId, State, fold, line, mask};
 use serde::Serialize;
 use serde_json::{Value, json};
 use similar::TextDiff;
@@ -71,7 +71,7 @@ impl Side {
     /// An event as JSON, without what is never the same in two sessions; null past the end.
     fn comparable(&self, index: usize) -> Value {
         let Some(event) = self.events.get(index) else { return Value::Null };
-        let text = self.without_ids(&line::write(event));
+        let text = self.without_ids(&mask::shown(event).line);
         let mut value: Value = serde_json::from_str(&text).unwrap_or_default();
         if let Some(fields) = value.as_object_mut() {
             for name in ["session", "at", "until"] {

@@ -28,7 +28,8 @@ pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
     let bytes = serde_json::to_string(&built.request)?;
     let rebuilt = built.request.sha256();
     if args.request {
-        super::print(&bytes)?;
+        // its hash is the one in the log
+        super::print_as_it_is(&bytes)?;
     } else {
         let mut report = Report {
             built: &built,

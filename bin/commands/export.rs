@@ -11,7 +11,7 @@ use crate::lines::Lines;
 pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
     let ExportFormat::Jsonl = args.format;
     let (history, damage) = History::good(&super::place(&args.session)?)?;
-    super::print(&lines(&history.by_time()))?;
+    super::print_as_it_is(&lines(&history.by_time(), args.unmasked))?;
     match damage {
         None => Ok(ExitCode::SUCCESS),
         Some(damage) => anyhow::bail!("the log is damaged after that: {damage}"),
@@ -19,7 +19,8 @@ pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
 }
 
 /// Events as lines; contents stand once, before the first event that names them.
-fn lines(events: &[Envelope]) -> String {
+fn lines(events: &[Envelope], unmasked: bool) -> String {
     let mut lines = Lines::default();
-    events.iter().flat_map(|event| lines.of(event)).map(|line| line + "\n").collect()
+    let mut of = |event| if unmasked { lines.unmasked(event) } else { lines.of(event) };
+    events.iter().flat_map(&mut of).map(|line| line + "\n").collect()
 }

@@ -35,6 +35,7 @@ use leftfold_events::Envelope;
 use leftfold_store::Reader;
 
 use self::divergence::{divergences_as_json, divergences_as_text, each, policy_of};
+use crate::edge;
 use crate::home::{self, Place};
 
 /// The session that an argument of a reading command means, and its events.
@@ -49,8 +50,13 @@ fn place(session: &str) -> anyhow::Result<Place> {
     home::find(session, &crate::settings::worktree_of(&directory))
 }
 
-/// Writes lines to standard output; a reader that has gone away ends the command quietly.
+/// Writes lines to standard output, tokens masked; a reader that has gone away ends the command quietly.
 fn print(text: &str) -> anyhow::Result<ExitCode> {
+    print_as_it_is(&edge::masked(text))
+}
+
+/// The same of what is masked already, or must not be.
+fn print_as_it_is(text: &str) -> anyhow::Result<ExitCode> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),

@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use leftfold_events::line::{self, Line};
+use leftfold_events::mask;
 use leftfold_events::{Envelope, Seq, SessionId, Sha256};
 use leftfold_store::Reader;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -278,6 +279,8 @@ impl Output {
 
     fn show(&mut self, event: &Envelope) -> anyhow::Result<bool> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let masked = mask::shown(event).masked;
+        let event = masked.as_deref().unwrap_or(event);
         goes_on(print::show(&mut self.live, &mut self.kin, event))
     }
 }

@@ -19,6 +19,7 @@ use crate::drive::{self, Task};
 use crate::home::{self, Place};
 use crate::model::{self, Model};
 use crate::question;
+use crate::secrets;
 use crate::settings::{self, Settings};
 use crate::slash::{Given, Prepared};
 use crate::{Usage, attach, demo, limits, switch, variant};
@@ -152,6 +153,7 @@ pub(crate) fn job<'a>(
         plan,
     };
     let mut workspace = workspace(project, &place.store, &settings);
+    workspace.secrets = secrets::known(&settings, &model::environment)?;
     workspace.subagents = setup.subagents.iter().map(|(name, _)| name.clone()).collect();
     let others = model::others(&settings);
     Ok(Job { place, setup, provider: model.provider, others, workspace })

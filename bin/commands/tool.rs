@@ -36,6 +36,7 @@ fn workspace() -> anyhow::Result<Workspace> {
     let mut workspace = Workspace::new(&directory, settings::worktree_of(&directory), spill);
     workspace.limits = crate::commands::run::limits(&settings);
     workspace.private_addresses = settings.webfetch.private;
+    workspace.secrets = crate::secrets::known(&settings, &crate::model::environment)?;
     leftfold_tools::prune(&workspace.spill_dir, SystemTime::now());
     workspace.environment = settings.environment;
     Ok(workspace)

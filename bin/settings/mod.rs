@@ -7,6 +7,7 @@
 
 mod agent;
 mod builtin;
+mod credentials;
 mod error;
 mod inventory;
 mod keys;

@@ -4,6 +4,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::edge;
+
 /// Bytes in a line from a client at most.
 pub(crate) const MAX_LINE: usize = 16 << 20;
 
@@ -37,7 +39,7 @@ impl RpcError {
     }
 
     pub(crate) fn internal(why: impl std::fmt::Display) -> Self {
-        Self { code: -32603, message: why.to_string() }
+        Self { code: -32603, message: edge::clean(&why.to_string()).into_owned() }
     }
 
     /// An error of the program's own; one that is an answer already stays as it is.
@@ -120,7 +122,7 @@ pub(crate) fn answer(id: &Value, result: Result<Value, RpcError>) -> Vec<u8> {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
         Err(error) => json!({ "jsonrpc": "2.0", "id": id, "error": error }),
     };
-    format!("{answer}\n").into_bytes()
+    format!("{}\n", edge::masked(&answer.to_string())).into_bytes()
 }
 
 const EVENT: &str = r#"{"jsonrpc":"2.0","method":"_leftfold/event","params":"#;

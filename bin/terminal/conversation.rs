@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use leftfold_actors::{Family, Observation};
+use leftfold_actors::{Family, Observation, Recorded};
 use leftfold_events::event::{Event, Session, Turn};
 use leftfold_events::{Envelope, Seq, Time};
 use ractor::ActorRef;
@@ -175,7 +175,7 @@ impl<'a> Conversation<'a> {
         let mut last = None;
         // a session that was opened again is watched once more
         let seen = self.seen;
-        for event in events.iter() {
+        for event in events.iter().map(Recorded::masked) {
             self.children.follow(event, &self.renderer);
             if self.children.is_root(event) && event.seq > seen {
                 text += &self.renderer.show(event);

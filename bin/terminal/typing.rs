@@ -11,6 +11,7 @@ use super::{back, inquiry, question};
 use crate::agents::Agents;
 use crate::client::{self, Job};
 use crate::commands::run;
+use crate::edge;
 use crate::inquiry::Asked;
 use crate::slash::{self, Given, Prepared};
 use crate::{model, settings};
@@ -61,7 +62,8 @@ impl Conversation<'_> {
         let (job, parts) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => {
-                let note = self.renderer.note(Face::RED, &format!("not taken: {error:#}"));
+                let note =
+                    self.renderer.note(Face::RED, &edge::clean(&format!("not taken: {error:#}")));
                 self.screen.print(&note)?;
                 return self.take_prompt();
             }
@@ -74,7 +76,8 @@ impl Conversation<'_> {
             return prompted;
         }
         if let Err(error) = prompted {
-            let note = self.renderer.note(Face::RED, &format!("not taken: {error:#}"));
+            let note =
+                self.renderer.note(Face::RED, &edge::clean(&format!("not taken: {error:#}")));
             self.paint(&note)?;
             self.take_prompt()?;
         }

@@ -4,6 +4,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "a test hands over what it has just made")]
 
 mod again;
+mod canary;
 mod editor;
 mod live;
 mod processes;
@@ -20,6 +21,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 pub use again::again;
+pub use canary::{Canary, Search, base64, url};
 pub use editor::Editor;
 pub use live::{Live, Ran};
 pub use processes::{marked, peak, wait_until};

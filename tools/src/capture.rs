@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use leftfold_events::event::Spill;
+use leftfold_events::secrets::Redactor;
 
 use crate::spill::SpillFile;
 use crate::truncate::{self, Size};
@@ -14,6 +15,8 @@ pub(crate) struct Capture {
     limits: OutputLimits,
     workspace: Workspace,
     call: String,
+    /// Keeps secrets out of everything below.
+    redactor: Redactor,
     /// Everything, until that is too much; then it moves to `spill`.
     all: Vec<u8>,
     /// The last bytes, at most as many as are shown.
@@ -37,6 +40,7 @@ impl Capture {
             limits: workspace.limits,
             workspace: workspace.clone(),
             call: call.to_owned(),
+            redactor: Redactor::new(workspace.secrets.clone()),
             all: Vec::new(),
             tail: VecDeque::new(),
             size: Size { lines: 0, bytes: 0 },
@@ -46,6 +50,11 @@ impl Capture {
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8]) {
+        let bytes = self.redactor.push(bytes);
+        self.take(&bytes);
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
         let Some(last) = bytes.last() else { return };
         self.ends_in_newline = *last == b'\n';
         self.size.bytes += bytes.len() as u64;
@@ -94,6 +103,8 @@ impl Capture {
     }
 
     pub(crate) fn finish(mut self) -> Captured {
+        let held = self.redactor.finish();
+        self.take(&held);
         let whole = Size { lines: self.lines(), ..self.size };
         let Some(spill) = self.spill.take() else {
             let text = String::from_utf8_lossy(&self.all).into_owned();
@@ -117,6 +128,9 @@ fn lossy(bytes: &[u8], cut: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use leftfold_events::Secrets;
+    use leftfold_events::secrets::Secret;
+
     use super::*;
     use crate::testing::Site;
 
@@ -134,6 +148,26 @@ mod tests {
         assert!(captured.text.ends_with("\nline 5000\n"));
         assert!(captured.text.contains("\n\nline 3001\n"));
         assert_eq!(std::fs::read_to_string(captured.spill.unwrap().path).unwrap(), full);
+    }
+
+    #[test]
+    fn a_secret_is_in_neither_wherever_it_is_cut() {
+        let site = Site::new();
+        let secret = Secret { name: "S".into(), value: "hunter2-hunter2".into(), usable: true };
+        let secrets = Secrets::new([secret]).unwrap();
+        let workspace = Workspace { secrets, ..site.workspace() };
+        let full = "hunter2-hunter2 ".repeat(10_000);
+        for size in [1, 7, 16, 1_000, 65_536] {
+            let mut capture = Capture::new(&workspace, "c");
+            for chunk in full.as_bytes().chunks(size) {
+                capture.push(chunk);
+                assert!(!capture.last(100).contains("hunter2-hunter2"));
+            }
+            let captured = capture.finish();
+            let saved = std::fs::read_to_string(captured.spill.unwrap().path).unwrap();
+            assert_eq!(saved, "{{secret:S}} ".repeat(10_000));
+            assert!(!captured.text.contains("hunter2"));
+        }
     }
 
     #[test]

@@ -33,7 +33,9 @@ pub(crate) fn describe(shown: &str, before: Option<&str>, after: &str) -> Map<St
     fields.insert("additions".to_owned(), json!(additions));
     fields.insert("deletions".to_owned(), json!(deletions));
     if text.len() > MAX_DIFF {
-        text.truncate(crate::text::floor(&text, MAX_DIFF));
+        let end = crate::text::floor(&text, MAX_DIFF);
+        // a part of a secret would not be recognised
+        text.truncate(text[..end].rfind('\n').map_or(end, |end| end + 1));
         fields.insert("diff_truncated".to_owned(), json!(true));
     }
     fields.insert("diff".to_owned(), json!(text));

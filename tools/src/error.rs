@@ -14,6 +14,8 @@ pub enum Error {
     InvalidArguments { tool: &'static str, problem: String },
     #[error("{0}")]
     UnknownTool(String),
+    #[error(transparent)]
+    UnknownSecret(#[from] leftfold_events::secrets::UnknownSecret),
     /// The call had been resolved to an error, and was to be run all the same.
     #[error("{0}")]
     Refused(String),
@@ -92,6 +94,7 @@ impl Error {
         match self {
             Self::InvalidArguments { .. } => "invalid_arguments",
             Self::UnknownTool(_) => "unknown_tool",
+            Self::UnknownSecret(_) => "unknown_secret",
             Self::Refused(_) => "refused",
             Self::NotFound(_) => "not_found",
             Self::IsDirectory(_) => "is_directory",

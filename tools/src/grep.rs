@@ -118,7 +118,7 @@ fn search_all(args: &Args, root: &Path, cx: &Context) -> Result<Output, Error> {
     };
     let unreadable = if found.is_dir() {
         walk::entries(root, &cx.workspace, &cx.cancel, || {
-            let mut searching = Searching::new();
+            let mut searching = Searching::new(cx.workspace.secrets.clone());
             let search = &search;
             move |entry: &DirEntry| search.entry(&mut searching, entry)
         })?
@@ -188,7 +188,8 @@ impl Search<'_> {
     /// unread.
     fn only(&self, path: &Path) -> Result<usize, Error> {
         self.searched.fetch_add(1, Ordering::Relaxed);
-        let searched = self.file(&mut Searching::new(), path);
+        let mut searching = Searching::new(self.cx.workspace.secrets.clone());
+        let searched = self.file(&mut searching, path);
         if self.cx.cancel.is_cancelled() {
             return Err(Error::Cancelled);
         }

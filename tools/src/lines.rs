@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead};
 
+use leftfold_events::Secrets;
 use tokio_util::sync::CancellationToken;
 
 /// Characters of a line that are shown.
@@ -40,6 +41,7 @@ pub(crate) struct Window {
 pub(crate) fn window(
     reader: &mut impl BufRead,
     wanted: Wanted,
+    secrets: &Secrets,
     cancel: &CancellationToken,
 ) -> io::Result<Window> {
     let mut window = Window::default();
@@ -54,7 +56,7 @@ pub(crate) fn window(
         };
         window.seen += 1;
         if keep {
-            full = !window.push(&line, wanted);
+            full = !window.push(&line, wanted, secrets);
         }
         if full {
             ahead += line.bytes;
@@ -67,8 +69,8 @@ pub(crate) fn window(
 
 impl Window {
     /// Takes a line in, if it fits. The first always does: a reader must get on.
-    fn push(&mut self, line: &Line, wanted: Wanted) -> bool {
-        let (text, cut) = line.render(self.seen == 1);
+    fn push(&mut self, line: &Line, wanted: Wanted, secrets: &Secrets) -> bool {
+        let (text, cut) = line.render(self.seen == 1, secrets);
         let text = format!("{}: {text}\n", self.seen);
         let lines = usize::try_from(self.shown).unwrap_or(usize::MAX);
         if lines >= wanted.lines || (lines > 0 && self.text.len() + text.len() > wanted.bytes) {
@@ -88,14 +90,15 @@ struct Line {
 }
 
 impl Line {
-    fn render(&self, first: bool) -> (String, bool) {
+    fn render(&self, first: bool, secrets: &Secrets) -> (String, bool) {
         let text = String::from_utf8_lossy(&self.start);
         let text = if first { text.strip_prefix(crate::text::BOM).unwrap_or(&text) } else { &text };
         let text = text.strip_suffix('\r').unwrap_or(text);
         match text.char_indices().nth(MAX_CHARS) {
             None => (text.to_owned(), false),
             Some((end, _)) => {
-                let start = &text[..end];
+                // a part of a secret would not be recognised
+                let start = &text[secrets.uncut(text.as_bytes(), 0..end)];
                 let bytes = self.bytes;
                 (
                     format!("{start}… (line cut at {MAX_CHARS} characters; it has {bytes} bytes)"),
@@ -148,7 +151,7 @@ mod tests {
         let wanted = Wanted { first, lines, bytes };
         // a tiny buffer, so that lines run over its edges
         let mut reader = io::BufReader::with_capacity(7, text);
-        window(&mut reader, wanted, &CancellationToken::new()).unwrap()
+        window(&mut reader, wanted, &Secrets::default(), &CancellationToken::new()).unwrap()
     }
 
     #[test]
@@ -191,7 +194,8 @@ mod tests {
         let endless = io::Read::chain(start, io::repeat(b'x'));
         let mut reader = io::BufReader::with_capacity(1 << 16, endless);
         let wanted = Wanted { first: 1, lines: 1, bytes: 99 };
-        let window = window(&mut reader, wanted, &CancellationToken::new()).unwrap();
+        let window =
+            window(&mut reader, wanted, &Secrets::default(), &CancellationToken::new()).unwrap();
         assert_eq!((window.text.as_str(), window.seen, window.counted), ("1: one\n", 2, false));
     }
 }

@@ -79,6 +79,11 @@ pub fn preview(resolved: &Resolution, cx: &Workspace) -> Option<Vec<FilePreview>
     files.retain(|file| !file.diff.is_empty());
     let mut room = MAX_DIFFS;
     for file in &mut files {
+        for text in [&mut file.name, &mut file.diff] {
+            if let Some(hidden) = cx.secrets.hide(text) {
+                *text = hidden;
+            }
+        }
         match room.checked_sub(file.diff.len()) {
             Some(left) => room = left,
             None => {

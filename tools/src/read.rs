@@ -8,7 +8,6 @@ use leftfold_events::event::{Attachment, Class};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
 use crate::lines::{self, Wanted, Window};
 use crate::media::{self, Media};
@@ -68,7 +67,7 @@ impl Typed for Read {
         let reading = tokio::task::spawn_blocking(move || {
             let wanted = args.wanted(cx.workspace.limits);
             let path = paths::only(paths)?;
-            let output = read(&args.file_path, &path, wanted, &cx.cancel)?;
+            let output = read(&args.file_path, &path, wanted, &cx)?;
             Ok(instructions::attach(output, &path, &cx.workspace, &cx.instructed))
         });
         tokio::select! {
@@ -78,12 +77,8 @@ impl Typed for Read {
     }
 }
 
-fn read(
-    title: &str,
-    path: &Path,
-    wanted: Wanted,
-    cancel: &CancellationToken,
-) -> Result<Output, Error> {
+fn read(title: &str, path: &Path, wanted: Wanted, cx: &Context) -> Result<Output, Error> {
+    let cancel = &cx.cancel;
     let Some(found) = confined::look(path)? else {
         return Err(Error::NotFound(nearby::missing(path)));
     };
@@ -103,7 +98,7 @@ fn read(
     // a file that somebody writes to has no end; those of the kernel say that they are empty
     let left = if opened.len() == 0 { u64::MAX } else { opened.len() };
     let mut reader = BufReader::with_capacity(64 * 1024, file.take(left));
-    let window = lines::window(&mut reader, wanted, cancel)
+    let window = lines::window(&mut reader, wanted, &cx.workspace.secrets, cancel)
         .map_err(|error| if cancel.is_cancelled() { Error::Cancelled } else { failed(error) })?;
     Ok(seen::told(lines_output(title, path, &window, wanted)?, path, &opened))
 }

@@ -76,18 +76,24 @@ fn meant(name: &str) -> Option<&'static dyn Tool> {
     find(name).or_else(|| find(&name.to_lowercase())).filter(|tool| tool.offered())
 }
 
-/// What a call would do: finds the tool (repairing the name), checks the arguments, resolves the
-/// paths. Never has an effect. A call that cannot run has `error`; one of no tool is `invalid`.
+/// What a call would do: finds the tool (repairing the name), checks the arguments with their secrets
+/// put back, resolves the paths. The answer has the names of secrets again. Never has an effect. A
+/// call that cannot run has `error`; one of no tool is `invalid`.
 pub fn resolve(call: &CallSpec, cx: &Workspace) -> Resolution {
-    match meant(&call.name) {
-        Some(tool) => tool.resolve(&call.input, cx),
+    let mut resolution = match meant(&call.name) {
+        Some(tool) => match cx.secrets.put_back(&call.input) {
+            Ok(input) => tool.resolve(&input, cx),
+            Err(unknown) => tool::refused(tool.name(), &call.input, &unknown.into()),
+        },
         None => {
             let error = unknown(&call.name);
             let name = text::clip(call.name.clone(), MAX_NAME);
             let input = json!({ "tool": name, "error": error.to_string() });
             tool::refused("invalid", &Json::from_value(&input), &error)
         }
-    }
+    };
+    cx.secrets.redact_resolution(&mut resolution);
+    resolution
 }
 
 fn unknown(name: &str) -> Error {
@@ -117,12 +123,13 @@ pub(crate) fn replan(
     cx: &Workspace,
 ) -> Result<(&'static dyn Tool, Plan), Error> {
     let tool = find(&resolved.name).ok_or_else(|| unknown(&resolved.name))?;
-    let plan = tool.plan(&resolved.input, cx);
+    let plan = tool.plan(&cx.secrets.put_back(&resolved.input)?, cx);
     if let Some(error) = &resolved.error {
         return Err(refusal(tool, plan, error));
     }
     let plan = plan?;
-    let found = plan.clone().resolution(tool.name());
+    let mut found = plan.clone().resolution(tool.name());
+    cx.secrets.redact_resolution(&mut found);
     if found.paths != resolved.paths {
         let [judged, found] = [&resolved.paths, &found.paths].map(|paths| paths.join(", "));
         return Err(Error::PathsChanged { judged, found });
@@ -143,6 +150,13 @@ fn refusal(tool: &dyn Tool, plan: Result<Plan, Error>, told: &str) -> Error {
 async fn execute(tool: &'static dyn Tool, plan: Plan, cx: Context) -> Output {
     let (workspace, call) = (Arc::clone(&cx.workspace), cx.call.clone());
     let mut output = tool.run(plan, cx).await;
+    // before anything is cut: a part of a secret would not be recognised
+    for text in [&mut output.title, &mut output.output] {
+        if let Some(hidden) = workspace.secrets.hide(text) {
+            *text = hidden;
+        }
+    }
+    workspace.secrets.redact_json(&mut output.metadata);
     output.title = text::clip(output.title, MAX_TITLE);
     truncate::limit(output, &workspace, &call)
 }

@@ -7,9 +7,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use leftfold_events::Json;
 use leftfold_events::event::{Access, Attachment, Class, Resolution, Spill, TodoItem};
 use leftfold_events::state::batch::Part;
+use leftfold_events::{Json, Secrets};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -194,6 +194,8 @@ pub struct Workspace {
     pub task_timeout: u64,
     /// The data folder, below which snapshots of the worktree are kept; none are without it.
     pub data: Option<PathBuf>,
+    /// What stands nowhere but in arguments at the moment of running.
+    pub secrets: Secrets,
 }
 
 impl Workspace {
@@ -213,6 +215,7 @@ impl Workspace {
             subagents: Vec::new(),
             task_timeout: crate::TASK_TIMEOUT,
             data: None,
+            secrets: Secrets::default(),
         }
     }
 }

@@ -1,51 +1,47 @@
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use leftfold_events::{Envelope, Sha256, line};
+use leftfold_events::mask::{Shown, shown};
+use leftfold_events::{Envelope, Sha256};
 
 /// An event that stands in the log, as all share it who watch. Its public form is written when
 /// the first of them wants it, and once.
 #[derive(Clone, Debug)]
 pub struct Recorded(Arc<Shared>);
 
-/// A line with the contents behind a hash.
-type PayloadLine = (Sha256, Box<str>);
-
 #[derive(Debug)]
 struct Shared {
     /// The events that became durable with it, and which of them it is.
     batch: Arc<[Envelope]>,
     at: usize,
-    line: OnceLock<Box<str>>,
-    payloads: OnceLock<Vec<PayloadLine>>,
+    shown: OnceLock<Shown>,
 }
 
 impl Recorded {
     /// Those of a batch that is in a log.
     pub fn all(batch: &Arc<[Envelope]>) -> impl Iterator<Item = Self> {
-        let recorded = |at| Shared {
-            batch: Arc::clone(batch),
-            at,
-            line: OnceLock::new(),
-            payloads: OnceLock::new(),
-        };
+        let recorded = |at| Shared { batch: Arc::clone(batch), at, shown: OnceLock::new() };
         (0..batch.len()).map(move |at| Self(Arc::new(recorded(at))))
     }
 
-    /// Its line in an export, without the end.
+    /// Its line in an export, tokens masked, without the end.
     pub fn line(&self) -> &str {
-        self.0.line.get_or_init(|| line::write(self).into())
+        &self.shown().line
+    }
+
+    /// The event for whoever shows it, tokens masked.
+    pub fn masked(&self) -> &Envelope {
+        self.shown().masked.as_deref().unwrap_or(self)
+    }
+
+    fn shown(&self) -> &Shown {
+        self.0.shown.get_or_init(|| shown(self))
     }
 
     /// The lines with the contents behind its hashes, which stand before the first event of an
     /// export that names them.
-    pub fn payloads(&self) -> &[PayloadLine] {
-        self.0.payloads.get_or_init(|| {
-            let payloads = self.event.payloads().into_iter();
-            payloads
-                .map(|payload| (payload.sha256(), line::write_payload(payload).into()))
-                .collect()
-        })
+    pub fn payloads(&self) -> &[(Sha256, String)] {
+        &self.shown().payloads
     }
 
     /// About how many bytes it takes up.

@@ -4,9 +4,10 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use leftfold_events::event::{Event, Turn};
-use leftfold_events::{Envelope, Seq, State, Time, line, next};
+use leftfold_events::{Envelope, Seq, State, Time, line, mask, next};
 
 use super::Filter;
+use crate::edge;
 use crate::inquiry::Inquiries;
 use crate::text;
 
@@ -27,7 +28,7 @@ pub(super) fn step(events: &[Envelope], at: Seq, filter: &Filter) -> anyhow::Res
     let mut lines = io::stdin().lock().lines();
     let mut said = walk.tell(place);
     loop {
-        writeln!(stdout, "{said}")?;
+        writeln!(stdout, "{}", edge::masked(&said))?;
         if terminal {
             write!(stdout, "{} > ", walk.seq(place))?;
         }
@@ -38,7 +39,7 @@ pub(super) fn step(events: &[Envelope], at: Seq, filter: &Filter) -> anyhow::Res
             "" | "n" => walk.step(&mut place, 1),
             "p" => walk.step(&mut place, -1),
             "s" => walk.state(place)?,
-            "e" => line::write(&events[walk.told[place]]),
+            "e" => mask::shown(&events[walk.told[place]]).line,
             other => match other.parse().ok().map(|seq: Seq| (seq, walk.near(seq))) {
                 Some((_, Some(there))) => {
                     place = there;

@@ -261,8 +261,7 @@ impl State {
     }
 
     /// The kit's event, if it differs from the one in force: what a node writes before a prompt.
-    pub fn changed_kit(&self, kit: &Kit) -> Option<Equipped> {
-        let equipped = kit.equipped();
+    pub fn changed_kit(&self, equipped: Equipped) -> Option<Equipped> {
         (self.equipped.as_ref() != Some(&equipped)).then_some(equipped)
     }
 }

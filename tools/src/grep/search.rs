@@ -7,6 +7,7 @@ use std::io::{self, Read};
 use grep_matcher::{LineTerminator, Matcher};
 use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkFinish, SinkMatch};
+use leftfold_events::Secrets;
 use tokio_util::sync::CancellationToken;
 
 /// Characters of a line that are shown.
@@ -72,17 +73,20 @@ pub(super) struct Hits {
 
 /// What one thread reuses from file to file.
 #[derive(Debug)]
-pub(super) struct Searching(Searcher);
+pub(super) struct Searching {
+    searcher: Searcher,
+    secrets: Secrets,
+}
 
 impl Searching {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(secrets: Secrets) -> Self {
         let searcher = SearcherBuilder::new()
             .line_terminator(LineTerminator::crlf())
             .line_number(true)
             .binary_detection(BinaryDetection::quit(0))
             .heap_limit(Some(MAX_LINE))
             .build();
-        Self(searcher)
+        Self { searcher, secrets }
     }
 
     /// The first `limit` matching lines of a file that had `size` bytes when it was opened.
@@ -97,8 +101,9 @@ impl Searching {
         // a file that somebody writes to has no end; those of the kernel say that they are empty
         let left = if size == 0 { u64::MAX } else { size };
         let reader = Watched { file: file.take(left), cancel };
-        let mut found = Found { matcher, limit, lines: Vec::new(), binary: false };
-        let ended = self.0.search_reader(matcher, reader, &mut found);
+        let (lines, secrets) = (Vec::new(), &self.secrets);
+        let mut found = Found { matcher, secrets, limit, lines, binary: false };
+        let ended = self.searcher.search_reader(matcher, reader, &mut found);
         Hits { lines: found.lines, binary: found.binary, ended }
     }
 }
@@ -120,6 +125,7 @@ impl Read for Watched<'_> {
 
 struct Found<'a> {
     matcher: &'a RegexMatcher,
+    secrets: &'a Secrets,
     limit: usize,
     lines: Vec<Line>,
     binary: bool,
@@ -130,7 +136,7 @@ impl Sink for Found<'_> {
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         let number = found.line_number().unwrap_or_default();
-        self.lines.push(Line { number, text: shown(self.matcher, found.bytes()) });
+        self.lines.push(Line { number, text: shown(self.matcher, self.secrets, found.bytes()) });
         Ok(self.lines.len() < self.limit)
     }
 
@@ -141,7 +147,7 @@ impl Sink for Found<'_> {
 }
 
 /// A line for the model. Of a long one, the part around the first match.
-fn shown(matcher: &RegexMatcher, line: &[u8]) -> String {
+fn shown(matcher: &RegexMatcher, secrets: &Secrets, line: &[u8]) -> String {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if line.len() <= MAX_CHARS {
@@ -155,10 +161,22 @@ fn shown(matcher: &RegexMatcher, line: &[u8]) -> String {
     let text = String::from_utf8_lossy(&line[start..end]);
     let cut: String = text.chars().take(MAX_CHARS).collect();
     let before = if start > 0 { "…" } else { "" };
-    if end == line.len() && cut.len() == text.len() {
+    let whole = end == line.len() && cut.len() == text.len();
+    let cut = uncut(secrets, line, start, cut);
+    if whole {
         return format!("{before}{cut}{}", if start > 0 { note(line) } else { String::new() });
     }
     format!("{before}{cut}…{}", note(line))
+}
+
+/// The part of the line that begins at `start`, without secrets that are not whole in it.
+fn uncut(secrets: &Secrets, line: &[u8], start: usize, cut: String) -> String {
+    // of bytes that are no text the places are not known
+    if !line[start..].starts_with(cut.as_bytes()) {
+        return cut;
+    }
+    let kept = secrets.uncut(line, start..start + cut.len());
+    cut.get(kept.start - start..kept.end - start).map(str::to_owned).unwrap_or_default()
 }
 
 fn note(line: &[u8]) -> String {

@@ -3,6 +3,7 @@ use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
 
+use leftfold_events::Secrets;
 use serde_json::{Value, json};
 
 use super::*;
@@ -340,8 +341,9 @@ async fn cancelled_in_the_middle_of_a_file() {
     let matcher = search::matcher("needle", false).unwrap();
     let (reader, mut writer) = std::io::pipe().unwrap();
     let file = File::from(std::os::fd::OwnedFd::from(reader));
-    let searching =
-        std::thread::spawn(move || Searching::new().file(&matcher, file, u64::MAX, 1, &cx.cancel));
+    let searching = std::thread::spawn(move || {
+        Searching::new(Secrets::default()).file(&matcher, file, u64::MAX, 1, &cx.cancel)
+    });
     for _ in 0..100 {
         writer.write_all(&b"hay\n".repeat(1_000)).unwrap();
     }

@@ -1,0 +1,223 @@
+//! Every place in an event that holds somebody's words, for those who must change them: secrets that
+//! are replaced, tokens that are masked.
+//!
+//! What has to come back unchanged is not visited: signatures, sealed reasoning, media, ids, hashes
+//! and the folders that a session works in.
+
+use serde_json::{Map, Value};
+
+use crate::event::{
+    Access, CallSpec, Compaction, Denial, Equipped, Files, Finished, Model, Permission, PromptKind,
+    PromptPart, Resolution, Session, StreamedPart, Subagent, Todo, Tool, Turn,
+};
+use crate::{Event, Json, Payload};
+
+/// Changes texts.
+pub trait Rewrite {
+    /// What `text` becomes; `None` if it stays.
+    fn text(&self, text: &str) -> Option<String>;
+
+    /// Whether any string within this JSON text might change.
+    fn touches(&self, json: &str) -> bool;
+}
+
+/// Changes every text of `event`.
+pub fn rewrite(event: &mut Event, how: &impl Rewrite) {
+    match event {
+        Event::Session(event) => session(event, how),
+        Event::Turn(event) => turn(event, how),
+        Event::Model(event) => model(event, how),
+        Event::Tool(event) => tool(event, how),
+        Event::Permission(event) => permission(event, how),
+        Event::Compaction(event) => match event {
+            Compaction::Finished { summary: text } | Compaction::Failed { message: text } => {
+                string(text, how);
+            }
+            Compaction::Started { .. } | Compaction::Pruned { .. } | Compaction::Asked { .. } => {}
+        },
+        Event::Subagent(event) => match event {
+            Subagent::EndedUncounted { answer, .. } | Subagent::Ended { answer, .. } => {
+                string(answer, how);
+            }
+            Subagent::Spawned { .. } => {}
+        },
+        Event::Todo(Todo::Updated { todos }) => {
+            todos.iter_mut().for_each(|todo| string(&mut todo.content, how));
+        }
+        Event::Files(event) => match event {
+            Files::SnapshotFailed { message } | Files::RestoreFailed { message } => {
+                string(message, how);
+            }
+            Files::SnapshotStarted {}
+            | Files::Snapshotted { .. }
+            | Files::RevertAsked { .. }
+            | Files::UnrevertAsked { .. }
+            | Files::RestoreStarted { .. }
+            | Files::Restored { .. } => {}
+        },
+    }
+}
+
+fn session(event: &mut Session, how: &impl Rewrite) {
+    match event {
+        Session::Titled { title } => string(title, how),
+        Session::Created { .. }
+        | Session::Resumed { .. }
+        | Session::Forked { .. }
+        | Session::Elapsed {} => {}
+    }
+}
+
+fn turn(event: &mut Turn, how: &impl Rewrite) {
+    match event {
+        Turn::Prompted { parts, .. } => parts.iter_mut().for_each(|part| prompt(part, how)),
+        Turn::Equipped(equipped) => kit(equipped, how),
+        Turn::Ended(ended) => {
+            string(&mut ended.text, how);
+            optional(&mut ended.error, how);
+            for Denial { patterns, reason, .. } in &mut ended.permission_denials {
+                strings(patterns, how);
+                string(reason, how);
+            }
+        }
+        Turn::Interrupted { .. } | Turn::Switched { .. } => {}
+    }
+}
+
+fn prompt(part: &mut PromptPart, how: &impl Rewrite) {
+    match part.kind {
+        PromptKind::Text | PromptKind::Task => string(&mut part.text, how),
+        PromptKind::Media => optional(&mut part.name, how),
+    }
+}
+
+/// Changes the contents of a kit, and with them their hashes.
+pub fn kit(equipped: &mut Equipped, how: &impl Rewrite) {
+    // the model stays: whose it is, is no secret
+    let Equipped { system, tools, rules, options, .. } = equipped;
+    for payload in [system, tools, rules, options] {
+        if how.touches(payload.text())
+            && let Ok(mut value) = serde_json::from_str(payload.text())
+            && values(&mut value, how)
+        {
+            *payload = Payload::new(value.to_string());
+        }
+    }
+}
+
+fn model(event: &mut Model, how: &impl Rewrite) {
+    match event {
+        Model::Streamed { parts } => {
+            for StreamedPart { text, .. } in parts.iter_mut().filter(|part| !part.redacted) {
+                string(text, how);
+            }
+        }
+        Model::Called { call } => called(call, how),
+        Model::Failed { message: text, .. } | Model::RetryScheduled { error: text, .. } => {
+            string(text, how);
+        }
+        Model::Requested { .. } | Model::Replied { .. } => {}
+    }
+}
+
+fn called(call: &mut CallSpec, how: &impl Rewrite) {
+    string(&mut call.name, how);
+    json(&mut call.input, how);
+}
+
+fn tool(event: &mut Tool, how: &impl Rewrite) {
+    match event {
+        Tool::Resolved(resolution) => resolved(resolution, how),
+        Tool::Progressed { tail } => string(tail, how),
+        Tool::Finished(finished) => {
+            let Finished { title, output, metadata, attachments, .. } = &mut **finished;
+            string(title, how);
+            string(output, how);
+            json(metadata, how);
+            attachments.iter_mut().for_each(|media| string(&mut media.name, how));
+        }
+        Tool::Batched { call } => called(call, how),
+        Tool::Checked { .. }
+        | Tool::Started { .. }
+        | Tool::Lost { .. }
+        | Tool::Cancelled { .. } => {}
+    }
+}
+
+/// Changes every text of a resolution.
+pub fn resolved(resolution: &mut Resolution, how: &impl Rewrite) {
+    let Resolution { input, access, paths, error, .. } = resolution;
+    json(input, how);
+    for Access { patterns, always, .. } in access {
+        strings(patterns, how);
+        strings(always, how);
+    }
+    strings(paths, how);
+    optional(error, how);
+}
+
+fn permission(event: &mut Permission, how: &impl Rewrite) {
+    match event {
+        Permission::Ruled { rule, .. } => {
+            rule.iter_mut().for_each(|rule| string(&mut rule.pattern, how));
+        }
+        Permission::Asked { patterns, always, .. } => {
+            strings(patterns, how);
+            strings(always, how);
+        }
+        Permission::Answered { feedback, .. } => optional(feedback, how),
+    }
+}
+
+/// Changes every string of a JSON value, names of fields too.
+pub fn json(json: &mut Json, how: &impl Rewrite) {
+    if !how.touches(json.as_str()) {
+        return;
+    }
+    let mut value = json.value();
+    if values(&mut value, how) {
+        *json = Json::from_value(&value);
+    }
+}
+
+/// Whether anything has changed.
+fn values(value: &mut Value, how: &impl Rewrite) -> bool {
+    match value {
+        Value::String(text) => match how.text(text) {
+            Some(new) => {
+                *text = new;
+                true
+            }
+            None => false,
+        },
+        // each of them, so no short cut
+        Value::Array(items) => {
+            items.iter_mut().fold(false, |changed, item| values(item, how) | changed)
+        }
+        Value::Object(fields) => {
+            let mut changed = fields.values_mut().fold(false, |done, v| values(v, how) | done);
+            if fields.keys().any(|name| how.text(name).is_some()) {
+                let rename =
+                    |(name, value): (String, Value)| (how.text(&name).unwrap_or(name), value);
+                *fields = std::mem::take(fields).into_iter().map(rename).collect::<Map<_, _>>();
+                changed = true;
+            }
+            changed
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+fn string(text: &mut String, how: &impl Rewrite) {
+    if let Some(new) = how.text(text) {
+        *text = new;
+    }
+}
+
+fn optional(text: &mut Option<String>, how: &impl Rewrite) {
+    text.iter_mut().for_each(|text| string(text, how));
+}
+
+fn strings(texts: &mut [String], how: &impl Rewrite) {
+    texts.iter_mut().for_each(|text| string(text, how));
+}
