@@ -51,6 +51,7 @@ pub fn rewrite(event: &mut Event, how: &impl Rewrite) {
             Files::SnapshotStarted {}
             | Files::Snapshotted { .. }
             | Files::RevertAsked { .. }
+            | Files::CheckoutAsked { .. }
             | Files::UnrevertAsked { .. }
             | Files::RestoreStarted { .. }
             | Files::Restored { .. } => {}

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::State;
 use super::files::{Restore, RestoreStep, Revert};
+use super::messages::Messages;
 use crate::Seq;
 use crate::event::Saved;
 
@@ -18,7 +19,7 @@ impl State {
     /// Until the next prompt it can be taken back as a revert can.
     pub(super) fn checked_out(&mut self, restore: Restore) {
         let Restore { asked, before, paths, .. } = restore;
-        let (messages, changes) = (Vec::new(), Vec::new());
+        let (messages, changes) = (Messages::default(), Vec::new());
         let before = before.unwrap_or_default();
         let revert = Revert { to: asked, before, paths, messages, changes };
         self.files.revert = self.turn.is_none().then_some(revert);

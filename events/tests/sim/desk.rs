@@ -170,7 +170,7 @@ impl Desk {
                 if !self.state.admits(&fact) {
                     return Ok(());
                 }
-                if let Some(equipped) = self.state.changed_kit(&kit) {
+                if let Some(equipped) = self.state.changed_kit(kit.equipped()) {
                     self.fact(Fact::new(Turn::Equipped(equipped)), at, batch)?;
                 }
                 self.fact(fact, at, batch).map(drop)

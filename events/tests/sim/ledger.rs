@@ -375,7 +375,9 @@ impl Ledger {
             Files::Restored { .. } | Files::RestoreFailed { .. } => {
                 self.outcome(e, |wait| wait == Wait::Restore).map(drop)
             }
-            Files::RevertAsked { .. } | Files::UnrevertAsked { .. } => {
+            Files::RevertAsked { .. }
+            | Files::UnrevertAsked { .. }
+            | Files::CheckoutAsked { .. } => {
                 held(self.turn.is_none(), "a revert in the middle of a turn")
             }
         }
