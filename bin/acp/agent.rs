@@ -55,24 +55,13 @@ pub(super) async fn serve(
     flow: Flow,
     channel: Channel,
 ) -> Result<(), Error> {
-    let agent = Arc::new(Agent {
-        all,
-        node,
-        flow,
-        forms: AtomicBool::default(),
-        sessions: Mutex::default(),
-    });
-    let [hello, cancel] = [(); 2].map(|()| Arc::clone(&agent));
+    let agent = Agent::new(all, node, flow);
+    let cancel = Arc::clone(&agent);
     AgentRole
         .v1()
         .name("leftfold")
         .on_receive_request(
-            async move |request: InitializeRequest, responder: Responder<InitializeResponse>, _| {
-                let elicits = request.client_capabilities.elicitation.as_ref();
-                let forms = elicits.is_some_and(ElicitationCapabilities::supports_form);
-                hello.forms.store(forms, Ordering::Release);
-                responder.respond(introduction(&request))
-            },
+            on!(agent.initialize, InitializeRequest => InitializeResponse),
             on_receive_request!(),
         )
         .on_receive_request(
@@ -165,12 +154,29 @@ pub(super) struct Entry {
 }
 
 impl Agent {
+    fn new(all: Arc<Many>, node: ActorRef<NodeMessage>, flow: Flow) -> Arc<Self> {
+        let (forms, sessions) = Default::default();
+        Arc::new(Self { all, node, flow, forms, sessions })
+    }
+
     pub(super) fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Entry>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn session(&self, id: &SessionId) -> Result<Entry, Error> {
         self.sessions().get(id).cloned().ok_or_else(|| unknown(id))
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequest,
+        responder: Responder<InitializeResponse>,
+        _: ConnectionTo<Editor>,
+    ) -> Result<(), Error> {
+        let elicits = request.client_capabilities.elicitation.as_ref();
+        let forms = elicits.is_some_and(ElicitationCapabilities::supports_form);
+        self.forms.store(forms, Ordering::Release);
+        responder.respond(introduction(&request))
     }
 
     /// Whether a model can be asked, as far as settings and keys tell.

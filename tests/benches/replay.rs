@@ -95,13 +95,12 @@ fn steps(store: &Path, events: usize) {
     let mut told = || while !lines.next().unwrap().unwrap().contains(" messages, $") {};
     told();
     println!("the first event of a walk: {:.0} ms", ms(began.elapsed()));
-    let far = |n: usize| (n * 7_919 % events + 1).to_string();
-    let ways: [(&str, Box<dyn Fn(usize) -> String>); 3] = [
-        ("forward", Box::new(|_| String::new())),
-        ("back", Box::new(|_| "p".to_owned())),
-        ("anywhere", Box::new(far)),
-    ];
-    for (way, line) in ways {
+    for way in ["forward", "back", "anywhere"] {
+        let line = |n: usize| match way {
+            "forward" => String::new(),
+            "back" => "p".to_owned(),
+            _ => (n * 7_919 % events + 1).to_string(),
+        };
         let mut times: Vec<Duration> = (0..STEPS)
             .map(|n| {
                 time(|| {
@@ -117,6 +116,8 @@ fn steps(store: &Path, events: usize) {
             ms(times[STEPS - 1])
         );
     }
+    drop(input);
+    replay.wait().unwrap();
 }
 
 /// Has the system forget the contents of all files below a folder.
