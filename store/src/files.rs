@@ -1,13 +1,13 @@
 //! Contents too large for the database: `payloads/SHA256`, written once and never changed.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use leftfold_events::Sha256;
 
-use crate::Error;
 use crate::error::Flaw;
+use crate::{Error, durable};
 
 pub(crate) const FOLDER: &str = "payloads";
 
@@ -20,11 +20,11 @@ pub(crate) fn put(dir: &Path, sha256: Sha256, bytes: &[u8]) -> Result<(), Error>
         if get(dir, sha256, bytes.len() as u64).is_err() {
             let mut new = tempfile::NamedTempFile::new_in(&folder)?;
             new.write_all(bytes)?;
-            new.as_file().sync_data()?;
+            durable::contents(new.as_file(), &path)?;
             new.persist(&path)?;
         }
-        File::open(&folder)?.sync_all()?;
-        File::open(dir)?.sync_all()
+        durable::folder(&folder)?;
+        durable::folder(dir)
     };
     put().map_err(|e: io::Error| Error::io("cannot write", &path, e))
 }

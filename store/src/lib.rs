@@ -22,6 +22,7 @@
 mod check;
 mod codec;
 mod database;
+mod durable;
 mod error;
 mod fault;
 mod files;
@@ -44,6 +45,9 @@ mod writer;
 
 pub use check::{Report, SpillFault, check};
 pub use codec::{decode, encode};
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub use durable::synced;
 pub use error::{Damage, Error};
 pub use forget::forget;
 pub use head::{Head, Summary, heads};

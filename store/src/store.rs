@@ -15,7 +15,7 @@ use crate::pending::Pending;
 use crate::room::Room;
 use crate::scan::{Scan, Source};
 use crate::writer::{Append, Writer};
-use crate::{Error, Log, Reader, database, head};
+use crate::{Error, Log, Reader, database, durable, head};
 
 /// How long a node waits for another one to let go of a store.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
@@ -249,10 +249,10 @@ fn lock(dir: &Path) -> Result<sled::Db, Error> {
 /// The names of new files are durable only with their folders.
 fn sync_folders(dir: &Path) -> std::io::Result<()> {
     // sled writes its settings once and never syncs them, and does not open without them
-    File::open(dir.join("conf"))?.sync_all()?;
-    File::open(dir)?.sync_all()?;
+    durable::file(&dir.join("conf"))?;
+    durable::folder(dir)?;
     match dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        Some(parent) => File::open(parent)?.sync_all(),
+        Some(parent) => durable::folder(parent),
         None => Ok(()),
     }
 }

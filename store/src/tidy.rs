@@ -12,7 +12,7 @@ use leftfold_events::{Event, Sha256};
 use crate::database::quiet;
 use crate::payloads::{self, Cache};
 use crate::scan::{Scan, Source};
-use crate::{Error, check, database, files, in_use, lookup, record};
+use crate::{Error, check, database, durable, files, in_use, lookup, record};
 
 /// Where a session's tools put full texts, in its store's folder.
 pub(crate) const SPILLS: &str = "spill";
@@ -193,6 +193,9 @@ fn remove_records(db: &sled::Db, dir: &Path, keys: &[sled::IVec]) -> Result<(), 
         Err(what) => return Err(Error::Database { what }),
     }
     let path = dir.join("db");
-    let synced = fs::File::options().write(true).open(&path).and_then(|file| file.sync_data());
+    let synced = fs::File::options()
+        .write(true)
+        .open(&path)
+        .and_then(|file| durable::contents(&file, &path));
     synced.map_err(|e| Error::io("cannot sync", &path, e))
 }

@@ -16,7 +16,7 @@ use crate::payloads::Cache;
 use crate::pending::Pending;
 use crate::record::Pair;
 use crate::room::Room;
-use crate::{Error, files, head};
+use crate::{Error, durable, files, head};
 
 /// Bytes of records in one group; what waits beyond that forms the next one.
 const MAX_GROUP: usize = 1 << 20;
@@ -175,7 +175,8 @@ impl Writer {
     fn sync(&self, records: Vec<Pair>) -> Result<(), Error> {
         fault::reach(Boundary::Before);
         self.apply(records)?;
-        self.file.sync_data().map_err(|e| Error::io("cannot sync", &self.dir.join("db"), e))?;
+        let path = self.dir.join("db");
+        durable::contents(&self.file, &path).map_err(|e| Error::io("cannot sync", &path, e))?;
         fault::reach(Boundary::Synced);
         Ok(())
     }

@@ -1,0 +1,44 @@
+//! Each way of writing waits for the disk as often as it owes, and in the right order: whoever takes one
+//! of these syncs away loses what a power cut finds.
+#![cfg(all(test, debug_assertions))]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "what was tried is to be seen")]
+
+mod common;
+
+use std::path::Path;
+
+use common::{envelope, id, text};
+use leftfold_store::{Store, synced};
+
+/// What was made durable, relative to the store's parent; contents in files without their names.
+fn taken(parent: &Path) -> Vec<String> {
+    let name = |path: std::path::PathBuf| {
+        let name = path.strip_prefix(parent).unwrap().display().to_string();
+        let payload = name.strip_prefix("store/payloads/").is_some();
+        if payload { "store/payloads/*".to_owned() } else { name }
+    };
+    synced::take().into_iter().map(name).collect()
+}
+
+#[test]
+fn everything_is_synced_before_it_counts() {
+    let parent = tempfile::tempdir().unwrap();
+    let parent = parent.path();
+    let dir = parent.join("store");
+    synced::take();
+    let store = Store::open(&dir).unwrap();
+    // the names of a new store's files, and its own name
+    assert_eq!(taken(parent), ["store/conf", "store", ""]);
+    let mut log = store.log(id(1)).unwrap();
+    log.append_wait(&[envelope(id(1), 1, text(1, 100))]).unwrap();
+    assert_eq!(taken(parent), ["store/db"]);
+    // a batch of several records, and one whose contents are split over some
+    log.append_wait(&[envelope(id(1), 2, text(2, 100)), envelope(id(1), 3, text(3, 9_000))])
+        .unwrap();
+    assert_eq!(taken(parent), ["store/db"]);
+    // contents in a file come first, with their name, before the record that names them
+    log.append_wait(&[envelope(id(1), 4, text(4, 200_000))]).unwrap();
+    assert_eq!(taken(parent), ["store/payloads/*", "store/payloads", "store", "store/db"]);
+    println!("promise 1c: 4 ways of writing, each synced before it counts");
+}
