@@ -95,7 +95,10 @@ async fn leave(node: ActorRef<NodeMessage>) {
     if node.stop_and_wait(None, Some(STEP)).await.is_err() {
         tracing::warn!("the node did not stop in time");
     }
-    let ended = tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants);
+    let ended = async {
+        leftfold_tools::mcp::close().await;
+        tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants).await
+    };
     if tokio::time::timeout(STEP, ended).await.is_err() {
         tracing::warn!("processes of calls do not end in time");
     }

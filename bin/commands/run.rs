@@ -9,6 +9,7 @@ use leftfold_actors::equip::{self, Agent, Named, Setup, Sources};
 use leftfold_events::SessionId;
 use leftfold_events::event::PromptPart;
 use leftfold_events::kit::{AskMode, Options};
+use leftfold_tools::mcp::Servers;
 use leftfold_tools::{Homes, OutputLimits, Workspace};
 
 use super::fork;
@@ -215,8 +216,15 @@ fn workspace(project: &Project, store: &Path, settings: &Settings) -> Workspace 
     workspace.limits = limits(settings);
     workspace.private_addresses = settings.webfetch.private;
     workspace.environment.clone_from(&settings.environment);
+    workspace.mcp = servers(&project.directory, settings);
     workspace.data = home::home().ok();
     workspace
+}
+
+/// The servers that settings name, for whoever works in `directory`.
+pub(crate) fn servers(directory: &Path, settings: &Settings) -> Servers {
+    let specs = settings.mcp.iter().map(|(name, mcp)| mcp.spec(name)).collect();
+    Servers::of(directory, &settings.environment, specs)
 }
 
 pub(crate) fn limits(settings: &Settings) -> OutputLimits {

@@ -155,6 +155,7 @@ impl Conversation<'_> {
             // nothing of what is broken off here may still become an outcome: first the node, then
             // what it has started
             client.stop().await;
+            leftfold_tools::mcp::close().await;
             tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants).await?;
             leftfold_tools::processes::settled().await;
             let line = farewell(&client.session.to_string(), cut);

@@ -5,6 +5,7 @@
 
 mod editor;
 mod live;
+pub mod mcp;
 mod processes;
 mod pty;
 mod server;

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::tool::{self, Context, Output, Plan, Tool, Workspace};
 use crate::{
-    Error, apply_patch, bash, batch, edit, glob, grep, invalid, multiedit, paths, plan_switch,
+    Error, apply_patch, bash, batch, edit, glob, grep, invalid, mcp, multiedit, paths, plan_switch,
     processes, question, read, skill, task, text, todoread, todowrite, truncate, webfetch, write,
 };
 
@@ -81,12 +81,12 @@ fn meant(name: &str) -> Option<&'static dyn Tool> {
 pub fn resolve(call: &CallSpec, cx: &Workspace) -> Resolution {
     match meant(&call.name) {
         Some(tool) => tool.resolve(&call.input, cx),
-        None => {
+        None => mcp::resolve(call, cx).unwrap_or_else(|| {
             let error = unknown(&call.name);
             let name = text::clip(call.name.clone(), MAX_NAME);
             let input = json!({ "tool": name, "error": error.to_string() });
             tool::refused("invalid", &Json::from_value(&input), &error)
-        }
+        }),
     }
 }
 
@@ -105,6 +105,11 @@ fn unknown(name: &str) -> Error {
 /// Arguments may differ from those resolved (secrets are put back at this moment), paths may not:
 /// it resolves again and refuses if they have changed since they were judged.
 pub async fn run(resolved: &Resolution, cx: Context) -> Output {
+    if find(&resolved.name).is_none()
+        && let Some(output) = mcp::run(resolved, &cx).await
+    {
+        return finished(output, &cx.workspace, &cx.call);
+    }
     match replan(resolved, &cx.workspace) {
         Ok((tool, plan)) => execute(tool, plan, cx).await,
         Err(error) => Output::failed(&error),
@@ -142,9 +147,12 @@ fn refusal(tool: &dyn Tool, plan: Result<Plan, Error>, told: &str) -> Error {
 
 async fn execute(tool: &'static dyn Tool, plan: Plan, cx: Context) -> Output {
     let (workspace, call) = (Arc::clone(&cx.workspace), cx.call.clone());
-    let mut output = tool.run(plan, cx).await;
+    finished(tool.run(plan, cx).await, &workspace, &call)
+}
+
+fn finished(mut output: Output, workspace: &Workspace, call: &str) -> Output {
     output.title = text::clip(output.title, MAX_TITLE);
-    truncate::limit(output, &workspace, &call)
+    truncate::limit(output, workspace, call)
 }
 
 /// Runs one tool for a person at a shell: no rules, but nothing outside the worktree, and with the

@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
+use crate::mcp::Servers;
 use crate::{Error, args};
 
 /// How long a call may run unless its tool says otherwise, in milliseconds.
@@ -192,6 +193,8 @@ pub struct Workspace {
     pub subagents: Vec<String>,
     /// The data folder, below which snapshots of the worktree are kept; none are without it.
     pub data: Option<PathBuf>,
+    /// Servers whose tools can be called besides the built-in ones.
+    pub mcp: Servers,
 }
 
 impl Workspace {
@@ -210,6 +213,7 @@ impl Workspace {
             environment: Vec::new(),
             subagents: Vec::new(),
             data: None,
+            mcp: Servers::default(),
         }
     }
 }
