@@ -3,7 +3,10 @@
 
 mod common;
 
-use common::{Live, Ran, Site, all, call, end, mcp, only, says, script, wait_until};
+use common::{
+    Answer, Block, Editor, Live, Ran, Server, Site, Split, all, call, end, mcp, message, only,
+    says, script, wait_until,
+};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -63,7 +66,7 @@ fn tools_are_listed_with_names_that_every_model_takes() {
     assert_eq!(named("list/all")["name"], "m_list_all");
     assert_eq!(named("write")["read_only"], false);
     let text = site.run(&["mcp"]).ok().stdout;
-    assert!(text.starts_with("m  local  connected (double 1.5)\n  m_write  The tool"), "{text}");
+    assert!(text.starts_with("m  local  connected (double 1.5)\n  m_grow  The tool"), "{text}");
 }
 
 #[test]
@@ -114,7 +117,7 @@ fn errors_pictures_and_long_texts() {
     );
     assert_eq!(results[1]["attachments"][0]["mime"], "image/png");
     assert!(results[2]["spill"]["bytes"].as_u64().unwrap() == 36_000, "{}", results[2]["spill"]);
-    assert!(is_refused(&results[3], "The tools of the MCP server \"m\" are: m_write"));
+    assert!(is_refused(&results[3], "The tools of the MCP server \"m\" are: m_grow, m_write"));
     assert!(is_refused(&results[4], "The m_echo tool was called with invalid arguments"));
     site.assert_sound();
 }
@@ -281,4 +284,61 @@ fn a_remote_one_that_is_not_there_is_told_of() {
     let site = site(&[], "").setting("/mcp", json!({ "far": server }));
     let ran = site.prompt("go").ok().saying(&["MCP server `far`: no connection"]);
     assert_eq!(results(ran), [Value::Null; 0]);
+}
+
+#[test]
+fn models_are_told_of_the_tools_as_their_apis_take_them() {
+    let stream = |blocks: &[Block]| Answer::Stream(message(blocks), Split::Whole);
+    let echo = Block::Call("toolu_1", "m_echo", json!({ "text": "hello" }).to_string());
+    let server = Server::start(vec![stream(&[echo]), stream(&[Block::Text("So be it.")])]);
+    let site = Site::served(&server).setting("/mcp", json!({ "m": mcp::local(SERVER, "") }));
+    assert_eq!(results(site.prompt("go"))[0]["output"], "You said hello.");
+    let requests = server.requests();
+    let tools = requests[0].body["tools"].as_array().unwrap();
+    let told = tools.iter().find(|tool| tool["name"] == "m_echo").unwrap();
+    assert_eq!(told["description"], "The tool echo of a double.");
+    let schema = json!({ "type": "object", "properties": { "text": { "type": "string" } } });
+    assert_eq!(told["input_schema"], schema);
+    assert!(requests[1].body["messages"].to_string().contains("You said hello."));
+}
+
+/// A node whose model makes this call at each prompt, if need be often.
+fn calling(name: &str) -> (Site, Editor) {
+    let replies: Vec<Value> =
+        (0..200).flat_map(|n| [call(name, json!({ "n": n })), says("So be it.")]).collect();
+    let site = Site::scripted(&script(json!(replies)));
+    let site = site.setting("/mcp", json!({ "m": mcp::local(SERVER, "") }));
+    let editor = Editor::start(&site, &[]);
+    (site, editor)
+}
+
+#[test]
+fn sessions_of_a_project_share_a_server_and_it_ends_with_their_node() {
+    let (site, mut editor) = calling("m_echo");
+    let node = editor.live.id();
+    let sessions = [editor.session(&site), editor.session(&site)];
+    for session in &sessions {
+        let prompt = editor.prompt(session, "go");
+        assert_eq!(editor.stop_reason(prompt), "end_turn");
+        let events = site.run(&["export", session]).ok().events();
+        assert_eq!(only(&events, "tool.finished")["data"]["output"], "You said nothing.");
+    }
+    assert_eq!(mcp::starts(&site.project()), 1);
+    assert_ne!(mcp::servers_of(node), [0; 0]);
+    editor.leave();
+    wait_until("the server is gone", || mcp::servers_of(node).is_empty());
+}
+
+#[test]
+fn tools_that_come_later_are_offered_to_later_prompts() {
+    let (site, mut editor) = calling("m_grow");
+    let session = editor.session(&site);
+    let prompts = (0..200).position(|_| {
+        let prompt = editor.prompt(&session, "go");
+        assert_eq!(editor.stop_reason(prompt), "end_turn");
+        site.run(&["export", &session]).ok().stdout.contains("The tool grown of a double.")
+    });
+    assert!(prompts.is_some_and(|prompts| prompts > 0), "{prompts:?}");
+    assert_eq!(mcp::starts(&site.project()), 1);
+    editor.leave();
 }

@@ -4,6 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -79,6 +80,9 @@ pub fn servers_of(node: u32) -> Vec<u32> {
     pids.filter(ours).collect()
 }
 
+/// Whether there is one tool more.
+static GROWN: AtomicBool = AtomicBool::new(false);
+
 fn answer(message: &Value) -> Option<Value> {
     let params = &message["params"];
     let result = match message["method"].as_str()? {
@@ -88,6 +92,11 @@ fn answer(message: &Value) -> Option<Value> {
             "serverInfo": { "name": "double", "version": "1.5" },
         }),
         "tools/list" => json!({ "tools": tools() }),
+        "tools/call" if params["name"] == "grow" => {
+            GROWN.store(true, Ordering::SeqCst);
+            say(&json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }));
+            call(params)?
+        }
         "tools/call" => call(params)?,
         "notifications/cancelled" => {
             note("cancelled");
@@ -110,10 +119,11 @@ fn tools() -> Vec<Value> {
             "annotations": { "readOnlyHint": read_only },
         })
     };
-    let writing = ["write", "fail", "crash", "hang", "patch", "list/all", "environment"];
+    let grown = GROWN.load(Ordering::SeqCst).then(|| tool("grown", true));
+    let writing = ["grow", "write", "fail", "crash", "hang", "patch", "list/all", "environment"];
     let reading = ["echo", "picture", "long"];
     let reading = reading.iter().map(|name| tool(name, true));
-    writing.iter().map(|name| tool(name, false)).chain(reading).collect()
+    writing.iter().map(|name| tool(name, false)).chain(reading).chain(grown).collect()
 }
 
 fn call(params: &Value) -> Option<Value> {

@@ -100,6 +100,9 @@ impl Server {
 
     /// Why it can not be used, if that is so.
     pub(super) fn failure(&self) -> Option<String> {
+        if self.spec.reach == Reach::Disabled {
+            return Some("it is disabled in settings".to_owned());
+        }
         match &*self.state.borrow() {
             State::Failed { why, .. } => Some(why.clone()),
             State::Up(link) if link.is_over() => Some("it has ended".to_owned()),
