@@ -330,6 +330,27 @@ fn sessions_of_a_project_share_a_server_and_it_ends_with_their_node() {
 }
 
 #[test]
+fn what_an_editor_hands_over_counts_for_its_session() {
+    let of = mcp::local(SERVER, "");
+    let (program, args) = of["command"].as_array().unwrap().split_first().unwrap();
+    let env = of["environment"].as_object().unwrap().iter();
+    let env: Vec<Value> =
+        env.map(|(name, value)| json!({ "name": name, "value": value })).collect();
+    let server = json!({ "name": "m", "command": program, "args": args, "env": env });
+    let site = site(&[("m_echo", json!({}))], "");
+    let site = site.setting("/mcp", json!({ "m": { "command": ["no-such-program-anywhere"] } }));
+    let mut editor = Editor::start(&site, &[]);
+    let ask = json!({ "cwd": site.project(), "mcpServers": [server] });
+    let asked = editor.ask("session/new", ask);
+    let session = editor.result(asked)["sessionId"].as_str().unwrap().to_owned();
+    let prompt = editor.prompt(&session, "go");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    let events = site.run(&["export", &session]).ok().events();
+    assert_eq!(only(&events, "tool.finished")["data"]["output"], "You said nothing.");
+    editor.leave();
+}
+
+#[test]
 fn tools_that_come_later_are_offered_to_later_prompts() {
     let (site, mut editor) = calling("m_grow");
     let session = editor.session(&site);

@@ -13,6 +13,7 @@
 //! | `updates` | an observer: turns durable events into updates, questions and answers |
 //! | `view`, `calls` | what an event is to a client: pure |
 //! | `content` | what a client's content is to a session: pure |
+//! | `servers` | servers of tools that come with a session |
 //! | `inquiry`, `form` | questions of the model, as permissions or as forms |
 //! | `replies` | what a client answers to either |
 //! | `prompts` | prompts that wait for the end of their turn |
@@ -34,6 +35,7 @@ mod opening;
 mod preview;
 mod prompts;
 mod replies;
+mod servers;
 mod updates;
 mod view;
 mod wire;

@@ -16,7 +16,7 @@ const WIDTH: usize = 72;
 pub(crate) fn mcp(args: &cli::Mcp) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
     let settings = settings::load(&directory, &model::environment).map_err(model::usage)?;
-    let servers = run::servers(&directory, &settings);
+    let servers = run::servers(&directory, &settings, &[]);
     let reports = crate::run_async(async {
         servers.ready().await;
         servers.reports()

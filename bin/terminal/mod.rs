@@ -64,7 +64,14 @@ pub(crate) fn talk(args: Talk) -> anyhow::Result<ExitCode> {
     let found = wanted.map(|session| home::find(session, &worktree)).transpose()?;
     let project = match &found {
         Some(place) => Project::of(place)?,
-        None => Project { directory, worktree, model: None, agent: None, given: None },
+        None => Project {
+            directory,
+            worktree,
+            model: None,
+            agent: None,
+            given: None,
+            servers: Vec::new(),
+        },
     };
     let history = match &found {
         Some(place) => Reader::open(&place.store)?.read(place.session, 1)?,
