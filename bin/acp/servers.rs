@@ -23,6 +23,7 @@ fn spec(server: &McpServer) -> Option<Spec> {
             let headers = headers.map(|h| (h.name.clone(), h.value.clone())).collect();
             (&server.name, Reach::Remote { url: server.url.clone(), headers })
         }
+        McpServer::Sse(_) => return None,
         _ => return None,
     };
     Some(Spec { name: name.clone(), reach, timeout: None })
@@ -32,7 +33,9 @@ fn spec(server: &McpServer) -> Option<Spec> {
 /// An editor that has some configured is not to be refused for it.
 pub(super) fn ignored(servers: &[McpServer]) -> Option<schema::Meta> {
     let name = |server: &McpServer| match server {
+        McpServer::Http(server) => server.name.clone(),
         McpServer::Sse(server) => server.name.clone(),
+        McpServer::Stdio(server) => server.name.clone(),
         _ => "?".to_owned(),
     };
     let names: Vec<String> = servers.iter().filter(|s| spec(s).is_none()).map(name).collect();
