@@ -93,6 +93,8 @@ pub(crate) enum Command {
     Auth(auth::Auth),
     /// List the agents, and where each comes from
     Agents(Agents),
+    /// List the MCP servers: how each does, and its tools
+    Mcp(Mcp),
     /// Show the settings in force, and where each value comes from
     Config(Config),
     /// Run one tool without a model, or print its schema
@@ -326,6 +328,12 @@ pub(crate) struct PermissionCheck {
 
 #[derive(Debug, Args)]
 pub(crate) struct Agents {
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Mcp {
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
 }

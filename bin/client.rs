@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
-use leftfold_actors::equip::{self, Setup};
+use leftfold_actors::equip::Setup;
 use leftfold_actors::{
     Answered, Family, Models, Node, NodeMessage, Observation, Open, Opened, Reply, SessionMessage,
     Watch, World,
 };
 use leftfold_events::event::{Compaction, PromptPart, Session, Turn};
 use leftfold_events::kit::AskMode;
-use leftfold_events::{Fact, Kit, POLICY, Seq, SessionId, State, Time};
+use leftfold_events::{Fact, Kit, POLICY, Seq, SessionId, State};
 use leftfold_providers::Provider;
 use leftfold_store::Store;
 use leftfold_tools::Workspace;
@@ -24,7 +24,7 @@ use crate::approvals::{self, Memory};
 pub(crate) use crate::equipment::Equipment;
 use crate::home::Place;
 use crate::inquiry::Asked;
-use crate::outfit::Wardrobe;
+use crate::outfit::{self, Wardrobe};
 use crate::socket::remote::Remote;
 use crate::socket::{self, RpcError};
 
@@ -43,9 +43,7 @@ impl Job<'_> {
     pub(crate) fn kit(&self) -> Kit {
         let mut setup = self.setup.clone();
         setup.options.approved = approvals::of(setup.worktree);
-        let (kit, problems) = equip::gather(setup, Time::from(SystemTime::now()));
-        crate::warnings::tell(&problems);
-        kit
+        outfit::gather(setup, &self.workspace.mcp)
     }
 
     /// What a client needs to prompt after this job's own prompt.
@@ -84,6 +82,7 @@ impl Job<'_> {
                     directory: self.setup.directory.to_owned(),
                     worktree: self.setup.worktree.to_owned(),
                     plan: self.setup.plan.clone(),
+                    mcp: self.workspace.mcp.clone(),
                 })),
             ),
             birth: self.birth(),
@@ -142,7 +141,9 @@ impl Client {
     ) -> anyhow::Result<(Self, Opened)> {
         leftfold_tools::prune(&job.workspace.spill_dir, SystemTime::now());
         let open = Box::new(job.open());
-        let opened = ractor::call!(node, |reply| NodeMessage::Open { open, reply });
+        // servers start while the store is opened
+        let opening = async { ractor::call!(node, |reply| NodeMessage::Open { open, reply }) };
+        let (opened, ()) = tokio::join!(opening, job.workspace.mcp.ready());
         let opened = opened.context("the node has died")??;
         let session = job.place.session;
         let (memory, sink) = Memory::start(job.setup.worktree, session).await?;

@@ -98,6 +98,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Models(args) => commands::models::models(&args),
         Command::Auth(args) => commands::auth::auth(&args),
         Command::Agents(args) => commands::agents::agents(&args),
+        Command::Mcp(args) => commands::mcp::mcp(&args),
         Command::Config(args) => commands::config::config(&args),
         Command::Tool(args) => commands::tool::tool(&args),
     }
@@ -123,7 +124,11 @@ const LEAVE: std::time::Duration = std::time::Duration::from_secs(2);
 /// Runs `work` on a runtime of its own.
 fn run_async<T>(work: impl Future<Output = T>) -> std::io::Result<T> {
     let runtime = runtime()?;
-    let result = runtime.block_on(work);
+    let result = runtime.block_on(async {
+        let result = work.await;
+        leftfold_tools::mcp::close().await;
+        result
+    });
     runtime.shutdown_timeout(LEAVE);
     Ok(result)
 }

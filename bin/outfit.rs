@@ -10,6 +10,7 @@ use leftfold_actors::{Models, Outfit, Outfitted};
 use leftfold_events::rules::{self, Action, Rule};
 use leftfold_events::state::switch::{PLAN_ENTER, PLAN_EXIT};
 use leftfold_events::{Kit, Time};
+use leftfold_tools::mcp::Servers;
 
 use crate::agents::{self, Agents};
 use crate::commands::run::sources;
@@ -27,6 +28,19 @@ pub(crate) struct Wardrobe {
     pub(crate) worktree: PathBuf,
     /// The file for the session's plan.
     pub(crate) plan: Option<PathBuf>,
+    /// Those of the project.
+    pub(crate) mcp: Servers,
+}
+
+/// The kit in force now, with the tools of those servers that can be started. Tells of what it has to do
+/// without. Waits for servers, so it may block.
+pub(crate) fn gather(setup: Setup<'_>, servers: &Servers) -> Kit {
+    let (mut kit, problems) = equip::gather(setup, Time::from(SystemTime::now()));
+    warnings::tell(&problems);
+    servers.wait();
+    equip::extend(&mut kit, servers.tools());
+    warnings::tell(&servers.problems());
+    kit
 }
 
 impl Outfit for Wardrobe {
@@ -59,8 +73,7 @@ impl Outfit for Wardrobe {
             sources: sources(&settings),
             plan: None,
         };
-        let (kit, problems) = equip::gather(setup, Time::from(SystemTime::now()));
-        warnings::tell(&problems);
+        let kit = gather(setup, &self.mcp);
         let others = model::others(&settings);
         Ok(Outfitted { kit, models: Models::new(others.into_iter().chain([model.provider])) })
     }

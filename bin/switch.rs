@@ -1,16 +1,14 @@
 //! What an agent is to work with that takes over within a turn: as settings have it at that moment, with
 //! what the turn was given.
 
-use std::time::SystemTime;
-
 use leftfold_actors::equip::{self, Setup};
-use leftfold_events::{Kit, Time};
+use leftfold_events::Kit;
 
 use crate::agents::{self, Agents};
 use crate::cli::Turn;
 use crate::commands::run::sources;
-use crate::outfit::{Wardrobe, chosen};
-use crate::{Usage, approvals, limits, model, settings, variant, warnings};
+use crate::outfit::{self, Wardrobe, chosen};
+use crate::{Usage, approvals, limits, model, settings, variant};
 
 /// # Errors
 /// There is no such agent for people, or its model can not be used.
@@ -48,9 +46,7 @@ pub(crate) fn kit(wardrobe: &Wardrobe, name: &str, before: &Kit) -> anyhow::Resu
         sources: sources(&settings),
         plan: wardrobe.plan.clone(),
     };
-    let (kit, problems) = equip::gather(setup, Time::from(SystemTime::now()));
-    warnings::tell(&problems);
-    Ok(kit)
+    Ok(outfit::gather(setup, &wardrobe.mcp))
 }
 
 /// Whether there are both agents, so that one can take over from the other.

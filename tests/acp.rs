@@ -253,7 +253,8 @@ fn files_and_pictures_come_with_the_prompt() {
 fn servers_that_are_not_used_are_named() {
     let site = Site::scripted(&script(json!([says("Done.")])));
     let mut editor = Editor::start(&site, &[]);
-    let server = json!({ "name": "files", "command": "/bin/cat", "args": [], "env": [] });
+    let server =
+        json!({ "type": "sse", "name": "files", "url": "http://127.0.0.1:1/sse", "headers": [] });
     let id = editor.ask("session/new", json!({ "cwd": site.project(), "mcpServers": [server] }));
     assert_eq!(editor.result(id)["_meta"]["leftfold/ignoredMcpServers"], json!(["files"]));
     editor.hang_up();

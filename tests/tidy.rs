@@ -230,7 +230,8 @@ fn each_dependency_stays_where_it_belongs() {
     for (words, at_home) in [
         (&["bincode"][..], &["store/src/codec.rs"][..]),
         (&["sled::"], &["store/"]),
-        (&["reqwest"], &["providers/", "tools/src/webfetch"]),
+        (&["reqwest"], &["providers/", "tools/src/webfetch", "tools/src/mcp/"]),
+        (&["rmcp"], &["tools/src/mcp/"]),
         (&["clap"], &["bin/"]),
         (&["anyhow"], &["bin/"]),
     ] {

@@ -94,6 +94,15 @@ fn tools(setup: &Setup<'_>, rules: &[Rule]) -> Vec<ToolSpec> {
     offered.iter().map(spec).collect()
 }
 
+/// Adds tools that are none of the built-in ones: to a model that takes any, those that the rules do
+/// not hide.
+pub fn extend(kit: &mut Kit, tools: Vec<ToolSpec>) {
+    if kit.model.abilities.tools {
+        let rules = &kit.rules;
+        kit.tools.extend(tools.into_iter().filter(|tool| !rules::hides(rules, &tool.name)));
+    }
+}
+
 /// Names the agents that there are for tasks; without any there is no such tool.
 fn offer_tasks(tools: &mut Vec<ToolSpec>, subagents: &[(String, String)]) {
     if subagents.is_empty() {

@@ -13,6 +13,7 @@
 //! | `updates` | an observer: turns durable events into updates, questions and answers |
 //! | `view`, `calls` | what an event is to a client: pure |
 //! | `content` | what a client's content is to a session: pure |
+//! | `servers` | servers of tools that come with a session |
 //! | `inquiry`, `form` | questions of the model, as permissions or as forms |
 //! | `replies` | what a client answers to either |
 //! | `prompts` | prompts that wait for the end of their turn |
@@ -34,6 +35,7 @@ mod opening;
 mod preview;
 mod prompts;
 mod replies;
+mod servers;
 mod updates;
 mod view;
 mod wire;
@@ -95,7 +97,10 @@ async fn leave(node: ActorRef<NodeMessage>) {
     if node.stop_and_wait(None, Some(STEP)).await.is_err() {
         tracing::warn!("the node did not stop in time");
     }
-    let ended = tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants);
+    let ended = async {
+        leftfold_tools::mcp::close().await;
+        tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants).await
+    };
     if tokio::time::timeout(STEP, ended).await.is_err() {
         tracing::warn!("processes of calls do not end in time");
     }

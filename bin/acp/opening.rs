@@ -4,17 +4,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::{
-    self, LoadSessionRequest, LoadSessionResponse, McpServer, NewSessionRequest,
-    NewSessionResponse, ResumeSessionRequest, ResumeSessionResponse, SessionId,
+    LoadSessionRequest, LoadSessionResponse, McpServer, NewSessionRequest, NewSessionResponse,
+    ResumeSessionRequest, ResumeSessionResponse, SessionId,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client as Editor, Error};
-use serde_json::json;
 
 use super::agent::{Agent, Entry, unknown, wish};
 use super::choices::{Chosen, Offer};
 use super::content::invalid;
 use super::conversation::{Wish, to_error};
+use super::servers::{handed, ignored};
 use crate::commands::run::{self, Project};
 use crate::settings;
 
@@ -62,7 +62,9 @@ impl Agent {
     ) -> Result<(), Error> {
         let directory = directory(&request.cwd)?;
         let worktree = settings::worktree_of(&directory);
-        let project = Project { directory, worktree, model: None, agent: None, given: None };
+        let servers = handed(&request.mcp_servers);
+        let project =
+            Project { directory, worktree, model: None, agent: None, given: None, servers };
         let place = self.all.place(run::new_id()).map_err(|error| to_error(&error))?;
         let offer = Offer::of(&place, &project, &Chosen::default());
         let offer = offer.map_err(|error| to_error(&error))?;
@@ -109,6 +111,7 @@ impl Agent {
         directory(cwd)?;
         // the answer has no place for it that a client would read
         ignored(servers);
+        let servers = handed(servers);
         if let Ok(known) = self.session(&id) {
             return wish(&known, Wish::Arrive(arrival));
         }
@@ -123,7 +126,10 @@ impl Agent {
             let looked = place.clone();
             let project = tokio::task::spawn_blocking(move || Project::of(&looked)).await;
             let entry: Result<Entry, Error> = match project {
-                Ok(Ok(project)) => agent.begin(id, place, project, connection).await,
+                Ok(Ok(project)) => {
+                    let project = Project { servers, ..project };
+                    agent.begin(id, place, project, connection).await
+                }
                 Ok(Err(error)) => Err(to_error(&error)),
                 Err(died) => Err(to_error(&died.into())),
             };
@@ -147,26 +153,4 @@ pub(super) fn directory(cwd: &Path) -> Result<PathBuf, Error> {
         Ok(_) => Err(invalid(&format!("cwd: {} is not a directory", cwd.display()))),
         Err(error) => Err(invalid(&format!("cwd: {}: {error}", cwd.display()))),
     }
-}
-
-/// Says of servers that they are not used: to people on standard error, to programs in the answer.
-/// An editor that has some configured is not to be refused for it.
-fn ignored(servers: &[McpServer]) -> Option<schema::Meta> {
-    let name = |server: &McpServer| match server {
-        McpServer::Http(server) => server.name.clone(),
-        McpServer::Sse(server) => server.name.clone(),
-        McpServer::Stdio(server) => server.name.clone(),
-        _ => "?".to_owned(),
-    };
-    let names: Vec<String> = servers.iter().map(name).collect();
-    if names.is_empty() {
-        return None;
-    }
-    crate::note(&format!(
-        "leftfold: MCP servers are not supported yet, ignored: {}",
-        names.join(", ")
-    ));
-    let mut meta = schema::Meta::new();
-    meta.insert("leftfold/ignoredMcpServers".to_owned(), json!(names));
-    Some(meta)
 }

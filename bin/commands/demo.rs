@@ -34,6 +34,7 @@ pub(crate) fn demo(args: Demo) -> anyhow::Result<ExitCode> {
         model: Some(demo::MODEL.to_owned()),
         agent: Some(Agent::DEFAULT.to_owned()),
         given: None,
+        servers: Vec::new(),
     };
     let turn = Turn { format: args.format, ..Turn::default() };
     let code =

@@ -9,6 +9,7 @@ use leftfold_actors::equip::{self, Agent, Named, Setup, Sources};
 use leftfold_events::SessionId;
 use leftfold_events::event::PromptPart;
 use leftfold_events::kit::{AskMode, Options};
+use leftfold_tools::mcp::{Servers, Spec};
 use leftfold_tools::{Homes, OutputLimits, Workspace};
 
 use super::fork;
@@ -55,7 +56,8 @@ pub(crate) fn take(
         None => {
             let directory = std::env::current_dir()?;
             let worktree = settings::worktree_of(&directory);
-            Project { directory, worktree, model: None, agent: None, given: None }
+            let servers = Vec::new();
+            Project { directory, worktree, model: None, agent: None, given: None, servers }
         }
     };
     let place = place.map_or_else(|| home::new_place(new_id()), Ok)?;
@@ -82,6 +84,8 @@ pub(crate) struct Project {
     pub(crate) model: Option<String>,
     pub(crate) agent: Option<String>,
     pub(crate) given: Option<Box<Options>>,
+    /// Servers of tools besides those in settings, before any of the same name there.
+    pub(crate) servers: Vec<Spec>,
 }
 
 impl Project {
@@ -98,6 +102,7 @@ impl Project {
             model: Some(state.kit.model.name().to_string()),
             agent: Some(state.agent),
             given: state.turn.map(|_| Box::new(state.kit.options)),
+            servers: Vec::new(),
         })
     }
 }
@@ -219,8 +224,17 @@ fn workspace(project: &Project, store: &Path, settings: &Settings) -> Workspace 
     workspace.private_addresses = settings.webfetch.private;
     workspace.task_timeout = settings.task.timeout;
     workspace.environment.clone_from(&settings.environment);
+    workspace.mcp = servers(&project.directory, settings, &project.servers);
     workspace.data = home::home().ok();
     workspace
+}
+
+/// The servers that settings name and those that were `handed` over, for whoever works in `directory`.
+pub(crate) fn servers(directory: &Path, settings: &Settings, handed: &[Spec]) -> Servers {
+    let specs = settings.mcp.iter().map(|(name, mcp)| mcp.spec(name));
+    let specs = specs.filter(|spec| handed.iter().all(|other| other.name != spec.name));
+    let specs = specs.chain(handed.iter().cloned()).collect();
+    Servers::of(directory, &settings.environment, specs)
 }
 
 pub(crate) fn limits(settings: &Settings) -> OutputLimits {

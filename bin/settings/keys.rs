@@ -4,8 +4,8 @@ use super::error::Hint;
 use super::provider::NEVER;
 use super::view::View;
 use super::{
-    Agent, Command, Compaction, Error, Place, Provider, Relative, Retry, Secret, Settings, Task,
-    ToolOutput, WebFetch, model, provider,
+    Agent, Command, Compaction, Error, Mcp, Place, Provider, Relative, Retry, Secret, Settings,
+    Task, ToolOutput, WebFetch, mcp, model, provider,
 };
 
 /// What is asked of a key whose meaning is not for this loader.
@@ -87,6 +87,7 @@ pub(super) fn at(path: &[&str]) -> Option<Vec<&'static str>> {
         ["task"] => Some(TASK.to_vec()),
         ["compaction"] => Some(COMPACTION.to_vec()),
         ["retry"] => Some(RETRY.to_vec()),
+        ["mcp", _] => Some(mcp::KEYS.to_vec()),
         ["provider", _] => Some(provider::KEYS.to_vec()),
         ["provider", _, "models", _] => Some(model::KEYS.to_vec()),
         ["provider", _, "models", _, "limit"] => Some(model::LIMITS.to_vec()),
@@ -123,6 +124,10 @@ impl Settings {
             }
             "command" => {
                 self.commands = named(view, Command::read)?;
+                self.keep(key, view)?;
+            }
+            "mcp" => {
+                self.mcp = named(view, Mcp::read)?;
                 self.keep(key, view)?;
             }
             "provider" => self.providers = named(view, Provider::read)?,

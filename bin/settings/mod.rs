@@ -13,6 +13,7 @@ mod inventory;
 mod keys;
 mod lookup;
 mod markdown;
+mod mcp;
 mod model;
 mod offer;
 mod permission;
@@ -42,6 +43,7 @@ pub(crate) use agent::{Agent, Command, meant};
 pub(crate) use builtin::KeySource;
 pub(crate) use error::{Error, Hint, Place};
 pub(crate) use inventory::{Inventory, Item, Origin, Shown, inventory};
+pub(crate) use mcp::Mcp;
 pub(crate) use model::{Abilities, Costs, Limits, Model};
 pub(crate) use offer::{KeyState, Offer};
 pub(crate) use provider::{NEVER, Provider, Script, Secret, Wire};
@@ -77,6 +79,8 @@ pub(crate) struct Settings {
     /// In the order in which they are first named; their rules are in `agent_rules`.
     pub(crate) agents: Vec<(String, Agent)>,
     pub(crate) commands: Vec<(String, Command)>,
+    /// Servers of tools, in the order in which they are first named.
+    pub(crate) mcp: Vec<(String, Mcp)>,
     /// Whether a model is asked for a title.
     pub(crate) title: bool,
     /// Whether files are snapshotted.
@@ -190,6 +194,7 @@ impl Default for Settings {
             agent_rules: Vec::new(),
             agents: Vec::new(),
             commands: Vec::new(),
+            mcp: Vec::new(),
             title: true,
             snapshot: true,
             tool_output: ToolOutput::default(),

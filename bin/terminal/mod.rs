@@ -64,7 +64,14 @@ pub(crate) fn talk(args: Talk) -> anyhow::Result<ExitCode> {
     let found = wanted.map(|session| home::find(session, &worktree)).transpose()?;
     let project = match &found {
         Some(place) => Project::of(place)?,
-        None => Project { directory, worktree, model: None, agent: None, given: None },
+        None => Project {
+            directory,
+            worktree,
+            model: None,
+            agent: None,
+            given: None,
+            servers: Vec::new(),
+        },
     };
     let history = match &found {
         Some(place) => Reader::open(&place.store)?.read(place.session, 1)?,
@@ -155,6 +162,7 @@ impl Conversation<'_> {
             // nothing of what is broken off here may still become an outcome: first the node, then
             // what it has started
             client.stop().await;
+            leftfold_tools::mcp::close().await;
             tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants).await?;
             leftfold_tools::processes::settled().await;
             let line = farewell(&client.session.to_string(), cut);

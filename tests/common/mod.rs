@@ -7,6 +7,7 @@ mod again;
 mod canary;
 mod editor;
 mod live;
+pub mod mcp;
 mod processes;
 mod pty;
 mod server;

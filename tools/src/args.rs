@@ -68,6 +68,18 @@ pub(crate) fn parse<T: DeserializeOwned>(tool: &'static str, input: &Json) -> Re
     })
 }
 
+/// Reads arguments of which nothing is known but that they are an object.
+///
+/// # Errors
+/// [`Error::InvalidInput`]
+pub(crate) fn any(tool: &str, input: &Json) -> Result<Json, Error> {
+    let invalid = |problem| Error::InvalidInput {
+        tool: tool.to_owned(),
+        problem: text::clip(problem, MAX_PROBLEM),
+    };
+    object(input.value()).map(|value| Json::from_value(&value)).map_err(invalid)
+}
+
 /// The object that the model meant.
 fn object(input: Value) -> Result<Value, String> {
     match input {

@@ -12,6 +12,11 @@ pub enum Error {
         "The {tool} tool was called with invalid arguments: {problem}. Rewrite the input so it satisfies the expected schema."
     )]
     InvalidArguments { tool: &'static str, problem: String },
+    /// The same for the tool of a server.
+    #[error(
+        "The {tool} tool was called with invalid arguments: {problem}. Rewrite the input so it satisfies the expected schema."
+    )]
+    InvalidInput { tool: String, problem: String },
     #[error("{0}")]
     UnknownTool(String),
     #[error(transparent)]
@@ -80,6 +85,9 @@ pub enum Error {
     /// An answer over HTTP that is no success.
     #[error("{0}")]
     HttpStatus(String),
+    /// A server of the Model Context Protocol refused a call, or is not there.
+    #[error("{0}")]
+    Mcp(String),
     #[error("The call was cancelled before it had any effect.")]
     Cancelled,
     #[error("The call did not end within {0} ms.")]
@@ -92,7 +100,7 @@ impl Error {
     /// A stable word for this kind of failure; it stands in `metadata.error_kind`.
     pub fn kind(&self) -> &'static str {
         match self {
-            Self::InvalidArguments { .. } => "invalid_arguments",
+            Self::InvalidArguments { .. } | Self::InvalidInput { .. } => "invalid_arguments",
             Self::UnknownTool(_) => "unknown_tool",
             Self::UnknownSecret(_) => "unknown_secret",
             Self::Refused(_) => "refused",
@@ -121,6 +129,7 @@ impl Error {
             Self::AddressRefused(_) => "address_refused",
             Self::Network(_) => "network",
             Self::HttpStatus(_) => "http_status",
+            Self::Mcp(_) => "mcp",
             Self::Cancelled => "cancelled",
             Self::Timeout(_) => "timeout",
             Self::Io(_) => "io",

@@ -26,6 +26,7 @@ pub mod instructions;
 mod invalid;
 mod lines;
 mod locks;
+pub mod mcp;
 mod media;
 mod multiedit;
 mod nearby;

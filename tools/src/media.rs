@@ -43,6 +43,36 @@ pub fn base64(bytes: &[u8]) -> String {
     text
 }
 
+/// The bytes behind standard base64 with padding; `None` if it is none.
+pub(crate) fn decode(base64: &str) -> Option<Vec<u8>> {
+    let digits = base64.trim_end_matches('=');
+    if !base64.len().is_multiple_of(4) || base64.len() - digits.len() > 2 {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(base64.len() / 4 * 3);
+    let (mut bits, mut count) = (0_u32, 0);
+    for digit in digits.bytes() {
+        bits = bits << 6 | digit_value(digit)?;
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count & 0xff) as u8);
+        }
+    }
+    Some(bytes)
+}
+
+fn digit_value(digit: u8) -> Option<u32> {
+    Some(match digit {
+        b'A'..=b'Z' => u32::from(digit - b'A'),
+        b'a'..=b'z' => u32::from(digit - b'a') + 26,
+        b'0'..=b'9' => u32::from(digit - b'0') + 52,
+        b'+' => 62,
+        b'/' => 63,
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,7 +89,12 @@ mod tests {
             ("foobar", "Zm9vYmFy"),
         ] {
             assert_eq!(base64(plain.as_bytes()), coded);
+            assert_eq!(decode(coded).unwrap(), plain.as_bytes());
         }
         assert_eq!(base64(&[0xfb, 0xff, 0xfe]), "+//+");
+        assert_eq!(decode("+//+").unwrap(), [0xfb, 0xff, 0xfe]);
+        for wrong in ["A", "AA", "A===", "AA=A", "A-==", "Zg= ", "?"] {
+            assert_eq!(decode(wrong), None, "{wrong}");
+        }
     }
 }

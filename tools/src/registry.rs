@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::tool::{self, Context, Output, Plan, Tool, Workspace};
 use crate::{
-    Error, apply_patch, bash, batch, edit, glob, grep, invalid, multiedit, paths, plan_switch,
+    Error, apply_patch, bash, batch, edit, glob, grep, invalid, mcp, multiedit, paths, plan_switch,
     processes, question, read, skill, task, text, todoread, todowrite, truncate, webfetch, write,
 };
 
@@ -85,12 +85,12 @@ pub fn resolve(call: &CallSpec, cx: &Workspace) -> Resolution {
             Ok(input) => tool.resolve(&input, cx),
             Err(unknown) => tool::refused(tool.name(), &call.input, &unknown.into()),
         },
-        None => {
+        None => mcp::resolve(call, cx).unwrap_or_else(|| {
             let error = unknown(&call.name);
             let name = text::clip(call.name.clone(), MAX_NAME);
             let input = json!({ "tool": name, "error": error.to_string() });
             tool::refused("invalid", &Json::from_value(&input), &error)
-        }
+        }),
     };
     cx.secrets.redact_resolution(&mut resolution);
     resolution
@@ -111,6 +111,11 @@ fn unknown(name: &str) -> Error {
 /// Arguments may differ from those resolved (secrets are put back at this moment), paths may not:
 /// it resolves again and refuses if they have changed since they were judged.
 pub async fn run(resolved: &Resolution, cx: Context) -> Output {
+    if find(&resolved.name).is_none()
+        && let Some(output) = mcp::run(resolved, &cx).await
+    {
+        return finished(output, &cx.workspace, &cx.call);
+    }
     match replan(resolved, &cx.workspace) {
         Ok((tool, plan)) => execute(tool, plan, cx).await,
         Err(error) => Output::failed(&error),
@@ -149,7 +154,10 @@ fn refusal(tool: &dyn Tool, plan: Result<Plan, Error>, told: &str) -> Error {
 
 async fn execute(tool: &'static dyn Tool, plan: Plan, cx: Context) -> Output {
     let (workspace, call) = (Arc::clone(&cx.workspace), cx.call.clone());
-    let mut output = tool.run(plan, cx).await;
+    finished(tool.run(plan, cx).await, &workspace, &call)
+}
+
+fn finished(mut output: Output, workspace: &Workspace, call: &str) -> Output {
     // before anything is cut: a part of a secret would not be recognised
     for text in [&mut output.title, &mut output.output] {
         if let Some(hidden) = workspace.secrets.hide(text) {
@@ -158,7 +166,7 @@ async fn execute(tool: &'static dyn Tool, plan: Plan, cx: Context) -> Output {
     }
     workspace.secrets.redact_json(&mut output.metadata);
     output.title = text::clip(output.title, MAX_TITLE);
-    truncate::limit(output, &workspace, &call)
+    truncate::limit(output, workspace, call)
 }
 
 /// Runs one tool for a person at a shell: no rules, but nothing outside the worktree, and with the

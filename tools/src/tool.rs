@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
+use crate::mcp::Servers;
 use crate::{Error, args};
 
 /// How long a call may run unless its tool says otherwise, in milliseconds.
@@ -196,6 +197,8 @@ pub struct Workspace {
     pub data: Option<PathBuf>,
     /// What stands nowhere but in arguments at the moment of running.
     pub secrets: Secrets,
+    /// Servers whose tools can be called besides the built-in ones.
+    pub mcp: Servers,
 }
 
 impl Workspace {
@@ -216,6 +219,7 @@ impl Workspace {
             task_timeout: crate::TASK_TIMEOUT,
             data: None,
             secrets: Secrets::default(),
+            mcp: Servers::default(),
         }
     }
 }

@@ -70,7 +70,8 @@ impl Sessions {
             let used = folder.join("db").exists();
             let outcome = Store::open(&folder).map_err(Error::from);
             if let Some(store) = outcome.as_ref().ok().filter(|_| used) {
-                let ended = leftfold_tools::processes::end_strays(&store.identity());
+                let ended = leftfold_tools::processes::end_strays(&store.identity())
+                    + leftfold_tools::processes::end_orphans();
                 if ended > 0 {
                     tracing::info!("{ended} processes of a dead node were ended");
                 }

@@ -227,3 +227,33 @@ fn damaged_text_gives_an_error_and_never_a_panic() {
         }
     }
 }
+
+#[test]
+fn errors_about_servers_name_place_and_key() {
+    assert_errors(&[
+        (
+            r#"{"mcp": {"m": {"comand": ["a"]}}}"#,
+            "leftfold.json:1:16: `mcp.m.comand` is no setting that Leftfold knows; did you mean `command`? Known are `type`, `command`, `environment`, `cwd`, `url`, `headers`, `enabled`, `timeout`, `oauth`",
+        ),
+        (
+            "{\"mcp\": {\n \"m\": {\"type\": \"stdio\"}}}",
+            r#"leftfold.json:2:16: `mcp.m.type`: expected "local" or "remote", found "stdio""#,
+        ),
+        (
+            r#"{"mcp": {"m": {"command": "npx x"}}}"#,
+            "leftfold.json:1:27: `mcp.m.command`: expected a list of the program and its arguments, found a string",
+        ),
+        (
+            r#"{"mcp": {"m": {"command": []}}}"#,
+            "leftfold.json:1:27: `mcp.m.command`: expected a list of the program and its arguments, found nothing in it",
+        ),
+        (
+            r#"{"mcp": {"m": {"timeout": 0}}}"#,
+            "leftfold.json:1:27: `mcp.m.timeout`: expected a whole number above 0, found 0",
+        ),
+        (
+            r#"{"mcp": {"m": {"headers": {"a": 1}}}}"#,
+            "leftfold.json:1:33: `mcp.m.headers.a`: expected a string, found a number",
+        ),
+    ]);
+}

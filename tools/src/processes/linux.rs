@@ -4,6 +4,7 @@ use std::io;
 
 use rustix::process::{Pid, getpid, set_child_subreaper};
 
+use super::SERVER;
 use super::hunt::Hunt;
 use super::table::Process;
 
@@ -28,6 +29,37 @@ pub fn end_strays(store: &str) -> usize {
     Hunt::of_calls(move |call| call.starts_with(&prefix)).end()
 }
 
+/// Ends every server (and all it has started) whose node has ended without ending it. Answers how many
+/// processes there were, when all are gone. Blocks the thread.
+pub fn end_orphans() -> usize {
+    let here = namespace();
+    Hunt::of_calls(move |mark| is_orphan(mark, &here)).end()
+}
+
+fn is_orphan(mark: &str, here: &str) -> bool {
+    let parts: Vec<&str> = mark.split(':').collect();
+    let [SERVER, namespace, pid, start, _] = parts[..] else { return false };
+    // elsewhere the number means another process
+    let (true, Ok(pid), Ok(start)) = (namespace == here, pid.parse::<i32>(), start.parse::<u64>())
+    else {
+        return false;
+    };
+    !Process::of(pid).is_some_and(|node| node.start == start && !node.ended)
+}
+
+/// `NAMESPACE:PID:START`.
+pub(super) fn this_process() -> String {
+    let pid = getpid().as_raw_nonzero().get();
+    let start = Process::of(pid).map_or(0, |own| own.start);
+    format!("{}:{pid}:{start}", namespace())
+}
+
+/// The number of the namespace in which processes are counted.
+fn namespace() -> String {
+    let link = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    link.to_string_lossy().chars().filter(char::is_ascii_digit).collect()
+}
+
 /// Ends everything that descends from this process; for its own end. Blocks the thread.
 pub fn end_descendants() -> usize {
     Hunt::of_children().end()
@@ -43,4 +75,29 @@ pub(super) fn end_call(leader: Pid, call_env: &str) {
 pub(super) fn session_and_group() -> (i32, i32) {
     let own = Process::of(getpid().as_raw_nonzero().get());
     own.map_or((0, 0), |own| (own.session, own.group))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::processes::server_mark;
+
+    #[test]
+    fn a_server_is_an_orphan_when_its_own_node_has_ended() {
+        let (here, own) = (namespace(), this_process());
+        assert!(!is_orphan(&server_mark(), &here));
+        assert_ne!(server_mark(), server_mark());
+        let pid = own.split(':').nth(1).unwrap();
+        for (mark, expected) in [
+            // the number is another process by now
+            (format!("{SERVER}:{here}:{pid}:1:0"), true),
+            (format!("{SERVER}:{here}:{}:1:0", i32::MAX), true),
+            (format!("{SERVER}:{here}1:{pid}:1:0"), false),
+            (format!("{SERVER}:{here}:{pid}:1"), false),
+            (format!("01ARZ3:{here}:{pid}:1:0"), false),
+            (format!("{SERVER}:{here}:x:1:0"), false),
+        ] {
+            assert_eq!(is_orphan(&mark, &here), expected, "{mark}");
+        }
+    }
 }

@@ -24,9 +24,10 @@ use linux as system;
 #[cfg(not(target_os = "linux"))]
 use other as system;
 
-pub use system::{become_subreaper, end_descendants, end_strays};
+pub use system::{become_subreaper, end_descendants, end_orphans, end_strays};
 
-/// Names the call that a process belongs to: `STORE:SESSION:SEQ:ATTEMPT`.
+/// Names the call that a process belongs to: `STORE:SESSION:SEQ:ATTEMPT`. One that serves many
+/// calls belongs to its node instead: see [`server_mark`].
 pub const CALL: &str = "LEFTFOLD_CALL";
 
 /// Names session and group of the node that started the call, `SID:PGID`: they are the user's, and
@@ -41,6 +42,17 @@ const MERCY: Duration = Duration::from_millis(200);
 pub fn marks(call_env: &str) -> [(&'static str, String); 2] {
     let (session, group) = system::session_and_group();
     [(CALL, call_env.to_owned()), (NODE, format!("{session}:{group}"))]
+}
+
+/// How the marks of servers begin. No store has such a name.
+const SERVER: &str = "server";
+
+/// For [`marks`]: a server of this process, unlike every other. It names the process as
+/// `server:NAMESPACE:PID:START:NUMBER`, so that [`end_orphans`] knows when that has ended.
+pub(crate) fn server_mark() -> String {
+    static SERVERS: AtomicUsize = AtomicUsize::new(0);
+    let number = SERVERS.fetch_add(1, Ordering::Relaxed);
+    format!("{SERVER}:{}:{number}", system::this_process())
 }
 
 /// Leaders of groups that run for a call right now, or are being ended. Their exit status is waited

@@ -1,0 +1,52 @@
+//! Servers of tools that an editor hands over with a session.
+
+use agent_client_protocol::v1::schema::{self, McpServer};
+use leftfold_tools::mcp::{Reach, Spec};
+use serde_json::json;
+
+/// Those that can be used.
+pub(super) fn handed(servers: &[McpServer]) -> Vec<Spec> {
+    servers.iter().filter_map(spec).collect()
+}
+
+fn spec(server: &McpServer) -> Option<Spec> {
+    let (name, reach) = match server {
+        McpServer::Stdio(server) => {
+            let program = server.command.display().to_string();
+            let command = [program].into_iter().chain(server.args.iter().cloned()).collect();
+            let environment = server.env.iter();
+            let environment = environment.map(|v| (v.name.clone(), v.value.clone())).collect();
+            (&server.name, Reach::Local { command, environment, cwd: None })
+        }
+        McpServer::Http(server) => {
+            let headers = server.headers.iter();
+            let headers = headers.map(|h| (h.name.clone(), h.value.clone())).collect();
+            (&server.name, Reach::Remote { url: server.url.clone(), headers })
+        }
+        McpServer::Sse(_) => return None,
+        _ => return None,
+    };
+    Some(Spec { name: name.clone(), reach, timeout: None })
+}
+
+/// Says of the others that they are not used: to people on standard error, to programs in the answer.
+/// An editor that has some configured is not to be refused for it.
+pub(super) fn ignored(servers: &[McpServer]) -> Option<schema::Meta> {
+    let name = |server: &McpServer| match server {
+        McpServer::Http(server) => server.name.clone(),
+        McpServer::Sse(server) => server.name.clone(),
+        McpServer::Stdio(server) => server.name.clone(),
+        _ => "?".to_owned(),
+    };
+    let names: Vec<String> = servers.iter().filter(|s| spec(s).is_none()).map(name).collect();
+    if names.is_empty() {
+        return None;
+    }
+    crate::note(&format!(
+        "leftfold: MCP servers are ignored that speak neither over stdio nor streamable HTTP: {}",
+        names.join(", ")
+    ));
+    let mut meta = schema::Meta::new();
+    meta.insert("leftfold/ignoredMcpServers".to_owned(), json!(names));
+    Some(meta)
+}

@@ -1,0 +1,87 @@
+//! `leftfold mcp`: the servers that settings name, how each does, and its tools.
+
+use std::process::ExitCode;
+
+use leftfold_tools::mcp::{Report, Status};
+use serde_json::{Value, json};
+
+use super::run;
+use crate::cli::{self, Format};
+use crate::model;
+use crate::settings::{self, Mcp};
+
+/// Characters of a tool's description in a line.
+const WIDTH: usize = 72;
+
+pub(crate) fn mcp(args: &cli::Mcp) -> anyhow::Result<ExitCode> {
+    let directory = std::env::current_dir()?;
+    let settings = settings::load(&directory, &model::environment).map_err(model::usage)?;
+    let servers = run::servers(&directory, &settings, &[]);
+    let reports = crate::run_async(async {
+        servers.ready().await;
+        servers.reports()
+    })?;
+    let all = settings.mcp.iter().map(|(_, mcp)| mcp).zip(&reports);
+    let text: String = match args.format {
+        Format::Json => all.map(|(mcp, report)| format!("{}\n", as_json(mcp, report))).collect(),
+        Format::Text => all.map(|(mcp, report)| as_text(mcp, report)).collect(),
+    };
+    if text.is_empty() {
+        crate::note("leftfold: there are no MCP servers: name some under `mcp` in settings");
+    }
+    super::print(&text)
+}
+
+fn status(report: &Report) -> (&'static str, Option<&str>) {
+    match &report.status {
+        Status::Connected => ("connected", None),
+        Status::Idle => ("idle", None),
+        Status::Disabled => ("disabled", None),
+        Status::Failed(why) => ("failed", Some(why)),
+    }
+}
+
+fn as_json(mcp: &Mcp, report: &Report) -> Value {
+    let (status, why) = status(report);
+    let tools = report.tools.iter().map(|tool| {
+        json!({
+            "name": tool.name,
+            "tool": tool.tool,
+            "description": tool.description,
+            "read_only": tool.read_only,
+        })
+    });
+    json!({
+        "name": report.name,
+        "type": mcp.kind(),
+        "status": status,
+        "error": why,
+        "server": report.server.as_ref().map(|(name, version)| json!({
+            "name": name, "version": version,
+        })),
+        "tools": tools.collect::<Vec<Value>>(),
+        "source": json!({
+            "file": mcp.place.source.name, "line": mcp.place.line, "column": mcp.place.column,
+        }),
+    })
+}
+
+fn as_text(mcp: &Mcp, report: &Report) -> String {
+    let (status, why) = status(report);
+    let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+    let of = report.server.as_ref().map(|(name, version)| format!(" ({name} {version})"));
+    let of = of.unwrap_or_default();
+    let mut text = clean(&format!("{}  {}  {status}{of}{why}", report.name, mcp.kind())) + "\n";
+    for tool in &report.tools {
+        let about = tool.description.lines().next().unwrap_or_default();
+        let short: String = about.chars().take(WIDTH).collect();
+        let line = clean(&format!("{}  {short}", tool.name));
+        text.push_str(&format!("  {}\n", line.trim_end()));
+    }
+    text
+}
+
+/// Servers write these words, and a terminal is to show them as they are.
+fn clean(line: &str) -> String {
+    line.chars().filter(|c| !c.is_control()).collect()
+}

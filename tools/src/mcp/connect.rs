@@ -1,0 +1,227 @@
+//! Getting in touch with servers.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::time::Duration;
+
+use reqwest::header::{HeaderName, HeaderValue};
+use rmcp::RoleClient;
+use rmcp::serve_client;
+use rmcp::service::{ClientInitializeError, RunningService};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rustix::process::Pid;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::process::{ChildStderr, Command};
+
+use super::desk::Desk;
+use super::link::{Life, Link};
+use super::{Reach, STARTUP, Spec};
+use crate::processes::{self, Running};
+use crate::{environment, text};
+
+/// Lines of a server's standard error that are kept, and bytes of one, to say why it failed.
+const LINES: usize = 4;
+const LINE: usize = 300;
+const PART: u64 = 64 * 1_024;
+
+/// How long the exit status and the last words of a server are waited for that has hung up.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Where servers are started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Root {
+    pub(super) directory: PathBuf,
+    /// Names of variables that are passed on besides the usual ones.
+    pub(super) environment: Vec<String>,
+}
+
+/// Connects, and asks for the tools.
+///
+/// # Errors
+/// Why there is no connection, in words for people; the limit of time is over.
+pub(super) async fn connect(spec: &Spec, root: &Root) -> Result<Link, String> {
+    let limit = spec.timeout.unwrap_or(STARTUP);
+    match tokio::time::timeout(limit, open(spec, root)).await {
+        Ok(opened) => opened,
+        Err(_) => Err(format!("it did not start within {} ms", limit.as_millis())),
+    }
+}
+
+async fn open(spec: &Spec, root: &Root) -> Result<Link, String> {
+    let desk = Desk::default();
+    let life = match &spec.reach {
+        Reach::Local { command, environment, cwd } => {
+            local(&spec.name, command, environment, cwd.as_deref(), root, &desk).await?
+        }
+        Reach::Remote { url, headers } => {
+            Life { service: remote(url, headers, &desk).await?, process: None }
+        }
+        Reach::Unusable(why) => return Err(why.clone()),
+        Reach::Disabled => return Err("it is disabled".to_owned()),
+    };
+    let link = Link::new(life, desk.clone());
+    desk.set_tools(link.list_tools().await?);
+    Ok(link)
+}
+
+async fn local(
+    name: &str,
+    command: &[String],
+    variables: &[(String, String)],
+    cwd: Option<&Path>,
+    root: &Root,
+    desk: &Desk,
+) -> Result<Life, String> {
+    end_orphans().await;
+    let (program, arguments) = command.split_first().ok_or("its command is empty")?;
+    let folder = cwd.unwrap_or(&root.directory);
+    let mark = processes::server_mark();
+    let mut child = Command::new(program)
+        .args(arguments)
+        .current_dir(folder)
+        .env_clear()
+        .envs(environment(&root.environment))
+        .env("PWD", folder)
+        .envs(variables.iter().map(|(name, value)| (name, value)))
+        .envs(processes::marks(&mark))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .map_err(|error| {
+            format!("`{program}` can not be started in {}: {error}", folder.display())
+        })?;
+    let leader = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
+    let running = leader.map(|leader| Running::new(leader, &mark));
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
+        return Err("its pipes are gone".to_owned());
+    };
+    let words = LastWords::of(name, stderr);
+    match serve_client(desk.clone(), (stdout, stdin)).await {
+        Ok(service) => Ok(Life { service, process: Some((child, running)) }),
+        Err(error) => {
+            let ended = tokio::time::timeout(LAST_WORDS, child.wait()).await;
+            let why = match ended {
+                Ok(Ok(status)) => format!("it ended at once ({status})"),
+                Ok(Err(_)) | Err(_) => innermost(&error),
+            };
+            Err(words.after(&why).await)
+        }
+    }
+}
+
+/// What servers of dead nodes left running is ended once by each process that starts some itself.
+async fn end_orphans() {
+    static ENDED: Once = Once::new();
+    if ENDED.is_completed() {
+        return;
+    }
+    let end = || {
+        ENDED.call_once(|| {
+            let ended = processes::end_orphans();
+            tracing::debug!("{ended} processes of servers of dead nodes were ended");
+        });
+    };
+    // it can fail only by panicking, and the servers start all the same
+    let _ = tokio::task::spawn_blocking(end).await;
+}
+
+async fn remote(
+    url: &str,
+    headers: &[(String, String)],
+    desk: &Desk,
+) -> Result<RunningService<RoleClient, Desk>, String> {
+    let mut all = HashMap::new();
+    for (name, value) in headers {
+        let wrong = |_| {
+            format!(
+                "the header `{name}` can not be sent: it has characters that HTTP does not take"
+            )
+        };
+        let header = HeaderName::try_from(name).map_err(|_| ()).map_err(wrong)?;
+        let mut value = HeaderValue::try_from(value).map_err(|_| ()).map_err(wrong)?;
+        value.set_sensitive(true);
+        all.insert(header, value);
+    }
+    let building = tokio::task::spawn_blocking(client).await;
+    let client = building.map_err(|error| error.to_string())??;
+    let config = StreamableHttpClientTransportConfig::with_uri(url)
+        .custom_headers(all)
+        .reinit_on_expired_session(true);
+    let transport = StreamableHttpClientTransport::with_client(client, config);
+    serve_client(desk.clone(), transport).await.map_err(|error| {
+        if error.is_authorization_required() {
+            return "it wants an authorization: give it a header in settings".to_owned();
+        }
+        format!("no connection: {}", innermost(&error))
+    })
+}
+
+/// Reads the system's certificates, which may take 100 ms. Redirects are not followed: headers may
+/// hold a key that is for this address alone.
+fn client() -> Result<reqwest::Client, String> {
+    // fails if one has been installed already, which is just as well
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder()
+        .tls_backend_rustls()
+        .redirect(reqwest::redirect::Policy::none())
+        .user_agent(concat!("leftfold/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(|error| format!("no HTTP client could be made: {error}"))
+}
+
+fn innermost(error: &ClientInitializeError) -> String {
+    if let ClientInitializeError::ConnectionClosed(_) = error {
+        return "it closed the connection before it had answered".to_owned();
+    }
+    let mut innermost: &dyn std::error::Error = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    text::clip(innermost.to_string(), LINE)
+}
+
+/// The end of what a server has written to standard error, which is read as long as it writes.
+struct LastWords {
+    lines: Arc<Mutex<VecDeque<String>>>,
+    reading: tokio::task::JoinHandle<()>,
+}
+
+impl LastWords {
+    fn of(name: &str, stderr: ChildStderr) -> Self {
+        let lines = Arc::new(Mutex::new(VecDeque::new()));
+        let (kept, name) = (Arc::clone(&lines), name.to_owned());
+        let reading = tokio::spawn(async move {
+            let mut stderr = BufReader::new(stderr);
+            let mut line = Vec::new();
+            // a line without an end is taken in parts
+            while (&mut stderr).take(PART).read_until(b'\n', &mut line).await.is_ok_and(|n| n > 0) {
+                let said = text::clip(String::from_utf8_lossy(&line).trim().to_owned(), LINE);
+                line.clear();
+                tracing::debug!(server = %name, "{said}");
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                kept.push_back(said);
+                if kept.len() > LINES {
+                    kept.pop_front();
+                }
+            }
+        });
+        Self { lines, reading }
+    }
+
+    async fn after(self, why: &str) -> String {
+        // a process that it has left behind may hold the pipe open
+        let _ = tokio::time::timeout(LAST_WORDS, self.reading).await;
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let said: Vec<&str> = lines.iter().map(String::as_str).filter(|l| !l.is_empty()).collect();
+        match said.as_slice() {
+            [] => why.to_owned(),
+            said => format!("{why}; it said: {}", said.join(" | ")),
+        }
+    }
+}

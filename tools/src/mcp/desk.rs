@@ -1,0 +1,115 @@
+//! Takes what servers say on their own: progress, and that their tools have changed.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, Implementation, ProgressNotificationParam, ProgressToken,
+    ProtocolVersion, Tool,
+};
+use rmcp::service::NotificationContext;
+use rmcp::{ClientHandler, RoleClient};
+
+use crate::text;
+use crate::tool::Progress;
+
+/// Least time between two reports of a call's progress, and bytes in one and in all of them: each is
+/// an event in a log.
+const REPORT_EVERY: Duration = Duration::from_millis(500);
+const REPORT: usize = 1_024;
+const REPORTS: usize = 64 * 1_024;
+
+/// Shared by a connection and whoever makes calls through it.
+#[derive(Clone, Default)]
+pub(super) struct Desk(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    tools: Mutex<Vec<Tool>>,
+    /// Held while a request is sent, so that no progress comes before there is somebody to hear of it.
+    listeners: tokio::sync::Mutex<HashMap<ProgressToken, Listener>>,
+}
+
+struct Listener {
+    progress: Progress,
+    last: Option<Instant>,
+    left: usize,
+}
+
+impl Desk {
+    pub(super) fn tools(&self) -> Vec<Tool> {
+        self.0.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_tools(&self, tools: Vec<Tool>) {
+        *self.0.tools.lock().unwrap_or_else(PoisonError::into_inner) = tools;
+    }
+
+    /// Sends a request by `send`, whose progress is told to `progress` from now on.
+    pub(super) async fn listen<T, E>(
+        &self,
+        progress: Progress,
+        token: impl Fn(&T) -> ProgressToken,
+        send: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let mut listeners = self.0.listeners.lock().await;
+        let sent = send.await?;
+        listeners.insert(token(&sent), Listener { progress, last: None, left: REPORTS });
+        Ok(sent)
+    }
+
+    pub(super) async fn forget(&self, token: &ProgressToken) {
+        self.0.listeners.lock().await.remove(token);
+    }
+}
+
+impl Listener {
+    fn hear(&mut self, said: String) {
+        let early = self.last.is_some_and(|last| last.elapsed() < REPORT_EVERY);
+        if early || said.is_empty() || said.len() > self.left {
+            return;
+        }
+        self.last = Some(Instant::now());
+        self.left -= said.len();
+        (self.progress)(said);
+    }
+}
+
+fn words(said: ProgressNotificationParam) -> String {
+    let words = said.message.unwrap_or_else(|| match said.total {
+        Some(total) => format!("{} of {total}", said.progress),
+        None => said.progress.to_string(),
+    });
+    text::clip(words, REPORT)
+}
+
+impl ClientHandler for Desk {
+    fn get_info(&self) -> ClientConfig {
+        let name = Implementation::new("leftfold", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), name)
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+
+    async fn on_progress(
+        &self,
+        said: ProgressNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        let mut listeners = self.0.listeners.lock().await;
+        if let Some(listener) = listeners.get_mut(&said.progress_token) {
+            listener.hear(words(said));
+        }
+    }
+
+    /// Asks for them beside everything else: what answers is the connection that told of it.
+    async fn on_tool_list_changed(&self, context: NotificationContext<RoleClient>) {
+        let desk = self.clone();
+        tokio::spawn(async move {
+            match context.peer.list_all_tools().await {
+                Ok(tools) => desk.set_tools(tools),
+                Err(error) => tracing::warn!("a server's tools have changed, and then: {error}"),
+            }
+        });
+    }
+}

@@ -1,0 +1,160 @@
+//! A living connection to one server.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use leftfold_events::Json;
+use rmcp::RoleClient;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, JsonObject,
+    ServerResult, Tool,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RunningService, ServiceError};
+use tokio::process::Child;
+use tokio::task::JoinSet;
+
+use super::desk::Desk;
+use crate::processes::Running;
+use crate::{Context, Error};
+
+/// How long a server is given to end by itself when its input has ended. Many do not.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// How long the end of a connection waits for its server to have been told what was cancelled before.
+const TELL: Duration = Duration::from_secs(1);
+
+pub(super) struct Link {
+    peer: Peer<RoleClient>,
+    desk: Desk,
+    life: Mutex<Option<Life>>,
+    /// Cancellations on their way to the server; those who cancel do not wait for them.
+    telling: Mutex<JoinSet<()>>,
+}
+
+/// What ends with the connection, in this order.
+pub(super) struct Life {
+    pub(super) service: RunningService<RoleClient, Desk>,
+    /// The process of a local server, and all that it has started.
+    pub(super) process: Option<(Child, Option<Running>)>,
+}
+
+impl Link {
+    pub(super) fn new(life: Life, desk: Desk) -> Self {
+        let peer = life.service.peer().clone();
+        Self { peer, desk, life: Mutex::new(Some(life)), telling: Mutex::default() }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.peer.is_transport_closed()
+    }
+
+    pub(super) fn tools(&self) -> Vec<Tool> {
+        self.desk.tools()
+    }
+
+    /// Asks for the tools. A server that never said it had any need not answer.
+    pub(super) async fn list_tools(&self) -> Result<Vec<Tool>, String> {
+        let info = self.peer.peer_info();
+        match self.peer.list_all_tools().await {
+            Err(_) if info.is_some_and(|info| info.capabilities.tools.is_none()) => Ok(Vec::new()),
+            listed => listed.map_err(|error| format!("it does not tell its tools: {error}")),
+        }
+    }
+
+    /// What the server calls itself, and its version.
+    pub(super) fn server(&self) -> Option<(String, String)> {
+        let server = self.peer.peer_info()?.server_info.clone()?;
+        Some((server.name, server.version))
+    }
+
+    /// Makes a call, and waits for its end or for `cx.cancel`.
+    ///
+    /// # Errors
+    /// What the server says is wrong with the request; that it has gone; that the call was cancelled.
+    pub(super) async fn call(
+        &self,
+        tool: &str,
+        input: &Json,
+        cx: &Context,
+    ) -> Result<CallToolResult, Error> {
+        let mut params = CallToolRequestParams::new(tool.to_owned());
+        params.arguments = Some(arguments(input));
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let sending = self.peer.send_request_with_option(request, PeerRequestOptions::no_options());
+        let token = |handle: &RequestHandle<RoleClient>| handle.progress_token.clone();
+        let sent = self.desk.listen(cx.progress.clone(), token, sending).await;
+        let mut handle = sent.map_err(|error| failure(&error))?;
+        let token = handle.progress_token.clone();
+        let answer = tokio::select! {
+            biased;
+            () = cx.cancel.cancelled() => None,
+            answer = &mut handle.rx => Some(answer),
+        };
+        self.desk.forget(&token).await;
+        let Some(answer) = answer else {
+            self.tell_cancelled(handle);
+            return Err(Error::Mcp(CANCELLED.to_owned()));
+        };
+        match answer.unwrap_or(Err(ServiceError::TransportClosed)) {
+            Ok(ServerResult::CallToolResult(result)) => Ok(result),
+            Ok(_) => Err(Error::Mcp("The server's answer is no result of a call.".to_owned())),
+            Err(error) => Err(failure(&error)),
+        }
+    }
+
+    fn tell_cancelled(&self, handle: RequestHandle<RoleClient>) {
+        let mut telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
+        // those that have been told
+        while telling.try_join_next().is_some() {}
+        telling.spawn(async move {
+            let why = Some("the call was cancelled".to_owned());
+            // a server that is gone needs not be told
+            let _ = handle.cancel(why).await;
+        });
+    }
+
+    /// Ends the connection, and with it the processes of a local server: end of input, SIGTERM,
+    /// SIGKILL.
+    pub(super) async fn close(&self) {
+        let life = self.life.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Life { service, process }) = life else { return };
+        let telling =
+            std::mem::take(&mut *self.telling.lock().unwrap_or_else(PoisonError::into_inner));
+        let _ = tokio::time::timeout(TELL, telling.join_all()).await;
+        // one that does not end in time is dropped, and that ends it as well
+        let _ = tokio::time::timeout(GRACE, service.cancel()).await;
+        let Some((mut child, running)) = process else { return };
+        let _ = tokio::time::timeout(GRACE, child.wait()).await;
+        if let Some(running) = running {
+            running.end().await;
+        }
+    }
+}
+
+const CANCELLED: &str = "The call was cancelled, and its server told so. It may have taken effect fully, \
+    partly or not at all.";
+
+fn arguments(input: &Json) -> JsonObject {
+    match input.value() {
+        serde_json::Value::Object(arguments) => arguments,
+        serde_json::Value::Null
+        | serde_json::Value::Bool(_)
+        | serde_json::Value::Number(_)
+        | serde_json::Value::String(_)
+        | serde_json::Value::Array(_) => JsonObject::new(),
+    }
+}
+
+fn failure(error: &ServiceError) -> Error {
+    if let ServiceError::McpError(error) = error {
+        let (said, code) = (&error.message, error.code.0);
+        return Error::Mcp(format!("The server refused the call: {said} (code {code})."));
+    }
+    if matches!(error, ServiceError::TransportClosed | ServiceError::TransportSend(_)) {
+        return Error::Mcp(GONE.to_owned());
+    }
+    Error::Mcp(format!("The call failed: {error}."))
+}
+
+const GONE: &str = "The server ended before the call did. It may have taken effect fully, partly or not \
+    at all. Look at the current state before you make it again.";
