@@ -4,7 +4,8 @@ mod common;
 
 use common::*;
 use leftfold_events::event::{Answer::*, Class, EndReason, FailureClass, Finish, Session};
-use leftfold_events::{Fact, Kit, Time, settle, verify};
+use leftfold_events::request::{RequestMessage, ToolResult};
+use leftfold_events::{Fact, Kit, State, Time, context, settle, verify};
 
 fn sessions() -> Vec<Vec<Step>> {
     let read = |id| Resolve(id, Class::Read, ("read", "x"), "/p/x");
@@ -201,8 +202,23 @@ fn every_cut_is_forked_to_rest() {
     }
 }
 
+/// Whatever a crash has cut off is told to the model as something that failed; how many of them are.
+fn lost_calls_told(state: &State) -> usize {
+    let words = ["The outcome of this call is unknown", "This call was not started: the program"];
+    let request = context::request(state);
+    let results = request.messages.iter().filter_map(|message| match message {
+        RequestMessage::Tool { results } => Some(results),
+        RequestMessage::User { .. } | RequestMessage::Assistant { .. } => None,
+    });
+    let lost = |result: &&ToolResult| words.iter().any(|words| result.output.starts_with(words));
+    let lost: Vec<_> = results.flatten().filter(lost).collect();
+    assert!(lost.iter().all(|result| result.is_error), "{lost:?}");
+    lost.len()
+}
+
 #[test]
 fn every_cut_is_resumed_to_an_end() {
+    let mut lost = 0;
     for (kit, steps) in all_sessions() {
         let mut run = Run::new(&kit);
         for step in &steps {
@@ -222,9 +238,11 @@ fn every_cut_is_resumed_to_an_end() {
                 survivor.finish();
                 assert_prefixes_valid(&survivor.log);
                 assert_started_once(&survivor.log);
+                lost += lost_calls_told(&survivor.state);
                 assert_eq!(verify(&survivor.log), vec![], "cut at {cut} of {steps:?}");
                 assert_eq!(leftfold_events::fold(&survivor.log), survivor.state);
             }
         }
     }
+    assert!(lost > 100, "{lost} calls were lost");
 }
