@@ -72,7 +72,7 @@ fn grow_all(first: u64, count: u64) -> Tally {
                     }
                     let seed = first + nth;
                     let mut grown = grow(seed, Sabotage::None);
-                    if seed % AGAIN == 0 && grow(seed, Sabotage::None) != grown {
+                    if seed.is_multiple_of(AGAIN) && grow(seed, Sabotage::None) != grown {
                         grown = Err("the same seed makes another world".into());
                     }
                     let mut tally = tally.lock().expect("nobody panics with it");
