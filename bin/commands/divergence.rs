@@ -5,8 +5,7 @@ use std::process::ExitCode;
 
 use leftfold_events::event::{Event, Session};
 use leftfold_events::verify::Divergence;
-use leftfold_events::{Envelope, POLICY};
-use leftfold_store::Reader;
+use leftfold_events::{Envelope, POLICY, Seq};
 use serde_json::json;
 
 use crate::home::Place;
@@ -25,7 +24,7 @@ pub(super) fn each(
     let alone = places.len() == 1;
     let mut code = ExitCode::SUCCESS;
     for place in &places {
-        let read = || Ok(Reader::open(&place.store)?.read(place.session, 1)?);
+        let read = || Ok(leftfold_store::read(&place.store, place.session, Seq::MAX)?);
         match read().and_then(|events| work(place, &events)) {
             Ok(true) => {}
             Ok(false) => code = ExitCode::FAILURE,

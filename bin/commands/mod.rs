@@ -32,8 +32,7 @@ pub(crate) mod why;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use leftfold_events::Envelope;
-use leftfold_store::Reader;
+use leftfold_events::{Envelope, Seq};
 
 use self::divergence::{divergences_as_json, divergences_as_text, each, policy_of};
 use crate::edge;
@@ -41,8 +40,13 @@ use crate::home::{self, Place};
 
 /// The session that an argument of a reading command means, and its events.
 fn events(session: &str) -> anyhow::Result<(Place, Vec<Envelope>)> {
+    events_to(session, Seq::MAX)
+}
+
+/// The same as far as `to`.
+fn events_to(session: &str, to: Seq) -> anyhow::Result<(Place, Vec<Envelope>)> {
     let place = place(session)?;
-    let events = Reader::open(&place.store)?.read(place.session, 1)?;
+    let events = leftfold_store::read(&place.store, place.session, to)?;
     Ok((place, events))
 }
 

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`Store`] | the node's hold on a folder: sled's lock, one writer thread, one flush for all who wait |
 //! | [`Log`] | the right to append to one session; there is never more than one |
+//! | [`read`] | one session's events, and nothing else, as fast as can be |
 //! | [`Reader`] | everybody else: works on a private copy, takes no lock, changes nothing |
 //! | [`check`] | everything that can be wrong with a folder |
 //! | [`salvage`] | a new store from what can still be read of a damaged one |
@@ -22,6 +23,7 @@
 mod check;
 mod codec;
 mod database;
+mod direct;
 mod durable;
 mod error;
 mod fault;
@@ -31,6 +33,7 @@ mod frames;
 mod head;
 mod log;
 mod lookup;
+mod pages;
 mod payloads;
 mod pending;
 mod probe;
@@ -53,7 +56,7 @@ pub use forget::forget;
 pub use head::{Head, Summary, heads};
 pub use log::Log;
 pub use probe::{in_use, remove};
-pub use reader::Reader;
+pub use reader::{Reader, read};
 pub use record::{Link, SCHEMA};
 pub use salvage::{Fragment, Rescued, Salvaged, salvage};
 pub use store::Store;

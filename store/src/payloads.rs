@@ -37,12 +37,11 @@ pub(crate) fn is_stored(db: &sled::Db, sha256: Sha256) -> Result<bool, String> {
     quiet(|| db.contains_key(key))?.map_err(|e| e.to_string())
 }
 
-/// Puts the contents back into a decoded event.
+/// Puts the contents back into a decoded event; `load` gets those that are not in the cache.
 pub(crate) fn fill(
-    db: &sled::Db,
-    dir: &Path,
     cache: &Cache,
     envelope: &mut Envelope,
+    load: impl Fn(Sha256) -> Result<Arc<str>, Flaw>,
 ) -> Result<(), Damage> {
     let (session, seq) = (envelope.session, envelope.seq);
     for payload in envelope.event.payloads_mut() {
@@ -52,7 +51,7 @@ pub(crate) fn fill(
         let sha256 = payload.sha256();
         let text = match cache.get(sha256) {
             Some(text) => text,
-            None => load(db, dir, sha256).map_err(|flaw| {
+            None => load(sha256).map_err(|flaw| {
                 let damage = flaw.of(session, seq);
                 Damage { what: format!("payload {sha256}: {}", damage.what), ..damage }
             })?,
@@ -68,11 +67,19 @@ pub(crate) fn load(db: &sled::Db, dir: &Path, sha256: Sha256) -> Result<Arc<str>
     let records = quiet(|| {
         db.scan_prefix(record::payload_key(sha256)).collect::<Result<Vec<_>, sled::Error>>()
     });
-    let records = records.map_err(Flaw::db)?.map_err(|e| Flaw::db(e.to_string()))?;
+    whole(&records.map_err(Flaw::db)?.map_err(|e| Flaw::db(e.to_string()))?, dir, sha256)
+}
+
+/// The contents that these records hold, in the order of their parts.
+pub(crate) fn whole<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    records: &[(K, V)],
+    dir: &Path,
+    sha256: Sha256,
+) -> Result<Arc<str>, Flaw> {
     if records.is_empty() {
         return Err(Flaw::db("it is missing"));
     }
-    let laid = record::gather(&records, 0).map_err(|fault| match fault {
+    let laid = record::gather(records, 0).map_err(|fault| match fault {
         Fault::Newer(schema) => Flaw::db(format!("schema {schema} is newer than this leftfold")),
         Fault::Bad(what) => Flaw::db(what),
     })?;

@@ -93,20 +93,6 @@ impl<'a> Scan<'a> {
         Self::start(source, session, None, Some(from), from)
     }
 
-    /// Behind the event `seq`, which somebody else verifies: the chain goes on from the link that is
-    /// stored there. `None`: there is none.
-    pub(crate) fn behind(
-        source: Source<'a>,
-        session: SessionId,
-        head: Option<Head>,
-        seq: Seq,
-    ) -> Option<Self> {
-        let link = stored_link(source.db, session, seq).ok()??;
-        let mut scan = Self::start(source, session, head, Some(seq + 1), seq + 1);
-        scan.link = Some(link);
-        Some(scan)
-    }
-
     /// From the head on: the event that it names and what a crash kept from being in it.
     pub(crate) fn tail(source: Source<'a>, head: Head) -> Self {
         let seq = head.seq;
@@ -284,7 +270,7 @@ impl<'a> Scan<'a> {
             return Err(damage(format!("it is event {seq} of session {session}")));
         }
         let Source { db, dir, cache } = self.source;
-        payloads::fill(db, dir, cache, &mut envelope)?;
+        payloads::fill(cache, &mut envelope, |sha256| payloads::load(db, dir, sha256))?;
         Ok(envelope)
     }
 

@@ -5,34 +5,37 @@ mod step;
 
 use std::process::ExitCode;
 
-use leftfold_events::{Envelope, State, Time, fold};
+use leftfold_events::{Envelope, Seq, State, Time, fold};
 use serde_json::Value;
 
 use self::filter::Filter;
 use crate::Usage;
 use crate::cli::Replay;
+use crate::home::Place;
 use crate::inquiry::Inquiries;
 use crate::text;
 
 pub(crate) fn replay(args: &Replay) -> anyhow::Result<ExitCode> {
-    let (place, mut events) = super::events(&args.session)?;
-    let head = events.last().map_or(0, |event| event.seq);
-    let to = args.at.or(args.to).unwrap_or(head);
     let from = args.from.unwrap_or(1);
-    if to > head || to == 0 || from == 0 || from > to {
-        let asked = if args.at.is_some() { format!("{to}") } else { format!("{from} to {to}") };
-        return Err(Usage(format!(
-            "the log of {} has events 1 to {head}: there is no {asked}",
-            place.session
-        ))
-        .into());
+    let wanted = args.at.or(args.to);
+    let to = wanted.unwrap_or(Seq::MAX);
+    // a walk may go anywhere
+    let needed = if args.step { Seq::MAX } else { to };
+    let (place, events) = super::events_to(&args.session, needed)?;
+    let last = events.last().map_or(0, |event| event.seq);
+    let there = 1..=last;
+    if wanted.is_some_and(|to| !there.contains(&to)) || !there.contains(&from) || from > to {
+        let asked = match (args.at, wanted) {
+            (Some(at), _) => format!("{at}"),
+            (None, Some(to)) => format!("{from} to {to}"),
+            (None, None) => format!("{from}"),
+        };
+        return Err(Usage(not_there(&place, &asked)?).into());
     }
     let filter = Filter::of(args);
     if args.step {
-        let at = args.at.unwrap_or(from);
-        return step::step(&events, at, &filter);
+        return step::step(&events, args.at.unwrap_or(from), &filter);
     }
-    events.retain(|event| event.seq <= to);
     if args.state {
         return super::print(&format!("{}\n", state(&events)?));
     }
@@ -46,6 +49,13 @@ pub(crate) fn replay(args: &Replay) -> anyhow::Result<ExitCode> {
         }
     }
     super::print(&text)
+}
+
+/// That what was asked for is not there.
+fn not_there(place: &Place, asked: &str) -> anyhow::Result<String> {
+    let events = leftfold_store::read(&place.store, place.session, Seq::MAX)?;
+    let (session, last) = (place.session, events.last().map_or(0, |event| event.seq));
+    Ok(format!("the log of {session} has events 1 to {last}: there is no {asked}"))
 }
 
 /// The state after these events, as one JSON object with sorted keys.
