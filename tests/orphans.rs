@@ -157,10 +157,10 @@ fn kill_and_start_again(seed: u64) -> (usize, Duration) {
 
 #[test]
 fn the_next_start_ends_what_a_killed_node_has_left_and_nobody_else() {
-    let (kills, seed) = (number("LEFTFOLD_KILLS", 8), number("LEFTFOLD_SEED", 1));
+    let (kills, seed) = (number("LEFTFOLD_KILLS", 12), number("LEFTFOLD_SEED", 1));
     let (next, tally) = (AtomicU64::new(0), Mutex::new((0, Duration::ZERO)));
     std::thread::scope(|scope| {
-        for _ in 0..2 {
+        for _ in 0..3 {
             scope.spawn(|| {
                 loop {
                     let n = next.fetch_add(1, Ordering::Relaxed);
@@ -181,5 +181,5 @@ fn the_next_start_ends_what_a_killed_node_has_left_and_nobody_else() {
         "promise 5: {kills} kills, {orphans} processes left by them and ended, the slowest start took \
          {longest:?}, no stranger touched"
     );
-    assert!(orphans > 0, "the kills left nothing that could show anything");
+    assert!(orphans as u64 >= kills, "the kills left too little to show anything: {orphans}");
 }
