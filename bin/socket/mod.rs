@@ -42,7 +42,7 @@ mod tap;
 mod wire;
 
 pub(crate) use connection::{QUEUE, name_of, serve_lines};
-pub(crate) use forks::{Fault, Holder, ask as ask_to_fork};
+pub(crate) use forks::{Fault, ask as ask_to_fork};
 pub(crate) use methods::is_ours;
 pub(crate) use server::{Bound, Sockets, bind};
 pub(crate) use sessions::{Many, One, Sessions};
