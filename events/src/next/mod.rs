@@ -101,7 +101,7 @@ fn closes(intent: &Envelope) -> bool {
 
 /// Beside the first step of a root session's turn, until it has a title.
 fn wants_title(s: &State, turn: &Turn) -> bool {
-    let root = s.origin.as_ref().is_some_and(|origin| origin.parent.is_none());
+    let root = s.is_root();
     let asks = !s.kit.options.title_prompt.is_empty();
     let beside = turn.step == 1 && matches!(turn.ask, Ask::Waiting(_));
     let due = turn.title == Titling::Due && !s.is_overspent();

@@ -25,6 +25,11 @@ impl State {
         }
     }
 
+    /// Whether it is no child of another session.
+    pub(crate) fn is_root(&self) -> bool {
+        self.origin.as_ref().is_some_and(|origin| origin.parent.is_none())
+    }
+
     /// The session that is meant by a call which names `session` as the task to go on with.
     fn successor(&self, session: SessionId) -> SessionId {
         let mut meant = session;

@@ -142,10 +142,7 @@ impl State {
                 Session::Created { .. } => !born,
                 // it begins a log, and is no news to one
                 Session::Forked { .. } => false,
-                // once, and what nobody has spawned
-                Session::Adopted { .. } => {
-                    self.origin.as_ref().is_some_and(|origin| origin.parent.is_none())
-                }
+                Session::Adopted { .. } => self.is_root(),
                 Session::Titled { .. } => born && (fact.of.is_none() || awaits(&[Open::Title])),
                 Session::Resumed { .. } => born,
                 Session::Elapsed {} => {
