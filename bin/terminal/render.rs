@@ -123,20 +123,14 @@ impl Renderer {
     }
 
     fn session(&mut self, session: &Session, event: &Envelope) -> String {
-        match session {
-            Session::Elapsed {} => {
-                let of = event.of.unwrap_or_default();
-                let question = self.forget_question(of);
-                let why =
-                    if question { "not allowed: nobody answered in time" } else { "timed out" };
-                self.end_call(of, Mark::Not, why)
-            }
-            Session::Resumed { close: false, .. } => self.note(Face::DIM, "[resumed]"),
-            Session::Created { .. }
-            | Session::Titled { .. }
-            | Session::Resumed { .. }
-            | Session::Forked { .. } => String::new(),
+        if let Session::Resumed { close: false, .. } = session {
+            return self.note(Face::DIM, "[resumed]");
         }
+        let Session::Elapsed {} = session else { return String::new() };
+        let of = event.of.unwrap_or_default();
+        let question = self.forget_question(of);
+        let why = if question { "not allowed: nobody answered in time" } else { "timed out" };
+        self.end_call(of, Mark::Not, why)
     }
 
     fn turn(&mut self, turn: &Turn, event: &Envelope) -> String {

@@ -48,18 +48,8 @@ pub(crate) fn replayed(
 const BELOW: usize = 17;
 
 fn below(event: &Envelope) -> Vec<String> {
-    match &event.event {
-        Event::Tool(Tool::Finished(finished)) if is_seen_below(finished) => excerpt(finished),
-        Event::Session(_)
-        | Event::Turn(_)
-        | Event::Model(_)
-        | Event::Tool(_)
-        | Event::Permission(_)
-        | Event::Compaction(_)
-        | Event::Subagent(_)
-        | Event::Todo(_)
-        | Event::Files(_) => Vec::new(),
-    }
+    let Event::Tool(Tool::Finished(finished)) = &event.event else { return Vec::new() };
+    if is_seen_below(finished) { excerpt(finished) } else { Vec::new() }
 }
 
 /// Whether a line is too little for a result.
@@ -96,6 +86,7 @@ pub(crate) fn detail(event: &Event) -> String {
         Event::Session(Session::Titled { title }) => title.clone(),
         Event::Session(Session::Resumed { close, .. }) if *close => "to close the turn".to_owned(),
         Event::Session(Session::Forked { from, at }) => format!("from {from} at {at}"),
+        Event::Session(Session::Adopted { parent }) => format!("by {parent}"),
         Event::Turn(Turn::Equipped(equipped)) => format!("prompt {}", equipped.prompt),
         Event::Compaction(event) => compaction_detail(event),
         Event::Subagent(event) => subagent_detail(event),

@@ -142,6 +142,7 @@ impl State {
                 Session::Created { .. } => !born,
                 // it begins a log, and is no news to one
                 Session::Forked { .. } => false,
+                Session::Adopted { .. } => self.is_root(),
                 Session::Titled { .. } => born && (fact.of.is_none() || awaits(&[Open::Title])),
                 Session::Resumed { .. } => born,
                 Session::Elapsed {} => {
