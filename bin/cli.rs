@@ -69,7 +69,7 @@ pub(crate) enum Command {
     Export(Export),
     /// Go on from any point of a session, in one of its own that shares what was before
     Fork(Fork),
-    /// Take in what `export` has printed
+    /// Take in what `export` has printed, or a session of Claude Code, Codex or OpenCode
     Import(Import),
     /// Where two sessions part, and how they differ after
     Diff(Diff),

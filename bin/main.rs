@@ -19,6 +19,7 @@ mod family;
 mod hidden;
 mod history;
 mod home;
+mod import;
 mod inquiry;
 mod kin;
 mod limits;

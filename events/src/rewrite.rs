@@ -65,7 +65,8 @@ fn session(event: &mut Session, how: &impl Rewrite) {
         Session::Created { .. }
         | Session::Resumed { .. }
         | Session::Forked { .. }
-        | Session::Elapsed {} => {}
+        | Session::Elapsed {}
+        | Session::Imported { .. } => {}
     }
 }
 

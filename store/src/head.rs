@@ -95,7 +95,7 @@ impl Summary {
             }
             Session::Titled { title } => self.title = Some(start_of(title)),
             Session::Forked { from, .. } => self.fork_of = Some(*from),
-            Session::Resumed { .. } | Session::Elapsed {} => {}
+            Session::Resumed { .. } | Session::Elapsed {} | Session::Imported { .. } => {}
         }
     }
 }

@@ -33,4 +33,15 @@ pub enum Session {
     },
     /// The wait of the intent `of` is over.
     Elapsed {},
+    /// The events up to and with `through` tell what another agent has kept: nothing in them was decided
+    /// here.
+    Imported {
+        /// The name of that agent.
+        from: String,
+        /// What it calls the session.
+        id: String,
+        /// Its version.
+        version: String,
+        through: Seq,
+    },
 }

@@ -2,8 +2,10 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part of this")]
 
 mod files;
+mod imported;
 
 use files::{files_events, later_files_events};
+use imported::imported;
 use leftfold_events::event::{
     Access, Answer, Attachment, CallSpec, Class, Compaction, Denial, EndReason, Ended, Equipped,
     FailureClass, Files, Finish, Finished, Model, ModelRef, PartKind, Permission, PromptKind,
@@ -132,6 +134,7 @@ fn later_events() -> Vec<Event> {
     ];
     events.extend(files_events());
     events.extend(later_files_events());
+    events.push(imported());
     events
 }
 
@@ -384,7 +387,8 @@ pub fn variant(event: &Event) -> usize {
         Event::Files(Files::Restored { .. }) => 42,
         Event::Files(Files::RestoreFailed { .. }) => 43,
         Event::Files(Files::CheckoutAsked { .. }) => 44,
+        Event::Session(Session::Imported { .. }) => 45,
     }
 }
 
-pub const VARIANTS: usize = 45;
+pub const VARIANTS: usize = 46;
