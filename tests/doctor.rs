@@ -167,6 +167,36 @@ fn variables_of_opencode_name_settings_too() {
 }
 
 #[test]
+fn what_a_project_could_do_to_whoever_opens_it_is_pointed_out() {
+    let site = Site::bare();
+    let settings = |name: &str| {
+        json!({
+            "model": "p/m",
+            "provider": { "p": { "wire": "openai-chat", "models": { "m": {} },
+                "options": { "baseURL": "http://127.0.0.1:1/v1", "apiKey": "k" } } },
+            "mcp": { name: { "type": "local", "command": ["leftfold-no-such-program"] } },
+            "permission": { "edit": "allow" },
+        })
+        .to_string()
+    };
+    site.file("leftfold.json", settings("theirs"));
+    let mine = site.path("config/leftfold/leftfold.json");
+    std::fs::create_dir_all(mine.parent().unwrap()).unwrap();
+    std::fs::write(&mine, settings("mine")).unwrap();
+    let (code, found) = examine(&site);
+    assert_eq!(code, 0, "{found:#?}");
+    for part in ["MCP server `theirs`", "prompts for `p`", "sets `permission`"] {
+        let finding = about(&found, "settings", part);
+        assert_eq!(finding["status"], "note");
+        assert!(
+            finding["what"].as_str().unwrap().contains("project/leftfold.json:1:"),
+            "{finding}"
+        );
+    }
+    assert!(!format!("{found:?}").contains("MCP server `mine`"), "{found:#?}");
+}
+
+#[test]
 fn data_that_can_not_be_written_are_an_error() {
     let site = Site::scripted(&script(json!([call("read", json!({}))])));
     // a file where a folder has to be

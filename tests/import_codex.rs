@@ -1,5 +1,6 @@
 //! A session of Codex, taken in and gone on with.
 #![cfg(test)]
+#![allow(clippy::needless_pass_by_value, reason = "a test hands over what it has just made")]
 
 mod common;
 

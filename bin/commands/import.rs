@@ -72,7 +72,8 @@ fn contents(file: &Path) -> anyhow::Result<(Vec<u8>, String)> {
 fn foreign(origin: Origin, text: &str, name: &str, path: &Path) -> anyhow::Result<Sessions> {
     let transcript = import::read(origin, text, name, Some(path).filter(|path| path.exists()))?;
     let here = std::env::current_dir()?;
-    let directory = transcript.directory.clone().unwrap_or_else(|| here.clone());
+    let directory = transcript.directory.clone().filter(|folder| folder.is_absolute());
+    let directory = directory.unwrap_or_else(|| here.clone());
     let is_there = directory.is_dir();
     let at = transcript.items.first().map_or(0, |item| item.at.millis());
     let hash = Sha256::of(format!("{} {} {text}", origin.name(), transcript.id).as_bytes());

@@ -37,6 +37,9 @@ pub(super) fn read(file: &str, name: &str) -> Transcript {
 /// The records of the conversation as it was at last: from its end up the tree. Calls that were made at once
 /// are branches of their own, whose records belong to it.
 fn chosen(records: &[Value], left_out: &mut LeftOut) -> HashSet<usize> {
+    // a subagent's own file has nothing else
+    let any_main = records.iter().any(|record| is_message(record) && !is_aside(record));
+    let is_aside = |record: &Value| any_main && is_aside(record);
     let is_main = |at: &usize| is_message(&records[*at]) && !is_aside(&records[*at]);
     let by_id: HashMap<&str, usize> =
         records.iter().enumerate().map(|(at, record)| (text(record, "uuid"), at)).collect();
@@ -54,7 +57,7 @@ fn chosen(records: &[Value], left_out: &mut LeftOut) -> HashSet<usize> {
             None => before(),
         };
     }
-    add_siblings(records, &mut chosen);
+    add_siblings(records, &mut chosen, &is_aside);
     for (at, record) in records.iter().enumerate().filter(|(_, record)| is_message(record)) {
         if is_aside(record) {
             left_out.one("record of a subagent");
@@ -66,7 +69,11 @@ fn chosen(records: &[Value], left_out: &mut LeftOut) -> HashSet<usize> {
 }
 
 /// The other blocks of replies that were chosen, and the results of all their calls.
-fn add_siblings(records: &[Value], chosen: &mut HashSet<usize>) {
+fn add_siblings(
+    records: &[Value],
+    chosen: &mut HashSet<usize>,
+    is_aside: &impl Fn(&Value) -> bool,
+) {
     let ids: HashSet<&str> = chosen
         .iter()
         .map(|at| text(&records[*at]["message"], "id"))

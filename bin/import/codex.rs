@@ -235,7 +235,9 @@ fn outcome(item: &Value) -> Outcome {
             let text = output.get("content").and_then(Value::as_str).unwrap_or_default();
             (text.to_owned(), output.get("success").and_then(Value::as_bool))
         }
-        blocks => (texts(blocks), None),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
+            (texts(&item["output"]), None)
+        }
     };
     Outcome {
         call: text(item, "call_id").to_owned(),

@@ -11,6 +11,8 @@ mod opencode;
 mod order;
 mod retell;
 mod storage;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

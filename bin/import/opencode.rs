@@ -29,7 +29,12 @@ pub(super) fn read(file: &str, name: &str, path: Option<&Path>) -> Result<Transc
         whole = serde_json::json!({ "info": whole, "messages": messages });
     }
     reader.about(&whole["info"]);
+    let hidden = whole["info"]["revert"]["messageID"].as_str();
     for message in whole["messages"].as_array().into_iter().flatten() {
+        if hidden.is_some_and(|first| text(&message["info"], "id") >= first) {
+            reader.transcript.left_out.one("message that was taken back");
+            continue;
+        }
         reader.message(&message["info"], message["parts"].as_array().map_or(&[], Vec::as_slice));
     }
     Ok(reader.transcript)
@@ -75,7 +80,7 @@ impl Reader {
                 "text" if text(part, "text").trim().is_empty() => {}
                 "text" => prompt.push(PromptPart::text(text(part, "text"))),
                 "file" => {
-                    prompt.extend(file(part).map(|(mime, name, data)| media(mime, name, data)))
+                    prompt.extend(file(part).map(|(mime, name, data)| media(mime, name, data)));
                 }
                 // who is named, and what comes of it, stands in the texts
                 "agent" | "compaction" => {}
@@ -171,13 +176,11 @@ fn reasoning(info: &Value, part: &Value) -> Part {
 }
 
 fn call(part: &Value) -> CallSpec {
+    let input = &part["state"]["input"];
     CallSpec {
         id: text(part, "callID").to_owned(),
         name: text(part, "tool").to_owned(),
-        input: match &part["state"]["input"] {
-            Value::Null => Json::object(),
-            input => Json::from_value(input),
-        },
+        input: if input.is_null() { Json::object() } else { Json::from_value(input) },
     }
 }
 

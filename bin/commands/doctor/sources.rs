@@ -23,6 +23,13 @@ pub(super) fn settings(found: &mut Findings, survey: &Survey, directory: &Path) 
         found.error(error.to_string(), advice(error));
     }
     idle(found, survey);
+    for (place, what) in &survey.reaching {
+        found.add(
+            Level::Note,
+            format!("{place}: this file of the project {what}"),
+            Some("look at it first if the project is not yours".to_owned()),
+        );
+    }
     for warning in survey.settings.iter().flat_map(|settings| &settings.warnings) {
         found.warning(warning.as_str(), "take it out, or put it right");
     }
