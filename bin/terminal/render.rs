@@ -126,9 +126,8 @@ impl Renderer {
         match session {
             Session::Elapsed {} => {
                 let of = event.of.unwrap_or_default();
-                let question = self.forget_question(of);
-                let why =
-                    if question { "not allowed: nobody answered in time" } else { "timed out" };
+                let asked = self.forget_question(of);
+                let why = if asked { "not allowed: nobody answered in time" } else { "timed out" };
                 self.end_call(of, Mark::Not, why)
             }
             Session::Resumed { close: false, .. } => self.note(Face::DIM, "[resumed]"),
