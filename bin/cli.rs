@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::log::*;
-use crate::commands::{auth, models};
+use crate::commands::{auth, completions, doctor, models};
 use crate::limits;
 
 /// A coding agent whose every step is an event in a durable log.
@@ -69,7 +69,7 @@ pub(crate) enum Command {
     Export(Export),
     /// Go on from any point of a session, in one of its own that shares what was before
     Fork(Fork),
-    /// Take in what `export` has printed
+    /// Take in what `export` has printed, or a session of Claude Code, Codex or OpenCode
     Import(Import),
     /// Where two sessions part, and how they differ after
     Diff(Diff),
@@ -99,6 +99,12 @@ pub(crate) enum Command {
     Config(Config),
     /// Run one tool without a model, or print its schema
     Tool(Tool),
+    /// What is in force here, what is wrong with it, and what to do
+    Doctor(doctor::Doctor),
+    /// Print completions for a shell
+    Completions(completions::Completions),
+    /// Print the manual page, of all or of one command
+    Man(completions::Man),
 }
 
 #[derive(Debug, Args)]

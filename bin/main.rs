@@ -20,6 +20,7 @@ mod forking;
 mod hidden;
 mod history;
 mod home;
+mod import;
 mod inquiry;
 mod kin;
 mod limits;
@@ -102,6 +103,9 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Mcp(args) => commands::mcp::mcp(&args),
         Command::Config(args) => commands::config::config(&args),
         Command::Tool(args) => commands::tool::tool(&args),
+        Command::Doctor(args) => commands::doctor::doctor(&args),
+        Command::Completions(args) => commands::completions::completions(&args),
+        Command::Man(args) => commands::completions::man(&args),
     }
 }
 

@@ -120,7 +120,8 @@ impl View {
             Session::Created { .. }
             | Session::Resumed { .. }
             | Session::Forked { .. }
-            | Session::Adopted { .. } => Vec::new(),
+            | Session::Adopted { .. }
+            | Session::Imported { .. } => Vec::new(),
         }
     }
 

@@ -108,8 +108,12 @@ pub(crate) struct Explain {
 
 #[derive(Debug, Args)]
 pub(crate) struct Import {
-    /// A file of JSON lines; `-` reads them from standard input
+    /// A file that `export` has printed, or in which Claude Code, Codex or OpenCode keeps a session; `-` reads
+    /// standard input
     pub(crate) file: PathBuf,
+    /// Whose session it is; without this the file tells
+    #[arg(long, value_name = "AGENT", value_enum)]
+    pub(crate) from: Option<crate::import::Origin>,
 }
 
 #[derive(Debug, Args)]

@@ -47,6 +47,7 @@ pub(super) fn policy_of(events: &[Envelope]) -> u16 {
             Session::Titled { .. }
             | Session::Forked { .. }
             | Session::Adopted { .. }
+            | Session::Imported { .. }
             | Session::Elapsed {} => None,
         }
     });

@@ -34,6 +34,13 @@ pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
     };
     let decided =
         (event::decided_on(&events, last), text::reason(&fold(&events[..last]), &events[last]));
+    let (imported, from) = leftfold_events::verify::imported(&events);
+    if args.seq <= imported {
+        crate::note(&format!(
+            "leftfold: {from} asked this model with words and tools of its own; this is what Leftfold would have \
+             asked it"
+        ));
+    }
     let events = &events[..=last];
     let state = fold(events);
     let built = context::asked(&state, purpose);

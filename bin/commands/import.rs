@@ -1,7 +1,8 @@
-//! `leftfold import`: a session with its children, from the lines of an export. Ids and seqs stay.
+//! `leftfold import`: a session with its children, from the lines of an export, where ids and seqs stay; or one that
+//! another agent has kept.
 
 use std::collections::HashMap;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
@@ -11,21 +12,25 @@ use leftfold_events::line::{self, Line};
 use leftfold_events::{Envelope, SessionId, Sha256};
 use leftfold_store::Store;
 
-use crate::Usage;
 use crate::cli::Import;
 use crate::home::{self, Place};
+use crate::import::{self, Birth, LeftOut, Origin};
+use crate::settings::worktree_of;
+use crate::{Usage, secrets};
 
 /// Events that are written at once.
 const BATCH: usize = 500;
 
 pub(crate) fn import(args: &Import) -> anyhow::Result<ExitCode> {
-    let sessions = if args.file == Path::new("-") {
-        read(io::stdin().lock(), "standard input")
-    } else {
-        let file = std::fs::File::open(&args.file)
-            .map_err(|error| Usage(format!("{}: {error}", args.file.display())))?;
-        read(BufReader::new(file), &args.file.display().to_string())
-    }?;
+    let (bytes, name) = contents(&args.file)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let origin = args.from.unwrap_or_else(|| import::origin(&text));
+    let sessions = match origin {
+        Origin::Leftfold => read(bytes.as_slice(), &name)?,
+        Origin::Claude | Origin::Codex | Origin::Opencode => {
+            foreign(origin, &text, &name, &args.file)?
+        }
+    };
     let root = sessions.first().map(|(session, _)| *session);
     let Some(root) = root else { bail!(Usage("there is no event in it".to_owned())) };
     let place = home::new_place(root)?;
@@ -34,6 +39,85 @@ pub(crate) fn import(args: &Import) -> anyhow::Result<ExitCode> {
     }
     write(&place, &sessions)?;
     super::print(&format!("{root}\n"))
+}
+
+/// What is to be imported, and what errors call it.
+fn contents(file: &Path) -> anyhow::Result<(Vec<u8>, String)> {
+    const DATABASE: &[u8] = b"SQLite format 3\0";
+    let mut bytes = Vec::new();
+    if file == Path::new("-") {
+        io::stdin().lock().read_to_end(&mut bytes).context("standard input")?;
+        return Ok((bytes, "standard input".to_owned()));
+    }
+    let name = file.display().to_string();
+    if file.is_dir() {
+        bail!(Usage(format!(
+            "{name} is a folder: name the file of one session in it, such as \
+             ~/.claude/projects/PROJECT/SESSION.jsonl, ~/.codex/sessions/YEAR/MONTH/DAY/rollout-….jsonl \
+             or ~/.local/share/opencode/storage/session/PROJECT/SESSION.json"
+        )));
+    }
+    let opened = std::fs::File::open(file).map_err(|error| Usage(format!("{name}: {error}")))?;
+    BufReader::new(opened).read_to_end(&mut bytes).with_context(|| name.clone())?;
+    if bytes.starts_with(DATABASE) {
+        bail!(Usage(format!(
+            "{name} is a database, which is not read here: if it is OpenCode's, run `opencode export \
+             SESSION > FILE` and import that"
+        )));
+    }
+    Ok((bytes, name))
+}
+
+/// A session of another agent as a log. The same file has the same id, so it is not taken in twice.
+fn foreign(origin: Origin, text: &str, name: &str, path: &Path) -> anyhow::Result<Sessions> {
+    let transcript = import::read(origin, text, name, Some(path).filter(|path| path.exists()))?;
+    let here = std::env::current_dir()?;
+    let directory = transcript.directory.clone().filter(|folder| folder.is_absolute());
+    let directory = directory.unwrap_or_else(|| here.clone());
+    let is_there = directory.is_dir();
+    let at = transcript.items.first().map_or(0, |item| item.at.millis());
+    let hash = Sha256::of(format!("{} {} {text}", origin.name(), transcript.id).as_bytes());
+    let mut random = [0; 16];
+    random.copy_from_slice(&hash.as_bytes()[..16]);
+    let session = SessionId::from_ulid(ulid::Ulid::from_parts(at, u128::from_be_bytes(random)));
+    let worktree = if is_there { worktree_of(&directory) } else { directory.clone() };
+    let secrets = secrets::of(if is_there { &directory } else { &here });
+    let birth = Birth {
+        session,
+        directory: directory.display().to_string(),
+        worktree: worktree.display().to_string(),
+        origin,
+        secrets: &secrets,
+    };
+    let (events, untold) = import::retell(&birth, &transcript);
+    tell(origin, &transcript.left_out);
+    tell(origin, &untold);
+    if !is_there {
+        crate::note(&format!(
+            "leftfold: the session's folder {} is not here: it can be looked at, and gone on with once it is",
+            directory.display()
+        ));
+    }
+    Ok(vec![(session, events)])
+}
+
+/// What is not in the log.
+fn tell(origin: Origin, left_out: &LeftOut) {
+    /// Bad lines that are told one by one.
+    const MOST: usize = 10;
+    for bad in left_out.bad.iter().take(MOST) {
+        crate::note(&format!("leftfold: {bad}"));
+    }
+    if !left_out.bad.is_empty() {
+        let count = left_out.bad.len();
+        crate::note(&format!(
+            "leftfold: {count} of its lines can not be read; the rest is taken in"
+        ));
+    }
+    for (kind, count) in &left_out.kinds {
+        let name = origin.name();
+        crate::note(&format!("leftfold: left out of the session of {name}: {kind} ({count})"));
+    }
 }
 
 /// The events of each session, in the order in which the sessions begin.

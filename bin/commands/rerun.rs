@@ -4,11 +4,19 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
+use crate::Usage;
 use crate::cli::{Format, Rerun};
 
 pub(crate) fn rerun(args: &Rerun) -> anyhow::Result<ExitCode> {
     super::each(&args.sessions, |place, events| {
         let (session, count) = (place.session, events.len());
+        let (through, from) = leftfold_events::verify::imported(events);
+        if through > 0 {
+            anyhow::bail!(Usage(format!(
+                "{session}: events 1 to {through} are taken over from {from}, so it can not be run again; \
+                 `leftfold verify` compares what was decided since"
+            )));
+        }
         let folder = tempfile::Builder::new().prefix("leftfold-rerun-").tempdir()?;
         let work = leftfold_actors::rerun(session, events.to_vec(), folder.path());
         let divergence = crate::run_async(work)?.with_context(|| format!("session {session}"))?;

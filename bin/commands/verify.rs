@@ -14,7 +14,10 @@ pub(crate) fn verify(args: &Verify) -> anyhow::Result<ExitCode> {
             divergences.truncate(1);
         }
         let told = match args.format {
-            Format::Json => super::divergences_as_json(&divergences, events)?,
+            Format::Json => {
+                note_imported(place, events);
+                super::divergences_as_json(&divergences, events)?
+            }
             Format::Text if divergences.is_empty() => same(place, events),
             Format::Text => super::divergences_as_text(&divergences, events),
         };
@@ -23,9 +26,34 @@ pub(crate) fn verify(args: &Verify) -> anyhow::Result<ExitCode> {
     })
 }
 
+/// Of decisions that were not made by Leftfold there is nothing to be said.
+fn told(place: &Place, through: u64, from: &str) -> String {
+    let session = place.session;
+    format!(
+        "{session}: events 1 to {through} are taken over from {from}, where Leftfold decided nothing"
+    )
+}
+
+fn note_imported(place: &Place, events: &[Envelope]) {
+    let (through, from) = leftfold_events::verify::imported(events);
+    if through > 0 {
+        crate::note(&format!("leftfold: {}", told(place, through, from)));
+    }
+}
+
 fn same(place: &Place, events: &[Envelope]) -> String {
     let decisions = events.iter().filter(|event| event.event.is_intent()).count();
-    let (session, count) = (place.session, events.len());
+    let session = place.session;
+    let (through, from) = leftfold_events::verify::imported(events);
+    if through > 0 {
+        let own = events.iter().filter(|event| event.seq > through && event.event.is_intent());
+        return format!(
+            "{}; {} decisions since, all the same\n",
+            told(place, through, from),
+            own.count()
+        );
+    }
+    let count = events.len();
     let other = match super::policy_of(events) {
         POLICY => String::new(),
         policy => format!(" (written under policy {policy}, verified under {POLICY})"),

@@ -79,6 +79,12 @@ pub(super) fn top() -> Vec<&'static str> {
     READ.into_iter().chain(KEPT.iter().map(|(key, _)| *key)).collect()
 }
 
+/// Whether a key at the top is accepted and nothing here goes by it.
+pub(super) fn is_idle(key: &str) -> bool {
+    const OF_USE: [&str; 4] = ["$schema", "agent", "command", "mcp"];
+    KEPT.iter().any(|(kept, _)| *kept == key) && !OF_USE.contains(&key)
+}
+
 /// The keys that there are at a path; `None` where any key may stand.
 pub(super) fn at(path: &[&str]) -> Option<Vec<&'static str>> {
     match path {

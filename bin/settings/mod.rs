@@ -22,6 +22,7 @@ mod resolve;
 mod secrecy;
 mod sources;
 mod substitute;
+mod survey;
 mod tree;
 mod variables;
 mod view;
@@ -51,6 +52,7 @@ pub(crate) use resolve::{BaseUrl, Chosen};
 pub(crate) use secrecy::has_credential;
 pub(crate) use sources::{Source, worktree_of};
 pub(crate) use substitute::Reference;
+pub(crate) use survey::{Survey, survey};
 
 /// Environment variables, asked by name.
 pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -240,7 +242,8 @@ impl Settings {
 }
 
 /// Reads all settings that are in force in `directory`, and the stored keys. `env` gives the
-/// variables: `HOME`, `XDG_CONFIG_HOME`, `LEFTFOLD_HOME`, `XDG_DATA_HOME`, `LEFTFOLD_CONFIG`, `LEFTFOLD_CONFIG_CONTENT` and what files refer to.
+/// variables: `HOME`, `XDG_CONFIG_HOME`, `LEFTFOLD_HOME`, `XDG_DATA_HOME`, `LEFTFOLD_CONFIG`, `LEFTFOLD_CONFIG_CONTENT`, `OPENCODE_CONFIG`,
+/// `OPENCODE_CONFIG_CONTENT` and what files refer to.
 ///
 /// # Errors
 /// The first thing that is wrong in any source, with file, line, column and key: see [`Error`].
@@ -262,6 +265,7 @@ fn merge(directory: &Path, env: Env<'_>) -> Result<Merged, Error> {
     let mut rules = Vec::new();
     let mut agent_rules: Vec<(String, Vec<Said>)> = Vec::new();
     let mut sources = Vec::new();
+    let mut strangers = Vec::new();
     for document in sources::read_all(directory, env)? {
         let node = match &document.entered {
             Some(entered) => markdown::parse(&document, entered)?,
@@ -275,6 +279,9 @@ fn merge(directory: &Path, env: Env<'_>) -> Result<Merged, Error> {
                 Some((_, rules)) => rules.extend(part),
                 None => agent_rules.push((agent, part)),
             }
+        }
+        if !document.source.own && document.entered.is_none() {
+            strangers.extend(survey::strangers(&node));
         }
         sources.push(document.source);
         match &mut tree {
@@ -295,6 +302,7 @@ fn merge(directory: &Path, env: Env<'_>) -> Result<Merged, Error> {
     let of_agents = agent_rules.iter().map(|(_, said)| said);
     let of_all = [&rules].into_iter().chain(of_agents);
     settings.warnings = of_all.flat_map(|said| permission::without_effect(said)).collect();
+    settings.warnings.extend(strangers);
     settings.stored = Keys::load(env)?;
     Ok(Merged { settings, tree, rules, agent_rules })
 }

@@ -86,11 +86,18 @@ pub(super) fn read_all(directory: &Path, env: Env<'_>) -> Result<Vec<Document>, 
         all.folder(&config.join("leftfold"), &OWN)?;
         all.markdown(&config.join("leftfold"), true)?;
     }
+    if let Some(path) = given(env, "OPENCODE_CONFIG") {
+        all.theirs(&directory.join(expand(&path, all.home.as_deref())))?;
+    }
     for folder in outermost_first(&directory) {
         all.folder(folder, &PROJECT_OPENCODE)?;
         all.markdown(&folder.join(".opencode"), false)?;
         all.folder(folder, &PROJECT_OWN)?;
         all.markdown(&folder.join(".leftfold"), true)?;
+    }
+    if let Some(text) = given(env, "OPENCODE_CONFIG_CONTENT") {
+        let (name, of) = ("OPENCODE_CONFIG_CONTENT".to_owned(), (directory.clone(), false, true));
+        all.add(name, of, text, None);
     }
     if let Some(path) = given(env, "LEFTFOLD_CONFIG") {
         all.named(&directory.join(expand(&path, all.home.as_deref())))?;
@@ -136,6 +143,17 @@ impl Gathered {
     fn named(&mut self, path: &Path) -> Result<(), Error> {
         let text = read_text(path).map_err(|error| unreadable(path.to_owned(), &error, true))?;
         self.file(path, text);
+        Ok(())
+    }
+
+    /// The one file that `OPENCODE_CONFIG` names: one that is not there is OpenCode's business.
+    fn theirs(&mut self, path: &Path) -> Result<(), Error> {
+        let text = match read_text(path) {
+            Err(error) if absent(&error) => return Ok(()),
+            read => read.map_err(|error| unreadable(path.to_owned(), &error, false))?,
+        };
+        let base = path.parent().unwrap_or(path).to_owned();
+        self.add(path.display().to_string(), (base, false, false), text, None);
         Ok(())
     }
 

@@ -66,7 +66,8 @@ fn session(event: &mut Session, how: &impl Rewrite) {
         | Session::Resumed { .. }
         | Session::Forked { .. }
         | Session::Adopted { .. }
-        | Session::Elapsed {} => {}
+        | Session::Elapsed {}
+        | Session::Imported { .. } => {}
     }
 }
 

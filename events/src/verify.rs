@@ -21,13 +21,32 @@ pub struct Divergence {
     pub found: Value,
 }
 
-/// Every divergence, in order. After one the recorded event is applied and comparison goes on.
+/// Up to where a log tells what another agent has decided, and which: 0 where none has.
+pub fn imported(events: &[Envelope]) -> (Seq, &str) {
+    let found = events.iter().find_map(|event| match &event.event {
+        Event::Session(Session::Imported { from, through, .. }) => Some((*through, from.as_str())),
+        Event::Session(_)
+        | Event::Turn(_)
+        | Event::Model(_)
+        | Event::Tool(_)
+        | Event::Permission(_)
+        | Event::Compaction(_)
+        | Event::Subagent(_)
+        | Event::Todo(_)
+        | Event::Files(_) => None,
+    });
+    found.unwrap_or((0, ""))
+}
+
+/// Every divergence, in order; of what was [`imported`] there is none. After one the recorded event is applied and comparison goes on.
 pub fn verify(events: &[Envelope]) -> Vec<Divergence> {
     let mut state = State::default();
     let mut found = Vec::new();
+    let (imported, _) = imported(events);
     for (index, event) in events.iter().enumerate() {
         let before = index.checked_sub(1).and_then(|before| events.get(before));
-        if !serves(before, event) && !cuts_in(event, events.get(index + 1)) {
+        let decided = event.seq > imported;
+        if decided && !serves(before, event) && !cuts_in(event, events.get(index + 1)) {
             found.extend(compare(&state, event));
         }
         state.apply(event);

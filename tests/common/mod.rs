@@ -6,6 +6,7 @@
 mod again;
 mod canary;
 mod editor;
+pub mod foreign;
 mod live;
 pub mod mcp;
 mod processes;

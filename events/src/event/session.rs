@@ -38,4 +38,15 @@ pub enum Session {
     Adopted {
         parent: SessionId,
     },
+    /// The events up to and with `through` tell what another agent has kept: nothing in them was decided
+    /// here.
+    Imported {
+        /// The name of that agent.
+        from: String,
+        /// What it calls the session.
+        id: String,
+        /// Its version.
+        version: String,
+        through: Seq,
+    },
 }

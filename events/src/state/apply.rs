@@ -40,6 +40,7 @@ impl State {
                 self.policy = *policy;
             }
             Session::Titled { title } => self.title = Some(title.clone()),
+            Session::Imported { .. } => {}
             Session::Resumed { policy, close } => {
                 self.policy = *policy;
                 self.resumed(*close);

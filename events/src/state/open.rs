@@ -140,8 +140,8 @@ impl State {
         match &fact.event {
             Event::Session(event) => match event {
                 Session::Created { .. } => !born,
-                // it begins a log, and is no news to one
-                Session::Forked { .. } => false,
+                // they begin a log, and are no news to one
+                Session::Forked { .. } | Session::Imported { .. } => false,
                 Session::Adopted { .. } => self.is_root(),
                 Session::Titled { .. } => born && (fact.of.is_none() || awaits(&[Open::Title])),
                 Session::Resumed { .. } => born,

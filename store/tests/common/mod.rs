@@ -2,8 +2,10 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part of this")]
 
 mod files;
+mod imported;
 
 use files::{files_events, later_files_events};
+use imported::imported;
 use leftfold_events::event::{
     Access, Answer, Attachment, CallSpec, Class, Compaction, Denial, EndReason, Ended, Equipped,
     FailureClass, Files, Finish, Finished, Model, ModelRef, PartKind, Permission, PromptKind,
@@ -133,6 +135,7 @@ fn later_events() -> Vec<Event> {
     events.extend(files_events());
     events.extend(later_files_events());
     events.push(Session::Adopted { parent: id(1) }.into());
+    events.push(imported());
     events
 }
 
@@ -386,7 +389,8 @@ pub fn variant(event: &Event) -> usize {
         Event::Files(Files::RestoreFailed { .. }) => 43,
         Event::Files(Files::CheckoutAsked { .. }) => 44,
         Event::Session(Session::Adopted { .. }) => 45,
+        Event::Session(Session::Imported { .. }) => 46,
     }
 }
 
-pub const VARIANTS: usize = 46;
+pub const VARIANTS: usize = 47;

@@ -1,0 +1,67 @@
+//! Agents, commands, skills and files with instructions.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use leftfold_actors::equip::{self, Agent, Setup};
+use leftfold_events::Time;
+use leftfold_events::kit::{ModelSpec, Options};
+use leftfold_tools::{Homes, skills};
+
+use super::Findings;
+use crate::agents::Agents;
+use crate::commands::run;
+use crate::settings::{self, Settings};
+
+pub(super) fn agents(found: &mut Findings, settings: &Settings) {
+    found.area("agents");
+    let agents = Agents::of(settings);
+    match agents.default(settings) {
+        Ok(agent) => found.fine(format!("prompts go to `{}`", agent.name)),
+        Err(error) => {
+            found.error(error.to_string(), "`leftfold agents` lists them; `--agent` names one");
+        }
+    }
+    for known in agents.iter() {
+        if let Some(place) = &known.place {
+            found.fine(format!("`{}` from {place}", known.agent.name));
+        }
+    }
+    for (name, _) in &settings.commands {
+        found.fine(format!("command /{name}"));
+    }
+}
+
+/// What goes into the system prompt from files.
+pub(super) fn texts(found: &mut Findings, settings: &Settings, directory: &Path) {
+    found.area("instructions");
+    let worktree = settings::worktree_of(directory);
+    let homes = Homes::of_environment();
+    let skills = skills::find(directory, &worktree, &homes).skills;
+    let setup = Setup {
+        directory,
+        worktree: &worktree,
+        model: ModelSpec::default(),
+        agent: Agent::new(Agent::DEFAULT),
+        rules: Vec::new(),
+        options: Options::default(),
+        subagents: Vec::new(),
+        sources: run::sources(settings),
+        plan: None,
+    };
+    let (kit, problems) = equip::gather(setup, Time::from(SystemTime::now()));
+    for path in &kit.options.instructions {
+        found.fine(path.as_str());
+    }
+    if kit.options.instructions.is_empty() {
+        found.note(
+            "none: AGENTS.md in the project would be told to every model (`/init` writes one)",
+        );
+    }
+    for skill in skills {
+        found.fine(format!("skill `{}` from {}", skill.name, skill.path.display()));
+    }
+    for problem in problems {
+        found.warning(problem, "it is left out until that is put right");
+    }
+}

@@ -1,0 +1,173 @@
+//! `leftfold doctor`: what is in force here, what is wrong with it, and what to do about that.
+//!
+//! Nothing is asked of the network unless `--online` says so, and of a key nothing is told but where it
+//! was found.
+
+mod guidance;
+mod machine;
+mod models;
+mod servers;
+mod sources;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::cli::Format;
+use crate::model;
+use crate::settings::{self, Survey};
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Ask remote MCP servers, too
+    #[arg(long)]
+    online: bool,
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// How good what was found is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Fine,
+    /// Worth knowing, and no reason to do anything.
+    Note,
+    /// Something does not have the effect that somebody meant it to have.
+    Warning,
+    /// Sessions can not work.
+    Error,
+}
+
+impl Level {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Fine => "ok",
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Finding {
+    area: &'static str,
+    level: Level,
+    what: String,
+    /// What to do.
+    advice: Option<String>,
+}
+
+/// What is found in one area after the other.
+#[derive(Debug, Default)]
+struct Findings {
+    area: &'static str,
+    all: Vec<Finding>,
+}
+
+impl Findings {
+    /// What follows is about this.
+    fn area(&mut self, area: &'static str) {
+        self.area = area;
+    }
+
+    fn add(&mut self, level: Level, what: impl Into<String>, advice: Option<String>) {
+        self.all.push(Finding { area: self.area, level, what: what.into(), advice });
+    }
+
+    fn fine(&mut self, what: impl Into<String>) {
+        self.add(Level::Fine, what, None);
+    }
+
+    fn note(&mut self, what: impl Into<String>) {
+        self.add(Level::Note, what, None);
+    }
+
+    fn warning(&mut self, what: impl Into<String>, advice: impl Into<String>) {
+        self.add(Level::Warning, what, Some(advice.into()));
+    }
+
+    fn error(&mut self, what: impl Into<String>, advice: impl Into<String>) {
+        self.add(Level::Error, what, Some(advice.into()));
+    }
+
+    fn count(&self, level: Level) -> usize {
+        self.all.iter().filter(|finding| finding.level == level).count()
+    }
+}
+
+pub(crate) fn doctor(args: &Doctor) -> anyhow::Result<ExitCode> {
+    let directory = std::env::current_dir()?;
+    let found = examine(&directory, args.online)?;
+    let text = match args.format {
+        Format::Json => found.all.iter().map(as_json).collect(),
+        Format::Text => as_text(&found),
+    };
+    super::print(&text)?;
+    let broken = found.count(Level::Error) > 0;
+    Ok(if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn examine(directory: &Path, online: bool) -> anyhow::Result<Findings> {
+    let mut found = Findings::default();
+    let survey = settings::survey(directory, &model::environment);
+    found.area("program");
+    found.fine(format!(
+        "leftfold {} for {} on {}",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::OS,
+        std::env::consts::ARCH
+    ));
+    sources::settings(&mut found, &survey, directory);
+    let Survey { settings, .. } = survey;
+    if let Some(settings) = &settings {
+        models::model(&mut found, settings);
+        models::keys(&mut found, settings);
+        servers::mcp(&mut found, settings, directory, online)?;
+        guidance::agents(&mut found, settings);
+        guidance::texts(&mut found, settings, directory);
+    }
+    machine::programs(&mut found);
+    machine::confinement(&mut found);
+    machine::data(&mut found);
+    Ok(found)
+}
+
+fn as_json(finding: &Finding) -> String {
+    let Finding { area, level, what, advice } = finding;
+    let line = json!({ "area": area, "status": level.name(), "what": what, "advice": advice });
+    format!("{line}\n")
+}
+
+fn as_text(found: &Findings) -> String {
+    let mut text = String::new();
+    let mut area = "";
+    for finding in &found.all {
+        if finding.area != area {
+            area = finding.area;
+            text.push_str(&format!("{area}\n"));
+        }
+        text.push_str(&format!("  {:<8}{}\n", finding.level.name(), printable(&finding.what)));
+        if let Some(advice) = &finding.advice {
+            text.push_str(&format!("          -> {}\n", printable(advice)));
+        }
+    }
+    let (broken, warnings) = (found.count(Level::Error), found.count(Level::Warning));
+    let verdict = match (broken, warnings) {
+        (0, 0) => "All is well.".to_owned(),
+        (0, _) => format!("Nothing is broken; {}.", counted(warnings, "warning")),
+        _ => format!("{}, {}.", counted(broken, "error"), counted(warnings, "warning")),
+    };
+    format!("{text}\n{verdict}\n")
+}
+
+fn counted(count: usize, of: &str) -> String {
+    format!("{count} {of}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Files and servers have a say in these words: on a terminal they are to be no more than that.
+fn printable(line: &str) -> String {
+    line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}

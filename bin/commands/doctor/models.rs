@@ -1,0 +1,67 @@
+//! Which model is asked, and where keys come from.
+
+use super::super::auth;
+use super::Findings;
+use crate::agents::Agents;
+use crate::model;
+use crate::settings::{KeyState, Offer, Settings};
+
+pub(super) fn model(found: &mut Findings, settings: &Settings) {
+    found.area("model");
+    match settings.resolve_model(None, &model::environment) {
+        Ok(chosen) => {
+            let by = if settings.model.is_some() { "settings" } else { "default" };
+            found.fine(format!("{}/{} ({by})", chosen.provider, chosen.model_id));
+        }
+        Err(error) => found.error(
+            error.to_string(),
+            "`leftfold models` lists what there is; `--model PROVIDER/MODEL` takes another for once",
+        ),
+    }
+    let small = settings.small_model.iter().map(|name| ("small_model".to_owned(), name.clone()));
+    let agents = Agents::of(settings);
+    let of_agents = agents.iter().filter_map(|known| {
+        Some((format!("agent `{}`", known.agent.name), known.agent.model.clone()?))
+    });
+    let others: Vec<(String, String)> = small.chain(of_agents).collect();
+    for (whose, name) in others {
+        match settings.resolve_model(Some(&name), &model::environment) {
+            Ok(_) => found.fine(format!("{name} for {whose}")),
+            Err(error) => found.warning(
+                format!("{whose}: {error}"),
+                "name a model that can be used, or none: then it is the session's",
+            ),
+        }
+    }
+}
+
+/// Of the built-in providers that nobody has a key of, no more than that is told.
+pub(super) fn keys(found: &mut Findings, settings: &Settings) {
+    found.area("keys");
+    let offers = settings.offers(&model::environment);
+    let named = |offer: &Offer| settings.provider(&offer.name).is_some();
+    let mut without = Vec::new();
+    for offer in &offers {
+        let what = format!("{}: {}", offer.name, auth::describe(&offer.key));
+        match (&offer.key, offer.disabled) {
+            (_, Some(by)) if named(offer) => found.note(format!("{what}; turned off by `{by}`")),
+            (KeyState::Missing(_), _) if named(offer) => found.warning(
+                what,
+                format!("`leftfold auth login {}` stores one, or set the variable", offer.name),
+            ),
+            (KeyState::Unneeded, _) if !named(offer) => {}
+            (KeyState::Missing(_), _) => without.push(offer.name.as_str()),
+            (_, _) => found.fine(what),
+        }
+    }
+    if !without.is_empty() {
+        found.note(format!("no key is known of {}", without.join(", ")));
+    }
+    let known = |name: &str| offers.iter().any(|offer| offer.name == name);
+    for name in settings.stored.providers().filter(|name| !known(name)) {
+        found.warning(
+            format!("a key is stored of `{name}`, and there is no such provider"),
+            format!("`leftfold auth logout {name}` forgets it"),
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! The MCP servers: each is started, for a short while.
+
+use std::path::Path;
+use std::time::Duration;
+
+use leftfold_tools::mcp::{Reach, Report, Servers, Spec, Status};
+
+use super::Findings;
+use crate::settings::Settings;
+
+/// How long a server may take here.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+pub(super) fn mcp(
+    found: &mut Findings,
+    settings: &Settings,
+    directory: &Path,
+    online: bool,
+) -> anyhow::Result<()> {
+    found.area("mcp");
+    let specs: Vec<Spec> = settings.mcp.iter().map(|(name, mcp)| mcp.spec(name)).collect();
+    if specs.is_empty() {
+        found.note("there are no servers");
+        return Ok(());
+    }
+    let (asked, left): (Vec<Spec>, Vec<Spec>) =
+        specs.into_iter().partition(|spec| online || is_local(&spec.reach));
+    for spec in left {
+        found.note(format!("{}: remote, not asked (`--online` does)", spec.name));
+    }
+    let hasty = |spec: Spec| Spec {
+        timeout: Some(spec.timeout.map_or(DEADLINE, |timeout| timeout.min(DEADLINE))),
+        ..spec
+    };
+    let asked = asked.into_iter().map(hasty).collect();
+    let servers = Servers::of(directory, &settings.environment, asked);
+    let reports = crate::run_async(async {
+        servers.ready().await;
+        servers.reports()
+    })?;
+    reports.iter().for_each(|report| tell(found, settings, report));
+    Ok(())
+}
+
+fn tell(found: &mut Findings, settings: &Settings, report: &Report) {
+    let named = settings.mcp.iter().find(|(name, _)| *name == report.name);
+    let place = named.map(|(_, mcp)| mcp.place.to_string()).unwrap_or_default();
+    match &report.status {
+        Status::Connected => {
+            found.fine(format!("{}: {} ({place})", report.name, tools(report.tools.len())));
+        }
+        Status::Disabled => found.note(format!("{}: turned off ({place})", report.name)),
+        Status::Idle => found.note(format!("{}: not started ({place})", report.name)),
+        Status::Failed(why) => found.warning(
+            format!("{}: {why}", report.name),
+            format!("sessions go on without its tools; it stands at {place}"),
+        ),
+    }
+}
+
+fn tools(count: usize) -> String {
+    format!("connected, {count} tool{}", if count == 1 { "" } else { "s" })
+}
+
+/// Whether nothing leaves this machine.
+fn is_local(reach: &Reach) -> bool {
+    match reach {
+        Reach::Local { .. } | Reach::Unusable(_) | Reach::Disabled => true,
+        Reach::Remote { url, .. } => is_loopback(url),
+    }
+}
+
+fn is_loopback(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let name = match host.strip_prefix('[') {
+        Some(v6) => v6.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    let address = name.parse::<std::net::IpAddr>();
+    name == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_loopback;
+
+    #[test]
+    fn only_this_machine_is_local() {
+        for (url, local) in [
+            ("http://127.0.0.1:80/mcp", true),
+            ("http://localhost/mcp", true),
+            ("http://[::1]:9000/", true),
+            ("https://example.com/127.0.0.1", false),
+            ("https://127.0.0.1.example.com/", false),
+            ("http://localhost@example.com/", false),
+            ("http://10.0.0.1/", false),
+        ] {
+            assert_eq!(is_loopback(url), local, "{url}");
+        }
+    }
+}

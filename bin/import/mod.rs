@@ -1,0 +1,227 @@
+//! Sessions that other agents have kept, told as if Leftfold had led them.
+//!
+//! A reader for each format makes a [`Transcript`] of a file, and `retell` a log of that: what users,
+//! models and tools have said are its facts, and every intent between them is what `next` decides on
+//! those. So the log folds to the same conversation, and whatever can be done with a log can be done with it.
+
+mod claude;
+mod codex;
+mod lines;
+mod opencode;
+mod order;
+mod retell;
+mod storage;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use leftfold_events::Time;
+use leftfold_events::event::{
+    Attachment, CallSpec, Cost, Finish, ModelRef, PromptKind, PromptPart, Usage,
+};
+use serde_json::Value;
+
+pub(crate) use retell::{Birth, retell};
+
+use crate::Usage as Misuse;
+
+/// Whose session it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Origin {
+    /// What `leftfold export` has printed
+    Leftfold,
+    /// A file in ~/.claude/projects
+    Claude,
+    /// A rollout in ~/.codex/sessions
+    Codex,
+    /// What `opencode export` prints, or a session's file in its storage
+    Opencode,
+}
+
+impl Origin {
+    /// The program's name for people.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Leftfold => "Leftfold",
+            Self::Claude => "Claude Code",
+            Self::Codex => "Codex",
+            Self::Opencode => "OpenCode",
+        }
+    }
+}
+
+/// A session as it was kept, in the order in which its model has seen it.
+#[derive(Debug, Default)]
+pub(crate) struct Transcript {
+    /// What the other program calls it.
+    pub(crate) id: String,
+    /// Of that program.
+    pub(crate) version: String,
+    pub(crate) directory: Option<PathBuf>,
+    pub(crate) title: Option<String>,
+    pub(crate) items: Vec<Item>,
+    pub(crate) left_out: LeftOut,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Item {
+    pub(crate) at: Time,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum What {
+    Prompt(Vec<PromptPart>),
+    Reply(Reply),
+    Outcome(Outcome),
+    /// Stands for all that was said before.
+    Summary(String),
+    /// The user has stopped what was going on.
+    Interrupted,
+    /// The model could not be asked.
+    Failed(String),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Reply {
+    /// What tells it from others, if its parts may stand apart.
+    pub(crate) id: String,
+    pub(crate) model: ModelRef,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) finish: Finish,
+    pub(crate) usage: Usage,
+    pub(crate) cost: Cost,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Part {
+    Text(String),
+    /// A signature is there only where it may be sent back.
+    Reasoning {
+        text: String,
+        signature: Option<String>,
+        redacted: bool,
+    },
+    Call(CallSpec),
+}
+
+/// What came of a call.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub(crate) struct Outcome {
+    pub(crate) call: String,
+    pub(crate) title: String,
+    pub(crate) output: String,
+    pub(crate) is_error: bool,
+    pub(crate) attachments: Vec<Attachment>,
+}
+
+impl Reply {
+    fn has_calls(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Call(_)))
+    }
+}
+
+/// What a log can not hold of a session, or a reader could not make out.
+#[derive(Debug, Default)]
+pub(crate) struct LeftOut {
+    /// Each with its line.
+    pub(crate) bad: Vec<String>,
+    /// How many of each kind.
+    pub(crate) kinds: BTreeMap<String, usize>,
+}
+
+impl LeftOut {
+    fn bad(&mut self, name: &str, line: usize, why: impl std::fmt::Display) {
+        self.bad.push(format!("{name}, line {line}: {why}"));
+    }
+
+    fn one(&mut self, kind: impl Into<String>) {
+        *self.kinds.entry(kind.into()).or_default() += 1;
+    }
+}
+
+/// Reads a session of another agent. `name` is what errors call the file, `path` where it is, if anywhere.
+///
+/// # Errors
+/// There is no session in it.
+pub(crate) fn read(
+    origin: Origin,
+    text: &str,
+    name: &str,
+    path: Option<&Path>,
+) -> Result<Transcript, Misuse> {
+    let mut transcript = match origin {
+        Origin::Leftfold => Transcript::default(),
+        Origin::Claude => claude::read(text, name),
+        Origin::Codex => codex::read(text, name),
+        Origin::Opencode => opencode::read(text, name, path)?,
+    };
+    transcript.items = order::put(std::mem::take(&mut transcript.items));
+    if transcript.items.iter().any(|item| matches!(item.what, What::Prompt(_) | What::Reply(_))) {
+        return Ok(transcript);
+    }
+    let bad = transcript.left_out.bad.first();
+    let bad = bad.map_or_else(String::new, |bad| format!("; {bad}"));
+    Err(Misuse(format!("{name}: there is no conversation of {} in it{bad}", origin.name())))
+}
+
+/// Whose session a file holds, told from what it says; Leftfold's own if nothing speaks for another's.
+pub(crate) fn origin(text: &str) -> Origin {
+    const ENOUGH: usize = 200;
+    let by_line = text.lines().take(ENOUGH).filter(|line| !line.trim().is_empty());
+    let found = by_line.filter_map(|line| serde_json::from_str(line).ok()).find_map(|v| of(&v));
+    found.or_else(|| of(&opencode::whole(text)?)).unwrap_or(Origin::Leftfold)
+}
+
+fn of(value: &Value) -> Option<Origin> {
+    let has = |key: &str| value.get(key).is_some();
+    let kind = value["type"].as_str().unwrap_or_default();
+    if value["v"].is_u64() {
+        return Some(Origin::Leftfold);
+    }
+    if has("info") && has("messages")
+        || value["id"].as_str().is_some_and(|id| id.starts_with("ses_"))
+    {
+        return Some(Origin::Opencode);
+    }
+    if codex::KINDS.contains(&kind) && has("payload") || has("record_type") {
+        return Some(Origin::Codex);
+    }
+    if kind.is_empty() && has("id") && has("timestamp") && has("instructions") {
+        return Some(Origin::Codex);
+    }
+    let is_claude = has("sessionId") || has("leafUuid") || has("parentUuid") || has("messageId");
+    (is_claude && !kind.is_empty()).then_some(Origin::Claude)
+}
+
+/// A text of an object; empty if it has none.
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+fn count(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_default()
+}
+
+/// An RFC 3339 time, or the one before it.
+fn time(value: &Value, before: Time) -> Time {
+    serde_json::from_value(value.clone()).unwrap_or(before)
+}
+
+fn media(mime: &str, name: &str, base64: &str) -> PromptPart {
+    PromptPart {
+        kind: PromptKind::Media,
+        text: base64.to_owned(),
+        mime: Some(mime.to_owned()),
+        name: Some(name.to_owned()).filter(|name| !name.is_empty()),
+    }
+}
+
+/// The media type and the contents of a `data:` URL in base64.
+fn data_url(url: &str) -> Option<(&str, &str)> {
+    let (head, base64) = url.strip_prefix("data:")?.split_once(',')?;
+    Some((head.strip_suffix(";base64")?, base64))
+}

@@ -1,0 +1,304 @@
+//! Makes a log of a transcript.
+
+use std::collections::HashMap;
+
+use leftfold_events::event::{
+    Class, Compaction, FailureClass, Finish, Finished, Model, ModelRef, PartKind, PromptPart,
+    Resolution, Session, StreamedPart, Tool, Turn, Usage,
+};
+use leftfold_events::kit::{Kit, ModelSpec, Options};
+use leftfold_events::rules::{Action, Rule};
+use leftfold_events::state::{Open, Phase, State};
+use leftfold_events::{
+    Envelope, Event, Fact, Json, POLICY, Secrets, Seq, SessionId, Sha256, Time, settle,
+};
+
+use super::{Item, LeftOut, Origin, Outcome, Part, Reply, Transcript, What};
+
+/// Tools by these names have the core do something, which they have not done there.
+const OURS: [&str; 3] = ["batch", "plan_enter", "plan_exit"];
+
+/// Milliseconds: a hundred years, in which somebody may go on with what was cut off.
+const FAR: u64 = 100 * 365 * 24 * 60 * 60 * 1000;
+
+/// Where the session is to be.
+pub(crate) struct Birth<'a> {
+    pub(crate) session: SessionId,
+    pub(crate) directory: String,
+    pub(crate) worktree: String,
+    pub(crate) origin: Origin,
+    pub(crate) secrets: &'a Secrets,
+}
+
+/// The log, which is at rest or waits for a model at most; and what could not be told in it.
+pub(crate) fn retell(birth: &Birth<'_>, transcript: &Transcript) -> (Vec<Envelope>, LeftOut) {
+    let at = transcript.items.first().map_or_else(Time::default, |item| item.at);
+    let mut teller = Teller {
+        state: State::default(),
+        session: birth.session,
+        by: format!("imported from {}", birth.origin.name()),
+        secrets: birth.secrets,
+        events: Vec::new(),
+        at,
+        model: None,
+        outcomes: Vec::new(),
+        left_out: LeftOut::default(),
+    };
+    teller.begin(birth, transcript);
+    for (index, item) in transcript.items.iter().enumerate() {
+        teller.at = teller.at.max(item.at);
+        teller.equip(transcript.items.iter().skip(index).find_map(model));
+        let following = transcript.items.get(index + 1);
+        // then it came while tools ran, and joins their turn
+        let joins = following.is_some_and(|item| matches!(item.what, What::Outcome(_)));
+        teller.item(item, joins);
+    }
+    teller.end();
+    let through = teller.state.seq;
+    for event in &mut teller.events {
+        if let Event::Session(Session::Imported { through: last, .. }) = &mut event.event {
+            *last = through;
+        }
+    }
+    (teller.events, teller.left_out)
+}
+
+fn model(item: &Item) -> Option<&ModelRef> {
+    if let What::Reply(reply) = &item.what { Some(&reply.model) } else { None }
+}
+
+struct Teller<'a> {
+    state: State,
+    session: SessionId,
+    by: String,
+    secrets: &'a Secrets,
+    events: Vec<Envelope>,
+    at: Time,
+    /// The one in force.
+    model: Option<ModelRef>,
+    /// Of calls that have not begun yet: eight run at once.
+    outcomes: Vec<Outcome>,
+    left_out: LeftOut,
+}
+
+impl Teller<'_> {
+    fn begin(&mut self, birth: &Birth<'_>, transcript: &Transcript) {
+        self.fact(Fact::new(Session::Created {
+            directory: birth.directory.clone(),
+            worktree: birth.worktree.clone(),
+            parent: None,
+            agent: "build".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            policy: POLICY,
+        }));
+        self.fact(Fact::new(Session::Imported {
+            from: birth.origin.name().to_owned(),
+            id: transcript.id.clone(),
+            version: transcript.version.clone(),
+            through: 0,
+        }));
+        if let Some(title) = transcript.title.clone().filter(|title| !title.trim().is_empty()) {
+            self.fact(Fact::new(Session::Titled { title }));
+        }
+    }
+
+    fn item(&mut self, item: &Item, joins: bool) {
+        match &item.what {
+            What::Prompt(parts) => self.prompt(parts, joins),
+            What::Reply(reply) => self.reply(reply),
+            What::Outcome(outcome) => {
+                self.outcomes.push(outcome.clone());
+                self.hand_out();
+            }
+            What::Summary(summary) => self.summary(summary),
+            What::Interrupted => {
+                self.fact(Fact::new(Turn::Interrupted { by: self.by.clone() }));
+            }
+            What::Failed(message) => {
+                self.lose();
+                self.fail(FailureClass::Other, message);
+            }
+        }
+    }
+
+    /// What still runs is over for good: a call without a result becomes one that was lost.
+    fn end(&mut self) {
+        self.lose();
+        self.forget_outcomes();
+    }
+
+    /// Settles a fact, and has every call that it brings about looked at.
+    fn fact(&mut self, fact: Fact) {
+        self.settle(fact);
+        while let Some((of, resolution)) = self.unresolved() {
+            self.settle(Fact::of(of, Tool::Resolved(Box::new(resolution))));
+        }
+    }
+
+    fn settle(&mut self, mut fact: Fact) {
+        self.secrets.redact(&mut fact.event);
+        let begins = matches!(fact.event, Event::Session(Session::Imported { .. }));
+        if begins || self.state.admits(&fact) {
+            self.events.extend(settle(&mut self.state, self.session, fact, self.at));
+        }
+    }
+
+    fn unresolved(&self) -> Option<(Seq, Resolution)> {
+        self.state.calls().find_map(|call| {
+            let Phase::Checking(wait) = &call.phase else { return None };
+            let is_ours = OURS.contains(&call.name.as_str());
+            let name = if is_ours { format!("their_{}", call.name) } else { call.name.clone() };
+            let resolution = Resolution {
+                name,
+                input: call.input.clone(),
+                class: Class::Command,
+                access: Vec::new(),
+                paths: Vec::new(),
+                timeout: 0,
+                error: None,
+            };
+            Some((wait.intent, resolution))
+        })
+    }
+
+    /// The kit says which model it was; everything else of it is for whoever goes on.
+    fn equip(&mut self, model: Option<&ModelRef>) {
+        let Some(model) = model.filter(|model| self.model.as_ref() != Some(model)) else { return };
+        self.model = Some(model.clone());
+        let (provider, id) = (model.provider.clone(), model.id.clone());
+        let kit = Kit {
+            model: ModelSpec { provider, id, ..ModelSpec::default() },
+            rules: vec![Rule::new("*", "*", Action::Allow)],
+            // nothing is decided here that was not so there, and what was cut off is not overdue
+            options: Options { prune: false, timeout: FAR, ..Options::default() },
+            prompt: "imported".to_owned(),
+            ..Kit::default()
+        };
+        self.fact(Fact::new(Turn::Equipped(kit.equipped())));
+    }
+
+    fn waiting(&self, wanted: Open) -> Option<Seq> {
+        let open = self.state.open();
+        open.into_iter().find(|(open, _)| *open == wanted).map(|(_, wait)| wait.intent)
+    }
+
+    fn prompt(&mut self, parts: &[PromptPart], joins: bool) {
+        let joins = joins && self.waiting(Open::Tool).is_some();
+        if self.state.turn.is_some() && !joins {
+            self.fact(Fact::new(Session::Resumed { policy: POLICY, close: true }));
+        }
+        self.ask(parts.to_vec());
+    }
+
+    fn ask(&mut self, parts: Vec<PromptPart>) {
+        self.fact(Fact::new(Turn::Prompted {
+            parts,
+            agent: "build".to_owned(),
+            model: self.model.clone().unwrap_or_default(),
+            by: self.by.clone(),
+        }));
+    }
+
+    fn reply(&mut self, reply: &Reply) {
+        self.lose();
+        if self.waiting(Open::Request).is_none() {
+            self.ask(Vec::new());
+        }
+        let Some(of) = self.waiting(Open::Request) else {
+            return self.left_out.one("reply that nobody asked for");
+        };
+        for (index, part) in reply.parts.iter().enumerate() {
+            let event = match part {
+                Part::Call(call) => Model::Called { call: call.clone() },
+                Part::Text(text) => streamed(index, PartKind::Text, text, None, false),
+                Part::Reasoning { text, signature, redacted } => {
+                    streamed(index, PartKind::Reasoning, text, signature.clone(), *redacted)
+                }
+            };
+            self.fact(Fact::of(of, event));
+        }
+        let finish = if reply.has_calls() { Finish::ToolCalls } else { reply.finish };
+        self.replied(of, finish, reply.usage, reply.cost);
+    }
+
+    fn replied(&mut self, of: Seq, finish: Finish, usage: Usage, cost: f64) {
+        let body_sha256 = Sha256::default();
+        self.fact(Fact::of(of, Model::Replied { finish, usage, cost, body_sha256 }));
+    }
+
+    /// Gives outcomes to the calls that run.
+    fn hand_out(&mut self) {
+        while let Some((at, of)) = self.due() {
+            let Outcome { call, title, output, is_error, attachments } = self.outcomes.remove(at);
+            let metadata = Json::object();
+            let finished =
+                Finished { call, title, output, is_error, metadata, spill: None, attachments };
+            self.fact(Fact::of(of, Tool::Finished(Box::new(finished))));
+        }
+    }
+
+    /// An outcome whose call runs, and since when.
+    fn due(&self) -> Option<(usize, Seq)> {
+        let running: HashMap<&str, Seq> =
+            self.state.calls().fold(HashMap::new(), |mut all, call| {
+                if let Phase::Running { wait, .. } = &call.phase {
+                    all.entry(call.id.as_str()).or_insert(wait.intent);
+                }
+                all
+            });
+        let mut outcomes = self.outcomes.iter().enumerate();
+        outcomes.find_map(|(at, outcome)| Some((at, *running.get(outcome.call.as_str())?)))
+    }
+
+    /// Calls that have no outcome by now are told as lost.
+    fn lose(&mut self) {
+        self.hand_out();
+        while self.waiting(Open::Tool).is_some() {
+            self.fact(Fact::new(Session::Resumed { policy: POLICY, close: false }));
+            self.hand_out();
+        }
+        self.forget_outcomes();
+    }
+
+    fn forget_outcomes(&mut self) {
+        for _ in self.outcomes.drain(..) {
+            self.left_out.one("result of a call that was not made");
+        }
+    }
+
+    fn summary(&mut self, summary: &str) {
+        self.lose();
+        if self.state.turn.is_none() {
+            self.fact(Fact::new(Compaction::Asked { by: self.by.clone() }));
+        } else {
+            self.fail(FailureClass::Overflow, "the conversation was summarised here");
+        }
+        let (Some(of), Some(request)) =
+            (self.waiting(Open::Compaction), self.waiting(Open::Request))
+        else {
+            return self.left_out.one("summary");
+        };
+        self.replied(request, Finish::Stop, Usage::default(), 0.0);
+        self.fact(Fact::of(of, Compaction::Finished { summary: summary.to_owned() }));
+    }
+
+    fn fail(&mut self, class: FailureClass, message: &str) {
+        let Some(of) = self.waiting(Open::Request) else { return };
+        let (message, status, retry_after) = (message.to_owned(), None, None);
+        let failed = Model::Failed { class, message, status, retryable: false, retry_after };
+        self.fact(Fact::of(of, failed));
+    }
+}
+
+fn streamed(
+    index: usize,
+    kind: PartKind,
+    text: &str,
+    signature: Option<String>,
+    redacted: bool,
+) -> Model {
+    let id = format!("part_{index}");
+    Model::Streamed {
+        parts: vec![StreamedPart { id, kind, text: text.to_owned(), signature, redacted }],
+    }
+}

@@ -1,0 +1,49 @@
+//! OpenCode's storage: `session/PROJECT/SESSION.json`, `message/SESSION/*.json` and `part/MESSAGE/*.json`,
+//! whose names are in the order in which they were made.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::{LeftOut, text};
+use crate::Usage as Misuse;
+
+/// The messages of the session `info`, whose file is at `path`, as an export has them.
+pub(super) fn messages(
+    info: &Value,
+    path: Option<&Path>,
+    left_out: &mut LeftOut,
+) -> Result<Vec<Value>, Misuse> {
+    let storage = path.and_then(|path| path.ancestors().nth(3)).map(Path::to_owned);
+    let session = text(info, "id");
+    let storage = storage.filter(|storage| storage.join("message").join(session).is_dir());
+    let storage = storage.ok_or_else(|| {
+        Misuse(format!(
+            "the messages of {session} are not beside it: newer versions of OpenCode keep sessions in a \
+             database, so run `opencode export {session} > FILE` and import that"
+        ))
+    })?;
+    let mut messages = Vec::new();
+    for message in files(&storage.join("message").join(session), left_out) {
+        let parts = files(&storage.join("part").join(text(&message, "id")), left_out);
+        messages.push(json!({ "info": message, "parts": parts }));
+    }
+    Ok(messages)
+}
+
+fn files(folder: &Path, left_out: &mut LeftOut) -> Vec<Value> {
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.sort_unstable();
+    let mut values = Vec::new();
+    for path in paths {
+        let read = fs::read(&path).map_err(|error| error.to_string());
+        match read.and_then(|bytes| serde_json::from_slice(&bytes).map_err(|e| e.to_string())) {
+            Ok(value) => values.push(value),
+            Err(why) => left_out.bad.push(format!("{}: {why}", path.display())),
+        }
+    }
+    values
+}

@@ -1,0 +1,72 @@
+//! Sessions of other agents: taken in, looked at, gone on with.
+
+use serde_json::{Value, json};
+
+use super::{Answer, Block, Server, Site, Split, message};
+
+/// A provider `anthropic` that answers as often as there are `answers`, at a server of the test.
+pub fn anthropic(answers: &[&'static str]) -> (Server, Site) {
+    let answer = |text: &&'static str| Answer::Stream(message(&[Block::Text(text)]), Split::Whole);
+    let server = Server::start(answers.iter().map(answer).collect());
+    let options = json!({ "baseURL": server.url(), "apiKey": "sk-test-0123456789" });
+    let settings = json!({ "anthropic": { "wire": "anthropic", "options": options } });
+    let site = Site::bare().setting("provider", settings).setting("title", json!(false));
+    (server, site.setting("snapshot", json!(false)))
+}
+
+pub fn as_lines(records: &[Value]) -> String {
+    records.iter().map(|record| format!("{record}\n")).collect()
+}
+
+/// Imports a file of the project. The session's id, and what was said of it.
+pub fn import(site: &Site, file: &str) -> (String, String) {
+    let ran = site.run(&["import", file]).ok();
+    (ran.stdout.trim().to_owned(), ran.stderr)
+}
+
+/// The events of a session.
+pub fn events(site: &Site, session: &str) -> Vec<Value> {
+    site.run(&["export", session]).ok().events()
+}
+
+/// Nothing is wrong with the session, nothing is claimed of decisions that were not ours, and what has
+/// been printed of it can be read.
+pub fn assert_taken_over(site: &Site, session: &str, from: &str) {
+    site.run(&["check", session]).ok();
+    let verified = site.run(&["verify", session]).ok();
+    let told = format!("are taken over from {from}, where Leftfold decided nothing");
+    assert!(verified.stdout.contains(&told), "{}", verified.stdout);
+    let json = site.run(&["verify", "--format", "json", session]).ok();
+    assert_eq!(json.stdout, "");
+    assert!(json.stderr.contains(&told), "{}", json.stderr);
+    let replayed = site.run(&["replay", session]).ok();
+    assert!(replayed.stdout.contains(&format!("session.imported  {from}")), "{}", replayed.stdout);
+    let again = site.run(&["rerun", session]);
+    assert_eq!(again.code, 2);
+    assert!(again.stderr.contains("can not be run again"), "{}", again.stderr);
+}
+
+/// Role and text of each message of a request to Anthropic, calls and results told in a word.
+pub fn told(body: &Value) -> Vec<String> {
+    let block = |block: &Value| match block["type"].as_str().unwrap() {
+        "text" => block["text"].as_str().unwrap().to_owned(),
+        "thinking" => format!("<{} {}>", block["thinking"].as_str().unwrap(), block["signature"]),
+        "tool_use" => format!("{}{}", block["name"].as_str().unwrap(), block["input"]),
+        "tool_result" => {
+            let content = &block["content"];
+            format!("= {}", content.as_str().or(content[0]["text"].as_str()).unwrap())
+        }
+        other => other.to_owned(),
+    };
+    let messages = body["messages"].as_array().unwrap().iter();
+    let told = messages.flat_map(|message| {
+        let role = message["role"].as_str().unwrap().chars().next().unwrap();
+        let content = &message["content"];
+        let blocks: Vec<String> = match content.as_str() {
+            Some(text) => vec![text.to_owned()],
+            None => content.as_array().unwrap().iter().map(block).collect(),
+        };
+        blocks.into_iter().map(move |text| format!("{role}: {text}"))
+    });
+    told.collect()
+}
