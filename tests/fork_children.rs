@@ -208,8 +208,10 @@ fn killed_at_every_append_it_is_forked_once() {
     }
     let family = family(&sees());
     let (mut kills, mut made) = (0, Vec::new());
+    let seed: usize =
+        std::env::var("LEFTFOLD_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
     for group in 1.. {
-        let place = ["before", "synced", "headed"][group % 3];
+        let place = ["before", "synced", "headed"][(group + seed) % 3];
         let fork = family.fork();
         let mut command = family.site.command(&["run", "--session", &fork, "other"]);
         command.env("LEFTFOLD_CRASH_AT", format!("{group}:{place}"));

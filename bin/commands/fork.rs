@@ -42,17 +42,18 @@ pub(crate) fn begin(place: &Place, wanted: Wanted) -> anyhow::Result<Place> {
 }
 
 fn make(place: &Place, wanted: Wanted) -> anyhow::Result<Forked> {
+    let mut locked = None;
     for _ in 0..client::ATTEMPTS {
         match ask_to_fork(place, wanted) {
             Ok(forked) => return Ok(forked),
             Err(Fault::Refused(error)) => return Err(error),
             // it lets go of the store in a moment
             Err(Fault::Leaving) => thread::sleep(client::BREATH),
-            Err(Fault::Nobody) => match Store::open(&place.store) {
-                Ok(store) => return forking::make(&store, place.session, wanted),
-                // its node may not have served its socket yet when it was looked for
-                Err(Error::Locked { .. }) => {}
-                Err(error) => return Err(error.into()),
+            Err(Fault::Nobody) => match (Store::open(&place.store), locked.take()) {
+                (Ok(store), _) => return forking::make(&store, place.session, wanted),
+                // its node may not have made its socket yet when it was looked for
+                (Err(error @ Error::Locked { .. }), None) => locked = Some(error),
+                (Err(error), _) => return Err(error.into()),
             },
         }
     }

@@ -10,7 +10,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use common::{envelope, id, text, texts};
+use common::{envelope, id, prompted, text, texts};
+use leftfold_events::event::{Session, Subagent};
 use leftfold_events::{Envelope, SessionId};
 use leftfold_store::{Error, Reader, Rescued, Salvaged, Store, check, salvage};
 use rich::{Family, Random, copy, count, files, in_parallel, logs, memory, store};
@@ -267,4 +268,36 @@ fn whatever_byte_is_flipped_what_can_be_read_is_kept() {
 
 fn own(session: SessionId, events: &[Envelope]) -> usize {
     events.iter().filter(|event| event.session == session).count()
+}
+
+/// A fork's child that is itself a fork shares one session and belongs to another: it is kept only with both.
+#[test]
+fn a_forked_child_is_kept_only_if_its_parents_log_names_it() {
+    let (child, fork, heir) = (id(2), id(3), id(4));
+    let spawned = Subagent::Spawned { call: "c".into(), session: heir, agent: "explore".into() };
+    let batches = [
+        vec![envelope(fork, 10, text(10, 10)), envelope(fork, 11, spawned)],
+        vec![
+            envelope(heir, 4, Session::Forked { from: child, at: 3 }),
+            envelope(heir, 5, Session::Adopted { parent: fork }),
+            envelope(heir, 6, prompted()),
+        ],
+    ];
+    for lost in [false, true] {
+        let sample = store();
+        let opened = Store::open(sample.path()).unwrap();
+        for batch in &batches {
+            opened.log(batch[0].session).unwrap().append_wait(batch).unwrap();
+        }
+        drop(opened);
+        let logs = logs(sample.path());
+        assert_eq!(check(sample.path()).unwrap().damage, []);
+        if lost {
+            tamper(sample.path(), |db| drop(db.remove(key(fork, 10, 0)).unwrap().unwrap()));
+        }
+        let salvaged = saved(sample.path(), &logs, "heir").unwrap();
+        let heir = of(&salvaged, heir);
+        assert_eq!(heir.kept, (!lost).then_some((4, 6)));
+        assert_eq!(heir.beside.len(), if lost { 3 } else { 0 });
+    }
 }

@@ -15,7 +15,12 @@ use crate::children::Spawn;
 /// A log can not be read, or the new one not be written.
 pub(super) fn begin(store: &Store, spawn: &mut Spawn) -> Result<(), Error> {
     let Some(of) = spawn.fork_of.take().filter(|_| !spawn.close) else { return Ok(()) };
-    if !store.read(spawn.session, 1, 1)?.is_empty() {
+    let mut log = match store.log(spawn.session) {
+        // its session is open
+        Err(leftfold_store::Error::Taken { .. }) => return Ok(()),
+        log => log?,
+    };
+    if log.head() > 0 {
         return Ok(());
     }
     let parent = spawn.parent.session;
@@ -27,7 +32,7 @@ pub(super) fn begin(store: &Store, spawn: &mut Spawn) -> Result<(), Error> {
         let now = spawn.parent.since;
         batch.extend(settle(&mut state, spawn.session, Fact::new(fact), now));
     }
-    store.log(spawn.session)?.append_wait(&batch)?;
+    log.append_wait(&batch)?;
     spawn.fork_of = Some(of);
     Ok(())
 }
