@@ -16,6 +16,7 @@ mod drive;
 mod edge;
 mod equipment;
 mod family;
+mod forking;
 mod hidden;
 mod history;
 mod home;

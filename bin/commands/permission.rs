@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::Usage;
 use crate::agents::{self, Agents};
 use crate::cli::{PermissionAnswer, PermissionCheck, PermissionCommand};
+use crate::client::is_leaving;
 use crate::home::Place;
 use crate::model;
 use crate::settings;
@@ -40,7 +41,7 @@ fn answer(args: &PermissionAnswer) -> anyhow::Result<ExitCode> {
     }
     let answered = match node.call("_leftfold/answer", &params) {
         Ok(answered) => answered,
-        Err(error) if error.is::<RpcError>() => return Err(error),
+        Err(error) if error.is::<RpcError>() && !is_leaving(&error) => return Err(error),
         // it ended, or was killed, in between
         Err(_) => return late(&place, &args.call),
     };

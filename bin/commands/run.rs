@@ -17,6 +17,7 @@ use crate::agents::{self, Agents};
 use crate::cli::{PermissionMode, Run, Turn};
 use crate::client::Job;
 use crate::drive::{self, Task};
+use crate::forking::Wanted;
 use crate::home::{self, Place};
 use crate::model::{self, Model};
 use crate::question;
@@ -35,7 +36,7 @@ pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
         args.session.as_deref().map(|session| home::find(session, &worktree)).transpose()?
     };
     let place = match place {
-        Some(place) if args.fork => Some(fork::begin(&place, None, false)?),
+        Some(place) if args.fork => Some(fork::begin(&place, Wanted::default())?),
         None if args.fork => {
             bail!(Usage("--fork goes with --session or --continue: what is to be forked?".into()))
         }

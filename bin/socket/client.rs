@@ -9,8 +9,8 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
 pub(crate) use super::path::{Identity, identity};
-use super::wire::RpcError;
 pub(crate) use super::wire::carried;
+use super::wire::{self, RpcError};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -40,6 +40,9 @@ impl Connection {
         let mut answer = loop {
             match self.line().context("the node does not answer")? {
                 Some(line) if line.get("id").is_some() => break line,
+                Some(line) if line["method"] == wire::RESTED_METHOD => {
+                    return Err(RpcError::leaving("the node has let go of the session").into());
+                }
                 // a notification
                 Some(_) => {}
                 None => bail!("the node died before it answered"),

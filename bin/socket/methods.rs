@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::connection::Peer;
 use super::descent;
+use super::forks;
 use super::question::{Search, Which};
 use super::server::Door;
 use super::tap::Tap;
@@ -23,7 +24,7 @@ use crate::lines::Lines;
 
 pub(super) const WATCH: &str = "_leftfold/watch";
 
-const METHODS: [&str; 8] = [
+const METHODS: [&str; 9] = [
     "_leftfold/read",
     WATCH,
     "_leftfold/prompt",
@@ -32,6 +33,7 @@ const METHODS: [&str; 8] = [
     "_leftfold/compact",
     "_leftfold/revert",
     "_leftfold/unrevert",
+    forks::FORK,
 ];
 
 /// Events in one answer to `read` at most, and the bytes after which no further one is begun.
@@ -92,6 +94,9 @@ pub(crate) fn is_ours(method: &str) -> bool {
 pub(super) async fn call(peer: &Peer, method: &str, params: Value) -> Result<Value, RpcError> {
     let known = METHODS.iter().find(|known| **known == method);
     let Some(&method) = known else { return Err(RpcError::method(method, &METHODS)) };
+    if method == forks::FORK {
+        return forks::fork(peer, params).await;
+    }
     if let Some(session) = params.get("session").and_then(Value::as_str)
         && let Ok(session) = session.parse()
         && let Some(remote) = open(peer, session).await?.remote()
@@ -336,7 +341,7 @@ fn search(store: &Store, session: SessionId, which: Which) -> Result<Search, Rpc
     }
 }
 
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
 ) -> Result<T, RpcError> {
     tokio::task::spawn_blocking(work).await.map_err(RpcError::internal)?

@@ -11,6 +11,7 @@
 //! | `_leftfold/compact` | `session, by?` | `{accepted}` |
 //! | `_leftfold/revert` | `session, to, by?` | `{accepted, refused}`: why not, or null |
 //! | `_leftfold/unrevert` | `session, by?` | the same |
+//! | `_leftfold/fork` | `session, at?, files?` | `{session, told}`: the fork, and what became of files |
 //!
 //! With `children`, an object from ids of sessions to seqs, a watch is of the session's children too:
 //! of those that it names from there on, and of others from their first event on, once the event
@@ -28,6 +29,7 @@
 pub(crate) mod client;
 mod connection;
 mod descent;
+mod forks;
 mod lines;
 mod methods;
 mod pace;
@@ -40,6 +42,7 @@ mod tap;
 mod wire;
 
 pub(crate) use connection::{QUEUE, name_of, serve_lines};
+pub(crate) use forks::{Fault, Holder, ask as ask_to_fork};
 pub(crate) use methods::is_ours;
 pub(crate) use server::{Bound, Sockets, bind};
 pub(crate) use sessions::{Many, One, Sessions};

@@ -12,6 +12,7 @@ use leftfold_store::Head;
 use ractor::ActorRef;
 
 use super::descent;
+use super::forks::Holder;
 use super::wire::RpcError;
 use crate::cli::Turn;
 use crate::client::{Client, Equipment, Job};
@@ -37,6 +38,26 @@ pub(crate) trait Sessions: Send + Sync + 'static {
 
     /// Whether a prompt only joins a turn that is under way.
     fn only_joins(&self) -> bool;
+
+    /// Who can write to the session's store; with `store`, to that one, which this node holds.
+    ///
+    /// # Errors
+    /// Nobody, any more.
+    fn holder<'a>(
+        &'a self,
+        session: SessionId,
+        store: Option<&'a Path>,
+    ) -> BoxFuture<'a, Result<Holder, RpcError>>;
+}
+
+/// The store of a session that is open here, and whether its turn is under way.
+async fn held(client: &Client) -> Result<Holder, RpcError> {
+    if let Some(remote) = client.remote() {
+        return Ok(Holder::There(remote.clone()));
+    }
+    let gone = |_| RpcError::leaving("the node has let go of the session");
+    let busy = client.view().await.map_err(gone)?.turn.is_some();
+    Ok(Holder::Here { store: client.reading().await.map_err(gone)?, busy })
 }
 
 /// The one session of a node that drives a single turn.
@@ -76,6 +97,21 @@ impl Sessions for One {
     fn only_joins(&self) -> bool {
         true
     }
+
+    fn holder<'a>(
+        &'a self,
+        _: SessionId,
+        _: Option<&'a Path>,
+    ) -> BoxFuture<'a, Result<Holder, RpcError>> {
+        held(&self.client).boxed()
+    }
+}
+
+/// Whether a store has a fork of this id that belongs to nobody.
+fn is_fork(store: &Path, session: SessionId) -> bool {
+    let heads = leftfold_store::heads(store).into_iter();
+    let summary = heads.filter(|head| head.session == session).find_map(|head| head.summary);
+    summary.is_some_and(|summary| summary.fork_of.is_some() && summary.parent.is_none())
 }
 
 /// The sessions of a node that lives on.
@@ -174,12 +210,7 @@ impl Many {
 
     /// A session that descends from one that is known, and is in its store.
     async fn descendant(&self, session: SessionId, store: Option<&Path>) -> Option<Client> {
-        let here = |known: &&Known| store.is_none_or(|store| known.place.store == store);
-        let clients: Vec<Client> = {
-            let known = self.known();
-            known.values().filter(here).filter_map(|known| known.client.clone()).collect()
-        };
-        for client in clients {
+        for client in self.clients_in(store) {
             if let Some(found) = descent::descendant(&client, session).await {
                 return Some(found);
             }
@@ -187,16 +218,25 @@ impl Many {
         None
     }
 
+    /// The sessions that are open here, in that store or in any.
+    fn clients_in(&self, store: Option<&Path>) -> Vec<Client> {
+        let here = |known: &&Known| store.is_none_or(|store| known.place.store == store);
+        let known = self.known();
+        known.values().filter(here).filter_map(|known| known.client.clone()).collect()
+    }
+
     /// Knows a session of which there is nothing but its log.
-    async fn find(&self, session: SessionId) -> anyhow::Result<Place> {
+    async fn find(&self, session: SessionId, store: Option<&Path>) -> anyhow::Result<Place> {
         if let Some(known) = self.known().get(&session) {
             return Ok(known.place.clone());
         }
-        let place = self.place(session)?;
-        let head = place.store.join("heads").join(session.to_string());
-        if !head.is_file() {
-            return Err(RpcError::not_open(session).into());
-        }
+        let own = self.place(session)?;
+        let head = own.store.join("heads").join(session.to_string());
+        let place = match store {
+            _ if head.is_file() => own,
+            Some(store) if is_fork(store, session) => Place { store: store.to_owned(), session },
+            Some(_) | None => return Err(RpcError::not_open(session).into()),
+        };
         let looked = place.clone();
         let project = tokio::task::spawn_blocking(move || Project::of(&looked)).await??;
         let known = Known {
@@ -217,7 +257,7 @@ impl Sessions for Many {
         store: Option<&'a Path>,
     ) -> BoxFuture<'a, Result<Client, RpcError>> {
         async move {
-            let place = match self.find(session).await.map_err(RpcError::of) {
+            let place = match self.find(session, store).await.map_err(RpcError::of) {
                 Ok(place) => place,
                 Err(error) => return self.descendant(session, store).await.ok_or(error),
             };
@@ -235,5 +275,27 @@ impl Sessions for Many {
 
     fn only_joins(&self) -> bool {
         false
+    }
+
+    fn holder<'a>(
+        &'a self,
+        session: SessionId,
+        store: Option<&'a Path>,
+    ) -> BoxFuture<'a, Result<Holder, RpcError>> {
+        async move {
+            let Some(folder) = store else {
+                return held(&self.client(session, None).await?).await;
+            };
+            let (mut found, mut working) = (None, false);
+            for client in self.clients_in(Some(folder)) {
+                // one that rests is as good as none
+                if let Ok(Holder::Here { store, busy }) = held(&client).await {
+                    (found, working) = (Some(store), working || busy);
+                }
+            }
+            let store = found.ok_or_else(|| RpcError::leaving("the node lets go of the store"))?;
+            Ok(Holder::Here { store, busy: working })
+        }
+        .boxed()
     }
 }

@@ -10,6 +10,7 @@ use crate::edge;
 pub(crate) const MAX_LINE: usize = 16 << 20;
 
 const LEAVING: i64 = -32001;
+const PARAMS: i64 = -32602;
 
 /// An error as JSON-RPC has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
@@ -35,7 +36,7 @@ impl RpcError {
     }
 
     pub(crate) fn params(why: impl Into<String>) -> Self {
-        Self { code: -32602, message: why.into() }
+        Self { code: PARAMS, message: why.into() }
     }
 
     pub(crate) fn internal(why: impl std::fmt::Display) -> Self {
@@ -55,6 +56,11 @@ impl RpcError {
     /// The node is about to let go of the session; nothing was done.
     pub(crate) fn leaving(why: impl Into<String>) -> Self {
         Self { code: LEAVING, message: why.into() }
+    }
+
+    /// Whether what was asked is not possible as it was asked.
+    pub(crate) fn is_params(&self) -> bool {
+        self.code == PARAMS
     }
 
     /// Whether the node refused because it is about to let go of the session.
@@ -137,6 +143,7 @@ pub(crate) fn carried(notification: &str) -> Option<&str> {
     notification.strip_prefix(EVENT)?.strip_suffix('}')
 }
 
+pub(super) const RESTED_METHOD: &str = "_leftfold/rested";
 const RESTED: &str = r#"{"jsonrpc":"2.0","method":"_leftfold/rested","params":{}}"#;
 
 /// The notification that the node lets go of the store because all in it is at rest, with its end.
