@@ -99,6 +99,20 @@ pub(crate) enum Command {
     Config(Config),
     /// Run one tool without a model, or print its schema
     Tool(Tool),
+    /// Become the shell of a call, in a terminal that a client has opened for it
+    #[command(name = IN_TERMINAL, hide = true)]
+    InTerminal(InTerminal),
+}
+
+/// The command that a client's terminal is given.
+pub(crate) const IN_TERMINAL: &str = "in-terminal";
+
+#[derive(Debug, Args)]
+pub(crate) struct InTerminal {
+    /// A variable that the command is given besides the usual ones
+    #[arg(long, value_name = "NAME")]
+    pub(crate) keep: Vec<String>,
+    pub(crate) line: String,
 }
 
 #[derive(Debug, Args)]

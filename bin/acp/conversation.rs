@@ -137,6 +137,7 @@ impl Talk {
         let Project { directory, worktree, .. } = &*self.project;
         let mut workspace = Workspace::new(directory, worktree, self.place.store.join("spill"));
         workspace.secrets = secrets::of(directory);
+        workspace.host = self.all.host(self.place.session);
         let arguments = updates::Arguments {
             shared: Arc::clone(&self.shared),
             place: self.place.clone(),

@@ -13,12 +13,15 @@
 //! | `updates` | an observer: turns durable events into updates, questions and answers |
 //! | `view`, `calls` | what an event is to a client: pure |
 //! | `content` | what a client's content is to a session: pure |
+//! | `host` | the client's files and terminals, for calls |
+//! | `terminals` | what a client is shown of calls that run in its terminals: pure |
 //! | `servers` | servers of tools that come with a session |
 //! | `inquiry`, `form` | questions of the model, as permissions or as forms |
 //! | `replies` | what a client answers to either |
 //! | `prompts` | prompts that wait for the end of their turn |
 //!
-//! Invariant: whatever a client is told of a session comes from its durable events.
+//! Invariant: whatever a client is told of a session comes from its durable events, but for which of its
+//! own terminals a call runs in.
 
 mod agent;
 mod authentication;
@@ -29,6 +32,7 @@ mod conversation;
 mod family;
 mod flow;
 mod form;
+mod host;
 mod inquiry;
 mod listing;
 mod opening;
@@ -36,6 +40,7 @@ mod preview;
 mod prompts;
 mod replies;
 mod servers;
+mod terminals;
 mod updates;
 mod view;
 mod wire;

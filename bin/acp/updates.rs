@@ -2,13 +2,13 @@
 //! questions, and in the end as the answer to its prompts.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agent_client_protocol::Client as Editor;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
-    RequestPermissionRequest, SessionId, SessionNotification, SessionUpdate,
+    ClientCapabilities, ElicitationCapabilities, RequestPermissionRequest, SessionId,
+    SessionNotification, SessionUpdate, TerminalId, ToolCallUpdate, ToolCallUpdateFields,
 };
 use agent_client_protocol::{Error, RequestCancellationHandle};
 use leftfold_actors::{Observation, Recorded, Reply};
@@ -24,6 +24,7 @@ use super::flow::Flow;
 use super::opening::Arrival;
 use super::prompts::Prompts;
 use super::replies::{chosen, told};
+use super::terminals::{self, Terminals};
 use super::view::{self, Question, Told, View};
 use super::{form, preview};
 use crate::client::Client;
@@ -43,11 +44,13 @@ pub(super) struct Shared {
     /// The way to the session, once it was opened.
     client: Mutex<Option<Client>>,
     /// The last event that the client was told of.
-    seen: AtomicU64,
+    seen: watch::Sender<Seq>,
     /// Whether a turn is under way, whoever began it.
     under_way: watch::Sender<bool>,
-    /// Whether the client has forms for questions.
-    forms: bool,
+    /// What the client has offered.
+    pub(super) abilities: Arc<ClientCapabilities>,
+    /// The client's terminals in which calls of the turn under way run.
+    terminals: Mutex<Terminals>,
     /// How the next prompts are to be taken.
     chosen: Mutex<Chosen>,
 }
@@ -57,7 +60,7 @@ impl Shared {
         id: SessionId,
         connection: ConnectionTo<Editor>,
         flow: Flow,
-        forms: bool,
+        abilities: Arc<ClientCapabilities>,
     ) -> Self {
         Self {
             id,
@@ -65,9 +68,10 @@ impl Shared {
             flow,
             prompts: Prompts::default(),
             client: Mutex::default(),
-            seen: AtomicU64::default(),
+            seen: watch::Sender::default(),
             under_way: watch::Sender::new(false),
-            forms,
+            abilities,
+            terminals: Mutex::default(),
             chosen: Mutex::default(),
         }
     }
@@ -108,7 +112,26 @@ impl Shared {
     }
 
     pub(super) fn seen(&self) -> Seq {
-        self.seen.load(Ordering::Acquire)
+        *self.seen.borrow()
+    }
+
+    fn has_forms(&self) -> bool {
+        let elicits = self.abilities.elicitation.as_ref();
+        elicits.is_some_and(ElicitationCapabilities::supports_form)
+    }
+
+    fn terminals(&self) -> MutexGuard<'_, Terminals> {
+        self.terminals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The call runs in this terminal of the client's, which is told so when it knows of the call.
+    pub(super) async fn shows(&self, call: Seq, terminal: TerminalId) {
+        // this end holds the other one
+        let _ = self.seen.subscribe().wait_for(|seen| *seen >= call).await;
+        self.terminals().add(call, terminal.clone());
+        let fields = ToolCallUpdateFields::new().content(vec![terminals::shown(terminal)]);
+        let update = ToolCallUpdate::new(view::id(call), fields);
+        self.update(SessionUpdate::ToolCallUpdate(update));
     }
 
     pub(super) fn is_under_way(&self) -> bool {
@@ -178,7 +201,7 @@ impl Actor for Updates {
             arguments;
         let (view, flow, asked) = (View::default(), shared.flow.clone(), HashMap::new());
         let (seen, open, children) = (from - 1, Vec::new(), Children::new(place.session));
-        shared.seen.store(seen, Ordering::Release);
+        shared.seen.send_replace(seen);
         Ok(Watching {
             shared,
             place,
@@ -221,7 +244,7 @@ impl Actor for Updates {
 impl Watching {
     async fn tell(&mut self, event: &Envelope) {
         self.seen = event.seq;
-        self.shared.seen.store(event.seq, Ordering::Release);
+        self.shared.seen.send_replace(event.seq);
         let live = event.seq > self.history;
         self.children.see(event);
         for told in self.view.see(event) {
@@ -237,6 +260,7 @@ impl Watching {
                 Told::Silent(_) => {}
                 Told::Ended { ended, finish } => {
                     self.shared.under_way.send_replace(false);
+                    *self.shared.terminals() = Terminals::default();
                     self.open.clear();
                     if live {
                         self.withdraw_all();
@@ -306,7 +330,10 @@ impl Watching {
 
     /// Who knows what was before is not told of it.
     fn update(&self, update: SessionUpdate) {
-        if self.arrival.as_ref().is_none_or(Arrival::wants_history) {
+        let update = self.shared.terminals().with(update);
+        if self.arrival.as_ref().is_none_or(Arrival::wants_history)
+            && let Some(update) = update
+        {
             self.shared.update(update);
         }
     }
@@ -315,7 +342,7 @@ impl Watching {
     async fn ask(&mut self, question: Question) {
         let asked = question.asked;
         let (id, shared) = (self.shared.id.clone(), Arc::clone(&self.shared));
-        if let Some(inquiry) = question.inquiry.as_ref().filter(|_| shared.forms) {
+        if let Some(inquiry) = question.inquiry.as_ref().filter(|_| shared.has_forms()) {
             let request = form::request(id, question.call.tool_call_id, inquiry);
             let sent = shared.connection.send_request(request);
             self.asked.insert(asked, sent.cancellation_handle());

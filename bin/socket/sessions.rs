@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use leftfold_actors::{NodeMessage, Opened};
 use leftfold_events::SessionId;
 use leftfold_store::Head;
+use leftfold_tools::host::Host;
 use ractor::ActorRef;
 
 use super::descent;
@@ -120,7 +121,11 @@ pub(crate) struct Many {
     /// The one store of all sessions, if there is to be one.
     store: Option<PathBuf>,
     known: Mutex<HashMap<SessionId, Known>>,
+    hosts: OnceLock<Hosts>,
 }
+
+/// Who has files and terminals of its own for the calls of a session.
+type Hosts = Box<dyn Fn(SessionId) -> Arc<dyn Host> + Send + Sync>;
 
 /// How a session is driven.
 #[derive(Clone)]
@@ -139,7 +144,18 @@ impl Known {
 
 impl Many {
     pub(crate) fn new(node: ActorRef<NodeMessage>, store: Option<PathBuf>) -> Arc<Self> {
-        Arc::new(Self { node, store, known: Mutex::default() })
+        Arc::new(Self { node, store, known: Mutex::default(), hosts: OnceLock::new() })
+    }
+
+    /// From now on these are asked, as long as nobody else was named before.
+    pub(crate) fn hosted_by(&self, hosts: Hosts) {
+        if self.hosts.set(hosts).is_err() {
+            tracing::warn!("the sessions of a node have one client with files of its own");
+        }
+    }
+
+    pub(crate) fn host(&self, session: SessionId) -> Option<Arc<dyn Host>> {
+        self.hosts.get().map(|host| host(session))
     }
 
     /// Where the session `id` is: in the one store of the node, or in its own.
@@ -193,7 +209,10 @@ impl Many {
 
     /// Opens a session that is known.
     pub(crate) async fn open(&self, session: SessionId) -> anyhow::Result<(Client, Opened)> {
-        let opened = Client::open(self.node.clone(), &self.knowledge(session)?.job()?).await?;
+        let known = self.knowledge(session)?;
+        let mut job = known.job()?;
+        job.workspace.host = self.host(session);
+        let opened = Client::open(self.node.clone(), &job).await?;
         if let Some(known) = self.known().get_mut(&session) {
             known.client = Some(opened.0.clone());
         }

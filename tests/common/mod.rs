@@ -5,6 +5,7 @@
 
 mod again;
 mod canary;
+mod desk;
 mod editor;
 mod live;
 pub mod mcp;
@@ -23,6 +24,7 @@ use tempfile::TempDir;
 
 pub use again::again;
 pub use canary::{Canary, Search, base64, url};
+pub use desk::Desk;
 pub use editor::Editor;
 pub use live::{Live, Ran};
 pub use processes::{marked, peak, wait_until};

@@ -3,8 +3,8 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{self, ExitStatus, Stdio};
 use std::sync::LazyLock;
 use std::time::Duration;

@@ -7,13 +7,18 @@
 use std::fs::Metadata;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use leftfold_events::Secrets;
 use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
 
 use super::{Host, HostError, MAX_TEXT, Patience, READING};
 use crate::tool::Seen;
-use crate::{Context, Error, Workspace, confined, seen, text};
+use crate::{BoxFuture, Context, Error, Workspace, confined, seen, text};
+
+/// How long a look may take.
+const LOOKING: Duration = Duration::from_secs(2);
 
 /// Where a call finds texts. All of it blocks the thread.
 pub(crate) struct Desk {
@@ -45,12 +50,12 @@ impl Desk {
         Self { patience, ..Self::of_workspace(&cx.workspace) }
     }
 
-    /// For a look without a call.
+    /// For a look without a call, which somebody waits for.
     pub(crate) fn of_workspace(workspace: &Workspace) -> Self {
         Self {
             host: workspace.host.clone(),
             secrets: workspace.secrets.clone(),
-            patience: Patience::new(None, &Default::default()),
+            patience: Patience::new(None, &CancellationToken::new()).at_most(LOOKING),
         }
     }
 
@@ -77,7 +82,8 @@ impl Desk {
             return None;
         }
         let asked = self.host.as_ref()?.read(path)?;
-        let answer = Handle::try_current().ok()?.block_on(self.patience.at_most(READING).wait(asked));
+        let answer =
+            Handle::try_current().ok()?.block_on(self.patience.at_most(READING).wait(asked));
         let text = match answer {
             Ok(text) if !same(&text, disk) && text.len() <= MAX_TEXT => text,
             Ok(_) => return None,
@@ -134,7 +140,11 @@ impl Desk {
     }
 
     /// What nobody is to be told is not said to a host either.
-    fn writing(&self, path: &Path, text: &str) -> Option<crate::BoxFuture<'static, Result<(), HostError>>> {
+    fn writing(
+        &self,
+        path: &Path,
+        text: &str,
+    ) -> Option<BoxFuture<'static, Result<(), HostError>>> {
         let host = self.host.as_ref()?;
         if text.len() > MAX_TEXT || self.secrets.hide(text).is_some() {
             return None;

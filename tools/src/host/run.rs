@@ -47,7 +47,9 @@ pub(crate) async fn run(line: &str, folder: &Path, cx: &Context) -> Result<Optio
     let status = exit.map(status).transpose()?;
     let mut capture = Capture::new(workspace, &cx.call);
     if printed.cut {
-        capture.push(format!("(The client kept the end of the output: {MAX_TEXT} bytes.)\n").as_bytes());
+        capture.push(
+            format!("(The client kept the end of the output: {MAX_TEXT} bytes.)\n").as_bytes(),
+        );
     }
     // a terminal ends its lines as typewriters did
     capture.push(printed.text.replace("\r\n", "\n").as_bytes());
@@ -153,7 +155,8 @@ fn lost_output(exit: &Exit, why: &HostError) -> Error {
 /// The last `size` bytes, from the start of a character on.
 fn tail(text: &str, size: usize, cx: &Context) -> String {
     // a secret that begins before what is shown is hidden whole
-    let wide = &text[text::floor(text, text.len().saturating_sub(size.saturating_mul(4).max(REPORT)))..];
+    let wide =
+        &text[text::floor(text, text.len().saturating_sub(size.saturating_mul(4).max(REPORT)))..];
     let hidden = cx.workspace.secrets.hide(wide);
     let shown = hidden.as_deref().unwrap_or(wide).replace("\r\n", "\n");
     let from = shown.len().saturating_sub(size);
