@@ -7,11 +7,12 @@ use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
     self, AgentCapabilities, AuthenticateRequest, AuthenticateResponse, CancelNotification,
     ClientCapabilities, CloseSessionRequest, CloseSessionResponse, DeleteSessionRequest,
-    DeleteSessionResponse, Implementation, InitializeRequest, InitializeResponse,
-    ListSessionsRequest, ListSessionsResponse, LoadSessionRequest, LoadSessionResponse,
-    NewSessionRequest, NewSessionResponse, PromptCapabilities, PromptRequest, PromptResponse,
-    ResumeSessionRequest, ResumeSessionResponse, SessionCapabilities, SessionCloseCapabilities,
-    SessionDeleteCapabilities, SessionId, SessionListCapabilities, SessionResumeCapabilities,
+    DeleteSessionResponse, ForkSessionRequest, ForkSessionResponse, Implementation,
+    InitializeRequest, InitializeResponse, ListSessionsRequest, ListSessionsResponse,
+    LoadSessionRequest, LoadSessionResponse, NewSessionRequest, NewSessionResponse,
+    PromptCapabilities, PromptRequest, PromptResponse, ResumeSessionRequest, ResumeSessionResponse,
+    SessionCapabilities, SessionCloseCapabilities, SessionDeleteCapabilities,
+    SessionForkCapabilities, SessionId, SessionListCapabilities, SessionResumeCapabilities,
     SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeRequest,
     SetSessionModeResponse,
 };
@@ -23,6 +24,7 @@ use agent_client_protocol::{
 use leftfold_actors::NodeMessage;
 use leftfold_tools::host::Host;
 use ractor::{Actor, ActorRef};
+use serde_json::json;
 
 use super::authentication;
 use super::choices::{self, Offer};
@@ -35,7 +37,7 @@ use crate::Usage;
 use crate::cli::Turn;
 use crate::commands::run::Project;
 use crate::home::Place;
-use crate::socket::Many;
+use crate::socket::{self, Many};
 
 /// A handler of requests that is a method of the agent's.
 macro_rules! on {
@@ -86,6 +88,10 @@ pub(super) async fn serve(
             on_receive_request!(),
         )
         .on_receive_request(
+            on!(agent.fork, ForkSessionRequest => ForkSessionResponse),
+            on_receive_request!(),
+        )
+        .on_receive_request(
             on!(agent.close, CloseSessionRequest => CloseSessionResponse),
             on_receive_request!(),
         )
@@ -123,18 +129,26 @@ fn introduction(request: &InitializeRequest) -> InitializeResponse {
         .list(SessionListCapabilities::new())
         .delete(SessionDeleteCapabilities::new())
         .resume(SessionResumeCapabilities::new())
+        .fork(SessionForkCapabilities::new())
         .close(SessionCloseCapabilities::new());
     let capabilities = AgentCapabilities::new()
         .load_session(true)
         .prompt_capabilities(prompts)
         .mcp_capabilities(schema::McpCapabilities::new().http(true))
-        .session_capabilities(sessions);
+        .session_capabilities(sessions)
+        .meta(methods());
     let name =
         Implementation::new("leftfold", env!("CARGO_PKG_VERSION")).title("Leftfold".to_owned());
     InitializeResponse::new(ProtocolVersion::V1)
         .agent_capabilities(capabilities)
         .agent_info(name)
         .auth_methods(authentication::methods(&request.client_capabilities))
+}
+
+/// The methods beside the protocol's; `_leftfold/watch` is to have events as notifications.
+fn methods() -> schema::Meta {
+    let methods = json!({ "methods": socket::METHODS });
+    [("leftfold".to_owned(), methods)].into_iter().collect()
 }
 
 pub(super) struct Agent {

@@ -10,6 +10,7 @@ use leftfold_events::event::{PromptKind, PromptPart};
 use leftfold_tools::Workspace;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
+use super::choices::Offer;
 use super::opening::Arrival;
 use super::updates::{self, BY, Shared, Updates};
 use crate::cli::Turn;
@@ -96,6 +97,7 @@ impl Talk {
     async fn prompt(&mut self, parts: Vec<PromptPart>, turn: &Turn) -> anyhow::Result<()> {
         let first = parts.first().filter(|part| part.kind == PromptKind::Text);
         let text = first.map_or("", |part| part.text.as_str());
+        self.tell_commands();
         let prepared = Prepared::new(&self.project, turn, text, Given::ForAll)?;
         let job = run::job(self.place.clone(), &prepared.project, &prepared.turn, false)?;
         let parts = prepared.parts(&job, parts).await?;
@@ -107,6 +109,13 @@ impl Talk {
                 prompted => return prompted,
             }
             tokio::time::sleep(client::BREATH).await;
+        }
+    }
+
+    /// Commands come and go with settings and files.
+    fn tell_commands(&self) {
+        if let Ok(offer) = Offer::of(&self.place, &self.project, &self.shared.chosen()) {
+            self.shared.tell_commands(offer.commands());
         }
     }
 

@@ -6,12 +6,12 @@
 //! | `wire` | lines on stdin and stdout, with a limit to their length; the methods of the socket |
 //! | `flow` | how much may wait in either direction |
 //! | `agent` | the methods of the protocol, and the sessions of this connection |
-//! | `opening`, `listing` | sessions: new, loaded and resumed; listed, closed and deleted |
+//! | `opening`, `listing`, `forks` | sessions: new, loaded and resumed; listed, closed and deleted; forked |
 //! | `choices` | what a client may choose: agent, model, variant; commands |
 //! | `authentication` | how a person gives keys |
 //! | `conversation` | one session: takes its prompts, loads and cancels one after the other |
 //! | `updates` | an observer: turns durable events into updates, questions and answers |
-//! | `view`, `calls` | what an event is to a client: pure |
+//! | `view`, `calls`, `diffs`, `compaction` | what an event is to a client: pure |
 //! | `content` | what a client's content is to a session: pure |
 //! | `host` | the client's files and terminals, for calls |
 //! | `terminals` | what a client is shown of calls that run in its terminals: pure |
@@ -27,10 +27,13 @@ mod agent;
 mod authentication;
 mod calls;
 mod choices;
+mod compaction;
 mod content;
 mod conversation;
+mod diffs;
 mod family;
 mod flow;
+mod forks;
 mod form;
 mod host;
 mod inquiry;

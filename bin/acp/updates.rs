@@ -19,6 +19,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::watch;
 
 use super::choices::{Chosen, Offer};
+use super::compaction::Compactions;
 use super::family::Children;
 use super::flow::Flow;
 use super::opening::Arrival;
@@ -51,6 +52,8 @@ pub(super) struct Shared {
     pub(super) abilities: Arc<ClientCapabilities>,
     /// The client's terminals in which calls of the turn under way run.
     terminals: Mutex<Terminals>,
+    /// What was said last of the commands that there are.
+    commands: Mutex<Option<SessionUpdate>>,
     /// How the next prompts are to be taken.
     chosen: Mutex<Chosen>,
 }
@@ -72,6 +75,7 @@ impl Shared {
             under_way: watch::Sender::new(false),
             abilities,
             terminals: Mutex::default(),
+            commands: Mutex::default(),
             chosen: Mutex::default(),
         }
     }
@@ -94,6 +98,21 @@ impl Shared {
 
     pub(super) fn tell_choices(&self, updates: impl IntoIterator<Item = SessionUpdate>) {
         updates.into_iter().for_each(|update| self.update(update));
+    }
+
+    /// For whoever begins anew.
+    pub(super) fn tell_commands_again(&self, commands: SessionUpdate) {
+        *self.commands.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.tell_commands(commands);
+    }
+
+    /// Told where it is not what was told last.
+    pub(super) fn tell_commands(&self, commands: SessionUpdate) {
+        let mut told = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.as_ref() != Some(&commands) {
+            *told = Some(commands.clone());
+            self.update(commands);
+        }
     }
 
     fn update(&self, update: SessionUpdate) {
@@ -128,6 +147,9 @@ impl Shared {
     pub(super) async fn shows(&self, call: Seq, terminal: TerminalId) {
         // this end holds the other one
         let _ = self.seen.subscribe().wait_for(|seen| *seen >= call).await;
+        if !self.is_under_way() {
+            return;
+        }
         self.terminals().add(call, terminal.clone());
         let fields = ToolCallUpdateFields::new().content(vec![terminals::shown(terminal)]);
         let update = ToolCallUpdate::new(view::id(call), fields);
@@ -159,6 +181,7 @@ pub(super) struct Watching {
     /// Where the calls that are asked about would run.
     workspace: Arc<Workspace>,
     view: View,
+    compactions: Compactions,
     children: Children,
     flow: Flow,
     /// The last event that was told.
@@ -201,6 +224,9 @@ impl Actor for Updates {
             arguments;
         let (view, flow, asked) = (View::default(), shared.flow.clone(), HashMap::new());
         let (seen, open, children) = (from - 1, Vec::new(), Children::new(place.session));
+        let session = shared.abilities.session.as_ref();
+        let known = session.is_some_and(|session| session.compaction.is_some());
+        let compactions = Compactions::new(known);
         shared.seen.send_replace(seen);
         Ok(Watching {
             shared,
@@ -208,6 +234,7 @@ impl Actor for Updates {
             project,
             workspace,
             view,
+            compactions,
             children,
             flow,
             seen,
@@ -247,6 +274,9 @@ impl Watching {
         self.shared.seen.send_replace(event.seq);
         let live = event.seq > self.history;
         self.children.see(event);
+        if let Some(update) = self.compactions.see(event) {
+            self.update(update);
+        }
         for told in self.view.see(event) {
             match told {
                 Told::Update(update) => self.update(*update),
@@ -276,7 +306,9 @@ impl Watching {
             let offer =
                 offer.inspect_err(|error| crate::note(&format!("leftfold: {error:#}"))).ok();
             report(arrival.arrived(offer.as_ref()));
-            self.shared.tell_choices(offer.map(|offer| offer.commands()));
+            if let Some(offer) = offer {
+                self.shared.tell_commands_again(offer.commands());
+            }
             self.arrived().await;
         }
     }

@@ -35,6 +35,7 @@ use std::process::ExitCode;
 use leftfold_events::Envelope;
 use leftfold_store::Reader;
 
+pub(crate) use self::divergence::divergences;
 use self::divergence::{divergences_as_json, divergences_as_text, each, policy_of};
 use crate::edge;
 use crate::home::{self, Place};

@@ -115,6 +115,12 @@ fn is_fork(store: &Path, session: SessionId) -> bool {
     summary.is_some_and(|summary| summary.fork_of.is_some() && summary.parent.is_none())
 }
 
+/// Whether there is such a session.
+fn has(place: &Place) -> bool {
+    let Place { store, session } = place;
+    store.join("db").is_file() && store.join("heads").join(session.to_string()).is_file()
+}
+
 /// The sessions of a node that lives on.
 pub(crate) struct Many {
     node: ActorRef<NodeMessage>,
@@ -164,6 +170,20 @@ impl Many {
             Some(store) => Ok(Place { store: store.clone(), session }),
             None => home::new_place(session),
         }
+    }
+
+    /// Where a session is that there is already: forks are with the one that they come from.
+    pub(crate) fn existing(&self, session: SessionId) -> Option<Place> {
+        if let Some(known) = self.known().get(&session) {
+            return Some(known.place.clone()).filter(has);
+        }
+        let own = self.place(session).ok().filter(has);
+        if own.is_some() || self.store.is_some() {
+            return own;
+        }
+        let stores = home::stores().unwrap_or_default().into_iter();
+        let mut places = stores.map(|store| Place { store, session });
+        places.find(|place| has(place) && is_fork(&place.store, session))
     }
 
     /// The heads of the sessions that this node can open, but for those that belong to another.
@@ -246,15 +266,14 @@ impl Many {
 
     /// Knows a session of which there is nothing but its log.
     async fn find(&self, session: SessionId, store: Option<&Path>) -> anyhow::Result<Place> {
+        let not_open = || RpcError::not_open(session);
         if let Some(known) = self.known().get(&session) {
             return Ok(known.place.clone());
         }
-        let own = self.place(session)?;
-        let head = own.store.join("heads").join(session.to_string());
         let place = match store {
-            _ if head.is_file() => own,
             Some(store) if is_fork(store, session) => Place { store: store.to_owned(), session },
-            Some(_) | None => return Err(RpcError::not_open(session).into()),
+            Some(_) => Some(self.place(session)?).filter(has).ok_or_else(not_open)?,
+            None => self.existing(session).ok_or_else(not_open)?,
         };
         let looked = place.clone();
         let project = tokio::task::spawn_blocking(move || Project::of(&looked)).await??;
