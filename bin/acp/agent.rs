@@ -32,7 +32,7 @@ use super::content::{self, invalid};
 use super::conversation::{Arguments, Conversation, Wish, to_error};
 use super::flow::Flow;
 use super::host::ClientHost;
-use super::updates::Shared;
+use super::shared::Shared;
 use crate::Usage;
 use crate::cli::Turn;
 use crate::commands::run::Project;

@@ -12,7 +12,8 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use super::choices::Offer;
 use super::opening::Arrival;
-use super::updates::{self, BY, Shared, Updates};
+use super::shared::{BY, Shared};
+use super::updates::{self, Updates};
 use crate::cli::Turn;
 use crate::client::{self, Client};
 use crate::commands::run::{self, Project};

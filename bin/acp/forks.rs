@@ -17,7 +17,7 @@ use super::content::invalid;
 use super::conversation::to_error;
 use super::opening::directory;
 use super::servers::{handed, ignored};
-use super::updates::BY;
+use super::shared::BY;
 use crate::client;
 use crate::commands::run::Project;
 use crate::home::Place;

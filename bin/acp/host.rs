@@ -22,7 +22,7 @@ use leftfold_tools::host::{Exit, Host, HostCommand, HostError, Printed, Starting
 use leftfold_tools::processes::CALL;
 
 use super::agent::Agent;
-use super::updates::Shared;
+use super::shared::Shared;
 use crate::cli::IN_TERMINAL;
 use crate::edge;
 

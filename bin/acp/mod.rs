@@ -10,6 +10,7 @@
 //! | `choices` | what a client may choose: agent, model, variant; commands |
 //! | `authentication` | how a person gives keys |
 //! | `conversation` | one session: takes its prompts, loads and cancels one after the other |
+//! | `shared` | what all parts of a session know |
 //! | `updates` | an observer: turns durable events into updates, questions and answers |
 //! | `view`, `calls`, `diffs`, `compaction` | what an event is to a client: pure |
 //! | `content` | what a client's content is to a session: pure |
@@ -43,6 +44,7 @@ mod preview;
 mod prompts;
 mod replies;
 mod servers;
+mod shared;
 mod terminals;
 mod updates;
 mod view;

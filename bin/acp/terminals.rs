@@ -18,6 +18,10 @@ impl Terminals {
         self.0.insert(ToolCallId::new(view::id(call)), terminal);
     }
 
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
     /// The update with the call's terminal in it; `None` if it only tells of progress that the
     /// terminal shows.
     pub(super) fn with(&self, update: SessionUpdate) -> Option<SessionUpdate> {

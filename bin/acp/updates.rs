@@ -2,175 +2,28 @@
 //! questions, and in the end as the answer to its prompts.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use agent_client_protocol::Client as Editor;
-use agent_client_protocol::v1::ConnectionTo;
-use agent_client_protocol::v1::schema::{
-    ClientCapabilities, ElicitationCapabilities, RequestPermissionRequest, SessionId,
-    SessionNotification, SessionUpdate, TerminalId, ToolCallUpdate, ToolCallUpdateFields,
-};
+use agent_client_protocol::v1::schema::{RequestPermissionRequest, SessionUpdate};
 use agent_client_protocol::{Error, RequestCancellationHandle};
-use leftfold_actors::{Observation, Recorded, Reply};
+use leftfold_actors::{Observation, Recorded};
 use leftfold_events::event::PromptPart;
 use leftfold_events::{Envelope, Seq, SessionId as Session};
 use leftfold_tools::Workspace;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::sync::watch;
 
-use super::choices::{Chosen, Offer};
+use super::choices::Offer;
 use super::compaction::Compactions;
 use super::family::Children;
 use super::flow::Flow;
 use super::opening::Arrival;
-use super::prompts::Prompts;
 use super::replies::{chosen, told};
-use super::terminals::{self, Terminals};
+use super::shared::{BY, Shared};
 use super::view::{self, Question, Told, View};
 use super::{form, preview};
-use crate::client::Client;
 use crate::commands::run::Project;
 use crate::home::Place;
 use crate::inquiry::Asked;
-
-/// Who this client is in the log.
-pub(super) const BY: &str = "acp";
-
-/// What all parts of one session of the connection know.
-pub(super) struct Shared {
-    pub(super) id: SessionId,
-    pub(super) connection: ConnectionTo<Editor>,
-    pub(super) flow: Flow,
-    pub(super) prompts: Prompts,
-    /// The way to the session, once it was opened.
-    client: Mutex<Option<Client>>,
-    /// The last event that the client was told of.
-    seen: watch::Sender<Seq>,
-    /// Whether a turn is under way, whoever began it.
-    under_way: watch::Sender<bool>,
-    /// What the client has offered.
-    pub(super) abilities: Arc<ClientCapabilities>,
-    /// The client's terminals in which calls of the turn under way run.
-    terminals: Mutex<Terminals>,
-    /// What was said last of the commands that there are.
-    commands: Mutex<Option<SessionUpdate>>,
-    /// How the next prompts are to be taken.
-    chosen: Mutex<Chosen>,
-}
-
-impl Shared {
-    pub(super) fn new(
-        id: SessionId,
-        connection: ConnectionTo<Editor>,
-        flow: Flow,
-        abilities: Arc<ClientCapabilities>,
-    ) -> Self {
-        Self {
-            id,
-            connection,
-            flow,
-            prompts: Prompts::default(),
-            client: Mutex::default(),
-            seen: watch::Sender::default(),
-            under_way: watch::Sender::new(false),
-            abilities,
-            terminals: Mutex::default(),
-            commands: Mutex::default(),
-            chosen: Mutex::default(),
-        }
-    }
-
-    pub(super) fn client(&self) -> Option<Client> {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(super) fn reach_by(&self, client: Client) {
-        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(client);
-    }
-
-    pub(super) fn chosen(&self) -> Chosen {
-        self.chosen.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(super) fn choose(&self, chosen: Chosen) {
-        *self.chosen.lock().unwrap_or_else(PoisonError::into_inner) = chosen;
-    }
-
-    pub(super) fn tell_choices(&self, updates: impl IntoIterator<Item = SessionUpdate>) {
-        updates.into_iter().for_each(|update| self.update(update));
-    }
-
-    /// For whoever begins anew.
-    pub(super) fn tell_commands_again(&self, commands: SessionUpdate) {
-        *self.commands.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.tell_commands(commands);
-    }
-
-    /// Told where it is not what was told last.
-    pub(super) fn tell_commands(&self, commands: SessionUpdate) {
-        let mut told = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.as_ref() != Some(&commands) {
-            *told = Some(commands.clone());
-            self.update(commands);
-        }
-    }
-
-    fn update(&self, update: SessionUpdate) {
-        let update = SessionNotification::new(self.id.clone(), update);
-        self.flow.hand();
-        report(self.connection.send_notification(update));
-    }
-
-    /// Tells the session an answer of the client's.
-    async fn answer(&self, asked: Asked, reply: Option<Reply>) {
-        let Some((reply, client)) = reply.zip(self.client()) else { return };
-        match client.answer(asked, reply).await {
-            Ok(answered) => tracing::debug!(of = asked.1, "{answered}"),
-            Err(error) => tracing::warn!("{error:#}"),
-        }
-    }
-
-    pub(super) fn seen(&self) -> Seq {
-        *self.seen.borrow()
-    }
-
-    fn has_forms(&self) -> bool {
-        let elicits = self.abilities.elicitation.as_ref();
-        elicits.is_some_and(ElicitationCapabilities::supports_form)
-    }
-
-    fn terminals(&self) -> MutexGuard<'_, Terminals> {
-        self.terminals.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The call runs in this terminal of the client's, which is told so when it knows of the call.
-    pub(super) async fn shows(&self, call: Seq, terminal: TerminalId) {
-        // this end holds the other one
-        let _ = self.seen.subscribe().wait_for(|seen| *seen >= call).await;
-        if !self.is_under_way() {
-            return;
-        }
-        self.terminals().add(call, terminal.clone());
-        let fields = ToolCallUpdateFields::new().content(vec![terminals::shown(terminal)]);
-        let update = ToolCallUpdate::new(view::id(call), fields);
-        self.update(SessionUpdate::ToolCallUpdate(update));
-    }
-
-    pub(super) fn is_under_way(&self) -> bool {
-        *self.under_way.borrow()
-    }
-
-    /// Waits until no turn is under way.
-    pub(super) async fn rested(&self) {
-        // this end holds the other one
-        let _ = self.under_way.subscribe().wait_for(|under_way| !under_way).await;
-    }
-
-    /// Whether `by` is this client.
-    fn is_me(&self, by: &str) -> bool {
-        self.client().is_some_and(|client| client.name(BY) == by)
-    }
-}
 
 pub(super) struct Updates;
 
@@ -227,7 +80,7 @@ impl Actor for Updates {
         let session = shared.abilities.session.as_ref();
         let known = session.is_some_and(|session| session.compaction.is_some());
         let compactions = Compactions::new(known);
-        shared.seen.send_replace(seen);
+        shared.has_seen(seen);
         Ok(Watching {
             shared,
             place,
@@ -271,7 +124,7 @@ impl Actor for Updates {
 impl Watching {
     async fn tell(&mut self, event: &Envelope) {
         self.seen = event.seq;
-        self.shared.seen.send_replace(event.seq);
+        self.shared.has_seen(event.seq);
         let live = event.seq > self.history;
         self.children.see(event);
         if let Some(update) = self.compactions.see(event) {
@@ -289,8 +142,8 @@ impl Watching {
                 Told::Settled(of) => self.settled(of),
                 Told::Silent(_) => {}
                 Told::Ended { ended, finish } => {
-                    self.shared.under_way.send_replace(false);
-                    *self.shared.terminals() = Terminals::default();
+                    self.shared.is_now(false);
+                    self.shared.terminals().clear();
                     self.open.clear();
                     if live {
                         self.withdraw_all();
@@ -329,7 +182,7 @@ impl Watching {
     }
 
     fn prompted(&mut self, live: bool, by: &str, parts: &[PromptPart]) {
-        self.shared.under_way.send_replace(true);
+        self.shared.is_now(true);
         self.cut_off &= !live;
         if live && self.shared.is_me(by) {
             self.shared.prompts.taken();
@@ -342,7 +195,7 @@ impl Watching {
     async fn arrived(&mut self) {
         let open = std::mem::take(&mut self.open);
         if self.cut_off {
-            self.shared.under_way.send_replace(false);
+            self.shared.is_now(false);
         } else {
             for question in open {
                 self.ask(question).await;
@@ -425,7 +278,7 @@ impl Watching {
 }
 
 /// A client that has gone needs nothing more.
-fn report(sent: Result<(), Error>) {
+pub(super) fn report(sent: Result<(), Error>) {
     if let Err(error) = sent {
         tracing::debug!("the client is gone: {error}");
     }
