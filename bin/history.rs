@@ -1,6 +1,6 @@
 //! What a store holds of a session and of the children that it started.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use leftfold_events::event::{Event, Subagent};
 use leftfold_events::{Envelope, SessionId};
@@ -61,10 +61,13 @@ impl History {
         self.logs.iter().map(|(session, events)| (*session, events.as_slice()))
     }
 
-    /// All events by time; those of one session in their own order.
+    /// All events by time, each once; those of one session in their own order.
     pub(crate) fn by_time(self) -> Vec<Envelope> {
+        let mut known = HashSet::new();
         let mut events: Vec<Envelope> =
             self.logs.into_iter().flat_map(|(_, events)| events).collect();
+        // of a child that was forked the log has been read too
+        events.retain(|event| known.insert((event.session, event.seq)));
         events.sort_by_key(|event| event.at);
         events
     }

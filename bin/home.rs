@@ -103,7 +103,10 @@ pub(crate) fn stores() -> anyhow::Result<Vec<PathBuf>> {
 pub(crate) fn listed() -> anyhow::Result<Vec<(PathBuf, Head)>> {
     let of = |store: PathBuf| {
         let root = name(&store);
-        let is_fork = |head: &Head| head.summary.as_ref().is_some_and(|s| s.fork_of.is_some());
+        let is_fork = |head: &Head| {
+            let summary = head.summary.as_ref();
+            summary.is_some_and(|s| s.fork_of.is_some() && s.parent.is_none())
+        };
         let heads = leftfold_store::heads(&store).into_iter();
         let heads = heads.filter(move |head| Some(head.session) == root || is_fork(head));
         heads.map(move |head| (store.clone(), head))

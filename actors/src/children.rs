@@ -33,6 +33,8 @@ pub struct Spawn {
     pub(crate) parent: Parent,
     pub(crate) session: SessionId,
     pub(crate) agent: String,
+    /// What it is to be a fork of, before it is told anything.
+    pub(crate) fork_of: Option<SessionId>,
     pub(crate) title: String,
     pub(crate) prompt: String,
     /// The parent's, with the child's share of its limit of cost.
@@ -104,7 +106,8 @@ impl Children<'_> {
         let (session, agent) = (child.session, child.agent.clone());
         let (title, prompt, mut kit) = (text("description"), text("prompt"), state.kit.clone());
         kit.options.max_cost = child.may_spend;
-        let spawn = Spawn { parent, session, agent, title, prompt, kit, again, close };
+        let fork_of = child.fork_of;
+        let spawn = Spawn { parent, session, agent, fork_of, title, prompt, kit, again, close };
         self.to_node(NodeMessage::Spawn(Box::new(spawn)));
     }
 

@@ -2,6 +2,7 @@
 //! talk to.
 
 mod children;
+mod heirs;
 mod holds;
 mod opening;
 mod rest;

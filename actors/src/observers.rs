@@ -108,7 +108,7 @@ impl Hub {
         let (parent, family) = (watch.session, watch.family.clone());
         self.sessions.entry(parent).or_default().opened(store);
         let sink = watch.sink.clone();
-        self.begin(hub, watch);
+        self.begin(hub, watch, false);
         if let Family::Whole(named) = &family {
             for (session, from) in named.iter().map(|(session, from)| (*session, *from)) {
                 let (sink, family) = (sink.clone(), family.clone());
@@ -117,8 +117,8 @@ impl Hub {
         }
     }
 
-    /// From now on a sink is told of a session whose channel there is.
-    fn begin(&mut self, hub: &ActorRef<ObserversMessage>, watch: Watch) {
+    /// From now on a sink is told of a session whose channel there is: of a child, what is its `own`.
+    fn begin(&mut self, hub: &ActorRef<ObserversMessage>, watch: Watch, own: bool) {
         let Some(channel) = self.sessions.get_mut(&watch.session) else { return };
         if !matches!(watch.family, Family::Alone) {
             let known = self.families.entry(watch.session).or_default();
@@ -129,7 +129,7 @@ impl Hub {
             }
             known.push(watch.clone());
         }
-        tokio::spawn(serve::serve(channel.tap(watch.from), watch, hub.clone()));
+        tokio::spawn(serve::serve(channel.tap(watch.from), watch, hub.clone(), own));
     }
 
     /// The same for a child, whose log is beside its parent's.
@@ -137,7 +137,7 @@ impl Hub {
         let Some(place) = self.sessions.get(&parent).map(Channel::place) else { return };
         self.parents.insert(watch.session, parent);
         self.sessions.entry(watch.session).or_default().placed(place);
-        self.begin(hub, watch);
+        self.begin(hub, watch, true);
     }
 
     /// A child was begun or gone on with. Sinks that are told of the event which says so come to it

@@ -117,9 +117,10 @@ impl View {
                 told.extend(self.fail(self.call_of(of), "Nobody answered in time."));
                 told
             }
-            Session::Created { .. } | Session::Resumed { .. } | Session::Forked { .. } => {
-                Vec::new()
-            }
+            Session::Created { .. }
+            | Session::Resumed { .. }
+            | Session::Forked { .. }
+            | Session::Adopted { .. } => Vec::new(),
         }
     }
 

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use leftfold_events::Envelope;
 use leftfold_events::event::EndReason;
+use leftfold_events::{Envelope, SessionId};
 use leftfold_store::{Head, Summary};
 use serde_json::{Value, json};
 
@@ -86,21 +86,26 @@ fn remove(sessions: &[String]) -> anyhow::Result<ExitCode> {
 pub(crate) fn remove_one(place: &Place) -> anyhow::Result<()> {
     let heads = leftfold_store::heads(&place.store);
     let fork_of = |head: &Head| head.summary.as_ref().and_then(|summary| summary.fork_of);
+    let parent = |head: &Head| head.summary.as_ref().and_then(|summary| summary.parent);
     let own = heads.iter().find(|head| head.session == place.session);
-    let forks = heads.iter().filter(|head| fork_of(head) == Some(place.session));
-    let forks: Vec<String> = forks.map(|head| head.session.to_string()).collect();
+    let family = family(&heads, place.session);
+    // one that belongs to a session goes with that
+    let shares = |head: &&Head| {
+        parent(head).is_none() && fork_of(head).is_some_and(|of| family.contains(&of))
+    };
+    let forks = heads.iter().filter(shares).map(|head| head.session.to_string());
+    let forks: Vec<String> = forks.collect();
     if !forks.is_empty() {
         bail!(
-            "session {} shares its events with its forks, which have to go first: {}",
+            "session {} shares its events, or its children's, with forks, which have to go first: {}",
             place.session,
             forks.join(", ")
         );
     }
-    let parent = own.and_then(|head| head.summary.as_ref()?.parent);
-    if own.is_some_and(|head| fork_of(head).is_some()) {
-        remove_fork(place)?;
-    } else if let Some(parent) = parent {
+    if let Some(parent) = own.and_then(parent) {
         bail!("session {} belongs to {parent}, and goes with it", place.session);
+    } else if own.is_some_and(|head| fork_of(head).is_some()) {
+        remove_fork(place)?;
     } else {
         leftfold_store::remove(&place.store)?;
     }
@@ -111,9 +116,12 @@ pub(crate) fn remove_one(place: &Place) -> anyhow::Result<()> {
 fn remove_fork(place: &Place) -> anyhow::Result<()> {
     let (history, _) = History::good(place)?;
     let mut own = vec![place.session];
-    let of_own = |event: &&Envelope| event.session == place.session;
-    let children: Vec<_> = history.root().iter().filter(of_own).filter_map(spawned).collect();
-    own.extend(history.sessions().map(|(session, _)| session).filter(|s| children.contains(s)));
+    // parents come before children
+    for (session, events) in history.sessions() {
+        let of_own = |event: &&Envelope| own.contains(&session) && event.session == session;
+        let children: Vec<_> = events.iter().filter(of_own).filter_map(spawned).collect();
+        own.extend(children);
+    }
     leftfold_store::forget(&place.store, &own)?;
     super::prune::unused(&place.store, false)?;
     Ok(())
@@ -141,18 +149,23 @@ fn described(store: &Path, head: &Head) -> Value {
 /// What the session has cost with those that descend from it; forks count for themselves.
 fn cost(store: &Path, head: &Head) -> f64 {
     let heads = leftfold_store::heads(store);
-    let of = |head: &Head| head.summary.clone().unwrap_or_default();
-    let (mut family, mut looked, mut sum) = (vec![head.session], 0, of(head).cost);
-    while let Some(parent) = family.get(looked).copied() {
+    let family = family(&heads, head.session);
+    let members = heads.iter().filter(|head| family.contains(&head.session));
+    members.filter_map(|head| Some(head.summary.as_ref()?.cost)).sum()
+}
+
+/// A session and those that descend from it, parents before children.
+fn family(heads: &[Head], root: SessionId) -> Vec<SessionId> {
+    let (mut family, mut looked) = (vec![root], 0);
+    let parent = |head: &Head| head.summary.as_ref().and_then(|summary| summary.parent);
+    while let Some(at) = family.get(looked).copied() {
         looked += 1;
-        for child in heads.iter().filter(|child| of(child).parent == Some(parent)) {
-            if !family.contains(&child.session) {
-                family.push(child.session);
-                sum += of(child).cost;
-            }
-        }
+        let children = heads.iter().filter(|head| parent(head) == Some(at));
+        let new: Vec<_> =
+            children.map(|head| head.session).filter(|child| !family.contains(child)).collect();
+        family.extend(new);
     }
-    sum
+    family
 }
 
 /// What the session is called: its title, or how its first prompt begins.

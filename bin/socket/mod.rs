@@ -45,7 +45,7 @@ mod tap;
 mod wire;
 
 pub(crate) use connection::{QUEUE, name_of, serve_lines};
-pub(crate) use forks::{Fault, Holder, ask as ask_to_fork};
+pub(crate) use forks::{Fault, ask as ask_to_fork};
 pub(crate) use methods::{METHODS, is_ours};
 pub(crate) use reports::fork;
 pub(crate) use server::{Bound, Sockets, bind};

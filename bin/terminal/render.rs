@@ -135,7 +135,8 @@ impl Renderer {
             Session::Created { .. }
             | Session::Titled { .. }
             | Session::Resumed { .. }
-            | Session::Forked { .. } => String::new(),
+            | Session::Forked { .. }
+            | Session::Adopted { .. } => String::new(),
         }
     }
 

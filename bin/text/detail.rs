@@ -96,6 +96,7 @@ pub(crate) fn detail(event: &Event) -> String {
         Event::Session(Session::Titled { title }) => title.clone(),
         Event::Session(Session::Resumed { close, .. }) if *close => "to close the turn".to_owned(),
         Event::Session(Session::Forked { from, at }) => format!("from {from} at {at}"),
+        Event::Session(Session::Adopted { parent }) => format!("by {parent}"),
         Event::Turn(Turn::Equipped(equipped)) => format!("prompt {}", equipped.prompt),
         Event::Compaction(event) => compaction_detail(event),
         Event::Subagent(event) => subagent_detail(event),

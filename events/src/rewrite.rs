@@ -65,6 +65,7 @@ fn session(event: &mut Session, how: &impl Rewrite) {
         Session::Created { .. }
         | Session::Resumed { .. }
         | Session::Forked { .. }
+        | Session::Adopted { .. }
         | Session::Elapsed {} => {}
     }
 }

@@ -117,7 +117,10 @@ impl<'a> Check<'a> {
         let (session, seq) = (envelope.session, envelope.seq);
         self.report.events += 1;
         self.spans.entry(session).or_insert((seq, seq)).1 = seq;
-        if let Event::Session(Session::Created { parent: Some(parent), .. }) = &envelope.event {
+        if let Event::Session(
+            Session::Created { parent: Some(parent), .. } | Session::Adopted { parent },
+        ) = &envelope.event
+        {
             self.parents.push((session, seq, *parent));
         } else if let Event::Subagent(Subagent::Spawned { session: child, .. }) = &envelope.event {
             self.spawned.insert((*child, session));

@@ -94,7 +94,8 @@ impl Summary {
                 self.agent.clone_from(agent);
             }
             Session::Titled { title } => self.title = Some(start_of(title)),
-            Session::Forked { from, .. } => self.fork_of = Some(*from),
+            Session::Forked { from, .. } => (self.fork_of, self.parent) = (Some(*from), None),
+            Session::Adopted { parent } => self.parent = Some(*parent),
             Session::Resumed { .. } | Session::Elapsed {} => {}
         }
     }

@@ -8,7 +8,7 @@ use leftfold_events::{Fact, Kit, POLICY, State};
 use ractor::ActorRef;
 
 use super::opening::{Then, Waiting};
-use super::{NodeMessage, Open, Sessions};
+use super::{NodeMessage, Open, Sessions, heirs};
 use crate::children::{Spawn, Told, interrupt, titled};
 use crate::observers::ObserversMessage;
 use crate::session::SessionMessage;
@@ -24,12 +24,15 @@ pub struct Ready {
 
 impl Sessions {
     /// Gathers what the child is to work with, beside the node, because that looks at files.
-    pub(super) fn spawn(&mut self, node: &ActorRef<NodeMessage>, spawn: Box<Spawn>) {
+    pub(super) fn spawn(&mut self, node: &ActorRef<NodeMessage>, mut spawn: Box<Spawn>) {
         let Some(entry) = self.open.get(&spawn.parent.session) else { return };
         let (world, store) = (entry.world.clone(), entry.store.dir().to_owned());
+        let shared = spawn.fork_of.map(|_| entry.store.clone());
         let (birth, node) = (entry.birth.clone(), node.clone());
         tokio::task::spawn_blocking(move || {
-            let ready = match outfit(&world, &spawn) {
+            let forked = shared.map_or(Ok(()), |store| heirs::begin(&store, &mut spawn));
+            let outfitted = forked.map_err(|error| error.to_string());
+            let ready = match outfitted.and_then(|()| outfit(&world, &spawn)) {
                 Ok(outfitted) => ready(outfitted, &world, store, &birth, spawn),
                 Err(why) => {
                     let told = Told::failed(spawn.session, why);
@@ -60,7 +63,8 @@ impl Sessions {
             parent: spawn.parent.session,
             spawned: spawn.parent.spawned,
             child: spawn.session,
-            from: entry.head + 1,
+            // all that it has of its own, if it is a fork that was just made
+            from: spawn.fork_of.map_or(entry.head + 1, |_| 1),
             first: spawn.is_first(),
         };
         if self.observers.cast(woken).is_err() {

@@ -13,8 +13,9 @@ use super::{Family, Observation, ObserversMessage, Recorded, Watch};
 /// Events at most in one observation read from the log.
 const CHUNK: usize = 128;
 
-/// Ends with the sink, or with the hub.
-pub(super) async fn serve(mut tap: Tap, watch: Watch, hub: ActorRef<ObserversMessage>) {
+/// Ends with the sink, or with the hub. What a fork shares is left out if only its `own` events are
+/// wanted.
+pub(super) async fn serve(mut tap: Tap, watch: Watch, hub: ActorRef<ObserversMessage>, own: bool) {
     let (session, sink) = (watch.session, watch.sink.clone());
     while tap.feed.has_changed().is_ok() {
         let events = match tap.next() {
@@ -40,6 +41,10 @@ pub(super) async fn serve(mut tap: Tap, watch: Watch, hub: ActorRef<ObserversMes
         if let Some(last) = events.last() {
             tap.advance(last.seq + 1);
         }
+        let events = if own { of(session, events) } else { events };
+        if events.is_empty() {
+            continue;
+        }
         let spawned = spawned(&events, &watch.family);
         let (done, acknowledged) = ractor::concurrency::oneshot();
         // a dead sink drops its port, which is an answer too
@@ -57,6 +62,14 @@ pub(super) async fn serve(mut tap: Tap, watch: Watch, hub: ActorRef<ObserversMes
             let _ = hub.cast(descend);
         }
     }
+}
+
+/// Those that are the session's own.
+fn of(session: SessionId, events: Arc<[Recorded]>) -> Arc<[Recorded]> {
+    if events.iter().all(|event| event.session == session) {
+        return events;
+    }
+    events.iter().filter(|event| event.session == session).cloned().collect()
 }
 
 /// The sessions that the sink comes to by these events, and where they begin for it.

@@ -108,7 +108,9 @@ impl Cursors {
                 let good = reader.read_good(session).0;
                 good.into_iter().filter(|event| event.seq >= from).collect()
             });
-            VecDeque::from(events)
+            // what a fork among the children shares is told where it belongs
+            let own = |event: &Envelope| session == self.order[0] || event.session == session;
+            VecDeque::from_iter(events.into_iter().filter(own))
         };
         let mut queues: Vec<_> = self.order.iter().map(|session| read(*session)).collect();
         let (mut known, mut events) = (self.order.clone(), Vec::new());

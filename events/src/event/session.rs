@@ -33,4 +33,9 @@ pub enum Session {
     },
     /// The wait of the intent `of` is over.
     Elapsed {},
+    /// A fork of a child works for the session `parent`, which is a fork of the child's own parent. It
+    /// follows on `Forked`, and what that has closed.
+    Adopted {
+        parent: SessionId,
+    },
 }

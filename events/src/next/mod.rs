@@ -213,7 +213,8 @@ fn start(s: &State, c: &Call, attempt: u32) -> Envelope {
     about(s, c, Some(timeout), started)
 }
 
-/// The session that a call runs in: one that an earlier call has left, or a new one.
+/// The session that a call runs in: one that an earlier call has left, or a new one, which is a fork if
+/// that earlier call was another session's.
 fn spawn(s: &State, c: &Call) -> Option<Envelope> {
     let resolved = c.resolved.as_ref().filter(|_| s.child_of(c).is_none())?;
     let input = resolved.input.value();
@@ -222,7 +223,7 @@ fn spawn(s: &State, c: &Call) -> Option<Envelope> {
         let known = s.children.iter().filter(|child| child.session == *session);
         known.clone().next().is_some() && known.clone().all(|child| child.ended)
     };
-    let left = text("taskId").parse().ok().filter(is_free);
+    let left = s.task_of(c).filter(is_free);
     let session = left.unwrap_or_else(|| s.session.child(s.seq + 1, s.at));
     let agent = text("subagentType").to_owned();
     let wait = resolved.timeout.saturating_add(GRACE);

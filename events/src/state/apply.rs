@@ -53,6 +53,13 @@ impl State {
                     self.elapsed(of);
                 }
             }
+            Session::Adopted { parent } => {
+                if let Some(origin) = &mut self.origin {
+                    origin.parent = Some(*parent);
+                }
+                // it has done nothing for this parent yet
+                self.ended = None;
+            }
         }
     }
 
@@ -85,10 +92,12 @@ impl State {
         match event {
             Subagent::Spawned { session, agent, .. } => {
                 let may_spend = self.share();
+                let fork_of = self.succeed(envelope.of, *session);
                 self.children.push(Child {
                     session: *session,
                     call: envelope.of.unwrap_or_default(),
                     agent: agent.clone(),
+                    fork_of,
                     wait: Wait::of(envelope),
                     ended: false,
                     may_spend,
@@ -170,7 +179,7 @@ impl State {
     /// the children there are none of its.
     fn forked(&mut self) {
         (self.usage, self.cost) = Default::default();
-        self.children.clear();
+        self.inherit();
         self.files.restore = None;
         if let Some(origin) = &mut self.origin {
             origin.parent = None;

@@ -8,6 +8,7 @@ mod checkout;
 mod commission;
 mod compacting;
 mod files;
+mod heritage;
 mod limits;
 mod message;
 mod messages;
@@ -22,6 +23,7 @@ pub use call::{Call, Outcome, Phase};
 pub use commission::Commission;
 pub use compacting::{Compacting, Writing};
 pub use files::{Changed, Figures, Files, NoRevert, Restore, RestoreStep, Revert};
+pub use heritage::Inherited;
 pub use message::{Message, Prompt, Reply, ReplyEnd, ReplyPart};
 pub use messages::Messages;
 pub use open::{Open, Wait};
@@ -66,6 +68,9 @@ pub struct State {
     /// What "always" has allowed in this session.
     pub approved: Vec<Rule>,
     pub children: Vec<Child>,
+    /// Of a fork: the children in what it shares.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inherited: Vec<Inherited>,
     pub delegated: Delegated,
     pub files: Files,
     pub usage: Usage,
@@ -190,6 +195,9 @@ pub struct Child {
     pub session: SessionId,
     pub call: Seq,
     pub agent: String,
+    /// The inherited child that it is a fork of, if it was spawned to be one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fork_of: Option<SessionId>,
     /// For its end, since the `subagent.spawned` that started it or went on with it.
     pub wait: Wait,
     pub ended: bool,

@@ -142,6 +142,10 @@ impl State {
                 Session::Created { .. } => !born,
                 // it begins a log, and is no news to one
                 Session::Forked { .. } => false,
+                // once, and what nobody has spawned
+                Session::Adopted { .. } => {
+                    self.origin.as_ref().is_some_and(|origin| origin.parent.is_none())
+                }
                 Session::Titled { .. } => born && (fact.of.is_none() || awaits(&[Open::Title])),
                 Session::Resumed { .. } => born,
                 Session::Elapsed {} => {

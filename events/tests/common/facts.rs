@@ -44,7 +44,7 @@ pub(super) fn failed_for_good() -> Model {
     }
 }
 
-pub(super) fn resolution(id: &str, class: Class, access: (&str, &str), path: &str) -> Resolution {
+pub(crate) fn resolution(id: &str, class: Class, access: (&str, &str), path: &str) -> Resolution {
     Resolution {
         name: format!("tool_{id}"),
         input: Json::object(),

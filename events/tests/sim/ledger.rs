@@ -170,6 +170,7 @@ impl Ledger {
     fn session(&mut self, e: &Envelope, event: &Session) -> Held {
         match event {
             Session::Created { .. } | Session::Forked { .. } => held(e.seq == 1, "born twice"),
+            Session::Adopted { .. } => held(false, "nothing is forked here"),
             Session::Titled { .. } if e.of.is_none() => Ok(()),
             Session::Titled { .. } => self.find(e, |wait| wait == Wait::Title).map(drop),
             Session::Resumed { close, .. } => {

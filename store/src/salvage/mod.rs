@@ -138,22 +138,32 @@ impl Salvage<'_> {
     /// All sessions, each behind the one that it builds on.
     fn order(&self) -> Result<Vec<SessionId>, Error> {
         let found = lookup::sessions(self.source.db).map_err(|what| Error::Database { what })?;
-        let mut known: BTreeMap<SessionId, Option<SessionId>> =
-            self.heads.iter().map(|head| (head.session, None)).collect();
+        let mut known: BTreeMap<SessionId, Vec<SessionId>> =
+            self.heads.iter().map(|head| (head.session, Vec::new())).collect();
         for session in found {
-            let first = self.scan(session).find_map(Result::ok);
-            known.insert(session, Base::of(first.map(|entry| entry.envelope).as_ref()).session());
+            known.insert(session, self.bases(session));
         }
         let mut order = Vec::with_capacity(known.len());
         while !known.is_empty() {
-            let is_next =
-                |base: &Option<SessionId>| base.is_none_or(|base| !known.contains_key(&base));
+            let is_next = |bases: &[SessionId]| bases.iter().all(|base| !known.contains_key(base));
             let next = known.iter().find(|(_, base)| is_next(base)).or(known.iter().next());
             let Some(next) = next.map(|(session, _)| *session) else { break };
             known.remove(&next);
             order.push(next);
         }
         Ok(order)
+    }
+
+    /// What a session builds on, as far as its beginning can be read.
+    fn bases(&self, session: SessionId) -> Vec<SessionId> {
+        let mut events = self.scan(session).filter_map(Result::ok).map(|entry| entry.envelope);
+        let Some(first) = events.next() else { return Vec::new() };
+        let mut begins = vec![first];
+        if forked_from(&begins[0]).is_some() {
+            begins.extend(events.take(BEGINNING));
+        }
+        let base = Base::of(begins.first()).session();
+        base.into_iter().chain(adopted(&begins)).collect()
     }
 
     fn head(&self, session: SessionId) -> Option<Head> {
@@ -175,7 +185,8 @@ impl Salvage<'_> {
                 }
             }
         }
-        if let Some(what) = self.baseless(log.first()) {
+        let orphaned = adopted(&log).and_then(|parent| self.unnamed(session, parent));
+        if let Some(what) = self.baseless(log.first()).or(orphaned) {
             let seq = log.first().map(|first| first.seq).unwrap_or(1);
             why = Some(Damage::event(session, seq, what));
             log.clear();
@@ -200,14 +211,17 @@ impl Salvage<'_> {
                     || format!("it shares {from} up to event {at}, and that log ends before");
                 (!reaches).then(what)
             }
-            Base::Child(parent) => {
-                let known = self.head(parent).is_some()
-                    || lookup::first_seq(self.source.db, parent).is_some();
-                let named = self.announced.contains(&(parent, first.session));
-                let what = || format!("its parent {parent} does not name it before its log ends");
-                (known && !named).then(what)
-            }
+            Base::Child(parent) => self.unnamed(first.session, parent),
         }
+    }
+
+    /// Why a child cannot be in the new store although its parent is known.
+    fn unnamed(&self, child: SessionId, parent: SessionId) -> Option<String> {
+        let known =
+            self.head(parent).is_some() || lookup::first_seq(self.source.db, parent).is_some();
+        let named = self.announced.contains(&(parent, child));
+        let what = || format!("its parent {parent} does not name it before its log ends");
+        (known && !named).then(what)
     }
 
     fn write(&mut self, session: SessionId, log: &[Envelope]) -> Result<(), Error> {
@@ -222,6 +236,18 @@ impl Salvage<'_> {
         self.announced.extend(log.iter().filter_map(spawned).map(|child| (session, child)));
         Ok(())
     }
+}
+
+/// Events at the most before a fork of a child says whose child it is.
+const BEGINNING: usize = 1_024;
+
+/// The parent of a fork of a child.
+fn adopted(log: &[Envelope]) -> Option<SessionId> {
+    forked_from(log.first()?)?;
+    log.iter().take(BEGINNING).find_map(|event| {
+        let Event::Session(Session::Adopted { parent }) = &event.event else { return None };
+        Some(*parent)
+    })
 }
 
 fn spawned(event: &Envelope) -> Option<SessionId> {

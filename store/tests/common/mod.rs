@@ -132,6 +132,7 @@ fn later_events() -> Vec<Event> {
     ];
     events.extend(files_events());
     events.extend(later_files_events());
+    events.push(Session::Adopted { parent: id(2) }.into());
     events
 }
 
@@ -384,7 +385,8 @@ pub fn variant(event: &Event) -> usize {
         Event::Files(Files::Restored { .. }) => 42,
         Event::Files(Files::RestoreFailed { .. }) => 43,
         Event::Files(Files::CheckoutAsked { .. }) => 44,
+        Event::Session(Session::Adopted { .. }) => 45,
     }
 }
 
-pub const VARIANTS: usize = 45;
+pub const VARIANTS: usize = 46;
