@@ -101,7 +101,7 @@ fn a_revert_takes_files_and_messages_back() {
 
 #[test]
 fn a_fork_goes_on_by_itself() {
-    let site = Site::scripted(&script(json!([says("One."), says("In the fork."), says("Two.")])));
+    let site = Site::scripted(&script(json!([says("One."), says("Again.")])));
     let mut editor = Editor::start(&site, &[]);
     let session = editor.session(&site);
     let prompt = editor.prompt(&session, "first");
@@ -114,8 +114,8 @@ fn a_fork_goes_on_by_itself() {
     assert_eq!(editor.stop_reason(prompt), "end_turn");
     let prompt = editor.prompt(&session, "second");
     assert_eq!(editor.stop_reason(prompt), "end_turn");
-    assert_eq!(editor.text(&other, "agent_message_chunk"), "In the fork.");
-    assert_eq!(editor.text(&session, "agent_message_chunk"), "One.Two.");
+    assert_eq!(editor.text(&other, "agent_message_chunk"), "Again.");
+    assert_eq!(editor.text(&session, "agent_message_chunk"), "One.Again.");
     let list = asked(&mut editor, "session/list", json!({}));
     let ids: Vec<&Value> =
         list["sessions"].as_array().unwrap().iter().map(|listed| &listed["sessionId"]).collect();
@@ -126,7 +126,7 @@ fn a_fork_goes_on_by_itself() {
     let load = json!({ "sessionId": other, "cwd": site.project(), "mcpServers": [] });
     asked(&mut editor, "session/load", load);
     assert_eq!(editor.text(&other, "user_message_chunk"), "firstsecond");
-    assert_eq!(editor.text(&other, "agent_message_chunk"), "One.In the fork.");
+    assert_eq!(editor.text(&other, "agent_message_chunk"), "One.Again.");
     editor.leave();
     for session in [&session, &other] {
         site.run(&["check", session]).ok();

@@ -9,6 +9,7 @@ mod desk;
 mod editor;
 mod live;
 pub mod mcp;
+pub mod peers;
 mod processes;
 mod pty;
 mod server;
