@@ -155,6 +155,25 @@ fn after_a_crash_nobody_knows_what_became_of_a_command_in_a_terminal() {
 }
 
 #[test]
+fn what_runs_in_a_terminal_ends_with_the_node() {
+    let command = bash("touch ready; sleep 1000");
+    let site = Site::scripted(&script(json!([command, says("Resumed.")])));
+    let mut desk = Desk::new(&site);
+    desk.patient = true;
+    let mut editor = Editor::offering(&site, &[]);
+    let session = editor.session(&site);
+    editor.prompt(&session, "go");
+    desk.until(&mut editor, |message| message["method"] == "terminal/wait_for_exit");
+    wait_until("it runs", || exists(&site.project().join("ready")));
+    editor.leave();
+    let resumed = site.run(&["resume", "--format", "json", &session]).ok().events();
+    assert!(marked(&session).is_empty(), "{:?}", marked(&session));
+    only(&resumed, "tool.lost");
+    assert_eq!(resumed.last().unwrap()["data"]["text"], "Resumed.");
+    site.assert_sound();
+}
+
+#[test]
 fn a_patch_is_made_of_what_is_shown() {
     let patch = "*** Begin Patch\n*** Update File: a\n@@\n-two\n+three\n*** Add File: b\n+new\n*** End Patch";
     let reply = call("apply_patch", json!({ "patchText": patch }));

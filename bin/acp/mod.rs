@@ -109,7 +109,10 @@ async fn leave(node: ActorRef<NodeMessage>) {
     }
     let ended = async {
         leftfold_tools::mcp::close().await;
-        tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants).await
+        // what runs in the client's terminals descends from the client
+        let others = leftfold_tools::processes::settled();
+        let ours = tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants);
+        tokio::join!(ours, others).0
     };
     if tokio::time::timeout(STEP, ended).await.is_err() {
         tracing::warn!("processes of calls do not end in time");

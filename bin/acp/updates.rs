@@ -7,8 +7,8 @@ use std::sync::Arc;
 use agent_client_protocol::v1::schema::{RequestPermissionRequest, SessionUpdate};
 use agent_client_protocol::{Error, RequestCancellationHandle};
 use leftfold_actors::{Observation, Recorded};
-use leftfold_events::event::PromptPart;
-use leftfold_events::{Envelope, Seq, SessionId as Session};
+use leftfold_events::event::{Event, PromptPart, Session};
+use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_tools::Workspace;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
@@ -37,6 +37,8 @@ pub(super) struct Watching {
     compactions: Compactions,
     children: Children,
     flow: Flow,
+    /// Whether events of another session may come first, as this one is a fork of it.
+    shares: bool,
     /// The last event that was told.
     seen: Seq,
     /// Events up to and with this one are history.
@@ -90,6 +92,7 @@ impl Actor for Updates {
             compactions,
             children,
             flow,
+            shares: from == 1,
             seen,
             history,
             cut_off,
@@ -107,6 +110,11 @@ impl Actor for Updates {
     ) -> Result<(), ActorProcessingErr> {
         let Observation { events, done } = observation;
         for event in events.iter().map(Recorded::masked) {
+            if watching.is_shared(event) {
+                let root = watching.place.session;
+                watching.tell(&Envelope { session: root, ..event.clone() }).await;
+                continue;
+            }
             // a session that was opened again is watched once more
             if !watching.children.is_root(event) {
                 watching.tell_of_child(event).await;
@@ -122,11 +130,22 @@ impl Actor for Updates {
 }
 
 impl Watching {
+    /// Whether the event is one that a fork has in common with the session that it comes from: those
+    /// come before all of its own.
+    fn is_shared(&mut self, event: &Envelope) -> bool {
+        self.shares &= !self.children.is_root(event);
+        self.shares
+    }
+
     async fn tell(&mut self, event: &Envelope) {
         self.seen = event.seq;
         self.shared.has_seen(event.seq);
         let live = event.seq > self.history;
         self.children.see(event);
+        if let Event::Session(Session::Forked { .. }) = &event.event {
+            // what was asked there is asked there
+            self.open.clear();
+        }
         if let Some(update) = self.compactions.see(event) {
             self.update(update);
         }
@@ -259,7 +278,7 @@ impl Watching {
     }
 
     /// A child's turn is over, and with it whatever it has asked.
-    fn silent(&mut self, child: Session) {
+    fn silent(&mut self, child: SessionId) {
         self.open.retain(|question| question.asked.0 != child);
         let cancelled = self.shared.prompts.cancelled();
         let over = self.asked.extract_if(|(session, _), _| *session == child);

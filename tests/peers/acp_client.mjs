@@ -53,7 +53,7 @@ function onUpdate({ sessionId, update }) {
   const call = `${sessionId} ${update.toolCallId}`;
   if (update.sessionUpdate === 'tool_call') {
     if (calls.has(call)) problem('a call is told twice', update);
-    calls.set(call, update.status);
+    calls.set(call, update.status ?? 'pending');
   } else if (update.sessionUpdate === 'tool_call_update') {
     const before = calls.get(call);
     if (before === undefined) problem('an update of a call that was never told', update);

@@ -6,8 +6,8 @@
 //! | `run` | a command line in one of the host's terminals |
 //!
 //! What it answers is a result like any other: it gets into the log with the call's own, is cut and
-//! redacted as that is, and nothing is asked of a host before the call's `tool.started` is durable. A
-//! host that refuses has done nothing, so the disk or a shell of our own takes its place. One that is
+//! redacted as that is, and nothing is asked of a host before the call's `tool.started` is durable, but
+//! for the texts that a preview is made of. A host that refuses has done nothing, so the disk or a shell of our own takes its place. One that is
 //! silent may have done it or not: reading falls back to the disk, which has no effect, and all else
 //! ends shortly before the call's deadline with an error that says so.
 
