@@ -1,6 +1,7 @@
 //! What an editor can ask of the node beside the protocol's own methods, and forks under the protocol's
 //! name for them.
 #![cfg(test)]
+#![allow(clippy::needless_pass_by_value, reason = "a test hands over what it has just made")]
 
 mod common;
 

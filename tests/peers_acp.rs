@@ -1,6 +1,7 @@
 //! The node with an editor that is made of the protocol's own library, which holds every message to the
 //! library's schema. Skipped, with a word, where npm can not install it.
 #![cfg(test)]
+#![allow(clippy::needless_pass_by_value, reason = "a test hands over what it has just made")]
 
 mod common;
 

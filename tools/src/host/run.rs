@@ -14,6 +14,9 @@ use crate::capture::Capture;
 use crate::command::{Ended, REPORT, Reports};
 use crate::{Context, Error, processes, text};
 
+/// How long output is waited for of which progress is told.
+const LOOK: Duration = Duration::from_millis(400);
+
 /// How long the last output is waited for when the call is stopped: the caller wants to hear of it.
 const LAST_LOOK: Duration = Duration::from_millis(50);
 
@@ -112,7 +115,9 @@ impl Drop for Shown {
 /// Tells of progress until the command has ended (`None`: or was stopped). With what it has printed.
 async fn follow(shown: &Shown, cx: &Context) -> Result<(Option<Exit>, Printed), Error> {
     let terminal = &shown.terminal;
-    let mut progress = Reports::new(cx.deadline.map(Instant::from_std));
+    // the last report has to come from the client first
+    let soon = cx.deadline.map(|deadline| deadline.checked_sub(LOOK).unwrap_or(deadline));
+    let mut progress = Reports::new(soon.map(Instant::from_std));
     let mut ended = terminal.ended();
     let mut last = Printed::default();
     loop {
@@ -130,7 +135,12 @@ async fn follow(shown: &Shown, cx: &Context) -> Result<(Option<Exit>, Printed), 
                 return Ok((Some(exit), printed));
             }
             () = tokio::time::sleep_until(progress.next()) => {
-                let looked = tokio::time::timeout(LAST_LOOK * 2, terminal.output()).await;
+                let look = tokio::time::timeout(LOOK, terminal.output());
+                let looked = tokio::select! {
+                    biased;
+                    () = cx.cancel.cancelled() => continue,
+                    looked = look => looked,
+                };
                 if let Ok(Ok(printed)) = looked {
                     last = printed;
                 }
