@@ -52,28 +52,25 @@ impl Kin {
 
     /// The line that says what an event of a child is about, if it is worth one.
     pub(crate) fn follow(&mut self, event: &Envelope) -> Option<String> {
-        match &event.event {
-            Event::Subagent(subagent) => self.subagent(subagent, event),
-            Event::Turn(Turn::Prompted { .. }) if self.is_root(event) => self.cost = 0.0,
-            Event::Turn(Turn::Ended(_)) if self.is_root(event) => {
-                self.members.values_mut().for_each(|member| member.works = false);
-            }
-            Event::Session(_)
-            | Event::Turn(_)
-            | Event::Model(_)
-            | Event::Tool(_)
-            | Event::Permission(_)
-            | Event::Compaction(_)
-            | Event::Todo(_)
-            | Event::Files(_) => {}
+        if let Event::Subagent(subagent) = &event.event {
+            self.subagent(subagent, event);
         }
         if self.is_root(event) {
+            self.root(event);
             return None;
         }
         // one that a node before this one has spawned
         let member = self.members.entry(event.session).or_insert_with(|| Member::new("subagent"));
         let said = member.said(&event.event)?;
         Some(format!("{}{} {said}", "  ".repeat(member.depth), member.agent))
+    }
+
+    fn root(&mut self, event: &Envelope) {
+        if let Event::Turn(Turn::Prompted { .. }) = &event.event {
+            self.cost = 0.0;
+        } else if let Event::Turn(Turn::Ended(_)) = &event.event {
+            self.members.values_mut().for_each(|member| member.works = false);
+        }
     }
 
     fn subagent(&mut self, subagent: &Subagent, event: &Envelope) {
@@ -109,43 +106,31 @@ impl Member {
     }
 
     fn said(&mut self, event: &Event) -> Option<String> {
-        match event {
-            Event::Tool(Tool::Resolved(resolution)) => {
-                let call = format!("{} {}", resolution.name, brief(&resolution.input.value()));
-                self.calls += 1;
-                call.trim_end().clone_into(&mut self.last);
-                Some(match &resolution.error {
-                    None => format!("● {}", self.last),
-                    Some(error) => format!("✗ {}: {}", self.last, first_line(error)),
-                })
-            }
-            Event::Permission(Permission::Ruled { action: Action::Deny, .. }) => {
-                Some(format!("✗ {}: denied", self.last))
-            }
-            Event::Permission(Permission::Asked { permission, patterns, .. }) => {
-                Some(format!("asks for {permission}: {}", patterns.join(", ")))
-            }
-            Event::Turn(Turn::Ended(ended)) => {
-                self.works = false;
-                let how = match ended.reason {
-                    EndReason::Completed => return None,
-                    EndReason::Blocked => "was stopped: a call was rejected",
-                    EndReason::Error => "failed",
-                    EndReason::Aborted => "was interrupted",
-                    EndReason::MaxSteps => "has used up its steps",
-                    EndReason::Limit => "has reached a limit",
-                };
-                Some(how.to_owned())
-            }
-            Event::Session(_)
-            | Event::Turn(_)
-            | Event::Model(_)
-            | Event::Tool(_)
-            | Event::Permission(_)
-            | Event::Compaction(_)
-            | Event::Subagent(_)
-            | Event::Todo(_)
-            | Event::Files(_) => None,
+        if let Event::Tool(Tool::Resolved(resolution)) = event {
+            let call = format!("{} {}", resolution.name, brief(&resolution.input.value()));
+            self.calls += 1;
+            call.trim_end().clone_into(&mut self.last);
+            Some(match &resolution.error {
+                None => format!("● {}", self.last),
+                Some(error) => format!("✗ {}: {}", self.last, first_line(error)),
+            })
+        } else if let Event::Permission(Permission::Ruled { action: Action::Deny, .. }) = event {
+            Some(format!("✗ {}: denied", self.last))
+        } else if let Event::Permission(Permission::Asked { permission, patterns, .. }) = event {
+            Some(format!("asks for {permission}: {}", patterns.join(", ")))
+        } else if let Event::Turn(Turn::Ended(ended)) = event {
+            self.works = false;
+            let how = match ended.reason {
+                EndReason::Completed => return None,
+                EndReason::Blocked => "was stopped: a call was rejected",
+                EndReason::Error => "failed",
+                EndReason::Aborted => "was interrupted",
+                EndReason::MaxSteps => "has used up its steps",
+                EndReason::Limit => "has reached a limit",
+            };
+            Some(how.to_owned())
+        } else {
+            None
         }
     }
 }

@@ -138,37 +138,28 @@ impl Output {
             self.report_turn(event);
         }
         let session = event.session;
-        match &event.event {
-            Event::Turn(Turn::Ended(_)) if !self.family.is_root(event) => {
+        if let Event::Turn(Turn::Ended(_)) = &event.event {
+            if !self.family.is_root(event) {
                 self.inquiries.remove(&session);
                 self.tell(Printed::ChildEnded(session));
             }
-            Event::Permission(Permission::Asked { permission, patterns, .. }) => {
-                let (permission, patterns) = (permission.clone(), patterns.clone());
-                let inquiries = self.inquiries.get(&session);
-                let inquiry = inquiries.and_then(|known| known.asked(event.seq));
-                let inquiry = inquiry.cloned().map(Box::new);
-                let change = inquiries.and_then(|known| known.change(event.seq));
-                let agent = self.kin.member(session).map(|member| member.agent.clone());
-                let asked = (session, event.seq);
-                self.tell(Printed::Asked { asked, agent, permission, patterns, inquiry, change });
-            }
-            Event::Session(Session::Resumed { .. }) => {
-                self.tell(Printed::Resumed((session, event.seq)));
-            }
-            Event::Permission(Permission::Answered { .. })
-            | Event::Session(Session::Elapsed {}) => {
-                self.tell(Printed::Closed((session, event.of.unwrap_or_default())));
-            }
-            Event::Session(_)
-            | Event::Turn(_)
-            | Event::Model(_)
-            | Event::Tool(_)
-            | Event::Permission(_)
-            | Event::Compaction(_)
-            | Event::Subagent(_)
-            | Event::Todo(_)
-            | Event::Files(_) => {}
+        } else if let Event::Permission(Permission::Asked { permission, patterns, .. }) =
+            &event.event
+        {
+            let (permission, patterns) = (permission.clone(), patterns.clone());
+            let inquiries = self.inquiries.get(&session);
+            let inquiry = inquiries.and_then(|known| known.asked(event.seq));
+            let inquiry = inquiry.cloned().map(Box::new);
+            let change = inquiries.and_then(|known| known.change(event.seq));
+            let agent = self.kin.member(session).map(|member| member.agent.clone());
+            let asked = (session, event.seq);
+            self.tell(Printed::Asked { asked, agent, permission, patterns, inquiry, change });
+        } else if let Event::Session(Session::Resumed { .. }) = &event.event {
+            self.tell(Printed::Resumed((session, event.seq)));
+        } else if let Event::Permission(Permission::Answered { .. })
+        | Event::Session(Session::Elapsed {}) = &event.event
+        {
+            self.tell(Printed::Closed((session, event.of.unwrap_or_default())));
         }
     }
 

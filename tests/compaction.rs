@@ -8,14 +8,7 @@ use serde_json::json;
 
 #[test]
 fn a_full_conversation_is_summed_up_and_goes_on() {
-    let full = json!({ "parts": [{ "call": { "name": "todoread" } }],
-        "match": { "prompt": "go", "answers": 0 }, "usage": { "input": 99_000, "output": 500 } });
-    let faults = json!([{ "class": "overloaded", "message": "busy", "retry_after": 1 }]);
-    let summary = json!({ "match": { "purpose": "compaction" }, "faults": faults,
-        "parts": [{ "text": "Half is done." }] });
-    let done =
-        json!({ "match": { "prompt": "next steps" }, "parts": [{ "text": "All is done." }] });
-    let site = Site::scripted(&json!({ "replies": [summary, done, full] }));
+    let site = filled();
     let ran = site.prompt("go");
     assert_eq!(ran.code, 0, "{ran:?}");
     let events = ran.events();

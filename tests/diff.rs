@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Site, bash, says};
+use common::{Site, bash, call, says};
 use serde_json::{Value, json};
 
 /// One project, the same prompt twice; the script is what the model says each time.
@@ -28,6 +28,30 @@ fn a_session_is_equal_to_itself() {
     let report = site.run(&["diff", &a, &a, "--format", "json"]).ok().stdout;
     let report: Value = serde_json::from_str(&report).unwrap();
     assert_eq!((&report["equal"], &report["part"]), (&json!(true), &Value::Null));
+}
+
+#[test]
+fn sessions_with_children_differ_in_what_these_say_and_not_in_their_ids() {
+    let input = json!({ "description": "Look", "prompt": "look", "subagentType": "general" });
+    let replies = |said: &str| {
+        let child = json!({ "match": { "prompt": "look" }, "parts": [{ "text": said }] });
+        json!([child, call("task", &input), says("Heard.")])
+    };
+    let (site, [a, b]) = two(&replies("I see."), &replies("I see."));
+    let equal = site.run(&["diff", &a, &b]).ok().stdout;
+    assert!(equal.contains("equal but for ids and times"), "{equal}");
+    let site = site.setting("/provider/double/options/script/replies", replies("Nothing."));
+    let events = site.prompt("go").ok().events();
+    let c = events[0]["session"].as_str().unwrap();
+    let report = site.run(&["diff", &a, c, "--format", "json"]).with(1).stdout;
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["part"]["field"], "data.answer", "{report}");
+    assert_eq!(
+        (&report["part"]["a"], &report["part"]["b"]),
+        (&json!("I see."), &json!("Nothing."))
+    );
+    let text = site.run(&["diff", &a, c]).with(1).stdout;
+    assert!(text.contains("-subagent.ended completed: \"I see.\""), "{text}");
 }
 
 #[test]

@@ -61,17 +61,61 @@ fn what_a_summary_stands_for_is_said() {
     let events = site.run(&["run", "--continue", "--format", "json", "more"]).ok().events();
     let last = report(&site, &all(&events, "model.requested")[0]["seq"]);
     assert_eq!(last["left_out"][0]["seq"], through);
-    assert_eq!(last["messages"][0]["from"], json!([]));
+    let finished = all(&site.exported(), "compaction.finished")[0]["seq"].clone();
+    assert_eq!(last["messages"][0]["from"], json!([finished]));
     assert!(last["messages"][0]["text"].as_str().unwrap().contains("Short."), "{last}");
 }
 
 #[test]
-fn another_event_is_named_and_requests_are_offered() {
+fn any_event_says_what_it_follows_from_and_what_came_of_it() {
+    let read = call("read", json!({ "filePath": ".env" }));
+    let site = Site::scripted(&script(json!([bash("echo hello"), read, says("So be it.")])))
+        .setting("permission", json!({ "bash": { "*": "ask", "echo *": "allow" } }));
+    site.file(".env", "COLOUR=blue\n");
+    let events = site.prompt("go").ok().events();
+    let seq = |kind: &str, n: usize| all(&events, kind)[n]["seq"].clone();
+    let from = |report: &Value, name: &str| -> Vec<Value> {
+        report[name].as_array().unwrap().iter().map(|event| event["seq"].clone()).collect()
+    };
+    let ruled = report(&site, &seq("permission.ruled", 0));
+    assert_eq!(
+        ruled["rule"],
+        json!({ "permission": "bash", "pattern": "echo *", "action": "allow" })
+    );
+    let expected = ["turn.equipped", "model.called", "tool.resolved"].map(|kind| seq(kind, 0));
+    let mut found = from(&ruled, "from");
+    found.retain(|seq| expected.contains(seq));
+    assert_eq!(found, expected);
+    assert_eq!(ruled["same_today"], true);
+    assert_eq!(ruled["decided_on"], expected[2]);
+    // what nobody was there to be asked about
+    let denied = explained(&site, &seq("permission.ruled", 1), &[]);
+    for part in ["deny", "read `", "nobody is there to be asked", "tool.resolved"] {
+        assert!(denied.contains(part), "{part}: {denied}");
+    }
+    let started = report(&site, &seq("tool.started", 0));
+    assert!(from(&started, "from").contains(&seq("permission.ruled", 0)), "{started}");
+    assert_eq!(from(&started, "then"), [seq("tool.finished", 0)]);
+    let finished = report(&site, &seq("tool.finished", 0));
+    assert_eq!(finished["decided_on"], Value::Null);
+    assert_eq!(from(&finished, "then"), [seq("model.requested", 1)]);
+    assert!(finished["reason"].as_str().unwrap().starts_with("after "), "{finished}");
+    let ended = report(&site, &seq("turn.ended", 0));
+    assert!(from(&ended, "from").contains(&seq("turn.prompted", 0)), "{ended}");
+    assert!(explained(&site, &seq("turn.prompted", 0), &[]).contains("was told"));
+    // every event there is
+    for event in &events {
+        explained(&site, &event["seq"], &[]);
+    }
+}
+
+#[test]
+fn requests_are_offered_where_there_is_none() {
     let site = Site::scripted(&script(json!([says("Hello.")])));
     let events = site.prompt("go").ok().events();
     let request = all(&events, "model.requested")[0]["seq"].to_string();
-    let offers = format!("give the seq of a model.requested: {request}");
-    let explain = |seq: &str| site.run(&["explain", "last", seq]).with(2);
-    explain("1").saying(&["event 1 is session.created", &offers]);
-    explain("99").saying(&["there is no event 99", &offers]);
+    let offers = format!("each is a model.requested: {request}");
+    let explain = |args: &[&str]| site.run(&[&["explain", "last"], args].concat()).with(2);
+    explain(&["1", "--request"]).saying(&["event 1 is session.created", &offers]);
+    explain(&["99"]).saying(&["there is no event 99: the log has events 1 to", &offers]);
 }

@@ -4,7 +4,9 @@
 
 mod common;
 
-use common::{ASK, Live, Site, again, all, bash, call, end, only, says, script, wait_until};
+use common::{
+    ASK, Live, Site, again, all, bash, call, end, filled, only, says, script, wait_until,
+};
 use serde_json::{Value, json};
 
 fn answer(site: &Site, live: &mut Live, words: &[&str]) {
@@ -66,14 +68,7 @@ fn retries_and_waits_that_are_over() {
 
 #[test]
 fn a_summary_after_a_retry_and_one_that_somebody_asked_for() {
-    let full = json!({ "parts": [{ "call": { "name": "todoread" } }],
-        "match": { "prompt": "go", "answers": 0 }, "usage": { "input": 99_000, "output": 500 } });
-    let faults = json!([{ "class": "overloaded", "message": "busy", "retry_after": 1 }]);
-    let summary = json!({ "match": { "purpose": "compaction" }, "faults": faults,
-        "parts": [{ "text": "Half is done." }] });
-    let done =
-        json!({ "match": { "prompt": "next steps" }, "parts": [{ "text": "All is done." }] });
-    let site = Site::scripted(&json!({ "replies": [summary, done, full] }));
+    let site = filled();
     let events = site.prompt("go").ok().events();
     only(&events, "compaction.finished");
     site.run(&["compact", "last"]).ok();

@@ -4,6 +4,7 @@
 mod common;
 
 use common::{ASK, asking, end};
+use leftfold_events::Time;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -14,9 +15,15 @@ fn why(site: &common::Site) -> Value {
 #[test]
 fn a_question_is_named_with_who_has_to_answer_it_and_until_when() {
     let site = asking();
-    let mut live = site.start(&ASK);
+    let mut live = site.start(&[&ASK[..5], &["--timeout", "3600", "go"]].concat());
+    let prompted = live.until("turn.prompted");
     let asked = live.until("permission.asked");
     let report = why(&site);
+    // the turn's own time is up at some time too
+    let turn = &report["waits"].as_array().unwrap()[1];
+    assert_eq!((&turn["kind"], &turn["seq"]), (&"turn".into(), &prompted["seq"]), "{report}");
+    let time = |value: &Value| serde_json::from_value::<Time>(value.clone()).unwrap();
+    assert_eq!(time(&turn["until"]).since(time(&prompted["at"])), 3_600_000);
     assert_eq!(report["state"], "running");
     assert_eq!(report["node"], live.id());
     let wait = &report["waits"][0];

@@ -15,6 +15,7 @@ mod coalesce;
 mod compaction;
 mod dispatch;
 pub mod equip;
+mod listener;
 mod node;
 mod observers;
 mod permission;
@@ -28,6 +29,7 @@ mod tool_executor;
 mod whole;
 mod world;
 
+pub use listener::Listener;
 pub use node::{Hold, Keeper, Node, NodeMessage, Open, Opened};
 pub use observers::{Family, Observation, Recorded, Watch};
 pub use permission::Answered;

@@ -97,7 +97,7 @@ pub(crate) struct Why {
 pub(crate) struct Explain {
     /// An id, a unique beginning of one, `last`, or a session's folder
     pub(crate) session: String,
-    /// A `model.requested`
+    /// Any event; of a `model.requested` the whole request is rebuilt
     pub(crate) seq: u64,
     /// Print the request itself, byte for byte, as canonical JSON
     #[arg(long)]

@@ -41,19 +41,15 @@ pub(super) fn each(
 
 /// The policy that the latest node to write the log decided by.
 pub(super) fn policy_of(events: &[Envelope]) -> u16 {
-    let policy = events.iter().rev().find_map(|event| match &event.event {
-        Event::Session(Session::Created { policy, .. } | Session::Resumed { policy, .. }) => {
-            Some(*policy)
+    let policy = events.iter().rev().find_map(|event| {
+        let Event::Session(event) = &event.event else { return None };
+        match event {
+            Session::Created { policy, .. } | Session::Resumed { policy, .. } => Some(*policy),
+            Session::Titled { .. }
+            | Session::Forked { .. }
+            | Session::Adopted { .. }
+            | Session::Elapsed {} => None,
         }
-        Event::Session(_)
-        | Event::Turn(_)
-        | Event::Model(_)
-        | Event::Tool(_)
-        | Event::Permission(_)
-        | Event::Compaction(_)
-        | Event::Subagent(_)
-        | Event::Todo(_)
-        | Event::Files(_) => None,
     });
     policy.unwrap_or_default()
 }

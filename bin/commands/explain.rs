@@ -1,5 +1,7 @@
 //! `leftfold explain`: what a model was asked, rebuilt from the log: which events each piece comes
-//! from, and what was left out.
+//! from, and what was left out. Of any other event: what it follows from, and why.
+
+mod event;
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -17,11 +19,21 @@ use crate::text;
 
 pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
     let (place, events) = super::events(&args.session)?;
-    let upto = events.iter().position(|event| event.seq == args.seq);
-    let asked = upto.and_then(|last| Some((last, requested(&events[last])?)));
-    let Some((last, (purpose, recorded))) = asked else {
+    let Some(last) = events.iter().position(|event| event.seq == args.seq) else {
         bail!(Usage(elsewhere(&events, args.seq)))
     };
+    let Some((purpose, recorded)) = requested(&events[last]) else {
+        if args.request {
+            bail!(Usage(elsewhere(&events, args.seq)));
+        }
+        let report = event::Report::new(&events, last);
+        return super::print(&match args.format {
+            Format::Json => format!("{}\n", report.json()),
+            Format::Text => report.text(),
+        });
+    };
+    let decided =
+        (event::decided_on(&events, last), text::reason(&fold(&events[..last]), &events[last]));
     let events = &events[..=last];
     let state = fold(events);
     let built = context::asked(&state, purpose);
@@ -36,6 +48,7 @@ pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
             bytes: bytes.len(),
             recorded,
             rebuilt,
+            decided,
             left_out: context::left_out(&state),
         };
         report.left_out.extend(summed_up(events));
@@ -62,7 +75,7 @@ fn requested(event: &Envelope) -> Option<(leftfold_events::event::Purpose, Sha25
     Some((*purpose, *request_sha256))
 }
 
-/// Why there is nothing to explain at `seq`, and where there is.
+/// Why there is no request to show at `seq`, and where there are some.
 fn elsewhere(events: &[Envelope], seq: Seq) -> String {
     let what = match events.iter().find(|event| event.seq == seq) {
         Some(event) => {
@@ -70,11 +83,14 @@ fn elsewhere(events: &[Envelope], seq: Seq) -> String {
             let kind = leftfold_events::line::type_of(&event.event);
             format!("event {seq} is {kind} {detail}").trim_end().to_owned()
         }
-        None => format!("there is no event {seq}"),
+        None => {
+            let last = events.last().map_or(0, |event| event.seq);
+            format!("there is no event {seq}: the log has events 1 to {last}")
+        }
     };
     let requests = events.iter().filter(|event| requested(event).is_some());
     let requests: Vec<String> = requests.map(|event| event.seq.to_string()).collect();
-    format!("{what}: give the seq of a model.requested: {}", requests.join(", "))
+    format!("{what}; requests, of which each is a model.requested: {}", requests.join(", "))
 }
 
 /// What summaries stand for.
@@ -100,6 +116,8 @@ struct Report<'a> {
     bytes: usize,
     recorded: Sha256,
     rebuilt: Sha256,
+    /// The fact on which it was decided, and why.
+    decided: (Option<Seq>, Option<String>),
     left_out: Vec<(Seq, &'static str)>,
 }
 
@@ -114,6 +132,8 @@ impl Report<'_> {
             "purpose": purpose,
             "model": model,
             "bytes": self.bytes,
+            "decided_on": self.decided.0,
+            "reason": self.decided.1,
             "sha256": { "recorded": self.recorded, "rebuilt": self.rebuilt },
             "max_output": max_output,
             "system": system.iter().map(String::len).collect::<Vec<_>>(),
@@ -134,6 +154,10 @@ impl Report<'_> {
             self.bytes,
             self.rebuilt
         );
+        if let (Some(fact), reason) = &self.decided {
+            let reason = reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            let _ = writeln!(text, "decided on event {fact}{reason}");
+        }
         for (index, block) in system.iter().enumerate() {
             let _ = writeln!(text, "system {}: {} bytes, {}", index + 1, block.len(), first(block));
         }

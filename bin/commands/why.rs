@@ -22,12 +22,23 @@ struct Waiting {
     session: SessionId,
     /// The intent that waits.
     seq: Seq,
-    kind: Open,
+    /// Of an open wait; `None`: the turn's own time, which nobody waits for and which ends all the same.
+    #[serde(serialize_with = "kind")]
+    kind: Option<Open>,
     /// Who has to act.
     owner: String,
     what: String,
     since: Time,
     until: Time,
+}
+
+const TURN: &str = "turn";
+
+fn kind<S: serde::Serializer>(kind: &Option<Open>, to: S) -> Result<S::Ok, S::Error> {
+    match kind {
+        Some(kind) => kind.serialize(to),
+        None => to.serialize_str(TURN),
+    }
 }
 
 pub(crate) fn why(args: &Why) -> anyhow::Result<ExitCode> {
@@ -120,14 +131,25 @@ fn waits(events: &[Envelope]) -> Vec<Waiting> {
         Waiting {
             session: state.session,
             seq: wait.intent,
-            kind,
+            kind: Some(kind),
             owner: owner(kind, &state, wait.intent),
             what: event.map(|event| what(event, &state)).unwrap_or_default(),
             since: wait.since,
             until: wait.until,
         }
     };
-    state.open().into_iter().map(of).collect()
+    let mut waits: Vec<Waiting> = state.open().into_iter().map(of).collect();
+    // however long each of them may wait, the turn's own time may be over sooner
+    waits.extend(state.deadline().map(|wait| Waiting {
+        session: state.session,
+        seq: wait.intent,
+        kind: None,
+        owner: "the clock".to_owned(),
+        what: "the time that the turn was given".to_owned(),
+        since: wait.since,
+        until: wait.until,
+    }));
+    waits
 }
 
 fn owner(kind: Open, state: &State, intent: Seq) -> String {
@@ -160,13 +182,13 @@ fn what(event: &Envelope, state: &State) -> String {
 fn line(wait: &Waiting, root: SessionId) -> String {
     let Waiting { session, seq, kind, owner, what, since, until } = wait;
     let whose = if *session == root { String::new() } else { format!(" of child {session}") };
-    let kind = json!(kind);
+    let kind = kind.map_or_else(|| json!(TURN), |kind| json!(kind));
     let kind = kind.as_str().unwrap_or_default();
     let mut line = format!(
         "  {kind} (seq {seq}{whose}): {}\n    waits for {owner} since {since} until {until}\n",
         what.trim()
     );
-    if wait.kind == Open::Question {
+    if wait.kind == Some(Open::Question) {
         let _ = writeln!(
             line,
             "    answer: leftfold permission answer {session} {seq} once|always|reject"

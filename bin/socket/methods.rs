@@ -319,20 +319,11 @@ async fn durable(mut tap: Tap, (session, of): Asked) -> Result<Value, RpcError> 
 /// Whether `event` is the answer to the question (true), or closes it without one (false).
 fn counts(event: &Envelope, of: Seq) -> Option<bool> {
     let ours = event.of == Some(of);
-    match &event.event {
-        Event::Permission(Permission::Answered { .. }) if ours => Some(true),
-        Event::Session(Session::Elapsed {}) if ours => Some(false),
-        Event::Turn(Turn::Ended(_)) => Some(false),
-        Event::Session(_)
-        | Event::Turn(_)
-        | Event::Model(_)
-        | Event::Tool(_)
-        | Event::Permission(_)
-        | Event::Compaction(_)
-        | Event::Subagent(_)
-        | Event::Todo(_)
-        | Event::Files(_) => None,
+    if let Event::Permission(Permission::Answered { .. }) = &event.event {
+        return ours.then_some(true);
     }
+    let over = matches!(&event.event, Event::Session(Session::Elapsed {}) if ours);
+    (over || matches!(&event.event, Event::Turn(Turn::Ended(_)))).then_some(false)
 }
 
 /// What the log says of a question.

@@ -1,8 +1,8 @@
 //! An observer that hands what it is told to a task.
 
-use leftfold_actors::{Family, Observation};
+use leftfold_actors::{Family, Listener, Observation};
 use leftfold_events::Seq;
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use ractor::ActorRef;
 use tokio::sync::mpsc;
 
 use crate::client::Client;
@@ -11,7 +11,7 @@ use crate::client::Client;
 /// this one is `done`.
 #[derive(Debug)]
 pub(crate) struct Tap {
-    observations: mpsc::Receiver<Observation>,
+    observations: mpsc::UnboundedReceiver<Observation>,
     sink: ActorRef<Observation>,
 }
 
@@ -26,8 +26,12 @@ impl Tap {
         from: Seq,
         family: Family,
     ) -> anyhow::Result<Self> {
-        let (sender, observations) = mpsc::channel(1);
-        let (sink, _) = Actor::spawn(None, Sink, sender).await?;
+        let (sender, observations) = mpsc::unbounded_channel();
+        let sink = Listener::start(move |observation| {
+            // whoever listened may have gone: then `done` is dropped, which is an answer too
+            let _ = sender.send(observation);
+        });
+        let sink = sink.await?;
         client.watch(from, sink.clone(), family).await?;
         Ok(Self { observations, sink })
     }
@@ -42,32 +46,5 @@ impl Drop for Tap {
     fn drop(&mut self) {
         // the hub notices with the next event
         self.sink.stop(None);
-    }
-}
-
-struct Sink;
-
-impl Actor for Sink {
-    type Msg = Observation;
-    type State = mpsc::Sender<Observation>;
-    type Arguments = Self::State;
-
-    async fn pre_start(
-        &self,
-        _: ActorRef<Observation>,
-        sender: Self::State,
-    ) -> Result<Self::State, ActorProcessingErr> {
-        Ok(sender)
-    }
-
-    async fn handle(
-        &self,
-        _: ActorRef<Observation>,
-        observation: Observation,
-        sender: &mut Self::State,
-    ) -> Result<(), ActorProcessingErr> {
-        // whoever listened may have gone: then `done` is dropped, which is an answer too
-        let _ = sender.send(observation).await;
-        Ok(())
     }
 }

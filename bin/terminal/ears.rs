@@ -3,8 +3,8 @@
 use std::io;
 use std::time::Duration;
 
-use leftfold_actors::{Observation, Opened};
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use leftfold_actors::{Listener, Observation, Opened};
+use ractor::ActorRef;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval};
@@ -46,7 +46,11 @@ impl Ears {
         typed: mpsc::UnboundedReceiver<Typed>,
     ) -> anyhow::Result<(Self, ActorRef<Observation>)> {
         let (sender, observed) = mpsc::unbounded_channel();
-        let (sink, _) = Actor::spawn(None, Sink, sender).await?;
+        let sink = Listener::start(move |observation| {
+            // a conversation that is over has dropped its end, and the hub with it is on its way out
+            let _ = sender.send(observation);
+        });
+        let sink = sink.await?;
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // the kernel has no name for it in this enum of signals that all systems have
@@ -97,33 +101,5 @@ async fn closed(opened: &mut Option<Opened>) -> String {
     match opened {
         Some(opened) => client::closed(opened).await,
         None => std::future::pending().await,
-    }
-}
-
-/// Passes observations on to the conversation, which acknowledges them once they are shown.
-struct Sink;
-
-impl Actor for Sink {
-    type Msg = Observation;
-    type State = mpsc::UnboundedSender<Observation>;
-    type Arguments = mpsc::UnboundedSender<Observation>;
-
-    async fn pre_start(
-        &self,
-        _: ActorRef<Observation>,
-        conversation: Self::Arguments,
-    ) -> Result<Self::State, ActorProcessingErr> {
-        Ok(conversation)
-    }
-
-    async fn handle(
-        &self,
-        _: ActorRef<Observation>,
-        observation: Observation,
-        conversation: &mut Self::State,
-    ) -> Result<(), ActorProcessingErr> {
-        // a conversation that is over has dropped its end, and the hub with it is on its way out
-        let _ = conversation.send(observation);
-        Ok(())
     }
 }

@@ -48,18 +48,8 @@ pub(crate) fn replayed(
 const BELOW: usize = 17;
 
 fn below(event: &Envelope) -> Vec<String> {
-    match &event.event {
-        Event::Tool(Tool::Finished(finished)) if is_seen_below(finished) => excerpt(finished),
-        Event::Session(_)
-        | Event::Turn(_)
-        | Event::Model(_)
-        | Event::Tool(_)
-        | Event::Permission(_)
-        | Event::Compaction(_)
-        | Event::Subagent(_)
-        | Event::Todo(_)
-        | Event::Files(_) => Vec::new(),
-    }
+    let Event::Tool(Tool::Finished(finished)) = &event.event else { return Vec::new() };
+    if is_seen_below(finished) { excerpt(finished) } else { Vec::new() }
 }
 
 /// Whether a line is too little for a result.

@@ -228,11 +228,11 @@ impl Builder {
                 self.user(parts, vec![prompt.seq]);
             }
             Message::Assistant(reply) => self.reply(reply),
-            Message::Summary { text, goes_on, reminder } => {
+            Message::Summary { text, goes_on, reminder, of } => {
                 let goes_on = goes_on.then(|| words::GO_ON.to_owned());
                 let parts = [Some(words::summary(text)), reminder.clone(), goes_on];
                 let parts = parts.into_iter().flatten().map(PromptPart::text).collect();
-                self.user(parts, Vec::new());
+                self.user(parts, vec![*of]);
             }
         }
     }

@@ -1,5 +1,7 @@
 //! Children of what a fork shares, with which its own calls go on.
 
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use common::*;

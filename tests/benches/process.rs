@@ -4,6 +4,8 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench prints or fails")]
 
+mod http;
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -11,6 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
+use http::request;
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 15;
@@ -175,25 +178,6 @@ fn answer(socket: &TcpStream, sender: &Sender<Instant>) {
             return;
         }
     }
-}
-
-fn request(reader: &mut impl BufRead) -> Option<Value> {
-    let mut length = 0;
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().ok()?;
-        }
-        if line == "\r\n" {
-            break;
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    serde_json::from_slice(&body).ok()
 }
 
 fn reply(body: &Value) -> String {

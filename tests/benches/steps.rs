@@ -5,6 +5,8 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench prints or fails")]
 
+mod http;
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -12,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
+use http::request;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -276,25 +279,6 @@ fn answer(mut socket: &TcpStream, sender: &Sender<Instant>) {
             return;
         }
     }
-}
-
-fn request(reader: &mut impl BufRead) -> Option<Value> {
-    let mut length = 0;
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().ok()?;
-        }
-        if line == "\r\n" {
-            break;
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    serde_json::from_slice(&body).ok()
 }
 
 /// The events of a reply, and the last of them, from the end of its one block.

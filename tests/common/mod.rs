@@ -221,6 +221,18 @@ pub fn asking() -> Site {
     site
 }
 
+/// A site whose turn fills the model's context, so that a summary is written, at the second attempt.
+pub fn filled() -> Site {
+    let full = json!({ "parts": [{ "call": { "name": "todoread" } }],
+        "match": { "prompt": "go", "answers": 0 }, "usage": { "input": 99_000, "output": 500 } });
+    let faults = json!([{ "class": "overloaded", "message": "busy", "retry_after": 1 }]);
+    let summary = json!({ "match": { "purpose": "compaction" }, "faults": faults,
+        "parts": [{ "text": "Half is done." }] });
+    let done =
+        json!({ "match": { "prompt": "next steps" }, "parts": [{ "text": "All is done." }] });
+    Site::scripted(&json!({ "replies": [summary, done, full] }))
+}
+
 /// The command that leaves questions to whoever reaches the socket.
 pub const ASK: [&str; 6] = ["run", "--format", "json", "--permission-mode", "ask", "go"];
 

@@ -15,6 +15,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::mpsc;
 
 use super::tape::{Effect, Recorded, Tape};
+use crate::listener::Listener;
 use crate::node::NodeMessage;
 use crate::observers::ObserversMessage;
 use crate::session::{Arguments, Session, SessionMessage};
@@ -74,7 +75,12 @@ impl Life {
             Some(birth.clone())
         });
         let (node, _) = Actor::spawn(None, Stage(session), sender.clone()).await?;
-        let (observers, _) = Actor::spawn(None, Onlooker, sender).await?;
+        let observers = Listener::start(move |message| {
+            if let ObserversMessage::Happened(events) = message {
+                let _ = sender.send(Came::Events(events));
+            }
+        });
+        let observers = observers.await?;
         let arguments = Arguments {
             log: own,
             state,
@@ -197,35 +203,6 @@ impl Actor for Stage {
     ) -> Result<(), ActorProcessingErr> {
         if let SupervisionEvent::ActorFailed(_, why) = event {
             let _ = came.send(Came::Died(why.to_string()));
-        }
-        Ok(())
-    }
-}
-
-/// Takes the place of the observers.
-struct Onlooker;
-
-impl Actor for Onlooker {
-    type Msg = ObserversMessage;
-    type State = mpsc::UnboundedSender<Came>;
-    type Arguments = Self::State;
-
-    async fn pre_start(
-        &self,
-        _: ActorRef<ObserversMessage>,
-        came: Self::State,
-    ) -> Result<Self::State, ActorProcessingErr> {
-        Ok(came)
-    }
-
-    async fn handle(
-        &self,
-        _: ActorRef<ObserversMessage>,
-        message: ObserversMessage,
-        came: &mut Self::State,
-    ) -> Result<(), ActorProcessingErr> {
-        if let ObserversMessage::Happened(events) = message {
-            let _ = came.send(Came::Events(events));
         }
         Ok(())
     }

@@ -17,14 +17,15 @@ use leftfold_events::kit::{AskMode, ModelSpec, Options};
 use leftfold_events::{Envelope, Event, Fact, Kit, POLICY, Seq, SessionId, State, Time};
 use leftfold_providers::{Config, ScriptSource, Wire};
 use leftfold_tools::Workspace;
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use ractor::{Actor, ActorRef};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
 use crate::equip::{self, Setup};
 use crate::{
-    Family, Models, Node, NodeMessage, Observation, Open, Opened, SessionMessage, Watch, World,
+    Family, Listener, Models, Node, NodeMessage, Observation, Open, Opened, SessionMessage, Watch,
+    World,
 };
 
 /// Far more than anything here takes; only a failure waits that long.
@@ -178,7 +179,13 @@ impl Live {
 
     async fn watch(&self, from: Seq) -> mpsc::UnboundedReceiver<Envelope> {
         let (sender, events) = mpsc::unbounded_channel();
-        let (sink, _) = Actor::spawn(None, Sink, sender).await.expect("a sink");
+        let sink = Listener::start(move |Observation { events, done }| {
+            for event in events.iter() {
+                let _ = sender.send(Envelope::clone(event));
+            }
+            let _ = done.send(());
+        });
+        let sink = sink.await.expect("a sink");
         let watch = Watch { session: self.session, from, sink, family: Family::Alone };
         self.node.cast(NodeMessage::Watch(watch)).expect("a node");
         events
@@ -213,36 +220,6 @@ impl Live {
     /// As a crash would have it: no more events, no clean-up of turns.
     async fn stop(self) {
         self.node.stop_and_wait(None, None).await.expect("stopped");
-    }
-}
-
-/// Passes events on.
-struct Sink;
-
-impl Actor for Sink {
-    type Msg = Observation;
-    type State = mpsc::UnboundedSender<Envelope>;
-    type Arguments = Self::State;
-
-    async fn pre_start(
-        &self,
-        _: ActorRef<Observation>,
-        sender: Self::State,
-    ) -> Result<Self::State, ActorProcessingErr> {
-        Ok(sender)
-    }
-
-    async fn handle(
-        &self,
-        _: ActorRef<Observation>,
-        observation: Observation,
-        sender: &mut Self::State,
-    ) -> Result<(), ActorProcessingErr> {
-        for event in observation.events.iter() {
-            let _ = sender.send(Envelope::clone(event));
-        }
-        let _ = observation.done.send(());
-        Ok(())
     }
 }
 

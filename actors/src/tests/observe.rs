@@ -1,6 +1,6 @@
 use leftfold_events::Event;
 use leftfold_events::event::Permission;
-use ractor::RpcReplyPort;
+use ractor::{ActorProcessingErr, RpcReplyPort};
 
 use super::*;
 use crate::{Answered, Reply};

@@ -118,7 +118,8 @@ impl State {
         let goes_on = asks && self.messages.is_empty();
         let reminder = self.reminder().filter(|_| self.planning);
         let text = summary.to_owned();
-        self.messages.insert(0, Message::Summary { text, goes_on, reminder });
+        let of = self.seq;
+        self.messages.insert(0, Message::Summary { text, goes_on, reminder, of });
         // the results that told of them are gone
         self.instructed.clear();
     }

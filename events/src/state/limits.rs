@@ -9,7 +9,7 @@ use crate::event::{Class, Cost, EndReason};
 impl State {
     /// The end of the turn's time, if it is limited and not stopped yet. It waits for no intent,
     /// so the prompt that began the turn names it.
-    pub(super) fn deadline(&self) -> Option<Wait> {
+    pub fn deadline(&self) -> Option<Wait> {
         let turn = self.turn.as_ref().filter(|turn| turn.stop.is_none())?;
         let until = turn.since.plus(self.kit.options.max_time?);
         Some(Wait { intent: turn.prompted, since: turn.since, until })

@@ -17,6 +17,9 @@ pub enum Message {
         goes_on: bool,
         /// What the agent is to keep in mind that was said before.
         reminder: Option<String>,
+        /// The `compaction.finished` that it is from.
+        #[serde(skip)]
+        of: Seq,
     },
 }
 

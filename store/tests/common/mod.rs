@@ -132,7 +132,7 @@ fn later_events() -> Vec<Event> {
     ];
     events.extend(files_events());
     events.extend(later_files_events());
-    events.push(Session::Adopted { parent: id(2) }.into());
+    events.push(Session::Adopted { parent: id(1) }.into());
     events
 }
 

@@ -1,0 +1,241 @@
+//! Any event of a log explained: what it follows from, why it is so, and what came of it.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use leftfold_events::event::{Compaction, Event, Model, Permission, Tool, Turn};
+use leftfold_events::rules::Rule;
+use leftfold_events::{Envelope, Seq, State, fold, line, next};
+use serde_json::{Value, json};
+
+use crate::text;
+
+/// Outcomes that are named at most.
+const OUTCOMES: usize = 8;
+
+/// What there is to say of one event.
+pub(super) struct Report<'a> {
+    events: &'a [Envelope],
+    event: &'a Envelope,
+    /// For an intent: the fact on which it was decided, and whether today's code decides the same there.
+    decided: Option<(Seq, bool)>,
+    reason: Option<String>,
+    rule: Option<&'a Rule>,
+    /// The events that it follows from, in order.
+    from: Vec<Seq>,
+    /// What was decided on it, if it is a fact; what became of it, if it is an intent.
+    then: Vec<Seq>,
+    /// It waits still.
+    waits: bool,
+}
+
+impl<'a> Report<'a> {
+    /// Of the event at index `at`.
+    pub(super) fn new(events: &'a [Envelope], at: usize) -> Self {
+        let event = &events[at];
+        let before = fold(&events[..at]);
+        let decided = decided_on(events, at).filter(|_| event.event.is_intent());
+        let same = || next(&before).as_ref() == Some(event);
+        let open = fold(events).open();
+        Self {
+            events,
+            event,
+            decided: decided.map(|fact| (fact, same())),
+            reason: text::reason(&before, event),
+            rule: rule(&event.event),
+            from: Sources { events, at, found: BTreeSet::new() }.of(&before),
+            then: then(events, at),
+            waits: open.iter().any(|(_, wait)| wait.intent == event.seq),
+        }
+    }
+
+    fn named(&self, seq: Seq) -> Option<&Envelope> {
+        self.events.iter().find(|event| event.seq == seq)
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let each = |seqs: &[Seq]| -> Vec<Value> {
+            let events = seqs.iter().filter_map(|seq| self.named(*seq));
+            let told = |e: &Envelope| json!({ "seq": e.seq, "type": line::type_of(&e.event), "what": text::detail(&e.event) });
+            events.map(told).collect()
+        };
+        json!({
+            "seq": self.event.seq,
+            "type": line::type_of(&self.event.event),
+            "what": text::detail(&self.event.event),
+            "decided_on": self.decided.map(|(fact, _)| fact),
+            "same_today": self.decided.map(|(_, same)| same),
+            "reason": self.reason,
+            "rule": self.rule,
+            "from": each(&self.from),
+            "then": each(&self.then),
+            "until": self.event.until,
+            "waits": self.waits,
+        })
+    }
+
+    pub(super) fn text(&self) -> String {
+        let mut text = format!("event {}\n", told(self.event));
+        let _ = match self.decided {
+            Some((fact, true)) => {
+                writeln!(text, "decided on event {fact}, and today's code decides the same")
+            }
+            Some((fact, false)) => {
+                writeln!(text, "decided on event {fact}; today's code does NOT decide the same")
+            }
+            None => writeln!(text, "{}", source(self.event)),
+        };
+        if let Some(reason) = &self.reason {
+            let _ = writeln!(text, "because: {reason}");
+        }
+        if let Some(Rule { permission, pattern, action }) = self.rule {
+            let action = json!(action);
+            let action = action.as_str().unwrap_or_default();
+            let _ = writeln!(text, "rule: {action} {permission} `{pattern}`");
+        }
+        if let Some(until) = self.event.until {
+            let how = if self.waits { "waits" } else { "waited at most" };
+            let _ = writeln!(text, "{how} until {until}");
+        }
+        for (name, seqs) in [("from", &self.from), ("then", &self.then)] {
+            if !seqs.is_empty() {
+                let _ = writeln!(text, "{name}:");
+            }
+            for event in seqs.iter().filter_map(|seq| self.named(*seq)) {
+                let _ = writeln!(text, "  {}", told(event));
+            }
+        }
+        text
+    }
+}
+
+fn told(event: &Envelope) -> String {
+    let detail = text::detail(&event.event);
+    format!("{}: {} {detail}", event.seq, line::type_of(&event.event)).trim_end().to_owned()
+}
+
+/// Where a fact is from.
+fn source(event: &Envelope) -> String {
+    match event.of {
+        Some(of) => format!("a fact: what became of event {of}"),
+        None => "a fact: the session was told, and did not decide it".to_owned(),
+    }
+}
+
+fn rule(event: &Event) -> Option<&Rule> {
+    let Event::Permission(Permission::Ruled { rule, .. }) = event else { return None };
+    rule.as_ref()
+}
+
+/// The last fact before the event, on which it was decided if it is an intent.
+pub(super) fn decided_on(events: &[Envelope], at: usize) -> Option<Seq> {
+    events[..at].iter().rfind(|event| !event.event.is_intent()).map(|event| event.seq)
+}
+
+/// What was decided on a fact, or has become of an intent; pieces on the way left out.
+fn then(events: &[Envelope], at: usize) -> Vec<Seq> {
+    let (event, later) = (&events[at], &events[at + 1..]);
+    if !event.event.is_intent() {
+        let decided = later.iter().take_while(|event| event.event.is_intent());
+        return decided.take(OUTCOMES).map(|event| event.seq).collect();
+    }
+    let is_piece = |event: &Event| {
+        matches!(event, Event::Model(Model::Streamed { .. }) | Event::Tool(Tool::Progressed { .. }))
+    };
+    let outcome = |e: &&Envelope| e.of == Some(event.seq) && !is_piece(&e.event);
+    later.iter().filter(outcome).take(OUTCOMES).map(|event| event.seq).collect()
+}
+
+/// Looks for what an event follows from.
+struct Sources<'a> {
+    events: &'a [Envelope],
+    at: usize,
+    found: BTreeSet<Seq>,
+}
+
+impl Sources<'_> {
+    fn of(mut self, before: &State) -> Vec<Seq> {
+        let event = &self.events[self.at];
+        let call = self.follow(event.of);
+        if event.event.is_intent() {
+            self.found.extend(decided_on(self.events, self.at));
+            let way = call.map(|call| self.way_of(call)).unwrap_or_default();
+            self.found.extend(way);
+            let turn = before.turn.as_ref();
+            let more = match &event.event {
+                Event::Turn(Turn::Ended(_)) | Event::Model(_) => {
+                    let asked = turn.map(|turn| turn.asked).filter(|asked| *asked > 0);
+                    [turn.map(|turn| turn.prompted), asked]
+                }
+                Event::Permission(Permission::Ruled { rule, .. }) => {
+                    let kit = self.last(|e| matches!(e, Event::Turn(Turn::Equipped(_))));
+                    [kit, rule.as_ref().and_then(|rule| self.approval(rule))]
+                }
+                Event::Compaction(Compaction::Started { .. }) => {
+                    [self.last(|e| matches!(e, Event::Model(Model::Replied { .. }))), None]
+                }
+                Event::Session(_)
+                | Event::Turn(_)
+                | Event::Tool(_)
+                | Event::Permission(_)
+                | Event::Compaction(_)
+                | Event::Subagent(_)
+                | Event::Todo(_)
+                | Event::Files(_) => [None, None],
+            };
+            self.found.extend(more.into_iter().flatten());
+        }
+        self.found.remove(&event.seq);
+        self.found.into_iter().collect()
+    }
+
+    /// What an event is about, and what that is about. The call at the end of it, if there is one.
+    fn follow(&mut self, of: Option<Seq>) -> Option<Seq> {
+        let mut next = of;
+        let mut call = None;
+        while let Some(seq) = next.filter(|seq| self.found.insert(*seq)) {
+            let about = self.events[..self.at].iter().find(|event| event.seq == seq)?;
+            if let Event::Model(Model::Called { .. }) | Event::Tool(Tool::Batched { .. }) =
+                &about.event
+            {
+                call = Some(seq);
+            }
+            next = about.of;
+        }
+        call
+    }
+
+    /// What was worked out, judged and answered about a call so far.
+    fn way_of(&self, call: Seq) -> Vec<Seq> {
+        let before = &self.events[..self.at];
+        let intents: BTreeSet<Seq> = before
+            .iter()
+            .filter(|event| event.of == Some(call) && event.event.is_intent())
+            .map(|event| event.seq)
+            .collect();
+        let counts = |event: &&Envelope| {
+            let about = event.of.is_some_and(|of| of == call || intents.contains(&of));
+            about
+                && matches!(
+                    &event.event,
+                    Event::Tool(Tool::Resolved(_))
+                        | Event::Permission(Permission::Ruled { .. } | Permission::Answered { .. })
+                )
+        };
+        before.iter().filter(counts).map(|event| event.seq).collect()
+    }
+
+    fn last(&self, wanted: impl Fn(&Event) -> bool) -> Option<Seq> {
+        let found = self.events[..self.at].iter().rfind(|event| wanted(&event.event));
+        found.map(|event| event.seq)
+    }
+
+    /// The answer by which this session allows what the rule says, if it is one.
+    fn approval(&self, rule: &Rule) -> Option<Seq> {
+        let mut state = State::default();
+        self.events[..self.at].iter().find_map(|event| {
+            state.apply(event);
+            state.approved.contains(rule).then_some(event.seq)
+        })
+    }
+}
