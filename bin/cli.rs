@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::log::*;
-use crate::commands::{auth, models};
+use crate::commands::{auth, in_terminal, models};
 use crate::limits;
 
 /// A coding agent whose every step is an event in a durable log.
@@ -100,19 +100,8 @@ pub(crate) enum Command {
     /// Run one tool without a model, or print its schema
     Tool(Tool),
     /// Become the shell of a call, in a terminal that a client has opened for it
-    #[command(name = IN_TERMINAL, hide = true)]
-    InTerminal(InTerminal),
-}
-
-/// The command that a client's terminal is given.
-pub(crate) const IN_TERMINAL: &str = "in-terminal";
-
-#[derive(Debug, Args)]
-pub(crate) struct InTerminal {
-    /// A variable that the command is given besides the usual ones
-    #[arg(long, value_name = "NAME")]
-    pub(crate) keep: Vec<String>,
-    pub(crate) line: String,
+    #[command(name = in_terminal::IN_TERMINAL, hide = true)]
+    InTerminal(in_terminal::InTerminal),
 }
 
 #[derive(Debug, Args)]

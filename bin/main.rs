@@ -102,10 +102,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Mcp(args) => commands::mcp::mcp(&args),
         Command::Config(args) => commands::config::config(&args),
         Command::Tool(args) => commands::tool::tool(&args),
-        Command::InTerminal(args) => {
-            let failed = leftfold_tools::become_shell(&args.line, &args.keep);
-            Err(anyhow::Error::new(failed).context("the shell can not be started"))
-        }
+        Command::InTerminal(args) => commands::in_terminal::become_shell(&args),
     }
 }
 

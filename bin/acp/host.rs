@@ -23,7 +23,7 @@ use leftfold_tools::processes::CALL;
 
 use super::agent::Agent;
 use super::shared::Shared;
-use crate::cli::IN_TERMINAL;
+use crate::commands::in_terminal::IN_TERMINAL;
 use crate::edge;
 
 /// The client, as the calls of one session and of its children reach it.

@@ -12,6 +12,7 @@ pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod fork;
 pub(crate) mod import;
+pub(crate) mod in_terminal;
 pub(crate) mod mcp;
 pub(crate) mod models;
 pub(crate) mod observe;
