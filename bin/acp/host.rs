@@ -118,15 +118,18 @@ fn request(
     )
 }
 
+/// From a client that has gone there is none, ever: the node is about to leave as well, and nothing of
+/// that is to get into a log. The call is then cut off, or ends at its deadline.
 async fn answer<T: JsonRpcResponse + Send>(asked: SentRequest<T>) -> Result<T, HostError> {
-    asked.block_task().await.map_err(|error| why(&error))
+    match asked.block_task().await {
+        Ok(answer) => Ok(answer),
+        Err(error) if has_gone(&error) => std::future::pending().await,
+        Err(error) => Err(HostError::Refused(error.message)),
+    }
 }
 
-fn why(error: &Error) -> HostError {
-    if is_incoming_transport_closed(error) || is_connection_terminated(error) {
-        return HostError::Silent("it has gone".to_owned());
-    }
-    HostError::Refused(error.message.clone())
+fn has_gone(error: &Error) -> bool {
+    is_incoming_transport_closed(error) || is_connection_terminated(error)
 }
 
 /// A command in one of the client's terminals.

@@ -44,7 +44,7 @@ pub enum HostError {
     /// It said no, in these words, and has done nothing.
     #[error("{0}")]
     Refused(String),
-    /// Nobody knows whether it has done it: it said nothing, or has gone.
+    /// Nobody knows whether it has done it: it said nothing.
     #[error("{0}")]
     Silent(String),
 }
