@@ -12,7 +12,7 @@ fn kinds(editor: &Editor, session: &str, wanted: &str) -> Vec<Value> {
 }
 
 /// A session whose one answer is summed up.
-fn summed_up(capabilities: Value) -> (Editor, String) {
+fn summed_up(capabilities: &Value) -> (Editor, String) {
     let summary = json!({ "match": { "purpose": "compaction" }, "parts": [{ "text": "Short." }] });
     let site = Site::scripted(&json!({ "replies": [summary, says("Hello.")] }));
     let mut editor = Editor::raw(&site, &[]);
@@ -30,7 +30,7 @@ fn summed_up(capabilities: Value) -> (Editor, String) {
 
 #[test]
 fn a_summary_is_told_by_its_own_name() {
-    let (editor, session) = summed_up(json!({ "session": { "compaction": {} } }));
+    let (editor, session) = summed_up(&json!({ "session": { "compaction": {} } }));
     let told = kinds(&editor, &session, "compaction_update");
     assert_eq!((told.len(), &told[0]["status"]), (2, &json!("in_progress")));
     assert_eq!(
@@ -44,7 +44,7 @@ fn a_summary_is_told_by_its_own_name() {
 
 #[test]
 fn a_summary_is_a_call_for_those_who_do_not_know_the_name() {
-    let (editor, session) = summed_up(json!({}));
+    let (editor, session) = summed_up(&json!({}));
     let calls = kinds(&editor, &session, "tool_call");
     assert_eq!((calls.len(), &calls[0]["_meta"]["leftfold/compaction"]), (1, &json!(true)));
     let about = kinds(&editor, &session, "tool_call_update");
