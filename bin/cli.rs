@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::log::*;
-use crate::commands::{auth, completions, doctor, models};
+use crate::commands::{auth, completions, doctor, in_terminal, models};
 use crate::limits;
 
 /// A coding agent whose every step is an event in a durable log.
@@ -105,6 +105,9 @@ pub(crate) enum Command {
     Completions(completions::Completions),
     /// Print the manual page, of all or of one command
     Man(completions::Man),
+    /// Become the shell of a call, in a terminal that a client has opened for it
+    #[command(name = in_terminal::IN_TERMINAL, hide = true)]
+    InTerminal(in_terminal::InTerminal),
 }
 
 #[derive(Debug, Args)]

@@ -106,6 +106,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => commands::doctor::doctor(&args),
         Command::Completions(args) => commands::completions::completions(&args),
         Command::Man(args) => commands::completions::man(&args),
+        Command::InTerminal(args) => commands::in_terminal::become_shell(&args),
     }
 }
 

@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 /// What is promised is a second; the rest is for machines that are busy.
-const SOON: Duration = Duration::from_secs(2);
+const SOON: Duration = Duration::from_secs(10);
 
 fn events(site: &Site, session: &str) -> Vec<Value> {
     site.run(&["export", session]).ok().events()

@@ -1,18 +1,18 @@
 //! The agent's side of the protocol: its methods, and the sessions of this connection.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
     self, AgentCapabilities, AuthenticateRequest, AuthenticateResponse, CancelNotification,
-    CloseSessionRequest, CloseSessionResponse, DeleteSessionRequest, DeleteSessionResponse,
-    ElicitationCapabilities, Implementation, InitializeRequest, InitializeResponse,
-    ListSessionsRequest, ListSessionsResponse, LoadSessionRequest, LoadSessionResponse,
-    NewSessionRequest, NewSessionResponse, PromptCapabilities, PromptRequest, PromptResponse,
-    ResumeSessionRequest, ResumeSessionResponse, SessionCapabilities, SessionCloseCapabilities,
-    SessionDeleteCapabilities, SessionId, SessionListCapabilities, SessionResumeCapabilities,
+    ClientCapabilities, CloseSessionRequest, CloseSessionResponse, DeleteSessionRequest,
+    DeleteSessionResponse, ForkSessionRequest, ForkSessionResponse, Implementation,
+    InitializeRequest, InitializeResponse, ListSessionsRequest, ListSessionsResponse,
+    LoadSessionRequest, LoadSessionResponse, NewSessionRequest, NewSessionResponse,
+    PromptCapabilities, PromptRequest, PromptResponse, ResumeSessionRequest, ResumeSessionResponse,
+    SessionCapabilities, SessionCloseCapabilities, SessionDeleteCapabilities,
+    SessionForkCapabilities, SessionId, SessionListCapabilities, SessionResumeCapabilities,
     SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeRequest,
     SetSessionModeResponse,
 };
@@ -22,19 +22,22 @@ use agent_client_protocol::{
     on_receive_request,
 };
 use leftfold_actors::NodeMessage;
+use leftfold_tools::host::Host;
 use ractor::{Actor, ActorRef};
+use serde_json::json;
 
 use super::authentication;
 use super::choices::{self, Offer};
 use super::content::{self, invalid};
 use super::conversation::{Arguments, Conversation, Wish, to_error};
 use super::flow::Flow;
-use super::updates::Shared;
+use super::host::ClientHost;
+use super::shared::Shared;
 use crate::Usage;
 use crate::cli::Turn;
 use crate::commands::run::Project;
 use crate::home::Place;
-use crate::socket::Many;
+use crate::socket::{self, Many};
 
 /// A handler of requests that is a method of the agent's.
 macro_rules! on {
@@ -85,6 +88,10 @@ pub(super) async fn serve(
             on_receive_request!(),
         )
         .on_receive_request(
+            on!(agent.fork, ForkSessionRequest => ForkSessionResponse),
+            on_receive_request!(),
+        )
+        .on_receive_request(
             on!(agent.close, CloseSessionRequest => CloseSessionResponse),
             on_receive_request!(),
         )
@@ -122,12 +129,14 @@ fn introduction(request: &InitializeRequest) -> InitializeResponse {
         .list(SessionListCapabilities::new())
         .delete(SessionDeleteCapabilities::new())
         .resume(SessionResumeCapabilities::new())
+        .fork(SessionForkCapabilities::new())
         .close(SessionCloseCapabilities::new());
     let capabilities = AgentCapabilities::new()
         .load_session(true)
         .prompt_capabilities(prompts)
         .mcp_capabilities(schema::McpCapabilities::new().http(true))
-        .session_capabilities(sessions);
+        .session_capabilities(sessions)
+        .meta(methods());
     let name =
         Implementation::new("leftfold", env!("CARGO_PKG_VERSION")).title("Leftfold".to_owned());
     InitializeResponse::new(ProtocolVersion::V1)
@@ -136,13 +145,19 @@ fn introduction(request: &InitializeRequest) -> InitializeResponse {
         .auth_methods(authentication::methods(&request.client_capabilities))
 }
 
+/// The methods beside the protocol's; `_leftfold/watch` is to have events as notifications.
+fn methods() -> schema::Meta {
+    let methods = json!({ "methods": socket::METHODS });
+    [("leftfold".to_owned(), methods)].into_iter().collect()
+}
+
 pub(super) struct Agent {
     /// The sessions of the node, those of other connections too.
     pub(super) all: Arc<Many>,
     pub(super) node: ActorRef<NodeMessage>,
     flow: Flow,
-    /// Whether the client has forms for questions.
-    forms: AtomicBool,
+    /// What the client has offered.
+    abilities: Mutex<Arc<ClientCapabilities>>,
     sessions: Mutex<HashMap<SessionId, Entry>>,
 }
 
@@ -156,8 +171,13 @@ pub(super) struct Entry {
 
 impl Agent {
     fn new(all: Arc<Many>, node: ActorRef<NodeMessage>, flow: Flow) -> Arc<Self> {
-        let (forms, sessions) = Default::default();
-        Arc::new(Self { all, node, flow, forms, sessions })
+        let (abilities, sessions) = Default::default();
+        let agent = Arc::new(Self { all, node, flow, abilities, sessions });
+        let weak = Arc::downgrade(&agent);
+        let host =
+            move |session| Arc::new(ClientHost { agent: weak.clone(), session }) as Arc<dyn Host>;
+        agent.all.hosted_by(Box::new(host));
+        agent
     }
 
     pub(super) fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Entry>> {
@@ -174,10 +194,10 @@ impl Agent {
         responder: Responder<InitializeResponse>,
         _: ConnectionTo<Editor>,
     ) -> Result<(), Error> {
-        let elicits = request.client_capabilities.elicitation.as_ref();
-        let forms = elicits.is_some_and(ElicitationCapabilities::supports_form);
-        self.forms.store(forms, Ordering::Release);
-        responder.respond(introduction(&request))
+        let response = introduction(&request);
+        let abilities = Arc::new(request.client_capabilities);
+        *self.abilities.lock().unwrap_or_else(PoisonError::into_inner) = abilities;
+        responder.respond(response)
     }
 
     /// Whether a model can be asked, as far as settings and keys tell.
@@ -197,8 +217,8 @@ impl Agent {
         project: Project,
         connection: ConnectionTo<Editor>,
     ) -> Result<Entry, Error> {
-        let forms = self.forms.load(Ordering::Acquire);
-        let shared = Arc::new(Shared::new(id.clone(), connection, self.flow.clone(), forms));
+        let abilities = self.abilities.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let shared = Arc::new(Shared::new(id.clone(), connection, self.flow.clone(), abilities));
         let project = Arc::new(project);
         self.all.learn(place.clone(), Arc::clone(&project), Turn::asking());
         let arguments = Arguments {

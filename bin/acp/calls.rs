@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use agent_client_protocol::v1::schema::{Diff, ToolCallContent, ToolCallLocation, ToolKind};
 use leftfold_events::event::{Class, Finished, Resolution};
 
+use super::diffs;
+
 /// What sort of thing a tool does: by its name where that says more than the class of the call.
 pub(super) fn kind(name: &str, class: Option<Class>) -> ToolKind {
     match (name, class) {
@@ -44,11 +46,13 @@ pub(super) fn content(finished: &Finished, paths: &[String]) -> Vec<ToolCallCont
     let metadata = finished.metadata.value();
     let whole = metadata.get("diff_truncated").is_none();
     let diff = metadata.get("diff").and_then(serde_json::Value::as_str).filter(|_| whole);
-    if let (Some(diff), [path], false) = (diff, paths, finished.is_error) {
-        let changes = changes(diff, path);
-        if !changes.is_empty() {
-            return changes;
-        }
+    let changes = match (diff.filter(|_| !finished.is_error), paths) {
+        (Some(diff), [path]) => Some(changes(diff, path)).filter(|changes| !changes.is_empty()),
+        (Some(diff), several) => diffs::of_many(diff, several),
+        (None, _) => None,
+    };
+    if let Some(changes) = changes {
+        return changes;
     }
     text(&finished.output)
 }

@@ -10,8 +10,10 @@ use leftfold_events::event::{PromptKind, PromptPart};
 use leftfold_tools::Workspace;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
+use super::choices::Offer;
 use super::opening::Arrival;
-use super::updates::{self, BY, Shared, Updates};
+use super::shared::{BY, Shared};
+use super::updates::{self, Updates};
 use crate::cli::Turn;
 use crate::client::{self, Client};
 use crate::commands::run::{self, Project};
@@ -96,6 +98,7 @@ impl Talk {
     async fn prompt(&mut self, parts: Vec<PromptPart>, turn: &Turn) -> anyhow::Result<()> {
         let first = parts.first().filter(|part| part.kind == PromptKind::Text);
         let text = first.map_or("", |part| part.text.as_str());
+        self.tell_commands();
         let prepared = Prepared::new(&self.project, turn, text, Given::ForAll)?;
         let job = run::job(self.place.clone(), &prepared.project, &prepared.turn, false)?;
         let parts = prepared.parts(&job, parts).await?;
@@ -107,6 +110,13 @@ impl Talk {
                 prompted => return prompted,
             }
             tokio::time::sleep(client::BREATH).await;
+        }
+    }
+
+    /// Commands come and go with settings and files.
+    fn tell_commands(&self) {
+        if let Ok(offer) = Offer::of(&self.place, &self.project, &self.shared.chosen()) {
+            self.shared.tell_commands(offer.commands());
         }
     }
 
@@ -137,6 +147,7 @@ impl Talk {
         let Project { directory, worktree, .. } = &*self.project;
         let mut workspace = Workspace::new(directory, worktree, self.place.store.join("spill"));
         workspace.secrets = secrets::of(directory);
+        workspace.host = self.all.host(self.place.session);
         let arguments = updates::Arguments {
             shared: Arc::clone(&self.shared),
             place: self.place.clone(),

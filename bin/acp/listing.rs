@@ -83,7 +83,8 @@ impl Agent {
     ) -> Result<(), Error> {
         let id = request.session_id;
         let session = id.0.parse().map_err(|_| unknown(&id))?;
-        let place = self.all.place(session).map_err(|error| to_error(&error))?;
+        let own = || self.all.place(session).map_err(|error| to_error(&error));
+        let place = self.all.existing(session).map_or_else(own, Ok)?;
         let agent = Arc::clone(self);
         tokio::spawn(async move {
             agent.let_go(&id).await;

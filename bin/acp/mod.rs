@@ -6,29 +6,37 @@
 //! | `wire` | lines on stdin and stdout, with a limit to their length; the methods of the socket |
 //! | `flow` | how much may wait in either direction |
 //! | `agent` | the methods of the protocol, and the sessions of this connection |
-//! | `opening`, `listing` | sessions: new, loaded and resumed; listed, closed and deleted |
+//! | `opening`, `listing`, `forks` | sessions: new, loaded and resumed; listed, closed and deleted; forked |
 //! | `choices` | what a client may choose: agent, model, variant; commands |
 //! | `authentication` | how a person gives keys |
 //! | `conversation` | one session: takes its prompts, loads and cancels one after the other |
+//! | `shared` | what all parts of a session know |
 //! | `updates` | an observer: turns durable events into updates, questions and answers |
-//! | `view`, `calls` | what an event is to a client: pure |
+//! | `view`, `calls`, `diffs`, `compaction` | what an event is to a client: pure |
 //! | `content` | what a client's content is to a session: pure |
+//! | `host` | the client's files and terminals, for calls |
+//! | `terminals` | what a client is shown of calls that run in its terminals: pure |
 //! | `servers` | servers of tools that come with a session |
 //! | `inquiry`, `form` | questions of the model, as permissions or as forms |
 //! | `replies` | what a client answers to either |
 //! | `prompts` | prompts that wait for the end of their turn |
 //!
-//! Invariant: whatever a client is told of a session comes from its durable events.
+//! Invariant: whatever a client is told of a session comes from its durable events, but for which of its
+//! own terminals a call runs in.
 
 mod agent;
 mod authentication;
 mod calls;
 mod choices;
+mod compaction;
 mod content;
 mod conversation;
+mod diffs;
 mod family;
 mod flow;
+mod forks;
 mod form;
+mod host;
 mod inquiry;
 mod listing;
 mod opening;
@@ -36,6 +44,8 @@ mod preview;
 mod prompts;
 mod replies;
 mod servers;
+mod shared;
+mod terminals;
 mod updates;
 mod view;
 mod wire;
@@ -99,7 +109,10 @@ async fn leave(node: ActorRef<NodeMessage>) {
     }
     let ended = async {
         leftfold_tools::mcp::close().await;
-        tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants).await
+        // what runs in the client's terminals descends from the client
+        let others = leftfold_tools::processes::settled();
+        let ours = tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants);
+        tokio::join!(ours, others).0
     };
     if tokio::time::timeout(STEP, ended).await.is_err() {
         tracing::warn!("processes of calls do not end in time");

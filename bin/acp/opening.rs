@@ -75,7 +75,7 @@ impl Agent {
             .config_options(offer.options())
             .meta(ignored(&request.mcp_servers));
         responder.respond(response)?;
-        entry.shared.tell_choices([offer.commands()]);
+        entry.shared.tell_commands(offer.commands());
         Ok(())
     }
 
@@ -116,11 +116,7 @@ impl Agent {
             return wish(&known, Wish::Arrive(arrival));
         }
         let session = id.0.parse().map_err(|_| unknown(&id))?;
-        let place = self.all.place(session).map_err(|error| to_error(&error))?;
-        let head = place.store.join("heads").join(session.to_string());
-        if !place.store.join("db").is_file() || !head.is_file() {
-            return Err(unknown(&id));
-        }
+        let place = self.all.existing(session).ok_or_else(|| unknown(&id))?;
         let agent = Arc::clone(self);
         tokio::spawn(async move {
             let looked = place.clone();

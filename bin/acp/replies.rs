@@ -5,7 +5,7 @@ use agent_client_protocol::{Error, is_connection_terminated, is_incoming_transpo
 use leftfold_actors::Reply;
 use leftfold_events::event::Answer;
 
-use super::updates::BY;
+use super::shared::BY;
 use super::{inquiry, view};
 
 /// What the client's answer is to the session; none if the connection is gone, so that the question

@@ -2,130 +2,28 @@
 //! questions, and in the end as the answer to its prompts.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use agent_client_protocol::Client as Editor;
-use agent_client_protocol::v1::ConnectionTo;
-use agent_client_protocol::v1::schema::{
-    RequestPermissionRequest, SessionId, SessionNotification, SessionUpdate,
-};
+use agent_client_protocol::v1::schema::{RequestPermissionRequest, SessionUpdate};
 use agent_client_protocol::{Error, RequestCancellationHandle};
-use leftfold_actors::{Observation, Recorded, Reply};
-use leftfold_events::event::PromptPart;
-use leftfold_events::{Envelope, Seq, SessionId as Session};
+use leftfold_actors::{Observation, Recorded};
+use leftfold_events::event::{Event, PromptPart, Session};
+use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_tools::Workspace;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::sync::watch;
 
-use super::choices::{Chosen, Offer};
+use super::choices::Offer;
+use super::compaction::Compactions;
 use super::family::Children;
 use super::flow::Flow;
 use super::opening::Arrival;
-use super::prompts::Prompts;
 use super::replies::{chosen, told};
+use super::shared::{BY, Shared};
 use super::view::{self, Question, Told, View};
 use super::{form, preview};
-use crate::client::Client;
 use crate::commands::run::Project;
 use crate::home::Place;
 use crate::inquiry::Asked;
-
-/// Who this client is in the log.
-pub(super) const BY: &str = "acp";
-
-/// What all parts of one session of the connection know.
-pub(super) struct Shared {
-    pub(super) id: SessionId,
-    pub(super) connection: ConnectionTo<Editor>,
-    pub(super) flow: Flow,
-    pub(super) prompts: Prompts,
-    /// The way to the session, once it was opened.
-    client: Mutex<Option<Client>>,
-    /// The last event that the client was told of.
-    seen: AtomicU64,
-    /// Whether a turn is under way, whoever began it.
-    under_way: watch::Sender<bool>,
-    /// Whether the client has forms for questions.
-    forms: bool,
-    /// How the next prompts are to be taken.
-    chosen: Mutex<Chosen>,
-}
-
-impl Shared {
-    pub(super) fn new(
-        id: SessionId,
-        connection: ConnectionTo<Editor>,
-        flow: Flow,
-        forms: bool,
-    ) -> Self {
-        Self {
-            id,
-            connection,
-            flow,
-            prompts: Prompts::default(),
-            client: Mutex::default(),
-            seen: AtomicU64::default(),
-            under_way: watch::Sender::new(false),
-            forms,
-            chosen: Mutex::default(),
-        }
-    }
-
-    pub(super) fn client(&self) -> Option<Client> {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(super) fn reach_by(&self, client: Client) {
-        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(client);
-    }
-
-    pub(super) fn chosen(&self) -> Chosen {
-        self.chosen.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(super) fn choose(&self, chosen: Chosen) {
-        *self.chosen.lock().unwrap_or_else(PoisonError::into_inner) = chosen;
-    }
-
-    pub(super) fn tell_choices(&self, updates: impl IntoIterator<Item = SessionUpdate>) {
-        updates.into_iter().for_each(|update| self.update(update));
-    }
-
-    fn update(&self, update: SessionUpdate) {
-        let update = SessionNotification::new(self.id.clone(), update);
-        self.flow.hand();
-        report(self.connection.send_notification(update));
-    }
-
-    /// Tells the session an answer of the client's.
-    async fn answer(&self, asked: Asked, reply: Option<Reply>) {
-        let Some((reply, client)) = reply.zip(self.client()) else { return };
-        match client.answer(asked, reply).await {
-            Ok(answered) => tracing::debug!(of = asked.1, "{answered}"),
-            Err(error) => tracing::warn!("{error:#}"),
-        }
-    }
-
-    pub(super) fn seen(&self) -> Seq {
-        self.seen.load(Ordering::Acquire)
-    }
-
-    pub(super) fn is_under_way(&self) -> bool {
-        *self.under_way.borrow()
-    }
-
-    /// Waits until no turn is under way.
-    pub(super) async fn rested(&self) {
-        // this end holds the other one
-        let _ = self.under_way.subscribe().wait_for(|under_way| !under_way).await;
-    }
-
-    /// Whether `by` is this client.
-    fn is_me(&self, by: &str) -> bool {
-        self.client().is_some_and(|client| client.name(BY) == by)
-    }
-}
 
 pub(super) struct Updates;
 
@@ -136,8 +34,11 @@ pub(super) struct Watching {
     /// Where the calls that are asked about would run.
     workspace: Arc<Workspace>,
     view: View,
+    compactions: Compactions,
     children: Children,
     flow: Flow,
+    /// Whether events of another session may come first, as this one is a fork of it.
+    shares: bool,
     /// The last event that was told.
     seen: Seq,
     /// Events up to and with this one are history.
@@ -178,15 +79,20 @@ impl Actor for Updates {
             arguments;
         let (view, flow, asked) = (View::default(), shared.flow.clone(), HashMap::new());
         let (seen, open, children) = (from - 1, Vec::new(), Children::new(place.session));
-        shared.seen.store(seen, Ordering::Release);
+        let session = shared.abilities.session.as_ref();
+        let known = session.is_some_and(|session| session.compaction.is_some());
+        let compactions = Compactions::new(known);
+        shared.has_seen(seen);
         Ok(Watching {
             shared,
             place,
             project,
             workspace,
             view,
+            compactions,
             children,
             flow,
+            shares: from == 1,
             seen,
             history,
             cut_off,
@@ -204,6 +110,11 @@ impl Actor for Updates {
     ) -> Result<(), ActorProcessingErr> {
         let Observation { events, done } = observation;
         for event in events.iter().map(Recorded::masked) {
+            if watching.is_shared(event) {
+                let root = watching.place.session;
+                watching.tell(&Envelope { session: root, ..event.clone() }).await;
+                continue;
+            }
             // a session that was opened again is watched once more
             if !watching.children.is_root(event) {
                 watching.tell_of_child(event).await;
@@ -219,11 +130,25 @@ impl Actor for Updates {
 }
 
 impl Watching {
+    /// Whether the event is one that a fork has in common with the session that it comes from: those
+    /// come before all of its own.
+    fn is_shared(&mut self, event: &Envelope) -> bool {
+        self.shares &= !self.children.is_root(event);
+        self.shares
+    }
+
     async fn tell(&mut self, event: &Envelope) {
         self.seen = event.seq;
-        self.shared.seen.store(event.seq, Ordering::Release);
+        self.shared.has_seen(event.seq);
         let live = event.seq > self.history;
         self.children.see(event);
+        if let Event::Session(Session::Forked { .. }) = &event.event {
+            // what was asked there is asked there
+            self.open.clear();
+        }
+        if let Some(update) = self.compactions.see(event) {
+            self.update(update);
+        }
         for told in self.view.see(event) {
             match told {
                 Told::Update(update) => self.update(*update),
@@ -236,7 +161,8 @@ impl Watching {
                 Told::Settled(of) => self.settled(of),
                 Told::Silent(_) => {}
                 Told::Ended { ended, finish } => {
-                    self.shared.under_way.send_replace(false);
+                    self.shared.is_now(false);
+                    self.shared.terminals().clear();
                     self.open.clear();
                     if live {
                         self.withdraw_all();
@@ -252,7 +178,9 @@ impl Watching {
             let offer =
                 offer.inspect_err(|error| crate::note(&format!("leftfold: {error:#}"))).ok();
             report(arrival.arrived(offer.as_ref()));
-            self.shared.tell_choices(offer.map(|offer| offer.commands()));
+            if let Some(offer) = offer {
+                self.shared.tell_commands_again(offer.commands());
+            }
             self.arrived().await;
         }
     }
@@ -273,7 +201,7 @@ impl Watching {
     }
 
     fn prompted(&mut self, live: bool, by: &str, parts: &[PromptPart]) {
-        self.shared.under_way.send_replace(true);
+        self.shared.is_now(true);
         self.cut_off &= !live;
         if live && self.shared.is_me(by) {
             self.shared.prompts.taken();
@@ -286,7 +214,7 @@ impl Watching {
     async fn arrived(&mut self) {
         let open = std::mem::take(&mut self.open);
         if self.cut_off {
-            self.shared.under_way.send_replace(false);
+            self.shared.is_now(false);
         } else {
             for question in open {
                 self.ask(question).await;
@@ -306,7 +234,10 @@ impl Watching {
 
     /// Who knows what was before is not told of it.
     fn update(&self, update: SessionUpdate) {
-        if self.arrival.as_ref().is_none_or(Arrival::wants_history) {
+        let update = self.shared.terminals().with(update);
+        if self.arrival.as_ref().is_none_or(Arrival::wants_history)
+            && let Some(update) = update
+        {
             self.shared.update(update);
         }
     }
@@ -315,7 +246,7 @@ impl Watching {
     async fn ask(&mut self, question: Question) {
         let asked = question.asked;
         let (id, shared) = (self.shared.id.clone(), Arc::clone(&self.shared));
-        if let Some(inquiry) = question.inquiry.as_ref().filter(|_| shared.forms) {
+        if let Some(inquiry) = question.inquiry.as_ref().filter(|_| shared.has_forms()) {
             let request = form::request(id, question.call.tool_call_id, inquiry);
             let sent = shared.connection.send_request(request);
             self.asked.insert(asked, sent.cancellation_handle());
@@ -347,7 +278,7 @@ impl Watching {
     }
 
     /// A child's turn is over, and with it whatever it has asked.
-    fn silent(&mut self, child: Session) {
+    fn silent(&mut self, child: SessionId) {
         self.open.retain(|question| question.asked.0 != child);
         let cancelled = self.shared.prompts.cancelled();
         let over = self.asked.extract_if(|(session, _), _| *session == child);
@@ -366,7 +297,7 @@ impl Watching {
 }
 
 /// A client that has gone needs nothing more.
-fn report(sent: Result<(), Error>) {
+pub(super) fn report(sent: Result<(), Error>) {
     if let Err(error) = sent {
         tracing::debug!("the client is gone: {error}");
     }

@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::flow::{Flow, Taken, Written};
-use super::updates::BY;
+use super::shared::BY;
 use crate::edge;
 use crate::socket::{self, QUEUE, Sessions};
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use leftfold_events::event::{Event, Session};
 use leftfold_events::verify::Divergence;
 use leftfold_events::{Envelope, POLICY, Seq};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::home::Place;
 
@@ -59,16 +59,29 @@ pub(super) fn divergences_as_json(
     divergences: &[Divergence],
     events: &[Envelope],
 ) -> anyhow::Result<String> {
+    let lines = as_values(divergences, events)?;
+    Ok(lines.iter().map(|line| format!("{line}\n")).collect())
+}
+
+/// The first divergence of a log, or all.
+pub(crate) fn divergences(events: &[Envelope], all: bool) -> anyhow::Result<Vec<Value>> {
+    let mut divergences = leftfold_events::verify(events);
+    if !all {
+        divergences.truncate(1);
+    }
+    as_values(&divergences, events)
+}
+
+fn as_values(divergences: &[Divergence], events: &[Envelope]) -> anyhow::Result<Vec<Value>> {
     let policy = policy_of(events);
-    let mut text = String::new();
-    for divergence in divergences {
+    let line = |divergence: &Divergence| {
         let mut line = serde_json::to_value(divergence)?;
         if policy != POLICY {
             line["policy"] = json!({ "log": policy, "now": POLICY });
         }
-        text += &format!("{line}\n");
-    }
-    Ok(text)
+        Ok(line)
+    };
+    divergences.iter().map(line).collect()
 }
 
 pub(super) fn divergences_as_text(divergences: &[Divergence], events: &[Envelope]) -> String {

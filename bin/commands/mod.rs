@@ -14,6 +14,7 @@ pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod fork;
 pub(crate) mod import;
+pub(crate) mod in_terminal;
 pub(crate) mod mcp;
 pub(crate) mod models;
 pub(crate) mod observe;
@@ -36,6 +37,7 @@ use std::process::ExitCode;
 
 use leftfold_events::{Envelope, Seq};
 
+pub(crate) use self::divergence::divergences;
 use self::divergence::{divergences_as_json, divergences_as_text, each, policy_of};
 use crate::edge;
 use crate::home::{self, Place};

@@ -8,10 +8,11 @@ use leftfold_events::event::Event;
 use leftfold_events::state::{Open, Wait};
 use leftfold_events::{Envelope, Seq, SessionId, State, Time, fold};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cli::{Format, Why};
 use crate::history::History;
+use crate::home::Place;
 use crate::socket::remote::Remote;
 use crate::text;
 
@@ -42,21 +43,37 @@ fn kind<S: serde::Serializer>(kind: &Option<Open>, to: S) -> Result<S::Ok, S::Er
 
 pub(crate) fn why(args: &Why) -> anyhow::Result<ExitCode> {
     let place = super::place(&args.session)?;
-    let history = History::read(&place)?;
-    let waits: Vec<Waiting> = history.sessions().flat_map(|(_, events)| waits(events)).collect();
-    let state = fold(history.root());
-    let standing = Standing::of(&state, &place.store);
+    let holder = || crate::run_async(async { Remote::holder(&place.store) }).ok().flatten();
     if args.format == Format::Json {
-        let mut report = serde_json::to_value(&standing)?;
-        report["session"] = json!(place.session);
-        report["waits"] = json!(waits);
-        return super::print(&format!("{report}\n"));
+        return super::print(&format!("{}\n", report(&place, holder)?));
     }
+    let (standing, waits) = look(&place, holder)?;
     let mut text = standing.text(place.session);
     for wait in &waits {
         text += &line(wait, place.session);
     }
     super::print(&text)
+}
+
+/// The same as one object; `holder` says which process is the node of the store.
+///
+/// # Errors
+/// The log is damaged, or can not be read.
+pub(crate) fn report(place: &Place, holder: impl FnOnce() -> Option<i32>) -> anyhow::Result<Value> {
+    let (standing, waits) = look(place, holder)?;
+    let mut report = serde_json::to_value(&standing)?;
+    report["session"] = json!(place.session);
+    report["waits"] = json!(waits);
+    Ok(report)
+}
+
+fn look(
+    place: &Place,
+    holder: impl FnOnce() -> Option<i32>,
+) -> anyhow::Result<(Standing, Vec<Waiting>)> {
+    let history = History::read(place)?;
+    let waits = history.sessions().flat_map(|(_, events)| waits(events)).collect();
+    Ok((Standing::of(&fold(history.root()), &place.store, holder), waits))
 }
 
 /// How things stand with the root session.
@@ -72,7 +89,7 @@ enum Standing {
 }
 
 impl Standing {
-    fn of(state: &State, store: &Path) -> Self {
+    fn of(state: &State, store: &Path, holder: impl FnOnce() -> Option<i32>) -> Self {
         if state.turn.is_none() {
             let answered = state.last_reply().map_or(0, |reply| reply.asked);
             let prompts = state.messages.iter().filter_map(|message| message.prompt());
@@ -81,10 +98,7 @@ impl Standing {
             return Self::Idle { ended, at: state.at, queued };
         }
         match leftfold_store::in_use(store) {
-            true => {
-                let holder = crate::run_async(async { Remote::holder(store) });
-                Self::Running { node: holder.ok().flatten() }
-            }
+            true => Self::Running { node: holder() },
             false => Self::Interrupted,
         }
     }

@@ -88,6 +88,11 @@ pub(super) struct Peer {
 const NAME: usize = 100;
 
 impl Peer {
+    /// This process's own client.
+    pub(super) fn own(sessions: Arc<dyn Sessions>, name: &'static str) -> Self {
+        Self { house: House::of_process(sessions), name, pid: None }
+    }
+
     /// Who and where, for the log.
     pub(super) fn by(&self, name: Option<&str>) -> String {
         name_of(name.unwrap_or(self.name), self.pid)
@@ -110,7 +115,7 @@ pub(crate) async fn serve_lines(
     mut lines: mpsc::Receiver<Vec<u8>>,
     queue: mpsc::Sender<Vec<u8>>,
 ) {
-    let peer = Peer { house: House::of_process(sessions), name, pid: None };
+    let peer = Peer::own(sessions, name);
     let mut connection = Connection::new(peer, queue, None);
     while let Some(line) = lines.recv().await {
         if connection.take(Line::Whole(line)).await.is_err() {

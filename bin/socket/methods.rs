@@ -15,6 +15,7 @@ use super::connection::Peer;
 use super::descent;
 use super::forks;
 use super::question::{Search, Which};
+use super::reports;
 use super::server::Door;
 use super::tap::Tap;
 use super::wire::{self, RpcError};
@@ -24,7 +25,7 @@ use crate::lines::Lines;
 
 pub(super) const WATCH: &str = "_leftfold/watch";
 
-const METHODS: [&str; 9] = [
+pub(crate) const METHODS: [&str; 11] = [
     "_leftfold/read",
     WATCH,
     "_leftfold/prompt",
@@ -34,6 +35,8 @@ const METHODS: [&str; 9] = [
     "_leftfold/revert",
     "_leftfold/unrevert",
     forks::FORK,
+    reports::VERIFY,
+    reports::WHY,
 ];
 
 /// Events in one answer to `read` at most, and the bytes after which no further one is begun.
@@ -116,6 +119,8 @@ pub(super) async fn call(peer: &Peer, method: &str, params: Value) -> Result<Val
             let Ours { session, by } = wire::params(params)?;
             revert(peer, session, None, by).await
         }
+        reports::VERIFY => reports::verify(peer, params).await,
+        reports::WHY => reports::why(peer, params).await,
         _ => cancel(peer, wire::params(params)?).await,
     }
 }
@@ -128,7 +133,7 @@ pub(super) async fn watch(peer: &Peer, params: Value) -> Result<Tap, RpcError> {
     Tap::open_as(&open(peer, session).await?, from, family).await.map_err(RpcError::of)
 }
 
-async fn open(peer: &Peer, session: SessionId) -> Result<Client, RpcError> {
+pub(super) async fn open(peer: &Peer, session: SessionId) -> Result<Client, RpcError> {
     peer.house.sessions.client(session, peer.house.store.as_deref()).await
 }
 

@@ -11,6 +11,8 @@
 //! | `_leftfold/compact` | `session, by?` | `{accepted}` |
 //! | `_leftfold/revert` | `session, to, by?` | `{accepted, refused}`: why not, or null |
 //! | `_leftfold/unrevert` | `session, by?` | the same |
+//! | `_leftfold/verify` | `session, all?` | `{session, events, divergences}`: as `leftfold verify` has them |
+//! | `_leftfold/why` | `session` | as `leftfold why` has it |
 //! | `_leftfold/fork` | `session, at?, files?` | `{session, told}`: the fork, and what became of files |
 //!
 //! With `children`, an object from ids of sessions to seqs, a watch is of the session's children too:
@@ -36,6 +38,7 @@ mod pace;
 mod path;
 pub(crate) mod question;
 pub(crate) mod remote;
+mod reports;
 mod server;
 mod sessions;
 mod tap;
@@ -43,7 +46,8 @@ mod wire;
 
 pub(crate) use connection::{QUEUE, name_of, serve_lines};
 pub(crate) use forks::{Fault, ask as ask_to_fork};
-pub(crate) use methods::is_ours;
+pub(crate) use methods::{METHODS, is_ours};
+pub(crate) use reports::fork;
 pub(crate) use server::{Bound, Sockets, bind};
 pub(crate) use sessions::{Many, One, Sessions};
 pub(crate) use wire::RpcError;

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use leftfold_actors::{NodeMessage, Opened};
 use leftfold_events::SessionId;
 use leftfold_store::Head;
+use leftfold_tools::host::Host;
 use ractor::ActorRef;
 
 use super::descent;
@@ -114,13 +115,23 @@ fn is_fork(store: &Path, session: SessionId) -> bool {
     summary.is_some_and(|summary| summary.fork_of.is_some() && summary.parent.is_none())
 }
 
+/// Whether there is such a session.
+fn has(place: &Place) -> bool {
+    let Place { store, session } = place;
+    store.join("db").is_file() && store.join("heads").join(session.to_string()).is_file()
+}
+
 /// The sessions of a node that lives on.
 pub(crate) struct Many {
     node: ActorRef<NodeMessage>,
     /// The one store of all sessions, if there is to be one.
     store: Option<PathBuf>,
     known: Mutex<HashMap<SessionId, Known>>,
+    hosts: OnceLock<Hosts>,
 }
+
+/// Who has files and terminals of its own for the calls of a session.
+type Hosts = Box<dyn Fn(SessionId) -> Arc<dyn Host> + Send + Sync>;
 
 /// How a session is driven.
 #[derive(Clone)]
@@ -139,7 +150,18 @@ impl Known {
 
 impl Many {
     pub(crate) fn new(node: ActorRef<NodeMessage>, store: Option<PathBuf>) -> Arc<Self> {
-        Arc::new(Self { node, store, known: Mutex::default() })
+        Arc::new(Self { node, store, known: Mutex::default(), hosts: OnceLock::new() })
+    }
+
+    /// From now on these are asked, as long as nobody else was named before.
+    pub(crate) fn hosted_by(&self, hosts: Hosts) {
+        if self.hosts.set(hosts).is_err() {
+            tracing::warn!("the sessions of a node have one client with files of its own");
+        }
+    }
+
+    pub(crate) fn host(&self, session: SessionId) -> Option<Arc<dyn Host>> {
+        self.hosts.get().map(|host| host(session))
     }
 
     /// Where the session `id` is: in the one store of the node, or in its own.
@@ -148,6 +170,20 @@ impl Many {
             Some(store) => Ok(Place { store: store.clone(), session }),
             None => home::new_place(session),
         }
+    }
+
+    /// Where a session is that there is already: forks are with the one that they come from.
+    pub(crate) fn existing(&self, session: SessionId) -> Option<Place> {
+        if let Some(known) = self.known().get(&session) {
+            return Some(known.place.clone()).filter(has);
+        }
+        let own = self.place(session).ok().filter(has);
+        if own.is_some() || self.store.is_some() {
+            return own;
+        }
+        let stores = home::stores().unwrap_or_default().into_iter();
+        let mut places = stores.map(|store| Place { store, session });
+        places.find(|place| has(place) && is_fork(&place.store, session))
     }
 
     /// The heads of the sessions that this node can open, but for those that belong to another.
@@ -193,7 +229,10 @@ impl Many {
 
     /// Opens a session that is known.
     pub(crate) async fn open(&self, session: SessionId) -> anyhow::Result<(Client, Opened)> {
-        let opened = Client::open(self.node.clone(), &self.knowledge(session)?.job()?).await?;
+        let known = self.knowledge(session)?;
+        let mut job = known.job()?;
+        job.workspace.host = self.host(session);
+        let opened = Client::open(self.node.clone(), &job).await?;
         if let Some(known) = self.known().get_mut(&session) {
             known.client = Some(opened.0.clone());
         }
@@ -227,15 +266,14 @@ impl Many {
 
     /// Knows a session of which there is nothing but its log.
     async fn find(&self, session: SessionId, store: Option<&Path>) -> anyhow::Result<Place> {
+        let not_open = || RpcError::not_open(session);
         if let Some(known) = self.known().get(&session) {
             return Ok(known.place.clone());
         }
-        let own = self.place(session)?;
-        let head = own.store.join("heads").join(session.to_string());
         let place = match store {
-            _ if head.is_file() => own,
             Some(store) if is_fork(store, session) => Place { store: store.to_owned(), session },
-            Some(_) | None => return Err(RpcError::not_open(session).into()),
+            Some(_) => Some(self.place(session)?).filter(has).ok_or_else(not_open)?,
+            None => self.existing(session).ok_or_else(not_open)?,
         };
         let looked = place.clone();
         let project = tokio::task::spawn_blocking(move || Project::of(&looked)).await??;

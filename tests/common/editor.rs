@@ -24,6 +24,17 @@ impl Editor {
         editor
     }
 
+    /// A node whose client has files and terminals of its own.
+    pub fn offering(site: &Site, args: &[&str]) -> Self {
+        let mut editor = Self::raw(site, args);
+        let fs = json!({ "readTextFile": true, "writeTextFile": true });
+        let capabilities = json!({ "fs": fs, "terminal": true });
+        let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities });
+        let hello = editor.ask("initialize", params);
+        editor.result(hello);
+        editor
+    }
+
     /// A node that has been told nothing.
     pub fn raw(site: &Site, args: &[&str]) -> Self {
         Self::of(site.command(&[&["node"], args].concat()))
@@ -125,6 +136,12 @@ impl Editor {
     /// Answers a request of the node's.
     pub fn reply(&mut self, request: &Value, result: Value) {
         self.send(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }));
+    }
+
+    /// Says no to a request of the node's.
+    pub fn refuse(&mut self, request: &Value, message: &str) {
+        let error = json!({ "code": -32603, "message": message });
+        self.send(&json!({ "jsonrpc": "2.0", "id": request["id"], "error": error }));
     }
 
     /// The next update of this kind.

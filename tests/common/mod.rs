@@ -5,10 +5,12 @@
 
 mod again;
 mod canary;
+mod desk;
 mod editor;
 pub mod foreign;
 mod live;
 pub mod mcp;
+pub mod peers;
 mod processes;
 mod pty;
 mod server;
@@ -24,6 +26,7 @@ use tempfile::TempDir;
 
 pub use again::again;
 pub use canary::{Canary, Search, base64, url};
+pub use desk::Desk;
 pub use editor::Editor;
 pub use live::{Live, Ran};
 pub use processes::{marked, peak, wait_until};

@@ -21,10 +21,11 @@ use leftfold_events::event::{Access, Class};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::host::Desk;
 use crate::tool::Typed;
 use crate::{Context, Error, FilePreview, Output, Plan, Seen, Workspace, locks, paths, seen};
 use commit::{Stage, Write};
-use files::{File, Files, Now};
+use files::{Base, File, Files, Now};
 use parse::{Change, Section};
 
 #[derive(Debug)]
@@ -116,9 +117,9 @@ fn judged(sections: &[Section], cx: &Workspace) -> Result<Plan, Error> {
 
 impl Args {
     /// What every file would be, on the paths that were judged and no other.
-    fn files(&self, judged: &[PathBuf], cx: &Workspace, seen: &Seen) -> Result<Files, Error> {
+    fn files(&self, judged: &[PathBuf], cx: &Workspace, base: &Base<'_>) -> Result<Files, Error> {
         let sections = parse::parse(&self.patch_text)?;
-        Files::plan(&sections, |given| within(given, judged, cx), seen)
+        Files::plan(&sections, |given| within(given, judged, cx), base)
     }
 
     /// The same, told. Nothing is written.
@@ -127,7 +128,8 @@ impl Args {
         judged: &[PathBuf],
         cx: &Workspace,
     ) -> Result<Vec<FilePreview>, Error> {
-        Ok(report::previews(&self.files(judged, cx, &Seen::new())?))
+        let base = Base { desk: &Desk::of_workspace(cx), seen: &Seen::new() };
+        Ok(report::previews(&self.files(judged, cx, &base)?))
     }
 }
 
@@ -142,12 +144,19 @@ fn within(given: &str, judged: &[PathBuf], cx: &Workspace) -> Result<PathBuf, Er
     Err(Error::PathsChanged { judged: judged.join(", "), found })
 }
 
-/// Does it.
+/// Does it: on disk, because all of it is to be done or nothing, which no client can promise. A client
+/// is told afterwards, so that what it shows is what is there.
 fn apply(args: &Args, judged: &[PathBuf], cx: &Context) -> Result<Output, Error> {
-    let files = args.files(judged, &cx.workspace, &cx.seen)?;
+    let desk = Desk::of(cx);
+    let files = args.files(judged, &cx.workspace, &Base { desk: &desk, seen: &cx.seen })?;
     let output = report::report(&files);
     let writes: Vec<_> = files.all.iter().filter_map(|file| write_of(&files, file)).collect();
-    let written = Stage::new(&writes)?.commit()?;
+    let mut written = Stage::new(&writes)?.commit()?;
+    for (path, file) in &mut written {
+        if let Some(text) = writes.iter().find(|write| write.path == path).and_then(|w| w.text) {
+            *file = desk.told(path, text, file.clone());
+        }
+    }
     Ok(seen::told_all(output, &written))
 }
 

@@ -1,9 +1,11 @@
-//! Running one command line: its processes, its output, its end.
+//! Running one command line: its processes, its output, its end. [`become_shell`] is the first part of
+//! that for a process that somebody else has started for it.
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
+use std::process::{self, ExitStatus, Stdio};
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -28,7 +30,7 @@ const REPORT_EVERY: Duration = Duration::from_millis(500);
 const FIRST_REPORT: Duration = Duration::from_millis(50);
 
 /// Bytes in one report of progress.
-const REPORT: usize = 1_024;
+pub(crate) const REPORT: usize = 1_024;
 
 /// Bytes in the report before the deadline, and how long before it that comes at most.
 const LAST_REPORT: usize = 16 * 1_024;
@@ -71,21 +73,43 @@ pub(crate) async fn run(line: &str, folder: &Path, cx: &Context) -> io::Result<E
     Ok(Ended { status, output: capture.finish() })
 }
 
-fn start(line: &str, folder: &Path, cx: &Context) -> io::Result<(Child, Receiver)> {
-    let (reader, writer) = io::pipe()?;
-    let child = Command::new(*SHELL)
+/// What runs `line`, with nothing of this process's environment but what is allowed.
+fn shell(line: &str, folder: &Path, added: &[String], call_env: &str) -> process::Command {
+    let mut shell = process::Command::new(*SHELL);
+    shell
         .arg("-c")
         .arg(line)
         .current_dir(folder)
         .env_clear()
-        .envs(environment(&cx.workspace.environment))
+        .envs(environment(added))
         .env("PWD", folder)
-        .envs(processes::marks(&cx.call_env))
-        .stdin(Stdio::null())
-        .stdout(writer.try_clone()?)
-        .stderr(writer)
-        .process_group(0)
-        .spawn()?;
+        .envs(processes::marks(call_env))
+        .stdin(Stdio::null());
+    shell
+}
+
+/// Makes this process the shell that runs `line` where it is, for the call that the variable
+/// `LEFTFOLD_CALL` names, in a group of its own; for a terminal that somebody else has opened. Answers
+/// only if that can not be.
+pub fn become_shell(line: &str, added: &[String]) -> io::Error {
+    let folder = match std::env::current_dir() {
+        Ok(folder) => folder,
+        Err(error) => return error,
+    };
+    let call_env = std::env::var(processes::CALL).unwrap_or_default();
+    let mut shell = shell(line, &folder, added, &call_env);
+    // made before the group is changed: the marks say what the terminal's own group is. One that leads
+    // a session leads its group already
+    let _ = rustix::process::setpgid(None, None);
+    // the output is for a model, which colours mean nothing to
+    shell.env("TERM", "dumb").exec()
+}
+
+fn start(line: &str, folder: &Path, cx: &Context) -> io::Result<(Child, Receiver)> {
+    let (reader, writer) = io::pipe()?;
+    let mut shell = shell(line, folder, &cx.workspace.environment, &cx.call_env);
+    shell.stdout(writer.try_clone()?).stderr(writer).process_group(0);
+    let child = Command::from(shell).spawn()?;
     Ok((child, Receiver::from_owned_fd(OwnedFd::from(reader))?))
 }
 
@@ -133,7 +157,7 @@ fn drain(pipe: &Receiver, capture: &mut Capture) {
 }
 
 /// When progress was told, and how much of it.
-struct Reports {
+pub(crate) struct Reports {
     start: Instant,
     next: Instant,
     /// The last report, shortly before the deadline: the model is told of a command that ran out
@@ -144,7 +168,7 @@ struct Reports {
 }
 
 impl Reports {
-    fn new(deadline: Option<Instant>) -> Self {
+    pub(crate) fn new(deadline: Option<Instant>) -> Self {
         let start = Instant::now();
         let last = deadline.map(|deadline| {
             let whole = deadline.saturating_duration_since(start);
@@ -161,19 +185,29 @@ impl Reports {
             self.last.filter(|last| *last > Instant::now()).map_or(next, |last| next.min(last));
     }
 
+    /// When the next one is due.
+    pub(crate) fn next(&self) -> Instant {
+        self.next
+    }
+
     fn report(&mut self, capture: &Capture, cx: &Context) {
+        self.tell(capture.bytes(), |size| capture.last(size), cx);
+    }
+
+    /// Tells the `tail` of what are `bytes` by now, if that is due and there is anything new.
+    pub(crate) fn tell(&mut self, bytes: u64, tail: impl FnOnce(usize) -> String, cx: &Context) {
         let is_last = self.last.is_some_and(|last| last <= Instant::now());
         if is_last {
             self.last = None;
         }
         self.schedule(REPORT_EVERY.max(self.start.elapsed() / 10));
         let size = if is_last { LAST_REPORT } else { REPORT };
-        if capture.bytes() == self.seen && !is_last {
+        if bytes == self.seen && !is_last {
             return;
         }
-        let tail = capture.last(size);
+        let tail = tail(size);
         if !tail.is_empty() && (is_last || tail.len() <= self.left) {
-            self.seen = capture.bytes();
+            self.seen = bytes;
             self.left = self.left.saturating_sub(tail.len());
             (cx.progress)(tail);
         }

@@ -77,15 +77,7 @@ pub(crate) fn replace(
     bytes: &[u8],
 ) -> Result<Metadata, Error> {
     let failed = |error: io::Error| Error::io("write", path, &error);
-    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(Error::IsDirectory(format!("{} is a directory.", path.display())));
-    };
-    if existing.is_some() {
-        // a rename would replace a file that its owner has made read-only
-        rustix::fs::access(path, rustix::fs::Access::WRITE_OK).map_err(|e| failed(e.into()))?;
-    }
-    std::fs::create_dir_all(folder).map_err(failed)?;
-    let folder = openat(folder, OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)?;
+    let (folder, name) = place(path, existing)?;
     let temporary = temporary_name();
     let written = fill(&folder, &temporary, existing, bytes).map_err(failed).and_then(|written| {
         unchanged(path, existing)?;
@@ -97,6 +89,30 @@ pub(crate) fn replace(
         let _ = rustix::fs::unlinkat(&folder, temporary.as_str(), AtFlags::empty());
     }
     written
+}
+
+/// Whether the file at `path` can be replaced by somebody else on our behalf: all that [`replace`]
+/// looks at before it writes, and its parent folders are there.
+///
+/// # Errors
+/// Those of [`replace`].
+pub(crate) fn ready(path: &Path, existing: Option<&Metadata>) -> Result<(), Error> {
+    place(path, existing)?;
+    unchanged(path, existing)
+}
+
+/// The folder in which a file is replaced, and the file's name in it.
+fn place<'a>(path: &'a Path, existing: Option<&Metadata>) -> Result<(OwnedFd, &'a OsStr), Error> {
+    let failed = |error: io::Error| Error::io("write", path, &error);
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(Error::IsDirectory(format!("{} is a directory.", path.display())));
+    };
+    if existing.is_some() {
+        // a rename would replace a file that its owner has made read-only
+        rustix::fs::access(path, rustix::fs::Access::WRITE_OK).map_err(|e| failed(e.into()))?;
+    }
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    Ok((openat(folder, OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)?, name))
 }
 
 /// Refuses to replace what somebody else has put there since; only a moment is left for that.

@@ -11,10 +11,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::host::{Desk, Held};
 use crate::preview::WouldBe;
 use crate::tool::{Seen, Typed};
 use crate::{
-    Context, Error, Output, Plan, Workspace, args, confined, diff, nearby, paths, seen, text, write,
+    Context, Error, Output, Plan, Workspace, args, confined, diff, nearby, paths, seen, write,
 };
 
 mod anchors;
@@ -71,8 +72,8 @@ impl Args {
     }
 
     /// What is there, and what it would be. Nothing is written.
-    pub(crate) fn would_be(&self, path: &Path) -> Result<WouldBe, Error> {
-        let (_, before) = load(path, &Seen::new())?;
+    pub(crate) fn would_be(&self, path: &Path, desk: &Desk) -> Result<WouldBe, Error> {
+        let (_, before) = load(path, &Seen::new(), desk)?;
         let after = self.change().apply(before.as_deref(), path)?.text().to_owned();
         Ok(WouldBe { name: self.file_path.clone(), before, after })
     }
@@ -179,13 +180,13 @@ impl Typed for Edit {
     }
 
     async fn run(args: Args, paths: Vec<PathBuf>, cx: Context) -> Result<Output, Error> {
-        let seen = cx.seen.clone();
-        write::changing(paths, cx, move |path| edit(&args, path, &seen)).await
+        let (seen, desk) = (cx.seen.clone(), Desk::of(&cx));
+        write::changing(paths, cx, move |path| edit(&args, path, &seen, &desk)).await
     }
 }
 
-fn edit(args: &Args, path: &Path, seen: &Seen) -> Result<Output, Error> {
-    change_file(&args.file_path, path, seen, |before| {
+fn edit(args: &Args, path: &Path, seen: &Seen, desk: &Desk) -> Result<Output, Error> {
+    change_file(&args.file_path, path, seen, desk, |before| {
         let done = args.change().apply(before, path)?;
         let did = match (&done, done.count()) {
             (Done::Created(_), _) => "Created".to_owned(),
@@ -212,11 +213,13 @@ pub(crate) struct Changed {
 }
 
 /// The file at `path` and its text, if there is one.
-pub(crate) fn load(path: &Path, seen: &Seen) -> Result<(Option<Metadata>, Option<String>), Error> {
+pub(crate) fn load(
+    path: &Path,
+    seen: &Seen,
+    desk: &Desk,
+) -> Result<(Option<Metadata>, Option<String>), Error> {
     let Some(found) = confined::look(path)? else { return Ok((None, None)) };
-    confined::regular(path, &found)?;
-    seen::check(path, &found, seen)?;
-    let text = text::load(path, &found)?;
+    let Held { text, .. } = desk.load(path, &found, seen)?;
     Ok((Some(found), Some(text)))
 }
 
@@ -225,11 +228,12 @@ pub(crate) fn change_file(
     title: &str,
     path: &Path,
     seen: &Seen,
+    desk: &Desk,
     change: impl FnOnce(Option<&str>) -> Result<Changed, Error>,
 ) -> Result<Output, Error> {
-    let (found, before) = load(path, seen)?;
+    let (found, before) = load(path, seen, desk)?;
     let Changed { text, did, fields, notes } = change(before.as_deref())?;
-    let written = confined::replace(path, found.as_ref(), text.as_bytes())?;
+    let put = desk.put(path, found.as_ref(), &text)?;
     let mut meta = diff::describe(title, before.as_deref(), &text);
     meta.extend(fields);
     let (additions, deletions) = (&meta["additions"], &meta["deletions"]);
@@ -239,5 +243,5 @@ pub(crate) fn change_file(
         output += "\n";
         output += &note;
     }
-    Ok(seen::told(Output::new(title, output, &Value::Object(meta)), path, &written))
+    Ok(seen::told_put(Output::new(title, output, &Value::Object(meta)), path, &text, &put))
 }

@@ -88,6 +88,9 @@ pub enum Error {
     /// A server of the Model Context Protocol refused a call, or is not there.
     #[error("{0}")]
     Mcp(String),
+    /// The client (an editor) was asked to do it, and nobody knows whether it did.
+    #[error("{0}")]
+    Client(String),
     #[error("The call was cancelled before it had any effect.")]
     Cancelled,
     #[error("The call did not end within {0} ms.")]
@@ -128,6 +131,7 @@ impl Error {
             Self::PermissionDenied(_) => "permission_denied",
             Self::AddressRefused(_) => "address_refused",
             Self::Network(_) => "network",
+            Self::Client(_) => "client_silent",
             Self::HttpStatus(_) => "http_status",
             Self::Mcp(_) => "mcp",
             Self::Cancelled => "cancelled",

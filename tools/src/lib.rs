@@ -22,6 +22,7 @@ pub mod front_matter;
 pub mod fuzzing;
 mod glob;
 mod grep;
+pub mod host;
 pub mod instructions;
 mod invalid;
 mod lines;
@@ -58,6 +59,7 @@ mod walk;
 mod webfetch;
 mod write;
 
+pub use command::become_shell;
 pub use edit::{Replaced, Strategy, replace};
 pub use environment::{environment, is_credential};
 pub use error::Error;

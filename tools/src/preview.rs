@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use leftfold_events::event::Resolution;
 use serde_json::{Map, Value};
 
+use crate::host::Desk;
 use crate::{
     Error, Workspace, apply_patch, args, confined, diff, edit, multiedit, paths, registry, write,
 };
@@ -106,11 +107,11 @@ fn planned(resolved: &Resolution, cx: &Workspace) -> Result<Vec<FilePreview>, Er
     if name == "apply_patch" {
         return args::parse::<apply_patch::Args>(name, input)?.would_be(&plan.paths, cx);
     }
-    let path = paths::only(plan.paths)?;
+    let (path, desk) = (paths::only(plan.paths)?, Desk::of_workspace(cx));
     let would_be = match name {
-        "write" => args::parse::<write::Args>(name, input)?.would_be(&path)?,
-        "edit" => args::parse::<edit::Args>(name, input)?.would_be(&path)?,
-        "multiedit" => args::parse::<multiedit::Args>(name, input)?.would_be(&path)?,
+        "write" => args::parse::<write::Args>(name, input)?.would_be(&path, &desk)?,
+        "edit" => args::parse::<edit::Args>(name, input)?.would_be(&path, &desk)?,
+        "multiedit" => args::parse::<multiedit::Args>(name, input)?.would_be(&path, &desk)?,
         _ => return Ok(Vec::new()),
     };
     let WouldBe { name, before, after } = would_be;

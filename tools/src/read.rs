@@ -1,6 +1,6 @@
 //! `read`: lines of a text file, the entries of a folder, an image or PDF.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{BufReader, Read as _, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::host::Desk;
 use crate::lines::{self, Wanted, Window};
 use crate::media::{self, Media};
 use crate::tool::Typed;
@@ -95,12 +96,26 @@ fn read(title: &str, path: &Path, wanted: Wanted, cx: &Context) -> Result<Output
         return Ok(seen::told(attach(title, path, &mut file, media)?, path, &opened));
     }
     text::require(path, &sample)?;
+    if let Some(unsaved) = unsaved(path, &opened, cx) {
+        let window = lines::window(&mut unsaved.as_bytes(), wanted, &cx.workspace.secrets, cancel)
+            .map_err(|_| Error::Cancelled)?;
+        let output = lines_output(title, path, &window, wanted)?;
+        return Ok(seen::told_text(output, path, &unsaved));
+    }
     // a file that somebody writes to has no end; those of the kernel say that they are empty
     let left = if opened.len() == 0 { u64::MAX } else { opened.len() };
     let mut reader = BufReader::with_capacity(64 * 1024, file.take(left));
     let window = lines::window(&mut reader, wanted, &cx.workspace.secrets, cancel)
         .map_err(|error| if cancel.is_cancelled() { Error::Cancelled } else { failed(error) })?;
     Ok(seen::told(lines_output(title, path, &window, wanted)?, path, &opened))
+}
+
+/// The text that the user sees in an editor and has not saved. Whoever writes the file meanwhile is read
+/// from disk.
+fn unsaved(path: &Path, opened: &Metadata, cx: &Context) -> Option<String> {
+    cx.workspace.host.as_ref()?;
+    let disk = text::load(path, opened).ok()?;
+    Desk::of(cx).unsaved(path, opened, &disk)
 }
 
 fn lines_output(

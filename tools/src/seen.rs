@@ -2,21 +2,49 @@
 //!
 //! Results carry `"seen": { PATH: STAMP }` in their metadata; the stamps come back in
 //! [`Context::seen`](crate::Context::seen). A stamp is the time of the last change and the size, so a
-//! change that keeps both (within one tick of the file system's clock) goes unnoticed.
+//! change that keeps both (within one tick of the file system's clock) goes unnoticed. A text that the
+//! host has and the disk has not is known by its hash: it may get there at any time.
 
 use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use leftfold_events::Sha256;
 use serde_json::json;
 
-use crate::{Error, Output};
+use crate::host::Put;
+use crate::{Error, Output, text};
+
+/// How the stamp of a text begins that is not on disk.
+const TEXT: &str = "text-";
 
 /// Nanoseconds since 1970 of the last change, and bytes.
 fn stamp(file: &Metadata) -> String {
     let changed = i128::from(file.mtime()) * 1_000_000_000 + i128::from(file.mtime_nsec());
     format!("{changed}-{}", file.len())
+}
+
+/// Of a text that is not on disk.
+fn stamp_of_text(text: &str) -> String {
+    format!("{TEXT}{}", Sha256::of(text.as_bytes()))
+}
+
+/// The output with word of a text that the host shows for the file at `path`.
+pub(crate) fn told_text(mut output: Output, path: &Path, text: &str) -> Output {
+    output.mark("seen", json!({ path.to_string_lossy(): stamp_of_text(text) }));
+    output
+}
+
+/// The output with word of the `text` that was put at `path`.
+pub(crate) fn told_put(mut output: Output, path: &Path, text: &str, put: &Put) -> Output {
+    match put {
+        Put::Disk(file) => told(output, path, file),
+        Put::Host => {
+            output.output += "\nThe client has taken it, and the file on disk is not the same (yet): it may be unsaved, or formatted.";
+            told_text(output, path, text)
+        }
+    }
 }
 
 /// The output with word of the file at `path` as it is now. `file` has to come from the open file
@@ -44,7 +72,31 @@ pub(crate) fn check(
     seen: &BTreeMap<String, String>,
 ) -> Result<(), Error> {
     match seen.get(path.to_string_lossy().as_ref()) {
+        // it was not on disk then, and may be now
+        Some(told) if told.starts_with(TEXT) => match text::load(path, file) {
+            Ok(text) if *told == stamp_of_text(&text) => Ok(()),
+            Ok(_) | Err(_) => Err(changed(path)),
+        },
         Some(told) if *told != stamp(file) => Err(changed(path)),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Refuses a text that the host shows for the file at `path`, and that is not what the model was last
+/// told.
+///
+/// # Errors
+/// [`Error::ChangedOnDisk`].
+pub(crate) fn check_unsaved(
+    path: &Path,
+    text: &str,
+    seen: &BTreeMap<String, String>,
+) -> Result<(), Error> {
+    match seen.get(path.to_string_lossy().as_ref()) {
+        Some(told) if *told != stamp_of_text(text) => Err(Error::ChangedOnDisk(format!(
+            "{} has unsaved changes in the client that you have not read: read it again. Nothing was written.",
+            path.display()
+        ))),
         Some(_) | None => Ok(()),
     }
 }

@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
+use crate::host::Host;
 use crate::mcp::Servers;
 use crate::{Error, args};
 
@@ -199,6 +200,8 @@ pub struct Workspace {
     pub secrets: Secrets,
     /// Servers whose tools can be called besides the built-in ones.
     pub mcp: Servers,
+    /// Whoever has files and terminals of its own.
+    pub host: Option<Arc<dyn Host>>,
 }
 
 impl Workspace {
@@ -220,6 +223,7 @@ impl Workspace {
             data: None,
             secrets: Secrets::default(),
             mcp: Servers::default(),
+            host: None,
         }
     }
 }

@@ -7,9 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::host::Desk;
 use crate::preview::WouldBe;
 use crate::tool::{Seen, Typed};
-use crate::{Context, Error, Output, Plan, Workspace, confined, diff, locks, paths, seen, text};
+use crate::{Context, Error, Output, Plan, Workspace, confined, diff, locks, paths, seen};
 
 #[derive(Debug)]
 pub(crate) struct Write;
@@ -34,8 +35,8 @@ impl Typed for Write {
     }
 
     async fn run(args: Args, paths: Vec<PathBuf>, cx: Context) -> Result<Output, Error> {
-        let seen = cx.seen.clone();
-        changing(paths, cx, move |path| write(&args, path, &seen)).await
+        let (seen, desk) = (cx.seen.clone(), Desk::of(&cx));
+        changing(paths, cx, move |path| write(&args, path, &seen, &desk)).await
     }
 }
 
@@ -57,33 +58,35 @@ pub(crate) async fn changing(
 
 impl Args {
     /// What is there, if that is text, and what it would be. Nothing is written.
-    pub(crate) fn would_be(&self, path: &Path) -> Result<WouldBe, Error> {
+    pub(crate) fn would_be(&self, path: &Path, desk: &Desk) -> Result<WouldBe, Error> {
         let found = confined::look(path)?;
-        let before = found.map(|found| text::load(path, &found)).transpose()?;
+        let before = found.map(|found| desk.load(path, &found, &Seen::new())).transpose()?;
+        let before = before.map(|held| held.text);
         Ok(WouldBe { name: self.file_path.clone(), before, after: self.content.clone() })
     }
 }
 
-fn write(args: &Args, path: &Path, seen: &Seen) -> Result<Output, Error> {
+fn write(args: &Args, path: &Path, seen: &Seen, desk: &Desk) -> Result<Output, Error> {
     let found = confined::look(path)?;
-    if let Some(found) = &found {
-        confined::regular(path, found)?;
-        seen::check(path, found, seen)?;
-    }
-    let before = match found.as_ref().map(|found| text::load(path, found)) {
+    let mut unsaved = false;
+    let before = match found.as_ref().map(|found| desk.load(path, found, seen)) {
         None => Before::Nothing,
-        Some(Ok(text)) => Before::Text(text),
+        Some(Ok(held)) => {
+            unsaved = held.unsaved;
+            Before::Text(held.text)
+        }
         // it may be replaced all the same, only there is no diff to show
         Some(Err(Error::Binary(_) | Error::TooLarge(_))) => Before::Other,
         Some(Err(error)) => return Err(error),
     };
     if let (Before::Text(text), Some(found)) = (&before, &found)
         && *text == args.content
+        && !unsaved
     {
         return Ok(seen::told(unchanged(args, path), path, found));
     }
-    let now = confined::replace(path, found.as_ref(), args.content.as_bytes())?;
-    Ok(seen::told(written(args, path, &before), path, &now))
+    let put = desk.put(path, found.as_ref(), &args.content)?;
+    Ok(seen::told_put(written(args, path, &before), path, &args.content, &put))
 }
 
 fn unchanged(args: &Args, path: &Path) -> Output {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::body::{self, Miss, Why};
 use super::find::Pass;
 use super::parse::{Change, Hunk, Section};
+use crate::host::Desk;
 use crate::{Error, Seen, confined, nearby, seen, text};
 
 /// Lines of a hunk or file that an error quotes.
@@ -21,6 +22,8 @@ pub(super) struct File {
     /// Resolved.
     pub(super) path: PathBuf,
     pub(super) before: Option<Metadata>,
+    /// What is shown of it in an editor, if that is not what is on disk.
+    unsaved: Option<String>,
     pub(super) now: Now,
     /// The loosest comparison that placed a hunk.
     pub(super) pass: Pass,
@@ -41,8 +44,26 @@ pub(super) enum Now {
 #[derive(Debug, Default)]
 pub(super) struct Files {
     pub(super) all: Vec<File>,
-    /// What the model knows of them.
-    seen: Seen,
+}
+
+/// What a patch is applied to.
+pub(super) struct Base<'a> {
+    pub(super) desk: &'a Desk,
+    /// What the model knows of the files.
+    pub(super) seen: &'a Seen,
+}
+
+impl Base<'_> {
+    /// What is shown of the file at `path` that was `found`, if it is as the model was last told.
+    fn check(&self, path: &Path, found: &Metadata) -> Result<Option<String>, Error> {
+        let disk = text::load(path, found).ok();
+        let unsaved = disk.and_then(|disk| self.desk.unsaved(path, found, &disk));
+        match &unsaved {
+            Some(text) => seen::check_unsaved(path, text, self.seen)?,
+            None => seen::check(path, found, self.seen)?,
+        }
+        Ok(unsaved)
+    }
 }
 
 impl Files {
@@ -53,17 +74,17 @@ impl Files {
     pub(super) fn plan(
         sections: &[Section],
         resolve: impl Fn(&str) -> Result<PathBuf, Error>,
-        seen: &Seen,
+        base: &Base<'_>,
     ) -> Result<Self, Error> {
-        let mut files = Self { seen: seen.clone(), ..Self::default() };
+        let mut files = Self::default();
         for section in sections {
-            let at = files.index(&section.path, resolve(&section.path)?)?;
+            let at = files.index(&section.path, resolve(&section.path)?, base)?;
             match &section.change {
                 Change::Add(text) => files.add(at, section, text.clone(), None)?,
                 Change::Delete => files.delete(at, section)?,
                 Change::Update { move_to, hunks } => {
                     let to = match move_to {
-                        Some(to) => Some(files.index(to, resolve(to)?)?),
+                        Some(to) => Some(files.index(to, resolve(to)?, base)?),
                         None => None,
                     };
                     files.update(at, section, to, hunks)?;
@@ -74,16 +95,15 @@ impl Files {
         Ok(files)
     }
 
-    fn index(&mut self, given: &str, path: PathBuf) -> Result<usize, Error> {
+    fn index(&mut self, given: &str, path: PathBuf, base: &Base<'_>) -> Result<usize, Error> {
         if let Some(at) = self.all.iter().position(|file| file.path == path) {
             return Ok(at);
         }
         let before = confined::look(&path)?;
-        if let Some(found) = &before {
-            seen::check(&path, found, &self.seen)?;
-        }
+        let unsaved = before.as_ref().map(|found| base.check(&path, found)).transpose()?.flatten();
         let now = if before.is_some() { Now::Untouched } else { Now::Absent };
-        self.all.push(File { given: given.to_owned(), path, before, now, pass: Pass::Exact });
+        let given = given.to_owned();
+        self.all.push(File { given, path, before, unsaved, now, pass: Pass::Exact });
         Ok(self.all.len() - 1)
     }
 
@@ -195,13 +215,19 @@ impl File {
     fn text(&self) -> Result<String, Error> {
         match (&self.now, &self.before) {
             (Now::Text { text, .. }, _) => Ok(text.clone()),
-            (Now::Untouched, Some(found)) => text::load(&self.path, found),
+            (Now::Untouched, Some(found)) => match &self.unsaved {
+                Some(text) => Ok(text.clone()),
+                None => text::load(&self.path, found),
+            },
             (Now::Untouched | Now::Absent, _) => Ok(String::new()),
         }
     }
 
-    /// What is on disk, where that is text.
+    /// What is there, where that is text.
     pub(super) fn text_before(&self) -> Option<String> {
+        if self.unsaved.is_some() {
+            return self.unsaved.clone();
+        }
         self.before.as_ref().and_then(|found| text::load(&self.path, found).ok())
     }
 }

@@ -71,6 +71,13 @@ pub(super) fn end_call(leader: Pid, call_env: &str) {
     Hunt::of_calls(move |other| !call.is_empty() && other == call).and_group(leader).end();
 }
 
+/// Ends the call `call_env`, none of which this process has started. A call without a name has nothing
+/// that it could be known by.
+pub(super) fn end_marked(call_env: &str) {
+    let call = call_env.to_owned();
+    Hunt::of_calls(move |other| !call.is_empty() && other == call).end();
+}
+
 /// Of this process; zeros if it belongs to none in this container.
 pub(super) fn session_and_group() -> (i32, i32) {
     let own = Process::of(getpid().as_raw_nonzero().get());

@@ -114,6 +114,24 @@ impl Drop for Running {
     }
 }
 
+/// Ends every process of a call that this process did not start itself, as far as they are marked and
+/// on this machine, and answers when they are gone.
+pub(crate) async fn end_marked(call_env: &str) {
+    let call_env = call_env.to_owned();
+    // it cannot fail but by panicking, and then there is nothing to be done here
+    let _ = tokio::task::spawn_blocking(move || system::end_marked(&call_env)).await;
+}
+
+/// [`end_marked`] without waiting for it, but for [`settled`].
+pub(crate) fn end_marked_later(call_env: &str) {
+    let call_env = call_env.to_owned();
+    ENDING.fetch_add(1, Ordering::AcqRel);
+    std::thread::spawn(move || {
+        system::end_marked(&call_env);
+        ENDING.fetch_sub(1, Ordering::AcqRel);
+    });
+}
+
 fn end(leader: Pid, call_env: &str) {
     system::end_call(leader, call_env);
     live(|live| live.retain(|other| *other != leader));

@@ -1,0 +1,100 @@
+//! `session/fork`: another session that goes on from where one stands, which the protocol has not made
+//! stable yet. It is what `leftfold fork` makes; `_meta` may say after which event:
+//! `{"leftfold/at": SEQ}`.
+
+use std::sync::Arc;
+
+use agent_client_protocol::v1::schema::{
+    ForkSessionRequest, ForkSessionResponse, McpServer, Meta, SessionId,
+};
+use agent_client_protocol::v1::{ConnectionTo, Responder};
+use agent_client_protocol::{Client as Editor, Error};
+use leftfold_events::{Seq, SessionId as Session};
+
+use super::agent::{Agent, unknown};
+use super::choices::Offer;
+use super::content::invalid;
+use super::conversation::to_error;
+use super::opening::directory;
+use super::servers::{handed, ignored};
+use super::shared::BY;
+use crate::client;
+use crate::commands::run::Project;
+use crate::home::Place;
+use crate::socket::{self, RpcError};
+
+/// The field of `_meta` that says after which event.
+const AT: &str = "leftfold/at";
+
+impl Agent {
+    pub(super) async fn fork(
+        self: &Arc<Self>,
+        request: ForkSessionRequest,
+        responder: Responder<ForkSessionResponse>,
+        connection: ConnectionTo<Editor>,
+    ) -> Result<(), Error> {
+        let ForkSessionRequest { session_id, cwd, mcp_servers, meta, .. } = request;
+        directory(&cwd)?;
+        let at = at(meta.as_ref())?;
+        let of: Session = session_id.0.parse().map_err(|_| unknown(&session_id))?;
+        let place = self.all.existing(of).ok_or_else(|| unknown(&session_id))?;
+        let agent = Arc::clone(self);
+        tokio::spawn(async move {
+            let forked = agent.forked(place, at, &mcp_servers, connection).await;
+            responder.respond_with_result(forked)
+        });
+        Ok(())
+    }
+
+    async fn forked(
+        &self,
+        place: Place,
+        at: Option<Seq>,
+        servers: &[McpServer],
+        connection: ConnectionTo<Editor>,
+    ) -> Result<ForkSessionResponse, Error> {
+        let session = self.make_fork(place.session, at).await.map_err(|error| refused(&error))?;
+        let place = Place { session, ..place };
+        let looked = place.clone();
+        let project = tokio::task::spawn_blocking(move || Project::of(&looked)).await;
+        let project = project.map_err(|died| to_error(&died.into()))?;
+        let project =
+            Project { servers: handed(servers), ..project.map_err(|error| to_error(&error))? };
+        let id = SessionId::new(session.to_string());
+        let entry = self.begin(id.clone(), place, project, connection).await?;
+        let offer = Offer::of(&entry.place, &entry.project, &entry.shared.chosen());
+        let offer = offer.map_err(|error| to_error(&error))?;
+        entry.shared.tell_commands(offer.commands());
+        Ok(ForkSessionResponse::new(id)
+            .modes(offer.modes())
+            .config_options(offer.options())
+            .meta(ignored(servers)))
+    }
+}
+
+impl Agent {
+    /// A node that is about to let go of the session is asked once more.
+    async fn make_fork(&self, of: Session, at: Option<Seq>) -> Result<Session, RpcError> {
+        let mut left = client::ATTEMPTS;
+        loop {
+            let all = Arc::clone(&self.all);
+            match socket::fork(all, BY, of, at).await {
+                Err(error) if error.is_leaving() && left > 0 => left -= 1,
+                made => return made,
+            }
+            tokio::time::sleep(client::BREATH).await;
+        }
+    }
+}
+
+fn at(meta: Option<&Meta>) -> Result<Option<Seq>, Error> {
+    let Some(at) = meta.and_then(|meta| meta.get(AT)) else { return Ok(None) };
+    let why = || invalid(&format!("_meta: `{AT}` is the seq of an event"));
+    at.as_u64().map(Some).ok_or_else(why)
+}
+
+fn refused(error: &RpcError) -> Error {
+    let standard = i32::try_from(error.code).ok().filter(|code| (-32700..=-32600).contains(code));
+    let code = standard.unwrap_or_else(|| Error::internal_error().code.into());
+    Error::new(code, error.message.clone())
+}

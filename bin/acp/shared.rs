@@ -1,0 +1,170 @@
+//! What all parts of one session of the connection know, and what they tell its client.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use agent_client_protocol::Client as Editor;
+use agent_client_protocol::v1::ConnectionTo;
+use agent_client_protocol::v1::schema::{
+    ClientCapabilities, ElicitationCapabilities, SessionId, SessionNotification, SessionUpdate,
+    TerminalId, ToolCallUpdate, ToolCallUpdateFields,
+};
+use leftfold_actors::Reply;
+use leftfold_events::Seq;
+use tokio::sync::watch;
+
+use super::choices::Chosen;
+use super::flow::Flow;
+use super::prompts::Prompts;
+use super::terminals::{self, Terminals};
+use super::updates::report;
+use super::view;
+use crate::client::Client;
+use crate::inquiry::Asked;
+
+/// Who this client is in the log.
+pub(super) const BY: &str = "acp";
+
+/// What all parts of one session of the connection know.
+pub(super) struct Shared {
+    pub(super) id: SessionId,
+    pub(super) connection: ConnectionTo<Editor>,
+    pub(super) flow: Flow,
+    pub(super) prompts: Prompts,
+    /// The way to the session, once it was opened.
+    client: Mutex<Option<Client>>,
+    /// The last event that the client was told of.
+    seen: watch::Sender<Seq>,
+    /// Whether a turn is under way, whoever began it.
+    under_way: watch::Sender<bool>,
+    /// What the client has offered.
+    pub(super) abilities: Arc<ClientCapabilities>,
+    /// The client's terminals in which calls of the turn under way run.
+    terminals: Mutex<Terminals>,
+    /// What was said last of the commands that there are.
+    commands: Mutex<Option<SessionUpdate>>,
+    /// How the next prompts are to be taken.
+    chosen: Mutex<Chosen>,
+}
+
+impl Shared {
+    pub(super) fn new(
+        id: SessionId,
+        connection: ConnectionTo<Editor>,
+        flow: Flow,
+        abilities: Arc<ClientCapabilities>,
+    ) -> Self {
+        Self {
+            id,
+            connection,
+            flow,
+            prompts: Prompts::default(),
+            client: Mutex::default(),
+            seen: watch::Sender::default(),
+            under_way: watch::Sender::new(false),
+            abilities,
+            terminals: Mutex::default(),
+            commands: Mutex::default(),
+            chosen: Mutex::default(),
+        }
+    }
+
+    pub(super) fn client(&self) -> Option<Client> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn reach_by(&self, client: Client) {
+        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(client);
+    }
+
+    pub(super) fn chosen(&self) -> Chosen {
+        self.chosen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn choose(&self, chosen: Chosen) {
+        *self.chosen.lock().unwrap_or_else(PoisonError::into_inner) = chosen;
+    }
+
+    pub(super) fn tell_choices(&self, updates: impl IntoIterator<Item = SessionUpdate>) {
+        updates.into_iter().for_each(|update| self.update(update));
+    }
+
+    /// For whoever begins anew.
+    pub(super) fn tell_commands_again(&self, commands: SessionUpdate) {
+        *self.commands.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.tell_commands(commands);
+    }
+
+    /// Told where it is not what was told last.
+    pub(super) fn tell_commands(&self, commands: SessionUpdate) {
+        let mut told = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.as_ref() != Some(&commands) {
+            *told = Some(commands.clone());
+            self.update(commands);
+        }
+    }
+
+    pub(super) fn update(&self, update: SessionUpdate) {
+        let update = SessionNotification::new(self.id.clone(), update);
+        self.flow.hand();
+        report(self.connection.send_notification(update));
+    }
+
+    /// Tells the session an answer of the client's.
+    pub(super) async fn answer(&self, asked: Asked, reply: Option<Reply>) {
+        let Some((reply, client)) = reply.zip(self.client()) else { return };
+        match client.answer(asked, reply).await {
+            Ok(answered) => tracing::debug!(of = asked.1, "{answered}"),
+            Err(error) => tracing::warn!("{error:#}"),
+        }
+    }
+
+    pub(super) fn seen(&self) -> Seq {
+        *self.seen.borrow()
+    }
+
+    pub(super) fn has_forms(&self) -> bool {
+        let elicits = self.abilities.elicitation.as_ref();
+        elicits.is_some_and(ElicitationCapabilities::supports_form)
+    }
+
+    pub(super) fn terminals(&self) -> MutexGuard<'_, Terminals> {
+        self.terminals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The call runs in this terminal of the client's, which is told so when it knows of the call.
+    pub(super) async fn shows(&self, call: Seq, terminal: TerminalId) {
+        // this end holds the other one
+        let _ = self.seen.subscribe().wait_for(|seen| *seen >= call).await;
+        if !self.is_under_way() {
+            return;
+        }
+        self.terminals().add(call, terminal.clone());
+        let fields = ToolCallUpdateFields::new().content(vec![terminals::shown(terminal)]);
+        let update = ToolCallUpdate::new(view::id(call), fields);
+        self.update(SessionUpdate::ToolCallUpdate(update));
+    }
+
+    pub(super) fn has_seen(&self, seq: Seq) {
+        self.seen.send_replace(seq);
+    }
+
+    /// Whether a turn is under way from now on.
+    pub(super) fn is_now(&self, under_way: bool) {
+        self.under_way.send_replace(under_way);
+    }
+
+    pub(super) fn is_under_way(&self) -> bool {
+        *self.under_way.borrow()
+    }
+
+    /// Waits until no turn is under way.
+    pub(super) async fn rested(&self) {
+        // this end holds the other one
+        let _ = self.under_way.subscribe().wait_for(|under_way| !under_way).await;
+    }
+
+    /// Whether `by` is this client.
+    pub(super) fn is_me(&self, by: &str) -> bool {
+        self.client().is_some_and(|client| client.name(BY) == by)
+    }
+}
