@@ -1,8 +1,10 @@
 //! Servers of tools that an editor hands over with a session.
 
 use agent_client_protocol::v1::schema::{self, McpServer};
-use leftfold_tools::mcp::{Reach, Spec};
+use leftfold_tools::mcp::{OAuth, Reach, Spec};
 use serde_json::json;
+
+use crate::settings;
 
 /// Those that can be used.
 pub(super) fn handed(servers: &[McpServer]) -> Vec<Spec> {
@@ -21,7 +23,8 @@ fn spec(server: &McpServer) -> Option<Spec> {
         McpServer::Http(server) => {
             let headers = server.headers.iter();
             let headers = headers.map(|h| (h.name.clone(), h.value.clone())).collect();
-            (&server.name, Reach::Remote { url: server.url.clone(), headers })
+            let oauth = OAuth { vault: settings::vault(), ..OAuth::default() };
+            (&server.name, Reach::Remote { url: server.url.clone(), headers, oauth })
         }
         McpServer::Sse(_) => return None,
         _ => return None,

@@ -1,16 +1,20 @@
 //! Takes what servers say on their own: progress, and that their tools have changed.
+#![allow(deprecated, reason = "servers log like this until a version of the protocol to come")]
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, Implementation, ProgressNotificationParam, ProgressToken,
-    ProtocolVersion, Tool,
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationCapability, FormElicitationCapability, Implementation, LoggingLevel,
+    LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken, ProtocolVersion,
+    Tool,
 };
-use rmcp::service::NotificationContext;
-use rmcp::{ClientHandler, RoleClient};
+use rmcp::service::{NotificationContext, RequestContext};
+use rmcp::{ClientHandler, ErrorData as McpError, RoleClient};
 
+use super::probe;
 use crate::text;
 use crate::tool::Progress;
 
@@ -19,6 +23,9 @@ use crate::tool::Progress;
 const REPORT_EVERY: Duration = Duration::from_millis(500);
 const REPORT: usize = 1_024;
 const REPORTS: usize = 64 * 1_024;
+
+/// Bytes of one thing that a server logs.
+const LOGGED: usize = 4 * 1_024;
 
 /// Shared by a connection and whoever makes calls through it.
 #[derive(Clone, Default)]
@@ -29,6 +36,8 @@ struct Shared {
     tools: Mutex<Vec<Tool>>,
     /// Held while a request is sent, so that no progress comes before there is somebody to hear of it.
     listeners: tokio::sync::Mutex<HashMap<ProgressToken, Listener>>,
+    /// Whether questions are answered with their own defaults, instead of being declined.
+    of_defaults: bool,
 }
 
 struct Listener {
@@ -38,6 +47,11 @@ struct Listener {
 }
 
 impl Desk {
+    /// For nobody who could be asked, and nothing that could be harmed.
+    pub(super) fn of_defaults() -> Self {
+        Self(Arc::new(Shared { of_defaults: true, ..Shared::default() }))
+    }
+
     pub(super) fn tools(&self) -> Vec<Tool> {
         self.0.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -87,8 +101,45 @@ fn words(said: ProgressNotificationParam) -> String {
 impl ClientHandler for Desk {
     fn get_info(&self) -> ClientConfig {
         let name = Implementation::new("leftfold", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::default(), name)
-            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+        let form = ElicitationCapability::new().with_form(FormElicitationCapability::new());
+        let mut able = ClientCapabilities::default();
+        able.elicitation = Some(form);
+        ClientConfig::new(able, name).with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, McpError> {
+        let declined = ElicitResult::new(ElicitationAction::Decline);
+        match request {
+            ElicitRequestParams::FormElicitationParams { requested_schema, .. }
+                if self.0.of_defaults =>
+            {
+                Ok(probe::defaults(&requested_schema).map_or(declined, |answers| {
+                    ElicitResult::new(ElicitationAction::Accept).with_content(answers)
+                }))
+            }
+            _ => Ok(declined),
+        }
+    }
+
+    async fn on_logging_message(
+        &self,
+        said: LoggingMessageNotificationParam,
+        context: NotificationContext<RoleClient>,
+    ) {
+        let server = context.peer.peer_info().and_then(|info| info.server_info.clone());
+        let server = server.map(|server| server.name).unwrap_or_default();
+        let logger = said.logger.unwrap_or_default();
+        let data = text::clip(said.data.to_string(), LOGGED);
+        match said.level {
+            LoggingLevel::Debug => tracing::debug!(%server, %logger, "{data}"),
+            LoggingLevel::Info | LoggingLevel::Notice => tracing::info!(%server, %logger, "{data}"),
+            LoggingLevel::Warning => tracing::warn!(%server, %logger, "{data}"),
+            _ => tracing::error!(%server, %logger, "{data}"),
+        }
     }
 
     async fn on_progress(

@@ -6,14 +6,16 @@ use std::time::Duration;
 use leftfold_events::Json;
 use rmcp::RoleClient;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, JsonObject,
-    ServerResult, Tool,
+    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, JsonObject, Prompt,
+    Resource, ServerResult, Tool,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RunningService, ServiceError};
 use tokio::process::Child;
 use tokio::task::JoinSet;
 
+use super::connect::Failure;
 use super::desk::Desk;
+use super::remote::{self, SIGN_IN};
 use crate::processes::Running;
 use crate::{Context, Error};
 
@@ -53,11 +55,52 @@ impl Link {
     }
 
     /// Asks for the tools. A server that never said it had any need not answer.
-    pub(super) async fn list_tools(&self) -> Result<Vec<Tool>, String> {
+    pub(super) async fn list_tools(&self) -> Result<Vec<Tool>, Failure> {
         let info = self.peer.peer_info();
-        match self.peer.list_all_tools().await {
-            Err(_) if info.is_some_and(|info| info.capabilities.tools.is_none()) => Ok(Vec::new()),
-            listed => listed.map_err(|error| format!("it does not tell its tools: {error}")),
+        self.peer.list_all_tools().await.or_else(|error| match remote::challenge(&error) {
+            Some(wanted) => Err(Failure { why: SIGN_IN.to_owned(), challenge: Some(wanted) }),
+            None if info.is_some_and(|info| info.capabilities.tools.is_none()) => Ok(Vec::new()),
+            None => Err(format!("it does not tell its tools: {error}").into()),
+        })
+    }
+
+    /// None, if it can not tell them.
+    pub(super) async fn list_prompts(&self) -> Vec<Prompt> {
+        let offered = self.peer.peer_info().is_some_and(|info| info.capabilities.prompts.is_some());
+        if !offered {
+            return Vec::new();
+        }
+        told("prompts", self.peer.list_all_prompts().await)
+    }
+
+    /// None, if it can not tell them.
+    pub(super) async fn list_resources(&self) -> Vec<Resource> {
+        let offered =
+            self.peer.peer_info().is_some_and(|info| info.capabilities.resources.is_some());
+        if !offered {
+            return Vec::new();
+        }
+        told("resources", self.peer.list_all_resources().await)
+    }
+
+    /// The version of the protocol that was agreed upon.
+    pub(super) fn protocol(&self) -> String {
+        let info = self.peer.peer_info();
+        info.map(|info| info.protocol_version.to_string()).unwrap_or_default()
+    }
+
+    /// Makes a call outside any session. Why there is no result comes as such, unless the server wants
+    /// something else first.
+    pub(super) async fn ask(
+        &self,
+        params: CallToolRequestParams,
+    ) -> Result<Result<CallToolResult, String>, Failure> {
+        match self.peer.call_tool(params).await {
+            Ok(result) => Ok(Ok(result)),
+            Err(error) => match remote::challenge(&error) {
+                Some(wanted) => Err(Failure { why: SIGN_IN.to_owned(), challenge: Some(wanted) }),
+                None => Ok(Err(error.to_string())),
+            },
         }
     }
 
@@ -145,10 +188,20 @@ fn arguments(input: &Json) -> JsonObject {
     }
 }
 
+fn told<T>(what: &str, listed: Result<Vec<T>, ServiceError>) -> Vec<T> {
+    listed.unwrap_or_else(|error| {
+        tracing::warn!("a server does not tell its {what}: {error}");
+        Vec::new()
+    })
+}
+
 fn failure(error: &ServiceError) -> Error {
     if let ServiceError::McpError(error) = error {
         let (said, code) = (&error.message, error.code.0);
         return Error::Mcp(format!("The server refused the call: {said} (code {code})."));
+    }
+    if remote::challenge(error).is_some() {
+        return Error::Mcp(format!("The server has done nothing: {SIGN_IN}."));
     }
     if matches!(error, ServiceError::TransportClosed | ServiceError::TransportSend(_)) {
         return Error::Mcp(GONE.to_owned());

@@ -142,8 +142,7 @@ impl Offer {
     }
 
     pub(super) fn is_read_only(&self) -> bool {
-        let hints = self.tool.annotations.as_ref();
-        hints.and_then(|hints| hints.read_only_hint).unwrap_or(false)
+        is_read_only(&self.tool)
     }
 
     /// What people call the tool.
@@ -154,7 +153,12 @@ impl Offer {
     }
 }
 
-fn description(tool: &Tool) -> String {
+pub(super) fn is_read_only(tool: &Tool) -> bool {
+    let hints = tool.annotations.as_ref();
+    hints.and_then(|hints| hints.read_only_hint).unwrap_or(false)
+}
+
+pub(super) fn description(tool: &Tool) -> String {
     text::clip(tool.description.as_deref().unwrap_or_default().trim().to_owned(), MAX_DESCRIPTION)
 }
 
