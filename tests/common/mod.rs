@@ -6,6 +6,7 @@
 mod again;
 mod canary;
 mod editor;
+pub mod guarded;
 mod live;
 pub mod mcp;
 pub mod peers;

@@ -75,7 +75,10 @@ async fn open(spec: &Spec, root: &Root, desk: Desk) -> Result<Link, Failure> {
     };
     let link = Link::new(life, desk.clone());
     match link.list_tools().await {
-        Ok(tools) => desk.set_tools(tools),
+        Ok(tools) => {
+            desk.set_tools(tools);
+            desk.set_prompts(link.list_prompts().await);
+        }
         Err(failure) => {
             link.close().await;
             return Err(failure);

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
     ElicitationCapability, FormElicitationCapability, Implementation, LoggingLevel,
-    LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken, ProtocolVersion,
-    Tool,
+    LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken, Prompt,
+    ProtocolVersion, Tool,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, ErrorData as McpError, RoleClient};
@@ -34,6 +34,7 @@ pub(super) struct Desk(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     tools: Mutex<Vec<Tool>>,
+    prompts: Mutex<Vec<Prompt>>,
     /// Held while a request is sent, so that no progress comes before there is somebody to hear of it.
     listeners: tokio::sync::Mutex<HashMap<ProgressToken, Listener>>,
     /// Whether questions are answered with their own defaults, instead of being declined.
@@ -58,6 +59,14 @@ impl Desk {
 
     pub(super) fn set_tools(&self, tools: Vec<Tool>) {
         *self.0.tools.lock().unwrap_or_else(PoisonError::into_inner) = tools;
+    }
+
+    pub(super) fn prompts(&self) -> Vec<Prompt> {
+        self.0.prompts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_prompts(&self, prompts: Vec<Prompt>) {
+        *self.0.prompts.lock().unwrap_or_else(PoisonError::into_inner) = prompts;
     }
 
     /// Sends a request by `send`, whose progress is told to `progress` from now on.
@@ -101,9 +110,12 @@ fn words(said: ProgressNotificationParam) -> String {
 impl ClientHandler for Desk {
     fn get_info(&self) -> ClientConfig {
         let name = Implementation::new("leftfold", env!("CARGO_PKG_VERSION"));
-        let form = ElicitationCapability::new().with_form(FormElicitationCapability::new());
         let mut able = ClientCapabilities::default();
-        able.elicitation = Some(form);
+        // who would only decline does not say that it can be asked
+        able.elicitation = self
+            .0
+            .of_defaults
+            .then(|| ElicitationCapability::new().with_form(FormElicitationCapability::new()));
         ClientConfig::new(able, name).with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
 
@@ -151,6 +163,16 @@ impl ClientHandler for Desk {
         if let Some(listener) = listeners.get_mut(&said.progress_token) {
             listener.hear(words(said));
         }
+    }
+
+    async fn on_prompt_list_changed(&self, context: NotificationContext<RoleClient>) {
+        let desk = self.clone();
+        tokio::spawn(async move {
+            match context.peer.list_all_prompts().await {
+                Ok(prompts) => desk.set_prompts(prompts),
+                Err(error) => tracing::warn!("a server's prompts have changed, and then: {error}"),
+            }
+        });
     }
 
     /// Asks for them beside everything else: what answers is the connection that told of it.

@@ -15,7 +15,9 @@ mod names;
 mod oauth;
 mod pool;
 mod probe;
+mod prompts;
 mod remote;
+mod resources;
 mod server;
 
 use std::fmt;
@@ -29,6 +31,7 @@ pub use oauth::{Consent, Follow, OAuth, sign_out};
 use pool::Pool;
 pub use pool::close;
 pub use probe::{Called, Calls, Probed, login, probe};
+pub use prompts::Prompted;
 
 /// How long a server may take to start and tell its tools, unless settings say otherwise.
 pub const STARTUP: Duration = Duration::from_secs(30);

@@ -69,6 +69,14 @@ impl Pool {
         self.servers.iter().map(|server| &server.spec)
     }
 
+    pub(super) fn servers(&self) -> impl Iterator<Item = &Arc<Server>> {
+        self.servers.iter()
+    }
+
+    pub(super) fn server_named(&self, name: &str) -> Option<&Arc<Server>> {
+        self.servers.iter().find(|server| server.spec.name == name)
+    }
+
     pub(super) fn is_settled(&self) -> bool {
         self.servers.iter().all(|server| server.is_settled())
     }

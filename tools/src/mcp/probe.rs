@@ -123,8 +123,8 @@ async fn attempt(spec: &Spec, root: &Root, calls: &Calls) -> Result<Probed, Fail
 }
 
 async fn look(link: &Link, calls: &Calls, limit: Duration) -> Result<Probed, Failure> {
-    let tools = link.tools();
-    let (prompts, resources) = (link.list_prompts().await, link.list_resources().await);
+    let tools = link.own_tools();
+    let (prompts, resources) = (link.prompts(), link.list_resources().await);
     let mut probed = Probed {
         server: link.server(),
         protocol: link.protocol(),

@@ -48,7 +48,11 @@ impl Callback {
                         });
                     }
                 }
-                Some(Ok(Some(url))) = asked.join_next(), if !asked.is_empty() => return url,
+                Some(served) = asked.join_next() => {
+                    if let Ok(Some(url)) = served {
+                        return url;
+                    }
+                }
             }
         }
     }
