@@ -5,7 +5,7 @@
 mod common;
 
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
 use common::peers::Peers;
@@ -171,21 +171,22 @@ struct Http {
 }
 
 impl Http {
-    fn start(peers: &Peers) -> Self {
+    fn start(peers: &Peers, kind: &str) -> Self {
         // somebody else may take the port meanwhile
-        (0..10).find_map(|_| Self::on_some_port(peers)).expect("no port was free")
+        (0..10).find_map(|_| Self::on_some_port(peers, kind)).expect("no port was free")
     }
 
-    fn on_some_port(peers: &Peers) -> Option<Self> {
+    fn on_some_port(peers: &Peers, kind: &str) -> Option<Self> {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut serving: Command = peers.command("mcp-server-everything");
-        serving.arg("streamableHttp").env("PORT", port.to_string());
+        serving.arg(kind).env("PORT", port.to_string());
         let mut child = serving.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-        let up = lines
-            .by_ref()
-            .find(|line| line.contains("listening on port") || line.contains("in use"));
-        if !up.is_some_and(|line| line.contains("listening")) {
+        let up = lines.by_ref().find(|line| line.contains(" on port ") || line.contains("in use"));
+        // one of them says so even if it can not
+        let there = || TcpStream::connect(("localhost", port)).is_ok();
+        let up = up.is_some_and(|line| line.contains(" on port ")) && there();
+        if !up || child.try_wait().unwrap().is_some() {
             let _ = child.kill();
             let _ = child.wait();
             return None;
@@ -206,8 +207,16 @@ impl Drop for Http {
 #[test]
 fn a_server_of_everything_over_http() {
     let Some(peers) = Peers::installed() else { return };
-    let http = Http::start(&peers);
+    let http = Http::start(&peers, "streamableHttp");
     let url = format!("http://localhost:{}/mcp", http.port);
+    assert_everything(&json!({ "type": "remote", "url": url, "timeout": 60_000 }));
+}
+
+#[test]
+fn a_server_of_everything_as_older_ones_speak() {
+    let Some(peers) = Peers::installed() else { return };
+    let http = Http::start(&peers, "sse");
+    let url = format!("http://localhost:{}/sse", http.port);
     assert_everything(&json!({ "type": "remote", "url": url, "timeout": 60_000 }));
 }
 

@@ -19,6 +19,7 @@ mod prompts;
 mod remote;
 mod resources;
 mod server;
+mod sse;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -15,6 +15,7 @@ use rmcp::transport::streamable_http_client::{
 use super::connect::{Failure, innermost};
 use super::desk::Desk;
 use super::oauth::{self, OAuth};
+use super::sse;
 
 pub(super) async fn connect(
     url: &str,
@@ -24,12 +25,14 @@ pub(super) async fn connect(
 ) -> Result<RunningService<RoleClient, Desk>, Failure> {
     let building = tokio::task::spawn_blocking(client).await;
     let client = building.map_err(|error| error.to_string())??;
+    let all = all(headers)?;
     let config = StreamableHttpClientTransportConfig::with_uri(url)
-        .custom_headers(all(headers)?)
+        .custom_headers(all.clone())
         .reinit_on_expired_session(true);
     // whoever has named a key of their own wants that one to be used
     let named = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
     let signed_in = if named { None } else { oauth::client(url, oauth, &client).await? };
+    let older = sse::Teller::new(&client, signed_in.clone(), &all);
     let served = match signed_in {
         Some(client) => {
             let transport = StreamableHttpClientTransport::with_client(client, config);
@@ -40,7 +43,20 @@ pub(super) async fn connect(
             serve_client(desk.clone(), transport).await
         }
     };
-    served.map_err(|error| failure(&error))
+    let failed = match served {
+        Ok(service) => return Ok(service),
+        Err(error) => error,
+    };
+    let wanted = failure(&failed);
+    if wanted.challenge.is_some() || !sse::has_answered(&failed) {
+        return Err(wanted);
+    }
+    match older.open(url).await {
+        Some(transport) => {
+            serve_client(desk.clone(), transport).await.map_err(|error| failure(&error))
+        }
+        None => Err(wanted),
+    }
 }
 
 fn all(headers: &[(String, String)]) -> Result<HashMap<HeaderName, HeaderValue>, String> {
