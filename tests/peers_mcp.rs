@@ -62,7 +62,7 @@ fn the_conformance_suite_is_content() {
         assert!(*fine || (name == "sse-retry" && (0..3).any(|_| again(name))), "{name}: {said}");
     }
     let summary = said.lines().find(|line| line.starts_with("Total: ")).unwrap();
-    println!(
+    eprintln!(
         "conformance {REQUIREMENTS}: {} of {} scenarios; {summary}",
         scored.len(),
         scored.len()

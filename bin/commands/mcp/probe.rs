@@ -49,7 +49,7 @@ pub(super) fn probe(args: &Probe, format: Format) -> anyhow::Result<ExitCode> {
         oauth.client_metadata = Some(DOCUMENT.to_owned());
         oauth.client = client(model::environment(CONTEXT).as_deref())?;
     }
-    let calls = if args.call_all || suite { Calls::All } else { Calls::These(named(&args.call)?) };
+    let calls = if args.call_all || suite { Calls::All } else { named(&args.call)? };
     let usual = || if suite { Consent::Follow } else { Consent::usual() };
     let consent = args.consent.unwrap_or_else(usual);
     let probed = crate::run_async(mcp::probe(&spec, &directory, &calls, &consent))?;
@@ -67,7 +67,7 @@ fn client(context: Option<&str>) -> Result<Option<(String, Option<String>)>, Usa
     Ok(text("client_id").map(|id| (id, text("client_secret"))))
 }
 
-fn named(calls: &[String]) -> Result<Vec<(String, Option<Map<String, Value>>)>, Usage> {
+fn named(calls: &[String]) -> Result<Calls, Usage> {
     let call = |call: &String| match call.split_once('=') {
         None => Ok((call.clone(), None)),
         Some((tool, arguments)) => match serde_json::from_str(arguments) {
@@ -77,7 +77,7 @@ fn named(calls: &[String]) -> Result<Vec<(String, Option<Map<String, Value>>)>, 
             ))),
         },
     };
-    calls.iter().map(call).collect()
+    calls.iter().map(call).collect::<Result<_, _>>().map(Calls::These)
 }
 
 pub(super) fn show(probed: &Probed, format: Format) -> anyhow::Result<ExitCode> {

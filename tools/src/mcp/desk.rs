@@ -124,17 +124,20 @@ impl ClientHandler for Desk {
         request: ElicitRequestParams,
         _: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, McpError> {
-        let declined = ElicitResult::new(ElicitationAction::Decline);
-        match request {
+        let answers = match request {
             ElicitRequestParams::FormElicitationParams { requested_schema, .. }
                 if self.0.of_defaults =>
             {
-                Ok(probe::defaults(&requested_schema).map_or(declined, |answers| {
-                    ElicitResult::new(ElicitationAction::Accept).with_content(answers)
-                }))
+                probe::defaults(&requested_schema)
             }
-            _ => Ok(declined),
-        }
+            ElicitRequestParams::FormElicitationParams { .. }
+            | ElicitRequestParams::UrlElicitationParams { .. }
+            | _ => None,
+        };
+        let declined = ElicitResult::new(ElicitationAction::Decline);
+        Ok(answers.map_or(declined, |answers| {
+            ElicitResult::new(ElicitationAction::Accept).with_content(answers)
+        }))
     }
 
     async fn on_logging_message(
@@ -150,7 +153,10 @@ impl ClientHandler for Desk {
             LoggingLevel::Debug => tracing::debug!(%server, %logger, "{data}"),
             LoggingLevel::Info | LoggingLevel::Notice => tracing::info!(%server, %logger, "{data}"),
             LoggingLevel::Warning => tracing::warn!(%server, %logger, "{data}"),
-            _ => tracing::error!(%server, %logger, "{data}"),
+            LoggingLevel::Error
+            | LoggingLevel::Critical
+            | LoggingLevel::Alert
+            | LoggingLevel::Emergency => tracing::error!(%server, %logger, "{data}"),
         }
     }
 

@@ -154,10 +154,11 @@ impl Link {
         let mut params = CallToolRequestParams::new(tool.to_owned());
         params.arguments = Some(arguments(input));
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        match self.send(request, cx).await? {
-            ServerResult::CallToolResult(result) => Ok(result),
-            _ => Err(Error::Mcp("The server's answer is no result of a call.".to_owned())),
+        let answer = self.send(request, cx).await?;
+        if let ServerResult::CallToolResult(result) = answer {
+            return Ok(result);
         }
+        Err(Error::Mcp("The server's answer is no result of a call.".to_owned()))
     }
 
     /// Sends a request, and waits for its answer or for `cx.cancel`.

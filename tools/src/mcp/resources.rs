@@ -3,11 +3,11 @@
 
 use leftfold_events::Json;
 use rmcp::model::{
-    CallToolResult, ClientRequest, ContentBlock, JsonObject, ListResourceTemplatesRequest,
+    CallToolResult, ClientRequest, ContentBlock, ListResourceTemplatesRequest,
     ListResourceTemplatesResult, ListResourcesRequest, ListResourcesResult, PaginatedRequestParams,
     ReadResourceRequest, ReadResourceRequestParams, ServerResult, Tool, ToolAnnotations,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::link::Link;
 use crate::{Context, Error};
@@ -31,10 +31,7 @@ pub(super) fn tools(own: &[Tool]) -> Vec<Tool> {
     ];
     let free = both.into_iter().filter(|(name, ..)| own.iter().all(|tool| tool.name != *name));
     free.map(|(name, about, schema)| {
-        let schema = match schema {
-            Value::Object(schema) => schema,
-            _ => JsonObject::new(),
-        };
+        let schema = schema.as_object().cloned().unwrap_or_default();
         Tool::new(name, about.trim(), schema)
             .with_annotations(ToolAnnotations::new().read_only(true))
     })
@@ -61,11 +58,9 @@ async fn list(link: &Link, cx: &Context) -> Result<CallToolResult, Error> {
     for _ in 0..PAGES {
         let page = PaginatedRequestParams::default().with_cursor(cursor);
         let request = ListResourcesRequest::with_param(page);
-        let ListResourcesResult { resources, next_cursor, .. } =
-            match link.send(ClientRequest::ListResourcesRequest(request), cx).await? {
-                ServerResult::ListResourcesResult(listed) => listed,
-                _ => return Err(strange()),
-            };
+        let answer = link.send(ClientRequest::ListResourcesRequest(request), cx).await?;
+        let ServerResult::ListResourcesResult(listed) = answer else { return Err(strange()) };
+        let ListResourcesResult { resources, next_cursor, .. } = listed;
         lines.extend(resources.into_iter().map(|known| {
             line(&known.uri, &known.name, known.mime_type.as_deref(), known.description.as_deref())
         }));
@@ -103,12 +98,10 @@ async fn read(link: &Link, input: &Json, cx: &Context) -> Result<CallToolResult,
         return Err(Error::Mcp(format!("`uri` is missing: {LIST} tells the addresses.")));
     };
     let request = ReadResourceRequest::new(ReadResourceRequestParams::new(uri));
-    match link.send(ClientRequest::ReadResourceRequest(request), cx).await? {
-        ServerResult::ReadResourceResult(read) => Ok(CallToolResult::success(
-            read.contents.into_iter().map(ContentBlock::resource).collect(),
-        )),
-        _ => Err(strange()),
-    }
+    let answer = link.send(ClientRequest::ReadResourceRequest(request), cx).await?;
+    let ServerResult::ReadResourceResult(read) = answer else { return Err(strange()) };
+    let contents = read.contents.into_iter().map(ContentBlock::resource);
+    Ok(CallToolResult::success(contents.collect()))
 }
 
 fn strange() -> Error {
