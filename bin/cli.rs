@@ -93,7 +93,7 @@ pub(crate) enum Command {
     Auth(auth::Auth),
     /// List the agents, and where each comes from
     Agents(Agents),
-    /// List the MCP servers: how each does, and its tools
+    /// List the MCP servers: how each does, and its tools; try one out; sign in at one
     Mcp(Mcp),
     /// Show the settings in force, and where each value comes from
     Config(Config),
@@ -341,9 +341,21 @@ pub(crate) struct Agents {
     pub(crate) format: Format,
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum McpCommand {
+    /// Connect to a server, list what it offers, and call tools of it
+    Probe(crate::commands::mcp::Probe),
+    /// Sign in at a remote server (OAuth)
+    Login(crate::commands::mcp::Login),
+    /// Forget what a remote server has granted
+    Logout(crate::commands::mcp::Logout),
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Mcp {
-    #[arg(long, value_enum, default_value_t)]
+    #[command(subcommand)]
+    pub(crate) command: Option<McpCommand>,
+    #[arg(long, value_enum, default_value_t, global = true)]
     pub(crate) format: Format,
 }
 

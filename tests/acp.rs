@@ -250,13 +250,16 @@ fn files_and_pictures_come_with_the_prompt() {
 }
 
 #[test]
-fn servers_that_are_not_used_are_named() {
+fn servers_of_every_kind_are_taken() {
     let site = Site::scripted(&script(json!([says("Done.")])));
     let mut editor = Editor::start(&site, &[]);
     let server =
         json!({ "type": "sse", "name": "files", "url": "http://127.0.0.1:1/sse", "headers": [] });
     let id = editor.ask("session/new", json!({ "cwd": site.project(), "mcpServers": [server] }));
-    assert_eq!(editor.result(id)["_meta"]["leftfold/ignoredMcpServers"], json!(["files"]));
+    let result = editor.result(id);
+    assert!(result["sessionId"].is_string() && result["_meta"].is_null(), "{result}");
+    let prompt = editor.prompt(result["sessionId"].as_str().unwrap(), "go");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
     editor.hang_up();
-    editor.live.wait().ok().saying(&["MCP", "files"]);
+    editor.live.wait().ok().saying(&["MCP server `files`: no connection"]);
 }

@@ -134,7 +134,7 @@ fn introduction(request: &InitializeRequest) -> InitializeResponse {
     let capabilities = AgentCapabilities::new()
         .load_session(true)
         .prompt_capabilities(prompts)
-        .mcp_capabilities(schema::McpCapabilities::new().http(true))
+        .mcp_capabilities(schema::McpCapabilities::new().http(true).sse(true))
         .session_capabilities(sessions)
         .meta(methods());
     let name =

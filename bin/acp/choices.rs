@@ -117,7 +117,7 @@ impl Offer {
             variant: job.setup.options.variant.clone(),
             model,
             models,
-            commands: slash::list(&project.directory)?,
+            commands: slash::list(&project.directory, &job.workspace.mcp)?,
         })
     }
 

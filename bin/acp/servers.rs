@@ -1,8 +1,10 @@
 //! Servers of tools that an editor hands over with a session.
 
-use agent_client_protocol::v1::schema::{self, McpServer};
-use leftfold_tools::mcp::{Reach, Spec};
+use agent_client_protocol::v1::schema::{self, HttpHeader, McpServer};
+use leftfold_tools::mcp::{OAuth, Reach, Spec};
 use serde_json::json;
+
+use crate::settings;
 
 /// Those that can be used.
 pub(super) fn handed(servers: &[McpServer]) -> Vec<Spec> {
@@ -18,15 +20,18 @@ fn spec(server: &McpServer) -> Option<Spec> {
             let environment = environment.map(|v| (v.name.clone(), v.value.clone())).collect();
             (&server.name, Reach::Local { command, environment, cwd: None })
         }
-        McpServer::Http(server) => {
-            let headers = server.headers.iter();
-            let headers = headers.map(|h| (h.name.clone(), h.value.clone())).collect();
-            (&server.name, Reach::Remote { url: server.url.clone(), headers })
-        }
-        McpServer::Sse(_) => return None,
+        McpServer::Http(server) => (&server.name, remote(&server.url, &server.headers)),
+        // found out to be one when it is connected to
+        McpServer::Sse(server) => (&server.name, remote(&server.url, &server.headers)),
         _ => return None,
     };
     Some(Spec { name: name.clone(), reach, timeout: None })
+}
+
+fn remote(url: &str, headers: &[HttpHeader]) -> Reach {
+    let headers = headers.iter().map(|h| (h.name.clone(), h.value.clone())).collect();
+    let oauth = OAuth { vault: settings::vault(), ..OAuth::default() };
+    Reach::Remote { url: url.to_owned(), headers, oauth }
 }
 
 /// Says of the others that they are not used: to people on standard error, to programs in the answer.
@@ -43,7 +48,7 @@ pub(super) fn ignored(servers: &[McpServer]) -> Option<schema::Meta> {
         return None;
     }
     crate::note(&format!(
-        "leftfold: MCP servers are ignored that speak neither over stdio nor streamable HTTP: {}",
+        "leftfold: MCP servers are ignored that speak neither over stdio nor HTTP: {}",
         names.join(", ")
     ));
     let mut meta = schema::Meta::new();

@@ -49,6 +49,8 @@ pub(super) struct Watching {
     open: Vec<Question>,
     /// To be answered when history has been told.
     arrival: Option<Arrival>,
+    /// Whether the client knows the prompts of servers.
+    told_prompts: bool,
     /// Questions that the client has not answered yet.
     asked: HashMap<Asked, RequestCancellationHandle>,
 }
@@ -98,6 +100,7 @@ impl Actor for Updates {
             cut_off,
             open,
             arrival,
+            told_prompts: false,
             asked,
         })
     }
@@ -166,6 +169,7 @@ impl Watching {
                     self.open.clear();
                     if live {
                         self.withdraw_all();
+                        self.tell_prompts_of_servers();
                         self.shared.prompts.ended(&ended, finish);
                     }
                 }
@@ -183,6 +187,16 @@ impl Watching {
             }
             self.arrived().await;
         }
+    }
+
+    /// Servers are started with the first turn, and have commands to offer from then on.
+    fn tell_prompts_of_servers(&mut self) {
+        if self.told_prompts || self.workspace.mcp.prompts().is_empty() {
+            return;
+        }
+        self.told_prompts = true;
+        let offer = Offer::of(&self.place, &self.project, &self.shared.chosen());
+        self.shared.tell_choices(offer.ok().map(|offer| offer.commands()));
     }
 
     /// Of a turn that nobody goes on with, nothing is asked.

@@ -1,5 +1,9 @@
 //! `leftfold mcp`: the servers that settings name, how each does, and its tools.
 
+mod consent;
+mod login;
+mod probe;
+
 use std::process::ExitCode;
 
 use leftfold_tools::mcp::{Report, Status};
@@ -13,7 +17,19 @@ use crate::settings::{self, Mcp};
 /// Characters of a tool's description in a line.
 const WIDTH: usize = 72;
 
+pub(crate) use login::{Login, Logout};
+pub(crate) use probe::Probe;
+
 pub(crate) fn mcp(args: &cli::Mcp) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        None => list(args),
+        Some(cli::McpCommand::Probe(probe)) => probe::probe(probe, args.format),
+        Some(cli::McpCommand::Login(login)) => login::login(login, args.format),
+        Some(cli::McpCommand::Logout(logout)) => login::logout(logout),
+    }
+}
+
+fn list(args: &cli::Mcp) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
     let settings = settings::load(&directory, &model::environment).map_err(model::usage)?;
     let servers = run::servers(&directory, &settings, &[]);

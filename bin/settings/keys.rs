@@ -5,7 +5,7 @@ use super::provider::NEVER;
 use super::view::View;
 use super::{
     Agent, Command, Compaction, Error, Mcp, Place, Provider, Relative, Retry, Secret, Settings,
-    Task, ToolOutput, WebFetch, mcp, model, provider,
+    Task, ToolOutput, WebFetch, mcp, model, oauth, provider,
 };
 
 /// What is asked of a key whose meaning is not for this loader.
@@ -94,6 +94,7 @@ pub(super) fn at(path: &[&str]) -> Option<Vec<&'static str>> {
         ["compaction"] => Some(COMPACTION.to_vec()),
         ["retry"] => Some(RETRY.to_vec()),
         ["mcp", _] => Some(mcp::KEYS.to_vec()),
+        ["mcp", _, "oauth"] => Some(oauth::KEYS.to_vec()),
         ["provider", _] => Some(provider::KEYS.to_vec()),
         ["provider", _, "models", _] => Some(model::KEYS.to_vec()),
         ["provider", _, "models", _, "limit"] => Some(model::LIMITS.to_vec()),

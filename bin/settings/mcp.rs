@@ -7,7 +7,7 @@ use leftfold_tools::mcp::{Reach, Spec};
 use super::error::Hint;
 use super::provider::{self, NEVER, Secret};
 use super::view::View;
-use super::{Error, Place};
+use super::{Error, Place, oauth};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -29,6 +29,7 @@ pub(crate) struct Mcp {
     cwd: Option<PathBuf>,
     url: Option<String>,
     headers: Vec<(String, Secret)>,
+    oauth: oauth::Settings,
     pub(crate) enabled: bool,
     /// Milliseconds.
     timeout: Option<u64>,
@@ -38,7 +39,6 @@ pub(crate) struct Mcp {
     unset: Vec<String>,
 }
 
-/// `oauth` is accepted, and has no effect.
 pub(super) const KEYS: [&str; 9] =
     ["type", "command", "environment", "cwd", "url", "headers", "enabled", "timeout", "oauth"];
 
@@ -51,6 +51,7 @@ impl Mcp {
             cwd: None,
             url: None,
             headers: Vec::new(),
+            oauth: oauth::Settings::default(),
             enabled: true,
             timeout: None,
             place: view.key_place().clone(),
@@ -88,6 +89,7 @@ impl Mcp {
             }
             "enabled" => self.enabled = view.boolean()?,
             "timeout" => self.timeout = Some(view.positive()?.min(NEVER)),
+            "oauth" => self.oauth = oauth::Settings::read(view)?,
             _ => {}
         }
         Ok(())
@@ -145,7 +147,8 @@ impl Mcp {
                 cwd: self.cwd.clone(),
             },
             (Kind::Remote, _, Some(url)) => {
-                Reach::Remote { url: url.clone(), headers: bare(&self.headers) }
+                let (headers, oauth) = (bare(&self.headers), self.oauth.oauth());
+                Reach::Remote { url: url.clone(), headers, oauth }
             }
             (Kind::Local, None, _) => self.lacks(name, "`command`"),
             (Kind::Remote, _, None) => self.lacks(name, "`url`"),

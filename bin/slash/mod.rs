@@ -1,6 +1,7 @@
 //! Commands: prompts that stand in settings or Markdown files and are called by `/NAME ARGUMENTS`.
 
 mod builtin;
+mod remote;
 mod subtask;
 mod template;
 
@@ -11,6 +12,7 @@ use leftfold_events::kit::{AskMode, Kit};
 use leftfold_events::rules::Action;
 use leftfold_events::{Json, state};
 use leftfold_tools::Output;
+use leftfold_tools::mcp::Servers;
 use serde_json::json;
 
 use crate::agents::Agents;
@@ -46,6 +48,8 @@ struct Call {
     arguments: String,
     /// The agent that carries it out in a session of its own.
     subtask: Option<String>,
+    /// The server that says what it is, and what it is called there.
+    remote: Option<(String, String)>,
 }
 
 impl Prepared {
@@ -66,6 +70,10 @@ impl Prepared {
         let said = settings.commands.iter().find(|(name, _)| name == word);
         let (said, builtin) = (said.map(|(_, command)| command), builtin::find(word));
         if said.is_none() && builtin.is_none() {
+            if let Some(call) = remote::call(word, &text[1 + word.len()..], &settings, project) {
+                prepared.call = Some(call);
+                return Ok(prepared);
+            }
             return match is_path(word, &project.directory) {
                 true => Ok(prepared),
                 false => Err(unknown(word, &settings).into()),
@@ -82,7 +90,8 @@ impl Prepared {
             }
         }
         let arguments = text[1 + word.len()..].to_owned();
-        prepared.call = Some(Call { name: word.to_owned(), template, arguments, subtask });
+        let name = word.to_owned();
+        prepared.call = Some(Call { name, template, arguments, subtask, remote: None });
         Ok(prepared)
     }
 
@@ -123,6 +132,9 @@ impl Prepared {
         mut parts: Vec<PromptPart>,
     ) -> anyhow::Result<Vec<PromptPart>> {
         let Some(call) = &self.call else { return Ok(parts) };
+        if let Some(prompt) = &call.remote {
+            return remote::parts(call, prompt, job, parts).await;
+        }
         let desk = Desk { name: &call.name, job, kit: job.kit() };
         let (mut text, mut files) = (String::new(), Vec::new());
         for piece in template::fill(&call.template, &call.arguments) {
@@ -147,8 +159,9 @@ impl Prepared {
     }
 }
 
-/// The commands that there are in `directory`: a name and a description each.
-pub(crate) fn list(directory: &Path) -> anyhow::Result<Vec<(String, String)>> {
+/// The commands that there are in `directory`, and those of connected servers: a name and a description
+/// each.
+pub(crate) fn list(directory: &Path, servers: &Servers) -> anyhow::Result<Vec<(String, String)>> {
     let settings = settings::load(directory, &model::environment).map_err(model::usage)?;
     let described = |name: &str| {
         let said = settings.commands.iter().find(|(known, _)| known == name);
@@ -156,7 +169,7 @@ pub(crate) fn list(directory: &Path) -> anyhow::Result<Vec<(String, String)>> {
         let said = said.and_then(|(_, command)| command.description.clone());
         (name.to_owned(), said.or(builtin).unwrap_or_default())
     };
-    Ok(names(&settings).map(described).collect())
+    Ok(names(&settings).map(described).chain(servers.prompts()).collect())
 }
 
 /// The built-in ones first.

@@ -41,7 +41,7 @@ fn shell(text: &str) -> Option<(&str, &str, &str)> {
 }
 
 /// Arguments as a shell would cut them, with quotes of both kinds and nothing else that is special.
-fn words(text: &str) -> Vec<String> {
+pub(super) fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;

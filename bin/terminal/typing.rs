@@ -112,7 +112,7 @@ impl Conversation<'_> {
     /// What a command of the terminal's own says; `None` if it is one of the project's.
     fn builtin(&mut self, command: &str, line: &str) -> Option<String> {
         let argument = line[command.len()..].trim();
-        let listed = slash::list(self.job.setup.directory);
+        let listed = slash::list(self.job.setup.directory, &self.job.workspace.mcp);
         let of_project = listed.unwrap_or_default();
         match command {
             "/help" => {
@@ -126,6 +126,8 @@ impl Conversation<'_> {
                 Ok(said) => format!("  {said}\n"),
                 Err(error) => format!("  {error:#}\n"),
             }),
+            // one of a server that is not known yet is for the server to say
+            _ if command.contains(':') => None,
             _ if of_project.iter().any(|(name, _)| *name == command[1..]) => None,
             _ => Some(unknown(command)),
         }

@@ -83,7 +83,7 @@ pub fn servers_of(node: u32) -> Vec<u32> {
 /// Whether there is one tool more.
 static GROWN: AtomicBool = AtomicBool::new(false);
 
-fn answer(message: &Value) -> Option<Value> {
+pub fn answer(message: &Value) -> Option<Value> {
     let params = &message["params"];
     let result = match message["method"].as_str()? {
         "initialize" => json!({

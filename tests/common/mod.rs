@@ -8,6 +8,7 @@ mod canary;
 mod desk;
 mod editor;
 pub mod foreign;
+pub mod guarded;
 mod live;
 pub mod mcp;
 pub mod peers;

@@ -1,24 +1,20 @@
 //! Getting in touch with servers.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
-use reqwest::header::{HeaderName, HeaderValue};
-use rmcp::RoleClient;
 use rmcp::serve_client;
-use rmcp::service::{ClientInitializeError, RunningService};
-use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::service::ClientInitializeError;
 use rustix::process::Pid;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{ChildStderr, Command};
 
 use super::desk::Desk;
 use super::link::{Life, Link};
-use super::{Reach, STARTUP, Spec};
+use super::{Reach, STARTUP, Spec, remote};
 use crate::processes::{self, Running};
 use crate::{environment, text};
 
@@ -38,32 +34,56 @@ pub(super) struct Root {
     pub(super) environment: Vec<String>,
 }
 
-/// Connects, and asks for the tools.
-///
-/// # Errors
-/// Why there is no connection, in words for people; the limit of time is over.
-pub(super) async fn connect(spec: &Spec, root: &Root) -> Result<Link, String> {
-    let limit = spec.timeout.unwrap_or(STARTUP);
-    match tokio::time::timeout(limit, open(spec, root)).await {
-        Ok(opened) => opened,
-        Err(_) => Err(format!("it did not start within {} ms", limit.as_millis())),
+/// Why there is no connection.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// In words for people.
+    pub(super) why: String,
+    /// What the server wants first, as it says it itself.
+    pub(super) challenge: Option<String>,
+}
+
+impl From<String> for Failure {
+    fn from(why: String) -> Self {
+        Self { why, challenge: None }
     }
 }
 
-async fn open(spec: &Spec, root: &Root) -> Result<Link, String> {
-    let desk = Desk::default();
+/// Connects, and asks for the tools.
+///
+/// # Errors
+/// Why there is no connection; the limit of time is over.
+pub(super) async fn connect(spec: &Spec, root: &Root, desk: Desk) -> Result<Link, Failure> {
+    let limit = spec.timeout.unwrap_or(STARTUP);
+    match tokio::time::timeout(limit, open(spec, root, desk)).await {
+        Ok(opened) => opened,
+        Err(_) => Err(format!("it did not start within {} ms", limit.as_millis()).into()),
+    }
+}
+
+async fn open(spec: &Spec, root: &Root, desk: Desk) -> Result<Link, Failure> {
     let life = match &spec.reach {
         Reach::Local { command, environment, cwd } => {
             local(&spec.name, command, environment, cwd.as_deref(), root, &desk).await?
         }
-        Reach::Remote { url, headers } => {
-            Life { service: remote(url, headers, &desk).await?, process: None }
+        Reach::Remote { url, headers, oauth } => {
+            let service = remote::connect(url, headers, oauth, &desk).await?;
+            Life { service, process: None }
         }
-        Reach::Unusable(why) => return Err(why.clone()),
-        Reach::Disabled => return Err("it is disabled".to_owned()),
+        Reach::Unusable(why) => return Err(why.clone().into()),
+        Reach::Disabled => return Err("it is disabled".to_owned().into()),
     };
     let link = Link::new(life, desk.clone());
-    desk.set_tools(link.list_tools().await?);
+    match link.list_tools().await {
+        Ok(tools) => {
+            desk.set_tools(tools);
+            desk.set_prompts(link.list_prompts().await);
+        }
+        Err(failure) => {
+            link.close().await;
+            return Err(failure);
+        }
+    }
     Ok(link)
 }
 
@@ -131,51 +151,7 @@ async fn end_orphans() {
     let _ = tokio::task::spawn_blocking(end).await;
 }
 
-async fn remote(
-    url: &str,
-    headers: &[(String, String)],
-    desk: &Desk,
-) -> Result<RunningService<RoleClient, Desk>, String> {
-    let mut all = HashMap::new();
-    for (name, value) in headers {
-        let wrong = |_| {
-            format!(
-                "the header `{name}` can not be sent: it has characters that HTTP does not take"
-            )
-        };
-        let header = HeaderName::try_from(name).map_err(|_| ()).map_err(wrong)?;
-        let mut value = HeaderValue::try_from(value).map_err(|_| ()).map_err(wrong)?;
-        value.set_sensitive(true);
-        all.insert(header, value);
-    }
-    let building = tokio::task::spawn_blocking(client).await;
-    let client = building.map_err(|error| error.to_string())??;
-    let config = StreamableHttpClientTransportConfig::with_uri(url)
-        .custom_headers(all)
-        .reinit_on_expired_session(true);
-    let transport = StreamableHttpClientTransport::with_client(client, config);
-    serve_client(desk.clone(), transport).await.map_err(|error| {
-        if error.is_authorization_required() {
-            return "it wants an authorization: give it a header in settings".to_owned();
-        }
-        format!("no connection: {}", innermost(&error))
-    })
-}
-
-/// Reads the system's certificates, which may take 100 ms. Redirects are not followed: headers may
-/// hold a key that is for this address alone.
-fn client() -> Result<reqwest::Client, String> {
-    // fails if one has been installed already, which is just as well
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder()
-        .tls_backend_rustls()
-        .redirect(reqwest::redirect::Policy::none())
-        .user_agent(concat!("leftfold/", env!("CARGO_PKG_VERSION")))
-        .build()
-        .map_err(|error| format!("no HTTP client could be made: {error}"))
-}
-
-fn innermost(error: &ClientInitializeError) -> String {
+pub(super) fn innermost(error: &ClientInitializeError) -> String {
     if let ClientInitializeError::ConnectionClosed(_) = error {
         return "it closed the connection before it had answered".to_owned();
     }

@@ -37,12 +37,12 @@ pub(super) fn output(title: String, result: CallToolResult) -> Output {
     output
 }
 
-enum Shown {
+pub(super) enum Shown {
     Text(String),
     Media(Attachment),
 }
 
-fn show(block: ContentBlock) -> Shown {
+pub(super) fn show(block: ContentBlock) -> Shown {
     match block {
         ContentBlock::Text(text) => Shown::Text(text.text),
         ContentBlock::Image(image) => media(image.data, &image.mime_type, "image"),

@@ -6,14 +6,17 @@ use std::time::Duration;
 use leftfold_events::Json;
 use rmcp::RoleClient;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, JsonObject,
-    ServerResult, Tool,
+    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, GetPromptRequestParams,
+    JsonObject, Prompt, PromptMessage, Resource, ServerResult, Tool,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RunningService, ServiceError};
 use tokio::process::Child;
 use tokio::task::JoinSet;
 
+use super::connect::Failure;
 use super::desk::Desk;
+use super::remote::{self, SIGN_IN};
+use super::resources;
 use crate::processes::Running;
 use crate::{Context, Error};
 
@@ -48,16 +51,82 @@ impl Link {
         self.peer.is_transport_closed()
     }
 
+    /// Those of the server, and those that read what it has to be read.
     pub(super) fn tools(&self) -> Vec<Tool> {
+        let mut tools = self.desk.tools();
+        if self.has_resources() {
+            tools.extend(resources::tools(&tools));
+        }
+        tools
+    }
+
+    pub(super) fn own_tools(&self) -> Vec<Tool> {
         self.desk.tools()
     }
 
+    fn has_resources(&self) -> bool {
+        self.peer.peer_info().is_some_and(|info| info.capabilities.resources.is_some())
+    }
+
     /// Asks for the tools. A server that never said it had any need not answer.
-    pub(super) async fn list_tools(&self) -> Result<Vec<Tool>, String> {
+    pub(super) async fn list_tools(&self) -> Result<Vec<Tool>, Failure> {
         let info = self.peer.peer_info();
-        match self.peer.list_all_tools().await {
-            Err(_) if info.is_some_and(|info| info.capabilities.tools.is_none()) => Ok(Vec::new()),
-            listed => listed.map_err(|error| format!("it does not tell its tools: {error}")),
+        self.peer.list_all_tools().await.or_else(|error| match remote::challenge(&error) {
+            Some(wanted) => Err(Failure { why: SIGN_IN.to_owned(), challenge: Some(wanted) }),
+            None if info.is_some_and(|info| info.capabilities.tools.is_none()) => Ok(Vec::new()),
+            None => Err(format!("it does not tell its tools: {error}").into()),
+        })
+    }
+
+    /// As the server has told them last.
+    pub(super) fn prompts(&self) -> Vec<Prompt> {
+        self.desk.prompts()
+    }
+
+    /// What a prompt says.
+    pub(super) async fn get_prompt(
+        &self,
+        params: GetPromptRequestParams,
+    ) -> Result<Vec<PromptMessage>, String> {
+        let asked = self.peer.get_prompt(params).await;
+        asked.map(|prompt| prompt.messages).map_err(|error| failure(&error).to_string())
+    }
+
+    /// None, if it can not tell them.
+    pub(super) async fn list_prompts(&self) -> Vec<Prompt> {
+        let offered = self.peer.peer_info().is_some_and(|info| info.capabilities.prompts.is_some());
+        if !offered {
+            return Vec::new();
+        }
+        told("prompts", self.peer.list_all_prompts().await)
+    }
+
+    /// None, if it can not tell them.
+    pub(super) async fn list_resources(&self) -> Vec<Resource> {
+        if !self.has_resources() {
+            return Vec::new();
+        }
+        told("resources", self.peer.list_all_resources().await)
+    }
+
+    /// The version of the protocol that was agreed upon.
+    pub(super) fn protocol(&self) -> String {
+        let info = self.peer.peer_info();
+        info.map(|info| info.protocol_version.to_string()).unwrap_or_default()
+    }
+
+    /// Makes a call outside any session. Why there is no result comes as such, unless the server wants
+    /// something else first.
+    pub(super) async fn ask(
+        &self,
+        params: CallToolRequestParams,
+    ) -> Result<Result<CallToolResult, String>, Failure> {
+        match self.peer.call_tool(params).await {
+            Ok(result) => Ok(Ok(result)),
+            Err(error) => match remote::challenge(&error) {
+                Some(wanted) => Err(Failure { why: SIGN_IN.to_owned(), challenge: Some(wanted) }),
+                None => Ok(Err(error.to_string())),
+            },
         }
     }
 
@@ -67,7 +136,7 @@ impl Link {
         Some((server.name, server.version))
     }
 
-    /// Makes a call, and waits for its end or for `cx.cancel`.
+    /// Makes a call of the server's own tools, or reads what it has to be read.
     ///
     /// # Errors
     /// What the server says is wrong with the request; that it has gone; that the call was cancelled.
@@ -77,9 +146,30 @@ impl Link {
         input: &Json,
         cx: &Context,
     ) -> Result<CallToolResult, Error> {
+        if self.desk.tools().iter().all(|own| own.name != tool)
+            && let Some(read) = resources::run(self, tool, input, cx).await
+        {
+            return read;
+        }
         let mut params = CallToolRequestParams::new(tool.to_owned());
         params.arguments = Some(arguments(input));
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let answer = self.send(request, cx).await?;
+        if let ServerResult::CallToolResult(result) = answer {
+            return Ok(result);
+        }
+        Err(Error::Mcp("The server's answer is no result of a call.".to_owned()))
+    }
+
+    /// Sends a request, and waits for its answer or for `cx.cancel`.
+    ///
+    /// # Errors
+    /// As for a call.
+    pub(super) async fn send(
+        &self,
+        request: ClientRequest,
+        cx: &Context,
+    ) -> Result<ServerResult, Error> {
         let sending = self.peer.send_request_with_option(request, PeerRequestOptions::no_options());
         let token = |handle: &RequestHandle<RoleClient>| handle.progress_token.clone();
         let sent = self.desk.listen(cx.progress.clone(), token, sending).await;
@@ -95,11 +185,8 @@ impl Link {
             self.tell_cancelled(handle);
             return Err(Error::Mcp(CANCELLED.to_owned()));
         };
-        match answer.unwrap_or(Err(ServiceError::TransportClosed)) {
-            Ok(ServerResult::CallToolResult(result)) => Ok(result),
-            Ok(_) => Err(Error::Mcp("The server's answer is no result of a call.".to_owned())),
-            Err(error) => Err(failure(&error)),
-        }
+        let answer = answer.unwrap_or(Err(ServiceError::TransportClosed));
+        answer.map_err(|error| failure(&error))
     }
 
     fn tell_cancelled(&self, handle: RequestHandle<RoleClient>) {
@@ -145,10 +232,20 @@ fn arguments(input: &Json) -> JsonObject {
     }
 }
 
+fn told<T>(what: &str, listed: Result<Vec<T>, ServiceError>) -> Vec<T> {
+    listed.unwrap_or_else(|error| {
+        tracing::warn!("a server does not tell its {what}: {error}");
+        Vec::new()
+    })
+}
+
 fn failure(error: &ServiceError) -> Error {
     if let ServiceError::McpError(error) = error {
         let (said, code) = (&error.message, error.code.0);
         return Error::Mcp(format!("The server refused the call: {said} (code {code})."));
+    }
+    if remote::challenge(error).is_some() {
+        return Error::Mcp(format!("The server has done nothing: {SIGN_IN}."));
     }
     if matches!(error, ServiceError::TransportClosed | ServiceError::TransportSend(_)) {
         return Error::Mcp(GONE.to_owned());

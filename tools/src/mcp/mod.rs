@@ -12,8 +12,14 @@ mod content;
 mod desk;
 mod link;
 mod names;
+mod oauth;
 mod pool;
+mod probe;
+mod prompts;
+mod remote;
+mod resources;
 mod server;
+mod sse;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -22,8 +28,11 @@ use std::time::Duration;
 
 use leftfold_events::kit::ToolSpec;
 
+pub use oauth::{Consent, Follow, OAuth, sign_out};
 use pool::Pool;
 pub use pool::close;
+pub use probe::{Called, Calls, Probed, login, probe};
+pub use prompts::Prompted;
 
 /// How long a server may take to start and tell its tools, unless settings say otherwise.
 pub const STARTUP: Duration = Duration::from_secs(30);
@@ -50,6 +59,8 @@ pub enum Reach {
     Remote {
         url: String,
         headers: Vec<(String, String)>,
+        /// Without a header `Authorization`.
+        oauth: OAuth,
     },
     /// Not at all: what is wrong with its settings.
     Unusable(String),

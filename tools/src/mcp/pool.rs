@@ -69,6 +69,14 @@ impl Pool {
         self.servers.iter().map(|server| &server.spec)
     }
 
+    pub(super) fn servers(&self) -> impl Iterator<Item = &Arc<Server>> {
+        self.servers.iter()
+    }
+
+    pub(super) fn server_named(&self, name: &str) -> Option<&Arc<Server>> {
+        self.servers.iter().find(|server| server.spec.name == name)
+    }
+
     pub(super) fn is_settled(&self) -> bool {
         self.servers.iter().all(|server| server.is_settled())
     }
@@ -142,8 +150,7 @@ impl Offer {
     }
 
     pub(super) fn is_read_only(&self) -> bool {
-        let hints = self.tool.annotations.as_ref();
-        hints.and_then(|hints| hints.read_only_hint).unwrap_or(false)
+        is_read_only(&self.tool)
     }
 
     /// What people call the tool.
@@ -154,7 +161,12 @@ impl Offer {
     }
 }
 
-fn description(tool: &Tool) -> String {
+pub(super) fn is_read_only(tool: &Tool) -> bool {
+    let hints = tool.annotations.as_ref();
+    hints.and_then(|hints| hints.read_only_hint).unwrap_or(false)
+}
+
+pub(super) fn description(tool: &Tool) -> String {
     text::clip(tool.description.as_deref().unwrap_or_default().trim().to_owned(), MAX_DESCRIPTION)
 }
 

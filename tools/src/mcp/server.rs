@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::connect::{self, Root};
+use super::desk::Desk;
 use super::link::Link;
 use super::{Reach, Report, Spec, Status};
 
@@ -75,9 +76,9 @@ impl Server {
     }
 
     async fn start(self: Arc<Self>) {
-        let next = match connect::connect(&self.spec, &self.root).await {
+        let next = match connect::connect(&self.spec, &self.root, Desk::default()).await {
             Ok(link) => State::Up(Arc::new(link)),
-            Err(why) => State::Failed { why, at: Instant::now() },
+            Err(failure) => State::Failed { why: failure.why, at: Instant::now() },
         };
         let late = self.state.send_if_modified(|state| {
             let wanted = matches!(state, State::Starting);

@@ -1,0 +1,77 @@
+//! Bringing a consent page before whoever sits here.
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::process::{Command, Stdio};
+
+use clap::ValueEnum;
+use leftfold_tools::mcp::{self, Follow};
+
+/// The longest line that is taken for an answer, in bytes.
+const LONGEST: usize = 64 * 1024;
+
+/// How somebody consents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Consent {
+    /// Open the page in a browser; what it leads to may be pasted as well
+    Browser,
+    /// Print the page's address, and wait for what it leads to
+    Print,
+    /// Ask for the page and follow it: for servers that need no consent
+    Follow,
+}
+
+impl Consent {
+    /// What suits this place, if nobody has said otherwise.
+    pub(super) fn usual() -> Self {
+        let shows = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let screen = cfg!(target_os = "macos") || shows("DISPLAY") || shows("WAYLAND_DISPLAY");
+        let here = std::io::stderr().is_terminal() && !shows("SSH_CONNECTION");
+        if screen && here { Self::Browser } else { Self::Print }
+    }
+}
+
+impl mcp::Consent for Consent {
+    async fn ask(&self, page: &str) -> Result<String, String> {
+        if *self == Self::Follow {
+            return Follow.ask(page).await;
+        }
+        // as it is: a page whose address is masked could not be opened
+        let mut stderr = std::io::stderr();
+        let _ = writeln!(
+            stderr,
+            "leftfold: open this page to sign in:\n\n{page}\n\nIf the browser is on another machine, \
+             paste the address here that the page leads to in the end."
+        );
+        if *self == Self::Browser {
+            open(page);
+        }
+        match line().await {
+            Some(line) => Ok(line),
+            // nobody can paste here, but the browser may come back by itself
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// The next line of standard input that says something. Its thread may wait for ever, and is not
+/// waited for itself.
+async fn line() -> Option<String> {
+    let (told, tell) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let lines = std::io::stdin().lock().lines();
+        let line = lines.map_while(Result::ok).find(|line| !line.trim().is_empty());
+        told.send(line.filter(|line| line.len() <= LONGEST))
+    });
+    tell.await.ok().flatten()
+}
+
+fn open(page: &str) {
+    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let mut browser = Command::new(program);
+    browser.arg(page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    match browser.spawn() {
+        // it ends when it has told the browser
+        Ok(mut browser) => drop(std::thread::spawn(move || browser.wait())),
+        Err(error) => crate::note(&format!("leftfold: `{program}` opens no browser: {error}")),
+    }
+}

@@ -1,0 +1,83 @@
+//! `leftfold mcp login` and `logout`.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Args;
+use leftfold_tools::mcp::{self, OAuth, Reach, Spec};
+
+use super::consent::Consent;
+use super::probe;
+use crate::cli::Format;
+use crate::settings::{self, Hint, Settings};
+use crate::{Usage, model};
+
+#[derive(Debug, Args)]
+pub(crate) struct Login {
+    /// Its name in settings, or its URL
+    server: String,
+    /// Ask for these as well, such as those that a call was refused for (separated by spaces)
+    #[arg(long, value_name = "SCOPES")]
+    scope: Option<String>,
+    /// How to consent [default: `browser`, or `print` where there is none]
+    #[arg(long, value_enum)]
+    consent: Option<Consent>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Logout {
+    /// Its name in settings, or its URL
+    server: String,
+}
+
+pub(super) fn login(args: &Login, format: Format) -> anyhow::Result<ExitCode> {
+    let directory = std::env::current_dir()?;
+    let mut spec = wanted(&directory, &args.server)?;
+    if let (Reach::Remote { oauth, .. }, Some(more)) = (&mut spec.reach, &args.scope) {
+        oauth.scopes.extend(more.split_whitespace().map(str::to_owned));
+    }
+    let consent = args.consent.unwrap_or_else(Consent::usual);
+    let probed = crate::run_async(mcp::login(&spec, &directory, &consent))?;
+    let probed = probed.map_err(|why| failed(&spec, &why))?;
+    probe::show(&probed, format)
+}
+
+pub(super) fn logout(args: &Logout) -> anyhow::Result<ExitCode> {
+    let directory = std::env::current_dir()?;
+    let spec = wanted(&directory, &args.server)?;
+    let forgotten = match &spec.reach {
+        Reach::Remote { url, oauth, .. } => {
+            mcp::sign_out(url, oauth).map_err(|why| failed(&spec, &why))?
+        }
+        Reach::Local { .. } | Reach::Unusable(_) | Reach::Disabled => false,
+    };
+    let said =
+        if forgotten { "What it had granted is forgotten" } else { "It had granted nothing" };
+    super::super::print(&format!("{said}: {}\n", spec.name))
+}
+
+pub(super) fn failed(spec: &Spec, why: &str) -> anyhow::Error {
+    anyhow::anyhow!("MCP server `{}`: {why}", spec.name)
+}
+
+/// A server of the settings, or one at a URL, which may be in settings too.
+pub(super) fn wanted(directory: &Path, named: &str) -> anyhow::Result<Spec> {
+    let settings = settings::load(directory, &model::environment).map_err(model::usage)?;
+    if let Some((name, mcp)) = settings.mcp.iter().find(|(name, _)| name == named) {
+        return Ok(mcp.spec(name));
+    }
+    if !named.starts_with("http://") && !named.starts_with("https://") {
+        return Err(unknown(&settings, named).into());
+    }
+    let specs = settings.mcp.iter().map(|(name, mcp)| mcp.spec(name));
+    let same = |spec: &Spec| matches!(&spec.reach, Reach::Remote { url, .. } if url == named);
+    let oauth = OAuth { vault: settings::vault(), ..OAuth::default() };
+    let reach = Reach::Remote { url: named.to_owned(), headers: Vec::new(), oauth };
+    let spec = Spec { name: named.to_owned(), reach, timeout: None };
+    Ok(specs.into_iter().find(same).unwrap_or(spec))
+}
+
+fn unknown(settings: &Settings, named: &str) -> Usage {
+    let hint = Hint::toward(named, settings.mcp.iter().map(|(name, _)| name));
+    Usage(format!("there is no MCP server `{named}`{hint}; a URL begins with http:// or https://"))
+}

@@ -1,0 +1,137 @@
+//! `leftfold mcp probe`: what a server offers, and what its tools answer.
+//!
+//! It is the client that the protocol's conformance suite tests: where that says which scenario it plays
+//! (`MCP_CONFORMANCE_SCENARIO`), all tools are called, consent pages are followed, and nothing is kept.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use leftfold_tools::mcp::{self, Called, Calls, Probed, Reach};
+use serde_json::{Map, Value, json};
+
+use super::consent::Consent;
+use super::login::{failed, wanted};
+use super::{WIDTH, clean};
+use crate::cli::Format;
+use crate::{Usage, model};
+
+const SCENARIO: &str = "MCP_CONFORMANCE_SCENARIO";
+/// A JSON object, which may name a client that the server knows.
+const CONTEXT: &str = "MCP_CONFORMANCE_CONTEXT";
+/// What the suite knows us by where a document says who we are.
+const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
+
+#[derive(Debug, Args)]
+pub(crate) struct Probe {
+    /// Its URL, or its name in settings
+    server: String,
+    /// Call this tool; arguments are a JSON object, or made up from its schema (may be given several
+    /// times)
+    #[arg(long, value_name = "TOOL[=JSON]")]
+    call: Vec<String>,
+    /// Call each tool once with arguments that are made up: they may change things
+    #[arg(long, conflicts_with = "call")]
+    call_all: bool,
+    /// How to consent if it wants its user to sign in [default: `browser`, or `print` where there is
+    /// none]
+    #[arg(long, value_enum)]
+    consent: Option<Consent>,
+}
+
+pub(super) fn probe(args: &Probe, format: Format) -> anyhow::Result<ExitCode> {
+    let directory = std::env::current_dir()?;
+    let mut spec = wanted(&directory, &args.server)?;
+    let suite = std::env::var_os(SCENARIO).is_some();
+    // for as long as this process lives
+    let folder = tempfile::tempdir()?;
+    if let (true, Reach::Remote { oauth, .. }) = (suite, &mut spec.reach) {
+        oauth.vault = Some(folder.path().join("mcp-auth.json"));
+        oauth.client_metadata = Some(DOCUMENT.to_owned());
+        oauth.client = client(model::environment(CONTEXT).as_deref())?;
+    }
+    let calls = if args.call_all || suite { Calls::All } else { named(&args.call)? };
+    let usual = || if suite { Consent::Follow } else { Consent::usual() };
+    let consent = args.consent.unwrap_or_else(usual);
+    let probed = crate::run_async(mcp::probe(&spec, &directory, &calls, &consent))?;
+    let probed = probed.map_err(|why| failed(&spec, &why))?;
+    show(&probed, format)?;
+    let failed = probed.calls.iter().any(|call| call.result.is_err());
+    Ok(if failed && !args.call.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn client(context: Option<&str>) -> Result<Option<(String, Option<String>)>, Usage> {
+    let Some(context) = context else { return Ok(None) };
+    let wrong = |_| Usage(format!("{CONTEXT}: expected a JSON object"));
+    let context: Map<String, Value> = serde_json::from_str(context).map_err(wrong)?;
+    let text = |key: &str| context.get(key).and_then(Value::as_str).map(str::to_owned);
+    Ok(text("client_id").map(|id| (id, text("client_secret"))))
+}
+
+fn named(calls: &[String]) -> Result<Calls, Usage> {
+    let call = |call: &String| match call.split_once('=') {
+        None => Ok((call.clone(), None)),
+        Some((tool, arguments)) => match serde_json::from_str(arguments) {
+            Ok(arguments) => Ok((tool.to_owned(), Some(arguments))),
+            Err(error) => Err(Usage(format!(
+                "--call {tool}: expected `TOOL` or `TOOL={{\"argument\": \"value\"}}`: {error}"
+            ))),
+        },
+    };
+    calls.iter().map(call).collect::<Result<_, _>>().map(Calls::These)
+}
+
+pub(super) fn show(probed: &Probed, format: Format) -> anyhow::Result<ExitCode> {
+    super::super::print(&match format {
+        Format::Json => format!("{}\n", as_json(probed)),
+        Format::Text => as_text(probed),
+    })
+}
+
+fn as_json(probed: &Probed) -> Value {
+    let tool = |tool: &leftfold_tools::mcp::Offered| {
+        json!({
+            "name": tool.tool, "description": tool.description, "read_only": tool.read_only,
+        })
+    };
+    let call = |call: &Called| {
+        json!({
+            "tool": call.tool, "arguments": call.arguments,
+            "result": call.result.as_ref().ok(), "error": call.result.as_ref().err(),
+        })
+    };
+    json!({
+        "server": probed.server.as_ref().map(|(name, version)| json!({
+            "name": name, "version": version,
+        })),
+        "protocol": probed.protocol,
+        "tools": probed.tools.iter().map(tool).collect::<Vec<Value>>(),
+        "prompts": probed.prompts,
+        "resources": probed.resources,
+        "calls": probed.calls.iter().map(call).collect::<Vec<Value>>(),
+    })
+}
+
+fn as_text(probed: &Probed) -> String {
+    let of = probed.server.as_ref().map(|(name, version)| format!("{name} {version}, "));
+    let mut lines = vec![format!("{}protocol {}", of.unwrap_or_default(), probed.protocol)];
+    for tool in &probed.tools {
+        let about = tool.description.lines().next().unwrap_or_default();
+        let short: String = about.chars().take(WIDTH).collect();
+        lines.push(format!("  {}  {short}", tool.tool));
+    }
+    for (what, names) in [("prompts", &probed.prompts), ("resources", &probed.resources)] {
+        if !names.is_empty() {
+            lines.push(format!("{what}: {}", names.join(", ")));
+        }
+    }
+    for call in &probed.calls {
+        let arguments = Value::Object(call.arguments.clone());
+        lines.push(format!("{} {arguments}:", call.tool));
+        let (mark, said) = match &call.result {
+            Ok(said) => ("", said),
+            Err(why) => ("failed: ", why),
+        };
+        lines.extend(format!("{mark}{said}").lines().map(|line| format!("  {line}")));
+    }
+    lines.iter().map(|line| clean(line).trim_end().to_owned() + "\n").collect()
+}
