@@ -65,7 +65,8 @@ impl Kin {
             | Event::Permission(_)
             | Event::Compaction(_)
             | Event::Todo(_)
-            | Event::Files(_) => {}
+            | Event::Files(_)
+            | Event::Plugin(_) => {}
         }
         if self.is_root(event) {
             return None;
@@ -145,7 +146,8 @@ impl Member {
             | Event::Compaction(_)
             | Event::Subagent(_)
             | Event::Todo(_)
-            | Event::Files(_) => None,
+            | Event::Files(_)
+            | Event::Plugin(_) => None,
         }
     }
 }

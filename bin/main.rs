@@ -11,6 +11,7 @@ mod checkout;
 mod cli;
 mod client;
 mod commands;
+mod consulted;
 mod demo;
 mod drive;
 mod edge;
@@ -126,7 +127,7 @@ fn run_async<T>(work: impl Future<Output = T>) -> std::io::Result<T> {
     let runtime = runtime()?;
     let result = runtime.block_on(async {
         let result = work.await;
-        leftfold_tools::mcp::close().await;
+        tokio::join!(leftfold_tools::mcp::close(), leftfold_tools::plugins::close());
         result
     });
     runtime.shutdown_timeout(LEAVE);

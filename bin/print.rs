@@ -168,7 +168,8 @@ impl Output {
             | Event::Compaction(_)
             | Event::Subagent(_)
             | Event::Todo(_)
-            | Event::Files(_) => {}
+            | Event::Files(_)
+            | Event::Plugin(_) => {}
         }
     }
 
@@ -194,7 +195,8 @@ impl Output {
             | Event::Compaction(_)
             | Event::Subagent(_)
             | Event::Todo(_)
-            | Event::Files(_) => {}
+            | Event::Files(_)
+            | Event::Plugin(_) => {}
         }
     }
 

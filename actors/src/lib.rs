@@ -18,6 +18,7 @@ pub mod equip;
 mod node;
 mod observers;
 mod permission;
+mod plugins;
 mod processor;
 mod report;
 mod rerun;

@@ -44,6 +44,8 @@ pub(crate) struct Run {
     pub(crate) id: String,
     pub(crate) attempt: u32,
     pub(crate) resolution: Box<Resolution>,
+    /// More variables for what it starts.
+    pub(crate) variables: Vec<(String, String)>,
     pub(crate) todos: Vec<TodoItem>,
     /// What people said to the questions about it.
     pub(crate) answers: Vec<String>,
@@ -128,8 +130,19 @@ impl Running {
     }
 
     fn run(&mut self, run: Run) {
-        let Run { of, call, id, attempt, resolution, todos, answers, parts, seen, instructed } =
-            run;
+        let Run {
+            of,
+            call,
+            id,
+            attempt,
+            resolution,
+            variables,
+            todos,
+            answers,
+            parts,
+            seen,
+            instructed,
+        } = run;
         let cancel = CancellationToken::new();
         self.calls.retain(|_, token| !token.is_cancelled());
         self.calls.insert(call, cancel.clone());
@@ -138,6 +151,7 @@ impl Running {
             workspace: Arc::clone(&self.workspace),
             call: id.clone(),
             call_env: format!("{}:{call}:{attempt}", self.tag),
+            variables,
             todos,
             answers,
             parts,

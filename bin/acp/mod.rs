@@ -98,7 +98,7 @@ async fn leave(node: ActorRef<NodeMessage>) {
         tracing::warn!("the node did not stop in time");
     }
     let ended = async {
-        leftfold_tools::mcp::close().await;
+        tokio::join!(leftfold_tools::mcp::close(), leftfold_tools::plugins::close());
         tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants).await
     };
     if tokio::time::timeout(STEP, ended).await.is_err() {

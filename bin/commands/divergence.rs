@@ -53,7 +53,8 @@ pub(super) fn policy_of(events: &[Envelope]) -> u16 {
         | Event::Compaction(_)
         | Event::Subagent(_)
         | Event::Todo(_)
-        | Event::Files(_) => None,
+        | Event::Files(_)
+        | Event::Plugin(_) => None,
     });
     policy.unwrap_or_default()
 }

@@ -321,7 +321,8 @@ fn counts(event: &Envelope, of: Seq) -> Option<bool> {
         | Event::Compaction(_)
         | Event::Subagent(_)
         | Event::Todo(_)
-        | Event::Files(_) => None,
+        | Event::Files(_)
+        | Event::Plugin(_) => None,
     }
 }
 

@@ -41,6 +41,7 @@ mod wire;
 
 pub(crate) use connection::{QUEUE, name_of, serve_lines};
 pub(crate) use methods::is_ours;
+pub(crate) use path::NAME;
 pub(crate) use server::{Bound, Sockets, bind};
 pub(crate) use sessions::{Many, One, Sessions};
 pub(crate) use wire::RpcError;

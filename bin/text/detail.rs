@@ -58,7 +58,8 @@ fn below(event: &Envelope) -> Vec<String> {
         | Event::Compaction(_)
         | Event::Subagent(_)
         | Event::Todo(_)
-        | Event::Files(_) => Vec::new(),
+        | Event::Files(_)
+        | Event::Plugin(_) => Vec::new(),
     }
 }
 
@@ -123,6 +124,7 @@ pub(crate) fn detail(event: &Event) -> String {
             format!("{} items", todos.len())
         }
         Event::Files(event) => changes::detail(event),
+        Event::Plugin(event) => crate::consulted::detail(event),
         Event::Session(_) => String::new(),
     }
 }

@@ -44,6 +44,11 @@ static SHELL: LazyLock<&str> = LazyLock::new(|| {
     if found { "bash" } else { "sh" }
 });
 
+/// What command lines are run by.
+pub(crate) fn shell() -> &'static str {
+    &SHELL
+}
+
 /// How a command ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
@@ -80,6 +85,7 @@ fn start(line: &str, folder: &Path, cx: &Context) -> io::Result<(Child, Receiver
         .env_clear()
         .envs(environment(&cx.workspace.environment))
         .env("PWD", folder)
+        .envs(cx.variables.iter().map(|(name, value)| (name, value)))
         .envs(processes::marks(&cx.call_env))
         .stdin(Stdio::null())
         .stdout(writer.try_clone()?)

@@ -88,6 +88,9 @@ pub enum Error {
     /// A server of the Model Context Protocol refused a call, or is not there.
     #[error("{0}")]
     Mcp(String),
+    /// What a plugin says of a call, or what became of the plugin.
+    #[error("{0}")]
+    Plugin(String),
     #[error("The call was cancelled before it had any effect.")]
     Cancelled,
     #[error("The call did not end within {0} ms.")]
@@ -130,6 +133,7 @@ impl Error {
             Self::Network(_) => "network",
             Self::HttpStatus(_) => "http_status",
             Self::Mcp(_) => "mcp",
+            Self::Plugin(_) => "plugin",
             Self::Cancelled => "cancelled",
             Self::Timeout(_) => "timeout",
             Self::Io(_) => "io",

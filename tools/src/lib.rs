@@ -34,6 +34,7 @@ mod newest;
 mod paths;
 mod pattern;
 mod plan_switch;
+pub mod plugins;
 mod preview;
 pub mod processes;
 mod question;

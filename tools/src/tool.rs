@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::mcp::Servers;
+use crate::plugins::Plugins;
 use crate::{Error, args};
 
 /// How long a call may run unless its tool says otherwise, in milliseconds.
@@ -199,6 +200,10 @@ pub struct Workspace {
     pub secrets: Secrets,
     /// Servers whose tools can be called besides the built-in ones.
     pub mcp: Servers,
+    /// Programs of the user's, some of which bring tools.
+    pub plugins: Plugins,
+    /// The socket of the session's node, for plugins.
+    pub socket: Option<PathBuf>,
 }
 
 impl Workspace {
@@ -220,6 +225,8 @@ impl Workspace {
             data: None,
             secrets: Secrets::default(),
             mcp: Servers::default(),
+            plugins: Plugins::default(),
+            socket: None,
         }
     }
 }
@@ -262,6 +269,8 @@ pub struct Context {
     pub call: String,
     /// The value of `LEFTFOLD_CALL` in the environment of what the tool starts.
     pub call_env: String,
+    /// More variables for the environment of commands.
+    pub variables: Vec<(String, String)>,
     pub todos: Vec<TodoItem>,
     /// What the user said to each question that was asked about the call.
     pub answers: Vec<String>,
@@ -283,6 +292,7 @@ impl Context {
             workspace,
             call: call.to_owned(),
             call_env: call_env.to_owned(),
+            variables: Vec::new(),
             todos: Vec::new(),
             answers: Vec::new(),
             parts: Vec::new(),

@@ -1,8 +1,8 @@
 //! A recorded fact on its way to the session, by whoever tells such facts.
 
 use leftfold_events::event::{
-    Compaction, Event, Files, Finished, Model, Permission, Purpose, Session, Subagent, Todo,
-    TodoItem, Tool, Turn,
+    Compaction, Event, Files, Finished, Model, Permission, Plugin, Purpose, Session, Subagent,
+    Todo, TodoItem, Tool, Turn,
 };
 use leftfold_events::{Envelope, Fact, Kit, Seq};
 use leftfold_providers::{Failure, StreamEvent};
@@ -72,6 +72,13 @@ impl Rerun {
                     done.send(outcome).is_ok()
                 });
             }
+            Event::Plugin(said @ Plugin::Answered { .. }) => {
+                let outcome = said.clone();
+                return self.hand(of, next, |effect| {
+                    let Effect::Plugin { said, .. } = effect else { return false };
+                    said.send(outcome).is_ok()
+                });
+            }
             // pieces on the way, and what people ask for
             Event::Session(_)
             | Event::Turn(_)
@@ -80,7 +87,8 @@ impl Rerun {
             | Event::Permission(_)
             | Event::Compaction(_)
             | Event::Subagent(_)
-            | Event::Files(_) => self.life.tell(SessionMessage::Told(vec![fact(next)])),
+            | Event::Files(_)
+            | Event::Plugin(_) => self.life.tell(SessionMessage::Told(vec![fact(next)])),
         }
         Ok(Ok(()))
     }
@@ -234,6 +242,7 @@ impl Rerun {
             Effect::Request { .. }
             | Effect::Check { .. }
             | Effect::Files { .. }
+            | Effect::Plugin { .. }
             | Effect::Child(_) => false,
         })
     }

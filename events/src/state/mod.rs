@@ -8,10 +8,12 @@ mod checkout;
 mod commission;
 mod compacting;
 mod files;
+mod heard;
 mod limits;
 mod message;
 mod messages;
 mod open;
+mod plugins;
 mod repeat;
 mod reply;
 pub mod switch;
@@ -25,6 +27,8 @@ pub use files::{Changed, Figures, Files, NoRevert, Restore, RestoreStep, Revert}
 pub use message::{Message, Prompt, Reply, ReplyEnd, ReplyPart};
 pub use messages::Messages;
 pub use open::{Open, Wait};
+pub(crate) use plugins::Consultation;
+pub use plugins::{Consulted, Plugins, Veto};
 pub use verdict::judge;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,6 +72,8 @@ pub struct State {
     pub children: Vec<Child>,
     pub delegated: Delegated,
     pub files: Files,
+    #[serde(skip_serializing_if = "Plugins::is_empty")]
+    pub plugins: Plugins,
     pub usage: Usage,
     pub cost: Cost,
     #[serde(skip)]

@@ -7,11 +7,11 @@
 //! that nothing but a call that runs needs the server itself.
 
 mod call;
-mod connect;
+pub(crate) mod connect;
 mod content;
 mod desk;
 mod link;
-mod names;
+pub(crate) mod names;
 mod pool;
 mod server;
 
@@ -24,6 +24,7 @@ use leftfold_events::kit::ToolSpec;
 
 use pool::Pool;
 pub use pool::close;
+pub(crate) use pool::schema;
 
 /// How long a server may take to start and tell its tools, unless settings say otherwise.
 pub const STARTUP: Duration = Duration::from_secs(30);
