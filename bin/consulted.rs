@@ -3,15 +3,15 @@
 use leftfold_events::event::{Event, Heard, Plugin};
 
 use crate::changes;
-use crate::text::{brief, first_line};
+use crate::text::{first_line, shorten};
 
 /// In a line.
 pub(crate) fn detail(event: &Plugin) -> String {
     match event {
         Plugin::Asked { plugin, hook } => format!("{plugin}, {}", hook.name()),
-        Plugin::Answered { outcome: Heard::Answered, output, .. } => match brief(&output.value()) {
-            said if said.is_empty() => "nothing to say".to_owned(),
-            said => said,
+        Plugin::Answered { outcome: Heard::Answered, output, .. } => match output.as_str() {
+            "{}" => "nothing to say".to_owned(),
+            said => shorten(said, 120),
         },
         Plugin::Answered { message, .. } => {
             first_line(message.as_deref().unwrap_or("no answer")).to_owned()

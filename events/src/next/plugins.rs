@@ -43,6 +43,10 @@ pub(super) fn permission(
     c: &Call,
     go: impl FnOnce() -> Option<Envelope>,
 ) -> Option<Envelope> {
+    if let Consultation::Waiting = s.consultation(Hook::PermissionAsk, c.seq) {
+        // also if other rules have come meanwhile
+        return None;
+    }
     let open = |(_, access): &(usize, &Access)| verdict::is_open(s, access);
     match s.questioned(c).filter(open).filter(|_| c.switches_to().is_none()) {
         Some(_) => then(s, c, Hook::PermissionAsk, go),

@@ -2,13 +2,14 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part of this")]
 
 mod files;
+mod plugins;
 
 use files::{files_events, later_files_events};
 use leftfold_events::event::{
     Access, Answer, Attachment, CallSpec, Class, Compaction, Denial, EndReason, Ended, Equipped,
-    FailureClass, Files, Finish, Finished, Model, ModelRef, PartKind, Permission, PromptKind,
-    PromptPart, Purpose, Resolution, Session, Spill, StreamedPart, Subagent, Todo, TodoItem,
-    TodoPriority, TodoStatus, Tool, Turn, Usage,
+    FailureClass, Files, Finish, Finished, Model, ModelRef, PartKind, Permission, Plugin,
+    PromptKind, PromptPart, Purpose, Resolution, Session, Spill, StreamedPart, Subagent, Todo,
+    TodoItem, TodoPriority, TodoStatus, Tool, Turn, Usage,
 };
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::{Envelope, Event, Json, Payload, Seq, SessionId, Sha256, Time};
@@ -132,6 +133,7 @@ fn later_events() -> Vec<Event> {
     ];
     events.extend(files_events());
     events.extend(later_files_events());
+    events.extend(plugins::plugin_events());
     events
 }
 
@@ -384,7 +386,9 @@ pub fn variant(event: &Event) -> usize {
         Event::Files(Files::Restored { .. }) => 42,
         Event::Files(Files::RestoreFailed { .. }) => 43,
         Event::Files(Files::CheckoutAsked { .. }) => 44,
+        Event::Plugin(Plugin::Asked { .. }) => 45,
+        Event::Plugin(Plugin::Answered { .. }) => 46,
     }
 }
 
-pub const VARIANTS: usize = 45;
+pub const VARIANTS: usize = 47;
