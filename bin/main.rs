@@ -41,6 +41,7 @@ mod terminal;
 mod text;
 mod variant;
 mod warnings;
+mod watchers;
 
 use std::process::ExitCode;
 
@@ -100,6 +101,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Auth(args) => commands::auth::auth(&args),
         Command::Agents(args) => commands::agents::agents(&args),
         Command::Mcp(args) => commands::mcp::mcp(&args),
+        Command::Plugins(args) => commands::plugins::plugins(&args),
         Command::Config(args) => commands::config::config(&args),
         Command::Tool(args) => commands::tool::tool(&args),
     }

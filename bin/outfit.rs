@@ -10,6 +10,7 @@ use leftfold_actors::{Models, Outfit, Outfitted};
 use leftfold_events::rules::{self, Action, Rule};
 use leftfold_events::state::switch::{PLAN_ENTER, PLAN_EXIT};
 use leftfold_events::{Kit, Time};
+use leftfold_tools::Workspace;
 use leftfold_tools::mcp::Servers;
 use leftfold_tools::plugins::Plugins;
 
@@ -47,6 +48,11 @@ pub(crate) fn gather(setup: Setup<'_>, servers: &Servers, plugins: &Plugins) -> 
     warnings::tell(&servers.problems());
     warnings::tell(&plugins.problems());
     kit
+}
+
+/// Starts servers and plugins, and waits for them.
+pub(crate) async fn ready(workspace: &Workspace) {
+    tokio::join!(workspace.mcp.ready(), workspace.plugins.ready());
 }
 
 impl Outfit for Wardrobe {

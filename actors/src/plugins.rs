@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::FutureExt;
 use leftfold_events::event::{Heard, Hook, Plugin as PluginEvent};
 use leftfold_events::{Fact, Json, Seq, State, context};
+use leftfold_tools::Workspace;
 use leftfold_tools::plugins::Said;
 use ractor::ActorRef;
 
@@ -82,24 +83,37 @@ pub(crate) fn ask(
         tokio::spawn(async move { tell(&owner, vec![Fact::of(of, tape.plugin(of).await)]) });
         return;
     }
-    let (plugins, given) = (world.workspace.plugins.clone(), given.clone());
+    let (workspace, given) = (Arc::clone(&world.workspace), given.clone());
     let mut question = context::question(state, &asked);
     if let Some(socket) = &world.workspace.socket {
         question["socket"] = socket.display().to_string().into();
     }
     tokio::spawn(async move {
-        let asking = AssertUnwindSafe(plugins.ask(&asked.plugin, asked.hook, question));
+        let asking = AssertUnwindSafe(workspace.plugins.ask(&asked.plugin, asked.hook, question));
         let said = asking.catch_unwind().await;
         let event = said.map_or_else(
             |_| failed("asking it failed unexpectedly"),
             |Said { outcome, output, message, values }| {
                 given.keep(asked.hook, &asked.plugin, asked.about, values);
                 let message = message.map(|why| format!("plugin `{}`: {why}", asked.plugin));
+                let output = cut(asked.hook, output, &workspace, &format!("{of}"));
                 PluginEvent::Answered { outcome, output, message }
             },
         );
         tell(&owner, vec![Fact::of(of, event)]);
     });
+}
+
+/// What takes the place of a call's output is no longer than that may be.
+fn cut(hook: Hook, output: Json, workspace: &Workspace, name: &str) -> Json {
+    let mut said = output.value();
+    match said["output"].as_str().filter(|_| hook == Hook::ToolAfter) {
+        Some(text) => {
+            said["output"] = leftfold_tools::shown(text.to_owned(), workspace, name).into();
+            Json::from_value(&said)
+        }
+        None => output,
+    }
 }
 
 fn failed(why: &str) -> PluginEvent {

@@ -8,6 +8,7 @@ mod canary;
 mod editor;
 mod live;
 pub mod mcp;
+pub mod plugin;
 mod processes;
 mod pty;
 mod server;
