@@ -215,10 +215,16 @@ fn a_summary_is_asked_for_with_what_a_plugin_adds() {
 #[test]
 fn one_that_watches_is_told_of_every_event_in_order() {
     let site = site(&[bash("true")], json!([hooked(&["event"], json!({}))]));
-    let events = site.prompt("go").ok().events();
-    let told = asked_for(&site.project(), "event");
-    assert_eq!(kinds(&told), kinds(&events));
-    assert_eq!(told.last(), events.last());
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    let prompt = editor.prompt(&session, "go");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    let told = || asked_for(&site.project(), "event");
+    wait_until("it is told of the end", || told().iter().any(|e| e["type"] == "turn.ended"));
+    drop(editor);
+    let events = site.exported();
+    assert_eq!(kinds(&told()), kinds(&events));
+    assert_eq!(told().last(), events.last());
     // nothing of it is in the log
     assert!(all(&events, "plugin.asked").is_empty());
 }
@@ -254,7 +260,7 @@ fn what_goes_wrong_is_a_warning() {
         let answers = json!({ "tool.execute.before": manner });
         let site =
             site(&[bash("echo done > done")], json!([hooked(&["tool.execute.before"], answers)]));
-        let ran = site.run(&["run", "go"]).ok().saying(&[&format!("[warning: "), warning]);
+        let ran = site.run(&["run", "go"]).ok().saying(&["[warning: ", warning]);
         assert_eq!(site.text("done"), "done\n", "{ran:?}");
         assert_eq!(answered(&site.exported(), outcome).len(), 1);
         assert_needs_no_plugin(&site);
@@ -265,11 +271,11 @@ fn what_goes_wrong_is_a_warning() {
 fn one_that_reads_nothing_more_holds_up_nobody() {
     let hello = json!({ "name": "deaf", "hooks": ["event"] });
     let deaf = hasty(PLUGIN, hello, json!({ "event": "deaf" }), 500);
-    // more than any pipe holds
-    let long = "x".repeat(40_000);
-    let replies: Vec<Value> =
-        (0..12).map(|_| call("todowrite", json!({ "todos": [{ "content": long }] }))).collect();
+    // together more than any pipe holds
+    let read = |n| call("read", json!({ "filePath": "long.txt", "offset": n }));
+    let replies: Vec<Value> = (1..9).map(read).collect();
     let site = site(&replies, json!([deaf]));
+    site.file("long.txt", "a long line\n".repeat(3_000));
     let running = site.start(&["run", "--format", "json", "go"]);
     let node = running.id();
     let ran = running.wait().ok();

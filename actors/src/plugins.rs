@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt;
 use leftfold_events::event::{Heard, Hook, Plugin as PluginEvent};
+use leftfold_events::state::Consulted;
 use leftfold_events::{Fact, Json, Seq, State, context};
 use leftfold_tools::Workspace;
 use leftfold_tools::plugins::Said;
@@ -25,8 +26,8 @@ pub(crate) struct Given(Arc<Mutex<Kept>>);
 
 #[derive(Default)]
 struct Kept {
-    /// The last that each plugin has said, in its hook.
-    headers: BTreeMap<(Hook, String), Values>,
+    /// The last that each plugin has said, in its hook, and for which provider.
+    headers: BTreeMap<(Hook, String), (String, Values)>,
     /// For calls.
     variables: BTreeMap<Seq, Values>,
 }
@@ -36,9 +37,12 @@ impl Given {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// For the next request.
-    pub(crate) fn headers(&self) -> Values {
-        self.with(|kept| kept.headers.values().flatten().cloned().collect())
+    /// For the next request to this provider: what is said of one is no other's business.
+    pub(crate) fn headers(&self, provider: &str) -> Values {
+        self.with(|kept| {
+            let of = kept.headers.values().filter(|(known, _)| known == provider);
+            of.flat_map(|(_, values)| values).cloned().collect()
+        })
     }
 
     /// For the command of the call at `call`.
@@ -51,11 +55,12 @@ impl Given {
         self.with(|kept| *kept = Kept::default());
     }
 
-    fn keep(&self, hook: Hook, plugin: &str, about: Seq, values: Values) {
+    fn keep(&self, asked: &Consulted, provider: String, values: Values) {
+        let Consulted { hook, about, ref plugin, .. } = *asked;
         self.with(|kept| match hook {
             Hook::ShellEnv => kept.variables.entry(about).or_default().extend(values),
             Hook::ChatHeaders | Hook::Auth => {
-                kept.headers.insert((hook, plugin.to_owned()), values);
+                kept.headers.insert((hook, plugin.clone()), (provider, values));
             }
             Hook::ChatMessage
             | Hook::ChatParams
@@ -84,6 +89,7 @@ pub(crate) fn ask(
         return;
     }
     let (workspace, given) = (Arc::clone(&world.workspace), given.clone());
+    let provider = state.kit.model.provider.clone();
     let mut question = context::question(state, &asked);
     if let Some(socket) = &world.workspace.socket {
         question["socket"] = socket.display().to_string().into();
@@ -94,7 +100,7 @@ pub(crate) fn ask(
         let event = said.map_or_else(
             |_| failed("asking it failed unexpectedly"),
             |Said { outcome, output, message, values }| {
-                given.keep(asked.hook, &asked.plugin, asked.about, values);
+                given.keep(&asked, provider, values);
                 let message = message.map(|why| format!("plugin `{}`: {why}", asked.plugin));
                 let output = cut(asked.hook, output, &workspace, &format!("{of}"));
                 PluginEvent::Answered { outcome, output, message }
@@ -109,7 +115,7 @@ fn cut(hook: Hook, output: Json, workspace: &Workspace, name: &str) -> Json {
     let mut said = output.value();
     match said["output"].as_str().filter(|_| hook == Hook::ToolAfter) {
         Some(text) => {
-            said["output"] = leftfold_tools::shown(text.to_owned(), workspace, name).into();
+            said["output"] = leftfold_tools::limited(text.to_owned(), workspace, name).into();
             Json::from_value(&said)
         }
         None => output,

@@ -31,7 +31,7 @@ impl Models {
     /// As it is to be asked right now.
     pub(crate) fn get(&self, name: &str) -> Option<Arc<dyn Provider>> {
         let provider = self.all.get(name)?;
-        let headers = self.given.headers();
+        let headers = self.given.headers(name);
         let with = if headers.is_empty() { None } else { provider.with_headers(&headers) };
         Some(with.unwrap_or_else(|| Arc::clone(provider)))
     }

@@ -26,7 +26,7 @@ fn request(run: &Run) -> Request {
 fn results(run: &Run) -> Vec<String> {
     let tool = |message: &RequestMessage| match message {
         RequestMessage::Tool { results } => results.iter().map(|r| r.output.clone()).collect(),
-        _ => Vec::new(),
+        RequestMessage::User { .. } | RequestMessage::Assistant { .. } => Vec::new(),
     };
     request(run).messages.iter().flat_map(tool).collect()
 }
@@ -34,7 +34,7 @@ fn results(run: &Run) -> Vec<String> {
 fn texts(run: &Run) -> Vec<String> {
     let user = |message: &RequestMessage| match message {
         RequestMessage::User { parts } => parts.iter().map(|part| part.text.clone()).collect(),
-        _ => Vec::new(),
+        RequestMessage::Tool { .. } | RequestMessage::Assistant { .. } => Vec::new(),
     };
     request(run).messages.iter().flat_map(user).collect()
 }

@@ -71,4 +71,4 @@ pub use tool::{
     BoxFuture, Context, Homes, Instructed, Output, OutputLimits, Plan, Progress, Seen, Tool,
     Workspace,
 };
-pub use truncate::shown;
+pub use truncate::limited;

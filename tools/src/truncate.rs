@@ -26,7 +26,7 @@ pub(crate) fn limit(mut output: Output, cx: &Workspace, call: &str) -> Output {
 }
 
 /// A text that stands for the output of `call`, cut as that would be.
-pub fn shown(text: String, cx: &Workspace, call: &str) -> String {
+pub fn limited(text: String, cx: &Workspace, call: &str) -> String {
     let output = Output { output: text, metadata: Json::object(), ..Output::default() };
     limit(output, cx, call).output
 }

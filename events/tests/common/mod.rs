@@ -19,6 +19,7 @@ pub(crate) use checks::*;
 pub(crate) use facts::*;
 pub(crate) use kept::*;
 pub(crate) use planning::*;
+#[allow(unused_imports, reason = "likewise")]
 pub(crate) use plugging::*;
 
 use leftfold_events::event::{

@@ -57,10 +57,9 @@ pub(super) fn read(hook: Hook, answer: Value) -> Said {
 type Checked = (Map<String, Value>, Vec<(String, String)>);
 
 fn check(hook: Hook, answer: Value) -> Result<Checked, String> {
-    let answer = match answer {
-        Value::Null => Map::new(),
-        Value::Object(answer) => answer,
-        other => return Err(format!("expected an object, found {}", kind(&other))),
+    let answer = if answer.is_null() { Value::Object(Map::new()) } else { answer };
+    let Value::Object(answer) = answer else {
+        return Err(format!("expected an object, found {}", kind(&answer)));
     };
     let known = fields(hook);
     for (field, value) in &answer {
@@ -83,11 +82,10 @@ fn hide(hook: Hook, mut answer: Map<String, Value>) -> Result<Checked, String> {
             let Some(text) = value.as_str() else {
                 return Err(format!("`{field}.{name}`: expected a string, found {}", kind(value)));
             };
-            let fits = match hook {
-                Hook::ShellEnv => {
-                    !name.is_empty() && !name.contains(['=', '\0']) && !text.contains('\0')
-                }
-                _ => HeaderName::try_from(name).is_ok() && HeaderValue::from_str(text).is_ok(),
+            let fits = if hook == Hook::ShellEnv {
+                !name.is_empty() && !name.contains(['=', '\0']) && !text.contains('\0')
+            } else {
+                HeaderName::try_from(name).is_ok() && HeaderValue::from_str(text).is_ok()
             };
             if !fits {
                 return Err(format!("`{field}.{name}` has characters that can not be passed on"));

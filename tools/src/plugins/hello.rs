@@ -60,13 +60,12 @@ impl Hello {
             return Err(wrong("result", "an object", answer));
         }
         let mut hello = Self { name: fallback.to_owned(), ..Self::default() };
-        match &answer["name"] {
-            Value::Null => {}
-            Value::String(name) if is_name(name) => name.clone_into(&mut hello.name),
-            other => {
-                let expected = "a name of at most 64 of the characters A-Z a-z 0-9 _ . -";
-                return Err(wrong("name", expected, other));
-            }
+        let name = &answer["name"];
+        if let Some(name) = name.as_str().filter(|name| is_name(name)) {
+            name.clone_into(&mut hello.name);
+        } else if !name.is_null() {
+            let expected = "a name of at most 64 of the characters A-Z a-z 0-9 _ . -";
+            return Err(wrong("name", expected, name));
         }
         for (at, hook) in list(answer, "hooks")?.iter().enumerate() {
             hello.hook(at, hook)?;
@@ -74,14 +73,12 @@ impl Hello {
         for (at, tool) in list(answer, "tools")?.iter().enumerate() {
             hello.tools.push(Tool::read(at, tool)?);
         }
-        hello.provider = match &answer["auth"]["provider"] {
-            Value::String(provider) => Some(provider.clone()),
-            _ if hello.hooks.contains(&Hook::Auth) => {
-                let expected = "the name of a provider, as the hook `auth` is wanted";
-                return Err(wrong("auth.provider", expected, &answer["auth"]["provider"]));
-            }
-            _ => None,
-        };
+        let provider = &answer["auth"]["provider"];
+        hello.provider = provider.as_str().map(str::to_owned);
+        if hello.provider.is_none() && hello.hooks.contains(&Hook::Auth) {
+            let expected = "the name of a provider, as the hook `auth` is wanted";
+            return Err(wrong("auth.provider", expected, provider));
+        }
         Ok(hello)
     }
 
@@ -118,16 +115,16 @@ impl Tool {
         let Some(name) = said["name"].as_str().filter(|name| is_name(name)) else {
             return Err(wrong(&path("name"), "a name of A-Z a-z 0-9 _ . -", &said["name"]));
         };
-        let description = match &said["description"] {
-            Value::Null => name,
-            Value::String(description) => description.trim(),
-            other => return Err(wrong(&path("description"), "a string", other)),
-        };
-        let parameters = match &said["parameters"] {
-            Value::Null => json!({ "type": "object", "properties": {} }),
-            schema @ Value::Object(_) => schema.clone(),
-            other => return Err(wrong(&path("parameters"), "a JSON Schema of an object", other)),
-        };
+        let (description, parameters) = (&said["description"], &said["parameters"]);
+        if !description.is_null() && !description.is_string() {
+            return Err(wrong(&path("description"), "a string", description));
+        }
+        if !parameters.is_null() && !parameters.is_object() {
+            return Err(wrong(&path("parameters"), "a JSON Schema of an object", parameters));
+        }
+        let description = description.as_str().map_or(name, str::trim);
+        let none = || json!({ "type": "object", "properties": {} });
+        let parameters = Some(parameters.clone()).filter(Value::is_object).unwrap_or_else(none);
         let description = text::clip(description.to_owned(), MAX_DESCRIPTION);
         let read_only = said["readOnly"].as_bool().unwrap_or(false);
         Ok(Self { name: name.to_owned(), description, parameters, read_only })
@@ -135,10 +132,11 @@ impl Tool {
 }
 
 fn list<'a>(answer: &'a Value, field: &str) -> Result<&'a [Value], String> {
-    match &answer[field] {
-        Value::Null => Ok(&[]),
-        Value::Array(items) => Ok(items),
-        other => Err(wrong(field, "a list", other)),
+    let said = &answer[field];
+    match said.as_array() {
+        Some(items) => Ok(items),
+        None if said.is_null() => Ok(&[]),
+        None => Err(wrong(field, "a list", said)),
     }
 }
 

@@ -23,7 +23,7 @@ const LINE: u64 = 4 * 1_024 * 1_024;
 /// Messages on their way to a plugin that has not read those before.
 const QUEUE: usize = 64;
 /// How long a plugin is given to end by itself when its input has ended.
-const GRACE: Duration = Duration::from_millis(250);
+const GRACE: Duration = Duration::from_millis(500);
 /// Bytes of what a plugin says is wrong.
 const MAX_WHY: usize = 1_000;
 
@@ -44,7 +44,8 @@ pub(super) struct Link {
     pending: Pending,
     next: AtomicU64,
     over: Over,
-    life: Mutex<Option<(Child, Option<Running>)>>,
+    /// Held by whoever ends it, so that others wait for that.
+    life: tokio::sync::Mutex<Option<(Child, Option<Running>)>>,
     words: Mutex<Option<LastWords>>,
 }
 
@@ -106,7 +107,7 @@ impl Link {
             pending,
             next: AtomicU64::new(1),
             over,
-            life: Mutex::new(Some((child, running))),
+            life: tokio::sync::Mutex::new(Some((child, running))),
             words: Mutex::new(Some(LastWords::of(program, stderr))),
         })
     }
@@ -183,8 +184,8 @@ impl Link {
     /// everything, SIGTERM, SIGKILL.
     pub(super) async fn close(&self) {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let life = self.life.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some((mut child, running)) = life else { return };
+        let mut life = self.life.lock().await;
+        let Some((mut child, running)) = life.take() else { return };
         let _ = tokio::time::timeout(GRACE, child.wait()).await;
         self.over.end("it was ended");
         if let Some(running) = running {

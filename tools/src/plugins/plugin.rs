@@ -29,6 +29,8 @@ enum State {
     Failed {
         why: String,
         at: Instant,
+        /// What may still be about to end.
+        link: Option<Arc<Link>>,
     },
     /// For good: the process ends.
     Closed,
@@ -82,9 +84,14 @@ impl Plugin {
     }
 
     async fn start(self: Arc<Self>) {
-        let next = match self.begin().await {
-            Ok(up) => State::Up(Arc::new(up)),
-            Err(why) => State::Failed { why, at: Instant::now() },
+        let failed = |why, link| State::Failed { why, at: Instant::now(), link };
+        let next = match Link::start(&self.spec, &self.root).await {
+            Ok(link) => {
+                let link = Arc::new(link);
+                let begun = self.begin(Arc::clone(&link)).await;
+                begun.unwrap_or_else(|why| failed(why, Some(link)))
+            }
+            Err(why) => failed(why, None),
         };
         let wanted = self.state.send_if_modified(|state| {
             let wanted = matches!(state, State::Starting);
@@ -98,23 +105,18 @@ impl Plugin {
         }
     }
 
-    async fn begin(&self) -> Result<Up, String> {
+    async fn begin(&self, link: Arc<Link>) -> Result<State, String> {
         let limit = self.spec.timeout;
-        let link = Arc::new(Link::start(&self.spec, &self.root).await?);
         let answer = link.ask("initialize", hello::params(&self.root), Some(limit)).await;
         let hello = match answer {
             Ok(answer) => Hello::read(&answer, &self.program()),
             Err(Fail::Refused(why)) => Err(format!("it refused `initialize`: {why}")),
+            Err(Fail::Gone(why)) => Err(link.last_words(&why).await),
             Err(Fail::TimedOut) => Err(format!("it did not start within {} ms", limit.as_millis())),
-            Err(Fail::Gone(why)) => Err(why),
         };
-        match hello {
-            Ok(hello) => Ok(Up { hello, link, since: Instant::now() }),
-            Err(why) => {
-                link.close().await;
-                Err(link.last_words(&why).await)
-            }
-        }
+        // whoever waits for its start does not wait for its end
+        let hello = hello.inspect_err(|why| link.cut_off(why))?;
+        Ok(State::Up(Arc::new(Up { hello, link, since: Instant::now() })))
     }
 
     /// The name of its program, for as long as it has said none.
@@ -190,9 +192,10 @@ impl Plugin {
 
     /// Ends it for good.
     pub(super) async fn close(&self) {
-        let before = self.state.send_replace(State::Closed);
-        if let State::Up(up) = before {
-            up.link.close().await;
+        match self.state.send_replace(State::Closed) {
+            State::Up(up) => up.link.close().await,
+            State::Failed { link: Some(link), .. } => link.close().await,
+            State::Failed { link: None, .. } | State::Idle | State::Starting | State::Closed => {}
         }
     }
 }

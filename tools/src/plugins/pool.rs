@@ -124,10 +124,7 @@ impl Pool {
         let spec = |Offer { name, tool, .. }: Offer| ToolSpec {
             name,
             description: tool.description,
-            schema: match &tool.parameters {
-                serde_json::Value::Object(told) => schema(told),
-                _ => Json::object(),
-            },
+            schema: tool.parameters.as_object().map_or_else(Json::object, schema),
         };
         self.offers().into_iter().map(spec).collect()
     }
