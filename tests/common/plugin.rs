@@ -52,12 +52,10 @@ pub fn serve_if_asked() {
             (Some("deaf"), _) => loop {
                 std::thread::park();
             },
-            (Some("silent"), _) | (_, None) => continue,
+            (Some("silent"), _) | (_, None) => {}
             (Some("refuse"), Some(id)) => {
-                say(
-                    &json!({ "jsonrpc": "2.0", "id": id, "error": { "code": 1, "message": "I will not" } }),
-                );
-                continue;
+                let error = json!({ "code": 1, "message": "I will not" });
+                say(&json!({ "jsonrpc": "2.0", "id": id, "error": error }));
             }
             (_, Some(id)) => say(&json!({ "jsonrpc": "2.0", "id": id, "result": said })),
         }

@@ -114,14 +114,10 @@ fn unknown(name: &str) -> Error {
 /// Arguments may differ from those resolved (secrets are put back at this moment), paths may not:
 /// it resolves again and refuses if they have changed since they were judged.
 pub async fn run(resolved: &Resolution, cx: Context) -> Output {
-    if find(&resolved.name).is_none() {
-        let output = match plugins::run(resolved, &cx).await {
-            None => mcp::run(resolved, &cx).await,
-            output => output,
-        };
-        if let Some(output) = output {
-            return finished(output, &cx.workspace, &cx.call);
-        }
+    if find(&resolved.name).is_none()
+        && let Some(output) = plugins::run_or_server(resolved, &cx).await
+    {
+        return finished(output, &cx.workspace, &cx.call);
     }
     match replan(resolved, &cx.workspace) {
         Ok((tool, plan)) => execute(tool, plan, cx).await,

@@ -2,7 +2,6 @@
 
 use leftfold_events::Json;
 use leftfold_events::event::{Heard, Hook};
-use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 
 use super::{Said, keyed};
@@ -85,7 +84,7 @@ fn hide(hook: Hook, mut answer: Map<String, Value>) -> Result<Checked, String> {
             let fits = if hook == Hook::ShellEnv {
                 !name.is_empty() && !name.contains(['=', '\0']) && !text.contains('\0')
             } else {
-                HeaderName::try_from(name).is_ok() && HeaderValue::from_str(text).is_ok()
+                is_header(name, text)
             };
             if !fits {
                 return Err(format!("`{field}.{name}` has characters that can not be passed on"));
@@ -95,6 +94,13 @@ fn hide(hook: Hook, mut answer: Map<String, Value>) -> Result<Checked, String> {
         }
     }
     Ok((answer, values))
+}
+
+/// Whether HTTP takes it: RFC 9110, 5.1 and 5.5, of which values are kept to ASCII.
+fn is_header(name: &str, value: &str) -> bool {
+    let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    let shown = |c: char| c == '\t' || c == ' ' || c.is_ascii_graphic();
+    !name.is_empty() && name.chars().all(token) && value.chars().all(shown)
 }
 
 impl Kind {
@@ -154,6 +160,7 @@ mod tests {
             (Hook::ShellEnv, json!({ "env": { "A=B": "c" } }), Some("`env.A=B` has characters")),
             (Hook::ShellEnv, json!({ "env": { "A": 1 } }), Some("`env.A`: expected a string")),
             (Hook::ChatHeaders, json!({ "headers": { "a b": "c" } }), Some("`headers.a b`")),
+            (Hook::ChatHeaders, json!({ "headers": { "a": "c\nd: e" } }), Some("`headers.a`")),
         ] {
             let said = read(hook, answer.clone());
             match (told, &said.message) {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::link::Fail;
 use super::pool::Offer;
 use crate::tool::{self, Plan};
-use crate::{Context, Error, Output, Workspace, args};
+use crate::{Context, Error, Output, Workspace, args, mcp};
 
 /// What the call would do; `None` if its name is not one of a plugin's tool.
 pub(crate) fn resolve(call: &CallSpec, cx: &Workspace) -> Option<Resolution> {
@@ -19,8 +19,16 @@ pub(crate) fn resolve(call: &CallSpec, cx: &Workspace) -> Option<Resolution> {
     })
 }
 
+/// Runs a call of a plugin's or a server's tool; `None` if it is neither.
+pub(crate) async fn run_or_server(resolved: &Resolution, cx: &Context) -> Option<Output> {
+    match run(resolved, cx).await {
+        None => mcp::run(resolved, cx).await,
+        output => output,
+    }
+}
+
 /// Runs what [`resolve`] answered; `None` if that is no call of a plugin's tool.
-pub(crate) async fn run(resolved: &Resolution, cx: &Context) -> Option<Output> {
+async fn run(resolved: &Resolution, cx: &Context) -> Option<Output> {
     let offer = cx.workspace.plugins.pool()?.find(&resolved.name)?;
     let output = match &resolved.error {
         Some(error) => Err(Error::Refused(error.clone())),

@@ -25,7 +25,7 @@ use leftfold_events::event::{Heard, Hook};
 use leftfold_events::kit::{PluginSpec, ToolSpec};
 use serde_json::Value;
 
-pub(crate) use call::{resolve, run};
+pub(crate) use call::{resolve, run_or_server};
 pub use link::Watcher;
 use pool::Pool;
 pub use pool::close;
