@@ -101,6 +101,7 @@ impl Tally {
                 let any = !files.is_empty();
                 any.then(|| sum(&Figures::of(files.iter()))).into_iter().collect()
             }
+            Event::Plugin(_) => crate::consulted::lines(&event.event),
             Event::Session(_)
             | Event::Turn(_)
             | Event::Model(_)

@@ -95,6 +95,8 @@ pub(crate) enum Command {
     Agents(Agents),
     /// List the MCP servers: how each does, and its tools; try one out; sign in at one
     Mcp(Mcp),
+    /// List the plugins: how each does, its hooks and tools
+    Plugins(Mcp),
     /// Show the settings in force, and where each value comes from
     Config(Config),
     /// Run one tool without a model, or print its schema

@@ -43,7 +43,7 @@ impl Job<'_> {
     pub(crate) fn kit(&self) -> Kit {
         let mut setup = self.setup.clone();
         setup.options.approved = approvals::of(setup.worktree);
-        outfit::gather(setup, &self.workspace.mcp)
+        outfit::gather(setup, &self.workspace.mcp, &self.workspace.plugins)
     }
 
     /// What a client needs to prompt after this job's own prompt.
@@ -83,6 +83,7 @@ impl Job<'_> {
                     worktree: self.setup.worktree.to_owned(),
                     plan: self.setup.plan.clone(),
                     mcp: self.workspace.mcp.clone(),
+                    plugins: self.workspace.plugins.clone(),
                 })),
             ),
             birth: self.birth(),
@@ -143,7 +144,7 @@ impl Client {
         let open = Box::new(job.open());
         // servers start while the store is opened
         let opening = async { ractor::call!(node, |reply| NodeMessage::Open { open, reply }) };
-        let (opened, ()) = tokio::join!(opening, job.workspace.mcp.ready());
+        let (opened, ()) = tokio::join!(opening, outfit::ready(&job.workspace));
         let opened = opened.context("the node has died")??;
         let session = job.place.session;
         let (memory, sink) = Memory::start(job.setup.worktree, session).await?;
@@ -151,6 +152,7 @@ impl Client {
         // what a crash kept from being remembered is remembered now
         let from = if opened.unfinished { 1 } else { opened.head + 1 };
         client.watch(from, sink, Family::Live).await?;
+        crate::watchers::start(&client, &job.workspace.plugins, opened.head + 1).await?;
         Ok((client, opened))
     }
 
@@ -203,7 +205,7 @@ impl Client {
         let Link::Here { .. } = self.link else { return Ok(()) };
         let head = self.view().await?.seq;
         if let Link::Here { memory, .. } = &mut self.link {
-            memory.through(head).await;
+            tokio::join!(memory.through(head), crate::watchers::through(self.session, head));
         }
         Ok(())
     }

@@ -103,7 +103,7 @@ pub(crate) async fn drive(job: Job<'_>, task: Task, turn: &Turn) -> anyhow::Resu
     if outcome.is_ok() {
         memory.remembered().await?;
     }
-    leftfold_tools::mcp::close().await;
+    tokio::join!(leftfold_tools::mcp::close(), leftfold_tools::plugins::close());
     if !matches!(&outcome, Ok(Outcome::Ended(ended)) if ended.reason == EndReason::Completed) {
         // calls were broken off, and this process may leave before their own clean-up is done
         tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants).await?;

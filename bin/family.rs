@@ -67,7 +67,8 @@ impl Family {
             | Event::Compaction(_)
             | Event::Subagent(_)
             | Event::Todo(_)
-            | Event::Files(_) => {}
+            | Event::Files(_)
+            | Event::Plugin(_) => {}
         }
     }
 

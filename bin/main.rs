@@ -11,6 +11,7 @@ mod checkout;
 mod cli;
 mod client;
 mod commands;
+mod consulted;
 mod demo;
 mod drive;
 mod edge;
@@ -42,6 +43,7 @@ mod terminal;
 mod text;
 mod variant;
 mod warnings;
+mod watchers;
 
 use std::process::ExitCode;
 
@@ -101,6 +103,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Auth(args) => commands::auth::auth(&args),
         Command::Agents(args) => commands::agents::agents(&args),
         Command::Mcp(args) => commands::mcp::mcp(&args),
+        Command::Plugins(args) => commands::plugins::plugins(&args),
         Command::Config(args) => commands::config::config(&args),
         Command::Tool(args) => commands::tool::tool(&args),
         Command::Doctor(args) => commands::doctor::doctor(&args),
@@ -132,7 +135,7 @@ fn run_async<T>(work: impl Future<Output = T>) -> std::io::Result<T> {
     let runtime = runtime()?;
     let result = runtime.block_on(async {
         let result = work.await;
-        leftfold_tools::mcp::close().await;
+        tokio::join!(leftfold_tools::mcp::close(), leftfold_tools::plugins::close());
         result
     });
     runtime.shutdown_timeout(LEAVE);

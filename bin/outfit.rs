@@ -10,7 +10,9 @@ use leftfold_actors::{Models, Outfit, Outfitted};
 use leftfold_events::rules::{self, Action, Rule};
 use leftfold_events::state::switch::{PLAN_ENTER, PLAN_EXIT};
 use leftfold_events::{Kit, Time};
+use leftfold_tools::Workspace;
 use leftfold_tools::mcp::Servers;
+use leftfold_tools::plugins::Plugins;
 
 use crate::agents::{self, Agents};
 use crate::commands::run::sources;
@@ -30,17 +32,27 @@ pub(crate) struct Wardrobe {
     pub(crate) plan: Option<PathBuf>,
     /// Those of the project.
     pub(crate) mcp: Servers,
+    pub(crate) plugins: Plugins,
 }
 
 /// The kit in force now, with the tools of those servers that can be started. Tells of what it has to do
 /// without. Waits for servers, so it may block.
-pub(crate) fn gather(setup: Setup<'_>, servers: &Servers) -> Kit {
+pub(crate) fn gather(setup: Setup<'_>, servers: &Servers, plugins: &Plugins) -> Kit {
     let (mut kit, problems) = equip::gather(setup, Time::from(SystemTime::now()));
     warnings::tell(&problems);
     servers.wait();
+    plugins.wait();
     equip::extend(&mut kit, servers.tools());
+    equip::extend(&mut kit, plugins.tools());
+    kit.options.plugins = plugins.specs();
     warnings::tell(&servers.problems());
+    warnings::tell(&plugins.problems());
     kit
+}
+
+/// Starts servers and plugins, and waits for them.
+pub(crate) async fn ready(workspace: &Workspace) {
+    tokio::join!(workspace.mcp.ready(), workspace.plugins.ready());
 }
 
 impl Outfit for Wardrobe {
@@ -73,7 +85,7 @@ impl Outfit for Wardrobe {
             sources: sources(&settings),
             plan: None,
         };
-        let kit = gather(setup, &self.mcp);
+        let kit = gather(setup, &self.mcp, &self.plugins);
         let others = model::others(&settings);
         Ok(Outfitted { kit, models: Models::new(others.into_iter().chain([model.provider])) })
     }

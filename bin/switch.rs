@@ -46,7 +46,7 @@ pub(crate) fn kit(wardrobe: &Wardrobe, name: &str, before: &Kit) -> anyhow::Resu
         sources: sources(&settings),
         plan: wardrobe.plan.clone(),
     };
-    Ok(outfit::gather(setup, &wardrobe.mcp))
+    Ok(outfit::gather(setup, &wardrobe.mcp, &wardrobe.plugins))
 }
 
 /// Whether there are both agents, so that one can take over from the other.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use leftfold_events::event::{
     CallSpec, Class, Ended, Event, FailureClass, Files, Finished, Model,
-    Permission as PermissionEvent, Purpose, Resolution, Session as SessionEvent, Subagent, Tool,
-    Turn,
+    Permission as PermissionEvent, Plugin, Purpose, Resolution, Session as SessionEvent, Subagent,
+    Tool, Turn,
 };
 use leftfold_events::state::{Ask as Asked, Call, Open, Phase};
 use leftfold_events::{Envelope, Fact, Json, Seq, SessionId, State, context};
@@ -16,6 +16,7 @@ use crate::children::{Children, Parent};
 use crate::compaction::{Compaction, CompactionMessage};
 use crate::node::NodeMessage;
 use crate::permission::{Answered, Permission, PermissionMessage};
+use crate::plugins::{self, Given};
 use crate::processor::{Ask, Processor, ProcessorMessage};
 use crate::session::{Reply, SessionMessage};
 use crate::snapshots::{self, Snapshots, SnapshotsMessage};
@@ -35,6 +36,8 @@ pub(crate) struct Workers {
     snapshots: ActorRef<SnapshotsMessage>,
     /// Opens and reaches children.
     node: ActorRef<NodeMessage>,
+    owner: Owner,
+    given: Given,
 }
 
 type Owner = ActorRef<SessionMessage>;
@@ -47,6 +50,8 @@ impl Workers {
         world: World,
         store: String,
     ) -> Result<Self, ActorProcessingErr> {
+        let given = Given::default();
+        let world = World { models: world.models.with(&given), ..world };
         Ok(Self {
             processor: start_processor(owner, &world).await?,
             executor: start_executor(owner, &world, &store, session).await?,
@@ -57,6 +62,8 @@ impl Workers {
             world,
             store,
             node,
+            owner: owner.clone(),
+            given,
         })
     }
 
@@ -99,6 +106,9 @@ impl Workers {
                 let (before, paths) = (before.clone(), paths.clone());
                 tell(&self.snapshots, SnapshotsMessage::Restore { of: seq, before, paths });
             }
+            Event::Plugin(Plugin::Asked { .. }) => {
+                plugins::ask(&self.owner, &self.world, &self.given, seq, state);
+            }
             Event::Session(_)
             | Event::Turn(_)
             | Event::Model(_)
@@ -107,7 +117,8 @@ impl Workers {
             | Event::Compaction(_)
             | Event::Subagent(_)
             | Event::Todo(_)
-            | Event::Files(_) => {}
+            | Event::Files(_)
+            | Event::Plugin(_) => {}
         }
     }
 
@@ -143,8 +154,11 @@ impl Workers {
 
     fn check(&self, envelope: &Envelope, state: &State) {
         let Some(call) = call(state, envelope.of) else { return };
-        let spec =
-            CallSpec { id: call.id.clone(), name: call.name.clone(), input: call.input.clone() };
+        let spec = CallSpec {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            input: call.arguments().clone(),
+        };
         self.to_executor(ToolExecutorMessage::Check { of: envelope.seq, call: spec });
     }
 
@@ -166,6 +180,7 @@ impl Workers {
             id: call.id.clone(),
             attempt,
             resolution,
+            variables: self.given.variables(call.seq),
             todos: state.todos.clone(),
             answers: call.answers.clone(),
             parts: state.parts(call),
@@ -194,6 +209,7 @@ impl Workers {
     }
 
     fn cancel(&self) {
+        self.given.clear();
         self.to_processor(ProcessorMessage::CancelAll);
         self.to_executor(ToolExecutorMessage::CancelAll);
         self.to_permission(PermissionMessage::WithdrawAll);

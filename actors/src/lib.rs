@@ -19,6 +19,7 @@ mod listener;
 mod node;
 mod observers;
 mod permission;
+mod plugins;
 mod processor;
 mod report;
 mod rerun;

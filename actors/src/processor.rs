@@ -82,7 +82,7 @@ impl Actor for Processor {
 impl Reading {
     fn start(&mut self, ask: Ask) {
         let (owner, pieces) = (self.owner.clone(), Coalescer::new(self.secrets.clone()));
-        let provider = self.models.get(&ask.request.model.provider).cloned();
+        let provider = self.models.get(&ask.request.model.provider);
         let task = tokio::spawn(async move {
             let of = ask.of;
             let Some(provider) = provider else {

@@ -44,6 +44,8 @@ pub(crate) struct Run {
     pub(crate) id: String,
     pub(crate) attempt: u32,
     pub(crate) resolution: Box<Resolution>,
+    /// More variables for what it starts.
+    pub(crate) variables: Vec<(String, String)>,
     pub(crate) todos: Vec<TodoItem>,
     /// What people said to the questions about it.
     pub(crate) answers: Vec<String>,
@@ -128,16 +130,30 @@ impl Running {
     }
 
     fn run(&mut self, run: Run) {
-        let Run { of, call, id, attempt, resolution, todos, answers, parts, seen, instructed } =
-            run;
+        let Run {
+            of,
+            call,
+            id,
+            attempt,
+            resolution,
+            variables,
+            todos,
+            answers,
+            parts,
+            seen,
+            instructed,
+        } = run;
         let cancel = CancellationToken::new();
         self.calls.retain(|_, token| !token.is_cancelled());
         self.calls.insert(call, cancel.clone());
         let (owner, progress) = (self.owner.clone(), self.owner.clone());
+        let workspace = hiding(&self.workspace, &variables);
+        let secrets = workspace.secrets.clone();
         let context = Context {
-            workspace: Arc::clone(&self.workspace),
+            workspace,
             call: id.clone(),
             call_env: format!("{}:{call}:{attempt}", self.tag),
+            variables,
             todos,
             answers,
             parts,
@@ -146,6 +162,7 @@ impl Running {
             cancel: cancel.clone(),
             deadline: Some(Instant::now() + Duration::from_millis(resolution.timeout)),
             progress: Arc::new(move |tail| {
+                let tail = secrets.hide(&tail).unwrap_or(tail);
                 tell(&progress, vec![Fact::of(of, Tool::Progressed { tail })]);
             }),
         };
@@ -175,6 +192,22 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.cancel_all();
     }
+}
+
+/// The workspace for a call with these variables: those that are credentials by their names are kept
+/// out of what is said of it.
+fn hiding(workspace: &Arc<Workspace>, variables: &[(String, String)]) -> Arc<Workspace> {
+    let secret = variables.iter().filter(|(name, _)| leftfold_tools::is_credential(name));
+    let mut secret = secret.cloned().peekable();
+    if secret.peek().is_none() {
+        return Arc::clone(workspace);
+    }
+    let mut hiding = Workspace::clone(workspace);
+    match hiding.secrets.and(secret) {
+        Ok(secrets) => hiding.secrets = secrets,
+        Err(error) => tracing::warn!("variables of plugins: {error}"),
+    }
+    Arc::new(hiding)
 }
 
 fn outcome(of: Seq, call: String, output: Output) -> Vec<Fact> {

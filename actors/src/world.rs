@@ -8,25 +8,38 @@ use leftfold_events::Kit;
 use leftfold_providers::Provider;
 use leftfold_tools::Workspace;
 
+use crate::plugins::Given;
 use crate::rerun::Tape;
 
 /// The providers of a session, by the name that settings give them.
 #[derive(Clone, Default)]
-pub struct Models(Arc<HashMap<String, Arc<dyn Provider>>>);
+pub struct Models {
+    all: Arc<HashMap<String, Arc<dyn Provider>>>,
+    given: Given,
+}
 
 impl Models {
     pub fn new(providers: impl IntoIterator<Item = (String, Arc<dyn Provider>)>) -> Self {
-        Self(Arc::new(providers.into_iter().collect()))
+        Self { all: Arc::new(providers.into_iter().collect()), given: Given::default() }
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<&Arc<dyn Provider>> {
-        self.0.get(name)
+    /// Those that send what is `given` for them.
+    pub(crate) fn with(&self, given: &Given) -> Self {
+        Self { all: Arc::clone(&self.all), given: given.clone() }
+    }
+
+    /// As it is to be asked right now.
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<dyn Provider>> {
+        let provider = self.all.get(name)?;
+        let headers = self.given.headers(name);
+        let with = if headers.is_empty() { None } else { provider.with_headers(&headers) };
+        Some(with.unwrap_or_else(|| Arc::clone(provider)))
     }
 }
 
 impl fmt::Debug for Models {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.keys()).finish()
+        f.debug_list().entries(self.all.keys()).finish()
     }
 }
 

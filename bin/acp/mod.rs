@@ -108,7 +108,7 @@ async fn leave(node: ActorRef<NodeMessage>) {
         tracing::warn!("the node did not stop in time");
     }
     let ended = async {
-        leftfold_tools::mcp::close().await;
+        tokio::join!(leftfold_tools::mcp::close(), leftfold_tools::plugins::close());
         // what runs in the client's terminals descends from the client
         let others = leftfold_tools::processes::settled();
         let ours = tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants);

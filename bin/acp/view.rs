@@ -101,7 +101,9 @@ impl View {
             Event::Tool(event) => self.tool(event, envelope),
             Event::Permission(event) => self.permission(event, envelope),
             Event::Todo(Todo::Updated { todos }) => vec![update(SessionUpdate::Plan(plan(todos)))],
-            Event::Compaction(_) | Event::Subagent(_) | Event::Files(_) => Vec::new(),
+            Event::Compaction(_) | Event::Subagent(_) | Event::Files(_) | Event::Plugin(_) => {
+                Vec::new()
+            }
         }
     }
 

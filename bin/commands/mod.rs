@@ -19,6 +19,7 @@ pub(crate) mod mcp;
 pub(crate) mod models;
 pub(crate) mod observe;
 pub(crate) mod permission;
+pub(crate) mod plugins;
 pub(crate) mod prune;
 pub(crate) mod replay;
 pub(crate) mod rerun;

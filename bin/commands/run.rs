@@ -10,6 +10,7 @@ use leftfold_events::SessionId;
 use leftfold_events::event::PromptPart;
 use leftfold_events::kit::{AskMode, Options};
 use leftfold_tools::mcp::{Servers, Spec};
+use leftfold_tools::plugins::{Plugins, Root};
 use leftfold_tools::{Homes, OutputLimits, Workspace};
 
 use super::fork;
@@ -24,7 +25,7 @@ use crate::question;
 use crate::secrets;
 use crate::settings::{self, Settings};
 use crate::slash::{Given, Prepared};
-use crate::{Usage, attach, demo, limits, switch, variant};
+use crate::{Usage, attach, demo, limits, socket, switch, variant};
 
 pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
     let worktree = settings::worktree_of(&std::env::current_dir()?);
@@ -226,6 +227,8 @@ fn workspace(project: &Project, store: &Path, settings: &Settings) -> Workspace 
     workspace.task_timeout = settings.task.timeout;
     workspace.environment.clone_from(&settings.environment);
     workspace.mcp = servers(&project.directory, settings, &project.servers);
+    workspace.plugins = plugins(&project.directory, &project.worktree, store, settings);
+    workspace.socket = Some(store.join(socket::NAME));
     workspace.data = home::home().ok();
     workspace
 }
@@ -236,6 +239,26 @@ pub(crate) fn servers(directory: &Path, settings: &Settings, handed: &[Spec]) ->
     let specs = specs.filter(|spec| handed.iter().all(|other| other.name != spec.name));
     let specs = specs.chain(handed.iter().cloned()).collect();
     Servers::of(directory, &settings.environment, specs)
+}
+
+/// The plugins that settings name, for whoever works in `directory`. Tells of those that can not be used.
+pub(crate) fn plugins(
+    directory: &Path,
+    worktree: &Path,
+    store: &Path,
+    settings: &Settings,
+) -> Plugins {
+    let named = settings.plugins.iter().filter_map(|plugin| plugin.value.spec());
+    let (specs, wrong): (Vec<_>, Vec<_>) = named.partition(Result::is_ok);
+    let wrong: Vec<String> = wrong.into_iter().filter_map(Result::err).collect();
+    crate::warnings::tell(&wrong);
+    let root = Root {
+        directory: directory.to_owned(),
+        worktree: worktree.to_owned(),
+        environment: settings.environment.clone(),
+        socket: store.join(socket::NAME),
+    };
+    Plugins::of(root, specs.into_iter().filter_map(Result::ok).collect())
 }
 
 pub(crate) fn limits(settings: &Settings) -> OutputLimits {

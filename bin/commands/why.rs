@@ -159,6 +159,10 @@ fn owner(kind: Open, state: &State, intent: Seq) -> String {
         Open::Check | Open::Tool => "the tool".to_owned(),
         Open::Question => "a person".to_owned(),
         Open::Compaction => "the summary".to_owned(),
+        Open::Plugin => {
+            let asked = state.plugins.waiting(intent);
+            asked.map_or_else(String::new, |asked| format!("the plugin {}", asked.plugin))
+        }
         Open::Snapshot | Open::Restore => "the snapshots of the project's files".to_owned(),
         Open::Child => {
             let child = state.children.iter().find(|child| child.wait.intent == intent);

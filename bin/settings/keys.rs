@@ -4,8 +4,8 @@ use super::error::Hint;
 use super::provider::NEVER;
 use super::view::View;
 use super::{
-    Agent, Command, Compaction, Error, Mcp, Place, Provider, Relative, Retry, Secret, Settings,
-    Task, ToolOutput, WebFetch, mcp, model, oauth, provider,
+    Agent, Command, Compaction, Error, Mcp, Place, Plugin, Provider, Relative, Retry, Secret,
+    Settings, Task, ToolOutput, WebFetch, mcp, model, oauth, provider,
 };
 
 /// What is asked of a key whose meaning is not for this loader.
@@ -150,7 +150,7 @@ impl Settings {
             "retry" => self.retry = Retry::read(view)?,
             "secrets" => self.secrets = secrets(view)?,
             "instructions" => self.instructions = relative(view, |view| view.string())?,
-            "plugin" => self.plugins = relative(view, |view| Ok(view.value()))?,
+            "plugin" => self.plugins = relative(view, Plugin::read)?,
             // `permission` and `tools` are read source by source: see `load`
             _ => self.keep(key, view)?,
         }

@@ -18,6 +18,7 @@ mod model;
 mod oauth;
 mod offer;
 mod permission;
+mod plugin;
 mod provider;
 mod resolve;
 mod secrecy;
@@ -49,6 +50,7 @@ pub(crate) use mcp::Mcp;
 pub(crate) use model::{Abilities, Costs, Limits, Model};
 pub(crate) use oauth::vault;
 pub(crate) use offer::{KeyState, Offer};
+pub(crate) use plugin::Plugin;
 pub(crate) use provider::{NEVER, Provider, Script, Secret, Wire};
 pub(crate) use resolve::{BaseUrl, Chosen};
 pub(crate) use secrecy::has_credential;
@@ -99,7 +101,7 @@ pub(crate) struct Settings {
     /// Values that must not come into a log, by name.
     pub(crate) secrets: Vec<(String, Secret)>,
     pub(crate) instructions: Vec<Relative<String>>,
-    pub(crate) plugins: Vec<Relative<Value>>,
+    pub(crate) plugins: Vec<Relative<Plugin>>,
     /// The keys that have no field here, merged, strings substituted.
     pub(crate) kept: Map<String, Value>,
     /// What was read, the weakest first.

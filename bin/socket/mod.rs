@@ -48,6 +48,7 @@ pub(crate) use connection::{QUEUE, name_of, serve_lines};
 pub(crate) use forks::{Fault, ask as ask_to_fork};
 pub(crate) use methods::{METHODS, is_ours};
 pub(crate) use reports::fork;
+pub(crate) use path::NAME;
 pub(crate) use server::{Bound, Sockets, bind};
 pub(crate) use sessions::{Many, One, Sessions};
 pub(crate) use wire::RpcError;

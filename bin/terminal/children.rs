@@ -61,7 +61,8 @@ impl Children {
                 | Event::Compaction(_)
                 | Event::Subagent(_)
                 | Event::Todo(_)
-                | Event::Files(_) => {}
+                | Event::Files(_)
+                | Event::Plugin(_) => {}
             }
             self.kin.follow(event);
             return;

@@ -240,7 +240,8 @@ impl<'a> Conversation<'a> {
             | Event::Compaction(_)
             | Event::Subagent(_)
             | Event::Todo(_)
-            | Event::Files(_) => None,
+            | Event::Files(_)
+            | Event::Plugin(_) => None,
         }
     }
 

@@ -145,7 +145,8 @@ fn last_turn(history: &[Envelope]) -> Option<Seq> {
             | Event::Compaction(_)
             | Event::Subagent(_)
             | Event::Todo(_)
-            | Event::Files(_) => {}
+            | Event::Files(_)
+            | Event::Plugin(_) => {}
         }
     }
     begins
@@ -162,7 +163,7 @@ impl Conversation<'_> {
             // nothing of what is broken off here may still become an outcome: first the node, then
             // what it has started
             client.stop().await;
-            leftfold_tools::mcp::close().await;
+            tokio::join!(leftfold_tools::mcp::close(), leftfold_tools::plugins::close());
             tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants).await?;
             leftfold_tools::processes::settled().await;
             let line = farewell(&client.session.to_string(), cut);

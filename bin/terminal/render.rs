@@ -114,8 +114,8 @@ impl Renderer {
             Event::Tool(tool) => self.tool(tool, event),
             Event::Permission(permission) => self.permission(permission, event),
             Event::Compaction(compaction) => self.compaction(compaction),
-            Event::Files(files) => {
-                let lines = crate::changes::lines(files);
+            Event::Files(_) | Event::Plugin(_) => {
+                let lines = crate::consulted::lines(&event.event);
                 lines.iter().map(|line| self.note(Face::DIM, &clean_line(line))).collect()
             }
             Event::Subagent(_) | Event::Todo(_) => String::new(),

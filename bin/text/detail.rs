@@ -117,6 +117,7 @@ pub(crate) fn detail(event: &Event) -> String {
             format!("{} items", todos.len())
         }
         Event::Files(event) => changes::detail(event),
+        Event::Plugin(event) => crate::consulted::detail(event),
         Event::Session(_) => String::new(),
     }
 }

@@ -33,12 +33,14 @@ pub(crate) fn reason(before: &State, event: &Envelope) -> Option<String> {
             let open: Vec<String> = open.collect();
             (!open.is_empty()).then(|| format!("cut off while it waited for: {}", open.join(", ")))
         }
+        Event::Plugin(leftfold_events::event::Plugin::Answered { .. }) => took(before, event),
         Event::Session(_)
         | Event::Turn(_)
         | Event::Permission(_)
         | Event::Subagent(_)
         | Event::Todo(_)
-        | Event::Files(_) => None,
+        | Event::Files(_)
+        | Event::Plugin(_) => None,
     }
 }
 
@@ -109,6 +111,9 @@ fn cancelled(before: &State, call: &Call) -> String {
 /// What was judged, and why it came out so where the rule alone does not say it.
 fn ruled(before: &State, of: Option<Seq>, action: Action, rule: Option<&Rule>) -> Option<String> {
     let call = before.calls().find(|call| Some(call.seq) == of)?;
+    if let Some(veto) = &call.vetoed {
+        return Some(format!("the plugin {} says: {}", veto.plugin, shorten(&veto.reason, 200)));
+    }
     let judged = |access: &leftfold_events::event::Access| {
         format!("{} `{}`", access.permission, access.patterns.join("`, `"))
     };

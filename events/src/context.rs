@@ -3,10 +3,13 @@
 //! Invariant: from any prefix of any log that holds a prompt, the request ends in a user or tool
 //! message, each call has exactly one result in place, and no block is empty.
 
+mod consult;
+mod overlay;
 mod prefix;
 
 use std::collections::HashSet;
 
+pub use consult::question;
 pub(crate) use prefix::{Memo, request_sha256};
 
 use crate::event::{ModelRef, PromptKind, PromptPart, Purpose};
@@ -32,7 +35,7 @@ fn step(s: &State) -> Built {
 /// A request without its messages.
 fn head(s: &State, purpose: Purpose, model: ModelRef) -> Request {
     let kit = &s.kit;
-    Request {
+    let mut head = Request {
         purpose,
         model,
         max_output: kit.model.limit.output.min(kit.options.max_output),
@@ -41,7 +44,11 @@ fn head(s: &State, purpose: Purpose, model: ModelRef) -> Request {
         system: kit.system.iter().filter(|block| !block.is_empty()).cloned().collect(),
         tools: if purpose == Purpose::Turn { kit.tools.clone() } else { Vec::new() },
         messages: Vec::new(),
+    };
+    if purpose == Purpose::Turn {
+        overlay::lay(&mut head, s);
     }
+    head
 }
 
 /// A request with what its messages come from.
@@ -139,7 +146,8 @@ fn summary(s: &State, compacting: &Compacting) -> Built {
     builder.output = (compacting.overflows > 0).then_some(SHORTENED);
     let past = |m: &&Message| m.prompt().is_none_or(|prompt| prompt.seq <= compacting.through);
     s.messages.iter().filter(past).for_each(|message| builder.message(message));
-    builder.user(vec![PromptPart::text(options.summary_prompt.clone())], Vec::new());
+    let prompt = overlay::summary_prompt(s, compacting);
+    builder.user(vec![PromptPart::text(prompt)], Vec::new());
     let mut built = builder.finish(s, Purpose::Compaction);
     built.request.max_output = model.limit.output.min(options.max_output);
     if let Some(request) = &options.summary_request {

@@ -7,6 +7,10 @@ use crate::event::{Cost, Equipped, ModelRef, Usage};
 use crate::rules::Rule;
 use crate::{Json, Payload};
 
+mod plugin;
+
+pub use plugin::PluginSpec;
+
 /// The system prompt, tools, rules, model and options in force.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct Kit {
@@ -186,6 +190,9 @@ pub struct Options {
     /// The same for a title, in place of what small calls are made with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title_request: Option<Json>,
+    /// Those that have a say, in the order in which they are asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub plugins: Vec<PluginSpec>,
 }
 
 impl Default for Options {
@@ -216,6 +223,7 @@ impl Default for Options {
             summary_model: None,
             summary_request: None,
             title_request: None,
+            plugins: Vec::new(),
         }
     }
 }
@@ -312,6 +320,7 @@ mod tests {
             "summary_model",
             "summary_request",
             "title_request",
+            "plugins",
         ] {
             assert!(!text.contains(&format!("\"{field}\"")), "{text}");
         }

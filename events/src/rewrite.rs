@@ -7,8 +7,8 @@
 use serde_json::{Map, Value};
 
 use crate::event::{
-    Access, CallSpec, Compaction, Denial, Equipped, Files, Finished, Model, Permission, PromptKind,
-    PromptPart, Resolution, Session, StreamedPart, Subagent, Todo, Tool, Turn,
+    Access, CallSpec, Compaction, Denial, Equipped, Files, Finished, Model, Permission, Plugin,
+    PromptKind, PromptPart, Resolution, Session, StreamedPart, Subagent, Todo, Tool, Turn,
 };
 use crate::{Event, Json, Payload};
 
@@ -55,6 +55,13 @@ pub fn rewrite(event: &mut Event, how: &impl Rewrite) {
             | Files::UnrevertAsked { .. }
             | Files::RestoreStarted { .. }
             | Files::Restored { .. } => {}
+        },
+        Event::Plugin(event) => match event {
+            Plugin::Answered { output, message, .. } => {
+                json(output, how);
+                optional(message, how);
+            }
+            Plugin::Asked { .. } => {}
         },
     }
 }

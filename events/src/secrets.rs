@@ -110,6 +110,15 @@ impl Secrets {
         Ok(Self(Some(Arc::new(Known { secrets: known, finder, patterns, longest, first }))))
     }
 
+    /// These and more, which calls can not name.
+    ///
+    /// # Errors
+    /// Gigabytes of values.
+    pub fn and(&self, more: impl IntoIterator<Item = (String, String)>) -> Result<Self, TooMany> {
+        let more = more.into_iter().map(|(name, value)| Secret { name, value, usable: false });
+        Self::new(self.secrets().iter().cloned().chain(more))
+    }
+
     pub const fn is_empty(&self) -> bool {
         self.0.is_none()
     }

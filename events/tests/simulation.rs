@@ -88,7 +88,7 @@ fn grow_all(first: u64, count: u64) -> Tally {
 }
 
 /// What has to come about somewhere, or the worlds are too tame to show anything.
-const SEEN: [&str; 47] = [
+const SEEN: [&str; 49] = [
     "session.created",
     "session.titled",
     "session.resumed",
@@ -130,6 +130,8 @@ const SEEN: [&str; 47] = [
     "files.restore_started",
     "files.restored",
     "files.restore_failed",
+    "plugin.asked",
+    "plugin.answered",
     // reasons
     "completed",
     "blocked",

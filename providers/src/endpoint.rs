@@ -99,6 +99,23 @@ pub(crate) fn endpoint(config: Config, url: Url, headers: HeaderMap) -> Endpoint
     Endpoint { provider, url, headers, stall, faulty, mask, missing_may_pass: false }
 }
 
+impl Endpoint {
+    /// With these headers in place of its own of the same name, whose values are hidden likewise.
+    pub(crate) fn with_headers(&self, more: &[(String, String)]) -> Self {
+        let mut endpoint = self.clone();
+        for (name, value) in more {
+            let key = HeaderName::from_bytes(name.as_bytes());
+            if let (Ok(key), Ok(mut value)) = (key, HeaderValue::from_str(value.trim())) {
+                value.set_sensitive(true);
+                endpoint.headers.insert(key, value);
+            }
+        }
+        let secret = more.iter().filter(|(name, _)| is_secret(name));
+        endpoint.mask.add(secret.map(|(_, value)| value.as_str()));
+        endpoint
+    }
+}
+
 fn is_secret(header: &str) -> bool {
     let name = header.to_lowercase();
     ["auth", "key", "token", "secret", "cookie"].iter().any(|part| name.contains(part))

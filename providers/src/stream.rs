@@ -1,4 +1,5 @@
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use leftfold_events::event::{CallSpec, Finish, Usage};
@@ -17,6 +18,12 @@ pub trait Provider: Send + Sync + Debug {
     /// Starts a request once the stream is polled; dropping the stream aborts it at once. Needs a
     /// tokio runtime with time and I/O.
     fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent>;
+
+    /// The same provider with more headers, in place of those of the same name; `None` if it sends none.
+    /// Those that can not be sent are left out.
+    fn with_headers(&self, _headers: &[(String, String)]) -> Option<Arc<dyn Provider>> {
+        None
+    }
 }
 
 /// What a reply is made of, whatever wire format it came in.

@@ -12,6 +12,7 @@ pub mod guarded;
 mod live;
 pub mod mcp;
 pub mod peers;
+pub mod plugin;
 mod processes;
 mod pty;
 mod server;

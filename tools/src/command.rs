@@ -46,6 +46,11 @@ static SHELL: LazyLock<&str> = LazyLock::new(|| {
     if found { "bash" } else { "sh" }
 });
 
+/// What command lines are run by.
+pub(crate) fn shell() -> &'static str {
+    &SHELL
+}
+
 /// How a command ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
@@ -108,6 +113,9 @@ pub fn become_shell(line: &str, added: &[String]) -> io::Error {
 fn start(line: &str, folder: &Path, cx: &Context) -> io::Result<(Child, Receiver)> {
     let (reader, writer) = io::pipe()?;
     let mut shell = shell(line, folder, &cx.workspace.environment, &cx.call_env);
+    // what plugins add covers no mark
+    let added = cx.variables.iter().map(|(name, value)| (name, value));
+    shell.envs(added).envs(processes::marks(&cx.call_env));
     shell.stdout(writer.try_clone()?).stderr(writer).process_group(0);
     let child = Command::from(shell).spawn()?;
     Ok((child, Receiver::from_owned_fd(OwnedFd::from(reader))?))

@@ -91,6 +91,9 @@ pub enum Error {
     /// The client (an editor) was asked to do it, and nobody knows whether it did.
     #[error("{0}")]
     Client(String),
+    /// What a plugin says of a call, or what became of the plugin.
+    #[error("{0}")]
+    Plugin(String),
     #[error("The call was cancelled before it had any effect.")]
     Cancelled,
     #[error("The call did not end within {0} ms.")]
@@ -134,6 +137,7 @@ impl Error {
             Self::Client(_) => "client_silent",
             Self::HttpStatus(_) => "http_status",
             Self::Mcp(_) => "mcp",
+            Self::Plugin(_) => "plugin",
             Self::Cancelled => "cancelled",
             Self::Timeout(_) => "timeout",
             Self::Io(_) => "io",

@@ -35,6 +35,7 @@ mod newest;
 mod paths;
 mod pattern;
 mod plan_switch;
+pub mod plugins;
 mod preview;
 pub mod processes;
 mod question;
@@ -72,3 +73,4 @@ pub use tool::{
     BoxFuture, Context, Homes, Instructed, Output, OutputLimits, Plan, Progress, Seen, Tool,
     Workspace,
 };
+pub use truncate::limited;

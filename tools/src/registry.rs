@@ -13,7 +13,8 @@ use serde_json::json;
 use crate::tool::{self, Context, Output, Plan, Tool, Workspace};
 use crate::{
     Error, apply_patch, bash, batch, edit, glob, grep, invalid, mcp, multiedit, paths, plan_switch,
-    processes, question, read, skill, task, text, todoread, todowrite, truncate, webfetch, write,
+    plugins, processes, question, read, skill, task, text, todoread, todowrite, truncate, webfetch,
+    write,
 };
 
 /// Bytes of a name that are said back.
@@ -85,12 +86,14 @@ pub fn resolve(call: &CallSpec, cx: &Workspace) -> Resolution {
             Ok(input) => tool.resolve(&input, cx),
             Err(unknown) => tool::refused(tool.name(), &call.input, &unknown.into()),
         },
-        None => mcp::resolve(call, cx).unwrap_or_else(|| {
-            let error = unknown(&call.name);
-            let name = text::clip(call.name.clone(), MAX_NAME);
-            let input = json!({ "tool": name, "error": error.to_string() });
-            tool::refused("invalid", &Json::from_value(&input), &error)
-        }),
+        None => {
+            plugins::resolve(call, cx).or_else(|| mcp::resolve(call, cx)).unwrap_or_else(|| {
+                let error = unknown(&call.name);
+                let name = text::clip(call.name.clone(), MAX_NAME);
+                let input = json!({ "tool": name, "error": error.to_string() });
+                tool::refused("invalid", &Json::from_value(&input), &error)
+            })
+        }
     };
     cx.secrets.redact_resolution(&mut resolution);
     resolution
@@ -112,7 +115,7 @@ fn unknown(name: &str) -> Error {
 /// it resolves again and refuses if they have changed since they were judged.
 pub async fn run(resolved: &Resolution, cx: Context) -> Output {
     if find(&resolved.name).is_none()
-        && let Some(output) = mcp::run(resolved, &cx).await
+        && let Some(output) = plugins::run_or_server(resolved, &cx).await
     {
         return finished(output, &cx.workspace, &cx.call);
     }

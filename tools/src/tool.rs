@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::host::Host;
 use crate::mcp::Servers;
+use crate::plugins::Plugins;
 use crate::{Error, args};
 
 /// How long a call may run unless its tool says otherwise, in milliseconds.
@@ -202,6 +203,10 @@ pub struct Workspace {
     pub mcp: Servers,
     /// Whoever has files and terminals of its own.
     pub host: Option<Arc<dyn Host>>,
+    /// Programs of the user's, some of which bring tools.
+    pub plugins: Plugins,
+    /// The socket of the session's node, for plugins.
+    pub socket: Option<PathBuf>,
 }
 
 impl Workspace {
@@ -224,6 +229,8 @@ impl Workspace {
             secrets: Secrets::default(),
             mcp: Servers::default(),
             host: None,
+            plugins: Plugins::default(),
+            socket: None,
         }
     }
 }
@@ -266,6 +273,8 @@ pub struct Context {
     pub call: String,
     /// The value of `LEFTFOLD_CALL` in the environment of what the tool starts.
     pub call_env: String,
+    /// More variables for the environment of commands.
+    pub variables: Vec<(String, String)>,
     pub todos: Vec<TodoItem>,
     /// What the user said to each question that was asked about the call.
     pub answers: Vec<String>,
@@ -287,6 +296,7 @@ impl Context {
             workspace,
             call: call.to_owned(),
             call_env: call_env.to_owned(),
+            variables: Vec::new(),
             todos: Vec::new(),
             answers: Vec::new(),
             parts: Vec::new(),

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use leftfold_events::Json;
 use leftfold_events::event::Spill;
 
 use crate::spill::{MAX_SPILL, SpillFile};
@@ -22,6 +23,12 @@ pub(crate) fn limit(mut output: Output, cx: &Workspace, call: &str) -> Output {
     output.spill = saved.ok().map(|(spill, _)| spill);
     output.mark("truncated", true);
     output
+}
+
+/// A text that stands for the output of `call`, cut as that would be.
+pub fn limited(text: String, cx: &Workspace, call: &str) -> String {
+    let output = Output { output: text, metadata: Json::object(), ..Output::default() };
+    limit(output, cx, call).output
 }
 
 fn save(text: &str, cx: &Workspace, call: &str) -> io::Result<(Spill, bool)> {

@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use leftfold_events::event::{Class, Event, Files, Model, Session, Subagent, Tool};
+use leftfold_events::event::{Class, Event, Files, Model, Plugin, Session, Subagent, Tool};
 use leftfold_events::verify::{Divergence, difference};
 use leftfold_events::{Envelope, Fact, Seq, SessionId, State, fold, line, settle};
 use serde::Serialize;
@@ -190,6 +190,7 @@ impl Rerun {
             Event::Files(event) => {
                 matches!(event, Files::SnapshotStarted {} | Files::RestoreStarted { .. })
             }
+            Event::Plugin(event) => matches!(event, Plugin::Asked { .. }),
             Event::Session(_)
             | Event::Turn(_)
             | Event::Permission(_)
@@ -233,9 +234,10 @@ impl Rerun {
                 };
                 intent.is_some_and(asked)
             }
-            Effect::Check { of, .. } | Effect::Run { of, .. } | Effect::Files { of, .. } => {
-                *of == seq
-            }
+            Effect::Check { of, .. }
+            | Effect::Run { of, .. }
+            | Effect::Files { of, .. }
+            | Effect::Plugin { of, .. } => *of == seq,
             Effect::Child(parent) => parent.spawned == seq,
             Effect::Switch { .. } => self.switches(seq),
         }
@@ -255,14 +257,14 @@ impl Rerun {
         match effect {
             Effect::Check { call: ours, .. } => call().map_or(Ok(()), |call| {
                 self.same(seq, "name", &ours.name, &call.name)?;
-                self.same(seq, "input", &ours.input, &call.input)
+                self.same(seq, "input", &ours.input, call.arguments())
             }),
             Effect::Run { resolution, .. } => {
                 let resolved = call().and_then(|call| call.resolved.as_ref());
                 resolved.map_or(Ok(()), |resolved| self.same(seq, "resolved", resolution, resolved))
             }
             Effect::Request { .. } | Effect::Files { .. } | Effect::Child(_) => Ok(()),
-            Effect::Switch { .. } => Ok(()),
+            Effect::Switch { .. } | Effect::Plugin { .. } => Ok(()),
         }
     }
 

@@ -1,8 +1,8 @@
 //! A recorded fact on its way to the session, by whoever tells such facts.
 
 use leftfold_events::event::{
-    Compaction, Event, Files, Finished, Model, Permission, Purpose, Session, Subagent, Todo,
-    TodoItem, Tool, Turn,
+    Compaction, Event, Files, Finished, Model, Permission, Plugin, Purpose, Session, Subagent,
+    Todo, TodoItem, Tool, Turn,
 };
 use leftfold_events::{Envelope, Fact, Kit, Seq};
 use leftfold_providers::{Failure, StreamEvent};
@@ -60,18 +60,7 @@ impl Rerun {
                 return self.answer(of, next, reply).await;
             }
             Event::Subagent(Subagent::Ended { .. }) => return self.child_ended(of, next).await,
-            Event::Files(
-                done @ (Files::Snapshotted { .. }
-                | Files::SnapshotFailed { .. }
-                | Files::Restored { .. }
-                | Files::RestoreFailed { .. }),
-            ) => {
-                let outcome = done.clone();
-                return self.hand(of, next, |effect| {
-                    let Effect::Files { done, .. } = effect else { return false };
-                    done.send(outcome).is_ok()
-                });
-            }
+            Event::Files(_) | Event::Plugin(_) => return self.beside(of, next),
             // pieces on the way, and what people ask for
             Event::Session(_)
             | Event::Turn(_)
@@ -79,10 +68,47 @@ impl Rerun {
             | Event::Tool(_)
             | Event::Permission(_)
             | Event::Compaction(_)
-            | Event::Subagent(_)
-            | Event::Files(_) => self.life.tell(SessionMessage::Told(vec![fact(next)])),
+            | Event::Subagent(_) => self.life.tell(SessionMessage::Told(vec![fact(next)])),
         }
         Ok(Ok(()))
+    }
+
+    /// What became of files, and what plugins say.
+    fn beside(&mut self, of: Seq, next: &Envelope) -> Result<Compared, Error> {
+        match &next.event {
+            Event::Files(
+                done @ (Files::Snapshotted { .. }
+                | Files::SnapshotFailed { .. }
+                | Files::Restored { .. }
+                | Files::RestoreFailed { .. }),
+            ) => {
+                let outcome = done.clone();
+                self.hand(of, next, |effect| {
+                    let Effect::Files { done, .. } = effect else { return false };
+                    done.send(outcome).is_ok()
+                })
+            }
+            Event::Plugin(said @ Plugin::Answered { .. }) => {
+                let outcome = said.clone();
+                self.hand(of, next, |effect| {
+                    let Effect::Plugin { said, .. } = effect else { return false };
+                    said.send(outcome).is_ok()
+                })
+            }
+            Event::Session(_)
+            | Event::Turn(_)
+            | Event::Model(_)
+            | Event::Tool(_)
+            | Event::Permission(_)
+            | Event::Compaction(_)
+            | Event::Subagent(_)
+            | Event::Todo(_)
+            | Event::Files(_)
+            | Event::Plugin(_) => {
+                self.life.tell(SessionMessage::Told(vec![fact(next)]));
+                Ok(Ok(()))
+            }
+        }
     }
 
     /// The kit in force.
@@ -234,6 +260,7 @@ impl Rerun {
             Effect::Request { .. }
             | Effect::Check { .. }
             | Effect::Files { .. }
+            | Effect::Plugin { .. }
             | Effect::Child(_) => false,
         })
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, mpsc as blocking};
 
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
-use leftfold_events::event::{CallSpec, Event, Files, Resolution, Session};
+use leftfold_events::event::{CallSpec, Event, Files, Plugin, Resolution, Session};
 use leftfold_events::{Envelope, Kit, Request, Seq, Sha256, State, Time};
 use leftfold_providers::{Provider, StreamEvent};
 use leftfold_tools::Output;
@@ -23,6 +23,7 @@ pub(super) enum Effect {
     Check { of: Seq, call: CallSpec, resolved: oneshot::Sender<Resolution> },
     Run { of: Seq, resolution: Box<Resolution>, output: oneshot::Sender<Output> },
     Files { of: Seq, done: oneshot::Sender<Files> },
+    Plugin { of: Seq, said: oneshot::Sender<Plugin> },
     Child(Box<Parent>),
     Switch { kit: blocking::Sender<Result<Kit, String>> },
 }
@@ -76,6 +77,10 @@ impl Tape {
 
     pub(crate) async fn files(&self, of: Seq) -> Files {
         self.hand_in(|done| Effect::Files { of, done }).await
+    }
+
+    pub(crate) async fn plugin(&self, of: Seq) -> Plugin {
+        self.hand_in(|said| Effect::Plugin { of, said }).await
     }
 
     /// Without a recorded outcome it never ends.

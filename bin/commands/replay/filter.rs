@@ -70,7 +70,8 @@ impl Calls {
             | Event::Turn(_)
             | Event::Model(_)
             | Event::Compaction(_)
-            | Event::Files(_) => None,
+            | Event::Files(_)
+            | Event::Plugin(_) => None,
         };
         self.0.insert(event.seq, name?);
         self.0.get(&event.seq).map(String::as_str)

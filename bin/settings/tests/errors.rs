@@ -207,7 +207,7 @@ fn deep_nesting_is_refused() {
 fn damaged_text_gives_an_error_and_never_a_panic() {
     let text = r#"{ /* é */ "model": "a/b", // x
         "permission": { "bash": { "*": "ask", }, "edit": "allow" },
-        "retry": { "attempts": 1.5e1 }, "plugin": ["\u00e9\n", null, true,], }"#;
+        "retry": { "attempts": 1.5e1 }, "plugin": ["\u00e9\n", ["a", "b"], {"command": ["c"],},], }"#;
     assert!(World::with(text).load_in("").is_ok());
     let world = World::new();
     let read = |text: &str| {

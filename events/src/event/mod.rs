@@ -8,6 +8,7 @@ mod compaction;
 mod files;
 mod model;
 mod permission;
+mod plugin;
 mod session;
 mod subagent;
 mod todo;
@@ -20,6 +21,7 @@ pub use model::{
     CallSpec, Cost, FailureClass, Finish, Model, ModelRef, PartKind, Purpose, StreamedPart, Usage,
 };
 pub use permission::{Answer, Permission};
+pub use plugin::{Heard, Hook, Plugin};
 pub use session::Session;
 pub use subagent::Subagent;
 pub use todo::{Todo, TodoItem, TodoPriority, TodoStatus};
@@ -75,6 +77,7 @@ pub enum Event {
     Subagent(Subagent),
     Todo(Todo),
     Files(Files),
+    Plugin(Plugin),
 }
 
 impl Event {
@@ -104,6 +107,7 @@ impl Event {
             Self::Files(event) => {
                 matches!(event, Files::SnapshotStarted {} | Files::RestoreStarted { .. })
             }
+            Self::Plugin(event) => matches!(event, Plugin::Asked { .. }),
         }
     }
 
@@ -135,4 +139,4 @@ macro_rules! concerns {
         }
     )*};
 }
-concerns!(Session, Turn, Model, Tool, Permission, Compaction, Subagent, Todo, Files);
+concerns!(Session, Turn, Model, Tool, Permission, Compaction, Subagent, Todo, Files, Plugin);

@@ -1,6 +1,6 @@
 //! Making room in the model's context: SPEC 1.6.
 
-use super::{ask_with, decide, end, intent, retry_scheduled, with_attempts};
+use super::{ask_with, decide, end, intent, plugins, retry_scheduled, with_attempts};
 use crate::event::{Compaction, EndReason, FailureClass, Purpose};
 use crate::state::{Call, Compacting, Message, Phase, State, Turn, Writing};
 use crate::{Envelope, Seq, context};
@@ -56,6 +56,9 @@ pub(super) fn summary(s: &State, turn: &Turn, c: &Compacting) -> Envelope {
 }
 
 fn ask_summary(s: &State, turn: &Turn, c: &Compacting) -> Envelope {
+    if let Some(asked) = plugins::summary(s, c) {
+        return asked;
+    }
     let request = context::summary_request(s, c);
     let asked = (request.model.clone(), request.sha256());
     ask_with(s, asked, (turn.step, c.attempt + 1), Purpose::Compaction)

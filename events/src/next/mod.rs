@@ -3,14 +3,15 @@
 
 mod compaction;
 mod files;
+mod plugins;
 mod retry;
 
 pub use retry::delay;
 
 use crate::context;
 use crate::event::{
-    Class, Compaction, EndReason, Ended, Event, FailureClass, Finish, Model, ModelRef, Permission,
-    Purpose, Subagent, Tool, Turn as TurnEvent,
+    Class, Compaction, EndReason, Ended, Event, FailureClass, Finish, Hook, Model, ModelRef,
+    Permission, Purpose, Subagent, Tool, Turn as TurnEvent,
 };
 use crate::rules::Action;
 use crate::state::{Ask, Call, Failure, Open, Phase, State, Titling, Turn, verdict};
@@ -50,6 +51,9 @@ pub fn next(s: &State) -> Option<Envelope> {
     }
     if let Some(snapshot) = files::after(s, turn) {
         return Some(snapshot);
+    }
+    if let Some(asked) = plugins::prompt(s) {
+        return Some(asked);
     }
     let mut decided = commission(s, turn).unwrap_or_else(|| decide(s, turn, &turn.ask));
     if !closes(&decided) && s.is_overspent() {
@@ -135,7 +139,8 @@ fn step(s: &State, turn: &Turn) -> Envelope {
 fn call(s: &State, turn: &Turn, c: &Call) -> Option<Envelope> {
     let stopped = turn.stop.is_some();
     match &c.phase {
-        Phase::Done(_) => None,
+        Phase::Done(_) if stopped || !c.may_be_revised() => None,
+        Phase::Done(_) => plugins::then(s, c, Hook::ToolAfter, || None),
         Phase::TimedOut { attempt } => Some(cancelled(s, c, *attempt)),
         Phase::Unknown { attempt: 1 } if c.class() == Class::Read && !stopped => {
             Some(start(s, c, 2))
@@ -146,13 +151,18 @@ fn call(s: &State, turn: &Turn, c: &Call) -> Option<Envelope> {
         }
         _ if stopped => Some(cancelled(s, c, c.attempt())),
         Phase::Called if s.is_out_of_steps() => Some(cancelled(s, c, 0)),
-        Phase::Called => Some(about(s, c, Some(CHECK), Tool::Checked { call: c.id.clone() })),
+        _ if c.vetoed.is_some() => plugins::vetoed(s, c),
+        Phase::Called => plugins::then(s, c, Hook::ToolBefore, || {
+            Some(about(s, c, Some(CHECK), Tool::Checked { call: c.id.clone() }))
+        }),
         Phase::Resolved => match s.next_part(c) {
             Some(part) => Some(about(s, c, None, Tool::Batched { call: part })),
-            None => s.parts_of(c).all(Call::is_done).then(|| rule(s, c)),
+            None => s.parts_of(c).all(|part| s.is_settled(part)).then(|| rule(s, c)),
         },
         Phase::MustAsk { .. } if !s.may_ask(c) => None,
-        Phase::MustAsk { access } => question(s, c, *access).or_else(|| run(s, c)),
+        Phase::MustAsk { access } => {
+            plugins::permission(s, c, || question(s, c, *access).or_else(|| run(s, c)))
+        }
         Phase::Allowed => run(s, c),
         Phase::Running { .. } if c.class() == Class::Child => spawn(s, c),
         Phase::Checking(_) | Phase::Asking { .. } | Phase::Running { .. } => None,
@@ -160,7 +170,7 @@ fn call(s: &State, turn: &Turn, c: &Call) -> Option<Envelope> {
 }
 
 fn rule(s: &State, c: &Call) -> Envelope {
-    let (action, rule) = verdict::verdict(s, c);
+    let (action, rule) = plugins::verdict(s, c);
     about(s, c, None, Permission::Ruled { call: c.id.clone(), action, rule })
 }
 
@@ -183,7 +193,8 @@ fn question(s: &State, c: &Call, from: usize) -> Option<Envelope> {
 }
 
 fn run(s: &State, c: &Call) -> Option<Envelope> {
-    files::before(s, c).or_else(|| may_start(s, c).then(|| start(s, c, 1)))
+    let start = || files::before(s, c).or_else(|| may_start(s, c).then(|| start(s, c, 1)));
+    plugins::variables(s, c, start)
 }
 
 /// Eight at once; who writes a path waits for the earlier calls that write it, or may. Children wait
@@ -279,6 +290,9 @@ fn answered(s: &State, turn: &Turn, finish: Finish) -> Envelope {
 }
 
 fn ask(s: &State, step: u32, attempt: u32) -> Envelope {
+    if let Some(asked) = plugins::request(s) {
+        return asked;
+    }
     let asked = (s.kit.model.name(), context::request_sha256(s));
     ask_with(s, asked, (step, attempt), Purpose::Turn)
 }

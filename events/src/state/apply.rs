@@ -24,6 +24,7 @@ impl State {
             Event::Subagent(event) => self.apply_subagent(envelope, event),
             Event::Todo(Todo::Updated { todos }) => self.todos.clone_from(todos),
             Event::Files(event) => self.apply_files(envelope, event),
+            Event::Plugin(event) => self.apply_plugin(envelope, event),
         }
     }
 
@@ -77,12 +78,14 @@ impl State {
             }
             TurnEvent::Equipped(equipped) => {
                 self.kit.equip(self.equipped.as_ref(), equipped);
+                self.plugins.equipped();
                 self.equipped = Some(equipped.clone());
             }
             TurnEvent::Interrupted { .. } => self.stop(EndReason::Aborted),
             TurnEvent::Ended(ended) => {
                 self.turn = None;
                 self.files.turn_ended(envelope.seq);
+                self.plugins.turn_ended();
                 self.ended = Some(ended.clone());
             }
             TurnEvent::Switched { agent, .. } => self.switched(envelope.seq, agent),
@@ -141,6 +144,7 @@ impl State {
     /// A node has died here and another one goes on.
     fn resumed(&mut self, close: bool) {
         self.files.forget();
+        self.plugins.forget();
         let Some(turn) = &mut self.turn else { return };
         if close {
             turn.stop.get_or_insert(EndReason::Aborted);
@@ -200,6 +204,9 @@ impl State {
         }
         if self.deadline().is_some_and(|deadline| deadline.intent == of) {
             return self.run_out();
+        }
+        if self.plugin_elapsed(of) {
+            return;
         }
         let Some(turn) = self.turn.as_mut().filter(|turn| turn.stop.is_none()) else { return };
         if turn.awaits_title(Some(of)) {

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::message::ReplyPart;
 use super::open::Wait;
-use super::{State, repeat, verdict, words};
+use super::{State, Veto, repeat, verdict, words};
 use crate::event::{
     Access, Answer, Attachment, Class, Denial, EndReason, Finished, Permission, Resolution, Tool,
 };
@@ -30,6 +30,15 @@ pub struct Call {
     pub within: Option<Seq>,
     /// What people said when they were asked about it, one for each of its accesses so far.
     pub answers: Vec<String>,
+    /// What plugins have made of its arguments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed: Option<Json>,
+    /// A plugin has said that it is not to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vetoed: Option<Veto>,
+    /// It has run to an end of its own.
+    #[serde(skip)]
+    pub(crate) ran: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -104,11 +113,11 @@ impl Call {
         }
     }
 
-    fn done(&mut self, output: String, is_error: bool) {
+    pub(super) fn done(&mut self, output: String, is_error: bool) {
         self.phase = Phase::Done(Box::new(Outcome { output, is_error, attachments: Vec::new() }));
     }
 
-    fn denial(&self, access: &Access, reason: &str) -> Denial {
+    pub(super) fn denial(&self, access: &Access, reason: &str) -> Denial {
         Denial {
             call: self.id.clone(),
             tool: self.resolved.as_ref().map_or(&self.name, |resolved| &resolved.name).clone(),
@@ -143,7 +152,7 @@ impl Call {
 
 impl State {
     /// The open call whose `model.called` is `of`.
-    fn call_mut(&mut self, of: Option<Seq>) -> Option<&mut Call> {
+    pub(super) fn call_mut(&mut self, of: Option<Seq>) -> Option<&mut Call> {
         self.last_reply_mut()?.calls_mut().find(|call| Some(call.seq) == of && !call.is_done())
     }
 
@@ -205,6 +214,7 @@ impl State {
                         is_error: finished.is_error,
                         attachments: finished.attachments.clone(),
                     }));
+                    call.ran = true;
                     let agent = call.switches_to().filter(|_| !finished.is_error);
                     let costs = call.class() == Class::Child;
                     self.take_over(agent);
@@ -259,6 +269,7 @@ impl State {
                     let access = from + found.unwrap_or(0);
                     call.phase = Phase::Asking { wait: Wait::of(envelope), access };
                 }
+                self.plugins.forget_question(of);
             }
             Permission::Answered { reply, feedback, .. } => {
                 self.answered(of, *reply, feedback.as_deref());
@@ -269,6 +280,9 @@ impl State {
     fn ruled(&mut self, of: Option<Seq>, action: Action, rule: Option<&Rule>) {
         let denied = self.calls().find(|call| Some(call.seq) == of);
         let denied = denied.and_then(|call| verdict::denied(self, call)).cloned();
+        if self.is_vetoed(of, action) {
+            return;
+        }
         let Some(call) = self.call_mut(of) else { return };
         match action {
             Action::Allow => call.phase = Phase::Allowed,
@@ -356,7 +370,7 @@ impl State {
         }
     }
 
-    fn note(&mut self, denial: Denial) {
+    pub(super) fn note(&mut self, denial: Denial) {
         if let Some(turn) = &mut self.turn {
             turn.denials.push(denial);
         }

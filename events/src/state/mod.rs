@@ -8,11 +8,13 @@ mod checkout;
 mod commission;
 mod compacting;
 mod files;
+mod heard;
 mod heritage;
 mod limits;
 mod message;
 mod messages;
 mod open;
+mod plugins;
 mod repeat;
 mod reply;
 pub mod switch;
@@ -27,6 +29,8 @@ pub use heritage::Inherited;
 pub use message::{Message, Prompt, Reply, ReplyEnd, ReplyPart};
 pub use messages::Messages;
 pub use open::{Open, Wait};
+pub(crate) use plugins::Consultation;
+pub use plugins::{Consulted, Plugins, Veto};
 pub use verdict::judge;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,6 +77,8 @@ pub struct State {
     pub inherited: Vec<Inherited>,
     pub delegated: Delegated,
     pub files: Files,
+    #[serde(skip_serializing_if = "Plugins::is_empty")]
+    pub plugins: Plugins,
     pub usage: Usage,
     pub cost: Cost,
     #[serde(skip)]

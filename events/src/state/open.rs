@@ -6,7 +6,8 @@ use serde::Serialize;
 use super::call::Phase;
 use super::{Ask, State, Titling, Writing};
 use crate::event::{
-    Access, Compaction, Event, Files, Model, Permission, Session, Subagent, Todo, Tool, Turn,
+    Access, Compaction, Event, Files, Model, Permission, Plugin, Session, Subagent, Todo, Tool,
+    Turn,
 };
 use crate::{Envelope, Fact, Seq, Time};
 
@@ -46,6 +47,8 @@ pub enum Open {
     Snapshot,
     /// Files that are being put back.
     Restore,
+    /// A plugin is asked something.
+    Plugin,
 }
 
 impl State {
@@ -58,6 +61,7 @@ impl State {
         if turn.stop.is_some() {
             return open;
         }
+        open.extend(self.plugins.open().map(|wait| (Open::Plugin, wait)));
         open.extend(self.files.taking.map(|wait| (Open::Snapshot, wait)));
         if let Titling::Waiting(wait) = turn.title {
             open.push((Open::Title, wait));
@@ -192,9 +196,12 @@ impl State {
             Event::Files(Files::RevertAsked { to, .. }) => born && self.revert_to(*to).is_ok(),
             Event::Files(Files::UnrevertAsked { .. }) => born && self.may_unrevert().is_ok(),
             Event::Files(Files::CheckoutAsked { .. }) => born && self.may_restore().is_ok(),
-            Event::Permission(_) | Event::Compaction(_) | Event::Subagent(_) | Event::Files(_) => {
-                false
-            }
+            Event::Plugin(Plugin::Answered { .. }) => awaits(&[Open::Plugin]),
+            Event::Permission(_)
+            | Event::Compaction(_)
+            | Event::Subagent(_)
+            | Event::Files(_)
+            | Event::Plugin(_) => false,
         }
     }
 

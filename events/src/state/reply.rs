@@ -67,6 +67,7 @@ impl State {
             (Purpose::Title, _) => turn.title = Titling::Waiting(wait),
             (Purpose::Turn, _) => {
                 (turn.step, turn.attempt) = count;
+                self.plugins.requested(turn.asked, envelope.seq);
                 turn.asked = envelope.seq;
                 self.files.border(envelope.seq);
                 turn.ask = Ask::Waiting(wait);
@@ -261,6 +262,9 @@ impl Call {
             pruned: false,
             within: None,
             answers: Vec::new(),
+            changed: None,
+            vetoed: None,
+            ran: false,
         }
     }
 }

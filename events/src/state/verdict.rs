@@ -57,6 +57,18 @@ pub(crate) fn access(s: &State, access: &Access) -> (Action, Option<Rule>) {
     (action, rule)
 }
 
+/// Whether the rules leave it to somebody who is asked. The questions of tools are for people alone.
+pub(crate) fn is_open(s: &State, access: &Access) -> bool {
+    let asked = judged(&s.kit.rules, &[&s.approved, &s.kit.options.approved], access).0;
+    asked == Action::Ask && access.permission != QUESTION
+}
+
+/// Whether a call for which nobody is there to be asked is denied for that alone.
+pub(crate) fn is_left_open(s: &State, c: &Call) -> bool {
+    let fine = |a: &Access| is_open(s, a) || access(s, a).0 == Action::Allow;
+    c.access().iter().all(fine)
+}
+
 /// The verdict on a whole call: the worst of its accesses. A call that touches nothing is allowed.
 pub(crate) fn verdict(s: &State, c: &Call) -> (Action, Option<Rule>) {
     let mut worst = (Action::Allow, None);

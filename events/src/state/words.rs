@@ -117,6 +117,13 @@ pub(crate) fn denied(rule: Option<&Rule>, permission: &str, patterns: &[String])
     }
 }
 
+pub(crate) fn vetoed(plugin: &str, reason: &str) -> String {
+    format!(
+        "The plugin `{plugin}` does not allow this call: {reason}\n\
+         Do not try to get round it; go on without this call or say what you need."
+    )
+}
+
 pub(crate) fn unanswered(permission: &str, patterns: &[String]) -> String {
     format!(
         "Permission denied: nobody answered in time whether {permission} on {} is allowed.",

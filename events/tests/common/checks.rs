@@ -1,7 +1,7 @@
 //! What is said of events, requests and logs.
 
 use leftfold_events::event::{
-    Class, Event, Files, Model, Permission, Purpose, Saved, Subagent, Tool, Turn,
+    Class, Event, Files, Model, Permission, Plugin, Purpose, Saved, Subagent, Tool, Turn,
 };
 use leftfold_events::request::{AssistantPart, RequestMessage};
 use leftfold_events::{Envelope, Kit, Request, State, context, line};
@@ -31,6 +31,7 @@ pub(crate) fn describe(envelope: &Envelope) -> String {
             let path = |saved: &Saved| format!(" {}={}", saved.path, saved.tree);
             paths.iter().map(path).collect()
         }
+        Event::Plugin(Plugin::Asked { plugin, hook }) => format!(" {plugin} {}", hook.name()),
         Event::Turn(Turn::Ended(ended)) => format!(" {:?}", ended.reason).to_lowercase(),
         _ => String::new(),
     };

@@ -13,14 +13,17 @@ mod checks;
 mod facts;
 mod kept;
 mod planning;
+mod plugging;
 
 pub(crate) use checks::*;
 pub(crate) use facts::*;
 pub(crate) use kept::*;
 pub(crate) use planning::*;
+#[allow(unused_imports, reason = "likewise")]
+pub(crate) use plugging::*;
 
 use leftfold_events::event::{
-    Answer, CallSpec, Class, Compaction, EndReason, FailureClass, Finish, Model, PartKind,
+    Answer, CallSpec, Class, Compaction, EndReason, FailureClass, Finish, Heard, Model, PartKind,
     Permission, PromptKind, PromptPart, Session, Tool, Turn,
 };
 use leftfold_events::kit::{AskMode, Limit, ModelSpec, Options};
@@ -82,6 +85,9 @@ pub(crate) enum Step {
     /// The files are back, and are this tree now.
     Restored(&'static str),
     NotRestored,
+    /// A plugin says this, or does not answer as it should.
+    Hear(&'static str),
+    NotHeard(Heard),
 }
 
 pub(crate) use Step::*;
@@ -243,6 +249,7 @@ impl Run {
             Interrupt => Fact::new(Turn::Interrupted { by: "test".into() }),
             Resume { close } => Fact::new(Session::Resumed { policy: POLICY, close: *close }),
             Summary(_) | NoSummary | Title(_) | NoTitle => self.written(step),
+            Hear(_) | NotHeard(_) => self.said(step),
             Snap(..) | NoSnap | Revert(_) | Unrevert | Checkout(_) | Restored(_) | NotRestored => {
                 self.kept(step)
             }
@@ -340,6 +347,7 @@ impl Run {
                 }
                 Open::Snapshot => Fact::of(of, snapshotted("late", &["x"])),
                 Open::Restore => Fact::of(of, restored("late")),
+                Open::Plugin => self.said(&Hear("{}")),
                 Open::Compaction => Fact::of(of, Compaction::Finished { summary: "s".into() }),
             };
             assert!(!self.tell(fact).is_empty(), "an outcome of an open intent is admitted");

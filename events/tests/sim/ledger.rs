@@ -1,11 +1,13 @@
 //! What may stand in a log, told from the log alone: a second opinion on what the core admits and
 //! decides, which shares no code with it.
 
+mod beside;
+
 use std::collections::BTreeMap;
 
 use leftfold_events::event::{
-    Answer, Class, Compaction, Event, Files, Model, Permission, Purpose, Resolution, Session,
-    Subagent, Todo, Tool, Turn,
+    Answer, Class, Compaction, Event, Model, Permission, Purpose, Resolution, Session, Subagent,
+    Todo, Tool, Turn,
 };
 use leftfold_events::rules::Action;
 use leftfold_events::{Envelope, Seq, SessionId, Time};
@@ -27,6 +29,8 @@ enum Wait {
     Child,
     Snapshot,
     Restore,
+    /// For what a plugin says; of a question about this call.
+    Plugin(Option<Seq>),
 }
 
 #[derive(Default)]
@@ -52,6 +56,8 @@ pub(crate) struct Ledger {
     turn: Option<Seq>,
     waits: BTreeMap<Seq, (Wait, Time)>,
     calls: BTreeMap<Seq, Call>,
+    /// The last kit: with other rules, what was to be asked about may be allowed.
+    equipped: Seq,
     /// Somebody has said "always": questions may close without an answer of their own.
     always: bool,
 }
@@ -103,6 +109,7 @@ impl Ledger {
             },
             Event::Todo(Todo::Updated { .. }) => self.running(e),
             Event::Files(event) => self.files(e, event),
+            Event::Plugin(event) => self.plugin(e, event),
         }
     }
 
@@ -154,7 +161,8 @@ impl Ledger {
             | Wait::Compaction
             | Wait::Child
             | Wait::Snapshot
-            | Wait::Restore => true,
+            | Wait::Restore
+            | Wait::Plugin(_) => true,
         };
         self.waits.retain(|_, (wait, _)| other(*wait));
         let call = self.calls.get_mut(&of).ok_or("about a call that nobody made")?;
@@ -198,7 +206,8 @@ impl Ledger {
                     | Wait::Compaction
                     | Wait::Child
                     | Wait::Snapshot
-                    | Wait::Restore => Ok(()),
+                    | Wait::Restore
+                    | Wait::Plugin(_) => Ok(()),
                 }
             }
         }
@@ -212,7 +221,12 @@ impl Ledger {
             Wait::Child | Wait::Question(_) => !close,
             Wait::Run(call) => !close && child(call),
             Wait::Retry | Wait::Compaction => true,
-            Wait::Request | Wait::Title | Wait::Check(_) | Wait::Snapshot | Wait::Restore => false,
+            Wait::Request
+            | Wait::Title
+            | Wait::Check(_)
+            | Wait::Snapshot
+            | Wait::Restore
+            | Wait::Plugin(_) => false,
         });
         self.calls.values_mut().for_each(|call| call.orphaned = true);
     }
@@ -223,7 +237,10 @@ impl Ledger {
                 self.turn.get_or_insert(e.seq);
                 Ok(())
             }
-            Turn::Equipped(_) => Ok(()),
+            Turn::Equipped(_) => {
+                self.equipped = e.seq;
+                Ok(())
+            }
             Turn::Interrupted { .. } | Turn::Switched { .. } => {
                 held(self.turn.is_some(), "no turn")
             }
@@ -240,7 +257,12 @@ impl Ledger {
     fn model(&mut self, e: &Envelope, event: &Model) -> Held {
         match event {
             Model::Requested { purpose: Purpose::Title, .. } => self.wait(e, Wait::Title),
-            Model::Requested { .. } => self.wait(e, Wait::Request),
+            Model::Requested { purpose, .. } => {
+                if *purpose == Purpose::Compaction {
+                    self.waits_as_long(e.until.unwrap_or(e.at));
+                }
+                self.wait(e, Wait::Request)
+            }
             Model::RetryScheduled { .. } => self.wait(e, Wait::Retry),
             Model::Streamed { .. } => {
                 self.find(e, |wait| wait == Wait::Request)?;
@@ -364,24 +386,6 @@ impl Ledger {
                 Ok(())
             }
             Compaction::Pruned { .. } => held(self.turn.is_some(), "no turn"),
-        }
-    }
-
-    fn files(&mut self, e: &Envelope, event: &Files) -> Held {
-        match event {
-            Files::SnapshotStarted {} => self.wait(e, Wait::Snapshot),
-            Files::RestoreStarted { .. } => self.wait(e, Wait::Restore),
-            Files::Snapshotted { .. } | Files::SnapshotFailed { .. } => {
-                self.outcome(e, |wait| wait == Wait::Snapshot).map(drop)
-            }
-            Files::Restored { .. } | Files::RestoreFailed { .. } => {
-                self.outcome(e, |wait| wait == Wait::Restore).map(drop)
-            }
-            Files::RevertAsked { .. }
-            | Files::UnrevertAsked { .. }
-            | Files::CheckoutAsked { .. } => {
-                held(self.turn.is_none(), "a revert in the middle of a turn")
-            }
         }
     }
 }

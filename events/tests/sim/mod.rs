@@ -10,6 +10,7 @@ mod desk;
 mod family;
 mod ledger;
 mod people;
+mod plugs;
 mod random;
 mod workers;
 mod world;

@@ -45,6 +45,7 @@ pub(crate) fn kit(random: &mut Random) -> Kit {
     options.ask_for = random.of(&[2_000, 30_000]);
     options.compact = !random.one_in(6);
     options.snapshot = random.one_in(3);
+    options.plugins = super::plugs::plugins(random);
     if random.one_in(3) {
         options.title_prompt = "Name it.".into();
     }

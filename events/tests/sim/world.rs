@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use leftfold_events::event::{Event, Model, Permission, Session, Tool, Turn};
+use leftfold_events::event::{Event, Model, Permission, Plugin, Session, Tool, Turn};
 use leftfold_events::{Envelope, Kit, Seq, SessionId, Time, context};
 
 use super::desk::{Desk, Item, Now};
@@ -192,6 +192,7 @@ impl World {
             Event::Files(files) if event.event.is_intent() => {
                 self.keep_files(at, event.seq, files);
             }
+            Event::Plugin(Plugin::Asked { hook, .. }) => self.hear(at, event.seq, *hook),
             _ => {}
         }
         Ok(())

@@ -73,6 +73,11 @@ impl Provider for Anthropic {
         let body = request::body(&check::closed(&request, faulty));
         check::send(faulty, &Rules::Anthropic, &body, |body| exchange::run(endpoint, body, decoder))
     }
+
+    fn with_headers(&self, headers: &[(String, String)]) -> Option<Arc<dyn Provider>> {
+        let endpoint = Arc::new(self.endpoint.with_headers(headers));
+        Some(Arc::new(Self { endpoint }))
+    }
 }
 
 fn headers(config: &Config) -> Result<HeaderMap, Error> {

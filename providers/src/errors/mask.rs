@@ -15,16 +15,21 @@ pub(crate) struct Mask {
 
 impl Mask {
     pub(crate) fn new<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut secrets: Vec<String> = secrets
+        let mut mask = Self::default();
+        mask.add(secrets);
+        mask
+    }
+
+    pub(crate) fn add<'a>(&mut self, secrets: impl IntoIterator<Item = &'a str>) {
+        let secrets = secrets
             .into_iter()
             .flat_map(|secret| [Some(secret), secret.split_once(' ').map(|(_, rest)| rest)])
             .flatten()
             .map(|secret| secret.trim().to_owned())
-            .filter(|secret| secret.len() >= SHORTEST_SECRET)
-            .collect();
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        secrets.dedup();
-        Self { secrets }
+            .filter(|secret| secret.len() >= SHORTEST_SECRET);
+        self.secrets.extend(secrets);
+        self.secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        self.secrets.dedup();
     }
 
     pub(crate) fn hide(&self, text: String) -> String {

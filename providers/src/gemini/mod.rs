@@ -83,6 +83,11 @@ impl Provider for Gemini {
         let rules = Rules::Gemini(request.model.id);
         check::send(faulty, &rules, &body, |body| exchange::run(endpoint, body, decoder))
     }
+
+    fn with_headers(&self, headers: &[(String, String)]) -> Option<Arc<dyn Provider>> {
+        let endpoint = self.endpoint.with_headers(headers);
+        Some(Arc::new(Self { endpoint }))
+    }
 }
 
 /// Where a model is spoken to. An id with slashes is a path of its own (`tunedModels/mine`).

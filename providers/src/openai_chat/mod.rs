@@ -77,6 +77,11 @@ impl Provider for OpenaiChat {
         let rules = Rules::Chat(self.quirks);
         check::send(faulty, &rules, &body, |body| exchange::run(endpoint, body, decoder))
     }
+
+    fn with_headers(&self, headers: &[(String, String)]) -> Option<Arc<dyn Provider>> {
+        let endpoint = Arc::new(self.endpoint.with_headers(headers));
+        Some(Arc::new(Self { endpoint, quirks: self.quirks }))
+    }
 }
 
 fn headers(config: &Config, quirks: &Quirks) -> Result<HeaderMap, Error> {

@@ -3,14 +3,15 @@
 
 mod files;
 mod imported;
+mod plugins;
 
 use files::{files_events, later_files_events};
 use imported::imported;
 use leftfold_events::event::{
     Access, Answer, Attachment, CallSpec, Class, Compaction, Denial, EndReason, Ended, Equipped,
-    FailureClass, Files, Finish, Finished, Model, ModelRef, PartKind, Permission, PromptKind,
-    PromptPart, Purpose, Resolution, Session, Spill, StreamedPart, Subagent, Todo, TodoItem,
-    TodoPriority, TodoStatus, Tool, Turn, Usage,
+    FailureClass, Files, Finish, Finished, Model, ModelRef, PartKind, Permission, Plugin,
+    PromptKind, PromptPart, Purpose, Resolution, Session, Spill, StreamedPart, Subagent, Todo,
+    TodoItem, TodoPriority, TodoStatus, Tool, Turn, Usage,
 };
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::{Envelope, Event, Json, Payload, Seq, SessionId, Sha256, Time};
@@ -136,6 +137,7 @@ fn later_events() -> Vec<Event> {
     events.extend(later_files_events());
     events.push(Session::Adopted { parent: id(1) }.into());
     events.push(imported());
+    events.extend(plugins::plugin_events());
     events
 }
 
@@ -390,7 +392,9 @@ pub fn variant(event: &Event) -> usize {
         Event::Files(Files::CheckoutAsked { .. }) => 44,
         Event::Session(Session::Adopted { .. }) => 45,
         Event::Session(Session::Imported { .. }) => 46,
+        Event::Plugin(Plugin::Asked { .. }) => 47,
+        Event::Plugin(Plugin::Answered { .. }) => 48,
     }
 }
 
-pub const VARIANTS: usize = 47;
+pub const VARIANTS: usize = 49;

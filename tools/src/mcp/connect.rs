@@ -136,7 +136,7 @@ async fn local(
 }
 
 /// What servers of dead nodes left running is ended once by each process that starts some itself.
-async fn end_orphans() {
+pub(crate) async fn end_orphans() {
     static ENDED: Once = Once::new();
     if ENDED.is_completed() {
         return;
@@ -163,13 +163,13 @@ pub(super) fn innermost(error: &ClientInitializeError) -> String {
 }
 
 /// The end of what a server has written to standard error, which is read as long as it writes.
-struct LastWords {
+pub(crate) struct LastWords {
     lines: Arc<Mutex<VecDeque<String>>>,
     reading: tokio::task::JoinHandle<()>,
 }
 
 impl LastWords {
-    fn of(name: &str, stderr: ChildStderr) -> Self {
+    pub(crate) fn of(name: &str, stderr: ChildStderr) -> Self {
         let lines = Arc::new(Mutex::new(VecDeque::new()));
         let (kept, name) = (Arc::clone(&lines), name.to_owned());
         let reading = tokio::spawn(async move {
@@ -190,7 +190,7 @@ impl LastWords {
         Self { lines, reading }
     }
 
-    async fn after(self, why: &str) -> String {
+    pub(crate) async fn after(self, why: &str) -> String {
         // a process that it has left behind may hold the pipe open
         let _ = tokio::time::timeout(LAST_WORDS, self.reading).await;
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);

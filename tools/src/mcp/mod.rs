@@ -7,11 +7,11 @@
 //! that nothing but a call that runs needs the server itself.
 
 mod call;
-mod connect;
+pub(crate) mod connect;
 mod content;
 mod desk;
 mod link;
-mod names;
+pub(crate) mod names;
 mod oauth;
 mod pool;
 mod probe;
@@ -31,6 +31,7 @@ use leftfold_events::kit::ToolSpec;
 pub use oauth::{Consent, Follow, OAuth, sign_out};
 use pool::Pool;
 pub use pool::close;
+pub(crate) use pool::schema;
 pub use probe::{Called, Calls, Probed, login, probe};
 pub use prompts::Prompted;
 

@@ -9,7 +9,7 @@ const LONGEST: usize = 64;
 const DIGITS: usize = 8;
 
 /// The name for `tool` of `server`. What is `taken`, or is too long, ends in a hash of both.
-pub(super) fn of(server: &str, tool: &str, taken: impl Fn(&str) -> bool) -> String {
+pub(crate) fn of(server: &str, tool: &str, taken: impl Fn(&str) -> bool) -> String {
     let mut name = beginning(server) + &plain(tool);
     if name.len() <= LONGEST && !taken(&name) {
         return name;

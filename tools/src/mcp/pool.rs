@@ -178,7 +178,7 @@ fn spec(name: String, tool: &Tool) -> ToolSpec {
 
 /// The schema as every API takes it: of an object, and without alternatives at its top. The server
 /// itself checks the arguments.
-fn schema(told: &JsonObject) -> Json {
+pub(crate) fn schema(told: &JsonObject) -> Json {
     let mut schema = told.clone();
     for key in ["$schema", "oneOf", "anyOf", "allOf", "not", "enum", "if", "then", "else"] {
         schema.shift_remove(key);

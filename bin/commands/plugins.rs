@@ -1,0 +1,71 @@
+//! `leftfold plugins`: the plugins that settings name, how each does, and what it wants and brings.
+
+use std::process::ExitCode;
+
+use leftfold_tools::plugins::{Report, Status};
+use serde_json::{Value, json};
+
+use super::run;
+use crate::cli::{self, Format};
+use crate::model;
+use crate::settings;
+
+pub(crate) fn plugins(args: &cli::Mcp) -> anyhow::Result<ExitCode> {
+    let directory = std::env::current_dir()?;
+    let settings = settings::load(&directory, &model::environment).map_err(model::usage)?;
+    let worktree = settings::worktree_of(&directory);
+    // there is no session, and so no node that could be reached
+    let plugins = run::plugins(&directory, &worktree, std::path::Path::new(""), &settings);
+    let reports = crate::run_async(async {
+        plugins.ready().await;
+        plugins.reports()
+    })?;
+    let text: String = match args.format {
+        Format::Json => reports.iter().map(|report| format!("{}\n", as_json(report))).collect(),
+        Format::Text => reports.iter().map(as_text).collect(),
+    };
+    if text.is_empty() {
+        crate::note("leftfold: there are no plugins: name some under `plugin` in settings");
+    }
+    super::print(&text)
+}
+
+fn status(report: &Report) -> (&'static str, Option<&str>) {
+    match &report.status {
+        Status::Running => ("running", None),
+        Status::Idle => ("idle", None),
+        Status::Failed(why) => ("failed", Some(why)),
+    }
+}
+
+fn as_json(report: &Report) -> Value {
+    let (status, why) = status(report);
+    let tools =
+        report.tools.iter().map(|(name, about)| json!({ "name": name, "description": about }));
+    json!({
+        "name": report.name,
+        "status": status,
+        "error": why,
+        "hooks": report.hooks,
+        "tools": tools.collect::<Vec<Value>>(),
+        "warnings": report.warnings,
+        "source": report.place,
+    })
+}
+
+fn as_text(report: &Report) -> String {
+    let (status, why) = status(report);
+    let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+    let mut text = format!("{}  {status}{why}  ({})\n", report.name, report.place);
+    for hook in &report.hooks {
+        text.push_str(&format!("  hook {hook}\n"));
+    }
+    for (name, about) in &report.tools {
+        text.push_str(&format!("  tool {name}  {}\n", about.lines().next().unwrap_or_default()));
+    }
+    for warning in &report.warnings {
+        text.push_str(&format!("  warning: {warning}\n"));
+    }
+    // plugins write these words, and a terminal is to show them as they are
+    text.chars().filter(|c| *c == '\n' || !c.is_control()).collect()
+}

@@ -1,0 +1,40 @@
+//! What is said of plugins: what they were asked, what they have said, and what went wrong with one.
+
+use leftfold_events::event::{Event, Heard, Plugin};
+
+use crate::changes;
+use crate::text::{first_line, shorten};
+
+/// In a line.
+pub(crate) fn detail(event: &Plugin) -> String {
+    match event {
+        Plugin::Asked { plugin, hook } => format!("{plugin}, {}", hook.name()),
+        Plugin::Answered { outcome: Heard::Answered, output, .. } => match output.as_str() {
+            "{}" => "nothing to say".to_owned(),
+            said => shorten(said, 120),
+        },
+        Plugin::Answered { message, .. } => {
+            first_line(message.as_deref().unwrap_or("no answer")).to_owned()
+        }
+    }
+}
+
+/// What people are told at once, of files and of plugins without which things go on.
+pub(crate) fn lines(event: &Event) -> Vec<String> {
+    match event {
+        Event::Files(files) => changes::lines(files),
+        Event::Plugin(Plugin::Answered { outcome, message: Some(message), .. }) => {
+            let without = if outcome.cuts_off() { "; the turn goes on without it" } else { "" };
+            vec![format!("[warning: {}{without}]", first_line(message))]
+        }
+        Event::Session(_)
+        | Event::Turn(_)
+        | Event::Model(_)
+        | Event::Tool(_)
+        | Event::Permission(_)
+        | Event::Compaction(_)
+        | Event::Subagent(_)
+        | Event::Todo(_)
+        | Event::Plugin(_) => Vec::new(),
+    }
+}

@@ -1,0 +1,93 @@
+//! What plugins have said of a request, laid over it. What has another form than it should says
+//! nothing.
+
+use serde_json::{Value, json};
+
+use crate::Json;
+use crate::event::Hook;
+use crate::kit::ToolSpec;
+use crate::request::Request;
+use crate::state::{Compacting, State};
+
+/// The names that plugins have for how a model is asked, and those that request bodies have.
+const PARAMS: [(&str, &str); 3] =
+    [("temperature", "temperature"), ("topP", "top_p"), ("topK", "top_k")];
+
+pub(super) fn lay(head: &mut Request, s: &State) {
+    if s.plugins.asked.is_empty() {
+        return;
+    }
+    for said in s.said(Hook::ToolDefinition, None) {
+        head.tools.iter_mut().for_each(|tool| define(tool, &said["tools"][&tool.name]));
+    }
+    for said in s.said(Hook::ChatParams, None) {
+        params(head, &said);
+    }
+    for said in s.said(Hook::System, None) {
+        system(&mut head.system, &said);
+    }
+}
+
+fn define(tool: &mut ToolSpec, said: &Value) {
+    if let Some(description) = said["description"].as_str() {
+        description.clone_into(&mut tool.description);
+    }
+    if said["parameters"].is_object() {
+        tool.schema = Json::from_value(&said["parameters"]);
+    }
+}
+
+fn params(head: &mut Request, said: &Value) {
+    let mut options = Some(head.options.value()).filter(Value::is_object).unwrap_or(json!({}));
+    for (theirs, ours) in PARAMS {
+        if said[theirs].is_number() {
+            options[ours] = said[theirs].clone();
+        }
+    }
+    merge(&mut options, &said["options"]);
+    head.options = Json::from_value(&options);
+    if let Some(most) = said["maxOutputTokens"].as_u64().filter(|most| *most > 0) {
+        head.max_output = most;
+    }
+}
+
+/// Objects deeply, all else replaced; `null` takes a field away.
+fn merge(base: &mut Value, over: &Value) {
+    let (Value::Object(base), Value::Object(over)) = (base, over) else { return };
+    for (key, value) in over {
+        match (base.get_mut(key), value) {
+            (_, Value::Null) => drop(base.shift_remove(key)),
+            (Some(known @ Value::Object(_)), Value::Object(_)) => merge(known, value),
+            (_, value) => drop(base.insert(key.clone(), value.clone())),
+        }
+    }
+}
+
+/// Two blocks at most, if the first is still what it was: then that one can be kept by providers
+/// (SPEC M3).
+fn system(blocks: &mut Vec<String>, said: &Value) {
+    let Some(said) = said["system"].as_array() else { return };
+    let texts = said.iter().filter_map(Value::as_str).map(str::to_owned);
+    let mut new: Vec<String> = texts.filter(|text| !text.trim().is_empty()).collect();
+    if new.len() > 2 && new.first() == blocks.first() {
+        let rest = new.split_off(1);
+        new.push(rest.join("\n\n"));
+    }
+    *blocks = new;
+}
+
+/// What the model is told that is to write the summary.
+pub(super) fn summary_prompt(s: &State, compacting: &Compacting) -> String {
+    let mut prompt = s.kit.options.summary_prompt.clone();
+    for said in s.said(Hook::Compacting, Some(compacting.started.intent)) {
+        if let Some(other) = said["prompt"].as_str().filter(|text| !text.trim().is_empty()) {
+            other.clone_into(&mut prompt);
+        }
+        let context = said["context"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        for text in context.filter(|text| !text.trim().is_empty()) {
+            prompt.push_str("\n\n");
+            prompt.push_str(text);
+        }
+    }
+    prompt
+}

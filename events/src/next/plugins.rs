@@ -1,0 +1,102 @@
+//! Plugins are asked before what they have a say in is decided: one after the other, in the order of
+//! the settings, so that each knows what the one before has made of it.
+
+use super::{about, intent};
+use crate::event::{Access, Hook, Plugin};
+use crate::rules::{Action, Rule};
+use crate::state::{Call, Compacting, Consultation, State, verdict};
+use crate::{Envelope, Seq};
+
+/// How long an answer is waited for that the plugin's own limit should have ended, in milliseconds.
+const GRACE: u64 = 10_000;
+/// What is asked about a request.
+const OF_REQUESTS: [Hook; 5] =
+    [Hook::ToolDefinition, Hook::ChatParams, Hook::System, Hook::Auth, Hook::ChatHeaders];
+
+/// Goes on when everybody has been heard about a call.
+pub(super) fn then(
+    s: &State,
+    c: &Call,
+    hook: Hook,
+    go: impl FnOnce() -> Option<Envelope>,
+) -> Option<Envelope> {
+    match s.consultation(hook, c.seq) {
+        Consultation::Over => go(),
+        Consultation::Waiting => None,
+        Consultation::Due(plugin, timeout) => Some(asked(s, Some(c.seq), hook, plugin, timeout)),
+    }
+}
+
+/// Variables for a command.
+pub(super) fn variables(
+    s: &State,
+    c: &Call,
+    go: impl FnOnce() -> Option<Envelope>,
+) -> Option<Envelope> {
+    let is_shell = c.resolved.as_ref().is_some_and(|resolved| resolved.name == "bash");
+    if is_shell { then(s, c, Hook::ShellEnv, go) } else { go() }
+}
+
+/// A question that a person would be asked.
+pub(super) fn permission(
+    s: &State,
+    c: &Call,
+    go: impl FnOnce() -> Option<Envelope>,
+) -> Option<Envelope> {
+    if let Consultation::Waiting = s.consultation(Hook::PermissionAsk, c.seq) {
+        // also if other rules have come meanwhile
+        return None;
+    }
+    let open = |(_, access): &(usize, &Access)| verdict::is_open(s, access);
+    match s.questioned(c).filter(open).filter(|_| c.switches_to().is_none()) {
+        Some(_) => then(s, c, Hook::PermissionAsk, go),
+        None => go(),
+    }
+}
+
+/// The verdict on a call: where nobody is there to be asked, a plugin is.
+pub(super) fn verdict(s: &State, c: &Call) -> (Action, Option<Rule>) {
+    let (action, rule) = verdict::verdict(s, c);
+    let asks = action == Action::Deny
+        && s.has_hook(Hook::PermissionAsk)
+        && c.switches_to().is_none()
+        && verdict::is_left_open(s, c);
+    if asks { (Action::Ask, rule) } else { (action, rule) }
+}
+
+/// A prompt that no model has seen yet.
+pub(super) fn prompt(s: &State) -> Option<Envelope> {
+    s.new_prompts().find_map(|seq| due(s, Hook::ChatMessage, Some(seq)))
+}
+
+/// The request that is to be made next.
+pub(super) fn request(s: &State) -> Option<Envelope> {
+    OF_REQUESTS.into_iter().find_map(|hook| due(s, hook, None))
+}
+
+/// The request for a summary.
+pub(super) fn summary(s: &State, c: &Compacting) -> Option<Envelope> {
+    let hooks = [Hook::Compacting, Hook::Auth, Hook::ChatHeaders];
+    hooks.into_iter().find_map(|hook| due(s, hook, Some(c.started.intent)))
+}
+
+fn due(s: &State, hook: Hook, of: Option<Seq>) -> Option<Envelope> {
+    let subject = of.unwrap_or_else(|| s.about_request(hook));
+    match s.consultation(hook, subject) {
+        Consultation::Due(plugin, timeout) => Some(asked(s, of, hook, plugin, timeout)),
+        Consultation::Over | Consultation::Waiting => None,
+    }
+}
+
+fn asked(s: &State, of: Option<Seq>, hook: Hook, plugin: String, timeout: u64) -> Envelope {
+    let wait = timeout.saturating_add(GRACE);
+    intent(s, of, Some(wait), Plugin::Asked { plugin, hook })
+}
+
+/// The verdict that a plugin has spoken already.
+pub(super) fn vetoed(s: &State, c: &Call) -> Option<Envelope> {
+    c.vetoed.as_ref()?;
+    let (action, rule) = (Action::Deny, None);
+    let ruled = crate::event::Permission::Ruled { call: c.id.clone(), action, rule };
+    Some(about(s, c, None, ruled))
+}

@@ -1,0 +1,127 @@
+//! What the answers of plugins change: calls, questions and prompts. What they say of requests is kept
+//! until those are made.
+
+use serde_json::Value;
+
+use super::call::{Call, Phase};
+use super::message::Message;
+use super::{State, Veto, verdict, words};
+use crate::event::{Access, Hook, PromptKind, PromptPart};
+use crate::rules::Action;
+use crate::{Json, Seq};
+
+impl State {
+    /// A part of an answer that the hook does not know, or of another type, says nothing.
+    pub(super) fn take_in(&mut self, hook: Hook, about: Seq, plugin: String, said: &Value) {
+        match hook {
+            Hook::ToolBefore => self.judged_beforehand(about, plugin, said),
+            Hook::ToolAfter => self.revised(about, said),
+            Hook::PermissionAsk => self.permitted(about, plugin, said),
+            Hook::ChatMessage => self.reworded(about, said),
+            Hook::ChatParams
+            | Hook::ChatHeaders
+            | Hook::ShellEnv
+            | Hook::ToolDefinition
+            | Hook::System
+            | Hook::Compacting
+            | Hook::Auth => {}
+        }
+    }
+
+    fn judged_beforehand(&mut self, call: Seq, plugin: String, said: &Value) {
+        let Some(call) = self.call_mut(Some(call)) else { return };
+        if let Some(reason) = said["deny"].as_str() {
+            let (hook, reason) = (Hook::ToolBefore, reason.to_owned());
+            call.vetoed = Some(Veto { plugin, hook, reason });
+        } else if said["args"].is_object() {
+            call.changed = Some(Json::from_value(&said["args"]));
+        }
+    }
+
+    /// Only of calls of the last reply: others have been told.
+    fn revised(&mut self, call: Seq, said: &Value) {
+        let Some(output) = said["output"].as_str() else { return };
+        let calls = self.last_reply_mut().into_iter().flat_map(super::Reply::calls_mut);
+        for call in calls.filter(|c| c.seq == call) {
+            if let Phase::Done(outcome) = &mut call.phase {
+                output.clone_into(&mut outcome.output);
+            }
+        }
+    }
+
+    fn permitted(&mut self, call: Seq, plugin: String, said: &Value) {
+        let questioned = self.calls().find(|c| c.seq == call).and_then(|c| self.questioned(c));
+        let Some(access) = questioned.map(|(access, _)| access) else { return };
+        let Some(call) = self.call_mut(Some(call)) else { return };
+        match said["status"].as_str() {
+            Some("allow") => {
+                let of = Some(call.seq);
+                call.phase = Phase::MustAsk { access: access + 1 };
+                call.answers.push(String::new());
+                self.plugins.forget_question(of);
+            }
+            Some("deny") => {
+                let reason = said["reason"].as_str().unwrap_or("no reason is given").to_owned();
+                call.vetoed = Some(Veto { plugin, hook: Hook::PermissionAsk, reason });
+            }
+            _ => {}
+        }
+    }
+
+    /// The first access of a call that somebody has to be asked about, whether or not anybody is
+    /// there.
+    pub(crate) fn questioned<'a>(&self, c: &'a Call) -> Option<(usize, &'a Access)> {
+        let Phase::MustAsk { access: from } = c.phase else { return None };
+        let mut accesses = c.access().iter().enumerate().skip(from);
+        accesses.find(|(_, access)| verdict::access(self, access).0 != Action::Allow)
+    }
+
+    /// Other texts in place of a prompt's own, or more of them; files and tasks stay.
+    fn reworded(&mut self, prompt: Seq, said: &Value) {
+        let parts = said["parts"].as_array();
+        let text = |part: &Value| part["text"].as_str().map(PromptPart::text);
+        let texts: Option<Vec<PromptPart>> = parts.map(|p| p.iter().filter_map(text).collect());
+        let more = said["append"].as_str().map(PromptPart::text);
+        if texts.is_none() && more.is_none() {
+            return;
+        }
+        let wanted = |m: &Message| m.prompt().is_some_and(|p| p.seq == prompt);
+        for prompt in self.messages.change(wanted).filter_map(Message::prompt_mut) {
+            if let Some(texts) = &texts {
+                prompt.parts.retain(|part| part.kind != PromptKind::Text);
+                prompt.parts.splice(0..0, texts.iter().cloned());
+            }
+            prompt.parts.extend(more.clone());
+        }
+    }
+
+    /// Ends a call that a plugin will not have, where that is ruled.
+    pub(super) fn is_vetoed(&mut self, of: Option<Seq>, action: Action) -> bool {
+        let Some(call) = self.call_mut(of) else { return false };
+        let Some(Veto { plugin, hook, reason }) = call.vetoed.clone() else { return false };
+        if action != Action::Deny {
+            return false;
+        }
+        let access = Access {
+            permission: hook.name().to_owned(),
+            patterns: vec![plugin.clone()],
+            always: Vec::new(),
+        };
+        let denial = call.denial(&access, &reason);
+        call.done(words::vetoed(&plugin, &reason), true);
+        self.note(denial);
+        true
+    }
+}
+
+impl Call {
+    /// The model's arguments, or what plugins have made of them.
+    pub fn arguments(&self) -> &Json {
+        self.changed.as_ref().unwrap_or(&self.input)
+    }
+
+    /// Whether plugins may change what the model is told of it: it has run, and nobody takes over.
+    pub(crate) fn may_be_revised(&self) -> bool {
+        self.ran && self.switches_to().is_none()
+    }
+}

@@ -1,0 +1,205 @@
+//! What plugins were asked, what they have said, and what that changes. All of it is in the log, so
+//! nothing that is folded or decided needs a plugin.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::call::Call;
+use super::message::Message;
+use super::open::Wait;
+use super::{Ask, State};
+use crate::event::{Heard, Hook, Plugin};
+use crate::{Envelope, Json, Seq};
+
+#[derive(Clone, Debug, PartialEq, Default, Serialize)]
+pub struct Plugins {
+    /// In the order in which they were.
+    pub asked: Vec<Consulted>,
+    /// Those that the turn goes on without.
+    pub cut_off: BTreeSet<String>,
+    /// What the request under way was made with: see [`State::round`].
+    #[serde(skip)]
+    sent: Seq,
+    /// The last request to a model: prompts before it have been shown to one.
+    #[serde(skip)]
+    last: Seq,
+}
+
+/// One hook, put to one plugin.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Consulted {
+    pub hook: Hook,
+    /// What it was about: see [`Plugin::Asked`]; of requests, the one before it.
+    pub about: Seq,
+    pub plugin: String,
+    /// Until it has answered.
+    pub wait: Option<Wait>,
+    /// What it has said, as long as that is in force.
+    pub output: Option<Json>,
+}
+
+/// A call that a plugin will not have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Veto {
+    pub plugin: String,
+    pub hook: Hook,
+    pub reason: String,
+}
+
+/// How things stand with a hook.
+pub(crate) enum Consultation {
+    /// Everybody has been heard.
+    Over,
+    Waiting,
+    /// This one is to be asked next, and may take so many milliseconds.
+    Due(String, u64),
+}
+
+impl Plugins {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.asked.is_empty() && self.cut_off.is_empty()
+    }
+
+    pub(super) fn open(&self) -> impl Iterator<Item = Wait> {
+        self.asked.iter().filter_map(|consulted| consulted.wait)
+    }
+
+    /// What the intent `of` has asked, if it waits for its answer.
+    pub fn waiting(&self, of: Seq) -> Option<&Consulted> {
+        self.asked.iter().find(|c| c.wait.is_some_and(|wait| wait.intent == of))
+    }
+
+    /// What was said about a call's last question is not about its next.
+    pub(super) fn forget_question(&mut self, call: Option<Seq>) {
+        self.asked.retain(|c| c.hook != Hook::PermissionAsk || Some(c.about) != call);
+    }
+
+    /// Tools are others now.
+    pub(super) fn equipped(&mut self) {
+        self.asked.retain(|c| c.hook != Hook::ToolDefinition);
+    }
+
+    /// A model is asked at `seq`, for the first time since `before`.
+    pub(super) fn requested(&mut self, before: Seq, seq: Seq) {
+        (self.sent, self.last) = (before, seq);
+        self.asked.retain(|c| match c.hook {
+            Hook::ChatMessage => c.about > seq,
+            Hook::ChatParams | Hook::ChatHeaders | Hook::System | Hook::Auth => c.about == before,
+            Hook::ShellEnv
+            | Hook::ToolBefore
+            | Hook::ToolAfter
+            | Hook::ToolDefinition
+            | Hook::PermissionAsk
+            | Hook::Compacting => true,
+        });
+    }
+
+    /// Prompts that no model has seen yet keep what was said of them.
+    pub(super) fn turn_ended(&mut self) {
+        let last = self.last;
+        self.cut_off.clear();
+        self.asked.retain(|c| {
+            let kept = c.hook == Hook::ToolDefinition || c.hook == Hook::ChatMessage;
+            c.wait.is_none() && kept && (c.about == 0 || c.about > last)
+        });
+    }
+
+    /// A node has died: its plugins with it, and what it had only in memory.
+    pub(super) fn forget(&mut self) {
+        self.cut_off.clear();
+        self.asked.retain(|c| c.wait.is_none() && !c.hook.is_secret());
+    }
+}
+
+impl State {
+    pub(super) fn apply_plugin(&mut self, envelope: &Envelope, event: &Plugin) {
+        match event {
+            Plugin::Asked { plugin, hook } => {
+                let about = envelope.of.unwrap_or_else(|| self.about_request(*hook));
+                let (plugin, wait) = (plugin.clone(), Some(Wait::of(envelope)));
+                let consulted = Consulted { hook: *hook, about, plugin, wait, output: None };
+                self.plugins.asked.push(consulted);
+            }
+            Plugin::Answered { outcome, output, .. } => self.heard(envelope.of, *outcome, output),
+        }
+    }
+
+    /// What a hook is about that is about no event.
+    pub(crate) fn about_request(&self, hook: Hook) -> Seq {
+        // tools are the kit's
+        let turn = self.turn.as_ref().filter(|_| hook != Hook::ToolDefinition);
+        turn.map_or(0, |turn| turn.asked)
+    }
+
+    /// The request before the one that is under way, or is to be made next: what plugins have said
+    /// since then is about that one.
+    fn round(&self) -> Seq {
+        match &self.turn {
+            Some(turn) if matches!(&turn.ask, Ask::Waiting(_)) => self.plugins.sent,
+            Some(turn) => turn.asked,
+            None => 0,
+        }
+    }
+
+    /// What is in force of that, first said first.
+    pub(crate) fn said(&self, hook: Hook, about: Option<Seq>) -> impl Iterator<Item = Value> {
+        let round = if hook == Hook::ToolDefinition { 0 } else { self.round() };
+        let about = about.unwrap_or(round);
+        let of = self.plugins.asked.iter().filter(move |c| c.hook == hook && c.about == about);
+        of.filter_map(|c| Some(c.output.as_ref()?.value()))
+    }
+
+    pub(crate) fn consultation(&self, hook: Hook, about: Seq) -> Consultation {
+        let asked = || self.plugins.asked.iter().filter(|c| c.hook == hook && c.about == about);
+        if asked().any(|c| c.wait.is_some()) {
+            return Consultation::Waiting;
+        }
+        let mut wanted = self.kit.options.plugins.iter().filter(|p| p.hooks.contains(&hook));
+        let next = wanted.find(|p| {
+            !self.plugins.cut_off.contains(&p.name) && asked().all(|c| c.plugin != p.name)
+        });
+        next.map_or(Consultation::Over, |p| Consultation::Due(p.name.clone(), p.timeout))
+    }
+
+    /// Whether any plugin that can be asked has this hook.
+    pub(crate) fn has_hook(&self, hook: Hook) -> bool {
+        let of = self.kit.options.plugins.iter().filter(|p| p.hooks.contains(&hook));
+        of.clone().any(|p| !self.plugins.cut_off.contains(&p.name))
+    }
+
+    /// Prompts that a plugin may still change.
+    pub(crate) fn new_prompts(&self) -> impl Iterator<Item = Seq> {
+        let prompts = self.messages.iter().filter_map(Message::prompt).map(|prompt| prompt.seq);
+        prompts.filter(|seq| *seq > self.plugins.last)
+    }
+
+    /// Whether what came of a call is what the model will be told.
+    pub(crate) fn is_settled(&self, c: &Call) -> bool {
+        c.is_done()
+            && (!c.may_be_revised()
+                || matches!(self.consultation(Hook::ToolAfter, c.seq), Consultation::Over))
+    }
+
+    pub(super) fn plugin_elapsed(&mut self, of: Seq) -> bool {
+        let known = self.plugins.waiting(of).is_some();
+        if known {
+            self.heard(Some(of), Heard::TimedOut, &Json::object());
+        }
+        known
+    }
+
+    fn heard(&mut self, of: Option<Seq>, outcome: Heard, output: &Json) {
+        let waits = |c: &&mut Consulted| c.wait.is_some_and(|wait| Some(wait.intent) == of);
+        let Some(consulted) = self.plugins.asked.iter_mut().find(waits) else { return };
+        consulted.wait = None;
+        if outcome == Heard::Answered {
+            consulted.output = Some(output.clone());
+            let Consulted { hook, about, plugin, .. } = consulted.clone();
+            self.take_in(hook, about, plugin, &output.value());
+        } else if outcome.cuts_off() {
+            self.plugins.cut_off.insert(consulted.plugin.clone());
+        }
+    }
+}

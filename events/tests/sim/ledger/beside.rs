@@ -1,0 +1,51 @@
+//! What stands in a log beside turns, models and calls: files, and what plugins say.
+
+use leftfold_events::event::{Files, Hook, Plugin};
+use leftfold_events::{Envelope, Time};
+
+use super::{Held, Ledger, Wait, held};
+
+impl Ledger {
+    /// A summary is waited for as long as the request for it.
+    pub(super) fn waits_as_long(&mut self, as_long: Time) {
+        let waits = self.waits.values_mut().filter(|(wait, _)| *wait == Wait::Compaction);
+        waits.for_each(|(_, until)| *until = as_long);
+    }
+
+    pub(super) fn files(&mut self, e: &Envelope, event: &Files) -> Held {
+        match event {
+            Files::SnapshotStarted {} => self.wait(e, Wait::Snapshot),
+            Files::RestoreStarted { .. } => self.wait(e, Wait::Restore),
+            Files::Snapshotted { .. } | Files::SnapshotFailed { .. } => {
+                self.outcome(e, |wait| wait == Wait::Snapshot).map(drop)
+            }
+            Files::Restored { .. } | Files::RestoreFailed { .. } => {
+                self.outcome(e, |wait| wait == Wait::Restore).map(drop)
+            }
+            Files::RevertAsked { .. }
+            | Files::UnrevertAsked { .. }
+            | Files::CheckoutAsked { .. } => {
+                held(self.turn.is_none(), "a revert in the middle of a turn")
+            }
+        }
+    }
+
+    pub(super) fn plugin(&mut self, e: &Envelope, event: &Plugin) -> Held {
+        match event {
+            Plugin::Asked { hook, .. } => {
+                let about = e.of.filter(|_| *hook == Hook::PermissionAsk);
+                self.wait(e, Wait::Plugin(about))
+            }
+            Plugin::Answered { output, .. } => {
+                let wait = self.outcome(e, |wait| matches!(wait, Wait::Plugin(_)))?;
+                let ruled_anew = e.of.is_some_and(|of| of < self.equipped);
+                let yes = ruled_anew || output.value()["status"] == "allow";
+                if let (Wait::Plugin(Some(call)), true) = (wait, yes) {
+                    let call = self.calls.get_mut(&call).ok_or("about a call that nobody made")?;
+                    call.answered = true;
+                }
+                Ok(())
+            }
+        }
+    }
+}

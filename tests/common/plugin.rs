@@ -1,0 +1,99 @@
+//! A plugin for tests: the test binary itself, which settings start again for one test alone.
+
+use std::io::{BufRead, Write};
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+/// What the plugin says of itself and answers, by method; a text for an answer is a manner.
+const SAYS: &str = "LEFTFOLD_TEST_PLUGIN";
+
+/// Where it writes what it is asked, a message a line.
+const ASKED: &str = "asked";
+
+/// Settings of a plugin, which is the test binary with `test` alone, a test that calls
+/// [`serve_if_asked`]. An answer that is `"silent"` never comes, `"crash"` ends it, `"deaf"` has it read
+/// nothing more, and `"refuse"` is an error.
+pub fn double(test: &str, hello: Value, answers: Value) -> Value {
+    let program = std::env::current_exe().unwrap();
+    let says = json!({ "hello": hello, "answers": answers }).to_string();
+    json!({
+        "command": [program, "--exact", test],
+        "environment": { SAYS: says },
+        "timeout": 20_000,
+    })
+}
+
+/// The same, and how long it may take, in milliseconds.
+pub fn hasty(test: &str, hello: Value, answers: Value, timeout: u64) -> Value {
+    let mut double = double(test, hello, answers);
+    double["timeout"] = timeout.into();
+    double
+}
+
+/// Becomes the plugin if that is what this process was started for.
+pub fn serve_if_asked() {
+    let Ok(says) = std::env::var(SAYS) else { return };
+    let says: Value = serde_json::from_str(&says).unwrap();
+    for line in std::io::stdin().lock().lines() {
+        let line = line.unwrap();
+        let mut asked = std::fs::OpenOptions::new();
+        let mut asked = asked.create(true).append(true).open(ASKED).unwrap();
+        asked.write_all(format!("{line}\n").as_bytes()).unwrap();
+        let message: Value = serde_json::from_str(&line).unwrap();
+        let (method, id) = (message["method"].as_str().unwrap_or(""), message.get("id"));
+        let said = match method {
+            "initialize" => says["hello"].clone(),
+            method => says["answers"][method].clone(),
+        };
+        match (said.as_str(), id) {
+            (Some("crash"), _) => std::process::exit(3),
+            (Some("deaf"), _) => loop {
+                std::thread::park();
+            },
+            (Some("silent"), _) | (_, None) => {}
+            (Some("refuse"), Some(id)) => {
+                let error = json!({ "code": 1, "message": "I will not" });
+                say(&json!({ "jsonrpc": "2.0", "id": id, "error": error }));
+            }
+            (_, Some(id)) => say(&json!({ "jsonrpc": "2.0", "id": id, "result": said })),
+        }
+    }
+    std::process::exit(0);
+}
+
+fn say(message: &Value) {
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{message}").unwrap();
+    stdout.flush().unwrap();
+}
+
+/// What the plugin that runs in `folder` was asked so far.
+pub fn asked(folder: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(folder.join(ASKED)).unwrap_or_default();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// Of one method, the parameters.
+pub fn asked_for(folder: &Path, method: &str) -> Vec<Value> {
+    let all = asked(folder).into_iter().filter(|message| message["method"] == method);
+    all.map(|message| message["params"].clone()).collect()
+}
+
+/// One of the plugins that come with the program, as a command.
+pub fn example(interpreter: &str, name: &str) -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/plugins").join(name);
+    json!([interpreter, path])
+}
+
+/// Whether there is a Python; says so if not.
+#[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
+pub fn has_python() -> bool {
+    let found =
+        Command::new("python3").arg("--version").output().is_ok_and(|out| out.status.success());
+    if !found {
+        eprintln!("skipped: there is no python3");
+    }
+    found
+}
