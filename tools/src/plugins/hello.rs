@@ -176,7 +176,7 @@ mod tests {
         for (answer, told) in [
             (json!(null), "`result`: expected an object, found null"),
             (json!({ "name": "a b" }), "`name`: expected a name"),
-            (json!({ "hooks": "event" }), "`hooks`: expected a list, found a string"),
+            (json!({ "hooks": "event" }), "`hooks`: expected a list, found \"event\""),
             (json!({ "hooks": [1] }), "`hooks[0]`: expected a string, found a number"),
             (json!({ "tools": [{}] }), "`tools[0].name`: expected a name"),
             (json!({ "tools": [{ "name": "a", "parameters": [] }] }), "`tools[0].parameters`"),
