@@ -43,7 +43,8 @@ impl Compactions {
             | Any::Permission(_)
             | Any::Subagent(_)
             | Any::Todo(_)
-            | Any::Files(_) => None,
+            | Any::Files(_)
+            | Any::Plugin(_) => None,
         }
     }
 

@@ -33,7 +33,8 @@ pub fn imported(events: &[Envelope]) -> (Seq, &str) {
         | Event::Compaction(_)
         | Event::Subagent(_)
         | Event::Todo(_)
-        | Event::Files(_) => None,
+        | Event::Files(_)
+        | Event::Plugin(_) => None,
     });
     found.unwrap_or((0, ""))
 }

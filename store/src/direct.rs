@@ -41,7 +41,8 @@ pub(crate) fn read(dir: &Path, session: SessionId, to: Seq) -> Option<Vec<Envelo
     let share = log.head.seq.div_ceil(threads);
     let parts = (0..threads).map(|n| (n * share + 1, ((n + 1) * share).min(log.head.seq)));
     let parts = at_once(parts, |(first, last)| log.part(first, last, to));
-    let mut events = Vec::with_capacity(usize::try_from(to.min(log.head.seq)).ok()?);
+    let mut parts = parts.into_iter();
+    let mut events = parts.next()???;
     for part in parts {
         events.extend(part??);
     }
@@ -273,7 +274,10 @@ impl Log<'_> {
             1 => START,
             _ => self.stored_link(first - 1)?,
         };
-        let mut events = Vec::new();
+        // the first part becomes the whole
+        let room = if first == 1 { self.head.seq } else { last };
+        let mut events =
+            Vec::with_capacity(usize::try_from((room.min(to) + 1).saturating_sub(first)).ok()?);
         for seq in first..=last {
             let records = self.records.event(self.head.session, seq)?;
             let laid = record::gather(&records, START.len()).ok()?;

@@ -10,6 +10,9 @@
 
 use crate::frames::varint;
 
+/// A key without its page's prefix, and a value.
+type Pair<'a> = (&'a [u8], &'a [u8]);
+
 /// A leaf, and where its records are.
 #[derive(Debug)]
 pub(crate) struct Leaf<'a> {
@@ -40,8 +43,8 @@ pub(crate) fn leaf(body: &[u8]) -> Result<Option<Leaf<'_>>, ()> {
 }
 
 impl<'a> Iterator for Leaf<'a> {
-    /// The key without its prefix, and the value; `Err` where the page ends too early.
-    type Item = Result<(&'a [u8], &'a [u8]), ()>;
+    /// `Err` where the page ends too early.
+    type Item = Result<Pair<'a>, ()>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
@@ -49,8 +52,8 @@ impl<'a> Iterator for Leaf<'a> {
     }
 }
 
-/// The record that a change sets, its key without the page's prefix; `Ok(None)` if it does something else.
-pub(crate) fn set(body: &[u8]) -> Result<Option<(&[u8], &[u8])>, ()> {
+/// The record that a change sets; `Ok(None)` if it does something else.
+pub(crate) fn set(body: &[u8]) -> Result<Option<Pair<'_>>, ()> {
     let mut fields = Fields(body);
     match fields.byte() {
         Some(0) => fields.bytes().zip(fields.bytes()).map(Some).ok_or(()),

@@ -79,7 +79,7 @@ pub(crate) async fn run(line: &str, folder: &Path, cx: &Context) -> io::Result<E
 }
 
 /// What runs `line`, with nothing of this process's environment but what is allowed.
-fn shell(line: &str, folder: &Path, added: &[String], call_env: &str) -> process::Command {
+fn shell_for(line: &str, folder: &Path, added: &[String], call_env: &str) -> process::Command {
     let mut shell = process::Command::new(*SHELL);
     shell
         .arg("-c")
@@ -102,7 +102,7 @@ pub fn become_shell(line: &str, added: &[String]) -> io::Error {
         Err(error) => return error,
     };
     let call_env = std::env::var(processes::CALL).unwrap_or_default();
-    let mut shell = shell(line, &folder, added, &call_env);
+    let mut shell = shell_for(line, &folder, added, &call_env);
     // made before the group is changed: the marks say what the terminal's own group is. One that leads
     // a session leads its group already
     let _ = rustix::process::setpgid(None, None);
@@ -112,7 +112,7 @@ pub fn become_shell(line: &str, added: &[String]) -> io::Error {
 
 fn start(line: &str, folder: &Path, cx: &Context) -> io::Result<(Child, Receiver)> {
     let (reader, writer) = io::pipe()?;
-    let mut shell = shell(line, folder, &cx.workspace.environment, &cx.call_env);
+    let mut shell = shell_for(line, folder, &cx.workspace.environment, &cx.call_env);
     // what plugins add covers no mark
     let added = cx.variables.iter().map(|(name, value)| (name, value));
     shell.envs(added).envs(processes::marks(&cx.call_env));

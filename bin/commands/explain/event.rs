@@ -181,7 +181,8 @@ impl Sources<'_> {
                 | Event::Compaction(_)
                 | Event::Subagent(_)
                 | Event::Todo(_)
-                | Event::Files(_) => [None, None],
+                | Event::Files(_)
+                | Event::Plugin(_) => [None, None],
             };
             self.found.extend(more.into_iter().flatten());
         }
