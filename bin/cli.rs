@@ -1,12 +1,14 @@
 //! The command line.
 
 mod log;
+mod peers;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::log::*;
+pub(crate) use self::peers::*;
 use crate::commands::{auth, completions, doctor, in_terminal, models};
 use crate::limits;
 
@@ -96,7 +98,7 @@ pub(crate) enum Command {
     /// List the MCP servers: how each does, and its tools; try one out; sign in at one
     Mcp(Mcp),
     /// List the plugins: how each does, its hooks and tools
-    Plugins(Mcp),
+    Plugins(Plugins),
     /// Show the settings in force, and where each value comes from
     Config(Config),
     /// Run one tool without a model, or print its schema
@@ -340,24 +342,6 @@ pub(crate) struct PermissionCheck {
 #[derive(Debug, Args)]
 pub(crate) struct Agents {
     #[arg(long, value_enum, default_value_t)]
-    pub(crate) format: Format,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum McpCommand {
-    /// Connect to a server, list what it offers, and call tools of it
-    Probe(crate::commands::mcp::Probe),
-    /// Sign in at a remote server (OAuth)
-    Login(crate::commands::mcp::Login),
-    /// Forget what a remote server has granted
-    Logout(crate::commands::mcp::Logout),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Mcp {
-    #[command(subcommand)]
-    pub(crate) command: Option<McpCommand>,
-    #[arg(long, value_enum, default_value_t, global = true)]
     pub(crate) format: Format,
 }
 

@@ -76,13 +76,15 @@ fn a_run_is_served_by_a_node_that_has_nothing_to_do() {
 #[test]
 fn whoever_is_attached_hears_of_the_death_of_the_node() {
     let site = asking();
-    let (live, session, _) = waiting(&site);
-    let mut second = site.start(&["run", "--session", &session, "--format", "json", "me too"]);
-    second.until("turn.prompted");
+    let (mut live, session, _) = waiting(&site);
+    let second = site.start(&["run", "--session", &session, "--format", "json", "me too"]);
+    live.until("turn.prompted");
     let mut terminal = site.terminal(&["--session", &session], 100);
     terminal.until("[o]nce");
     let mut editor = loaded(&site, &session);
     let prompt = editor.prompt(&session, "and me");
+    // one that the node has not taken would be for the next one
+    live.until("turn.prompted");
     editor.question(&session);
     live.signal(Signal::KILL);
     let resume = format!("leftfold resume {session}");

@@ -108,23 +108,15 @@ impl View {
     }
 
     fn session(&mut self, event: &Session, envelope: &Envelope) -> Vec<Told> {
-        match event {
-            Session::Titled { title } => {
-                let info = SessionInfoUpdate::new().title(title.clone());
-                vec![update(SessionUpdate::SessionInfoUpdate(info))]
-            }
-            Session::Elapsed {} => {
-                let of = envelope.of.unwrap_or_default();
-                let mut told = vec![Told::Settled((envelope.session, of))];
-                told.extend(self.fail(self.call_of(of), "Nobody answered in time."));
-                told
-            }
-            Session::Created { .. }
-            | Session::Resumed { .. }
-            | Session::Forked { .. }
-            | Session::Adopted { .. }
-            | Session::Imported { .. } => Vec::new(),
+        if let Session::Titled { title } = event {
+            let info = SessionInfoUpdate::new().title(title.clone());
+            return vec![update(SessionUpdate::SessionInfoUpdate(info))];
         }
+        let Session::Elapsed {} = event else { return Vec::new() };
+        let of = envelope.of.unwrap_or_default();
+        let mut told = vec![Told::Settled((envelope.session, of))];
+        told.extend(self.fail(self.call_of(of), "Nobody answered in time."));
+        told
     }
 
     fn turn(&mut self, event: &Turn) -> Vec<Told> {

@@ -10,7 +10,7 @@ use crate::cli::{self, Format};
 use crate::model;
 use crate::settings;
 
-pub(crate) fn plugins(args: &cli::Mcp) -> anyhow::Result<ExitCode> {
+pub(crate) fn plugins(args: &cli::Plugins) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
     let settings = settings::load(&directory, &model::environment).map_err(model::usage)?;
     let worktree = settings::worktree_of(&directory);

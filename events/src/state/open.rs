@@ -142,18 +142,7 @@ impl State {
                 .any(|(kind, wait)| Some(wait.intent) == fact.of && kinds.contains(kind))
         };
         match &fact.event {
-            Event::Session(event) => match event {
-                Session::Created { .. } => !born,
-                // they begin a log, and are no news to one
-                Session::Forked { .. } | Session::Imported { .. } => false,
-                Session::Adopted { .. } => self.is_root(),
-                Session::Titled { .. } => born && (fact.of.is_none() || awaits(&[Open::Title])),
-                Session::Resumed { .. } => born,
-                Session::Elapsed {} => {
-                    let open = self.open().into_iter().map(|(_, wait)| wait);
-                    open.chain(self.deadline()).any(|wait| Some(wait.intent) == fact.of)
-                }
-            },
+            Event::Session(event) => self.admits_session(event, fact.of),
             Event::Turn(event) => match event {
                 Turn::Prompted { .. } | Turn::Equipped(_) => born,
                 Turn::Interrupted { .. } => self.turn.is_some(),
@@ -202,6 +191,25 @@ impl State {
             | Event::Subagent(_)
             | Event::Files(_)
             | Event::Plugin(_) => false,
+        }
+    }
+
+    fn admits_session(&self, event: &Session, of: Option<Seq>) -> bool {
+        let born = self.origin.is_some();
+        let mut waits = self.open().into_iter().filter(|(_, wait)| Some(wait.intent) == of);
+        match event {
+            Session::Created { .. } => !born,
+            // they begin a log, and are no news to one
+            Session::Forked { .. } | Session::Imported { .. } => false,
+            Session::Adopted { .. } => self.is_root(),
+            Session::Titled { .. } => {
+                born && (of.is_none() || waits.any(|(kind, _)| kind == Open::Title))
+            }
+            Session::Resumed { .. } => born,
+            Session::Elapsed {} => {
+                waits.next().is_some()
+                    || self.deadline().is_some_and(|wait| Some(wait.intent) == of)
+            }
         }
     }
 

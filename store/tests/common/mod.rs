@@ -135,8 +135,7 @@ fn later_events() -> Vec<Event> {
     ];
     events.extend(files_events());
     events.extend(later_files_events());
-    events.push(Session::Adopted { parent: id(1) }.into());
-    events.push(imported());
+    events.extend([Session::Adopted { parent: id(1) }.into(), imported()]);
     events.extend(plugins::plugin_events());
     events
 }
