@@ -9,11 +9,12 @@ mod rich;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use common::{envelope, id, prompted, text, texts};
 use leftfold_events::event::{Session, Subagent};
 use leftfold_events::{Envelope, SessionId};
-use leftfold_store::{Error, Reader, Rescued, Salvaged, Store, check, salvage};
+use leftfold_store::{Error, Reader, Rescued, Salvaged, Store, check, in_use, salvage};
 use rich::{Family, Random, copy, count, files, in_parallel, logs, memory, store};
 
 /// Opens sled itself, to do what no code of this crate does.
@@ -39,9 +40,19 @@ fn seqs(events: &[Envelope]) -> Vec<u64> {
     events.iter().map(|event| event.seq).collect()
 }
 
+/// sled's threads let go of a database a moment after it was dropped.
+fn wait_until_free(dir: &Path) {
+    let start = Instant::now();
+    while in_use(dir) {
+        assert!(start.elapsed() < Duration::from_secs(60), "nobody closes {}", dir.display());
+        std::thread::yield_now();
+    }
+}
+
 /// Salvages, with all that always holds: the old store is as it was, the new one is sound, its logs
 /// are beginnings of the old ones and can be gone on with, and no event is told of twice.
 fn saved(dir: &Path, logs: &Family, case: &str) -> Option<Salvaged> {
+    wait_until_free(dir);
     let before = files(dir);
     let to = memory();
     let result = salvage(dir, to.path());
@@ -184,6 +195,7 @@ fn a_database_that_cannot_be_opened_at_all_is_said_to_be() {
         .unwrap();
     fs::write(dir.path().join("db"), vec![0xa5; 300_000]).unwrap();
     let to = memory();
+    wait_until_free(dir.path());
     let error = salvage(dir.path(), to.path()).unwrap_err();
     assert!(error.to_string().contains("nothing to salvage"), "{error}");
     assert_eq!(fs::read_dir(to.path()).unwrap().count(), 0, "nothing was made");
