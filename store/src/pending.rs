@@ -71,12 +71,12 @@ impl Pending {
 /// there is no thread to be had for it, nobody is told.
 pub(crate) fn thread_died(what: String) {
     let watch = thread::Builder::new().name("leftfold-watch".into());
-    drop(watch.spawn(move || fail_stuck(&what, PATIENCE)));
+    let pending = || all().iter().filter_map(Weak::upgrade).collect();
+    drop(watch.spawn(move || fail_stuck(pending(), &what, PATIENCE)));
 }
 
-/// Fails the groups that wait now and still do after `patience`.
-fn fail_stuck(what: &str, patience: Duration) {
-    let pending: Vec<_> = all().iter().filter_map(Weak::upgrade).collect();
+/// Fails the groups of these that wait now and still do after `patience`.
+fn fail_stuck(pending: Vec<Arc<Pending>>, what: &str, patience: Duration) {
     let stuck = pending.into_iter().filter_map(|pending| Some((pending.number()?, pending)));
     let stuck: Vec<_> = stuck.collect();
     thread::sleep(patience);
@@ -115,7 +115,7 @@ mod tests {
         let pending = Pending::new();
         pending.put(vec![append(&sender), append(&sender)]);
         let slot = Arc::clone(&pending.waiting().group.as_ref().unwrap()[0].slot);
-        fail_stuck("test", Duration::ZERO);
+        fail_stuck(vec![Arc::clone(&pending)], "test", Duration::ZERO);
         assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [false, false]);
         assert!(slot.check().is_err());
         assert!(pending.take().is_none());
