@@ -23,18 +23,11 @@ pub struct Divergence {
 
 /// Up to where a log tells what another agent has decided, and which: 0 where none has.
 pub fn imported(events: &[Envelope]) -> (Seq, &str) {
-    let found = events.iter().find_map(|event| match &event.event {
-        Event::Session(Session::Imported { from, through, .. }) => Some((*through, from.as_str())),
-        Event::Session(_)
-        | Event::Turn(_)
-        | Event::Model(_)
-        | Event::Tool(_)
-        | Event::Permission(_)
-        | Event::Compaction(_)
-        | Event::Subagent(_)
-        | Event::Todo(_)
-        | Event::Files(_)
-        | Event::Plugin(_) => None,
+    let found = events.iter().find_map(|event| {
+        let Event::Session(Session::Imported { from, through, .. }) = &event.event else {
+            return None;
+        };
+        Some((*through, from.as_str()))
     });
     found.unwrap_or((0, ""))
 }
