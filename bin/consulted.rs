@@ -21,20 +21,12 @@ pub(crate) fn detail(event: &Plugin) -> String {
 
 /// What people are told at once, of files and of plugins without which things go on.
 pub(crate) fn lines(event: &Event) -> Vec<String> {
-    match event {
-        Event::Files(files) => changes::lines(files),
-        Event::Plugin(Plugin::Answered { outcome, message: Some(message), .. }) => {
-            let without = if outcome.cuts_off() { "; the turn goes on without it" } else { "" };
-            vec![format!("[warning: {}{without}]", first_line(message))]
-        }
-        Event::Session(_)
-        | Event::Turn(_)
-        | Event::Model(_)
-        | Event::Tool(_)
-        | Event::Permission(_)
-        | Event::Compaction(_)
-        | Event::Subagent(_)
-        | Event::Todo(_)
-        | Event::Plugin(_) => Vec::new(),
+    if let Event::Files(files) = event {
+        return changes::lines(files);
     }
+    let Event::Plugin(Plugin::Answered { outcome, message: Some(message), .. }) = event else {
+        return Vec::new();
+    };
+    let without = if outcome.cuts_off() { "; the turn goes on without it" } else { "" };
+    vec![format!("[warning: {}{without}]", first_line(message))]
 }

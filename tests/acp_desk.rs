@@ -30,6 +30,18 @@ fn outputs(events: &[Value]) -> Vec<&str> {
     all(events, "tool.finished").iter().map(|e| e["data"]["output"].as_str().unwrap()).collect()
 }
 
+/// A command that runs in a terminal of the editor's until somebody ends it: it has touched `ready`.
+fn in_terminal(site: &Site) -> (Desk, Editor, String, u64) {
+    let mut desk = Desk::new(site);
+    desk.patient = true;
+    let mut editor = Editor::offering(site, &[]);
+    let session = editor.session(site);
+    let prompt = editor.prompt(&session, "go");
+    desk.until(&mut editor, |message| message["method"] == "terminal/wait_for_exit");
+    wait_until("it runs", || exists(&site.project().join("ready")));
+    (desk, editor, session, prompt)
+}
+
 #[test]
 fn what_is_not_saved_is_read_and_changed() {
     let read = call("read", json!({ "filePath": "a" }));
@@ -119,13 +131,7 @@ fn a_command_runs_in_the_clients_terminal() {
 fn a_cancel_ends_what_runs_in_a_terminal() {
     let command = bash("echo before; sleep 1000 & touch ready; sleep 1000");
     let site = Site::scripted(&script(json!([command, says("Never.")])));
-    let mut desk = Desk::new(&site);
-    desk.patient = true;
-    let mut editor = Editor::offering(&site, &[]);
-    let session = editor.session(&site);
-    let prompt = editor.prompt(&session, "go");
-    desk.until(&mut editor, |message| message["method"] == "terminal/wait_for_exit");
-    wait_until("it runs", || exists(&site.project().join("ready")));
+    let (mut desk, mut editor, session, prompt) = in_terminal(&site);
     editor.notify("session/cancel", json!({ "sessionId": session }));
     desk.until(&mut editor, |message| message["method"] == "terminal/release");
     assert_eq!(editor.stop_reason(prompt), "cancelled");
@@ -139,13 +145,7 @@ fn a_cancel_ends_what_runs_in_a_terminal() {
 fn after_a_crash_nobody_knows_what_became_of_a_command_in_a_terminal() {
     let command = bash("touch ready; sleep 1000");
     let site = Site::scripted(&script(json!([command, says("I see.")])));
-    let mut desk = Desk::new(&site);
-    desk.patient = true;
-    let mut editor = Editor::offering(&site, &[]);
-    let session = editor.session(&site);
-    editor.prompt(&session, "go");
-    desk.until(&mut editor, |message| message["method"] == "terminal/wait_for_exit");
-    wait_until("it runs", || exists(&site.project().join("ready")));
+    let (_desk, editor, session, _) = in_terminal(&site);
     editor.live.signal(Signal::KILL);
     drop(editor);
     let resumed = site.run(&["resume", "--format", "json", &session]).ok().events();
@@ -158,13 +158,7 @@ fn after_a_crash_nobody_knows_what_became_of_a_command_in_a_terminal() {
 fn what_runs_in_a_terminal_ends_with_the_node() {
     let command = bash("touch ready; sleep 1000");
     let site = Site::scripted(&script(json!([command, says("Resumed.")])));
-    let mut desk = Desk::new(&site);
-    desk.patient = true;
-    let mut editor = Editor::offering(&site, &[]);
-    let session = editor.session(&site);
-    editor.prompt(&session, "go");
-    desk.until(&mut editor, |message| message["method"] == "terminal/wait_for_exit");
-    wait_until("it runs", || exists(&site.project().join("ready")));
+    let (_desk, editor, session, _) = in_terminal(&site);
     editor.leave();
     let resumed = site.run(&["resume", "--format", "json", &session]).ok().events();
     assert!(marked(&session).is_empty(), "{:?}", marked(&session));
