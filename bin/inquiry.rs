@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use leftfold_actors::Reply;
 use leftfold_events::event::{Answer, Event, Permission, Resolution, Tool, Turn};
-use leftfold_events::{Envelope, Seq, SessionId};
+use leftfold_events::{Envelope, Seq, SessionId, form};
 use serde::{Deserialize, Deserializer};
 
 /// The permission that a question is asked as.
@@ -30,6 +30,9 @@ pub(crate) struct Inquiry {
     /// Whether more than one of them may be chosen.
     #[serde(default, deserialize_with = "or_false")]
     pub(crate) multiple: bool,
+    /// Of one that a call asks while it runs, which of its inquiries it belongs to.
+    #[serde(skip)]
+    run: Option<u32>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -53,6 +56,23 @@ impl Inquiry {
     /// A question of which no more is known than its text.
     fn bare(question: &str) -> Self {
         Self { question: question.to_owned(), ..Self::default() }
+    }
+
+    /// One that a running tool asks for somebody.
+    fn of_field(inquiry: u32, from: &str, field: form::Field) -> Self {
+        let option = |form::Choice { label, description, .. }| Choice { label, description };
+        Self {
+            question: field.question,
+            header: from.to_owned(),
+            options: field.options.into_iter().map(option).collect(),
+            multiple: field.multiple,
+            run: Some(inquiry),
+        }
+    }
+
+    /// Whether a call asks it while it runs: a dismissal does not end the call then.
+    pub(crate) fn in_run(&self) -> bool {
+        self.run.is_some()
     }
 
     /// The question with its header, in front of it.
@@ -124,6 +144,10 @@ pub(crate) struct Inquiries {
     changes: HashMap<Seq, Arc<Resolution>>,
     /// From each other `permission.asked` to the call.
     about: HashMap<Seq, Seq>,
+    /// From the intents that have started calls to the calls.
+    runs: HashMap<Seq, Seq>,
+    /// Of each running call, the question that it waits for.
+    open: HashMap<Seq, Seq>,
 }
 
 impl Inquiries {
@@ -137,6 +161,8 @@ impl Inquiries {
         let of = event.of.unwrap_or_default();
         if let Event::Turn(Turn::Ended(_)) = &event.event {
             *self = Self::default();
+        } else if let Event::Permission(Permission::Answered { .. }) = &event.event {
+            self.open.retain(|_, asked| *asked != of);
         } else if let Event::Tool(Tool::Checked { .. }) = &event.event {
             self.checked.insert(event.seq, of);
         } else if let Event::Tool(Tool::Resolved(resolution)) = &event.event {
@@ -150,18 +176,70 @@ impl Inquiries {
             if leftfold_tools::previews(&resolution.name) {
                 self.changes.insert(call, Arc::new(Resolution::clone(resolution)));
             }
-        } else if let Event::Tool(Tool::Started { .. }) = &event.event {
-            self.changes.remove(&of);
+        } else if let Event::Tool(tool) = &event.event {
+            self.run(event.seq, of, tool);
         } else if let Event::Permission(Permission::Asked { permission, patterns, .. }) =
             &event.event
         {
             if permission == PERMISSION {
-                let inquiry = self.next(of, &patterns.join(", "));
+                let inquiry = self.next(of, patterns);
+                if inquiry.in_run() {
+                    self.open.insert(of, event.seq);
+                }
                 self.asked.insert(event.seq, inquiry);
             } else if self.changes.contains_key(&of) {
                 self.about.insert(event.seq, of);
             }
         }
+    }
+
+    /// What a call asks while it runs.
+    fn run(&mut self, seq: Seq, of: Seq, tool: &Tool) {
+        match tool {
+            Tool::Started { .. } => {
+                self.changes.remove(&of);
+                self.runs.insert(seq, of);
+            }
+            Tool::Inquired { inquiry, from, message, wanted } => {
+                let call = self.runs.get(&of).copied().unwrap_or_default();
+                let fields = form::fields(message, wanted).unwrap_or_default().into_iter();
+                let asked = fields.map(|field| (Inquiry::of_field(*inquiry, from, field), false));
+                self.calls.entry(call).or_default().extend(asked);
+            }
+            Tool::Replied { inquiry, .. } => {
+                self.open.remove(&of);
+                if let Some(asked) = self.calls.get_mut(&of) {
+                    asked.retain(|(asked, _)| asked.run != Some(*inquiry));
+                }
+            }
+            Tool::Checked { .. }
+            | Tool::Resolved(_)
+            | Tool::Progressed { .. }
+            | Tool::Finished(_)
+            | Tool::Lost { .. }
+            | Tool::Cancelled { .. }
+            | Tool::Batched { .. } => {}
+        }
+    }
+
+    /// The question of a running call that the end of the call closes, if `event` is one.
+    pub(crate) fn closed_by(&self, event: &Envelope) -> Option<Seq> {
+        let of = event.of?;
+        let call = match &event.event {
+            Event::Tool(Tool::Finished(_)) => self.runs.get(&of)?,
+            Event::Tool(Tool::Lost { .. } | Tool::Cancelled { .. }) => &of,
+            Event::Session(_)
+            | Event::Turn(_)
+            | Event::Model(_)
+            | Event::Tool(_)
+            | Event::Permission(_)
+            | Event::Compaction(_)
+            | Event::Subagent(_)
+            | Event::Todo(_)
+            | Event::Files(_)
+            | Event::Plugin(_) => return None,
+        };
+        self.open.get(call).copied()
     }
 
     /// The call that `permission.asked` at `of` is about, if it would change files.
@@ -174,27 +252,34 @@ impl Inquiries {
         self.asked.get(&of)
     }
 
-    fn next(&mut self, call: Seq, text: &str) -> Inquiry {
+    /// What is asked as the first of `texts`; the others are what was wrong with the last answer.
+    fn next(&mut self, call: Seq, texts: &[String]) -> Inquiry {
+        let (text, wrong) = texts.split_first().map_or(("", texts), |(text, wrong)| (text, wrong));
         let known = self.calls.entry(call).or_default();
-        let same = |asked: Option<bool>| {
+        let same = |asked: bool| {
             move |(inquiry, already): &(Inquiry, bool)| {
-                inquiry.question == text && asked.is_none_or(|asked| asked == *already)
+                inquiry.question == text && asked == *already
             }
         };
-        let place = known.iter().position(same(Some(false)));
-        match place.or_else(|| known.iter().position(same(None))) {
+        let place = known.iter().position(same(false));
+        let place = place.filter(|_| wrong.is_empty());
+        let mut inquiry = match place.or_else(|| known.iter().rposition(same(true))) {
             Some(place) => {
                 known[place].1 = true;
                 known[place].0.clone()
             }
             None => Inquiry::bare(text),
+        };
+        for wrong in wrong {
+            inquiry.question.push_str(&format!("\n{wrong}"));
         }
+        inquiry
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use leftfold_events::event::{Access, Class, Resolution};
+    use leftfold_events::event::{Access, Class, Resolution, Wanted};
     use leftfold_events::{Json, SessionId, Time};
     use serde_json::{Value, json};
 
@@ -267,6 +352,45 @@ mod tests {
         assert_eq!(inquiries.asked(6).unwrap().header, "Again");
         assert_eq!(inquiries.asked(7), Some(&Inquiry::bare("Of an unknown call?")));
         assert_eq!(inquiries.asked(8), None);
+    }
+
+    #[test]
+    fn what_a_running_call_asks_goes_with_its_end() {
+        let started = Tool::Started {
+            call: "c".to_owned(),
+            name: "m_ask".to_owned(),
+            class: Class::Command,
+            attempt: 1,
+        };
+        let schema = json!({ "properties": { "side": { "enum": ["l", "r"] } } });
+        let wanted = Wanted::Form { schema: Json::from_value(&schema) };
+        let (from, message) = ("m".to_owned(), "Which?".to_owned());
+        let inquired = Tool::Inquired { inquiry: 1, from, message, wanted };
+        let mut again = asked("question", "Which?\nside");
+        if let Permission::Asked { patterns, .. } = &mut again {
+            patterns.push("no such side".to_owned());
+        }
+        let log = [
+            at(2, 1, started),
+            at(3, 2, inquired),
+            at(4, 1, asked("question", "Which?\nside")),
+            at(5, 1, again),
+        ];
+        let inquiries = Inquiries::of(&log);
+        let (first, second) = (inquiries.asked(4).unwrap(), inquiries.asked(5).unwrap());
+        assert_eq!(first.titled(), "[m] Which?\nside");
+        assert_eq!(second.titled(), "[m] Which?\nside\nno such side");
+        let labels: Vec<&str> = first.options.iter().map(|o| o.label.as_str()).collect();
+        assert_eq!(labels, ["l", "r", form::LEFT_OUT]);
+        assert!(first.in_run() && second.options == first.options);
+        let cancelled = Tool::Cancelled { call: "c".to_owned(), attempt: 1 };
+        assert_eq!(inquiries.closed_by(&at(6, 1, cancelled)), Some(5));
+        let reply = (Answer::Once, None, "me".to_owned());
+        let (reply, feedback, by) = reply;
+        let answered = at(6, 5, Permission::Answered { reply, feedback, by });
+        let inquiries = Inquiries::of(log.iter().chain([&answered]));
+        let lost = Tool::Lost { call: "c".to_owned(), attempt: 1 };
+        assert_eq!(inquiries.closed_by(&at(7, 1, lost)), None);
     }
 
     #[test]

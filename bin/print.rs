@@ -130,6 +130,10 @@ impl Output {
 
     fn report(&mut self, event: &Envelope) {
         self.inquiries.entry(event.session).or_default().follow(event);
+        let closed = self.inquiries.get(&event.session).and_then(|known| known.closed_by(event));
+        if let Some(of) = closed {
+            self.tell(Printed::Closed((event.session, of)));
+        }
         if self.format == Format::Json {
             // the other one does so as it shows them
             self.kin.follow(event);

@@ -126,7 +126,9 @@ impl Live {
             Tool::Checked { .. }
             | Tool::Batched { .. }
             | Tool::Started { .. }
-            | Tool::Progressed { .. } => {}
+            | Tool::Progressed { .. }
+            | Tool::Inquired { .. }
+            | Tool::Replied { .. } => {}
         }
     }
 

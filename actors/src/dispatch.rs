@@ -1,17 +1,19 @@
 //! From a durable intent to the worker that performs it, and what is lost when a worker dies.
 
+mod lost;
+
 use std::time::Duration;
 
 use leftfold_events::event::{
-    CallSpec, Class, Ended, Event, FailureClass, Files, Finished, Model,
-    Permission as PermissionEvent, Plugin, Purpose, Resolution, Session as SessionEvent, Subagent,
-    Tool, Turn,
+    CallSpec, Class, Ended, Event, Files, Model, Permission as PermissionEvent, Plugin, Purpose,
+    Session as SessionEvent, Subagent, Tool, Turn,
 };
 use leftfold_events::state::{Ask as Asked, Call, Open, Phase};
-use leftfold_events::{Envelope, Fact, Json, Seq, SessionId, State, context};
+use leftfold_events::{Envelope, Fact, Seq, SessionId, State, context};
 use leftfold_tools::{Instructed, Seen};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort};
 
+use self::lost::{check_lost, request_lost, run_lost};
 use crate::children::{Children, Parent};
 use crate::compaction::{Compaction, CompactionMessage};
 use crate::node::NodeMessage;
@@ -82,6 +84,11 @@ impl Workers {
                 let call = envelope.of.unwrap_or_default();
                 self.to_executor(ToolExecutorMessage::Cancel { call });
                 self.children().interrupt(call, state);
+            }
+            Event::Tool(Tool::Replied { inquiry, consent, content, .. }) => {
+                let call = envelope.of.unwrap_or_default();
+                let reply = (*consent, content.clone());
+                self.to_executor(ToolExecutorMessage::Reply { call, inquiry: *inquiry, reply });
             }
             Event::Subagent(Subagent::Spawned { .. }) => self.children().spawn(seq, state),
             Event::Permission(PermissionEvent::Asked { .. }) => {
@@ -310,47 +317,6 @@ fn instructed(started: Seq, state: &State) -> Instructed {
     let resolved = state.calls().filter(before).filter_map(|call| call.resolved.as_ref());
     let reading = resolved.filter(|resolved| resolved.name == "read");
     Instructed { files, reading: reading.flat_map(|read| &read.paths).map(Into::into).collect() }
-}
-
-fn request_lost(of: Seq) -> Fact {
-    Fact::of(
-        of,
-        Model::Failed {
-            class: FailureClass::Other,
-            message: "the worker that read the reply died".to_owned(),
-            status: None,
-            retryable: true,
-            retry_after: None,
-        },
-    )
-}
-
-fn check_lost(call: &Call) -> Option<Fact> {
-    let Phase::Checking(wait) = &call.phase else { return None };
-    let resolution = Resolution {
-        name: call.name.clone(),
-        input: call.input.clone(),
-        class: Class::Command,
-        access: Vec::new(),
-        paths: Vec::new(),
-        timeout: 0,
-        error: Some("The call could not be checked: the tool worker died.".to_owned()),
-    };
-    Some(Fact::of(wait.intent, Tool::Resolved(Box::new(resolution))))
-}
-
-fn run_lost(call: &Call) -> Option<Fact> {
-    let Phase::Running { wait, .. } = &call.phase else { return None };
-    let finished = Finished {
-        call: call.id.clone(),
-        title: String::new(),
-        output: tool_executor::DIED.to_owned(),
-        is_error: true,
-        metadata: Json::object(),
-        spill: None,
-        attachments: Vec::new(),
-    };
-    Some(Fact::of(wait.intent, Tool::Finished(Box::new(finished))))
 }
 
 async fn start_processor(

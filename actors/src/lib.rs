@@ -15,6 +15,7 @@ mod coalesce;
 mod compaction;
 mod dispatch;
 pub mod equip;
+mod inquiries;
 mod listener;
 mod node;
 mod observers;

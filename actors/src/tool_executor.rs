@@ -10,10 +10,11 @@ use futures::FutureExt;
 use leftfold_events::event::{CallSpec, Finished, Resolution, Todo, TodoItem, Tool};
 use leftfold_events::state::batch::Part;
 use leftfold_events::{Fact, Json, Seq};
-use leftfold_tools::{Context, Instructed, Output, Seen, Workspace};
+use leftfold_tools::{Context, Instructed, Output, Reply, Seen, Workspace};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::sync::CancellationToken;
 
+use crate::inquiries::Inquiries;
 use crate::report::tell;
 use crate::rerun::Tape;
 use crate::session::SessionMessage;
@@ -33,6 +34,12 @@ pub(crate) enum ToolExecutorMessage {
         call: Seq,
     },
     CancelAll,
+    /// What a running call has asked is answered.
+    Reply {
+        call: Seq,
+        inquiry: u32,
+        reply: Reply,
+    },
 }
 
 /// A call to run, for the intent `of`.
@@ -74,6 +81,7 @@ pub(crate) struct Running {
     tape: Option<Arc<Tape>>,
     tag: String,
     calls: HashMap<Seq, CancellationToken>,
+    inquiries: Inquiries,
 }
 
 impl Actor for ToolExecutor {
@@ -87,7 +95,8 @@ impl Actor for ToolExecutor {
         arguments: Arguments,
     ) -> Result<Running, ActorProcessingErr> {
         let Arguments { owner, workspace, tape, tag } = arguments;
-        Ok(Running { owner, workspace, tape, tag, calls: HashMap::new() })
+        let (calls, inquiries) = (HashMap::new(), Inquiries::default());
+        Ok(Running { owner, workspace, tape, tag, calls, inquiries })
     }
 
     async fn handle(
@@ -105,6 +114,9 @@ impl Actor for ToolExecutor {
                 }
             }
             ToolExecutorMessage::CancelAll => running.cancel_all(),
+            ToolExecutorMessage::Reply { call, inquiry, reply } => {
+                running.inquiries.reply(call, inquiry, reply);
+            }
         }
         Ok(())
     }
@@ -149,6 +161,9 @@ impl Running {
         let (owner, progress) = (self.owner.clone(), self.owner.clone());
         let workspace = hiding(&self.workspace, &variables);
         let secrets = workspace.secrets.clone();
+        let inquiries = self.inquiries.clone();
+        inquiries.forget(call);
+        let inquire = inquiries.of_run(of, call, self.owner.clone(), secrets.clone());
         let context = Context {
             workspace,
             call: id.clone(),
@@ -165,6 +180,7 @@ impl Running {
                 let tail = secrets.hide(&tail).unwrap_or(tail);
                 tell(&progress, vec![Fact::of(of, Tool::Progressed { tail })]);
             }),
+            inquire,
         };
         let tape = self.tape.clone();
         tokio::spawn(async move {
@@ -179,6 +195,7 @@ impl Running {
                 Ok(output) => outcome(of, id, output),
                 Err(_) => vec![Fact::of(of, Tool::Finished(Box::new(panicked(id))))],
             };
+            inquiries.forget(call);
             tell(&owner, facts);
         });
     }

@@ -1,6 +1,8 @@
 //! What an event is to a client. Follows a session from its first event on, or from where the
 //! client came in.
 
+mod asking;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -10,15 +12,13 @@ use agent_client_protocol::v1::schema::{
     ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, UsageUpdate,
 };
 use leftfold_events::event::{
-    Answer, CallSpec, Ended, Event, Finish, Finished, Model, PartKind, Permission, PromptKind,
-    PromptPart, Purpose, Resolution, Session, StreamedPart, Todo, TodoItem, TodoPriority,
-    TodoStatus, Tool, Turn, Usage,
+    CallSpec, Ended, Event, Finish, Finished, Model, PartKind, PromptKind, PromptPart, Purpose,
+    Resolution, Session, StreamedPart, Todo, TodoItem, TodoPriority, TodoStatus, Tool, Turn, Usage,
 };
 use leftfold_events::kit::ModelSpec;
-use leftfold_events::rules::Action;
 use leftfold_events::{Envelope, Seq, SessionId};
 
-use super::{calls, inquiry};
+use super::calls;
 use crate::inquiry::{Asked, Inquiries, Inquiry};
 
 /// What a client is to be told, in order.
@@ -94,6 +94,13 @@ impl View {
 
     pub(super) fn see(&mut self, envelope: &Envelope) -> Vec<Told> {
         self.inquiries.follow(envelope);
+        let closed = self.inquiries.closed_by(envelope).map(|of| (envelope.session, of));
+        let mut told = self.told(envelope);
+        told.extend(closed.map(Told::Settled));
+        told
+    }
+
+    fn told(&mut self, envelope: &Envelope) -> Vec<Told> {
         match &envelope.event {
             Event::Session(event) => self.session(event, envelope),
             Event::Turn(event) => self.turn(event),
@@ -115,7 +122,7 @@ impl View {
         let Session::Elapsed {} = event else { return Vec::new() };
         let of = envelope.of.unwrap_or_default();
         let mut told = vec![Told::Settled((envelope.session, of))];
-        told.extend(self.fail(self.call_of(of), "Nobody answered in time."));
+        told.extend(self.refused(of, "Nobody answered in time."));
         told
     }
 
@@ -227,6 +234,10 @@ impl View {
                 self.fail(of, "Cut off by a crash: nobody knows whether or how far it ran.")
             }
             Tool::Cancelled { .. } => self.fail(of, "Stopped."),
+            Tool::Inquired { .. } => Vec::new(),
+            Tool::Replied { .. } => {
+                self.call(of, ToolCallUpdateFields::new().status(ToolCallStatus::InProgress))
+            }
         }
     }
 
@@ -262,54 +273,6 @@ impl View {
             .content(content)
             .raw_output(finished.metadata.value());
         self.call(call, fields)
-    }
-
-    fn permission(&mut self, event: &Permission, envelope: &Envelope) -> Vec<Told> {
-        let of = envelope.of.unwrap_or_default();
-        match event {
-            Permission::Ruled { action: Action::Deny, .. } => {
-                self.fail(of, "Denied by the permission rules.")
-            }
-            Permission::Ruled { .. } => Vec::new(),
-            Permission::Asked { permission, patterns, always, .. } => {
-                self.of_call.insert(envelope.seq, of);
-                let (what, answers, options) = match self.inquiries.asked(envelope.seq) {
-                    Some(asked) => {
-                        let answers = inquiry::answers(asked);
-                        let options = inquiry::options(&answers);
-                        (inquiry::text(asked), answers, options)
-                    }
-                    None => {
-                        let what = format!("{permission}: {}", patterns.join(", "));
-                        (what, Vec::new(), options(permission, always))
-                    }
-                };
-                let call = self.question(of, &what);
-                let asked = (envelope.session, envelope.seq);
-                let change = self.inquiries.change(envelope.seq);
-                let inquiry = self.inquiries.asked(envelope.seq).cloned();
-                let question = Question { asked, call, options, inquiry, answers, change };
-                vec![Told::Ask(Box::new(question))]
-            }
-            Permission::Answered { reply, feedback, by } => {
-                let mut told = vec![Told::Settled((envelope.session, of))];
-                if *reply == Answer::Reject {
-                    let why = feedback.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
-                    told.extend(self.fail(self.call_of(of), &format!("Rejected by {by}{why}")));
-                }
-                told
-            }
-        }
-    }
-
-    /// The call that a question is about, with all that was said of it.
-    fn question(&self, call: Seq, what: &str) -> ToolCallUpdate {
-        let known = self.calls.get(&call).map(|shown| shown.fields.clone()).unwrap_or_default();
-        let mut fields = known.status(ToolCallStatus::Pending).content(calls::text(what));
-        if let Some((_, agent)) = &self.child {
-            fields.title = fields.title.map(|title| format!("{agent}: {title}"));
-        }
-        ToolCallUpdate::new(self.id(call), fields)
     }
 
     fn id(&self, call: Seq) -> String {

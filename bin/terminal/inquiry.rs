@@ -6,6 +6,7 @@ use leftfold_events::Seq;
 use leftfold_events::event::Answer;
 
 use super::BY;
+use super::calls::Mark;
 use super::clean::clean;
 use super::conversation::{Conversation, Stage};
 use super::input::Read;
@@ -153,6 +154,27 @@ impl Renderer {
         out
     }
 
+    /// Whether `of` was an open question.
+    pub(super) fn forget_question(&mut self, of: Seq) -> bool {
+        let before = self.questions.len();
+        self.questions.retain(|question| question.of != of);
+        self.questions.len() < before
+    }
+
+    fn is_in_run(&self, of: Seq) -> bool {
+        self.inquiries.asked(of).is_some_and(Inquiry::in_run)
+    }
+
+    /// The wait of a call, or of a question about it, is over.
+    pub(super) fn elapsed(&mut self, of: Seq) -> String {
+        let question = self.forget_question(of);
+        if self.is_in_run(of) {
+            return self.note(Face::DIM, "  → nobody answered in time");
+        }
+        let why = if question { "not allowed: nobody answered in time" } else { "timed out" };
+        self.end_call(of, Mark::Not, why)
+    }
+
     /// What was said to a question.
     pub(super) fn inquiry_answered(
         &mut self,
@@ -167,7 +189,7 @@ impl Renderer {
             Answer::Reject => format!("  → not answered{by}: {said}"),
             Answer::Once | Answer::Always => format!("  → {said}{by}"),
         };
-        if reply == Answer::Reject {
+        if reply == Answer::Reject && !self.is_in_run(of) {
             // the call will not be run, and this is all there is to say of it
             self.take(of);
         }

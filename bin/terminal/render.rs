@@ -106,6 +106,9 @@ impl Renderer {
     /// What is to be printed for good.
     pub(super) fn show(&mut self, event: &Envelope) -> String {
         self.inquiries.follow(event);
+        if let Some(of) = self.inquiries.closed_by(event) {
+            self.forget_question(of);
+        }
         match &event.event {
             Event::Session(session) => self.session(session, event),
             Event::Turn(turn) => self.turn(turn, event),
@@ -127,10 +130,7 @@ impl Renderer {
             return self.note(Face::DIM, "[resumed]");
         }
         let Session::Elapsed {} = session else { return String::new() };
-        let of = event.of.unwrap_or_default();
-        let question = self.forget_question(of);
-        let why = if question { "not allowed: nobody answered in time" } else { "timed out" };
-        self.end_call(of, Mark::Not, why)
+        self.elapsed(event.of.unwrap_or_default())
     }
 
     fn turn(&mut self, turn: &Turn, event: &Envelope) -> String {
@@ -271,6 +271,7 @@ impl Renderer {
             }
             Tool::Lost { .. } => self.end_call(of, Mark::Not, "outcome unknown after a crash"),
             Tool::Cancelled { .. } => self.end_call(of, Mark::Not, "stopped"),
+            Tool::Inquired { .. } | Tool::Replied { .. } => String::new(),
         }
     }
 
@@ -353,17 +354,10 @@ impl Renderer {
         self.calls.remove(&called)
     }
 
-    fn end_call(&mut self, of: Seq, mark: Mark, note: &str) -> String {
+    pub(super) fn end_call(&mut self, of: Seq, mark: Mark, note: &str) -> String {
         let Some(call) = self.take(of) else { return String::new() };
         let block = call.ended(mark, note, self.look.style, self.look.columns);
         self.line(&block)
-    }
-
-    /// Whether `of` was an open question.
-    fn forget_question(&mut self, of: Seq) -> bool {
-        let before = self.questions.len();
-        self.questions.retain(|question| question.of != of);
-        self.questions.len() < before
     }
 
     /// A line of its own, in one face; in as many rows as it needs.

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use leftfold_events::event::{
-    Compaction, Ended, Event, Finished, Model, Permission, Purpose, Session, Subagent, Tool, Turn,
+    Compaction, Consent, Ended, Event, Finished, Model, Permission, Purpose, Session, Subagent,
+    Tool, Turn,
 };
 use leftfold_events::{Envelope, Seq, State, Time};
 
@@ -200,6 +201,9 @@ fn tool_detail(event: &Tool) -> String {
         }
         Tool::Progressed { tail } => quoted(tail),
         Tool::Batched { call } => format!("{} {}", call.name, brief(&call.input.value())),
+        Tool::Inquired { from, message, .. } => format!("{from}: {}", quoted(message)),
+        Tool::Replied { consent: Consent::Accepted, content, .. } => format!("accepted {content}"),
+        Tool::Replied { consent, .. } => format!("{consent:?}").to_lowercase(),
         Tool::Checked { .. } | Tool::Lost { .. } | Tool::Cancelled { .. } => String::new(),
     }
 }

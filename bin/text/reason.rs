@@ -92,7 +92,9 @@ fn tool_reason(before: &State, event: &Envelope, tool: &Tool) -> Option<String> 
         | Tool::Resolved(_)
         | Tool::Started { .. }
         | Tool::Progressed { .. }
-        | Tool::Batched { .. } => None,
+        | Tool::Batched { .. }
+        | Tool::Inquired { .. }
+        | Tool::Replied { .. } => None,
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod context;
 pub mod event;
+pub mod form;
 mod id;
 mod json;
 pub mod kit;

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::event::{
     Access, CallSpec, Compaction, Denial, Equipped, Files, Finished, Model, Permission, Plugin,
-    PromptKind, PromptPart, Resolution, Session, StreamedPart, Subagent, Todo, Tool, Turn,
+    PromptKind, PromptPart, Resolution, Session, StreamedPart, Subagent, Todo, Tool, Turn, Wanted,
 };
 use crate::{Event, Json, Payload};
 
@@ -147,6 +147,15 @@ fn tool(event: &mut Tool, how: &impl Rewrite) {
             attachments.iter_mut().for_each(|media| string(&mut media.name, how));
         }
         Tool::Batched { call } => called(call, how),
+        Tool::Inquired { from, message, wanted, .. } => {
+            string(from, how);
+            string(message, how);
+            match wanted {
+                Wanted::Form { schema } => json(schema, how),
+                Wanted::Visit { url } => string(url, how),
+            }
+        }
+        Tool::Replied { content, .. } => json(content, how),
         Tool::Checked { .. }
         | Tool::Started { .. }
         | Tool::Lost { .. }

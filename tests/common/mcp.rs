@@ -85,6 +85,9 @@ static GROWN: AtomicBool = AtomicBool::new(false);
 
 pub fn answer(message: &Value) -> Option<Value> {
     let params = &message["params"];
+    if message["method"].is_null() {
+        return answered(message);
+    }
     let result = match message["method"].as_str()? {
         "initialize" => json!({
             "protocolVersion": params["protocolVersion"],
@@ -97,6 +100,7 @@ pub fn answer(message: &Value) -> Option<Value> {
             say(&json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }));
             call(params)?
         }
+        "tools/call" if params["name"] == "ask" => return ask(message),
         "tools/call" => call(params)?,
         "notifications/cancelled" => {
             note("cancelled");
@@ -120,10 +124,34 @@ fn tools() -> Vec<Value> {
         })
     };
     let grown = GROWN.load(Ordering::SeqCst).then(|| tool("grown", true));
-    let writing = ["grow", "write", "fail", "crash", "hang", "patch", "list/all", "environment"];
+    let writing =
+        ["ask", "grow", "write", "fail", "crash", "hang", "patch", "list/all", "environment"];
     let reading = ["echo", "picture", "long"];
     let reading = reading.iter().map(|name| tool(name, true));
     writing.iter().map(|name| tool(name, false)).chain(reading).chain(grown).collect()
+}
+
+/// Has the client ask a person what the arguments of a call say. The answer is the call's result; with
+/// `alone` that is not waited for.
+fn ask(message: &Value) -> Option<Value> {
+    let (id, arguments) = (&message["id"], &message["params"]["arguments"]);
+    let asked = format!("ask {id}");
+    say(&json!({
+        "jsonrpc": "2.0", "id": asked, "method": "elicitation/create", "params": arguments["ask"],
+    }));
+    (arguments["alone"] == true).then(|| asked_for(id, &Value::Null))
+}
+
+/// The result of the call `id`, for which somebody was asked and has said this.
+fn asked_for(id: &Value, said: &Value) -> Value {
+    let result = json!({ "content": [{ "type": "text", "text": said.to_string() }] });
+    json!({ "jsonrpc": "2.0", "id": id, "result": result })
+}
+
+/// The end of a call that has waited for this answer, if it is one.
+fn answered(message: &Value) -> Option<Value> {
+    let call = message["id"].as_str()?.strip_prefix("ask ")?;
+    Some(asked_for(&serde_json::from_str(call).ok()?, &message["result"]))
 }
 
 fn call(params: &Value) -> Option<Value> {

@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::host::Host;
+use crate::inquire::{self, Inquire};
 use crate::mcp::Servers;
 use crate::plugins::Plugins;
 use crate::{Error, args};
@@ -287,6 +288,7 @@ pub struct Context {
     /// When the caller will cancel, if it knows: what a tool has to show should be told before.
     pub deadline: Option<Instant>,
     pub progress: Progress,
+    pub inquire: Inquire,
 }
 
 impl Context {
@@ -305,6 +307,7 @@ impl Context {
             cancel: CancellationToken::new(),
             deadline: None,
             progress: Arc::new(|_| {}),
+            inquire: inquire::nobody(),
         }
     }
 }

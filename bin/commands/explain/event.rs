@@ -219,7 +219,7 @@ impl Sources<'_> {
             about
                 && matches!(
                     &event.event,
-                    Event::Tool(Tool::Resolved(_))
+                    Event::Tool(Tool::Resolved(_) | Tool::Inquired { .. })
                         | Event::Permission(Permission::Ruled { .. } | Permission::Answered { .. })
                 )
         };

@@ -25,7 +25,7 @@ pub use plugin::{Heard, Hook, Plugin};
 pub use session::Session;
 pub use subagent::Subagent;
 pub use todo::{Todo, TodoItem, TodoPriority, TodoStatus};
-pub use tool::{Access, Attachment, Class, Finished, Resolution, Spill, Tool};
+pub use tool::{Access, Attachment, Class, Consent, Finished, Resolution, Spill, Tool, Wanted};
 pub use turn::{Denial, EndReason, Ended, Equipped, PromptKind, PromptPart, Turn};
 
 use serde::{Deserialize, Serialize};
@@ -96,6 +96,7 @@ impl Event {
                     | Tool::Lost { .. }
                     | Tool::Cancelled { .. }
                     | Tool::Batched { .. }
+                    | Tool::Replied { .. }
             ),
             Self::Permission(event) => {
                 matches!(event, Permission::Ruled { .. } | Permission::Asked { .. })

@@ -36,6 +36,42 @@ pub enum Tool {
     Batched {
         call: CallSpec,
     },
+    /// Before it goes on, a running tool wants to know something from a person. The call's questions
+    /// are numbered from 1.
+    Inquired {
+        inquiry: u32,
+        /// Who wants to know, such as a server.
+        from: String,
+        message: String,
+        wanted: Wanted,
+    },
+    /// What the tool is told: `content` are the values by the names of their fields.
+    Replied {
+        call: String,
+        inquiry: u32,
+        consent: Consent,
+        content: Json,
+    },
+}
+
+/// What a person is asked for in the middle of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wanted {
+    /// Values for the fields of a JSON Schema.
+    Form { schema: Json },
+    /// To do something at this address.
+    Visit { url: String },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Consent {
+    Accepted,
+    /// A person has said no, or the rules have.
+    Declined,
+    /// Nobody has said anything in time, or it can not be asked.
+    Cancelled,
 }
 
 /// What a call would do, with nothing done yet: the strings that permission rules judge.

@@ -10,11 +10,11 @@ pub use retry::delay;
 
 use crate::context;
 use crate::event::{
-    Class, Compaction, EndReason, Ended, Event, FailureClass, Finish, Hook, Model, ModelRef,
-    Permission, Purpose, Subagent, Tool, Turn as TurnEvent,
+    Access, Class, Compaction, EndReason, Ended, Event, FailureClass, Finish, Hook, Model,
+    ModelRef, Permission, Purpose, Subagent, Tool, Turn as TurnEvent,
 };
 use crate::rules::Action;
-use crate::state::{Ask, Call, Failure, Open, Phase, State, Titling, Turn, verdict};
+use crate::state::{Ask, Call, Failure, Inquired, Open, Phase, State, Titling, Turn, verdict};
 use crate::{Envelope, Seq, SessionId, Sha256};
 
 /// How long a tool may take to work out what a call would do, in milliseconds.
@@ -165,7 +165,21 @@ fn call(s: &State, turn: &Turn, c: &Call) -> Option<Envelope> {
         }
         Phase::Allowed => run(s, c),
         Phase::Running { .. } if c.class() == Class::Child => spawn(s, c),
-        Phase::Checking(_) | Phase::Asking { .. } | Phase::Running { .. } => None,
+        Phase::Running { .. } => inquire(s, c),
+        Phase::Checking(_) | Phase::Asking { .. } => None,
+    }
+}
+
+/// What a running tool wants to know, and what it is told.
+fn inquire(s: &State, c: &Call) -> Option<Envelope> {
+    match s.inquired(c)? {
+        Inquired::Waiting => None,
+        Inquired::Due(Access { permission, patterns, always }) => {
+            let call = c.id.clone();
+            let asked = Permission::Asked { call, permission, patterns, always };
+            Some(about(s, c, Some(s.kit.options.ask_for), asked))
+        }
+        Inquired::Over(replied) => Some(about(s, c, None, replied)),
     }
 }
 

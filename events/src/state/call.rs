@@ -1,15 +1,12 @@
-//! A call's way through check, rules, questions and run, and how `tool.*` and `permission.*`
-//! events move it on.
+//! A call's way through check, rules, questions and run, and how `tool.*` events move it on.
 
 use serde::Serialize;
 
+use super::inquiry::Inquiry;
 use super::message::ReplyPart;
 use super::open::Wait;
-use super::{State, Veto, repeat, verdict, words};
-use crate::event::{
-    Access, Answer, Attachment, Class, Denial, EndReason, Finished, Permission, Resolution, Tool,
-};
-use crate::rules::{Action, Rule};
+use super::{State, Veto, repeat, words};
+use crate::event::{Access, Attachment, Class, Denial, Finished, Resolution, Tool};
 use crate::{Envelope, Json, Seq};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -36,6 +33,9 @@ pub struct Call {
     /// A plugin has said that it is not to be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vetoed: Option<Veto>,
+    /// What it asks people while it runs; the first is being asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inquiries: Vec<Inquiry>,
     /// It has run to an end of its own.
     #[serde(skip)]
     pub(crate) ran: bool,
@@ -157,7 +157,7 @@ impl State {
     }
 
     /// The call that waits for the outcome of the intent `of`; none once the turn is stopped.
-    fn waiting_mut(&mut self, of: Option<Seq>) -> Option<&mut Call> {
+    pub(super) fn waiting_mut(&mut self, of: Option<Seq>) -> Option<&mut Call> {
         if self.turn.as_ref().is_none_or(|turn| turn.stop.is_some()) {
             return None;
         }
@@ -188,6 +188,7 @@ impl State {
                 self.files.call_started(*class, self.turn.as_ref());
                 if let Some(call) = self.call_mut(of) {
                     call.tail.clear();
+                    call.inquiries.clear();
                     call.phase = Phase::Running { wait: Wait::of(envelope), attempt: *attempt };
                 }
             }
@@ -203,6 +204,16 @@ impl State {
                 }
                 if let Some(reply) = self.last_reply_mut() {
                     reply.parts.push(ReplyPart::Call(Box::new(Call { within: of, ..made })));
+                }
+            }
+            Tool::Inquired { inquiry, from, message, wanted } => {
+                if let Some(call) = self.waiting_mut(of).filter(|call| call.is_running()) {
+                    call.inquiries.push(Inquiry::new(*inquiry, from, message, wanted));
+                }
+            }
+            Tool::Replied { inquiry, .. } => {
+                if let Some(call) = self.call_mut(of) {
+                    call.inquiries.retain(|open| open.id != *inquiry);
                 }
             }
             Tool::Finished(finished) => {
@@ -257,89 +268,12 @@ impl State {
         }
     }
 
-    pub(super) fn apply_permission(&mut self, envelope: &Envelope, event: &Permission) {
-        let of = envelope.of;
-        match event {
-            Permission::Ruled { action, rule, .. } => self.ruled(of, *action, rule.as_ref()),
-            Permission::Asked { permission, patterns, .. } => {
-                if let Some(call) = self.call_mut(of) {
-                    let from = if let Phase::MustAsk { access } = call.phase { access } else { 0 };
-                    let about = |a: &Access| a.permission == *permission && a.patterns == *patterns;
-                    let found = call.access().iter().skip(from).position(about);
-                    let access = from + found.unwrap_or(0);
-                    call.phase = Phase::Asking { wait: Wait::of(envelope), access };
-                }
-                self.plugins.forget_question(of);
-            }
-            Permission::Answered { reply, feedback, .. } => {
-                self.answered(of, *reply, feedback.as_deref());
-            }
-        }
-    }
-
-    fn ruled(&mut self, of: Option<Seq>, action: Action, rule: Option<&Rule>) {
-        let denied = self.calls().find(|call| Some(call.seq) == of);
-        let denied = denied.and_then(|call| verdict::denied(self, call)).cloned();
-        if self.is_vetoed(of, action) {
-            return;
-        }
-        let Some(call) = self.call_mut(of) else { return };
-        match action {
-            Action::Allow => call.phase = Phase::Allowed,
-            Action::Ask => call.phase = Phase::MustAsk { access: 0 },
-            Action::Deny => {
-                let access = denied.unwrap_or_else(|| Access {
-                    permission: call.name.clone(),
-                    patterns: Vec::new(),
-                    always: Vec::new(),
-                });
-                let told = words::denied(rule, &access.permission, &access.patterns);
-                let denial = call.denial(&access, "denied");
-                call.done(told, true);
-                self.deny(denial);
-            }
-        }
-    }
-
-    fn answered(&mut self, of: Option<Seq>, reply: Answer, feedback: Option<&str>) {
-        let Some(call) = self.waiting_mut(of) else { return };
-        let Phase::Asking { access: at, .. } = call.phase else { return };
-        let Some(access) = call.access().get(at).cloned() else { return };
-        let (reply, feedback) = call.understood(reply, feedback);
-        if reply == Answer::Reject {
-            let denial = call.denial(&access, "rejected");
-            call.done(words::rejected(feedback), true);
-            self.note(denial);
-            if feedback.is_none() {
-                self.stop(EndReason::Blocked);
-            }
-            return;
-        }
-        call.phase = Phase::MustAsk { access: at + 1 };
-        call.answers.extend(feedback.map(str::to_owned).or_else(|| Some(String::new())));
-        if reply == Answer::Always {
-            let allow =
-                |pattern: String| Rule::new(access.permission.clone(), pattern, Action::Allow);
-            self.approved.extend(access.always.into_iter().map(allow));
-            self.release();
-        }
-    }
-
-    /// Questions that "always" has just answered too are closed.
-    fn release(&mut self) {
-        let mut questions = self.questions();
-        questions.retain(|(_, access)| verdict::access(self, access).0 == Action::Allow);
-        for (of, _) in questions {
-            if let Some(call) = self.waiting_mut(Some(of))
-                && let Phase::Asking { access, .. } = call.phase
-            {
-                call.phase = Phase::MustAsk { access };
-            }
-        }
-    }
-
     /// The wait of a check, a question or a run is over.
     pub(super) fn call_elapsed(&mut self, of: Seq) {
+        let now = self.at;
+        if let Some(call) = self.inquiring_mut(Some(of)) {
+            return call.unheard(now);
+        }
         let Some(call) = self.waiting_mut(Some(of)) else { return };
         match call.phase {
             Phase::Checking(_) => call.done(words::check_timed_out(), true),
@@ -358,21 +292,6 @@ impl State {
             | Phase::TimedOut { .. }
             | Phase::Unknown { .. }
             | Phase::Done(_) => {}
-        }
-    }
-
-    /// Nobody said yes. A turn that goes round in circles ends there.
-    fn deny(&mut self, denial: Denial) {
-        let in_circles = denial.permission == repeat::DOOM_LOOP;
-        self.note(denial);
-        if in_circles {
-            self.stop(EndReason::Blocked);
-        }
-    }
-
-    pub(super) fn note(&mut self, denial: Denial) {
-        if let Some(turn) = &mut self.turn {
-            turn.denials.push(denial);
         }
     }
 }

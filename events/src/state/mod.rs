@@ -2,6 +2,7 @@
 //! changes, [`next`](crate::next()) the only thing that decides from it.
 
 mod apply;
+mod asking;
 pub mod batch;
 mod call;
 mod checkout;
@@ -10,6 +11,7 @@ mod compacting;
 mod files;
 mod heard;
 mod heritage;
+mod inquiry;
 mod limits;
 mod message;
 mod messages;
@@ -26,6 +28,8 @@ pub use commission::Commission;
 pub use compacting::{Compacting, Writing};
 pub use files::{Changed, Figures, Files, NoRevert, Restore, RestoreStep, Revert};
 pub use heritage::Inherited;
+pub(crate) use inquiry::Inquired;
+pub use inquiry::Inquiry;
 pub use message::{Message, Prompt, Reply, ReplyEnd, ReplyPart};
 pub use messages::Messages;
 pub use open::{Open, Wait};

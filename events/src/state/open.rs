@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::call::Phase;
+use super::call::{Call, Phase};
 use super::{Ask, State, Titling, Writing};
 use crate::event::{
     Access, Compaction, Event, Files, Model, Permission, Plugin, Session, Subagent, Todo, Tool,
@@ -95,6 +95,7 @@ impl State {
             | Phase::Unknown { .. }
             | Phase::Done(_) => None,
         }));
+        open.extend(self.calls().filter_map(|call| Some((Open::Question, call.inquiring()?))));
         open
     }
 
@@ -113,7 +114,8 @@ impl State {
             | Phase::Unknown { .. }
             | Phase::Done(_) => None,
         });
-        asking.map(|(of, access)| (of, access.clone())).collect()
+        let inquiring = self.calls().filter(|_| !stopped).filter_map(Call::inquires);
+        asking.map(|(of, access)| (of, access.clone())).chain(inquiring).collect()
     }
 
     /// When the first open wait, or the time of the turn, is over.
@@ -158,12 +160,15 @@ impl State {
             },
             Event::Tool(event) => match event {
                 Tool::Resolved(_) => awaits(&[Open::Check]),
-                Tool::Progressed { .. } | Tool::Finished(_) => awaits(&[Open::Tool]),
+                Tool::Progressed { .. } | Tool::Finished(_) | Tool::Inquired { .. } => {
+                    awaits(&[Open::Tool])
+                }
                 Tool::Checked { .. }
                 | Tool::Started { .. }
                 | Tool::Lost { .. }
                 | Tool::Cancelled { .. }
-                | Tool::Batched { .. } => false,
+                | Tool::Batched { .. }
+                | Tool::Replied { .. } => false,
             },
             Event::Permission(Permission::Answered { .. }) => awaits(&[Open::Question]),
             Event::Compaction(Compaction::Finished { .. } | Compaction::Failed { .. }) => {

@@ -264,6 +264,7 @@ impl Call {
             answers: Vec::new(),
             changed: None,
             vetoed: None,
+            inquiries: Vec::new(),
             ran: false,
         }
     }

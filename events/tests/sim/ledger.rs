@@ -24,6 +24,8 @@ enum Wait {
     Retry,
     Check(Seq),
     Question(Seq),
+    /// What the run of this call wants to know.
+    Inquiry(Seq),
     Run(Seq),
     Compaction,
     Child,
@@ -40,6 +42,8 @@ struct Call {
     switches: bool,
     ruled: Option<Action>,
     answered: bool,
+    /// What its run wants to know, and has not been told.
+    inquiries: Vec<u32>,
     /// Attempts.
     started: u32,
     /// A node has died since the last event of it.
@@ -154,7 +158,9 @@ impl Ledger {
     fn about(&mut self, e: &Envelope) -> Result<&mut Call, String> {
         let of = e.of.ok_or("about no call")?;
         let other = |wait: Wait| match wait {
-            Wait::Check(call) | Wait::Question(call) | Wait::Run(call) => call != of,
+            Wait::Check(call) | Wait::Question(call) | Wait::Inquiry(call) | Wait::Run(call) => {
+                call != of
+            }
             Wait::Request
             | Wait::Title
             | Wait::Retry
@@ -171,6 +177,7 @@ impl Ledger {
     }
 
     fn end(&mut self, seq: Seq) -> Held {
+        self.waits.retain(|_, (wait, _)| *wait != Wait::Inquiry(seq));
         let call = self.calls.get_mut(&seq).ok_or("the end of a call that nobody made")?;
         held(!std::mem::replace(&mut call.ended, true), "a second end of a call")
     }
@@ -203,6 +210,7 @@ impl Ledger {
                     | Wait::Title
                     | Wait::Retry
                     | Wait::Run(_)
+                    | Wait::Inquiry(_)
                     | Wait::Compaction
                     | Wait::Child
                     | Wait::Snapshot
@@ -224,6 +232,7 @@ impl Ledger {
             Wait::Request
             | Wait::Title
             | Wait::Check(_)
+            | Wait::Inquiry(_)
             | Wait::Snapshot
             | Wait::Restore
             | Wait::Plugin(_) => false,
@@ -312,6 +321,7 @@ impl Ledger {
                 self.calls.insert(e.seq, Call::default());
                 Ok(())
             }
+            Tool::Inquired { .. } | Tool::Replied { .. } => self.inquiry(e, event),
         }
     }
 
@@ -340,6 +350,7 @@ impl Ledger {
         };
         held(allowed, "started, and nobody has allowed it")?;
         (call.started, call.orphaned) = (attempt, false);
+        call.inquiries.clear();
         Ok(())
     }
 
@@ -350,12 +361,18 @@ impl Ledger {
                 self.about(e)?.ruled = Some(*action);
                 if *action == Action::Deny { self.end(of) } else { Ok(()) }
             }
+            Permission::Asked { .. } if self.runs(of) => {
+                let call = self.calls.get(&of).ok_or("a question about no call")?;
+                held(!call.inquiries.is_empty(), "a question in a run that has none")?;
+                self.wait(e, Wait::Inquiry(of))
+            }
             Permission::Asked { .. } => {
                 self.about(e)?;
                 self.wait(e, Wait::Question(of))
             }
             Permission::Answered { reply, feedback, .. } => {
-                let wait = self.outcome(e, |wait| matches!(wait, Wait::Question(_)))?;
+                let asked = |wait| matches!(wait, Wait::Question(_) | Wait::Inquiry(_));
+                let wait = self.outcome(e, asked)?;
                 let Wait::Question(seq) = wait else { return Ok(()) };
                 let call = self.calls.get_mut(&seq).ok_or("an answer about no call")?;
                 let yes = feedback.as_deref().is_none_or(|said| ["", "yes"].contains(&said));
@@ -367,6 +384,30 @@ impl Ledger {
                 Ok(())
             }
         }
+    }
+
+    /// A run is told once what it wants to know, and not while somebody is still being asked.
+    fn inquiry(&mut self, e: &Envelope, event: &Tool) -> Held {
+        if let Tool::Inquired { inquiry, .. } = event {
+            let (_, wait) = self.find(e, |wait| matches!(wait, Wait::Run(_)))?;
+            let Wait::Run(seq) = wait else { return Ok(()) };
+            let call = self.calls.get_mut(&seq).ok_or("an inquiry about no call")?;
+            call.inquiries.push(*inquiry);
+        } else if let Tool::Replied { inquiry, .. } = event {
+            let of = e.of.unwrap_or_default();
+            let open = self.waits.values().any(|(wait, _)| *wait == Wait::Inquiry(of));
+            held(!open, "told before somebody has answered")?;
+            held(self.runs(of), "told when it does not run")?;
+            let call = self.calls.get_mut(&of).ok_or("a reply about no call")?;
+            let first = call.inquiries.first() == Some(inquiry);
+            held(first, "told what it did not want to know")?;
+            call.inquiries.remove(0);
+        }
+        Ok(())
+    }
+
+    fn runs(&self, call: Seq) -> bool {
+        self.waits.values().any(|(wait, _)| *wait == Wait::Run(call))
     }
 
     fn compaction(&mut self, e: &Envelope, event: &Compaction) -> Held {

@@ -2,7 +2,7 @@
 
 use leftfold_events::event::{
     Access, CallSpec, Change, Class, Compaction, FailureClass, FileChange, Files, Finish, Model,
-    PartKind, Purpose, Resolution, Session, StreamedPart, Todo, Tool, Usage,
+    PartKind, Purpose, Resolution, Session, StreamedPart, Todo, Tool, Usage, Wanted,
 };
 use leftfold_events::{Fact, Json, Seq, Sha256};
 
@@ -189,11 +189,29 @@ impl World {
         if self.random.one_in(4) {
             self.told(at, delay / 2, of, Tool::Progressed { tail: "half".into() });
         }
+        let delay = if self.random.one_in(6) { self.inquire(at, delay, of) } else { delay };
         if self.random.one_in(10) {
             self.told(at, delay, of, Todo::Updated { todos: Vec::new() });
         }
         let (output, is_error) = (self.random.of(&["ok", "fine", ""]), self.random.one_in(6));
         self.say(at, delay, Item::Fact(finished(of, output, is_error)));
+    }
+
+    /// A tool wants to know something, and waits for it or not. When it goes on at the latest.
+    fn inquire(&mut self, at: usize, delay: u64, of: Seq) -> u64 {
+        for inquiry in 1..=self.random.below(3) {
+            let number = r#"{"properties":{"n":{"type":"integer"}},"required":["n"]}"#;
+            let choice = r#"{"properties":{"a":{"type":"boolean"},"b":{"enum":["yes","no"]}}}"#;
+            let schema = self.random.of(&[number, choice, "{}", "7", r#"{"properties":{"o":{}}}"#]);
+            let wanted = match self.random.one_in(8) {
+                true => Wanted::Visit { url: "http://localhost/".into() },
+                false => Wanted::Form { schema: Json::parse(schema).unwrap_or_default() },
+            };
+            let inquiry = u32::try_from(inquiry).unwrap_or_default();
+            let (from, message) = ("server".to_owned(), "What now?".to_owned());
+            self.told(at, delay / 2, of, Tool::Inquired { inquiry, from, message, wanted });
+        }
+        delay + self.random.of(&[0, 30_000, 1_000_000])
     }
 
     /// Snapshots, and files that are put back.

@@ -3,6 +3,7 @@
 
 mod files;
 mod imported;
+mod inquiry;
 mod plugins;
 
 use files::{files_events, later_files_events};
@@ -137,6 +138,7 @@ fn later_events() -> Vec<Event> {
     events.extend(later_files_events());
     events.extend([Session::Adopted { parent: id(1) }.into(), imported()]);
     events.extend(plugins::plugin_events());
+    events.extend(inquiry::inquiry_events());
     events
 }
 
@@ -393,7 +395,9 @@ pub fn variant(event: &Event) -> usize {
         Event::Session(Session::Imported { .. }) => 46,
         Event::Plugin(Plugin::Asked { .. }) => 47,
         Event::Plugin(Plugin::Answered { .. }) => 48,
+        Event::Tool(Tool::Inquired { .. }) => 49,
+        Event::Tool(Tool::Replied { .. }) => 50,
     }
 }
 
-pub const VARIANTS: usize = 49;
+pub const VARIANTS: usize = 51;

@@ -1,20 +1,24 @@
-//! Takes what servers say on their own: progress, and that their tools have changed.
+//! Takes what servers say on their own: progress, questions, and that their tools have changed.
 #![allow(deprecated, reason = "servers log like this until a version of the protocol to come")]
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use leftfold_events::Json;
+use leftfold_events::event::{Consent, Wanted};
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
-    ElicitationCapability, FormElicitationCapability, Implementation, LoggingLevel,
-    LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken, Prompt,
-    ProtocolVersion, Tool,
+    ElicitationCapability, ElicitationSchema, FormElicitationCapability, Implementation,
+    LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken,
+    Prompt, ProtocolVersion, Tool, UrlElicitationCapability,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, ErrorData as McpError, RoleClient};
 
 use super::probe;
+use crate::inquire::{Inquire, Inquiry};
 use crate::text;
 use crate::tool::Progress;
 
@@ -27,6 +31,9 @@ const REPORTS: usize = 64 * 1_024;
 /// Bytes of one thing that a server logs.
 const LOGGED: usize = 4 * 1_024;
 
+/// Bytes of what a server asks.
+const MESSAGE: usize = 4 * 1_024;
+
 /// Shared by a connection and whoever makes calls through it.
 #[derive(Clone, Default)]
 pub(super) struct Desk(Arc<Shared>);
@@ -37,8 +44,25 @@ struct Shared {
     prompts: Mutex<Vec<Prompt>>,
     /// Held while a request is sent, so that no progress comes before there is somebody to hear of it.
     listeners: tokio::sync::Mutex<HashMap<ProgressToken, Listener>>,
-    /// Whether questions are answered with their own defaults, instead of being declined.
+    /// Whether questions are answered with their own defaults, instead of being put to people.
     of_defaults: bool,
+    /// The server's name in settings.
+    server: String,
+    /// The calls under way, each with a way to ask whoever it is made for.
+    askers: Mutex<Vec<(u64, Inquire)>>,
+    last_asker: AtomicU64,
+}
+
+/// As long as it lives the server's questions are taken as those of one call.
+pub(super) struct Asking {
+    desk: Desk,
+    asker: u64,
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.desk.askers().retain(|(asker, _)| *asker != self.asker);
+    }
 }
 
 struct Listener {
@@ -48,6 +72,11 @@ struct Listener {
 }
 
 impl Desk {
+    /// For a server in sessions.
+    pub(super) fn of(server: &str) -> Self {
+        Self(Arc::new(Shared { server: server.to_owned(), ..Shared::default() }))
+    }
+
     /// For nobody who could be asked, and nothing that could be harmed.
     pub(super) fn of_defaults() -> Self {
         Self(Arc::new(Shared { of_defaults: true, ..Shared::default() }))
@@ -82,6 +111,34 @@ impl Desk {
         Ok(sent)
     }
 
+    /// A call begins.
+    pub(super) fn ask_by(&self, inquire: Inquire) -> Asking {
+        let asker = self.0.last_asker.fetch_add(1, Ordering::Relaxed);
+        self.askers().push((asker, inquire));
+        Asking { desk: self.clone(), asker }
+    }
+
+    fn askers(&self) -> MutexGuard<'_, Vec<(u64, Inquire)>> {
+        self.0.askers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a question to people. The protocol does not say which call it belongs to: it is taken as
+    /// one of the latest that is under way. Without any there is nobody to be asked.
+    async fn put(&self, message: String, wanted: Wanted) -> ElicitResult {
+        let latest = self.askers().last().map(|(_, inquire)| Arc::clone(inquire));
+        let Some(inquire) = latest else {
+            return ElicitResult::new(ElicitationAction::Cancel);
+        };
+        let (from, message) = (self.0.server.clone(), text::clip(message, MESSAGE));
+        match inquire(Inquiry { from, message, wanted }).await {
+            (Consent::Accepted, content) => {
+                ElicitResult::new(ElicitationAction::Accept).with_content(content.value())
+            }
+            (Consent::Declined, _) => ElicitResult::new(ElicitationAction::Decline),
+            (Consent::Cancelled, _) => ElicitResult::new(ElicitationAction::Cancel),
+        }
+    }
+
     pub(super) async fn forget(&self, token: &ProgressToken) {
         self.0.listeners.lock().await.remove(token);
     }
@@ -107,37 +164,65 @@ fn words(said: ProgressNotificationParam) -> String {
     text::clip(words, REPORT)
 }
 
+/// With its fields in the order in which the server has them.
+fn in_order(schema: &ElicitationSchema) -> Json {
+    let mut value = serde_json::to_value(schema).unwrap_or_default();
+    if let (Some(order), Some(fields)) =
+        (&schema.property_order, value["properties"].as_object_mut())
+    {
+        let mut sorted: Vec<_> = std::mem::take(fields).into_iter().collect();
+        let place = |name: &String| order.iter().position(|known| known == name);
+        sorted.sort_by_key(|(name, _)| place(name).unwrap_or(usize::MAX));
+        fields.extend(sorted);
+    }
+    Json::from_value(&value)
+}
+
 impl ClientHandler for Desk {
     fn get_info(&self) -> ClientConfig {
         let name = Implementation::new("leftfold", env!("CARGO_PKG_VERSION"));
         let mut able = ClientCapabilities::default();
-        // who would only decline does not say that it can be asked
-        able.elicitation = self
-            .0
-            .of_defaults
-            .then(|| ElicitationCapability::new().with_form(FormElicitationCapability::new()));
+        let mut elicitation =
+            ElicitationCapability::new().with_form(FormElicitationCapability::new());
+        if !self.0.of_defaults {
+            elicitation = elicitation.with_url(UrlElicitationCapability::new());
+        }
+        able.elicitation = Some(elicitation);
         ClientConfig::new(able, name).with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
 
     async fn create_elicitation(
         &self,
         request: ElicitRequestParams,
-        _: RequestContext<RoleClient>,
+        context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, McpError> {
-        let answers = match request {
+        let (message, wanted) = match request {
             ElicitRequestParams::FormElicitationParams { requested_schema, .. }
                 if self.0.of_defaults =>
             {
-                probe::defaults(&requested_schema)
+                let answers = probe::defaults(&requested_schema);
+                let declined = ElicitResult::new(ElicitationAction::Decline);
+                return Ok(answers.map_or(declined, |answers| {
+                    ElicitResult::new(ElicitationAction::Accept).with_content(answers)
+                }));
             }
-            ElicitRequestParams::FormElicitationParams { .. }
-            | ElicitRequestParams::UrlElicitationParams { .. }
-            | _ => None,
+            ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
+                (message, Wanted::Form { schema: in_order(&requested_schema) })
+            }
+            ElicitRequestParams::UrlElicitationParams { message, url, .. }
+                if !self.0.of_defaults =>
+            {
+                (message, Wanted::Visit { url })
+            }
+            ElicitRequestParams::UrlElicitationParams { .. } | _ => {
+                return Ok(ElicitResult::new(ElicitationAction::Decline));
+            }
         };
-        let declined = ElicitResult::new(ElicitationAction::Decline);
-        Ok(answers.map_or(declined, |answers| {
-            ElicitResult::new(ElicitationAction::Accept).with_content(answers)
-        }))
+        tokio::select! {
+            biased;
+            () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
+            result = self.put(message, wanted) => Ok(result),
+        }
     }
 
     async fn on_logging_message(

@@ -18,7 +18,7 @@ use super::desk::Desk;
 use super::remote::{self, SIGN_IN};
 use super::resources;
 use crate::processes::Running;
-use crate::{Context, Error};
+use crate::{Context, Error, text};
 
 /// How long a server is given to end by itself when its input has ended. Many do not.
 const GRACE: Duration = Duration::from_millis(250);
@@ -170,6 +170,7 @@ impl Link {
         request: ClientRequest,
         cx: &Context,
     ) -> Result<ServerResult, Error> {
+        let _asking = self.desk.ask_by(cx.inquire.clone());
         let sending = self.peer.send_request_with_option(request, PeerRequestOptions::no_options());
         let token = |handle: &RequestHandle<RoleClient>| handle.progress_token.clone();
         let sent = self.desk.listen(cx.progress.clone(), token, sending).await;
@@ -239,9 +240,31 @@ fn told<T>(what: &str, listed: Result<Vec<T>, ServiceError>) -> Vec<T> {
     })
 }
 
+/// The error of a server that wants an address opened before it does anything (MCP 2025-11-25).
+const VISIT_FIRST: i32 = -32_042;
+
+fn visits(data: &serde_json::Value) -> String {
+    let wanted = data["elicitations"].as_array().into_iter().flatten();
+    let visit = |wanted: &serde_json::Value| {
+        let text = |field: &str| wanted[field].as_str().unwrap_or_default().to_owned();
+        format!("{} ({})", text("url"), text("message"))
+    };
+    text::clip(wanted.map(visit).collect::<Vec<_>>().join(", "), VISITS)
+}
+
+/// Bytes of what is told of addresses.
+const VISITS: usize = 4 * 1_024;
+
 fn failure(error: &ServiceError) -> Error {
     if let ServiceError::McpError(error) = error {
         let (said, code) = (&error.message, error.code.0);
+        if let (VISIT_FIRST, Some(data)) = (code, &error.data) {
+            return Error::Mcp(format!(
+                "The server has done nothing: {said}. The user has to open an address first; ask them \
+                 to, and make the call again when they have: {}",
+                visits(data)
+            ));
+        }
         return Error::Mcp(format!("The server refused the call: {said} (code {code})."));
     }
     if remote::challenge(error).is_some() {

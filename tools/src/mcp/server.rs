@@ -76,7 +76,7 @@ impl Server {
     }
 
     async fn start(self: Arc<Self>) {
-        let next = match connect::connect(&self.spec, &self.root, Desk::default()).await {
+        let next = match connect::connect(&self.spec, &self.root, Desk::of(&self.spec.name)).await {
             Ok(link) => State::Up(Arc::new(link)),
             Err(failure) => State::Failed { why: failure.why, at: Instant::now() },
         };

@@ -1,0 +1,48 @@
+//! What the session is told when a worker has died with an intent in hand.
+
+use leftfold_events::event::{Class, FailureClass, Finished, Model, Resolution, Tool};
+use leftfold_events::state::{Call, Phase};
+use leftfold_events::{Fact, Json, Seq};
+
+use crate::tool_executor;
+
+pub(super) fn request_lost(of: Seq) -> Fact {
+    Fact::of(
+        of,
+        Model::Failed {
+            class: FailureClass::Other,
+            message: "the worker that read the reply died".to_owned(),
+            status: None,
+            retryable: true,
+            retry_after: None,
+        },
+    )
+}
+
+pub(super) fn check_lost(call: &Call) -> Option<Fact> {
+    let Phase::Checking(wait) = &call.phase else { return None };
+    let resolution = Resolution {
+        name: call.name.clone(),
+        input: call.input.clone(),
+        class: Class::Command,
+        access: Vec::new(),
+        paths: Vec::new(),
+        timeout: 0,
+        error: Some("The call could not be checked: the tool worker died.".to_owned()),
+    };
+    Some(Fact::of(wait.intent, Tool::Resolved(Box::new(resolution))))
+}
+
+pub(super) fn run_lost(call: &Call) -> Option<Fact> {
+    let Phase::Running { wait, .. } = &call.phase else { return None };
+    let finished = Finished {
+        call: call.id.clone(),
+        title: String::new(),
+        output: tool_executor::DIED.to_owned(),
+        is_error: true,
+        metadata: Json::object(),
+        spill: None,
+        attachments: Vec::new(),
+    };
+    Some(Fact::of(wait.intent, Tool::Finished(Box::new(finished))))
+}

@@ -1,0 +1,115 @@
+//! How `permission.*` events move a call on: rules, questions, answers.
+
+use super::open::Wait;
+use super::{Call, Phase, State, repeat, verdict, words};
+use crate::event::{Access, Answer, Denial, EndReason, Permission};
+use crate::rules::{Action, Rule};
+use crate::{Envelope, Seq};
+
+impl Call {
+    fn is_asked_about(&mut self, wait: Wait, permission: &str, patterns: &[String]) {
+        let from = if let Phase::MustAsk { access } = self.phase { access } else { 0 };
+        let about = |a: &Access| a.permission == permission && a.patterns == patterns;
+        let found = self.access().iter().skip(from).position(about);
+        self.phase = Phase::Asking { wait, access: from + found.unwrap_or(0) };
+    }
+}
+
+impl State {
+    pub(super) fn apply_permission(&mut self, envelope: &Envelope, event: &Permission) {
+        let of = envelope.of;
+        match event {
+            Permission::Ruled { action, rule, .. } => self.ruled(of, *action, rule.as_ref()),
+            Permission::Asked { permission, patterns, .. } => {
+                if let Some(call) = self.call_mut(of)
+                    && !call.asks(envelope)
+                {
+                    call.is_asked_about(Wait::of(envelope), permission, patterns);
+                }
+                self.plugins.forget_question(of);
+            }
+            Permission::Answered { reply, feedback, .. } => {
+                if let Some(call) = self.inquiring_mut(of) {
+                    return call.told(envelope.at, *reply, feedback.as_deref());
+                }
+                self.answered(of, *reply, feedback.as_deref());
+            }
+        }
+    }
+
+    fn ruled(&mut self, of: Option<Seq>, action: Action, rule: Option<&Rule>) {
+        let denied = self.calls().find(|call| Some(call.seq) == of);
+        let denied = denied.and_then(|call| verdict::denied(self, call)).cloned();
+        if self.is_vetoed(of, action) {
+            return;
+        }
+        let Some(call) = self.call_mut(of) else { return };
+        match action {
+            Action::Allow => call.phase = Phase::Allowed,
+            Action::Ask => call.phase = Phase::MustAsk { access: 0 },
+            Action::Deny => {
+                let access = denied.unwrap_or_else(|| Access {
+                    permission: call.name.clone(),
+                    patterns: Vec::new(),
+                    always: Vec::new(),
+                });
+                let told = words::denied(rule, &access.permission, &access.patterns);
+                let denial = call.denial(&access, "denied");
+                call.done(told, true);
+                self.deny(denial);
+            }
+        }
+    }
+
+    fn answered(&mut self, of: Option<Seq>, reply: Answer, feedback: Option<&str>) {
+        let Some(call) = self.waiting_mut(of) else { return };
+        let Phase::Asking { access: at, .. } = call.phase else { return };
+        let Some(access) = call.access().get(at).cloned() else { return };
+        let (reply, feedback) = call.understood(reply, feedback);
+        if reply == Answer::Reject {
+            let denial = call.denial(&access, "rejected");
+            call.done(words::rejected(feedback), true);
+            self.note(denial);
+            if feedback.is_none() {
+                self.stop(EndReason::Blocked);
+            }
+            return;
+        }
+        call.phase = Phase::MustAsk { access: at + 1 };
+        call.answers.extend(feedback.map(str::to_owned).or_else(|| Some(String::new())));
+        if reply == Answer::Always {
+            let allow =
+                |pattern: String| Rule::new(access.permission.clone(), pattern, Action::Allow);
+            self.approved.extend(access.always.into_iter().map(allow));
+            self.release();
+        }
+    }
+
+    /// Questions that "always" has just answered too are closed.
+    fn release(&mut self) {
+        let mut questions = self.questions();
+        questions.retain(|(_, access)| verdict::access(self, access).0 == Action::Allow);
+        for (of, _) in questions {
+            if let Some(call) = self.waiting_mut(Some(of))
+                && let Phase::Asking { access, .. } = call.phase
+            {
+                call.phase = Phase::MustAsk { access };
+            }
+        }
+    }
+
+    /// Nobody said yes. A turn that goes round in circles ends there.
+    pub(super) fn deny(&mut self, denial: Denial) {
+        let in_circles = denial.permission == repeat::DOOM_LOOP;
+        self.note(denial);
+        if in_circles {
+            self.stop(EndReason::Blocked);
+        }
+    }
+
+    pub(super) fn note(&mut self, denial: Denial) {
+        if let Some(turn) = &mut self.turn {
+            turn.denials.push(denial);
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! What a running tool asks people, in the middle of a call.
+
+use std::sync::Arc;
+
+use leftfold_events::Json;
+use leftfold_events::event::{Consent, Wanted};
+
+use crate::BoxFuture;
+
+/// One thing that a tool wants to know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Inquiry {
+    /// Who wants to know, as people know it.
+    pub from: String,
+    pub message: String,
+    pub wanted: Wanted,
+}
+
+/// What was said to it: with a consent the values, by the names of their fields.
+pub type Reply = (Consent, Json);
+
+/// Has people asked. While they think, the call's own time stands still.
+pub type Inquire = Arc<dyn Fn(Inquiry) -> BoxFuture<'static, Reply> + Send + Sync>;
+
+/// Where there is nobody who could be asked.
+pub(crate) fn nobody() -> Inquire {
+    Arc::new(|_| Box::pin(async { (Consent::Cancelled, Json::object()) }))
+}
