@@ -125,7 +125,7 @@ fn tools() -> Vec<Value> {
     };
     let grown = GROWN.load(Ordering::SeqCst).then(|| tool("grown", true));
     let writing =
-        ["ask", "grow", "write", "fail", "crash", "hang", "patch", "list/all", "environment"];
+        ["grow", "write", "fail", "crash", "hang", "patch", "list/all", "environment", "ask"];
     let reading = ["echo", "picture", "long"];
     let reading = reading.iter().map(|name| tool(name, true));
     writing.iter().map(|name| tool(name, false)).chain(reading).chain(grown).collect()
