@@ -1,13 +1,15 @@
-//! Commands: prompts that stand in settings or Markdown files and are called by `/NAME ARGUMENTS`.
+//! Commands: prompts that stand in settings or Markdown files and are called by `/NAME ARGUMENTS`; and what
+//! a prompt has attached by naming it.
 
 mod builtin;
 mod remote;
+mod resource;
 mod subtask;
 mod template;
 
 use std::path::Path;
 
-use leftfold_events::event::{Access, CallSpec, PromptKind, PromptPart};
+use leftfold_events::event::{Access, CallSpec, PromptKind, PromptPart, Resolution};
 use leftfold_events::kit::{AskMode, Kit};
 use leftfold_events::rules::Action;
 use leftfold_events::{Json, state};
@@ -122,7 +124,7 @@ impl Prepared {
     }
 
     /// The prompt's parts, of which the first is the text that was typed: with commands of the shell
-    /// run, and files read, as far as the rules in force allow.
+    /// run, and files and resources of servers read, as far as the rules in force allow.
     ///
     /// # Errors
     /// The rules do not allow one of them, or it can not be run.
@@ -131,17 +133,18 @@ impl Prepared {
         job: &Job<'_>,
         mut parts: Vec<PromptPart>,
     ) -> anyhow::Result<Vec<PromptPart>> {
-        let Some(call) = &self.call else { return Ok(parts) };
+        let Some(call) = &self.call else { return resource::attached(job, parts).await };
         if let Some(prompt) = &call.remote {
             return remote::parts(call, prompt, job, parts).await;
         }
-        let desk = Desk { name: &call.name, job, kit: job.kit() };
+        let whose = format!("the command `/{}`", call.name);
+        let desk = Desk { whose, job, kit: job.kit() };
         let (mut text, mut files) = (String::new(), Vec::new());
         for piece in template::fill(&call.template, &call.arguments) {
             match piece {
                 Piece::Text(piece) => {
-                    for path in template::mentions(&piece) {
-                        files.extend(desk.file(path).await?);
+                    for mention in template::mentions(&piece) {
+                        files.extend(desk.mentioned(mention).await?);
                     }
                     text.push_str(&piece);
                 }
@@ -203,9 +206,10 @@ fn unknown(word: &str, settings: &Settings) -> Usage {
     Usage(format!("there is no command `/{word}`{hint}. A space before it makes it a prompt"))
 }
 
-/// Where the tools of a command's template are run.
+/// Where the tools are run that a command's template, or a prompt, needs.
 struct Desk<'a> {
-    name: &'a str,
+    /// What errors call it.
+    whose: String,
     job: &'a Job<'a>,
     kit: Kit,
 }
@@ -219,6 +223,14 @@ impl Desk<'_> {
         }
         let nothing = output.output == "(no output)";
         Ok(if nothing { String::new() } else { output.output })
+    }
+
+    /// A resource of a server, or a file; nothing if it is neither.
+    async fn mentioned(&self, mention: &str) -> anyhow::Result<Vec<PromptPart>> {
+        if self.job.workspace.mcp.addressed(mention).is_some() {
+            return self.resource(mention).await;
+        }
+        Ok(self.file(mention).await?.into_iter().collect())
     }
 
     /// A file's contents; nothing if there is none, or none that is text.
@@ -242,13 +254,19 @@ impl Desk<'_> {
         let workspace = self.job.workspace.clone();
         let spec =
             CallSpec { id: String::new(), name: tool.to_owned(), input: Json::from_value(input) };
-        let resolved = leftfold_tools::resolve(&spec, &workspace);
-        if let Some(access) = resolved.access.iter().find(|access| !self.allows(access)) {
-            let (permission, patterns) = (&access.permission, access.patterns.join(", "));
-            return Err(self.refused(&format!("the rules do not allow {permission} `{patterns}`")));
-        }
+        self.judged(&leftfold_tools::resolve(&spec, &workspace))?;
         let ran = leftfold_tools::run_alone(tool, &input.to_string(), workspace).await;
         ran.map_err(|error| self.refused(&error.to_string()))
+    }
+
+    /// # Errors
+    /// The rules do not allow it.
+    fn judged(&self, resolved: &Resolution) -> anyhow::Result<()> {
+        let Some(access) = resolved.access.iter().find(|access| !self.allows(access)) else {
+            return Ok(());
+        };
+        let (permission, patterns) = (&access.permission, access.patterns.join(", "));
+        Err(self.refused(&format!("the rules do not allow {permission} `{patterns}`")))
     }
 
     fn allows(&self, access: &Access) -> bool {
@@ -258,7 +276,7 @@ impl Desk<'_> {
     }
 
     fn refused(&self, why: &str) -> anyhow::Error {
-        Usage(format!("the command `/{}`: {why}", self.name)).into()
+        Usage(format!("{}: {why}", self.whose)).into()
     }
 }
 
