@@ -4,6 +4,7 @@
 mod builtin;
 mod remote;
 mod resource;
+mod skill;
 mod subtask;
 mod template;
 
@@ -52,6 +53,8 @@ struct Call {
     subtask: Option<String>,
     /// The server that says what it is, and what it is called there.
     remote: Option<(String, String)>,
+    /// Whether it is a skill that is called.
+    skill: bool,
 }
 
 impl Prepared {
@@ -72,7 +75,9 @@ impl Prepared {
         let said = settings.commands.iter().find(|(name, _)| name == word);
         let (said, builtin) = (said.map(|(_, command)| command), builtin::find(word));
         if said.is_none() && builtin.is_none() {
-            if let Some(call) = remote::call(word, &text[1 + word.len()..], &settings, project) {
+            let rest = &text[1 + word.len()..];
+            let skill = || skill::call(word, rest, &settings, project);
+            if let Some(call) = remote::call(word, rest, &settings, project).or_else(skill) {
                 prepared.call = Some(call);
                 return Ok(prepared);
             }
@@ -93,7 +98,8 @@ impl Prepared {
         }
         let arguments = text[1 + word.len()..].to_owned();
         let name = word.to_owned();
-        prepared.call = Some(Call { name, template, arguments, subtask, remote: None });
+        prepared.call =
+            Some(Call { name, template, arguments, subtask, remote: None, skill: false });
         Ok(prepared)
     }
 
@@ -137,8 +143,10 @@ impl Prepared {
         if let Some(prompt) = &call.remote {
             return remote::parts(call, prompt, job, parts).await;
         }
-        let whose = format!("the command `/{}`", call.name);
-        let desk = Desk { whose, job, kit: job.kit() };
+        if call.skill {
+            return skill::parts(call, job, parts).await;
+        }
+        let desk = Desk::of(call, job);
         let (mut text, mut files) = (String::new(), Vec::new());
         for piece in template::fill(&call.template, &call.arguments) {
             match piece {
@@ -162,8 +170,8 @@ impl Prepared {
     }
 }
 
-/// The commands that there are in `directory`, and those of connected servers: a name and a description
-/// each.
+/// The commands that there are in `directory`, its skills, and the prompts of connected servers: a name and
+/// a description each.
 pub(crate) fn list(directory: &Path, servers: &Servers) -> anyhow::Result<Vec<(String, String)>> {
     let settings = settings::load(directory, &model::environment).map_err(model::usage)?;
     let described = |name: &str| {
@@ -172,7 +180,10 @@ pub(crate) fn list(directory: &Path, servers: &Servers) -> anyhow::Result<Vec<(S
         let said = said.and_then(|(_, command)| command.description.clone());
         (name.to_owned(), said.or(builtin).unwrap_or_default())
     };
-    Ok(names(&settings).map(described).chain(servers.prompts()).collect())
+    let worktree = settings::worktree_of(directory);
+    let skills = skill::list(directory, &worktree, &settings);
+    let skills = skills.filter(|(skill, _)| names(&settings).all(|name| name != skill));
+    Ok(names(&settings).map(described).chain(skills).chain(servers.prompts()).collect())
 }
 
 /// The built-in ones first.
@@ -214,7 +225,11 @@ struct Desk<'a> {
     kit: Kit,
 }
 
-impl Desk<'_> {
+impl<'a> Desk<'a> {
+    fn of(call: &Call, job: &'a Job<'a>) -> Self {
+        Self { whose: format!("the command `/{}`", call.name), job, kit: job.kit() }
+    }
+
     /// What a command line prints.
     async fn shell(&self, line: &str) -> anyhow::Result<String> {
         let output = self.run("bash", &json!({ "command": line })).await?;

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::host::Host;
 use crate::mcp::Servers;
 use crate::plugins::Plugins;
+use crate::skills::Named;
 use crate::{Error, args};
 
 /// How long a call may run unless its tool says otherwise, in milliseconds.
@@ -254,6 +255,8 @@ pub struct Homes {
     pub home: Option<PathBuf>,
     /// `XDG_CONFIG_HOME`, or `.config` in `home`.
     pub config: Option<PathBuf>,
+    /// Where settings say that there are more skills.
+    pub skills: Vec<Named>,
 }
 
 impl Homes {
@@ -261,7 +264,7 @@ impl Homes {
         let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
         let home = absolute("HOME");
         let config = absolute("XDG_CONFIG_HOME").or_else(|| Some(home.as_ref()?.join(".config")));
-        Self { home, config }
+        Self { home, config, skills: Vec::new() }
     }
 }
 
