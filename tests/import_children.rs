@@ -1,5 +1,6 @@
 //! Subagents of other agents' sessions, taken in as children of theirs.
 #![cfg(test)]
+#![allow(clippy::needless_pass_by_value, reason = "a test hands over what it has just made")]
 
 mod common;
 

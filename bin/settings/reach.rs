@@ -1,7 +1,7 @@
 //! What files that came with a project have done: programs started, files and variables sent, calls
 //! allowed. Whoever opens somebody else's project does so by their word.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::substitute::Reference;
 use super::tree::{Node, Tree, below};
@@ -147,15 +147,17 @@ impl Found<'_> {
         }
     }
 
+    /// Whether a path leads out of the project, by itself or by a link.
     fn is_outside(&self, node: &Node, path: &str) -> bool {
         let mut whole = PathBuf::new();
         for part in node.at.source.path(path).components() {
-            match part {
-                std::path::Component::ParentDir => drop(whole.pop()),
-                part => whole.push(part),
+            if part == Component::ParentDir {
+                whole.pop();
+            } else {
+                whole.push(part);
             }
         }
-        !whole.starts_with(self.worktree)
+        !whole.canonicalize().unwrap_or(whole).starts_with(self.worktree)
     }
 }
 
