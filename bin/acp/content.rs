@@ -67,10 +67,11 @@ fn resource_part(resource: EmbeddedResourceResource) -> Result<PromptPart, Strin
     match resource {
         EmbeddedResourceResource::TextResourceContents(TextResourceContents {
             text, uri, ..
-        }) => Ok(PromptPart::text(format!(
-            "<resource uri=\"{}\">\n{text}\n</resource>",
-            path_of(&uri)
-        ))),
+        }) => {
+            let place = path_of(&uri);
+            let text = format!("<resource uri=\"{place}\">\n{text}\n</resource>");
+            Ok(PromptPart { name: Some(place.to_owned()), ..PromptPart::text(text) })
+        }
         EmbeddedResourceResource::BlobResourceContents(BlobResourceContents {
             blob,
             mime_type,

@@ -84,12 +84,13 @@ fn foreign(origin: Origin, text: &str, name: &str, path: &Path) -> anyhow::Resul
     let secrets = secrets::of(if is_there { &directory } else { &here });
     let birth = Birth {
         session,
+        parent: None,
         directory: directory.display().to_string(),
         worktree: worktree.display().to_string(),
         origin,
         secrets: &secrets,
     };
-    let (events, untold) = import::retell(&birth, &transcript);
+    let (sessions, untold) = import::retell(&birth, &transcript);
     tell(origin, &transcript.left_out);
     tell(origin, &untold);
     if !is_there {
@@ -98,7 +99,7 @@ fn foreign(origin: Origin, text: &str, name: &str, path: &Path) -> anyhow::Resul
             directory.display()
         ));
     }
-    Ok(vec![(session, events)])
+    Ok(sessions)
 }
 
 /// What is not in the log.

@@ -214,15 +214,21 @@ pub(crate) fn sources(settings: &Settings) -> Sources {
     let named = settings.instructions.iter();
     let named = named.map(|item| Named { base: item.base.clone(), text: item.value.clone() });
     Sources {
-        homes: Homes::of_environment(),
+        homes: homes(settings),
         instructions: named.collect(),
         private_addresses: settings.webfetch.private,
     }
 }
 
+/// Where the user's own skills and instructions are, and the skills that settings name.
+pub(crate) fn homes(settings: &Settings) -> Homes {
+    Homes { skills: settings.skill_folders(), ..Homes::of_environment() }
+}
+
 fn workspace(project: &Project, store: &Path, settings: &Settings) -> Workspace {
     let mut workspace = Workspace::new(&project.directory, &project.worktree, store.join("spill"));
     workspace.limits = limits(settings);
+    workspace.homes = homes(settings);
     workspace.private_addresses = settings.webfetch.private;
     workspace.task_timeout = settings.task.timeout;
     workspace.environment.clone_from(&settings.environment);

@@ -35,6 +35,7 @@ fn workspace() -> anyhow::Result<Workspace> {
     let spill = crate::home::home()?.join("spill");
     let mut workspace = Workspace::new(&directory, settings::worktree_of(&directory), spill);
     workspace.limits = crate::commands::run::limits(&settings);
+    workspace.homes = crate::commands::run::homes(&settings);
     workspace.private_addresses = settings.webfetch.private;
     workspace.secrets = crate::secrets::known(&settings, &crate::model::environment)?;
     leftfold_tools::prune(&workspace.spill_dir, SystemTime::now());

@@ -10,11 +10,12 @@ mod lines;
 mod opencode;
 mod order;
 mod retell;
+mod sidechains;
 mod storage;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -63,6 +64,8 @@ pub(crate) struct Transcript {
     pub(crate) directory: Option<PathBuf>,
     pub(crate) title: Option<String>,
     pub(crate) items: Vec<Item>,
+    /// Sessions that calls of this one have started, by the ids of these.
+    pub(crate) children: HashMap<String, Transcript>,
     pub(crate) left_out: LeftOut,
 }
 
@@ -133,7 +136,30 @@ pub(crate) struct LeftOut {
     pub(crate) kinds: BTreeMap<String, usize>,
 }
 
+impl Transcript {
+    /// In an order in which a log can tell it, with all that its children leave out.
+    fn put_in_order(&mut self) {
+        self.items = order::put(std::mem::take(&mut self.items));
+        self.children.values_mut().for_each(Self::put_in_order);
+        self.children.retain(|_, child| child.says_something());
+        let left_out = self.children.values_mut().map(|child| std::mem::take(&mut child.left_out));
+        left_out.for_each(|left_out| self.left_out.add(left_out));
+    }
+
+    fn says_something(&self) -> bool {
+        let is_word = |item: &Item| matches!(item.what, What::Prompt(_) | What::Reply(_));
+        self.items.iter().any(is_word)
+    }
+}
+
 impl LeftOut {
+    fn add(&mut self, other: Self) {
+        self.bad.extend(other.bad);
+        for (kind, count) in other.kinds {
+            *self.kinds.entry(kind).or_default() += count;
+        }
+    }
+
     fn bad(&mut self, name: &str, line: usize, why: impl std::fmt::Display) {
         self.bad.push(format!("{name}, line {line}: {why}"));
     }
@@ -155,12 +181,12 @@ pub(crate) fn read(
 ) -> Result<Transcript, Misuse> {
     let mut transcript = match origin {
         Origin::Leftfold => Transcript::default(),
-        Origin::Claude => claude::read(text, name),
+        Origin::Claude => claude::read(text, name, path),
         Origin::Codex => codex::read(text, name),
         Origin::Opencode => opencode::read(text, name, path)?,
     };
-    transcript.items = order::put(std::mem::take(&mut transcript.items));
-    if transcript.items.iter().any(|item| matches!(item.what, What::Prompt(_) | What::Reply(_))) {
+    transcript.put_in_order();
+    if transcript.says_something() {
         return Ok(transcript);
     }
     let bad = transcript.left_out.bad.first();

@@ -1,6 +1,7 @@
 //! OpenCode: a session with its messages and their parts, as `opencode export` prints it or as its storage
 //! keeps it in a file each.
 
+use std::fs;
 use std::path::Path;
 
 use leftfold_events::event::{Attachment, CallSpec, Finish, ModelRef, PromptPart, Usage};
@@ -16,14 +17,27 @@ pub(super) fn whole(file: &str) -> Option<Value> {
     serde_json::from_str(file.get(start..)?).ok()
 }
 
+/// Subagents of subagents that are read at most.
+const DEEPEST: usize = 8;
+
 pub(super) fn read(file: &str, name: &str, path: Option<&Path>) -> Result<Transcript, Misuse> {
+    read_at(file, name, path, 0)
+}
+
+fn read_at(
+    file: &str,
+    name: &str,
+    path: Option<&Path>,
+    depth: usize,
+) -> Result<Transcript, Misuse> {
     let Some(mut whole) = whole(file) else {
         let found = file.find('{').map_or(file, |start| &file[start..]);
         let why = serde_json::from_str::<Value>(found).err();
         let why = why.map_or_else(String::new, |why| format!(": {why}"));
         return Err(Misuse(format!("{name}: not what `opencode export` prints{why}")));
     };
-    let mut reader = Reader { transcript: Transcript::default(), at: Time::default() };
+    let (transcript, started) = Default::default();
+    let mut reader = Reader { transcript, at: Time::default(), started };
     if whole["messages"].is_null() {
         let messages = storage::messages(&whole, path, &mut reader.transcript.left_out)?;
         whole = serde_json::json!({ "info": whole, "messages": messages });
@@ -37,12 +51,17 @@ pub(super) fn read(file: &str, name: &str, path: Option<&Path>) -> Result<Transc
         }
         reader.message(&message["info"], message["parts"].as_array().map_or(&[], Vec::as_slice));
     }
+    for (call, session) in std::mem::take(&mut reader.started) {
+        reader.child(call, &session, path.filter(|_| depth < DEEPEST), depth);
+    }
     Ok(reader.transcript)
 }
 
 struct Reader {
     transcript: Transcript,
     at: Time,
+    /// Calls, and the sessions that they have started.
+    started: Vec<(String, String)>,
 }
 
 impl Reader {
@@ -52,6 +71,21 @@ impl Reader {
         text(info, "version").clone_into(&mut transcript.version);
         transcript.directory = info["directory"].as_str().map(Into::into);
         transcript.title = info["title"].as_str().map(str::to_owned);
+    }
+
+    /// A session that a call has started, if its file is beside that of this one.
+    fn child(&mut self, call: String, session: &str, path: Option<&Path>, depth: usize) {
+        let is_plain = session.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+        let beside =
+            path.filter(|_| is_plain).map(|path| path.with_file_name(format!("{session}.json")));
+        let read = beside.and_then(|path| Some((fs::read_to_string(&path).ok()?, path)));
+        let Some((file, path)) = read else {
+            return self.transcript.left_out.one("session of a subagent");
+        };
+        match read_at(&file, &path.display().to_string(), Some(&path), depth + 1) {
+            Ok(child) => drop(self.transcript.children.insert(call, child)),
+            Err(Misuse(why)) => self.transcript.left_out.bad.push(why),
+        }
     }
 
     fn add(&mut self, what: What) {
@@ -138,6 +172,7 @@ impl Reader {
                 "tool" => {
                     reply.parts.push(Part::Call(call(part)));
                     outcomes.extend(outcome(part));
+                    self.started.extend(started(part));
                 }
                 "step-finish" => {
                     reply.usage += usage(&part["tokens"]);
@@ -182,6 +217,13 @@ fn call(part: &Value) -> CallSpec {
         name: text(part, "tool").to_owned(),
         input: if input.is_null() { Json::object() } else { Json::from_value(input) },
     }
+}
+
+/// The session that a call has started.
+fn started(part: &Value) -> Option<(String, String)> {
+    let metadata = &part["state"]["metadata"];
+    let session = metadata["sessionId"].as_str().or_else(|| metadata["sessionID"].as_str())?;
+    Some((text(part, "callID").to_owned(), session.to_owned()))
 }
 
 /// Of a call that has come to its end.

@@ -1,6 +1,8 @@
-//! Makes a log of a transcript.
+//! Makes a log of a transcript, and of each session that its calls have started.
 
-use std::collections::HashMap;
+mod children;
+
+use std::collections::{HashMap, HashSet};
 
 use leftfold_events::event::{
     Class, Compaction, FailureClass, Finish, Finished, Model, ModelRef, PartKind, PromptPart,
@@ -8,7 +10,7 @@ use leftfold_events::event::{
 };
 use leftfold_events::kit::{Kit, ModelSpec, Options};
 use leftfold_events::rules::{Action, Rule};
-use leftfold_events::state::{Open, Phase, State};
+use leftfold_events::state::{Call, Open, Phase, State};
 use leftfold_events::{
     Envelope, Event, Fact, Json, POLICY, Secrets, Seq, SessionId, Sha256, Time, settle,
 };
@@ -22,20 +24,52 @@ const OURS: [&str; 3] = ["batch", "plan_enter", "plan_exit"];
 const FAR: u64 = 100 * 365 * 24 * 60 * 60 * 1000;
 
 /// Where the session is to be.
+#[derive(Clone)]
 pub(crate) struct Birth<'a> {
     pub(crate) session: SessionId,
+    /// If a call of another has started it.
+    pub(crate) parent: Option<Parent>,
     pub(crate) directory: String,
     pub(crate) worktree: String,
     pub(crate) origin: Origin,
     pub(crate) secrets: &'a Secrets,
 }
 
-/// The log, which is at rest or waits for a model at most; and what could not be told in it.
-pub(crate) fn retell(birth: &Birth<'_>, transcript: &Transcript) -> (Vec<Envelope>, LeftOut) {
+/// The session whose call has started another, and what the call says of that.
+#[derive(Clone, Debug)]
+pub(crate) struct Parent {
+    session: SessionId,
+    agent: String,
+    title: String,
+}
+
+/// Logs of sessions, those that start others first.
+type Logs = Vec<(SessionId, Vec<Envelope>)>;
+
+/// The log, which is at rest or waits for a model at most, and those of the sessions that its calls have
+/// started, which are at rest; and what could not be told in them.
+pub(crate) fn retell(birth: &Birth<'_>, transcript: &Transcript) -> (Logs, LeftOut) {
+    let Told { sessions, left_out, .. } = tell(birth, transcript);
+    (sessions, left_out)
+}
+
+struct Told {
+    sessions: Logs,
+    left_out: LeftOut,
+    /// Of the first.
+    state: State,
+}
+
+fn tell(birth: &Birth<'_>, transcript: &Transcript) -> Told {
     let at = transcript.items.first().map_or_else(Time::default, |item| item.at);
     let mut teller = Teller {
         state: State::default(),
         session: birth.session,
+        birth,
+        transcript,
+        spawning: children::spawning(transcript),
+        children: Vec::new(),
+        concluded: 0,
         by: format!("imported from {}", birth.origin.name()),
         secrets: birth.secrets,
         events: Vec::new(),
@@ -44,7 +78,7 @@ pub(crate) fn retell(birth: &Birth<'_>, transcript: &Transcript) -> (Vec<Envelop
         outcomes: Vec::new(),
         left_out: LeftOut::default(),
     };
-    teller.begin(birth, transcript);
+    teller.begin();
     for (index, item) in transcript.items.iter().enumerate() {
         teller.at = teller.at.max(item.at);
         teller.equip(transcript.items.iter().skip(index).find_map(model));
@@ -60,7 +94,12 @@ pub(crate) fn retell(birth: &Birth<'_>, transcript: &Transcript) -> (Vec<Envelop
             *last = through;
         }
     }
-    (teller.events, teller.left_out)
+    for _ in teller.concluded..transcript.children.len() {
+        teller.left_out.one("session of a subagent whose call has no result");
+    }
+    let mut sessions = vec![(birth.session, teller.events)];
+    sessions.append(&mut teller.children);
+    Told { sessions, left_out: teller.left_out, state: teller.state }
 }
 
 fn model(item: &Item) -> Option<&ModelRef> {
@@ -70,6 +109,14 @@ fn model(item: &Item) -> Option<&ModelRef> {
 struct Teller<'a> {
     state: State,
     session: SessionId,
+    birth: &'a Birth<'a>,
+    transcript: &'a Transcript,
+    /// Calls that start sessions and have not been looked at yet.
+    spawning: HashSet<String>,
+    /// What came of these.
+    children: Logs,
+    /// How many of the transcript's own.
+    concluded: usize,
     by: String,
     secrets: &'a Secrets,
     events: Vec<Envelope>,
@@ -82,12 +129,17 @@ struct Teller<'a> {
 }
 
 impl Teller<'_> {
-    fn begin(&mut self, birth: &Birth<'_>, transcript: &Transcript) {
+    fn begin(&mut self) {
+        let (birth, transcript) = (self.birth, self.transcript);
+        let (parent, agent) = match &birth.parent {
+            Some(parent) => (Some(parent.session), parent.agent.clone()),
+            None => (None, "build".to_owned()),
+        };
         self.fact(Fact::new(Session::Created {
             directory: birth.directory.clone(),
             worktree: birth.worktree.clone(),
-            parent: None,
-            agent: "build".to_owned(),
+            parent,
+            agent,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             policy: POLICY,
         }));
@@ -97,7 +149,9 @@ impl Teller<'_> {
             version: transcript.version.clone(),
             through: 0,
         }));
-        if let Some(title) = transcript.title.clone().filter(|title| !title.trim().is_empty()) {
+        let titles = [birth.parent.as_ref().map(|parent| &parent.title), transcript.title.as_ref()];
+        let title = titles.into_iter().flatten().find(|title| !title.trim().is_empty());
+        if let Some(title) = title.cloned() {
             self.fact(Fact::new(Session::Titled { title }));
         }
     }
@@ -112,6 +166,7 @@ impl Teller<'_> {
             }
             What::Summary(summary) => self.summary(summary),
             What::Interrupted => {
+                self.give_up_children();
                 self.fact(Fact::new(Turn::Interrupted { by: self.by.clone() }));
             }
             What::Failed(message) => {
@@ -122,15 +177,24 @@ impl Teller<'_> {
     }
 
     /// What still runs is over for good: a call without a result becomes one that was lost.
+    /// A session that a call has started has come to its end.
     fn end(&mut self) {
         self.lose();
         self.forget_outcomes();
+        if self.birth.parent.is_some() && self.state.turn.is_some() {
+            self.fact(Fact::new(Session::Resumed { policy: POLICY, close: true }));
+        }
     }
 
     /// Settles a fact, and has every call that it brings about looked at.
     fn fact(&mut self, fact: Fact) {
         self.settle(fact);
         while let Some((of, resolution)) = self.unresolved() {
+            if resolution.class == Class::Child {
+                let call = self.state.calls().find(|call| is_checked(call, of));
+                let id = call.map(|call| call.id.clone()).unwrap_or_default();
+                self.spawning.remove(&id);
+            }
             self.settle(Fact::of(of, Tool::Resolved(Box::new(resolution))));
         }
     }
@@ -146,6 +210,9 @@ impl Teller<'_> {
     fn unresolved(&self) -> Option<(Seq, Resolution)> {
         self.state.calls().find_map(|call| {
             let Phase::Checking(wait) = &call.phase else { return None };
+            if self.spawning.contains(&call.id) {
+                return Some((wait.intent, children::task(call)));
+            }
             let is_ours = OURS.contains(&call.name.as_str());
             let name = if is_ours { format!("their_{}", call.name) } else { call.name.clone() };
             let resolution = Resolution {
@@ -185,6 +252,7 @@ impl Teller<'_> {
     fn prompt(&mut self, parts: &[PromptPart], joins: bool) {
         let joins = joins && self.waiting(Open::Tool).is_some();
         if self.state.turn.is_some() && !joins {
+            self.give_up_children();
             self.fact(Fact::new(Session::Resumed { policy: POLICY, close: true }));
         }
         self.ask(parts.to_vec());
@@ -228,7 +296,9 @@ impl Teller<'_> {
 
     /// Gives outcomes to the calls that run.
     fn hand_out(&mut self) {
-        while let Some((at, of)) = self.due() {
+        while let Some((at, call, of)) = self.due() {
+            let id = self.outcomes[at].call.clone();
+            self.conclude(&id, call);
             let Outcome { call, title, output, is_error, attachments } = self.outcomes.remove(at);
             let metadata = Json::object();
             let finished =
@@ -237,25 +307,30 @@ impl Teller<'_> {
         }
     }
 
-    /// An outcome whose call runs, and since when.
-    fn due(&self) -> Option<(usize, Seq)> {
-        let running: HashMap<&str, Seq> =
+    /// An outcome whose call runs, that call, and since when.
+    fn due(&self) -> Option<(usize, Seq, Seq)> {
+        let running: HashMap<&str, (Seq, Seq)> =
             self.state.calls().fold(HashMap::new(), |mut all, call| {
                 if let Phase::Running { wait, .. } = &call.phase {
-                    all.entry(call.id.as_str()).or_insert(wait.intent);
+                    all.entry(call.id.as_str()).or_insert((call.seq, wait.intent));
                 }
                 all
             });
         let mut outcomes = self.outcomes.iter().enumerate();
-        outcomes.find_map(|(at, outcome)| Some((at, *running.get(outcome.call.as_str())?)))
+        outcomes.find_map(|(at, outcome)| {
+            let (call, since) = running.get(outcome.call.as_str())?;
+            Some((at, *call, *since))
+        })
     }
 
     /// Calls that have no outcome by now are told as lost.
     fn lose(&mut self) {
         self.hand_out();
+        self.give_up_children();
         while self.waiting(Open::Tool).is_some() {
             self.fact(Fact::new(Session::Resumed { policy: POLICY, close: false }));
             self.hand_out();
+            self.give_up_children();
         }
         self.forget_outcomes();
     }
@@ -288,6 +363,10 @@ impl Teller<'_> {
         let failed = Model::Failed { class, message, status, retryable: false, retry_after };
         self.fact(Fact::of(of, failed));
     }
+}
+
+fn is_checked(call: &Call, of: Seq) -> bool {
+    matches!(&call.phase, Phase::Checking(wait) if wait.intent == of)
 }
 
 fn streamed(

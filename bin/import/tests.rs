@@ -37,16 +37,23 @@ const CODEX: &str = r#"
 {"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"Go."}]}}
 "#;
 
-fn log(origin: Origin, text: &str) -> Option<Vec<Envelope>> {
+type Logs = Vec<(SessionId, Vec<Envelope>)>;
+
+fn logs(origin: Origin, text: &str) -> Option<Logs> {
     let transcript = read(origin, text, "test", None).ok()?;
     let birth = Birth {
         session: SessionId::default(),
+        parent: None,
         directory: "/x".to_owned(),
         worktree: "/x".to_owned(),
         origin,
         secrets: &Secrets::default(),
     };
     Some(retell(&birth, &transcript).0)
+}
+
+fn log(origin: Origin, text: &str) -> Option<Vec<Envelope>> {
+    Some(logs(origin, text)?.remove(0).1)
 }
 
 /// Whatever the file was: in order, at rest or waiting for a model alone, and to be gone on with.
@@ -86,6 +93,63 @@ fn any_part_of_a_file_makes_a_sound_log() {
         }
     }
     assert!(logs > 150, "{logs}");
+}
+
+/// Two tasks at once, of which one is known by its prompt and one by what its result says, with one of its own.
+const TASKS: &str = r#"
+{"type":"user","uuid":"1","parentUuid":null,"sessionId":"x","timestamp":"2026-03-01T10:00:00Z","message":{"role":"user","content":"Go."}}
+{"type":"assistant","uuid":"2","parentUuid":"1","message":{"id":"m1","model":"c","content":[{"type":"tool_use","id":"t1","name":"Task","input":{"prompt":"Look.","subagent_type":"scout"}}]}}
+{"type":"assistant","uuid":"3","parentUuid":"2","message":{"id":"m1","model":"c","content":[{"type":"tool_use","id":"t2","name":"Task","input":{"prompt":"Dig.","description":"Dig"}}]}}
+{"type":"user","uuid":"s1","parentUuid":null,"isSidechain":true,"message":{"role":"user","content":"Look."}}
+{"type":"assistant","uuid":"s2","parentUuid":"s1","isSidechain":true,"message":{"id":"m2","model":"d","content":[{"type":"tool_use","id":"t3","name":"Read","input":{}}],"usage":{"input_tokens":3,"output_tokens":4}}}
+{"type":"user","uuid":"a1","parentUuid":null,"isSidechain":true,"agentId":"a","message":{"role":"user","content":"Dig."}}
+{"type":"user","uuid":"s3","parentUuid":"s2","isSidechain":true,"message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t3","content":"one"}]}}
+{"type":"assistant","uuid":"a2","parentUuid":"a1","isSidechain":true,"agentId":"a","message":{"id":"m3","model":"d","content":[{"type":"text","text":"Dug."}],"usage":{"input_tokens":5,"output_tokens":6}}}
+{"type":"assistant","uuid":"s4","parentUuid":"s3","isSidechain":true,"message":{"id":"m4","model":"d","content":[{"type":"text","text":"Seen."}],"usage":{"input_tokens":7,"output_tokens":8}}}
+{"type":"user","uuid":"4","parentUuid":"2","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"Seen."}]}}
+{"type":"user","uuid":"5","parentUuid":"3","toolUseResult":{"agentId":"a"},"message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t2","content":"Dug."}]}}
+{"type":"assistant","uuid":"6","parentUuid":"5","message":{"id":"m5","model":"c","content":[{"type":"text","text":"Done."}]}}
+{"type":"user","uuid":"7","parentUuid":"6","message":{"role":"user","content":"[Request interrupted by user]"}}
+"#;
+
+#[test]
+fn any_part_of_a_file_with_tasks_makes_sound_logs() {
+    let lines: Vec<&str> = TASKS.lines().collect();
+    let (mut most, mut children) = (0, 0);
+    for end in 0..=lines.len() {
+        for without in 0..=end {
+            let kept = lines[..end].iter().enumerate().filter(|(at, _)| *at != without);
+            let part = kept.map(|(_, line)| *line).collect::<Vec<_>>().join("\n");
+            let Some(logs) = logs(Origin::Claude, &part) else { continue };
+            assert_sound(&logs[0].1, &part);
+            let parent = fold(&logs[0].1);
+            assert_eq!(parent.open_children().count(), 0, "{part}");
+            let ids = parent.children.iter().map(|child| child.session);
+            assert!(ids.eq(logs[1..].iter().map(|(id, _)| *id)), "{part}");
+            for (_, log) in &logs[1..] {
+                assert_sound(log, &part);
+                let child = fold(log);
+                assert!(child.turn.is_none(), "{part}");
+                assert_eq!(child.origin.unwrap().parent, Some(logs[0].0));
+            }
+            most = most.max(logs.len());
+            children += logs.len() - 1;
+        }
+    }
+    assert!(most == 3 && children > 30, "{most} {children}");
+}
+
+#[test]
+fn what_children_have_spent_is_known_to_their_parent() {
+    let logs = logs(Origin::Claude, TASKS).unwrap();
+    let parent = fold(&logs[0].1);
+    let used = parent.delegated.usage;
+    assert_eq!((used.input, used.output), (15, 18));
+    let agents: Vec<&str> = parent.children.iter().map(|child| child.agent.as_str()).collect();
+    assert_eq!(agents, ["scout", "general"]);
+    let said: Vec<String> =
+        logs[1..].iter().map(|(_, log)| fold(log).ended.unwrap().text).collect();
+    assert_eq!(said, ["Seen.", "Dug."]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::provider::NEVER;
 use super::view::View;
 use super::{
     Agent, Command, Compaction, Error, Mcp, Place, Plugin, Provider, Relative, Retry, Secret,
-    Settings, Task, ToolOutput, WebFetch, mcp, model, oauth, provider,
+    Settings, Task, ToolOutput, WebFetch, mcp, model, oauth, provider, skills,
 };
 
 /// What is asked of a key whose meaning is not for this loader.
@@ -20,7 +20,7 @@ enum Outer {
 }
 
 /// Accepted and kept as they are.
-const KEPT: [(&str, Outer); 25] = [
+const KEPT: [(&str, Outer); 24] = [
     ("$schema", Outer::Text),
     ("agent", Outer::Object),
     ("attachment", Outer::Object),
@@ -40,7 +40,6 @@ const KEPT: [(&str, Outer); 25] = [
     ("server", Outer::Object),
     ("share", Outer::TextOrBoolean),
     ("shell", Outer::Any),
-    ("skills", Outer::Any),
     ("theme", Outer::Text),
     ("tui", Outer::Object),
     ("username", Outer::Text),
@@ -49,7 +48,7 @@ const KEPT: [(&str, Outer); 25] = [
 ];
 
 /// Read into fields of [`Settings`].
-const READ: [&str; 19] = [
+const READ: [&str; 20] = [
     "model",
     "small_model",
     "default_agent",
@@ -69,6 +68,7 @@ const READ: [&str; 19] = [
     "secrets",
     "instructions",
     "plugin",
+    "skills",
 ];
 
 /// Lists that grow from file to file instead of being replaced.
@@ -91,6 +91,7 @@ pub(super) fn at(path: &[&str]) -> Option<Vec<&'static str>> {
         [] => Some(top()),
         ["tool_output"] => Some(TOOL_OUTPUT.to_vec()),
         ["task"] => Some(TASK.to_vec()),
+        ["skills"] => Some(skills::KEYS.to_vec()),
         ["compaction"] => Some(COMPACTION.to_vec()),
         ["retry"] => Some(RETRY.to_vec()),
         ["mcp", _] => Some(mcp::KEYS.to_vec()),
@@ -151,6 +152,7 @@ impl Settings {
             "secrets" => self.secrets = secrets(view)?,
             "instructions" => self.instructions = relative(view, |view| view.string())?,
             "plugin" => self.plugins = relative(view, Plugin::read)?,
+            "skills" => self.skills = skills::read(view)?,
             // `permission` and `tools` are read source by source: see `load`
             _ => self.keep(key, view)?,
         }

@@ -28,9 +28,11 @@ pub(super) struct Entered {
     body: &'static str,
 }
 
-const KINDS: [(&str, &str, &str); 4] = [
+const KINDS: [(&str, &str, &str); 6] = [
     ("agent", "agent", "prompt"),
     ("agents", "agent", "prompt"),
+    ("mode", "mode", "prompt"),
+    ("modes", "mode", "prompt"),
     ("command", "command", "template"),
     ("commands", "command", "template"),
 ];
@@ -100,7 +102,10 @@ pub(super) fn parse(document: &Document, entered: &Entered) -> Result<Node, Erro
         let node = Node { at: at.clone(), tree: Tree::Text(text) };
         entries.push(Entry { key: entered.body.to_owned(), at, node });
     }
-    let wrapped = lines.under(&entered.name, node);
+    // in files that were written for OpenCode the head may have a name of its own
+    let named = read.front.get("name").and_then(Value::as_str).map(str::trim);
+    let named = named.filter(|name| !name.is_empty() && !source.own);
+    let wrapped = lines.under(named.unwrap_or(&entered.name), node);
     Ok(lines.under(entered.key, wrapped))
 }
 

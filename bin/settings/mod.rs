@@ -11,6 +11,7 @@ mod credentials;
 mod error;
 mod inventory;
 mod keys;
+mod legacy;
 mod lookup;
 mod markdown;
 mod mcp;
@@ -20,8 +21,10 @@ mod offer;
 mod permission;
 mod plugin;
 mod provider;
+mod reach;
 mod resolve;
 mod secrecy;
+mod skills;
 mod sources;
 mod substitute;
 mod survey;
@@ -53,10 +56,10 @@ pub(crate) use offer::{KeyState, Offer};
 pub(crate) use plugin::Plugin;
 pub(crate) use provider::{NEVER, Provider, Script, Secret, Wire};
 pub(crate) use resolve::{BaseUrl, Chosen};
-pub(crate) use secrecy::has_credential;
+pub(crate) use secrecy::{has_credential, masked};
 pub(crate) use sources::{Source, worktree_of};
 pub(crate) use substitute::Reference;
-pub(crate) use survey::{Survey, survey};
+pub(crate) use survey::{Survey, is_of_project, survey};
 
 /// Environment variables, asked by name.
 pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -102,6 +105,7 @@ pub(crate) struct Settings {
     pub(crate) secrets: Vec<(String, Secret)>,
     pub(crate) instructions: Vec<Relative<String>>,
     pub(crate) plugins: Vec<Relative<Plugin>>,
+    skills: skills::Skills,
     /// The keys that have no field here, merged, strings substituted.
     pub(crate) kept: Map<String, Value>,
     /// What was read, the weakest first.
@@ -212,6 +216,7 @@ impl Default for Settings {
             secrets: Vec::new(),
             instructions: Vec::new(),
             plugins: Vec::new(),
+            skills: skills::Skills::default(),
             kept: Map::new(),
             sources: Vec::new(),
             warnings: Vec::new(),
@@ -247,7 +252,7 @@ impl Settings {
 
 /// Reads all settings that are in force in `directory`, and the stored keys. `env` gives the
 /// variables: `HOME`, `XDG_CONFIG_HOME`, `LEFTFOLD_HOME`, `XDG_DATA_HOME`, `LEFTFOLD_CONFIG`, `LEFTFOLD_CONFIG_CONTENT`, `OPENCODE_CONFIG`,
-/// `OPENCODE_CONFIG_CONTENT` and what files refer to.
+/// `OPENCODE_CONFIG_DIR`, `OPENCODE_CONFIG_CONTENT` and what files refer to.
 ///
 /// # Errors
 /// The first thing that is wrong in any source, with file, line, column and key: see [`Error`].
@@ -271,10 +276,7 @@ fn merge(directory: &Path, env: Env<'_>) -> Result<Merged, Error> {
     let mut sources = Vec::new();
     let mut strangers = Vec::new();
     for document in sources::read_all(directory, env)? {
-        let node = match &document.entered {
-            Some(entered) => markdown::parse(&document, entered)?,
-            None => tree::parse(&document, env)?,
-        };
+        let node = legacy::node(&document, env)?;
         let root = view::View::root(&node);
         keys::read(&root)?;
         rules.extend(permission::rules(&root, &[])?);
@@ -307,6 +309,7 @@ fn merge(directory: &Path, env: Env<'_>) -> Result<Merged, Error> {
     let of_all = [&rules].into_iter().chain(of_agents);
     settings.warnings = of_all.flat_map(|said| permission::without_effect(said)).collect();
     settings.warnings.extend(strangers);
+    settings.find_skills(directory, &survey::Project::of(directory, env));
     settings.stored = Keys::load(env)?;
     Ok(Merged { settings, tree, rules, agent_rules })
 }

@@ -139,7 +139,7 @@ fn is_prose(word: &str) -> bool {
 
 /// The text without what its own words call a credential: `--token X`, `KEY=X`, `?api_key=X`, and
 /// the user of an address.
-pub(super) fn masked(text: &str) -> String {
+pub(crate) fn masked(text: &str) -> String {
     let mut masked = String::with_capacity(text.len());
     let mut after_flag = false;
     for word in text.split_inclusive(char::is_whitespace) {

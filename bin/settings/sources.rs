@@ -95,6 +95,11 @@ pub(super) fn read_all(directory: &Path, env: Env<'_>) -> Result<Vec<Document>, 
         all.folder(folder, &PROJECT_OWN)?;
         all.markdown(&folder.join(".leftfold"), true)?;
     }
+    if let Some(path) = given(env, "OPENCODE_CONFIG_DIR") {
+        let folder = directory.join(expand(&path, all.home.as_deref()));
+        all.folder(&folder, &OPENCODE)?;
+        all.markdown(&folder, false)?;
+    }
     if let Some(text) = given(env, "OPENCODE_CONFIG_CONTENT") {
         let (name, of) = ("OPENCODE_CONFIG_CONTENT".to_owned(), (directory.clone(), false, true));
         all.add(name, of, text, None);

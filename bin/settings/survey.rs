@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::sources::{self, Document, Source};
-use super::tree::{self, Node, Tree, below};
-use super::{Env, Error, Place, Settings, keys, markdown, permission, view};
+use super::tree::{Node, Tree, below};
+use super::{Env, Error, Place, Settings, keys, legacy, permission, reach, view};
 
 /// Every source by itself, and what they come to.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Survey {
             Ok(node) => {
                 self.idle.extend(idle(&node));
                 if project.has(&document.source) {
-                    self.reaching.extend(reaching(&node));
+                    self.reaching.extend(reach::reaching(&node, &project.worktree));
                 }
             }
             Err(error) => self.errors.push(error),
@@ -60,10 +60,7 @@ impl Survey {
 }
 
 fn read(document: &Document, env: Env<'_>) -> Result<Node, Error> {
-    let node = match &document.entered {
-        Some(entered) => markdown::parse(document, entered)?,
-        None => tree::parse(document, env)?,
-    };
+    let node = legacy::node(document, env)?;
     let root = view::View::root(&node);
     keys::read(&root)?;
     permission::rules(&root, &[])?;
@@ -78,66 +75,28 @@ fn idle(node: &Node) -> Vec<(Place, String)> {
 }
 
 /// Which files came with the project.
-struct Project {
+pub(super) struct Project {
     worktree: PathBuf,
     /// The folder of the user's own settings.
     config: Option<PathBuf>,
 }
 
 impl Project {
-    fn of(directory: &Path, env: Env<'_>) -> Self {
+    pub(super) fn of(directory: &Path, env: Env<'_>) -> Self {
         let folder = |name| env(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let config = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")));
         Self { worktree: sources::worktree_of(directory), config }
     }
 
-    fn has(&self, source: &Source) -> bool {
+    pub(super) fn has(&self, source: &Source) -> bool {
         let is_users = self.config.as_ref().is_some_and(|config| source.base.starts_with(config));
         !source.variable && !is_users && source.base.starts_with(&self.worktree)
     }
 }
 
-fn reaching(root: &Node) -> Vec<(Place, String)> {
-    let mut found = Vec::new();
-    let mut tell = |at: &Place, what: String| found.push((at.clone(), what));
-    for (name, server) in entries(get(root, "mcp")) {
-        if get(server, "command").is_some() {
-            tell(&server.at, format!("starts a program as the MCP server `{name}`"));
-        } else if get(server, "url").is_some() {
-            tell(&server.at, format!("has the MCP server `{name}` called"));
-        }
-    }
-    if let Some(plugins) = get(root, "plugin") {
-        tell(&plugins.at, "starts programs as plugins".to_owned());
-    }
-    for (name, provider) in entries(get(root, "provider")) {
-        let options = get(provider, "options");
-        if let Some(url) = options.and_then(|options| get(options, "baseURL")) {
-            tell(
-                &url.at,
-                format!("has prompts for `{name}`, and its key, sent to an address of its own"),
-            );
-        }
-    }
-    for key in ["permission", "secrets"] {
-        if let Some(said) = get(root, key) {
-            tell(&said.at, format!("sets `{key}`"));
-        }
-    }
-    found
-}
-
-fn entries(node: Option<&Node>) -> impl Iterator<Item = (&str, &Node)> {
-    let entries = match node.map(|node| &node.tree) {
-        Some(Tree::Map(entries)) => entries.as_slice(),
-        Some(Tree::Null | Tree::Bool(_) | Tree::Number(_) | Tree::Text(_) | Tree::List(_))
-        | None => &[],
-    };
-    entries.iter().map(|entry| (entry.key.as_str(), &entry.node))
-}
-
-fn get<'a>(node: &'a Node, key: &str) -> Option<&'a Node> {
-    entries(Some(node)).find(|(name, _)| *name == key).map(|(_, node)| node)
+/// Whether a file that came with the project in `directory` says what stands at `place`.
+pub(crate) fn is_of_project(place: &Place, directory: &Path, env: Env<'_>) -> bool {
+    Project::of(directory, env).has(&place.source)
 }
 
 /// Keys in a file that was not written for Leftfold which nobody here knows: they are passed over, and

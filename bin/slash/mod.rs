@@ -1,13 +1,16 @@
-//! Commands: prompts that stand in settings or Markdown files and are called by `/NAME ARGUMENTS`.
+//! Commands: prompts that stand in settings or Markdown files and are called by `/NAME ARGUMENTS`; and what
+//! a prompt has attached by naming it.
 
 mod builtin;
 mod remote;
+mod resource;
+mod skill;
 mod subtask;
 mod template;
 
 use std::path::Path;
 
-use leftfold_events::event::{Access, CallSpec, PromptKind, PromptPart};
+use leftfold_events::event::{Access, CallSpec, PromptKind, PromptPart, Resolution};
 use leftfold_events::kit::{AskMode, Kit};
 use leftfold_events::rules::Action;
 use leftfold_events::{Json, state};
@@ -50,6 +53,8 @@ struct Call {
     subtask: Option<String>,
     /// The server that says what it is, and what it is called there.
     remote: Option<(String, String)>,
+    /// Whether it is a skill that is called.
+    skill: bool,
 }
 
 impl Prepared {
@@ -70,7 +75,9 @@ impl Prepared {
         let said = settings.commands.iter().find(|(name, _)| name == word);
         let (said, builtin) = (said.map(|(_, command)| command), builtin::find(word));
         if said.is_none() && builtin.is_none() {
-            if let Some(call) = remote::call(word, &text[1 + word.len()..], &settings, project) {
+            let rest = &text[1 + word.len()..];
+            let skill = || skill::call(word, rest, &settings, project);
+            if let Some(call) = remote::call(word, rest, &settings, project).or_else(skill) {
                 prepared.call = Some(call);
                 return Ok(prepared);
             }
@@ -91,7 +98,8 @@ impl Prepared {
         }
         let arguments = text[1 + word.len()..].to_owned();
         let name = word.to_owned();
-        prepared.call = Some(Call { name, template, arguments, subtask, remote: None });
+        prepared.call =
+            Some(Call { name, template, arguments, subtask, remote: None, skill: false });
         Ok(prepared)
     }
 
@@ -122,7 +130,7 @@ impl Prepared {
     }
 
     /// The prompt's parts, of which the first is the text that was typed: with commands of the shell
-    /// run, and files read, as far as the rules in force allow.
+    /// run, and files and resources of servers read, as far as the rules in force allow.
     ///
     /// # Errors
     /// The rules do not allow one of them, or it can not be run.
@@ -131,17 +139,20 @@ impl Prepared {
         job: &Job<'_>,
         mut parts: Vec<PromptPart>,
     ) -> anyhow::Result<Vec<PromptPart>> {
-        let Some(call) = &self.call else { return Ok(parts) };
+        let Some(call) = &self.call else { return resource::attached(job, parts).await };
         if let Some(prompt) = &call.remote {
             return remote::parts(call, prompt, job, parts).await;
         }
-        let desk = Desk { name: &call.name, job, kit: job.kit() };
+        if call.skill {
+            return skill::parts(call, job, parts).await;
+        }
+        let desk = Desk::of(call, job);
         let (mut text, mut files) = (String::new(), Vec::new());
         for piece in template::fill(&call.template, &call.arguments) {
             match piece {
                 Piece::Text(piece) => {
-                    for path in template::mentions(&piece) {
-                        files.extend(desk.file(path).await?);
+                    for mention in template::mentions(&piece) {
+                        files.extend(desk.mentioned(mention).await?);
                     }
                     text.push_str(&piece);
                 }
@@ -159,8 +170,8 @@ impl Prepared {
     }
 }
 
-/// The commands that there are in `directory`, and those of connected servers: a name and a description
-/// each.
+/// The commands that there are in `directory`, its skills, and the prompts of connected servers: a name and
+/// a description each.
 pub(crate) fn list(directory: &Path, servers: &Servers) -> anyhow::Result<Vec<(String, String)>> {
     let settings = settings::load(directory, &model::environment).map_err(model::usage)?;
     let described = |name: &str| {
@@ -169,7 +180,10 @@ pub(crate) fn list(directory: &Path, servers: &Servers) -> anyhow::Result<Vec<(S
         let said = said.and_then(|(_, command)| command.description.clone());
         (name.to_owned(), said.or(builtin).unwrap_or_default())
     };
-    Ok(names(&settings).map(described).chain(servers.prompts()).collect())
+    let worktree = settings::worktree_of(directory);
+    let skills = skill::list(directory, &worktree, &settings);
+    let skills = skills.filter(|(skill, _)| names(&settings).all(|name| name != skill));
+    Ok(names(&settings).map(described).chain(skills).chain(servers.prompts()).collect())
 }
 
 /// The built-in ones first.
@@ -203,14 +217,19 @@ fn unknown(word: &str, settings: &Settings) -> Usage {
     Usage(format!("there is no command `/{word}`{hint}. A space before it makes it a prompt"))
 }
 
-/// Where the tools of a command's template are run.
+/// Where the tools are run that a command's template, or a prompt, needs.
 struct Desk<'a> {
-    name: &'a str,
+    /// What errors call it.
+    whose: String,
     job: &'a Job<'a>,
     kit: Kit,
 }
 
-impl Desk<'_> {
+impl<'a> Desk<'a> {
+    fn of(call: &Call, job: &'a Job<'a>) -> Self {
+        Self { whose: format!("the command `/{}`", call.name), job, kit: job.kit() }
+    }
+
     /// What a command line prints.
     async fn shell(&self, line: &str) -> anyhow::Result<String> {
         let output = self.run("bash", &json!({ "command": line })).await?;
@@ -219,6 +238,14 @@ impl Desk<'_> {
         }
         let nothing = output.output == "(no output)";
         Ok(if nothing { String::new() } else { output.output })
+    }
+
+    /// A resource of a server, or a file; nothing if it is neither.
+    async fn mentioned(&self, mention: &str) -> anyhow::Result<Vec<PromptPart>> {
+        if self.job.workspace.mcp.addressed(mention).is_some() {
+            return self.resource(mention).await;
+        }
+        Ok(self.file(mention).await?.into_iter().collect())
     }
 
     /// A file's contents; nothing if there is none, or none that is text.
@@ -242,13 +269,19 @@ impl Desk<'_> {
         let workspace = self.job.workspace.clone();
         let spec =
             CallSpec { id: String::new(), name: tool.to_owned(), input: Json::from_value(input) };
-        let resolved = leftfold_tools::resolve(&spec, &workspace);
-        if let Some(access) = resolved.access.iter().find(|access| !self.allows(access)) {
-            let (permission, patterns) = (&access.permission, access.patterns.join(", "));
-            return Err(self.refused(&format!("the rules do not allow {permission} `{patterns}`")));
-        }
+        self.judged(&leftfold_tools::resolve(&spec, &workspace))?;
         let ran = leftfold_tools::run_alone(tool, &input.to_string(), workspace).await;
         ran.map_err(|error| self.refused(&error.to_string()))
+    }
+
+    /// # Errors
+    /// The rules do not allow it.
+    fn judged(&self, resolved: &Resolution) -> anyhow::Result<()> {
+        let Some(access) = resolved.access.iter().find(|access| !self.allows(access)) else {
+            return Ok(());
+        };
+        let (permission, patterns) = (&access.permission, access.patterns.join(", "));
+        Err(self.refused(&format!("the rules do not allow {permission} `{patterns}`")))
     }
 
     fn allows(&self, access: &Access) -> bool {
@@ -258,7 +291,7 @@ impl Desk<'_> {
     }
 
     fn refused(&self, why: &str) -> anyhow::Error {
-        Usage(format!("the command `/{}`: {why}", self.name)).into()
+        Usage(format!("{}: {why}", self.whose)).into()
     }
 }
 

@@ -27,6 +27,7 @@ pub(super) fn call(
         arguments: arguments.to_owned(),
         subtask: None,
         remote: Some((server.to_owned(), prompt.to_owned())),
+        skill: false,
     })
 }
 

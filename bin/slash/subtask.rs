@@ -47,7 +47,10 @@ pub(super) fn parts(
     files: Vec<PromptPart>,
     mut typed: Vec<PromptPart>,
 ) -> Vec<PromptPart> {
-    let texts = files.into_iter().map(|file| file.text);
+    let (texts, media): (Vec<_>, Vec<_>) =
+        files.into_iter().partition(|file| file.kind == PromptKind::Text);
+    typed.extend(media);
+    let texts = texts.into_iter().map(|file| file.text);
     let text = [text].into_iter().chain(texts).collect::<Vec<_>>().join("\n\n");
     let name = Some(agent.to_owned());
     let task = PromptPart { kind: PromptKind::Task, name, ..PromptPart::text(text) };

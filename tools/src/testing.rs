@@ -58,7 +58,7 @@ impl Site {
     pub(crate) fn workspace(&self) -> Workspace {
         let workspace = Workspace::new(self.path(""), self.path(""), self.root().join("spill"));
         let (home, config) = (Some(self.outside("home")), Some(self.outside("config")));
-        Workspace { homes: Homes { home, config }, ..workspace }
+        Workspace { homes: Homes { home, config, ..Homes::default() }, ..workspace }
     }
 
     /// A context whose `LEFTFOLD_CALL` no other test has.

@@ -20,6 +20,7 @@ use crate::host::Host;
 use crate::inquire::{self, Inquire};
 use crate::mcp::Servers;
 use crate::plugins::Plugins;
+use crate::skills::Named;
 use crate::{Error, args};
 
 /// How long a call may run unless its tool says otherwise, in milliseconds.
@@ -255,6 +256,8 @@ pub struct Homes {
     pub home: Option<PathBuf>,
     /// `XDG_CONFIG_HOME`, or `.config` in `home`.
     pub config: Option<PathBuf>,
+    /// Where settings say that there are more skills.
+    pub skills: Vec<Named>,
 }
 
 impl Homes {
@@ -262,7 +265,7 @@ impl Homes {
         let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
         let home = absolute("HOME");
         let config = absolute("XDG_CONFIG_HOME").or_else(|| Some(home.as_ref()?.join(".config")));
-        Self { home, config }
+        Self { home, config, skills: Vec::new() }
     }
 }
 

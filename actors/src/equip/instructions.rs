@@ -83,7 +83,8 @@ fn folders(setup: &Setup<'_>) -> Vec<PathBuf> {
 }
 
 impl Named {
-    fn is_page(&self) -> bool {
+    /// Whether it is an address of the web.
+    pub fn is_page(&self) -> bool {
         ["http://", "https://"].iter().any(|scheme| self.text.starts_with(scheme))
     }
 }

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use leftfold_actors::equip::{self, Agent, Setup};
 use leftfold_events::Time;
 use leftfold_events::kit::{ModelSpec, Options};
-use leftfold_tools::{Homes, skills};
+use leftfold_tools::skills;
 
 use super::Findings;
 use crate::agents::Agents;
@@ -33,11 +33,14 @@ pub(super) fn agents(found: &mut Findings, settings: &Settings) {
 }
 
 /// What goes into the system prompt from files.
-pub(super) fn texts(found: &mut Findings, settings: &Settings, directory: &Path) {
+pub(super) fn texts(found: &mut Findings, settings: &Settings, directory: &Path, online: bool) {
     found.area("instructions");
     let worktree = settings::worktree_of(directory);
-    let homes = Homes::of_environment();
-    let skills = skills::find(directory, &worktree, &homes).skills;
+    let skills = skills::find(directory, &worktree, &run::homes(settings)).skills;
+    let mut sources = run::sources(settings);
+    for page in sources.instructions.extract_if(.., |named| named.is_page() && !online) {
+        found.note(format!("{}: not read (`--online` does)", settings::masked(&page.text)));
+    }
     let setup = Setup {
         directory,
         worktree: &worktree,
@@ -46,7 +49,7 @@ pub(super) fn texts(found: &mut Findings, settings: &Settings, directory: &Path)
         rules: Vec::new(),
         options: Options::default(),
         subagents: Vec::new(),
-        sources: run::sources(settings),
+        sources,
         plan: None,
     };
     let (kit, problems) = equip::gather(setup, Time::from(SystemTime::now()));

@@ -1,7 +1,7 @@
 //! `leftfold doctor`: what is in force here, what is wrong with it, and what to do about that.
 //!
-//! Nothing is asked of the network unless `--online` says so, and of a key nothing is told but where it
-//! was found.
+//! Nothing is asked of the network unless `--online` says so, nothing that only a project names is tried
+//! unless `--start` does, and of a key nothing is told but where it was found.
 
 mod guidance;
 mod machine;
@@ -21,9 +21,12 @@ use crate::settings::{self, Survey};
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
-    /// Ask remote MCP servers, too
+    /// Ask remote MCP servers, and read pages with instructions, too
     #[arg(long)]
     online: bool,
+    /// Try MCP servers that files of the project name, too
+    #[arg(long)]
+    start: bool,
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -100,7 +103,7 @@ impl Findings {
 
 pub(crate) fn doctor(args: &Doctor) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
-    let found = examine(&directory, args.online)?;
+    let found = examine(&directory, args)?;
     let text = match args.format {
         Format::Json => found.all.iter().map(as_json).collect(),
         Format::Text => as_text(&found),
@@ -110,7 +113,7 @@ pub(crate) fn doctor(args: &Doctor) -> anyhow::Result<ExitCode> {
     Ok(if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn examine(directory: &Path, online: bool) -> anyhow::Result<Findings> {
+fn examine(directory: &Path, args: &Doctor) -> anyhow::Result<Findings> {
     let mut found = Findings::default();
     let survey = settings::survey(directory, &model::environment);
     found.area("program");
@@ -125,9 +128,10 @@ fn examine(directory: &Path, online: bool) -> anyhow::Result<Findings> {
     if let Some(settings) = &settings {
         models::model(&mut found, settings);
         models::keys(&mut found, settings);
-        servers::mcp(&mut found, settings, directory, online)?;
+        servers::mcp(&mut found, settings, directory, args)?;
+        servers::plugins(&mut found, settings);
         guidance::agents(&mut found, settings);
-        guidance::texts(&mut found, settings, directory);
+        guidance::texts(&mut found, settings, directory, args.online);
     }
     machine::programs(&mut found);
     machine::confinement(&mut found);

@@ -1,12 +1,15 @@
-//! The MCP servers: each is started, for a short while.
+//! The MCP servers: each is started, for a short while. One that only the project names is left alone:
+//! whoever looks at somebody else's project has not said yet that its programs may run, or what it has may be
+//! sent to anybody.
 
 use std::path::Path;
 use std::time::Duration;
 
 use leftfold_tools::mcp::{Reach, Report, Servers, Spec, Status};
 
-use super::Findings;
-use crate::settings::Settings;
+use super::{Doctor, Findings};
+use crate::model;
+use crate::settings::{self, Settings};
 
 /// How long a server may take here.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -15,7 +18,7 @@ pub(super) fn mcp(
     found: &mut Findings,
     settings: &Settings,
     directory: &Path,
-    online: bool,
+    args: &Doctor,
 ) -> anyhow::Result<()> {
     found.area("mcp");
     let specs: Vec<Spec> = settings.mcp.iter().map(|(name, mcp)| mcp.spec(name)).collect();
@@ -23,8 +26,19 @@ pub(super) fn mcp(
         found.note("there are no servers");
         return Ok(());
     }
+    let is_theirs = |spec: &Spec| {
+        let named = settings.mcp.iter().find(|(name, _)| *name == spec.name);
+        let env = &model::environment;
+        let of_project =
+            named.is_some_and(|(_, mcp)| settings::is_of_project(&mcp.place, directory, env));
+        of_project && !args.start && is_used(&spec.reach)
+    };
+    let (theirs, own): (Vec<Spec>, Vec<Spec>) = specs.into_iter().partition(is_theirs);
+    for spec in theirs {
+        found.note(format!("{}: the project names it, left alone (`--start` tries it)", spec.name));
+    }
     let (asked, left): (Vec<Spec>, Vec<Spec>) =
-        specs.into_iter().partition(|spec| online || is_local(&spec.reach));
+        own.into_iter().partition(|spec| args.online || is_local(&spec.reach));
     for spec in left {
         found.note(format!("{}: remote, not asked (`--online` does)", spec.name));
     }
@@ -60,6 +74,25 @@ fn tell(found: &mut Findings, settings: &Settings, report: &Report) {
 
 fn tools(count: usize) -> String {
     format!("connected, {count} tool{}", if count == 1 { "" } else { "s" })
+}
+
+/// Plugins that can not be used; the others are started by sessions alone.
+pub(super) fn plugins(found: &mut Findings, settings: &Settings) {
+    found.area("plugins");
+    for plugin in &settings.plugins {
+        match plugin.value.spec() {
+            Some(Ok(spec)) => found.fine(format!("a program, from {}", spec.place)),
+            Some(Err(why)) => found.warning(why, "sessions go on without it"),
+            None => found.note(format!("turned off ({})", plugin.value.place)),
+        }
+    }
+}
+
+fn is_used(reach: &Reach) -> bool {
+    match reach {
+        Reach::Local { .. } | Reach::Remote { .. } => true,
+        Reach::Unusable(_) | Reach::Disabled => false,
+    }
 }
 
 /// Whether nothing leaves this machine.

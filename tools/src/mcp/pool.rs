@@ -102,6 +102,12 @@ impl Pool {
         self.offers().into_iter().find(|offer| offer.name == name)
     }
 
+    /// What models call `tool` of `server`, if it is there now.
+    pub(super) fn name_of(&self, server: &str, tool: &str) -> Option<String> {
+        let is_it = |o: &Offer| o.server.spec.name == server && o.tool.name == tool;
+        self.offers().into_iter().find(is_it).map(|offer| offer.name)
+    }
+
     /// The server whose tools have names that begin like this one.
     pub(super) fn server_of(&self, name: &str) -> Option<&Arc<Server>> {
         let fits = |server: &&Arc<Server>| name.starts_with(&names::beginning(&server.spec.name));

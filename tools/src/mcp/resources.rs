@@ -9,6 +9,7 @@ use rmcp::model::{
 };
 use serde_json::json;
 
+use super::Servers;
 use super::link::Link;
 use crate::{Context, Error};
 
@@ -17,6 +18,36 @@ const READ: &str = "read_resource";
 
 /// Pages of a list at most.
 const PAGES: usize = 20;
+
+impl Servers {
+    /// The server and the address in `SERVER:URI`, if there is such a server.
+    pub fn addressed<'a>(&self, mention: &'a str) -> Option<(String, &'a str)> {
+        let specs = self.pool()?.specs();
+        let fits = specs.filter_map(|spec| {
+            let uri = mention.strip_prefix(spec.name.as_str())?.strip_prefix(':')?;
+            (!uri.is_empty()).then(|| (spec.name.clone(), uri))
+        });
+        fits.max_by_key(|(name, _)| name.len())
+    }
+
+    /// What models call the tool that reads what this server has to be read. Waits for the server.
+    ///
+    /// # Errors
+    /// In words for people: it can not be used, or has nothing to be read in this way.
+    pub async fn reader(&self, server: &str) -> Result<String, String> {
+        let unknown = || format!("there is no MCP server `{server}`");
+        let pool = self.pool().ok_or_else(unknown)?;
+        let found = pool.server_named(server).ok_or_else(unknown)?;
+        found.ready().await;
+        if let Some(why) = found.failure() {
+            return Err(format!("the MCP server `{server}` can not be used now: {why}"));
+        }
+        let link = found.link().ok_or_else(unknown)?;
+        let has_own = link.own_tools().iter().any(|own| own.name == READ);
+        let name = pool.name_of(server, READ).filter(|_| !has_own);
+        name.ok_or_else(|| format!("the MCP server `{server}` has no resources"))
+    }
+}
 
 /// Both, unless the server has tools with these names itself.
 pub(super) fn tools(own: &[Tool]) -> Vec<Tool> {

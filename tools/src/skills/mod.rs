@@ -49,6 +49,15 @@ pub struct Skill {
     pub place: PathBuf,
 }
 
+/// A folder of skills that settings name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    pub path: PathBuf,
+    /// The user's own settings name it, so that what lies there is for models to read. A project may only
+    /// point at a folder.
+    pub own: bool,
+}
+
 /// A file that should be a skill and is none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}:{line}: {problem}", path.display())]
@@ -73,8 +82,8 @@ struct Front {
     description: Option<String>,
 }
 
-/// Looks for skills in the folders from `directory` up to `worktree`, and then in the user's own
-/// places. Of several with one name the nearest counts. It only reads, and what cannot be read is a
+/// Looks for skills in the folders from `directory` up to `worktree`, then in those that settings name, and
+/// then in the user's own places. Of several with one name the nearest counts. It only reads, and what cannot be read is a
 /// problem or not there.
 pub fn find(directory: &Path, worktree: &Path, homes: &Homes) -> Found {
     let mut found = Found::default();
@@ -100,15 +109,22 @@ fn places(directory: &Path, worktree: &Path, homes: &Homes) -> Vec<PathBuf> {
     let up = directory.ancestors().take_while(|folder| !inside || folder.starts_with(worktree));
     let up = up.take(if inside { usize::MAX } else { 1 });
     let project = up.flat_map(|folder| IN_PROJECT.map(|place| folder.join(place)));
+    let named = homes.skills.iter().map(|named| named.path.clone());
     let own = own_places(homes);
-    project.chain(own).filter(|place| place.is_dir()).filter_map(|p| paths::real(&p).ok()).collect()
+    project
+        .chain(named)
+        .chain(own)
+        .filter(|place| place.is_dir())
+        .filter_map(|p| paths::real(&p).ok())
+        .collect()
 }
 
 /// The user's own places, whether they exist or not.
 fn own_places(homes: &Homes) -> Vec<PathBuf> {
     let config = homes.config.iter().flat_map(|config| IN_CONFIG.map(|place| config.join(place)));
     let home = homes.home.iter().flat_map(|home| IN_HOME.map(|place| home.join(place)));
-    config.chain(home).collect()
+    let named = homes.skills.iter().filter(|named| named.own).map(|named| named.path.clone());
+    config.chain(home).chain(named).collect()
 }
 
 /// Whether a path (with links resolved) is in one of the user's own places: what lies there is for

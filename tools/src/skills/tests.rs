@@ -12,8 +12,12 @@ fn described(site: &Site, folder: &str, description: &str) {
 /// The project is `p`, and the user's folders are beside it.
 fn found(site: &Site, directory: &str) -> Found {
     std::fs::create_dir_all(site.path("p").join(directory)).unwrap();
-    let homes = Homes { home: Some(site.path("home")), config: Some(site.path("config")) };
-    find(&site.path("p").join(directory), &site.path("p"), &homes)
+    found_with(site, directory, Vec::new())
+}
+
+fn found_with(site: &Site, directory: &str, skills: Vec<Named>) -> Found {
+    let (home, config) = (Some(site.path("home")), Some(site.path("config")));
+    find(&site.path("p").join(directory), &site.path("p"), &Homes { home, config, skills })
 }
 
 fn pairs(found: &Found) -> Vec<(&str, &str)> {
@@ -144,4 +148,22 @@ fn the_section_for_prompts_lists_names_and_descriptions() {
     let clipped = format!("{}…", "y".repeat(MAX_DESCRIPTION));
     assert_eq!(list, format!("- b: Several lines.\n- c: {clipped}\n- first: One.\n</skills>"));
     assert!(section.contains("`skill`"));
+}
+
+#[test]
+fn folders_that_settings_name_come_before_the_users_own_and_only_the_users_may_be_read() {
+    let site = Site::new();
+    for (folder, name) in [("team", "a"), ("team", "b"), ("theirs", "b"), ("theirs", "c")] {
+        described(&site, &format!("{folder}/{name}"), folder);
+    }
+    described(&site, "home/.claude/skills/a", "home");
+    described(&site, "p/.leftfold/skills/c", "project");
+    let named = |path: &str, own| Named { path: site.path(path), own };
+    let skills = vec![named("team", true), named("theirs", false), named("nowhere", true)];
+    let found = found_with(&site, "", skills.clone());
+    assert_eq!(pairs(&found), [("a", "team"), ("b", "team"), ("c", "project")]);
+    let homes = Homes { skills, ..Homes::default() };
+    let real = |path: &str| paths::real(&site.path(path)).unwrap();
+    assert!(is_own(&real("team/a/SKILL.md"), &homes));
+    assert!(!is_own(&real("theirs/c/SKILL.md"), &homes));
 }

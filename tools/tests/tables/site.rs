@@ -86,7 +86,7 @@ impl Site {
     pub(crate) fn workspace(&self) -> Workspace {
         let workspace = Workspace::new(self.path(""), self.path(""), self.spill());
         let (home, config) = (Some(self.outside("home")), Some(self.outside("config")));
-        let homes = Homes { home, config };
+        let homes = Homes { home, config, ..Homes::default() };
         Workspace { homes, subagents: vec!["general".to_owned()], ..workspace }
     }
 

@@ -34,7 +34,11 @@ impl Site {
         let named =
             named.map(|(base, text)| Named { base: self.path(base), text: (*text).to_owned() });
         let sources = Sources {
-            homes: Homes { home: Some(self.path("home")), config: Some(self.path("config")) },
+            homes: Homes {
+                home: Some(self.path("home")),
+                config: Some(self.path("config")),
+                ..Homes::default()
+            },
             instructions: named.collect(),
             private_addresses: false,
         };
