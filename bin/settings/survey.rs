@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::sources::{self, Document, Source};
+use super::sources::{self, Document, Kind, Source};
 use super::tree::{self, Node, Tree, below};
-use super::{Env, Error, Place, Settings, keys, markdown, permission, view};
+use super::{Env, Error, Layers, Place, Settings, keys, permission, view};
 
 /// Every source by itself, and what they come to.
 #[derive(Debug)]
@@ -24,19 +24,19 @@ pub(crate) struct Survey {
     pub(crate) settings: Option<Settings>,
 }
 
-/// Reads what [`super::load`] does, and goes on after errors.
-pub(crate) fn survey(directory: &Path, env: Env<'_>) -> Survey {
+/// Reads what [`super::load_with`] does, and goes on after errors.
+pub(crate) fn survey(directory: &Path, env: Env<'_>, layers: &Layers) -> Survey {
     let (sources, errors, idle, reaching) = Default::default();
     let mut survey = Survey { sources, errors, idle, reaching, settings: None };
     let project = Project::of(directory, env);
-    match sources::read_all(directory, env) {
+    match sources::read_all(directory, env, layers.all()) {
         Ok(documents) => {
             documents.iter().for_each(|document| survey.document(document, &project, env));
         }
         Err(error) => survey.errors.push(error),
     }
     if survey.errors.is_empty() {
-        match super::load(directory, env) {
+        match super::load_with(directory, env, layers) {
             Ok(settings) => survey.settings = Some(settings),
             Err(error) => survey.errors.push(error),
         }
@@ -60,10 +60,7 @@ impl Survey {
 }
 
 fn read(document: &Document, env: Env<'_>) -> Result<Node, Error> {
-    let node = match &document.entered {
-        Some(entered) => markdown::parse(document, entered)?,
-        None => tree::parse(document, env)?,
-    };
+    let node = tree::of(document, env)?;
     let root = view::View::root(&node);
     keys::read(&root)?;
     permission::rules(&root, &[])?;
@@ -93,7 +90,7 @@ impl Project {
 
     fn has(&self, source: &Source) -> bool {
         let is_users = self.config.as_ref().is_some_and(|config| source.base.starts_with(config));
-        !source.variable && !is_users && source.base.starts_with(&self.worktree)
+        source.kind == Kind::File && !is_users && source.base.starts_with(&self.worktree)
     }
 }
 
