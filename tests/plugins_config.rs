@@ -12,18 +12,18 @@ const PLUGIN: &str = "the_plugin_answers";
 #[test]
 fn the_plugin_answers() {
     plugin::serve_if_asked();
-    let site = site(&[], adding(json!({})));
+    let site = site(&[], &adding(&json!({})));
     let listed = site.run(&["plugins"]).ok().stdout;
     assert!(listed.contains("d  running") && listed.contains("hook config"), "{listed}");
 }
 
 /// The double that answers `config` with this, or in this manner.
-fn adding(settings: Value) -> Value {
+fn adding(settings: &Value) -> Value {
     double(PLUGIN, json!({ "name": "d", "hooks": ["config"] }), json!({ "config": settings }))
 }
 
 /// With that plugin, and a model that gives these replies.
-fn site(replies: &[Value], plugin: Value) -> Site {
+fn site(replies: &[Value], plugin: &Value) -> Site {
     let replies = [replies, &[says("So be it.")]].concat();
     Site::scripted(&script(json!(replies))).setting("/plugin", json!([plugin]))
 }
@@ -47,7 +47,7 @@ fn what_a_plugin_adds_is_in_force_and_a_replay_needs_no_plugin() {
     let dig = json!({ "description": "d", "prompt": "p", "subagentType": "digger" });
     let replies = [bash("touch denied"), bash("touch wanted"), call("task", dig), says("Dug.")];
     // whoever starts Leftfold has the last word
-    let site = site(&replies, adding(added))
+    let site = site(&replies, &adding(&added))
         .setting("/permission", json!({ "bash": { "touch wanted": "allow" } }));
     let ran = site.run(&["run", "--format", "json", "--agent", "scout", "/greet Ann"]).ok();
     let events = ran.events();
@@ -73,7 +73,7 @@ fn what_a_plugin_adds_is_shown_with_its_place() {
         "permission": { "webfetch": "deny" },
         "retry": { "attempts": 3 },
     });
-    let site = site(&[], adding(added));
+    let site = site(&[], &adding(&added));
     let shown = site.run(&["config", "--format", "json"]).ok().stdout;
     let shown: Value = serde_json::from_str(&shown).unwrap();
     let sources = shown["sources"].as_array().unwrap();
@@ -107,7 +107,7 @@ fn a_wrong_answer_is_told_by_its_field_and_breaks_nothing() {
         if let Some(answer) = answer.as_object_mut().filter(|said| !said.contains_key("plugin")) {
             answer.insert("agent".to_owned(), scout);
         }
-        let site = site(&[], adding(answer.clone()));
+        let site = site(&[], &adding(&answer));
         let ran = site.prompt("go").ok().saying(&[told]);
         assert_eq!(ran.stderr.matches(told).count(), 1, "{ran:?}");
         assert_eq!(end(&ran.events())["text"], "So be it.");
@@ -121,7 +121,7 @@ fn a_wrong_answer_is_told_by_its_field_and_breaks_nothing() {
 fn one_that_does_not_say_in_time_is_left_out() {
     let hello = json!({ "name": "slow", "hooks": ["config", "tool.execute.before"] });
     let slow = hasty(PLUGIN, hello, json!({ "config": "silent" }), 5_000);
-    let site = site(&[bash("echo done > done")], slow);
+    let site = site(&[bash("echo done > done")], &slow);
     let running: Live = site.start(&["run", "--format", "json", "go"]);
     let node = running.id();
     let ran = running.wait().ok().saying(&["it did not answer config within 5000 ms"]);
@@ -140,7 +140,7 @@ fn no_plugin_is_told_a_secret() {
     let other = json!({ "wire": "openai-chat", "options": {
         "baseURL": "http://me:pass-value@host/v1", "apiKey": "sk-very-secret-key-0123",
         "headers": { "x-mine": "header-value", "user-agent": "shown-value" } } });
-    let site = site(&[], adding(json!({})))
+    let site = site(&[], &adding(&json!({})))
         .setting("/secrets", json!({ "DEPLOY": "deploy-value-0123" }))
         .setting("/mcp", json!({ "m": server }))
         .setting("/provider/other", other)
@@ -180,7 +180,7 @@ fn an_editor_is_offered_what_a_plugin_adds_and_shown_what_it_makes_of_results() 
         },
         "tool.execute.after": { "title": "Renamed", "metadata": { "mine": { "a": 1 } } },
     });
-    let site = site(&[bash("true"), says("Hello.")], double(PLUGIN, hello, answers));
+    let site = site(&[bash("true"), says("Hello.")], &double(PLUGIN, hello, answers));
     let mut editor = Editor::start(&site, &[]);
     let node = editor.live.id();
     let new = editor.ask("session/new", json!({ "cwd": site.project(), "mcpServers": [] }));
@@ -208,7 +208,7 @@ fn the_guard_adds_a_command_where_its_name_is_free() {
     if !plugin::has_python() {
         return;
     }
-    let site = site(&[], example("python3", "guard.py"));
+    let site = site(&[], &example("python3", "guard.py"));
     let shown = site.run(&["config", "command"]).ok().stdout;
     assert!(shown.contains("plugin guard"), "{shown}");
     let events = site.prompt("/words a.txt").ok().events();

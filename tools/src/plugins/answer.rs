@@ -85,14 +85,10 @@ fn check(hook: Hook, answer: Value) -> Result<Checked, String> {
             return Err(format!("`{field}`: expected {expected}, found {}", kind(value)));
         }
     }
-    match hook {
-        Hook::ToolAfter => within_limits(answer),
-        hook if hook.is_secret() => hide(hook, answer),
-        _ => Ok(Checked { output: answer, ..Checked::default() }),
-    }
+    if hook.is_secret() { hide(hook, answer) } else { within_limits(answer) }
 }
 
-/// Of what people are shown of a call.
+/// With a title that fits a line or so.
 fn within_limits(mut output: Map<String, Value>) -> Result<Checked, String> {
     if let Some(Value::String(title)) = output.get_mut("title") {
         *title = text::clip(std::mem::take(title), MAX_TITLE);
