@@ -95,16 +95,16 @@ fn what_came_of_a_call_is_told_as_plugins_have_it() {
         Done("a", "raw"),
     ];
     check_with(&kit, &done, &["plugin.asked p1 tool.execute.after"]);
-    let given = [&done[..], &[Hear(r#"{"output":"cooked"}"#)]].concat();
+    let said = r#"{"output":"cooked","title":"Cooked","metadata":{"a":{"b":1},"c":null}}"#;
+    let given = [&done[..], &[Hear(said)]].concat();
     check_with(&kit, &given, &["plugin.asked p2 tool.execute.after"]);
-    let more = r#"{"title":"Cooked","metadata":{"a":{"b":1},"c":null}}"#;
-    let given = [&given[..], &[Hear(more)]].concat();
-    check_with(&kit, &given, &["model.requested 2.1"]);
     let run = after(&kit, &given);
-    assert_eq!(results(&run), ["cooked"]);
     let Phase::Done(outcome) = &run.state.calls().next().unwrap().phase else { panic!() };
     let shown = outcome.shown.as_ref().unwrap();
     assert_eq!((shown.title.as_str(), shown.metadata.as_str()), ("Cooked", r#"{"a":{"b":1}}"#));
+    let given = [&given[..], &[Hear("{}")]].concat();
+    check_with(&kit, &given, &["model.requested 2.1"]);
+    assert_eq!(results(&after(&kit, &given)), ["cooked"]);
     // one that has not run has nothing to be told of
     let given = [Prompt("hi"), Call("a", "read"), Reply(Finish::ToolCalls), Unresolved("a")];
     check_with(&kit, &given, &["model.requested 2.1"]);
