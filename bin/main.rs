@@ -11,6 +11,7 @@ mod checkout;
 mod cli;
 mod client;
 mod commands;
+mod configured;
 mod consulted;
 mod demo;
 mod drive;

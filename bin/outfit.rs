@@ -17,8 +17,8 @@ use leftfold_tools::plugins::Plugins;
 use crate::agents::{self, Agents};
 use crate::commands::run::sources;
 use crate::model::Model;
-use crate::settings::{self, Settings};
-use crate::{approvals, demo, model, switch, warnings};
+use crate::settings::Settings;
+use crate::{approvals, configured, demo, model, switch, warnings};
 
 /// Tools that a child has only if its own rules speak of them: the list of what is to be done is
 /// its parent's, and children of children are for agents that are made for it.
@@ -57,8 +57,8 @@ pub(crate) async fn ready(workspace: &Workspace) {
 
 impl Outfit for Wardrobe {
     fn child(&self, name: &str, parent: &Kit) -> Result<Outfitted, String> {
-        let settings = settings::load(&self.directory, &model::environment)
-            .map_err(|error| error.to_string())?;
+        let settings = configured::settings(&self.directory, &self.plugins);
+        let settings = settings.map_err(|error| error.to_string())?;
         let agents = Agents::of(&settings);
         let agent = agents.find(name).map_err(|error| error.0)?;
         if agent.mode == Mode::Primary {

@@ -8,13 +8,13 @@ use crate::agents::{self, Agents};
 use crate::cli::Turn;
 use crate::commands::run::sources;
 use crate::outfit::{self, Wardrobe, chosen};
-use crate::{Usage, approvals, limits, model, settings, variant};
+use crate::{Usage, approvals, configured, limits, model, variant};
 
 /// # Errors
 /// There is no such agent for people, or its model can not be used.
 pub(crate) fn kit(wardrobe: &Wardrobe, name: &str, before: &Kit) -> anyhow::Result<Kit> {
-    let settings =
-        settings::load(&wardrobe.directory, &model::environment).map_err(model::usage)?;
+    let settings = configured::settings(&wardrobe.directory, &wardrobe.plugins);
+    let settings = settings.map_err(model::usage)?;
     let agents = Agents::of(&settings);
     let agent = agents.to_prompt(name).map_err(|Usage(why)| model::usage(why))?;
     let mut model = chosen(&settings, agent, before)?;

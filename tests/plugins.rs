@@ -104,7 +104,8 @@ fn a_plugin_is_told_where_it_is_and_what_it_is_asked_about() {
     let hooks = ["tool.execute.before", "tool.execute.after", "chat.message"];
     let answers = json!({
         "tool.execute.before": { "args": { "command": "echo changed" } },
-        "tool.execute.after": { "output": "nothing to see" },
+        "tool.execute.after":
+            { "output": "nothing to see", "title": "Quietly", "metadata": { "by": "d" } },
         "chat.message": { "append": "and mind the gap" },
     });
     let site = site(&[bash("echo raw")], json!([hooked(&hooks, answers)]));
@@ -119,11 +120,14 @@ fn a_plugin_is_told_where_it_is_and_what_it_is_asked_about() {
     assert_eq!(before["args"], json!({ "command": "echo raw" }));
     let after = &asked_for(&project, "tool.execute.after")[0];
     assert_eq!((&after["output"], &after["isError"]), (&json!("changed\n"), &json!(false)));
+    let finished = &only(&events, "tool.finished")["data"];
+    assert_eq!((&after["title"], &after["metadata"]), (&finished["title"], &finished["metadata"]));
     assert_eq!(asked_for(&project, "chat.message")[0]["parts"][0]["text"], "go");
     let resolved = &only(&events, "tool.resolved")["data"];
     assert_eq!(resolved["access"][0]["patterns"], json!(["echo changed"]));
     let state = site.run(&["replay", "last", "--state"]).ok().stdout;
-    assert!(state.contains("nothing to see") && state.contains("and mind the gap"), "{state}");
+    let made = ["nothing to see", "and mind the gap", "Quietly", r#""by""#];
+    assert!(made.iter().all(|part| state.contains(part)), "{state}");
     assert_needs_no_plugin(&site);
 }
 
@@ -138,7 +142,7 @@ fn requests_are_sent_as_plugins_have_them_and_no_value_of_a_header_is_logged() {
     let answers = json!({
         "chat.params": { "temperature": 0.25, "maxOutputTokens": 77 },
         "chat.headers": { "headers": { "x-team": "blue-team-value" } },
-        "auth": { "headers": { "x-api-key": "very-secret-token" } },
+        "auth": { "apiKey": "very-secret-token" },
         "chat.system.transform": { "system": ["Be brief.", "Be kind."] },
         "tool.definition": { "tools": { "read": { "description": "Reads, they say." } } },
     });
@@ -161,7 +165,7 @@ fn requests_are_sent_as_plugins_have_them_and_no_value_of_a_header_is_logged() {
     for value in ["very-secret-token", "blue-team-value"] {
         assert!(!told.contains(value), "{value}");
     }
-    assert!(told.contains(r#"{"x-api-key":"hmac-sha256:"#), "{told}");
+    assert!(told.contains(r#"{"apiKey":"hmac-sha256:"#), "{told}");
     assert_needs_no_plugin(&site);
 }
 
@@ -287,14 +291,14 @@ fn one_that_reads_nothing_more_holds_up_nobody() {
 fn plugins_that_can_not_be_used_are_told_of_with_their_place() {
     let wrong = double(PLUGIN, json!({ "hooks": "event" }), json!({}));
     let unknown =
-        double(PLUGIN, json!({ "name": "odd", "hooks": ["config", "chat.massage"] }), json!({}));
+        double(PLUGIN, json!({ "name": "odd", "hooks": ["cofnig", "chat.massage"] }), json!({}));
     let plugins = json!([["no-such-program-anywhere"], wrong, unknown, "opencode-thing@1.0"]);
     let site = site(&[], plugins);
     let ran = site.prompt("go").ok().saying(&[
         "LEFTFOLD_CONFIG_CONTENT:1:",
         "`no-such-program-anywhere` can not be started",
         "its answer to `initialize` is wrong: `hooks`: expected a list, found \"event\"",
-        "plugin `odd`: there is no hook `config`, so it is not asked there",
+        "plugin `odd`: there is no hook `cofnig`, so it is not asked there",
         "plugin `odd`: there is no hook `chat.massage`",
         "the plugin \"opencode-thing@1.0\" is left out: packages of JavaScript are not run here",
     ]);

@@ -9,6 +9,7 @@ use futures::FutureExt;
 use leftfold_events::event::{Heard, Hook, Plugin as PluginEvent};
 use leftfold_events::state::Consulted;
 use leftfold_events::{Fact, Json, Seq, State, context};
+use leftfold_providers::Extra;
 use leftfold_tools::Workspace;
 use leftfold_tools::plugins::Said;
 use ractor::ActorRef;
@@ -27,7 +28,7 @@ pub(crate) struct Given(Arc<Mutex<Kept>>);
 #[derive(Default)]
 struct Kept {
     /// The last that each plugin has said, in its hook, and for which provider.
-    headers: BTreeMap<(Hook, String), (String, Values)>,
+    extra: BTreeMap<(Hook, String), (String, Extra)>,
     /// For calls.
     variables: BTreeMap<Seq, Values>,
 }
@@ -38,10 +39,15 @@ impl Given {
     }
 
     /// For the next request to this provider: what is said of one is no other's business.
-    pub(crate) fn headers(&self, provider: &str) -> Values {
+    pub(crate) fn extra(&self, provider: &str) -> Extra {
         self.with(|kept| {
-            let of = kept.headers.values().filter(|(known, _)| known == provider);
-            of.flat_map(|(_, values)| values).cloned().collect()
+            let of = kept.extra.values().filter(|(known, _)| known == provider);
+            let mut all = Extra::default();
+            for (_, Extra { key, headers }) in of {
+                all.key = key.clone().or(all.key);
+                all.headers.extend(headers.iter().cloned());
+            }
+            all
         })
     }
 
@@ -55,12 +61,13 @@ impl Given {
         self.with(|kept| *kept = Kept::default());
     }
 
-    fn keep(&self, asked: &Consulted, provider: String, values: Values) {
+    fn keep(&self, asked: &Consulted, provider: String, values: Values, key: Option<String>) {
         let Consulted { hook, about, ref plugin, .. } = *asked;
         self.with(|kept| match hook {
             Hook::ShellEnv => kept.variables.entry(about).or_default().extend(values),
             Hook::ChatHeaders | Hook::Auth => {
-                kept.headers.insert((hook, plugin.clone()), (provider, values));
+                let extra = Extra { key, headers: values };
+                kept.extra.insert((hook, plugin.clone()), (provider, extra));
             }
             Hook::ChatMessage
             | Hook::ChatParams
@@ -99,8 +106,8 @@ pub(crate) fn ask(
         let said = asking.catch_unwind().await;
         let event = said.map_or_else(
             |_| failed("asking it failed unexpectedly"),
-            |Said { outcome, output, message, values }| {
-                given.keep(&asked, provider, values);
+            |Said { outcome, output, message, values, key }| {
+                given.keep(&asked, provider, values, key);
                 let message = message.map(|why| format!("plugin `{}`: {why}", asked.plugin));
                 let output = cut(asked.hook, output, &workspace, &format!("{of}"));
                 PluginEvent::Answered { outcome, output, message }

@@ -31,8 +31,8 @@ impl Models {
     /// As it is to be asked right now.
     pub(crate) fn get(&self, name: &str) -> Option<Arc<dyn Provider>> {
         let provider = self.all.get(name)?;
-        let headers = self.given.headers(name);
-        let with = if headers.is_empty() { None } else { provider.with_headers(&headers) };
+        let extra = self.given.extra(name);
+        let with = if extra.is_empty() { None } else { provider.with(&extra) };
         Some(with.unwrap_or_else(|| Arc::clone(provider)))
     }
 }

@@ -15,8 +15,8 @@ use crate::cli::Turn;
 use crate::commands::models;
 use crate::commands::run::{self, Project};
 use crate::home::Place;
-use crate::settings::{self, Settings};
-use crate::{Usage, model, slash};
+use crate::settings::Settings;
+use crate::{Usage, configured, model, slash};
 
 /// The ids of what can be chosen.
 pub(super) const MODE: &str = "mode";
@@ -99,9 +99,9 @@ impl Offer {
     /// # Errors
     /// The settings are wrong, or say too little for a prompt to be taken.
     pub(super) fn of(place: &Place, project: &Project, chosen: &Chosen) -> anyhow::Result<Self> {
-        let settings =
-            settings::load(&project.directory, &model::environment).map_err(model::usage)?;
         let job = run::job(place.clone(), project, &chosen.turn(), false)?;
+        let settings = configured::settings(&project.directory, &job.workspace.plugins);
+        let settings = settings.map_err(model::usage)?;
         let agents = Agents::of(&settings);
         let primary = agents
             .iter()
@@ -117,7 +117,7 @@ impl Offer {
             variant: job.setup.options.variant.clone(),
             model,
             models,
-            commands: slash::list(&project.directory, &job.workspace.mcp)?,
+            commands: slash::list(&project.directory, &job.workspace)?,
         })
     }
 

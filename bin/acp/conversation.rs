@@ -99,7 +99,8 @@ impl Talk {
         let first = parts.first().filter(|part| part.kind == PromptKind::Text);
         let text = first.map_or("", |part| part.text.as_str());
         self.tell_commands();
-        let prepared = Prepared::new(&self.project, turn, text, Given::ForAll)?;
+        let prepared =
+            Prepared::new((&*self.project, self.place.store.as_path()), turn, text, Given::ForAll)?;
         let job = run::job(self.place.clone(), &prepared.project, &prepared.turn, false)?;
         let parts = prepared.parts(&job, parts).await?;
         let mut left = client::ATTEMPTS;

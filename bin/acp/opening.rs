@@ -63,8 +63,7 @@ impl Agent {
         let directory = directory(&request.cwd)?;
         let worktree = settings::worktree_of(&directory);
         let servers = handed(&request.mcp_servers);
-        let project =
-            Project { directory, worktree, model: None, agent: None, given: None, servers };
+        let project = Project { servers, ..Project::new(directory, worktree) };
         let place = self.all.place(run::new_id()).map_err(|error| to_error(&error))?;
         let offer = Offer::of(&place, &project, &Chosen::default());
         let offer = offer.map_err(|error| to_error(&error))?;

@@ -2,6 +2,7 @@
 //! client came in.
 
 mod asking;
+mod revised;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -108,9 +109,8 @@ impl View {
             Event::Tool(event) => self.tool(event, envelope),
             Event::Permission(event) => self.permission(event, envelope),
             Event::Todo(Todo::Updated { todos }) => vec![update(SessionUpdate::Plan(plan(todos)))],
-            Event::Compaction(_) | Event::Subagent(_) | Event::Files(_) | Event::Plugin(_) => {
-                Vec::new()
-            }
+            Event::Plugin(event) => self.plugin(event, envelope),
+            Event::Compaction(_) | Event::Subagent(_) | Event::Files(_) => Vec::new(),
         }
     }
 
@@ -256,7 +256,7 @@ impl View {
         self.call(call, fields)
     }
 
-    fn finished(&self, call: Seq, finished: &Finished) -> Vec<Told> {
+    fn finished(&mut self, call: Seq, finished: &Finished) -> Vec<Told> {
         let paths = self.calls.get(&call).map_or(&[][..], |shown| &shown.paths);
         let mut content = calls::content(finished, paths);
         let images = finished.attachments.iter().filter(|media| media.mime.starts_with("image/"));
@@ -268,11 +268,12 @@ impl View {
         }));
         let status =
             if finished.is_error { ToolCallStatus::Failed } else { ToolCallStatus::Completed };
-        let fields = ToolCallUpdateFields::new()
-            .status(status)
-            .content(content)
-            .raw_output(finished.metadata.value());
-        self.call(call, fields)
+        let metadata = finished.metadata.value();
+        if let Some(shown) = self.calls.get_mut(&call) {
+            shown.fields.raw_output = Some(metadata.clone());
+        }
+        let fields = ToolCallUpdateFields::new().status(status).content(content);
+        self.call(call, fields.raw_output(metadata))
     }
 
     fn id(&self, call: Seq) -> String {

@@ -8,11 +8,11 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::agents::{Agents, Known};
 use crate::cli::{self, Format};
-use crate::{model, settings};
+use crate::configured;
 
 pub(crate) fn agents(args: &cli::Agents) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
-    let settings = settings::load(&directory, &model::environment).map_err(model::usage)?;
+    let settings = configured::shown(&directory)?;
     let agents = Agents::of(&settings);
     let lines: Vec<String> = match args.format {
         Format::Json => agents.iter().map(|known| format!("{}\n", as_json(known))).collect(),

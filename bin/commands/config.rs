@@ -9,9 +9,8 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::Usage;
 use crate::cli::{Config, Format};
-use crate::model;
-use crate::settings::{self, Inventory, Item, Origin, Reference, Shown, Source};
-use crate::terminal;
+use crate::settings::{self, Inventory, Item, Kind, Origin, Reference, Shown, Source};
+use crate::{configured, model, terminal};
 
 /// Columns that values and keys are padded to at most; longer ones push the rest to the right.
 const WIDEST: usize = 44;
@@ -20,10 +19,13 @@ const NARROWEST: usize = 16;
 
 pub(crate) fn config(args: &Config) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
+    let layers = configured::layers(&directory)?;
+    crate::warnings::tell(layers.warnings());
     let inventory = settings::inventory(
         &directory,
         leftfold_actors::equip::Agent::DEFAULT,
         &model::environment,
+        &layers,
     );
     let inventory = inventory.map_err(model::usage)?;
     let items = match &args.key {
@@ -55,7 +57,7 @@ fn sources(inventory: &Inventory, directory: &Path) -> String {
     for source in &inventory.sources {
         text.push_str(&format!("  {}\n", printable(&name(source, directory))));
     }
-    if inventory.sources.iter().all(|source| source.variable) {
+    if inventory.sources.iter().all(|source| source.kind != Kind::File) {
         text.push_str(
             "No file was found: leftfold.json would count here, in the folders above as far as the \
              project goes, and in the folder leftfold of your configuration (~/.config).\n",
@@ -68,7 +70,7 @@ fn sources(inventory: &Inventory, directory: &Path) -> String {
 fn name(source: &Source, directory: &Path) -> String {
     let here = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
     match Path::new(&source.name).strip_prefix(here) {
-        Ok(path) if !source.variable => path.display().to_string(),
+        Ok(path) if source.kind == Kind::File => path.display().to_string(),
         Ok(_) | Err(_) => source.name.clone(),
     }
 }
@@ -149,6 +151,7 @@ fn is_set(reference: &Reference) -> bool {
 
 fn origin(origin: &Origin, directory: &Path) -> String {
     match origin {
+        Origin::Place(place) if place.line == 0 => place.to_string(),
         Origin::Place(place) => {
             format!("{}:{}:{}", name(&place.source, directory), place.line, place.column)
         }
@@ -180,8 +183,11 @@ fn as_json(inventory: &Inventory, items: &[&Item]) -> Value {
 }
 
 fn source_json(source: &Source) -> Value {
-    let kind = if source.variable { "env" } else { "file" };
-    json!({ kind: source.name })
+    match source.kind {
+        Kind::File => json!({ "file": source.name }),
+        Kind::Variable => json!({ "env": source.name }),
+        Kind::Plugin => json!({ "plugin": source.name.trim_start_matches("plugin ") }),
+    }
 }
 
 fn item_json(item: &Item) -> Value {
@@ -221,8 +227,10 @@ fn origin_json(origin: &Origin) -> Value {
     match origin {
         Origin::Place(place) => {
             let mut source = source_json(&place.source);
-            source["line"] = place.line.into();
-            source["column"] = place.column.into();
+            if place.line > 0 {
+                source["line"] = place.line.into();
+                source["column"] = place.column.into();
+            }
             source
         }
         Origin::Variable(name) => json!({ "env": name }),

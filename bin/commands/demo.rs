@@ -29,12 +29,9 @@ pub(crate) fn demo(args: Demo) -> anyhow::Result<ExitCode> {
         ));
     }
     let project = Project {
-        worktree: directory.clone(),
-        directory: directory.clone(),
         model: Some(demo::MODEL.to_owned()),
         agent: Some(Agent::DEFAULT.to_owned()),
-        given: None,
-        servers: Vec::new(),
+        ..Project::new(directory.clone(), directory.clone())
     };
     let turn = Turn { format: args.format, ..Turn::default() };
     let code =

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::run;
 use crate::cli::{self, Format};
-use crate::model;
-use crate::settings::{self, Mcp};
+use crate::configured;
+use crate::settings::Mcp;
 
 /// Characters of a tool's description in a line.
 const WIDTH: usize = 72;
@@ -31,7 +31,7 @@ pub(crate) fn mcp(args: &cli::Mcp) -> anyhow::Result<ExitCode> {
 
 fn list(args: &cli::Mcp) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
-    let settings = settings::load(&directory, &model::environment).map_err(model::usage)?;
+    let settings = configured::shown(&directory)?;
     let servers = run::servers(&directory, &settings, &[]);
     let reports = crate::run_async(async {
         servers.ready().await;

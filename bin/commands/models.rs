@@ -12,7 +12,7 @@ use unicode_width::UnicodeWidthStr;
 use super::auth;
 use crate::cli::Format;
 use crate::settings::{self, Hint, KeyState, Model, Offer, Settings};
-use crate::{Usage, model, variant};
+use crate::{Usage, configured, model, variant};
 
 #[derive(Debug, Args)]
 pub(crate) struct Models {
@@ -41,7 +41,7 @@ pub(crate) struct Row {
 
 pub(crate) fn models(args: &Models) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
-    let settings = settings::load(&directory, &model::environment).map_err(model::usage)?;
+    let settings = configured::shown(&directory)?;
     let mut offers = settings.offers(&model::environment);
     if let Some(provider) = &args.provider {
         offers.retain(|offer| offer.name == *provider);

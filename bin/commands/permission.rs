@@ -8,16 +8,14 @@ use leftfold_events::{Seq, fold};
 use leftfold_store::Reader;
 use serde_json::json;
 
-use crate::Usage;
 use crate::agents::{self, Agents};
 use crate::cli::{PermissionAnswer, PermissionCheck, PermissionCommand};
 use crate::client::is_leaving;
 use crate::home::Place;
-use crate::model;
-use crate::settings;
 use crate::socket::RpcError;
 use crate::socket::client;
 use crate::socket::question::{Search, Which};
+use crate::{Usage, configured};
 
 pub(crate) fn permission(command: &PermissionCommand) -> anyhow::Result<ExitCode> {
     match command {
@@ -110,7 +108,7 @@ fn given(rules: &str) -> anyhow::Result<Vec<Rule>> {
 /// Defaults, what the agent is built with, settings, and what they say of the agent.
 fn in_force(agent: Option<&str>) -> anyhow::Result<Vec<Rule>> {
     let directory = std::env::current_dir()?;
-    let settings = settings::load(&directory, &model::environment).map_err(model::usage)?;
+    let settings = configured::shown(&directory)?;
     let agents = Agents::of(&settings);
     let mut rules = rules::defaults();
     let agent = match agent {

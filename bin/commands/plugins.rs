@@ -5,17 +5,17 @@ use std::process::ExitCode;
 use leftfold_tools::plugins::{Report, Status};
 use serde_json::{Value, json};
 
-use super::run;
 use crate::cli::{self, Format};
-use crate::model;
-use crate::settings;
+use crate::{configured, model, settings};
 
 pub(crate) fn plugins(args: &cli::Plugins) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
     let settings = settings::load(&directory, &model::environment).map_err(model::usage)?;
     let worktree = settings::worktree_of(&directory);
     // there is no session, and so no node that could be reached
-    let plugins = run::plugins(&directory, &worktree, std::path::Path::new(""), &settings);
+    let (plugins, wrong) =
+        configured::plugins(&directory, &worktree, std::path::Path::new(""), &settings);
+    crate::warnings::tell(&wrong);
     let reports = crate::run_async(async {
         plugins.ready().await;
         plugins.reports()

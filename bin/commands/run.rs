@@ -10,13 +10,13 @@ use leftfold_events::SessionId;
 use leftfold_events::event::PromptPart;
 use leftfold_events::kit::{AskMode, Options};
 use leftfold_tools::mcp::{Servers, Spec};
-use leftfold_tools::plugins::{Plugins, Root};
 use leftfold_tools::{Homes, OutputLimits, Workspace};
 
 use super::fork;
 use crate::agents::{self, Agents};
 use crate::cli::{PermissionMode, Run, Turn};
 use crate::client::Job;
+use crate::configured::{Configured, Held};
 use crate::drive::{self, Task};
 use crate::forking::Wanted;
 use crate::home::{self, Place};
@@ -58,14 +58,15 @@ pub(crate) fn take(
         None => {
             let directory = std::env::current_dir()?;
             let worktree = settings::worktree_of(&directory);
-            let servers = Vec::new();
-            Project { directory, worktree, model: None, agent: None, given: None, servers }
+            Project::new(directory, worktree)
         }
     };
     let place = place.map_or_else(|| home::new_place(new_id()), Ok)?;
-    let prepared = Prepared::new(&project, turn, &prompt, Given::ForPrompt)?;
-    let job = job(place, &prepared.project, &prepared.turn, false)?;
+    // within, for plugins may have to be started
     let outcome = crate::run_async(async {
+        let prepared =
+            Prepared::new((&project, place.store.as_path()), turn, &prompt, Given::ForPrompt)?;
+        let job = job(place, &prepared.project, &prepared.turn, false)?;
         let mut parts = prepared.parts(&job, vec![PromptPart::text(prompt)]).await?;
         parts.extend(files);
         drive::drive(job, Task::Prompt(parts), turn).await
@@ -88,9 +89,16 @@ pub(crate) struct Project {
     pub(crate) given: Option<Box<Options>>,
     /// Servers of tools besides those in settings, before any of the same name there.
     pub(crate) servers: Vec<Spec>,
+    pub(crate) plugins: Held,
 }
 
 impl Project {
+    /// Of a session that is to be.
+    pub(crate) fn new(directory: PathBuf, worktree: PathBuf) -> Self {
+        let (servers, plugins) = (Vec::new(), Held::default());
+        Self { directory, worktree, model: None, agent: None, given: None, servers, plugins }
+    }
+
     /// Of a session that exists already.
     pub(crate) fn of(place: &Place) -> anyhow::Result<Self> {
         let events = leftfold_store::Reader::open(&place.store)?.read(place.session, 1)?;
@@ -99,12 +107,10 @@ impl Project {
             Usage(format!("there is no session {} in {}", place.session, place.store.display()))
         })?;
         Ok(Self {
-            directory: origin.directory.into(),
-            worktree: origin.worktree.into(),
             model: Some(state.kit.model.name().to_string()),
             agent: Some(state.agent),
             given: state.turn.map(|_| Box::new(state.kit.options)),
-            servers: Vec::new(),
+            ..Self::new(origin.directory.into(), origin.worktree.into())
         })
     }
 }
@@ -116,19 +122,21 @@ pub(crate) fn turn(
     turn: &Turn,
     task: Task,
 ) -> anyhow::Result<ExitCode> {
-    let job = job(place, project, turn, task == Task::Resume)?;
-    let outcome = crate::run_async(drive::drive(job, task, turn))??;
+    let outcome = crate::run_async(async {
+        let job = job(place, project, turn, task == Task::Resume)?;
+        drive::drive(job, task, turn).await
+    })??;
     Ok(ExitCode::from(outcome.exit_code()))
 }
 
-/// What a session needs, from settings and command line.
+/// What a session needs, from settings and command line. Waits for plugins, so it may block.
 pub(crate) fn job<'a>(
     place: Place,
     project: &'a Project,
     turn: &Turn,
     resumes: bool,
 ) -> anyhow::Result<Job<'a>> {
-    let settings = settings::load(&project.directory, &model::environment).map_err(model::usage)?;
+    let Configured { settings, plugins } = Configured::of(project, &place.store)?;
     crate::warnings::tell(&settings.warnings);
     let agent = agent(&settings, project, turn)?;
     let mut model = chosen(&settings, project, turn, &agent, resumes)?;
@@ -160,6 +168,7 @@ pub(crate) fn job<'a>(
         plan,
     };
     let mut workspace = workspace(project, &place.store, &settings);
+    workspace.plugins = plugins;
     workspace.secrets = secrets::known(&settings, &model::environment)?;
     workspace.subagents = setup.subagents.iter().map(|(name, _)| name.clone()).collect();
     let others = model::others(&settings);
@@ -233,7 +242,6 @@ fn workspace(project: &Project, store: &Path, settings: &Settings) -> Workspace 
     workspace.task_timeout = settings.task.timeout;
     workspace.environment.clone_from(&settings.environment);
     workspace.mcp = servers(&project.directory, settings, &project.servers);
-    workspace.plugins = plugins(&project.directory, &project.worktree, store, settings);
     workspace.socket = Some(store.join(socket::NAME));
     workspace.data = home::home().ok();
     workspace
@@ -245,26 +253,6 @@ pub(crate) fn servers(directory: &Path, settings: &Settings, handed: &[Spec]) ->
     let specs = specs.filter(|spec| handed.iter().all(|other| other.name != spec.name));
     let specs = specs.chain(handed.iter().cloned()).collect();
     Servers::of(directory, &settings.environment, specs)
-}
-
-/// The plugins that settings name, for whoever works in `directory`. Tells of those that can not be used.
-pub(crate) fn plugins(
-    directory: &Path,
-    worktree: &Path,
-    store: &Path,
-    settings: &Settings,
-) -> Plugins {
-    let named = settings.plugins.iter().filter_map(|plugin| plugin.value.spec());
-    let (specs, wrong): (Vec<_>, Vec<_>) = named.partition(Result::is_ok);
-    let wrong: Vec<String> = wrong.into_iter().filter_map(Result::err).collect();
-    crate::warnings::tell(&wrong);
-    let root = Root {
-        directory: directory.to_owned(),
-        worktree: worktree.to_owned(),
-        environment: settings.environment.clone(),
-        socket: store.join(socket::NAME),
-    };
-    Plugins::of(root, specs.into_iter().filter_map(Result::ok).collect())
 }
 
 pub(crate) fn limits(settings: &Settings) -> OutputLimits {

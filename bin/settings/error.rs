@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::sources::Source;
 
-/// Where a value stands. Lines and columns count from 1, columns in characters.
+/// Where a value stands. Lines and columns count from 1, columns in characters; both are 0 where the
+/// source has none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) source: Arc<Source>,
@@ -16,7 +17,10 @@ pub(crate) struct Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.source.name, self.line, self.column)
+        match self.line {
+            0 => f.write_str(&self.source.name),
+            line => write!(f, "{}:{line}:{}", self.source.name, self.column),
+        }
     }
 }
 

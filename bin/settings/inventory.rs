@@ -11,7 +11,7 @@ use super::provider::TIMEOUT;
 use super::substitute::Reference;
 use super::tree::{Node, Text, Tree, below};
 use super::variables::FromEnv;
-use super::{Env, Error, Merged, Place, Settings, Source, keys, merge, secrecy};
+use super::{Env, Error, Layers, Merged, Place, Settings, Source, keys, merge, secrecy};
 
 /// What is in force in a directory.
 #[derive(Debug)]
@@ -62,13 +62,18 @@ pub(crate) enum Origin {
     Default,
 }
 
-/// Reads all settings that are in force in `directory`; `agent` is the agent that takes prompts
+/// Reads all settings that are in force in `directory` with these `layers`; `agent` is the agent that takes prompts
 /// unless settings name another.
 ///
 /// # Errors
-/// Those of [`super::load`].
-pub(crate) fn inventory(directory: &Path, agent: &str, env: Env<'_>) -> Result<Inventory, Error> {
-    let merged = merge(directory, env)?;
+/// Those of [`super::load_with`].
+pub(crate) fn inventory(
+    directory: &Path,
+    agent: &str,
+    env: Env<'_>,
+    layers: &Layers,
+) -> Result<Inventory, Error> {
+    let merged = merge(directory, env, layers.all())?;
     let mut list = List::default();
     for key in keys::top() {
         list.top(key, &merged);
@@ -91,30 +96,30 @@ struct List {
 
 /// A path on the way down, and how it is written.
 #[derive(Clone)]
-struct Spot {
+pub(super) struct Spot {
     path: Vec<String>,
     key: String,
 }
 
 impl Spot {
-    fn at(path: &[&str]) -> Self {
+    pub(super) fn at(path: &[&str]) -> Self {
         let start = Self { path: Vec::new(), key: String::new() };
         path.iter().fold(start, |spot, key| spot.down(key))
     }
 
-    fn down(&self, key: &str) -> Self {
+    pub(super) fn down(&self, key: &str) -> Self {
         Self {
             path: [self.path.as_slice(), &[key.to_owned()]].concat(),
             key: below(&self.key, key),
         }
     }
 
-    fn item(&self, index: usize) -> Self {
+    pub(super) fn item(&self, index: usize) -> Self {
         let path = [self.path.as_slice(), &[index.to_string()]].concat();
         Self { path, key: format!("{}[{index}]", self.key) }
     }
 
-    fn path(&self) -> Vec<&str> {
+    pub(super) fn path(&self) -> Vec<&str> {
         self.path.iter().map(String::as_str).collect()
     }
 
@@ -281,7 +286,7 @@ fn each_once(items: &[Node]) -> Vec<&Node> {
     once
 }
 
-fn shown(node: &Node, spot: &Spot, secret: bool) -> Shown {
+pub(super) fn shown(node: &Node, spot: &Spot, secret: bool) -> Shown {
     let secret = secret || secrecy::hides(&spot.path);
     match &node.tree {
         Tree::Text(text) => shown_text(text, spot, secret),

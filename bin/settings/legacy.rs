@@ -2,14 +2,11 @@
 
 use super::sources::Document;
 use super::tree::{Entry, Node, Text, Tree};
-use super::{Env, Error, markdown, tree};
+use super::{Env, Error, tree};
 
 /// The tree of a document, with what older words in it mean in those of today.
 pub(super) fn node(document: &Document, env: Env<'_>) -> Result<Node, Error> {
-    let mut node = match &document.entered {
-        Some(entered) => markdown::parse(document, entered)?,
-        None => tree::parse(document, env)?,
-    };
+    let mut node = tree::of(document, env)?;
     modes(&mut node);
     Ok(node)
 }

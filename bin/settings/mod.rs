@@ -11,6 +11,7 @@ mod credentials;
 mod error;
 mod inventory;
 mod keys;
+mod layers;
 mod legacy;
 mod lookup;
 mod markdown;
@@ -28,6 +29,7 @@ mod skills;
 mod sources;
 mod substitute;
 mod survey;
+mod told;
 mod tree;
 mod variables;
 mod view;
@@ -43,12 +45,14 @@ use leftfold_events::rules::Rule;
 use serde_json::{Map, Value};
 
 use crate::auth::Keys;
+use layers::Layer;
 use permission::Said;
 
 pub(crate) use agent::{Agent, Command, meant};
 pub(crate) use builtin::KeySource;
 pub(crate) use error::{Error, Hint, Place};
 pub(crate) use inventory::{Inventory, Item, Origin, Shown, inventory};
+pub(crate) use layers::Layers;
 pub(crate) use mcp::Mcp;
 pub(crate) use model::{Abilities, Costs, Limits, Model};
 pub(crate) use oauth::vault;
@@ -57,7 +61,7 @@ pub(crate) use plugin::Plugin;
 pub(crate) use provider::{NEVER, Provider, Script, Secret, Wire};
 pub(crate) use resolve::{BaseUrl, Chosen};
 pub(crate) use secrecy::{has_credential, masked};
-pub(crate) use sources::{Source, worktree_of};
+pub(crate) use sources::{Kind, Source, worktree_of};
 pub(crate) use substitute::Reference;
 pub(crate) use survey::{Survey, is_of_project, survey};
 
@@ -257,7 +261,18 @@ impl Settings {
 /// # Errors
 /// The first thing that is wrong in any source, with file, line, column and key: see [`Error`].
 pub(crate) fn load(directory: &Path, env: Env<'_>) -> Result<Settings, Error> {
-    Ok(merge(directory, env)?.settings)
+    load_with(directory, env, &Layers::default())
+}
+
+/// The same, with what plugins add.
+pub(crate) fn load_with(
+    directory: &Path,
+    env: Env<'_>,
+    layers: &Layers,
+) -> Result<Settings, Error> {
+    let mut settings = merge(directory, env, layers.all())?.settings;
+    settings.warnings.extend(layers.warnings().iter().cloned());
+    Ok(settings)
 }
 
 /// What all sources came to, and how they say it.
@@ -269,13 +284,13 @@ struct Merged {
     agent_rules: Vec<(String, Vec<Said>)>,
 }
 
-fn merge(directory: &Path, env: Env<'_>) -> Result<Merged, Error> {
+fn merge(directory: &Path, env: Env<'_>, layers: &[Layer]) -> Result<Merged, Error> {
     let mut tree: Option<tree::Node> = None;
     let mut rules = Vec::new();
     let mut agent_rules: Vec<(String, Vec<Said>)> = Vec::new();
     let mut sources = Vec::new();
     let mut strangers = Vec::new();
-    for document in sources::read_all(directory, env)? {
+    for document in sources::read_all(directory, env, layers)? {
         let node = legacy::node(&document, env)?;
         let root = view::View::root(&node);
         keys::read(&root)?;

@@ -5,6 +5,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::Value;
+
+use super::layers::Layer;
 use super::markdown::{self, Entered};
 use super::{Env, Error};
 
@@ -19,17 +22,26 @@ const PROJECT_OPENCODE: [&str; 4] =
 const PROJECT_OWN: [&str; 4] =
     ["leftfold.json", "leftfold.jsonc", ".leftfold/leftfold.json", ".leftfold/leftfold.jsonc"];
 
-/// A file or variable that settings were read from.
+/// What settings come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    File,
+    /// The name is that of a variable.
+    Variable,
+    /// The name is that of a plugin, after the word `plugin`.
+    Plugin,
+}
+
+/// A file, variable or plugin that settings were read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
-    /// What errors call it: the path, or the variable's name.
+    /// What errors call it: the path, the variable's name, or `plugin NAME`.
     pub(crate) name: String,
     /// Relative paths in it start here.
     pub(crate) base: PathBuf,
     /// Whether it was written for Leftfold: then an unknown key is a mistake, not somebody else's.
     pub(crate) own: bool,
-    /// Whether `name` is that of a variable.
-    pub(crate) variable: bool,
+    pub(crate) kind: Kind,
     home: Option<PathBuf>,
 }
 
@@ -57,6 +69,8 @@ pub(super) struct Document {
     pub(super) text: String,
     /// What it is an entry of, if it is Markdown.
     pub(super) entered: Option<Entered>,
+    /// What a plugin has said, in place of a text.
+    pub(super) said: Option<Value>,
 }
 
 /// The nearest ancestor of `directory` (itself included) that has a `.git`, a folder or a file;
@@ -71,8 +85,12 @@ fn resolved(directory: &Path) -> io::Result<PathBuf> {
     directory.canonicalize()
 }
 
-/// All settings in force in `directory`, the weakest first.
-pub(super) fn read_all(directory: &Path, env: Env<'_>) -> Result<Vec<Document>, Error> {
+/// All settings in force in `directory` with these `layers`, the weakest first.
+pub(super) fn read_all(
+    directory: &Path,
+    env: Env<'_>,
+    layers: &[Layer],
+) -> Result<Vec<Document>, Error> {
     let directory = resolved(directory).map_err(|error| Error::Directory {
         path: directory.to_owned(),
         reason: error.to_string(),
@@ -100,15 +118,16 @@ pub(super) fn read_all(directory: &Path, env: Env<'_>) -> Result<Vec<Document>, 
         all.folder(&folder, &OPENCODE)?;
         all.markdown(&folder, false)?;
     }
+    // files name plugins, and whoever starts this process has the last word
+    layers.iter().for_each(|layer| all.layer(layer, &directory));
     if let Some(text) = given(env, "OPENCODE_CONFIG_CONTENT") {
-        let (name, of) = ("OPENCODE_CONFIG_CONTENT".to_owned(), (directory.clone(), false, true));
-        all.add(name, of, text, None);
+        all.variable("OPENCODE_CONFIG_CONTENT", (directory.clone(), false), text);
     }
     if let Some(path) = given(env, "LEFTFOLD_CONFIG") {
         all.named(&directory.join(expand(&path, all.home.as_deref())))?;
     }
     if let Some(text) = given(env, "LEFTFOLD_CONFIG_CONTENT") {
-        all.add("LEFTFOLD_CONFIG_CONTENT".to_owned(), (directory.clone(), true, true), text, None);
+        all.variable("LEFTFOLD_CONFIG_CONTENT", (directory.clone(), true), text);
     }
     Ok(all.documents)
 }
@@ -139,7 +158,7 @@ impl Gathered {
         {
             let text = read_text(&path).map_err(|error| unreadable(path.clone(), &error, false))?;
             let base = path.parent().unwrap_or(&path).to_owned();
-            self.add(path.display().to_string(), (base, own, false), text, Some(entered));
+            self.add(path.display().to_string(), (base, own, Kind::File), text, Some(entered));
         }
         Ok(())
     }
@@ -158,20 +177,32 @@ impl Gathered {
             read => read.map_err(|error| unreadable(path.to_owned(), &error, false))?,
         };
         let base = path.parent().unwrap_or(path).to_owned();
-        self.add(path.display().to_string(), (base, false, false), text, None);
+        self.add(path.display().to_string(), (base, false, Kind::File), text, None);
         Ok(())
+    }
+
+    fn variable(&mut self, name: &str, (base, own): (PathBuf, bool), text: String) {
+        self.add(name.to_owned(), (base, own, Kind::Variable), text, None);
+    }
+
+    fn layer(&mut self, layer: &Layer, directory: &Path) {
+        let (base, home) = (directory.to_owned(), self.home.clone());
+        let name = layer.source();
+        let source = Arc::new(Source { name, base, own: true, kind: Kind::Plugin, home });
+        let said = Some(layer.value().clone());
+        self.documents.push(Document { source, text: String::new(), entered: None, said });
     }
 
     fn file(&mut self, path: &Path, text: String) {
         let own = path.file_name().is_none_or(|name| OPENCODE.iter().all(|other| name != *other));
         let base = path.parent().unwrap_or(path).to_owned();
-        self.add(path.display().to_string(), (base, own, false), text, None);
+        self.add(path.display().to_string(), (base, own, Kind::File), text, None);
     }
 
     fn add(
         &mut self,
         name: String,
-        (base, own, variable): (PathBuf, bool, bool),
+        (base, own, kind): (PathBuf, bool, Kind),
         text: String,
         entered: Option<Entered>,
     ) {
@@ -179,8 +210,8 @@ impl Gathered {
         if self.documents.iter().any(|document| document.source.name == name) {
             return;
         }
-        let source = Arc::new(Source { name, base, own, variable, home: self.home.clone() });
-        self.documents.push(Document { source, text, entered });
+        let source = Arc::new(Source { name, base, own, kind, home: self.home.clone() });
+        self.documents.push(Document { source, text, entered, said: None });
     }
 }
 

@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::sources::{self, Document, Source};
+use super::sources::{self, Document, Kind, Source};
 use super::tree::{Node, Tree, below};
-use super::{Env, Error, Place, Settings, keys, legacy, permission, reach, view};
+use super::{Env, Error, Layers, Place, Settings, keys, legacy, permission, reach, view};
 
 /// Every source by itself, and what they come to.
 #[derive(Debug)]
@@ -24,19 +24,19 @@ pub(crate) struct Survey {
     pub(crate) settings: Option<Settings>,
 }
 
-/// Reads what [`super::load`] does, and goes on after errors.
-pub(crate) fn survey(directory: &Path, env: Env<'_>) -> Survey {
+/// Reads what [`super::load_with`] does, and goes on after errors.
+pub(crate) fn survey(directory: &Path, env: Env<'_>, layers: &Layers) -> Survey {
     let (sources, errors, idle, reaching) = Default::default();
     let mut survey = Survey { sources, errors, idle, reaching, settings: None };
     let project = Project::of(directory, env);
-    match sources::read_all(directory, env) {
+    match sources::read_all(directory, env, layers.all()) {
         Ok(documents) => {
             documents.iter().for_each(|document| survey.document(document, &project, env));
         }
         Err(error) => survey.errors.push(error),
     }
     if survey.errors.is_empty() {
-        match super::load(directory, env) {
+        match super::load_with(directory, env, layers) {
             Ok(settings) => survey.settings = Some(settings),
             Err(error) => survey.errors.push(error),
         }
@@ -90,7 +90,7 @@ impl Project {
 
     pub(super) fn has(&self, source: &Source) -> bool {
         let is_users = self.config.as_ref().is_some_and(|config| source.base.starts_with(config));
-        !source.variable && !is_users && source.base.starts_with(&self.worktree)
+        source.kind == Kind::File && !is_users && source.base.starts_with(&self.worktree)
     }
 }
 

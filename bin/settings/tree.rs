@@ -8,10 +8,10 @@ use serde_json::{Map, Number, Value};
 
 use super::sources::{Document, Source};
 use super::substitute::Reference;
-use super::{Env, Error, Place, substitute};
+use super::{Env, Error, Place, layers, markdown, substitute};
 
 /// Deeper nesting is refused: readers of the log go no deeper either.
-const DEEPEST: usize = 100;
+pub(super) const DEEPEST: usize = 100;
 
 /// A value and its place.
 #[derive(Clone, Debug)]
@@ -113,8 +113,17 @@ pub(super) fn below(parent: &str, key: &str) -> String {
     }
 }
 
+/// The tree of a document, whatever form that has.
+pub(super) fn of(document: &Document, env: Env<'_>) -> Result<Node, Error> {
+    match (&document.said, &document.entered) {
+        (Some(said), _) => layers::tree(said, &document.source, env),
+        (None, Some(entered)) => markdown::parse(document, entered),
+        (None, None) => parse(document, env),
+    }
+}
+
 /// Reads a document, with `{env:X}` and `{file:X}` replaced in every string value.
-pub(super) fn parse(document: &Document, env: Env<'_>) -> Result<Node, Error> {
+fn parse(document: &Document, env: Env<'_>) -> Result<Node, Error> {
     let text = document.text.as_str();
     let reader = Reader { source: &document.source, lines: Lines::new(text), env };
     // JSON with comments and trailing commas, as editors know it, and nothing looser

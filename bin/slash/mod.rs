@@ -14,14 +14,14 @@ use leftfold_events::event::{Access, CallSpec, PromptKind, PromptPart, Resolutio
 use leftfold_events::kit::{AskMode, Kit};
 use leftfold_events::rules::Action;
 use leftfold_events::{Json, state};
-use leftfold_tools::Output;
-use leftfold_tools::mcp::Servers;
+use leftfold_tools::{Output, Workspace};
 use serde_json::json;
 
 use crate::agents::Agents;
 use crate::cli::Turn;
 use crate::client::Job;
 use crate::commands::run::Project;
+use crate::configured::{self, Configured};
 use crate::settings::{self, Settings, meant};
 use crate::{Usage, model};
 use template::Piece;
@@ -58,20 +58,20 @@ struct Call {
 }
 
 impl Prepared {
-    /// Finds the command that `text` calls, if it calls one; a path at its start is none.
+    /// Finds the command that `text` calls, if it calls one; a path at its start is none. Sessions of
+    /// the project are in `store`. May wait for plugins, and block.
     ///
     /// # Errors
     /// There is no such command, or it names an agent that there is not.
     pub(crate) fn new(
-        project: &Project,
+        (project, store): (&Project, &Path),
         turn: &Turn,
         text: &str,
         given: Given,
     ) -> anyhow::Result<Self> {
         let mut prepared = Self { project: project.clone(), turn: turn.clone(), call: None };
         let Some(word) = called(text) else { return Ok(prepared) };
-        let settings =
-            settings::load(&project.directory, &model::environment).map_err(model::usage)?;
+        let settings = Configured::of(project, store)?.settings;
         let said = settings.commands.iter().find(|(name, _)| name == word);
         let (said, builtin) = (said.map(|(_, command)| command), builtin::find(word));
         if said.is_none() && builtin.is_none() {
@@ -172,8 +172,11 @@ impl Prepared {
 
 /// The commands that there are in `directory`, its skills, and the prompts of connected servers: a name and
 /// a description each.
-pub(crate) fn list(directory: &Path, servers: &Servers) -> anyhow::Result<Vec<(String, String)>> {
-    let settings = settings::load(directory, &model::environment).map_err(model::usage)?;
+pub(crate) fn list(
+    directory: &Path,
+    workspace: &Workspace,
+) -> anyhow::Result<Vec<(String, String)>> {
+    let settings = configured::settings(directory, &workspace.plugins).map_err(model::usage)?;
     let described = |name: &str| {
         let said = settings.commands.iter().find(|(known, _)| known == name);
         let builtin = builtin::find(name).map(|builtin| builtin.description.to_owned());
@@ -183,7 +186,7 @@ pub(crate) fn list(directory: &Path, servers: &Servers) -> anyhow::Result<Vec<(S
     let worktree = settings::worktree_of(directory);
     let skills = skill::list(directory, &worktree, &settings);
     let skills = skills.filter(|(skill, _)| names(&settings).all(|name| name != skill));
-    Ok(names(&settings).map(described).chain(skills).chain(servers.prompts()).collect())
+    Ok(names(&settings).map(described).chain(skills).chain(workspace.mcp.prompts()).collect())
 }
 
 /// The built-in ones first.

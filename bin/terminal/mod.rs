@@ -64,14 +64,7 @@ pub(crate) fn talk(args: Talk) -> anyhow::Result<ExitCode> {
     let found = wanted.map(|session| home::find(session, &worktree)).transpose()?;
     let project = match &found {
         Some(place) => Project::of(place)?,
-        None => Project {
-            directory,
-            worktree,
-            model: None,
-            agent: None,
-            given: None,
-            servers: Vec::new(),
-        },
+        None => Project::new(directory, worktree),
     };
     let history = match &found {
         Some(place) => Reader::open(&place.store)?.read(place.session, 1)?,
@@ -87,8 +80,10 @@ pub(crate) fn talk(args: Talk) -> anyhow::Result<ExitCode> {
         ..TurnArgs::default()
     };
     let project = Arc::new(project);
-    let job = run::job(place, &project, &turn, false)?;
-    crate::run_async(converse(job, &project, turn, &history))?
+    crate::run_async(async {
+        let job = run::job(place, &project, &turn, false)?;
+        converse(job, &project, turn, &history).await
+    })?
 }
 
 async fn converse(

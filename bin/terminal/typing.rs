@@ -11,10 +11,9 @@ use super::{back, inquiry, question};
 use crate::agents::Agents;
 use crate::client::{self, Job};
 use crate::commands::run;
-use crate::edge;
 use crate::inquiry::Asked;
 use crate::slash::{self, Given, Prepared};
-use crate::{model, settings};
+use crate::{configured, edge};
 
 impl Conversation<'_> {
     pub(super) async fn typed(&mut self, typed: Typed) -> anyhow::Result<Option<Leave>> {
@@ -54,7 +53,8 @@ impl Conversation<'_> {
     }
 
     async fn prompt(&mut self, text: String) -> anyhow::Result<()> {
-        let prepared = Prepared::new(self.project, &self.turn, &text, Given::ForAll);
+        let project = (self.project, self.job.place.store.as_path());
+        let prepared = Prepared::new(project, &self.turn, &text, Given::ForAll);
         let prepared = match &prepared {
             Ok(prepared) => self.prepare(prepared, text).await,
             Err(error) => Err(anyhow::anyhow!("{error:#}")),
@@ -112,7 +112,7 @@ impl Conversation<'_> {
     /// What a command of the terminal's own says; `None` if it is one of the project's.
     fn builtin(&mut self, command: &str, line: &str) -> Option<String> {
         let argument = line[command.len()..].trim();
-        let listed = slash::list(self.job.setup.directory, &self.job.workspace.mcp);
+        let listed = slash::list(self.job.setup.directory, &self.job.workspace);
         let of_project = listed.unwrap_or_default();
         match command {
             "/help" => {
@@ -136,7 +136,7 @@ impl Conversation<'_> {
     /// Has another agent take the prompts from now on (SPEC A5); without a name tells which there are.
     pub(super) fn switch(&mut self, name: &str) -> anyhow::Result<String> {
         let directory = self.job.setup.directory;
-        let settings = settings::load(directory, &model::environment)?;
+        let settings = configured::settings(directory, &self.job.workspace.plugins)?;
         let agents = Agents::of(&settings);
         if name.is_empty() {
             let current = &self.job.setup.agent.name;

@@ -10,6 +10,7 @@ mod prefix;
 use std::collections::HashSet;
 
 pub use consult::question;
+pub use overlay::merge;
 pub(crate) use prefix::{Memo, request_sha256};
 
 use crate::event::{ModelRef, PromptKind, PromptPart, Purpose};

@@ -7,6 +7,7 @@ use leftfold_events::context;
 use leftfold_events::event::{Answer as Reply_, Class, EndReason, Finish, Heard, Hook};
 use leftfold_events::kit::{AskMode, ToolSpec};
 use leftfold_events::request::{Request, RequestMessage};
+use leftfold_events::state::Phase;
 use leftfold_events::{Json, Kit};
 
 /// All of them, and the state that they lead to.
@@ -94,8 +95,13 @@ fn what_came_of_a_call_is_told_as_plugins_have_it() {
         Done("a", "raw"),
     ];
     check_with(&kit, &done, &["plugin.asked p1 tool.execute.after"]);
-    let given = [&done[..], &[Hear(r#"{"output":"cooked"}"#)]].concat();
+    let said = r#"{"output":"cooked","title":"Cooked","metadata":{"a":{"b":1},"c":null}}"#;
+    let given = [&done[..], &[Hear(said)]].concat();
     check_with(&kit, &given, &["plugin.asked p2 tool.execute.after"]);
+    let run = after(&kit, &given);
+    let Phase::Done(outcome) = &run.state.calls().next().unwrap().phase else { panic!() };
+    let shown = outcome.shown.as_ref().unwrap();
+    assert_eq!((shown.title.as_str(), shown.metadata.as_str()), ("Cooked", r#"{"a":{"b":1}}"#));
     let given = [&given[..], &[Hear("{}")]].concat();
     check_with(&kit, &given, &["model.requested 2.1"]);
     assert_eq!(results(&after(&kit, &given)), ["cooked"]);

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A plugin for Leftfold: keeps the model's hands off generated files, and counts words for it.
+"""A plugin for Leftfold: keeps the model's hands off generated files, and counts words for it, which
+the command `/words FILE` asks for.
 
 In `leftfold.json`, as a list of the program and its arguments:
 
@@ -24,7 +25,7 @@ def initialize(params):
     os.chdir(params["directory"])
     return {
         "name": "guard",
-        "hooks": ["tool.execute.before"],
+        "hooks": ["config", "tool.execute.before"],
         "tools": [
             {
                 "name": "count_words",
@@ -39,6 +40,17 @@ def initialize(params):
             }
         ],
     }
+
+
+def config(params):
+    """Once, with the settings in force: those that we add. Here a command, if the name is free."""
+    if "words" in params["settings"].get("command", {}):
+        return {}
+    words = {
+        "description": "How many words a file has",
+        "template": "How many words has $ARGUMENTS? Count them with guard_count_words.",
+    }
+    return {"command": {"words": words}}
 
 
 def is_generated(path):
@@ -64,7 +76,12 @@ def tool(params):
         return "%d words" % len(file.read().split())
 
 
-METHODS = {"initialize": initialize, "tool.execute.before": before, "tool": tool}
+METHODS = {
+    "initialize": initialize,
+    "config": config,
+    "tool.execute.before": before,
+    "tool": tool,
+}
 
 
 def main():

@@ -6,6 +6,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use crate::config::{Config, Error};
 use crate::errors::Mask;
 use crate::exchange::Endpoint;
+use crate::stream::Extra;
 
 /// `base` with `path` below it; a query stays.
 pub(crate) fn url(config: &Config, base: &str, path: &[&str]) -> Result<Url, Error> {
@@ -93,25 +94,34 @@ pub(crate) fn overlay(
 }
 
 /// Puts the parts together; key and secret headers are hidden in whatever the server says.
-pub(crate) fn endpoint(config: Config, url: Url, headers: HeaderMap) -> Endpoint {
+pub(crate) fn endpoint(
+    config: Config,
+    url: Url,
+    headers: HeaderMap,
+    key_header: (&'static str, &'static str),
+) -> Endpoint {
     let mask = Mask::new(key(&config).into_iter().chain(secret_headers(&config)));
     let Config { name: provider, stall, faulty, .. } = config;
-    Endpoint { provider, url, headers, stall, faulty, mask, missing_may_pass: false }
+    let (key, missing_may_pass) = (key_header, false);
+    Endpoint { provider, url, headers, key, stall, faulty, mask, missing_may_pass }
 }
 
 impl Endpoint {
-    /// With these headers in place of its own of the same name, whose values are hidden likewise.
-    pub(crate) fn with_headers(&self, more: &[(String, String)]) -> Self {
+    /// With this key and these headers in place of its own, whose values are hidden likewise.
+    pub(crate) fn with(&self, extra: &Extra) -> Self {
         let mut endpoint = self.clone();
-        for (name, value) in more {
-            let key = HeaderName::from_bytes(name.as_bytes());
-            if let (Ok(key), Ok(mut value)) = (key, HeaderValue::from_str(value.trim())) {
+        let (header, scheme) = self.key;
+        let key = extra.key.as_deref().map(str::trim).filter(|key| !key.is_empty());
+        let key_header = key.map(|key| (header.to_owned(), format!("{scheme}{key}")));
+        for (name, value) in key_header.iter().chain(&extra.headers) {
+            let name = HeaderName::from_bytes(name.as_bytes());
+            if let (Ok(name), Ok(mut value)) = (name, HeaderValue::from_str(value.trim())) {
                 value.set_sensitive(true);
-                endpoint.headers.insert(key, value);
+                endpoint.headers.insert(name, value);
             }
         }
-        let secret = more.iter().filter(|(name, _)| is_secret(name));
-        endpoint.mask.add(secret.map(|(_, value)| value.as_str()));
+        let secret = extra.headers.iter().filter(|(name, _)| is_secret(name));
+        endpoint.mask.add(key.into_iter().chain(secret.map(|(_, value)| value.as_str())));
         endpoint
     }
 }

@@ -40,6 +40,8 @@ pub(crate) struct Endpoint {
     pub(crate) provider: String,
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
+    /// Where a key goes: the name of its header, and what stands before it there.
+    pub(crate) key: (&'static str, &'static str),
     pub(crate) stall: Duration,
     pub(crate) faulty: Faulty,
     pub(crate) mask: Mask,

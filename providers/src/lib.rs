@@ -36,7 +36,7 @@ pub use config::{Config, DEFAULT_STALL, Error, ScriptSource, Wire};
 pub use errors::{Failure, LONGEST_WAIT_MS};
 pub use http::warm;
 pub use leftfold_events::Request;
-pub use stream::{Provider, StreamEvent};
+pub use stream::{Extra, Provider, StreamEvent};
 
 /// Makes a provider from its settings. A scripted provider reads its script here; no other I/O
 /// is done before the first request.

@@ -1,4 +1,4 @@
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::sync::Arc;
 
 use futures::stream::BoxStream;
@@ -19,10 +19,32 @@ pub trait Provider: Send + Sync + Debug {
     /// tokio runtime with time and I/O.
     fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent>;
 
-    /// The same provider with more headers, in place of those of the same name; `None` if it sends none.
-    /// Those that can not be sent are left out.
-    fn with_headers(&self, _headers: &[(String, String)]) -> Option<Arc<dyn Provider>> {
+    /// The same provider with a key and headers in place of its own; `None` if it sends none. What can
+    /// not be sent is left out.
+    fn with(&self, _extra: &Extra) -> Option<Arc<dyn Provider>> {
         None
+    }
+}
+
+/// What is sent besides what settings say, and comes before that.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Extra {
+    /// Sent where the provider has its key.
+    pub key: Option<String>,
+    /// In place of those of the same name, the key's among them.
+    pub headers: Vec<(String, String)>,
+}
+
+/// Names no values.
+impl fmt::Debug for Extra {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Extra").field("has_key", &self.key.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl Extra {
+    pub fn is_empty(&self) -> bool {
+        self.key.is_none() && self.headers.is_empty()
     }
 }
 

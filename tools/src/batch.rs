@@ -95,7 +95,12 @@ pub(crate) fn gather(entries: &[Entry], parts: Vec<Part>) -> Output {
 fn result(entry: &Entry, ran: &mut impl Iterator<Item = Part>) -> Part {
     let failed = |why: &str| Part {
         tool: entry.tool.clone(),
-        outcome: Outcome { output: why.to_owned(), is_error: true, attachments: Vec::new() },
+        outcome: Outcome {
+            output: why.to_owned(),
+            is_error: true,
+            attachments: Vec::new(),
+            shown: None,
+        },
     };
     match &entry.refused {
         Some(why) => failed(why),
@@ -111,7 +116,8 @@ mod tests {
     use crate::testing::Site;
 
     fn part(tool: &str, output: &str, is_error: bool) -> Part {
-        let outcome = Outcome { output: output.into(), is_error, attachments: Vec::new() };
+        let (output, attachments) = (output.into(), Vec::new());
+        let outcome = Outcome { output, is_error, attachments, shown: None };
         Part { tool: tool.into(), outcome }
     }
 

@@ -205,7 +205,7 @@ async fn parts(batch: &Plan, workspace: &Workspace) -> Vec<Part> {
         let run = Box::pin(run_alone(&tool, input.as_str(), workspace.clone()));
         let output = run.await.unwrap_or_else(|error| Output::failed(&error));
         let Output { output, is_error, attachments, .. } = output;
-        Part { tool: tool.clone(), outcome: Outcome { output, is_error, attachments } }
+        Part { tool: tool.clone(), outcome: Outcome { output, is_error, attachments, shown: None } }
     });
     futures::future::join_all(runs).await
 }

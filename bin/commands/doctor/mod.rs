@@ -16,8 +16,8 @@ use clap::Args;
 use serde_json::json;
 
 use crate::cli::Format;
-use crate::model;
 use crate::settings::{self, Survey};
+use crate::{configured, model};
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
@@ -115,7 +115,9 @@ pub(crate) fn doctor(args: &Doctor) -> anyhow::Result<ExitCode> {
 
 fn examine(directory: &Path, args: &Doctor) -> anyhow::Result<Findings> {
     let mut found = Findings::default();
-    let survey = settings::survey(directory, &model::environment);
+    // what is wrong with the files themselves is found below
+    let layers = configured::layers(directory).unwrap_or_default();
+    let survey = settings::survey(directory, &model::environment, &layers);
     found.area("program");
     found.fine(format!(
         "leftfold {} for {} on {}",

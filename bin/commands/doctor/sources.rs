@@ -65,7 +65,8 @@ fn idle(found: &mut Findings, survey: &Survey) {
     let mut files: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (place, key) in &survey.idle {
         let keys = files.entry(place.source.name.as_str()).or_default();
-        keys.push(format!("`{key}` (line {})", place.line));
+        let line = if place.line > 0 { format!(" (line {})", place.line) } else { String::new() };
+        keys.push(format!("`{key}`{line}"));
     }
     for (file, keys) in files {
         let what = format!("{file}: Leftfold has nothing that goes by {}", keys.join(", "));

@@ -10,7 +10,7 @@ use super::consent::Consent;
 use super::probe;
 use crate::cli::Format;
 use crate::settings::{self, Hint, Settings};
-use crate::{Usage, model};
+use crate::{Usage, configured, model};
 
 #[derive(Debug, Args)]
 pub(crate) struct Login {
@@ -62,11 +62,15 @@ pub(super) fn failed(spec: &Spec, why: &str) -> anyhow::Error {
 
 /// A server of the settings, or one at a URL, which may be in settings too.
 pub(super) fn wanted(directory: &Path, named: &str) -> anyhow::Result<Spec> {
-    let settings = settings::load(directory, &model::environment).map_err(model::usage)?;
+    let is_url = named.starts_with("http://") || named.starts_with("https://");
+    let settings = match is_url {
+        true => settings::load(directory, &model::environment).map_err(model::usage)?,
+        false => configured::shown(directory)?,
+    };
     if let Some((name, mcp)) = settings.mcp.iter().find(|(name, _)| name == named) {
         return Ok(mcp.spec(name));
     }
-    if !named.starts_with("http://") && !named.starts_with("https://") {
+    if !is_url {
         return Err(unknown(&settings, named).into());
     }
     let specs = settings.mcp.iter().map(|(name, mcp)| mcp.spec(name));

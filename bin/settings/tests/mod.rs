@@ -2,6 +2,7 @@
 //! environment is looked at.
 
 mod errors;
+mod layers;
 mod models;
 mod reading;
 mod slips;

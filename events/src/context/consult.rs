@@ -81,6 +81,10 @@ fn about(s: &State, c: &Call, hook: Hook) -> Value {
         (Hook::ToolAfter, Phase::Done(outcome)) => {
             told["output"] = outcome.output.clone().into();
             told["isError"] = outcome.is_error.into();
+            if let Some(shown) = &outcome.shown {
+                told["title"] = shown.title.clone().into();
+                told["metadata"] = shown.metadata.value();
+            }
         }
         (Hook::ShellEnv, _) => {
             told["cwd"] = s.origin.as_ref().map(|origin| origin.directory.clone()).into();

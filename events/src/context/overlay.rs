@@ -51,8 +51,8 @@ fn params(head: &mut Request, said: &Value) {
     }
 }
 
-/// Objects deeply, all else replaced; `null` takes a field away.
-fn merge(base: &mut Value, over: &Value) {
+/// Lays `over` on top of `base`: objects deeply, all else replaced; `null` takes a field away.
+pub fn merge(base: &mut Value, over: &Value) {
     let (Value::Object(base), Value::Object(over)) = (base, over) else { return };
     for (key, value) in over {
         match (base.get_mut(key), value) {

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::heard::Shown;
 use super::inquiry::Inquiry;
 use super::message::ReplyPart;
 use super::open::Wait;
@@ -77,6 +78,9 @@ pub struct Outcome {
     pub output: String,
     pub is_error: bool,
     pub attachments: Vec<Attachment>,
+    /// Where plugins have a say in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shown: Option<Box<Shown>>,
 }
 
 impl Call {
@@ -114,17 +118,8 @@ impl Call {
     }
 
     pub(super) fn done(&mut self, output: String, is_error: bool) {
-        self.phase = Phase::Done(Box::new(Outcome { output, is_error, attachments: Vec::new() }));
-    }
-
-    pub(super) fn denial(&self, access: &Access, reason: &str) -> Denial {
-        Denial {
-            call: self.id.clone(),
-            tool: self.resolved.as_ref().map_or(&self.name, |resolved| &resolved.name).clone(),
-            permission: access.permission.clone(),
-            patterns: access.patterns.clone(),
-            reason: reason.to_owned(),
-        }
+        let (attachments, shown) = (Vec::new(), None);
+        self.phase = Phase::Done(Box::new(Outcome { output, is_error, attachments, shown }));
     }
 
     /// The crash-time view of a call: running and checking are as good as unknown. A question that
@@ -219,11 +214,13 @@ impl State {
             Tool::Finished(finished) => {
                 self.seen.extend(seen(finished));
                 self.instructed.extend(instructed(finished));
+                let shown = self.shown(finished);
                 if let Some(call) = self.waiting_mut(of).filter(|call| call.is_running()) {
                     call.phase = Phase::Done(Box::new(Outcome {
                         output: finished.output.clone(),
                         is_error: finished.is_error,
                         attachments: finished.attachments.clone(),
+                        shown,
                     }));
                     call.ran = true;
                     let agent = call.switches_to().filter(|_| !finished.is_error);

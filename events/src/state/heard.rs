@@ -1,14 +1,15 @@
 //! What the answers of plugins change: calls, questions and prompts. What they say of requests is kept
 //! until those are made.
 
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::call::{Call, Phase};
 use super::message::Message;
 use super::{State, Veto, verdict, words};
-use crate::event::{Access, Hook, PromptKind, PromptPart};
+use crate::event::{Access, Denial, Finished, Hook, PromptKind, PromptPart};
 use crate::rules::Action;
-use crate::{Json, Seq};
+use crate::{Json, Seq, context};
 
 impl State {
     /// A part of an answer that the hook does not know, or of another type, says nothing.
@@ -38,13 +39,26 @@ impl State {
         }
     }
 
+    /// Kept where plugins may have something else shown.
+    pub(super) fn shown(&self, finished: &Finished) -> Option<Box<Shown>> {
+        let (title, metadata) = (&finished.title, &finished.metadata);
+        let shown = || Shown { title: title.clone(), metadata: metadata.clone() };
+        self.has_hook(Hook::ToolAfter).then(|| Box::new(shown()))
+    }
+
     /// Only of calls of the last reply: others have been told.
     fn revised(&mut self, call: Seq, said: &Value) {
-        let Some(output) = said["output"].as_str() else { return };
+        let (output, title) = (said["output"].as_str(), said["title"].as_str());
+        let metadata = Some(&said["metadata"]).filter(|metadata| metadata.is_object());
         let calls = self.last_reply_mut().into_iter().flat_map(super::Reply::calls_mut);
         for call in calls.filter(|c| c.seq == call) {
             if let Phase::Done(outcome) = &mut call.phase {
-                output.clone_into(&mut outcome.output);
+                if let Some(output) = output {
+                    output.clone_into(&mut outcome.output);
+                }
+                if title.is_some() || metadata.is_some() {
+                    outcome.shown.get_or_insert_default().revise(title, metadata);
+                }
             }
         }
     }
@@ -114,7 +128,38 @@ impl State {
     }
 }
 
+/// What people are shown of a call that has run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Shown {
+    pub title: String,
+    pub metadata: Json,
+}
+
+impl Shown {
+    fn revise(&mut self, title: Option<&str>, metadata: Option<&Value>) {
+        if let Some(title) = title {
+            title.clone_into(&mut self.title);
+        }
+        if let Some(more) = metadata {
+            let known = Some(self.metadata.value()).filter(Value::is_object);
+            let mut all = known.unwrap_or_else(|| Value::Object(Map::new()));
+            context::merge(&mut all, more);
+            self.metadata = Json::from_value(&all);
+        }
+    }
+}
+
 impl Call {
+    pub(super) fn denial(&self, access: &Access, reason: &str) -> Denial {
+        Denial {
+            call: self.id.clone(),
+            tool: self.resolved.as_ref().map_or(&self.name, |resolved| &resolved.name).clone(),
+            permission: access.permission.clone(),
+            patterns: access.patterns.clone(),
+            reason: reason.to_owned(),
+        }
+    }
+
     /// The model's arguments, or what plugins have made of them.
     pub fn arguments(&self) -> &Json {
         self.changed.as_ref().unwrap_or(&self.input)

@@ -27,6 +27,7 @@ pub use call::{Call, Outcome, Phase};
 pub use commission::Commission;
 pub use compacting::{Compacting, Writing};
 pub use files::{Changed, Figures, Files, NoRevert, Restore, RestoreStep, Revert};
+pub use heard::Shown;
 pub use heritage::Inherited;
 pub(crate) use inquiry::Inquired;
 pub use inquiry::Inquiry;

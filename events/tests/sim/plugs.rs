@@ -48,7 +48,12 @@ fn words(hook: Hook) -> &'static [&'static str] {
         }
         Hook::ChatParams => &["{}", r#"{"temperature":1,"options":{"a":null}}"#, "[]"],
         Hook::ToolBefore => &["{}", "{}", r#"{"args":{"y":2}}"#, r#"{"deny":"no"}"#],
-        Hook::ToolAfter => &["{}", r#"{"output":"other"}"#, r#"{"output":""}"#],
+        Hook::ToolAfter => &[
+            "{}",
+            r#"{"output":"other"}"#,
+            r#"{"output":"","title":"t"}"#,
+            r#"{"metadata":{"a":null,"b":{"c":1}}}"#,
+        ],
         Hook::ToolDefinition => &["{}", r#"{"tools":{"read":{"description":"d"}}}"#],
         Hook::PermissionAsk => {
             &["{}", r#"{"status":"allow"}"#, r#"{"status":"deny"}"#, r#"{"status":"ask"}"#]

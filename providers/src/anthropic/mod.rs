@@ -17,9 +17,11 @@ use reqwest::header::{HeaderMap, HeaderValue};
 use crate::check::{self, Rules};
 use crate::config::{Config, Error};
 use crate::exchange::{self, Endpoint};
-use crate::{Provider, StreamEvent, endpoint};
+use crate::{Extra, Provider, StreamEvent, endpoint};
 
 const BASE_URL: &str = "https://api.anthropic.com/v1";
+/// The header of the key.
+const KEY: &str = "x-api-key";
 /// The last version with sampling parameters, which older models take.
 const VERSION: &str = "2023-06-01";
 /// Lets older models think between tool calls; newer ones do anyway and ignore it.
@@ -44,11 +46,11 @@ impl Anthropic {
         let base = config.base_url.as_deref().unwrap_or(BASE_URL);
         let url = endpoint::url(&config, base, &["messages"])?;
         let headers = headers(&config)?;
-        let authorised = headers.contains_key("x-api-key") || headers.contains_key("authorization");
+        let authorised = headers.contains_key(KEY) || headers.contains_key("authorization");
         if config.base_url.is_none() && !authorised {
             return Err(endpoint::missing_key(&config));
         }
-        Ok(Self { endpoint: Arc::new(endpoint::endpoint(config, url, headers)) })
+        Ok(Self { endpoint: Arc::new(endpoint::endpoint(config, url, headers, (KEY, ""))) })
     }
 }
 
@@ -74,8 +76,8 @@ impl Provider for Anthropic {
         check::send(faulty, &Rules::Anthropic, &body, |body| exchange::run(endpoint, body, decoder))
     }
 
-    fn with_headers(&self, headers: &[(String, String)]) -> Option<Arc<dyn Provider>> {
-        let endpoint = Arc::new(self.endpoint.with_headers(headers));
+    fn with(&self, extra: &Extra) -> Option<Arc<dyn Provider>> {
+        let endpoint = Arc::new(self.endpoint.with(extra));
         Some(Arc::new(Self { endpoint }))
     }
 }
@@ -85,7 +87,7 @@ fn headers(config: &Config) -> Result<HeaderMap, Error> {
     headers.insert("anthropic-version", HeaderValue::from_static(VERSION));
     headers.insert("anthropic-beta", HeaderValue::from_static(BETA));
     if let Some(key) = endpoint::key(config) {
-        headers.insert("x-api-key", endpoint::key_value(config, "", key)?);
+        headers.insert(KEY, endpoint::key_value(config, "", key)?);
     }
     endpoint::overlay(&mut headers, config, Some("anthropic-beta"))?;
     Ok(headers)

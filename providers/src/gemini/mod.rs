@@ -24,10 +24,12 @@ use reqwest::header::HeaderMap;
 use crate::check::{self, Rules};
 use crate::config::{Config, Error};
 use crate::exchange::{self, Endpoint};
-use crate::{Provider, StreamEvent, endpoint};
+use crate::{Extra, Provider, StreamEvent, endpoint};
 
 const BASE_URL: &str = "https://generativelanguage.googleapis.com/v1beta";
 const VERSION: &str = "v1beta";
+/// The header of the key.
+const KEY: &str = "x-goog-api-key";
 
 /// The base URL that a value of `GEMINI_BASE_URL` means.
 ///
@@ -51,12 +53,11 @@ impl Gemini {
         let base = config.base_url.as_deref().unwrap_or(BASE_URL);
         let url = endpoint::url(&config, base, &[])?;
         let headers = headers(&config)?;
-        let authorised =
-            headers.contains_key("x-goog-api-key") || headers.contains_key("authorization");
+        let authorised = headers.contains_key(KEY) || headers.contains_key("authorization");
         if config.base_url.is_none() && !authorised {
             return Err(endpoint::missing_key(&config));
         }
-        Ok(Self { endpoint: endpoint::endpoint(config, url, headers) })
+        Ok(Self { endpoint: endpoint::endpoint(config, url, headers, (KEY, "")) })
     }
 }
 
@@ -84,8 +85,8 @@ impl Provider for Gemini {
         check::send(faulty, &rules, &body, |body| exchange::run(endpoint, body, decoder))
     }
 
-    fn with_headers(&self, headers: &[(String, String)]) -> Option<Arc<dyn Provider>> {
-        let endpoint = self.endpoint.with_headers(headers);
+    fn with(&self, extra: &Extra) -> Option<Arc<dyn Provider>> {
+        let endpoint = self.endpoint.with(extra);
         Some(Arc::new(Self { endpoint }))
     }
 }
@@ -106,7 +107,7 @@ fn address(mut url: Url, model: &str) -> Url {
 fn headers(config: &Config) -> Result<HeaderMap, Error> {
     let mut headers = endpoint::headers();
     if let Some(key) = endpoint::key(config) {
-        headers.insert("x-goog-api-key", endpoint::key_value(config, "", key)?);
+        headers.insert(KEY, endpoint::key_value(config, "", key)?);
     }
     endpoint::overlay(&mut headers, config, None)?;
     Ok(headers)

@@ -21,7 +21,7 @@ use reqwest::header::HeaderMap;
 use crate::check::{self, Rules};
 use crate::config::{Config, Error};
 use crate::exchange::{self, Endpoint};
-use crate::{Provider, StreamEvent, endpoint};
+use crate::{Extra, Provider, StreamEvent, endpoint};
 pub(crate) use decode::REASONING;
 use quirks::Quirks;
 
@@ -50,7 +50,7 @@ pub(crate) fn connect(config: Config, path: &[&str]) -> Result<(Endpoint, &'stat
     if config.base_url.is_none() && quirks.needs_key && !authorised {
         return Err(endpoint::missing_key(&config));
     }
-    let mut endpoint = endpoint::endpoint(config, url, headers);
+    let mut endpoint = endpoint::endpoint(config, url, headers, key_header(quirks));
     endpoint.missing_may_pass = quirks.missing_may_pass;
     Ok((endpoint, quirks))
 }
@@ -78,17 +78,21 @@ impl Provider for OpenaiChat {
         check::send(faulty, &rules, &body, |body| exchange::run(endpoint, body, decoder))
     }
 
-    fn with_headers(&self, headers: &[(String, String)]) -> Option<Arc<dyn Provider>> {
-        let endpoint = Arc::new(self.endpoint.with_headers(headers));
+    fn with(&self, extra: &Extra) -> Option<Arc<dyn Provider>> {
+        let endpoint = Arc::new(self.endpoint.with(extra));
         Some(Arc::new(Self { endpoint, quirks: self.quirks }))
     }
+}
+
+/// The header of the key, and what stands before it there.
+fn key_header(quirks: &Quirks) -> (&'static str, &'static str) {
+    quirks.key_header.map_or(("authorization", "Bearer "), |name| (name, ""))
 }
 
 fn headers(config: &Config, quirks: &Quirks) -> Result<HeaderMap, Error> {
     let mut headers = endpoint::headers();
     if let Some(key) = endpoint::key(config) {
-        let (name, scheme) =
-            quirks.key_header.map_or(("authorization", "Bearer "), |name| (name, ""));
+        let (name, scheme) = key_header(quirks);
         headers.insert(name, endpoint::key_value(config, scheme, key)?);
     }
     endpoint::overlay(&mut headers, config, None)?;

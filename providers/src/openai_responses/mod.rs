@@ -22,7 +22,7 @@ use crate::check::{self, Rules};
 use crate::config::{Config, Error};
 use crate::exchange::{self, Endpoint};
 use crate::openai_chat::quirks::Quirks;
-use crate::{Provider, StreamEvent, openai_chat};
+use crate::{Extra, Provider, StreamEvent, openai_chat};
 
 #[derive(Debug)]
 pub(crate) struct OpenaiResponses {
@@ -61,8 +61,8 @@ impl Provider for OpenaiResponses {
         check::send(faulty, &rules, &body, |body| exchange::run(endpoint, body, decoder))
     }
 
-    fn with_headers(&self, headers: &[(String, String)]) -> Option<Arc<dyn Provider>> {
-        let endpoint = Arc::new(self.endpoint.with_headers(headers));
+    fn with(&self, extra: &Extra) -> Option<Arc<dyn Provider>> {
+        let endpoint = Arc::new(self.endpoint.with(extra));
         Some(Arc::new(Self { endpoint, quirks: self.quirks }))
     }
 }

@@ -5,6 +5,7 @@ use leftfold_events::event::{Heard, Hook};
 use serde_json::{Map, Value};
 
 use super::{Said, keyed};
+use crate::text;
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
@@ -15,6 +16,12 @@ enum Kind {
     Parts,
     OneOf(&'static [&'static str]),
 }
+
+/// The field that is a secret by itself.
+const KEY: &str = "apiKey";
+/// Bytes of a title and of metadata, which stand in the log beside what they are in place of.
+const MAX_TITLE: usize = 500;
+const MAX_METADATA: usize = 64 * 1_024;
 
 /// What an answer may have in it.
 const fn fields(hook: Hook) -> &'static [(&'static str, Kind)] {
@@ -27,10 +34,13 @@ const fn fields(hook: Hook) -> &'static [(&'static str, Kind)] {
             ("maxOutputTokens", Kind::Number),
             ("options", Kind::Object),
         ],
-        Hook::ChatHeaders | Hook::Auth => &[("headers", Kind::Object)],
+        Hook::ChatHeaders => &[("headers", Kind::Object)],
+        Hook::Auth => &[("headers", Kind::Object), (KEY, Kind::Text)],
         Hook::ShellEnv => &[("env", Kind::Object)],
         Hook::ToolBefore => &[("args", Kind::Object), ("deny", Kind::Text)],
-        Hook::ToolAfter => &[("output", Kind::Text)],
+        Hook::ToolAfter => {
+            &[("output", Kind::Text), ("title", Kind::Text), ("metadata", Kind::Object)]
+        }
         Hook::ToolDefinition => &[("tools", Kind::Object)],
         Hook::PermissionAsk => {
             &[("status", Kind::OneOf(&["allow", "deny", "ask"])), ("reason", Kind::Text)]
@@ -43,9 +53,9 @@ const fn fields(hook: Hook) -> &'static [(&'static str, Kind)] {
 /// What stands for one that says nothing: `null`, or an empty object.
 pub(super) fn read(hook: Hook, answer: Value) -> Said {
     match check(hook, answer) {
-        Ok((output, values)) => {
+        Ok(Checked { output, values, key }) => {
             let (outcome, output) = (Heard::Answered, Json::from_value(&output.into()));
-            Said { outcome, output, message: None, values }
+            Said { outcome, output, message: None, values, key }
         }
         Err(why) => {
             Said::not(Heard::Failed, format!("its answer to {} is wrong: {why}", hook.name()))
@@ -53,7 +63,12 @@ pub(super) fn read(hook: Hook, answer: Value) -> Said {
     }
 }
 
-type Checked = (Map<String, Value>, Vec<(String, String)>);
+#[derive(Default)]
+struct Checked {
+    output: Map<String, Value>,
+    values: Vec<(String, String)>,
+    key: Option<String>,
+}
 
 fn check(hook: Hook, answer: Value) -> Result<Checked, String> {
     let answer = if answer.is_null() { Value::Object(Map::new()) } else { answer };
@@ -70,13 +85,31 @@ fn check(hook: Hook, answer: Value) -> Result<Checked, String> {
             return Err(format!("`{field}`: expected {expected}, found {}", kind(value)));
         }
     }
-    if hook.is_secret() { hide(hook, answer) } else { Ok((answer, Vec::new())) }
+    if hook.is_secret() { hide(hook, answer) } else { within_limits(answer) }
+}
+
+/// With a title that fits a line or so.
+fn within_limits(mut output: Map<String, Value>) -> Result<Checked, String> {
+    if let Some(Value::String(title)) = output.get_mut("title") {
+        *title = text::clip(std::mem::take(title), MAX_TITLE);
+    }
+    if output.get("metadata").is_some_and(|metadata| metadata.to_string().len() > MAX_METADATA) {
+        return Err(format!("`metadata` has more than {MAX_METADATA} bytes"));
+    }
+    Ok(Checked { output, ..Checked::default() })
 }
 
 /// Puts hashes in place of values.
 fn hide(hook: Hook, mut answer: Map<String, Value>) -> Result<Checked, String> {
-    let mut values = Vec::new();
+    let (mut values, mut key) = (Vec::new(), None);
     for (field, entries) in &mut answer {
+        if let Value::String(text) = entries {
+            if text.trim().is_empty() || !is_header("key", text.trim()) {
+                return Err(format!("`{field}` is empty, or has characters that no key has"));
+            }
+            key = Some(text.trim().to_owned());
+            *text = keyed::hash(text.trim());
+        }
         for (name, value) in entries.as_object_mut().into_iter().flatten() {
             let Some(text) = value.as_str() else {
                 return Err(format!("`{field}.{name}`: expected a string, found {}", kind(value)));
@@ -93,7 +126,7 @@ fn hide(hook: Hook, mut answer: Map<String, Value>) -> Result<Checked, String> {
             *value = keyed::hash(text).into();
         }
     }
-    Ok((answer, values))
+    Ok(Checked { output: answer, values, key })
 }
 
 /// Whether HTTP takes it: RFC 9110, 5.1 and 5.5, of which values are kept to ASCII.
@@ -161,6 +194,17 @@ mod tests {
             (Hook::ShellEnv, json!({ "env": { "A": 1 } }), Some("`env.A`: expected a string")),
             (Hook::ChatHeaders, json!({ "headers": { "a b": "c" } }), Some("`headers.a b`")),
             (Hook::ChatHeaders, json!({ "headers": { "a": "c\nd: e" } }), Some("`headers.a`")),
+            (Hook::ChatHeaders, json!({ "apiKey": "k" }), Some("`apiKey` is nothing it can say")),
+            (Hook::Auth, json!({ "apiKey": "k", "headers": {} }), None),
+            (Hook::Auth, json!({ "apiKey": " " }), Some("`apiKey` is empty")),
+            (Hook::Auth, json!({ "apiKey": ["k"] }), Some("`apiKey`: expected a string")),
+            (Hook::ToolAfter, json!({ "title": "t", "metadata": { "a": 1 } }), None),
+            (Hook::ToolAfter, json!({ "metadata": [] }), Some("`metadata`: expected an object")),
+            (
+                Hook::ToolAfter,
+                json!({ "metadata": { "a": "x".repeat(MAX_METADATA) } }),
+                Some("`metadata` has more than 65536 bytes"),
+            ),
         ] {
             let said = read(hook, answer.clone());
             match (told, &said.message) {
@@ -179,5 +223,10 @@ mod tests {
         assert!(shown.contains("TOKEN") && shown.contains("hmac-sha256:"), "{shown}");
         assert!(!shown.contains("very-secret"), "{shown}");
         assert!(!format!("{said:?}").contains("very-secret"));
+        let said = read(Hook::Auth, json!({ "apiKey": " very-secret\n" }));
+        assert_eq!((said.key.as_deref(), said.values.len()), (Some("very-secret"), 0));
+        let shown = said.output.as_str();
+        assert!(shown.starts_with(r#"{"apiKey":"hmac-sha256:"#), "{shown}");
+        assert!(!shown.contains("very-secret"), "{shown}");
     }
 }

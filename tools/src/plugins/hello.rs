@@ -13,6 +13,8 @@ const MAX_NAME: usize = 64;
 const MAX_DESCRIPTION: usize = 10_000;
 /// What it is told of, and not asked.
 const EVENT: &str = "event";
+/// What it is asked once it has started, and no session knows of.
+pub(super) const CONFIG: &str = "config";
 
 /// What a plugin says of itself.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,6 +23,8 @@ pub(super) struct Hello {
     pub(super) hooks: Vec<Hook>,
     /// Whether it wants to be told of events.
     pub(super) watches: bool,
+    /// Whether it has something to add to settings.
+    pub(super) configures: bool,
     pub(super) tools: Vec<Tool>,
     /// The provider whose requests it has credentials for.
     pub(super) provider: Option<String>,
@@ -90,10 +94,11 @@ impl Hello {
             Some(hook) if !self.hooks.contains(&hook) => self.hooks.push(hook),
             Some(_) => {}
             None if name == EVENT => self.watches = true,
+            None if name == CONFIG => self.configures = true,
             None => {
                 let known: Vec<&str> = Hook::ALL.iter().map(|hook| hook.name()).collect();
                 self.warnings.push(format!(
-                    "there is no hook `{}`, so it is not asked there; known are {EVENT}, {}",
+                    "there is no hook `{}`, so it is not asked there; known are {EVENT}, {CONFIG}, {}",
                     text::clip(name.to_owned(), MAX_NAME),
                     known.join(", ")
                 ));
@@ -104,8 +109,9 @@ impl Hello {
 
     /// By name.
     pub(super) fn hook_names(&self) -> Vec<String> {
-        let watches = self.watches.then(|| EVENT.to_owned());
-        watches.into_iter().chain(self.hooks.iter().map(|hook| hook.name().to_owned())).collect()
+        let others = [(self.watches, EVENT), (self.configures, CONFIG)].into_iter();
+        let others = others.filter_map(|(wanted, name)| wanted.then_some(name));
+        others.chain(self.hooks.iter().map(|hook| hook.name())).map(str::to_owned).collect()
     }
 }
 
@@ -157,12 +163,13 @@ mod tests {
     #[test]
     fn what_a_plugin_wants_is_read_and_what_is_not_known_is_told() {
         let hello = Hello::read(
-            &json!({ "name": "g", "hooks": ["event", "tool.execute.before", "chat.massage"],
+            &json!({ "name": "g", "hooks": ["event", "tool.execute.before", "config", "chat.massage"],
                      "tools": [{ "name": "t", "readOnly": true }] }),
             "x",
         );
         let hello = hello.unwrap();
-        assert_eq!((hello.name.as_str(), hello.watches), ("g", true));
+        assert_eq!((hello.name.as_str(), hello.watches, hello.configures), ("g", true, true));
+        assert_eq!(hello.hook_names(), ["event", "config", "tool.execute.before"]);
         assert_eq!(hello.hooks, [Hook::ToolBefore]);
         assert_eq!(hello.tools[0].parameters["type"], "object");
         assert!(hello.tools[0].read_only && hello.tools[0].description == "t");

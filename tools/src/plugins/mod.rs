@@ -7,6 +7,7 @@
 //! made, so nothing but the asking needs the plugin itself. One that does not answer within its limit
 //! is ended, and left alone for a while.
 
+mod adviser;
 mod answer;
 mod call;
 mod hello;
@@ -25,6 +26,7 @@ use leftfold_events::event::{Heard, Hook};
 use leftfold_events::kit::{PluginSpec, ToolSpec};
 use serde_json::Value;
 
+pub use adviser::Adviser;
 pub(crate) use call::{resolve, run_or_server};
 pub use link::Watcher;
 use pool::Pool;
@@ -96,6 +98,8 @@ pub struct Said {
     pub message: Option<String>,
     /// Headers or variables with their values, which stand nowhere else.
     pub values: Vec<(String, String)>,
+    /// A provider's key, likewise.
+    pub key: Option<String>,
 }
 
 /// Names no values.
@@ -107,8 +111,8 @@ impl fmt::Debug for Said {
 
 impl Said {
     pub(crate) fn not(outcome: Heard, message: String) -> Self {
-        let (output, values) = (Json::object(), Vec::new());
-        Self { outcome, output, message: Some(message), values }
+        let (output, values, key) = (Json::object(), Vec::new(), None);
+        Self { outcome, output, message: Some(message), values, key }
     }
 }
 
@@ -137,11 +141,14 @@ impl Plugins {
 
     /// The same for whoever can not await. Outside a runtime of several threads it waits for nothing.
     pub fn wait(&self) {
-        let Some(pool) = self.0.as_ref().filter(|pool| !pool.is_settled()) else { return };
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        if runtime.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread {
-            tokio::task::block_in_place(|| runtime.block_on(pool.ready()));
+        if let Some(pool) = self.0.as_ref().filter(|pool| !pool.is_settled()) {
+            wait_for(pool.ready());
         }
+    }
+
+    /// Those that add to settings, in the order of the settings; only of those that have started.
+    pub fn advisers(&self) -> Vec<Adviser> {
+        self.0.as_ref().map_or_else(Vec::new, |pool| pool.advisers())
     }
 
     /// Those that run and want to be asked something.
@@ -189,4 +196,11 @@ impl Plugins {
     pub(crate) fn pool(&self) -> Option<&Arc<Pool>> {
         self.0.as_ref()
     }
+}
+
+/// What comes of that, for whoever can not await; `None` outside a runtime of several threads.
+fn wait_for<T>(work: impl Future<Output = T>) -> Option<T> {
+    let runtime = tokio::runtime::Handle::try_current().ok()?;
+    let several = runtime.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread;
+    several.then(|| tokio::task::block_in_place(|| runtime.block_on(work)))
 }

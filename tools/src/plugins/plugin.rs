@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leftfold_events::event::{Heard, Hook};
-use serde_json::Value;
-use tokio::sync::watch;
+use serde_json::{Value, json};
+use tokio::sync::{OnceCell, watch};
 
 use super::hello::{self, Hello};
 use super::link::{Fail, Link};
@@ -41,6 +41,34 @@ pub(super) struct Up {
     pub(super) hello: Hello,
     pub(super) link: Arc<Link>,
     since: Instant,
+    /// What it has to add to settings, once it has said so, or why it has not.
+    configured: OnceCell<Result<Value, String>>,
+}
+
+impl Up {
+    /// What it adds to `settings`: it is asked once. One that has ended since then has still said so.
+    pub(super) async fn configure(
+        &self,
+        settings: Value,
+        limit: Duration,
+    ) -> Result<Value, String> {
+        let asked = self.configured.get_or_init(|| async {
+            let params = json!({ "settings": settings });
+            match self.link.ask(hello::CONFIG, params, Some(limit)).await {
+                Ok(said) => Ok(said),
+                Err(Fail::Refused(why) | Fail::Gone(why)) => Err(why),
+                Err(Fail::TimedOut) => Err(late(&self.link, hello::CONFIG, limit)),
+            }
+        });
+        asked.await.clone()
+    }
+}
+
+/// Ends one that has not answered in time; says so.
+fn late(link: &Arc<Link>, hook: &str, limit: Duration) -> String {
+    let why = format!("it did not answer {hook} within {} ms", limit.as_millis());
+    link.cut_off(&why);
+    why
 }
 
 impl State {
@@ -116,7 +144,8 @@ impl Plugin {
         };
         // whoever waits for its start does not wait for its end
         let hello = hello.inspect_err(|why| link.cut_off(why))?;
-        Ok(State::Up(Arc::new(Up { hello, link, since: Instant::now() })))
+        let (since, configured) = (Instant::now(), OnceCell::new());
+        Ok(State::Up(Arc::new(Up { hello, link, since, configured })))
     }
 
     /// The name of its program, for as long as it has said none.
@@ -132,11 +161,14 @@ impl Plugin {
     }
 
     pub(super) fn up(&self) -> Option<Arc<Up>> {
+        self.last_up().filter(|up| !up.link.is_over())
+    }
+
+    /// The same, or one that has ended and was not started again.
+    pub(super) fn last_up(&self) -> Option<Arc<Up>> {
         match &*self.state.borrow() {
-            State::Up(up) if !up.link.is_over() => Some(Arc::clone(up)),
-            State::Up(_) | State::Idle | State::Starting | State::Failed { .. } | State::Closed => {
-                None
-            }
+            State::Up(up) => Some(Arc::clone(up)),
+            State::Idle | State::Starting | State::Failed { .. } | State::Closed => None,
         }
     }
 
@@ -155,12 +187,7 @@ impl Plugin {
             Ok(said) => answer::read(hook, said),
             Err(Fail::Refused(why)) => Said::not(Heard::Failed, why),
             Err(Fail::Gone(why)) => Said::not(Heard::Gone, why),
-            Err(Fail::TimedOut) => {
-                let why =
-                    format!("it did not answer {} within {} ms", hook.name(), limit.as_millis());
-                up.link.cut_off(&why);
-                Said::not(Heard::TimedOut, why)
-            }
+            Err(Fail::TimedOut) => Said::not(Heard::TimedOut, late(&up.link, hook.name(), limit)),
         }
     }
 
@@ -175,10 +202,7 @@ impl Plugin {
 
     /// Without its tools: their names are for the pool to give.
     pub(super) fn report(&self) -> Report {
-        let up = match &*self.state.borrow() {
-            State::Up(up) => Some(Arc::clone(up)),
-            State::Idle | State::Starting | State::Failed { .. } | State::Closed => None,
-        };
+        let up = self.last_up();
         let status = match self.failure() {
             Some(why) => Status::Failed(why),
             None if up.is_some() => Status::Running,

@@ -7,6 +7,7 @@ use futures::future::join_all;
 use leftfold_events::Json;
 use leftfold_events::kit::{PluginSpec, ToolSpec};
 
+use super::adviser::Adviser;
 use super::hello::Tool;
 use super::link::Watcher;
 use super::plugin::{Plugin, Up};
@@ -93,6 +94,19 @@ impl Pool {
     pub(super) fn named(&self, name: &str) -> Option<Arc<Plugin>> {
         let found = self.up().into_iter().find(|(_, up)| up.hello.name == name);
         found.map(|(plugin, _)| Arc::clone(plugin))
+    }
+
+    /// Those that add to settings.
+    pub(super) fn advisers(&self) -> Vec<Adviser> {
+        let mut names = BTreeSet::new();
+        let known = self.plugins.iter().filter_map(|plugin| Some((plugin, plugin.last_up()?)));
+        let first = known.filter(|(_, up)| names.insert(up.hello.name.clone()));
+        let adviser = |(plugin, up): (&Arc<Plugin>, Arc<Up>)| Adviser {
+            place: plugin.spec.place.clone(),
+            limit: plugin.spec.timeout,
+            up,
+        };
+        first.filter(|(_, up)| up.hello.configures).map(adviser).collect()
     }
 
     pub(super) fn watchers(&self) -> Vec<Watcher> {
