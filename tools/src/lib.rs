@@ -46,6 +46,7 @@ mod skill;
 pub mod skills;
 pub mod snapshots;
 mod spill;
+pub mod surrogates;
 mod task;
 #[cfg(test)]
 mod testing;
@@ -64,7 +65,7 @@ pub use command::become_shell;
 pub use edit::{Replaced, Strategy, replace};
 pub use environment::{environment, is_credential};
 pub use error::Error;
-pub use media::{Media, base64, recognise};
+pub use media::{Media, base64, decode, recognise};
 pub use preview::{FilePreview, preview, previews};
 pub use registry::{TOOLS, find, offered, offered_to, resolve, run, run_alone};
 pub use spill::prune;

@@ -13,12 +13,13 @@ use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RunningService, Ser
 use tokio::process::Child;
 use tokio::task::JoinSet;
 
-use super::connect::Failure;
+use super::connect::{self, Failure};
 use super::desk::Desk;
 use super::remote::{self, SIGN_IN};
-use super::resources;
+use super::stdio::UNREADABLE;
+use super::{content, lists, resources};
 use crate::processes::Running;
-use crate::{Context, Error};
+use crate::{Context, Error, text};
 
 /// How long a server is given to end by itself when its input has ended. Many do not.
 const GRACE: Duration = Duration::from_millis(250);
@@ -71,7 +72,7 @@ impl Link {
     /// Asks for the tools. A server that never said it had any need not answer.
     pub(super) async fn list_tools(&self) -> Result<Vec<Tool>, Failure> {
         let info = self.peer.peer_info();
-        self.peer.list_all_tools().await.or_else(|error| match remote::challenge(&error) {
+        lists::tools(&self.peer).await.or_else(|error| match remote::challenge(&error) {
             Some(wanted) => Err(Failure { why: SIGN_IN.to_owned(), challenge: Some(wanted) }),
             None if info.is_some_and(|info| info.capabilities.tools.is_none()) => Ok(Vec::new()),
             None => Err(format!("it does not tell its tools: {error}").into()),
@@ -98,7 +99,7 @@ impl Link {
         if !offered {
             return Vec::new();
         }
-        told("prompts", self.peer.list_all_prompts().await)
+        told("prompts", lists::prompts(&self.peer).await)
     }
 
     /// None, if it can not tell them.
@@ -154,11 +155,12 @@ impl Link {
         let mut params = CallToolRequestParams::new(tool.to_owned());
         params.arguments = Some(arguments(input));
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let answer = self.send(request, cx).await?;
-        if let ServerResult::CallToolResult(result) = answer {
-            return Ok(result);
+        match self.send(request, cx).await? {
+            ServerResult::CallToolResult(result) => Ok(result),
+            ServerResult::EmptyResult(_) => Ok(CallToolResult::success(Vec::new())),
+            ServerResult::CustomResult(said) => Ok(content::lenient(said.0)),
+            _ => Err(Error::Mcp("The server's answer is no result of a call.".to_owned())),
         }
-        Err(Error::Mcp("The server's answer is no result of a call.".to_owned()))
     }
 
     /// Sends a request, and waits for its answer or for `cx.cancel`.
@@ -241,13 +243,21 @@ fn told<T>(what: &str, listed: Result<Vec<T>, ServiceError>) -> Vec<T> {
 
 fn failure(error: &ServiceError) -> Error {
     if let ServiceError::McpError(error) = error {
+        if error.code == UNREADABLE {
+            let why = text::clip(error.message.to_string(), WHY);
+            return Error::Mcp(format!("The server's answer can not be read: {why}. {UNKNOWN}"));
+        }
         let (said, code) = (&error.message, error.code.0);
         return Error::Mcp(format!("The server refused the call: {said} (code {code})."));
     }
     if remote::challenge(error).is_some() {
         return Error::Mcp(format!("The server has done nothing: {SIGN_IN}."));
     }
-    if matches!(error, ServiceError::TransportClosed | ServiceError::TransportSend(_)) {
+    if let ServiceError::TransportSend(failed) = error {
+        let why = text::clip(connect::innermost_of(failed.error.as_ref()), WHY);
+        return Error::Mcp(format!("There is no answer of the server: {why}. {UNKNOWN}"));
+    }
+    if matches!(error, ServiceError::TransportClosed) {
         return Error::Mcp(GONE.to_owned());
     }
     Error::Mcp(format!("The call failed: {error}."))
@@ -255,3 +265,9 @@ fn failure(error: &ServiceError) -> Error {
 
 const GONE: &str = "The server ended before the call did. It may have taken effect fully, partly or not \
     at all. Look at the current state before you make it again.";
+
+/// Bytes of what is wrong with an answer.
+const WHY: usize = 300;
+
+const UNKNOWN: &str =
+    "The call may have taken effect: look at the current state before you make it again.";
