@@ -67,6 +67,18 @@ impl Actor for Conversation {
         Ok(Talk { all, shared, place, project, sink: None })
     }
 
+    /// A session that was closed is told of no more, until it is opened again.
+    async fn post_stop(
+        &self,
+        _: ActorRef<Wish>,
+        talk: &mut Talk,
+    ) -> Result<(), ActorProcessingErr> {
+        if let Some(sink) = talk.sink.take() {
+            sink.stop(None);
+        }
+        Ok(())
+    }
+
     async fn handle(
         &self,
         _: ActorRef<Wish>,
