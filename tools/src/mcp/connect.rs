@@ -165,11 +165,11 @@ pub(super) fn innermost(error: &ClientInitializeError) -> String {
     if let ClientInitializeError::ConnectionClosed(_) = error {
         return "it closed the connection before it had answered".to_owned();
     }
-    match error {
-        // it does not name what it stands for as its source
-        ClientInitializeError::TransportError { error, .. } => innermost_of(error.error.as_ref()),
-        other => innermost_of(other),
+    // it does not name what it stands for as its source
+    if let ClientInitializeError::TransportError { error, .. } = error {
+        return innermost_of(error.error.as_ref());
     }
+    innermost_of(error)
 }
 
 /// What an error comes from in the end.
@@ -178,7 +178,15 @@ pub(super) fn innermost_of(error: &(dyn std::error::Error + 'static)) -> String 
     while let Some(source) = innermost.source() {
         innermost = source;
     }
-    text::clip(innermost.to_string(), LINE)
+    text::clip(without_address(innermost.to_string()), LINE)
+}
+
+/// The same words without the address that was asked: there may be a key in it, and they come into logs.
+fn without_address(said: String) -> String {
+    const ADDRESS: &str = " for url (";
+    let address = said.find(ADDRESS).zip(said.rfind(')')).filter(|(start, end)| start < end);
+    let Some((start, end)) = address else { return said };
+    format!("{}{}", &said[..start], &said[end + 1..])
 }
 
 /// The end of what a server has written to standard error, which is read as long as it writes.
@@ -217,6 +225,26 @@ impl LastWords {
         match said.as_slice() {
             [] => why.to_owned(),
             said => format!("{why}; it said: {}", said.join(" | ")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_not_told() {
+        for (said, told) in [
+            (
+                "no answer for url (https://host/mcp?key=canary(1)): timed out",
+                "no answer: timed out",
+            ),
+            ("no answer for url (https://host/mcp?key=canary)", "no answer"),
+            ("HTTP 500", "HTTP 500"),
+            (") for url (", ") for url ("),
+        ] {
+            assert_eq!(without_address(said.to_owned()), told);
         }
     }
 }

@@ -75,7 +75,7 @@ impl Link {
         lists::tools(&self.peer).await.or_else(|error| match remote::challenge(&error) {
             Some(wanted) => Err(Failure { why: SIGN_IN.to_owned(), challenge: Some(wanted) }),
             None if info.is_some_and(|info| info.capabilities.tools.is_none()) => Ok(Vec::new()),
-            None => Err(format!("it does not tell its tools: {error}").into()),
+            None => Err(format!("it does not tell its tools: {}", words(&error)).into()),
         })
     }
 
@@ -126,7 +126,7 @@ impl Link {
             Ok(result) => Ok(Ok(result)),
             Err(error) => match remote::challenge(&error) {
                 Some(wanted) => Err(Failure { why: SIGN_IN.to_owned(), challenge: Some(wanted) }),
-                None => Ok(Err(error.to_string())),
+                None => Ok(Err(words(&error))),
             },
         }
     }
@@ -155,12 +155,16 @@ impl Link {
         let mut params = CallToolRequestParams::new(tool.to_owned());
         params.arguments = Some(arguments(input));
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        match self.send(request, cx).await? {
-            ServerResult::CallToolResult(result) => Ok(result),
-            ServerResult::EmptyResult(_) => Ok(CallToolResult::success(Vec::new())),
-            ServerResult::CustomResult(said) => Ok(content::lenient(said.0)),
-            _ => Err(Error::Mcp("The server's answer is no result of a call.".to_owned())),
+        let answer = self.send(request, cx).await?;
+        if let ServerResult::CallToolResult(result) = answer {
+            return Ok(result);
         }
+        if let ServerResult::CustomResult(said) = answer {
+            return Ok(content::lenient(said.0));
+        }
+        let nothing = matches!(answer, ServerResult::EmptyResult(_));
+        let strange = || Error::Mcp("The server's answer is no result of a call.".to_owned());
+        nothing.then(|| CallToolResult::success(Vec::new())).ok_or_else(strange)
     }
 
     /// Sends a request, and waits for its answer or for `cx.cancel`.
@@ -239,6 +243,19 @@ fn told<T>(what: &str, listed: Result<Vec<T>, ServiceError>) -> Vec<T> {
         tracing::warn!("a server does not tell its {what}: {error}");
         Vec::new()
     })
+}
+
+/// For people.
+fn words(error: &ServiceError) -> String {
+    if let ServiceError::TransportSend(failed) = error {
+        return connect::innermost_of(failed.error.as_ref());
+    }
+    if let ServiceError::McpError(error) = error
+        && error.code == UNREADABLE
+    {
+        return text::clip(format!("its answer can not be read: {}", error.message), WHY);
+    }
+    error.to_string()
 }
 
 fn failure(error: &ServiceError) -> Error {

@@ -27,15 +27,8 @@ pub(super) async fn tools(peer: &Peer<RoleClient>) -> Result<Vec<Tool>, ServiceE
     loop {
         let page = PaginatedRequestParams::default().with_cursor(cursor);
         let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(page));
-        let (listed, next) = match peer.send_request(request).await? {
-            ServerResult::ListToolsResult(ListToolsResult { tools, next_cursor, .. }) => {
-                (tools, next_cursor)
-            }
-            ServerResult::CustomResult(said) => {
-                lenient(said.0).ok_or(ServiceError::UnexpectedResponse)?
-            }
-            _ => return Err(ServiceError::UnexpectedResponse),
-        };
+        let answer = peer.send_request(request).await?;
+        let (listed, next) = read(answer).ok_or(ServiceError::UnexpectedResponse)?;
         tools.extend(listed);
         cursor = pages.next(next);
         if cursor.is_none() {
@@ -55,6 +48,15 @@ pub(super) async fn prompts(peer: &Peer<RoleClient>) -> Result<Vec<Prompt>, Serv
             return Ok(prompts);
         }
     }
+}
+
+/// The tools of a page, and the cursor of the next.
+fn read(answer: ServerResult) -> Option<(Vec<Tool>, Option<String>)> {
+    if let ServerResult::ListToolsResult(ListToolsResult { tools, next_cursor, .. }) = answer {
+        return Some((tools, next_cursor));
+    }
+    let ServerResult::CustomResult(said) = answer else { return None };
+    lenient(said.0)
 }
 
 /// A list of tools with some that the protocol does not allow: one without a schema takes anything, any
@@ -116,14 +118,10 @@ impl Changes {
         let changes = self.clone();
         tokio::spawn(async move {
             loop {
-                match tokio::time::timeout(STARTUP, ask()).await {
-                    Ok(Ok(())) => {}
-                    Ok(Err(error)) => {
-                        tracing::warn!("a list of a server has changed, and then: {error}")
-                    }
-                    Err(_) => {
-                        tracing::warn!("a list of a server has changed, and then it was silent")
-                    }
+                let asked = tokio::time::timeout(STARTUP, ask()).await;
+                let asked = asked.unwrap_or(Err(ServiceError::Timeout { timeout: STARTUP }));
+                if let Err(error) = asked {
+                    tracing::warn!("a list of a server has changed, and then: {error}");
                 }
                 if !changes.goes_on() {
                     return;
