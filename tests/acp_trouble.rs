@@ -322,3 +322,19 @@ fn half_a_character_in_a_prompt_is_replaced() {
     let prompted = &only(&prompted, "turn.prompted")["data"]["parts"][0]["text"];
     assert_eq!(prompted, "cut \u{fffd}");
 }
+
+#[test]
+fn a_cancel_does_not_wait_for_servers_that_do_not_start() {
+    let server =
+        json!({ "command": ["sh", "-c", "touch started; sleep 1000"], "timeout": 600_000 });
+    let site = Site::scripted(&script(json!([says("Done.")])));
+    let site = site.setting("/mcp", json!({})).setting("/mcp", json!({ "m": server }));
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    let prompt = editor.prompt(&session, "go");
+    wait_until("the server is started", || exists(&site.project().join("started")));
+    editor.notify("session/cancel", json!({ "sessionId": session }));
+    assert_eq!(editor.stop_reason(prompt), "cancelled");
+    editor.leave();
+    assert_eq!(site.sessions().len(), 0);
+}

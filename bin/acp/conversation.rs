@@ -19,6 +19,7 @@ use crate::client::{self, Client};
 use crate::commands::run::{self, Project};
 use crate::edge;
 use crate::home::Place;
+use crate::outfit;
 use crate::secrets;
 use crate::slash::{Given, Prepared};
 use crate::socket::Many;
@@ -88,7 +89,7 @@ impl Actor for Conversation {
         match wish {
             Wish::Prompt { ticket, .. } if talk.shared.prompts.answer_cancelled(ticket) => {}
             Wish::Prompt { ticket, parts, turn } => {
-                if let Err(error) = talk.prompt(parts, &turn).await {
+                if let Err(error) = talk.prompt(ticket, parts, &turn).await {
                     talk.shared.prompts.fail(ticket, &to_error(&error));
                 }
             }
@@ -107,12 +108,25 @@ pub(super) fn to_error(error: &anyhow::Error) -> Error {
 }
 
 impl Talk {
-    async fn prompt(&mut self, parts: Vec<PromptPart>, turn: &Turn) -> anyhow::Result<()> {
+    async fn prompt(
+        &mut self,
+        ticket: u64,
+        parts: Vec<PromptPart>,
+        turn: &Turn,
+    ) -> anyhow::Result<()> {
         let first = parts.first().filter(|part| part.kind == PromptKind::Text);
         let text = first.map_or("", |part| part.text.as_str());
         self.tell_commands();
         let prepared = Prepared::new(&self.project, turn, text, Given::ForAll)?;
         let job = run::job(self.place.clone(), &prepared.project, &prepared.turn, false)?;
+        // servers may take long to start, and whoever takes the prompt back is not to wait for them
+        tokio::select! {
+            () = outfit::ready(&job.workspace) => {}
+            () = self.shared.prompts.taken_back(ticket) => {}
+        }
+        if self.shared.prompts.answer_cancelled(ticket) {
+            return Ok(());
+        }
         let parts = prepared.parts(&job, parts).await?;
         let mut left = client::ATTEMPTS;
         loop {

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-/// Bytes of `\uXXXX`.
+/// Bytes of one escape: the backslash, `u`, and four digits.
 const ESCAPE: usize = 6;
 
 /// What stands for the half: U+FFFD.
