@@ -6,7 +6,8 @@ mod common;
 
 use std::time::Instant;
 
-use common::{PATIENCE, Site, all, call, end, mcp, says, script};
+use common::{PATIENCE, Site, all, call, end, exists, mcp, says, script, wait_until};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 /// A shell that is a server: answers go by the method, `$id` is the request's.
@@ -102,4 +103,18 @@ fn why_it_does_not_begin_is_told() {
         let ran = site.run(&["mcp"]);
         assert!(ran.stdout.contains(why), "{ran:?}");
     }
+}
+
+#[test]
+fn what_is_being_started_ends_with_an_interrupt() {
+    let server =
+        json!({ "command": ["sh", "-c", "touch started; sleep 1000"], "timeout": 600_000 });
+    let site = Site::scripted(&script(json!([says("Done.")])));
+    let site = site.setting("/mcp", json!({})).setting("/mcp", json!({ "m": server }));
+    let live = site.start(&["run", "--format", "json", "go"]);
+    let node = live.id();
+    wait_until("the server is started", || exists(&site.project().join("started")));
+    live.signal(Signal::INT);
+    assert_eq!(live.wait().code, 130);
+    wait_until("the server is gone", || mcp::servers_of(node).is_empty());
 }
