@@ -75,8 +75,16 @@ pub(crate) async fn drive(job: Job<'_>, task: Task, turn: &Turn) -> anyhow::Resu
     let (sender, printed) = mpsc::unbounded_channel();
     let (sink, _) = Actor::spawn(None, Printer, (turn.format, job.place.session, sender)).await?;
     let (resumes, reverts) = (task == Task::Resume, matches!(task, Task::Revert(_)));
-    let Some(Begun { client, opened, socket }) = begin(&job, task, sink).await? else {
-        return Ok(Outcome::Nothing);
+    let mut signals = Signals::new()?;
+    let begun = tokio::select! {
+        biased;
+        begun = begin(&job, task, sink) => Some(begun),
+        _ = signals.next() => None,
+    };
+    let Some(Ok(Some(Begun { client, opened, socket }))) = begun else {
+        // what has been started so far, servers for example, is not left running
+        end_all(true).await?;
+        return begun.map_or(Ok(Outcome::Interrupted), |begun| begun.map(|_| Outcome::Nothing));
     };
     let (mut memory, here) = (client.clone(), client.remote().is_none());
     let reverts = reverts || resumes && here && client.view().await?.turn.is_none();
@@ -96,20 +104,28 @@ pub(crate) async fn drive(job: Job<'_>, task: Task, turn: &Turn) -> anyhow::Resu
         place: job.place.clone(),
         questions: Questions::new(job.workspace.clone()),
     };
-    let outcome = driver.finish(opened, printed).await;
+    let outcome = driver.finish(opened, printed, signals).await;
     if let Some(socket) = socket {
         socket.close(!matches!(outcome, Ok(Outcome::Ended(_) | Outcome::Restored))).await;
     }
     if outcome.is_ok() {
         memory.remembered().await?;
     }
+    let completed =
+        matches!(&outcome, Ok(Outcome::Ended(ended)) if ended.reason == EndReason::Completed);
+    end_all(!completed).await?;
+    outcome
+}
+
+/// Ends what this process has started. What is `broken_off`, calls for example, may not come to its own
+/// clean-up before this process leaves.
+async fn end_all(broken_off: bool) -> anyhow::Result<()> {
     tokio::join!(leftfold_tools::mcp::close(), leftfold_tools::plugins::close());
-    if !matches!(&outcome, Ok(Outcome::Ended(ended)) if ended.reason == EndReason::Completed) {
-        // calls were broken off, and this process may leave before their own clean-up is done
+    if broken_off {
         tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants).await?;
     }
     leftfold_tools::processes::settled().await;
-    outcome
+    Ok(())
 }
 
 /// A task that the session has been asked.
@@ -255,9 +271,9 @@ impl Driver {
         &mut self,
         mut opened: Opened,
         mut printed: mpsc::UnboundedReceiver<Printed>,
+        mut signals: Signals,
     ) -> anyhow::Result<Outcome> {
         let session = self.client.session;
-        let mut signals = Signals::new()?;
         let give_up = tokio::time::sleep(FOR_EVER);
         tokio::pin!(give_up);
         let mut interrupted = false;

@@ -56,7 +56,7 @@ fn bad_input_disturbs_nobody() {
 
     let requests = [
         ("no_such/method", json!({}), -32601, ""),
-        ("session/new", json!({ "cwd": 42, "mcpServers": [] }), -32602, ""),
+        ("session/new", json!({ "cwd": 42, "mcpServers": [] }), -32602, "cwd: "),
         ("session/new", json!({ "cwd": "relative", "mcpServers": [] }), -32602, "absolute"),
         ("session/new", json!({ "cwd": "/no/such/folder", "mcpServers": [] }), -32602, "cwd"),
         ("session/prompt", json!({ "sessionId": "nobody", "prompt": [] }), -32002, "nobody"),
@@ -270,4 +270,71 @@ fn settings_are_those_of_the_directory_and_faults_in_them_are_told() {
         assert_eq!(told.last().unwrap(), &format!("tool_call_update {status}"), "{folder}");
     }
     editor.leave();
+}
+
+/// How often the one piece of text of a turn is told.
+fn chunks_of_turn(editor: &mut Editor, session: &str) -> usize {
+    let of = "agent_message_chunk";
+    let before = editor.told(session, &[of]).len();
+    let prompt = editor.prompt(session, "go");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    // a second observer would have told of it until this is answered, as a rule
+    let id = editor.ask("session/list", json!({}));
+    editor.result(id);
+    editor.told(session, &[of]).len() - before
+}
+
+#[test]
+fn a_session_that_is_opened_again_is_told_of_once() {
+    let site = Site::scripted(&script(json!([says("a"), says("b"), says("c")])));
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    assert_eq!(chunks_of_turn(&mut editor, &session), 1);
+    let params = json!({ "sessionId": session, "cwd": site.project(), "mcpServers": [] });
+    let closed = editor.ask("session/close", json!({ "sessionId": session }));
+    editor.result(closed);
+    let loaded = editor.ask("session/load", params.clone());
+    editor.result(loaded);
+    assert_eq!(chunks_of_turn(&mut editor, &session), 1);
+
+    let closed = editor.ask("session/close", json!({ "sessionId": session }));
+    editor.result(closed);
+    let loads: Vec<u64> = (0..4).map(|_| editor.ask("session/load", params.clone())).collect();
+    let answers: Vec<Value> = loads.into_iter().map(|load| editor.answer(load)).collect();
+    assert!(answers.iter().any(|answer| answer.get("result").is_some()), "{answers:?}");
+    assert_eq!(chunks_of_turn(&mut editor, &session), 1);
+    editor.leave();
+    site.assert_sound();
+}
+
+#[test]
+fn half_a_character_in_a_prompt_is_replaced() {
+    let site = Site::scripted(&script(json!([says("Done.")])));
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    let prompt = format!(
+        r#"{{"jsonrpc":"2.0","id":77,"method":"session/prompt","params":{{"sessionId":"{session}","prompt":[{{"type":"text","text":"cut \ud83d"}}]}}}}"#
+    );
+    editor.write(format!("{prompt}\n").as_bytes());
+    assert_eq!(editor.stop_reason(77), "end_turn");
+    editor.leave();
+    let prompted = events(&site, &session);
+    let prompted = &only(&prompted, "turn.prompted")["data"]["parts"][0]["text"];
+    assert_eq!(prompted, "cut \u{fffd}");
+}
+
+#[test]
+fn a_cancel_does_not_wait_for_servers_that_do_not_start() {
+    let server =
+        json!({ "command": ["sh", "-c", "touch started; sleep 1000"], "timeout": 600_000 });
+    let site = Site::scripted(&script(json!([says("Done.")])));
+    let site = site.setting("/mcp", json!({})).setting("/mcp", json!({ "m": server }));
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    let prompt = editor.prompt(&session, "go");
+    wait_until("the server is started", || exists(&site.project().join("started")));
+    editor.notify("session/cancel", json!({ "sessionId": session }));
+    assert_eq!(editor.stop_reason(prompt), "cancelled");
+    editor.leave();
+    assert_eq!(site.sessions().len(), 0);
 }

@@ -267,3 +267,15 @@ fn what_is_no_session_is_refused_with_a_word_on_what_to_do() {
     }
     assert!(site.sessions().is_empty());
 }
+
+#[test]
+fn half_a_character_and_a_byte_order_mark_keep_nothing_out() {
+    let site = Site::bare();
+    let text = as_lines(&broken()).replacen("Repair slug.sh", "Repair \\ud83d slug.sh", 1);
+    site.file("theirs.jsonl", format!("\u{feff}{text}"));
+    let (session, said) = import(&site, "theirs.jsonl");
+    assert!(!said.contains("can not be read"), "{said}");
+    let events = events(&site, &session);
+    let prompted = &all(&events, "turn.prompted")[0]["data"]["parts"][0]["text"];
+    assert_eq!(prompted, "Repair \u{fffd} slug.sh");
+}

@@ -220,7 +220,6 @@ impl Agent {
         let abilities = self.abilities.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let shared = Arc::new(Shared::new(id.clone(), connection, self.flow.clone(), abilities));
         let project = Arc::new(project);
-        self.all.learn(place.clone(), Arc::clone(&project), Turn::asking());
         let arguments = Arguments {
             all: Arc::clone(&self.all),
             shared: Arc::clone(&shared),
@@ -229,8 +228,15 @@ impl Agent {
         };
         let (talk, _) =
             Actor::spawn(None, Conversation, arguments).await.map_err(|e| to_error(&e.into()))?;
+        let mut sessions = self.sessions();
+        if let Some(first) = sessions.get(&id) {
+            // somebody else has opened it meanwhile, and it is not to be told of twice
+            talk.stop(None);
+            return Ok(first.clone());
+        }
+        self.all.learn(place.clone(), Arc::clone(&project), Turn::asking());
         let entry = Entry { shared, talk, place, project };
-        self.sessions().insert(id, entry.clone());
+        sessions.insert(id, entry.clone());
         Ok(entry)
     }
 

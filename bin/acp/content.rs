@@ -1,5 +1,7 @@
 //! What a client sends as a prompt, as parts of one.
 
+use std::borrow::Cow;
+
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{
     BlobResourceContents, ContentBlock, EmbeddedResource, EmbeddedResourceResource, ImageContent,
@@ -43,16 +45,22 @@ fn part(block: ContentBlock) -> Result<PromptPart, String> {
 }
 
 fn image_part(image: ImageContent) -> Result<PromptPart, String> {
-    media(image.data, image.mime_type, image.uri.as_deref().map(name_of))
+    media(image.data, image.uri.as_deref().map(name_of))
 }
 
-fn media(base64: String, mime: String, name: Option<String>) -> Result<PromptPart, String> {
-    let known = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=');
-    if base64.is_empty() || !base64.len().is_multiple_of(4) || !base64.as_bytes().iter().all(known)
-    {
-        return Err("its data is not base64".into());
+/// What no model can be shown is refused: in the log it would fail every later request, too. The bytes
+/// tell what it is, not the client.
+fn media(base64: String, name: Option<String>) -> Result<PromptPart, String> {
+    let bytes = leftfold_tools::decode(&base64).filter(|bytes| !bytes.is_empty());
+    let bytes = bytes.ok_or("its data is not base64")?;
+    let known = leftfold_tools::recognise(&bytes);
+    let known = known.ok_or("it is no PNG, JPEG, GIF or WebP picture, and no PDF")?;
+    if bytes.len() as u64 > known.max {
+        let (kind, most) = (known.mime, known.max >> 20);
+        return Err(format!("it has {} bytes, and of {kind} models take {most} MiB", bytes.len()));
     }
-    Ok(PromptPart { kind: PromptKind::Media, text: base64, mime: Some(mime), name })
+    let mime = Some(known.mime.to_owned());
+    Ok(PromptPart { kind: PromptKind::Media, text: base64, mime, name })
 }
 
 fn link_text(link: &ResourceLink) -> String {
@@ -73,25 +81,38 @@ fn resource_part(resource: EmbeddedResourceResource) -> Result<PromptPart, Strin
             Ok(PromptPart { name: Some(place.to_owned()), ..PromptPart::text(text) })
         }
         EmbeddedResourceResource::BlobResourceContents(BlobResourceContents {
-            blob,
-            mime_type,
-            uri,
-            ..
-        }) => {
-            let mime = mime_type.ok_or("a resource of bytes needs a mimeType")?;
-            media(blob, mime, Some(name_of(&uri)))
-        }
+            blob, uri, ..
+        }) => media(blob, Some(name_of(&uri))),
         _ => Err("this kind of resource is not understood".into()),
     }
 }
 
 /// A file's path, which the tools understand, or the URI as it is.
-fn path_of(uri: &str) -> &str {
-    uri.strip_prefix("file://").unwrap_or(uri)
+fn path_of(uri: &str) -> Cow<'_, str> {
+    uri.strip_prefix("file://").map_or(Cow::Borrowed(uri), decoded)
 }
 
 fn name_of(uri: &str) -> String {
-    uri.rsplit('/').next().unwrap_or(uri).to_owned()
+    let path = path_of(uri);
+    path.rsplit('/').next().unwrap_or(&path).to_owned()
+}
+
+/// Editors write a blank in a path as `%20`, and all that is not ASCII as its bytes.
+fn decoded(path: &str) -> Cow<'_, str> {
+    if !path.contains('%') {
+        return Cow::Borrowed(path);
+    }
+    let (mut bytes, mut rest) = (Vec::with_capacity(path.len()), path.as_bytes());
+    while let [first, more @ ..] = rest {
+        let digits = more.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let coded = digits.filter(|_| *first == b'%');
+        let coded = coded.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
+        let byte = coded.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &more[2..] } else { more };
+    }
+    // what does not make a text was meant as it stands
+    String::from_utf8(bytes).map_or(Cow::Borrowed(path), Cow::Owned)
 }
 
 #[cfg(test)]
@@ -118,17 +139,52 @@ mod tests {
     }
 
     #[test]
+    fn paths_are_what_the_tools_take() {
+        for (uri, path) in [
+            ("file:///p/a%20b.rs", "/p/a b.rs"),
+            ("file:///p/gr%C3%B6%C3%9Fe.rs", "/p/größe.rs"),
+            ("file:///p/50%25.rs", "/p/50%.rs"),
+            ("file:///p/50%.rs", "/p/50%.rs"),
+            ("file:///p/%+1%zz%2", "/p/%+1%zz%2"),
+            ("file:///p/%ff.rs", "/p/%ff.rs"),
+            ("https://host/a%20b", "https://host/a%20b"),
+        ] {
+            assert_eq!(path_of(uri), path);
+        }
+        let link =
+            json!({ "type": "resource_link", "name": "a b.rs", "uri": "file:///p/a%20b.rs" });
+        assert_eq!(read(json!([link])).unwrap()[0].text, "[a b.rs](/p/a b.rs)");
+    }
+
+    /// The first bytes of a picture.
+    const PNG: &str = "iVBORw0KGgo=";
+
+    #[test]
     fn pictures_become_media() {
-        let image = json!({ "type": "image", "data": "AAAA", "mimeType": "image/png", "uri": "file:///x/y.png" });
+        let image = json!({ "type": "image", "data": PNG, "mimeType": "image/jpeg", "uri": "file:///x/y%20z.png" });
         let parts = read(json!([image])).unwrap();
         assert_eq!(
             (parts[0].kind, parts[0].mime.as_deref()),
             (PromptKind::Media, Some("image/png"))
         );
-        assert_eq!(parts[0].name.as_deref(), Some("y.png"));
-        let blob = json!({ "uri": "file:///x/z.gif", "blob": "AAAA", "mimeType": "image/gif" });
+        assert_eq!(parts[0].name.as_deref(), Some("y z.png"));
+        let blob = json!({ "uri": "file:///x/z.png", "blob": PNG });
         let parts = read(json!([{ "type": "resource", "resource": blob }])).unwrap();
-        assert_eq!(parts[0].mime.as_deref(), Some("image/gif"));
+        assert_eq!(parts[0].mime.as_deref(), Some("image/png"));
+    }
+
+    #[test]
+    fn what_models_can_not_be_shown_is_refused() {
+        for (data, why) in [
+            ("AAAA".to_owned(), "no PNG"),
+            ("====".to_owned(), "base64"),
+            (String::new(), "base64"),
+            ("iVBORw0KGgoA".to_owned() + &"AAAA".repeat(2 << 20), "5 MiB"),
+        ] {
+            let image = json!({ "type": "image", "data": data, "mimeType": "image/png" });
+            let error = read(json!([image])).unwrap_err();
+            assert!(error.contains("prompt[0]") && error.contains(why), "{error}");
+        }
     }
 
     #[test]

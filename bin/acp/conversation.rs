@@ -19,6 +19,7 @@ use crate::client::{self, Client};
 use crate::commands::run::{self, Project};
 use crate::edge;
 use crate::home::Place;
+use crate::outfit;
 use crate::secrets;
 use crate::slash::{Given, Prepared};
 use crate::socket::Many;
@@ -67,6 +68,18 @@ impl Actor for Conversation {
         Ok(Talk { all, shared, place, project, sink: None })
     }
 
+    /// A session that was closed is told of no more, until it is opened again.
+    async fn post_stop(
+        &self,
+        _: ActorRef<Wish>,
+        talk: &mut Talk,
+    ) -> Result<(), ActorProcessingErr> {
+        if let Some(sink) = talk.sink.take() {
+            sink.stop(None);
+        }
+        Ok(())
+    }
+
     async fn handle(
         &self,
         _: ActorRef<Wish>,
@@ -76,7 +89,7 @@ impl Actor for Conversation {
         match wish {
             Wish::Prompt { ticket, .. } if talk.shared.prompts.answer_cancelled(ticket) => {}
             Wish::Prompt { ticket, parts, turn } => {
-                if let Err(error) = talk.prompt(parts, &turn).await {
+                if let Err(error) = talk.prompt(ticket, parts, &turn).await {
                     talk.shared.prompts.fail(ticket, &to_error(&error));
                 }
             }
@@ -95,13 +108,26 @@ pub(super) fn to_error(error: &anyhow::Error) -> Error {
 }
 
 impl Talk {
-    async fn prompt(&mut self, parts: Vec<PromptPart>, turn: &Turn) -> anyhow::Result<()> {
+    async fn prompt(
+        &mut self,
+        ticket: u64,
+        parts: Vec<PromptPart>,
+        turn: &Turn,
+    ) -> anyhow::Result<()> {
         let first = parts.first().filter(|part| part.kind == PromptKind::Text);
         let text = first.map_or("", |part| part.text.as_str());
         self.tell_commands();
         let prepared =
             Prepared::new((&*self.project, self.place.store.as_path()), turn, text, Given::ForAll)?;
         let job = run::job(self.place.clone(), &prepared.project, &prepared.turn, false)?;
+        // servers may take long to start, and whoever takes the prompt back is not to wait for them
+        tokio::select! {
+            () = outfit::ready(&job.workspace) => {}
+            () = self.shared.prompts.taken_back(ticket) => {}
+        }
+        if self.shared.prompts.answer_cancelled(ticket) {
+            return Ok(());
+        }
         let parts = prepared.parts(&job, parts).await?;
         let mut left = client::ATTEMPTS;
         loop {

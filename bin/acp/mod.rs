@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `wire` | lines on stdin and stdout, with a limit to their length; the methods of the socket |
 //! | `flow` | how much may wait in either direction |
+//! | `params` | requests that are not what their method takes |
 //! | `agent` | the methods of the protocol, and the sessions of this connection |
 //! | `opening`, `listing`, `forks` | sessions: new, loaded and resumed; listed, closed and deleted; forked |
 //! | `choices` | what a client may choose: agent, model, variant; commands |
@@ -40,6 +41,7 @@ mod host;
 mod inquiry;
 mod listing;
 mod opening;
+mod params;
 mod preview;
 mod prompts;
 mod replies;

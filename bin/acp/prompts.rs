@@ -6,10 +6,15 @@ use agent_client_protocol::Error;
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{PromptResponse, StopReason};
 use leftfold_events::event::{EndReason, Ended, Finish};
+use tokio::sync::watch;
 
 /// The prompts of one session, in the order in which they came.
 #[derive(Default)]
-pub(super) struct Prompts(Mutex<Waiting>);
+pub(super) struct Prompts {
+    waiting: Mutex<Waiting>,
+    /// How often the client has taken prompts back.
+    cancels: watch::Sender<u64>,
+}
 
 #[derive(Default)]
 struct Waiting {
@@ -28,7 +33,7 @@ struct Prompt {
 
 impl Prompts {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn add(&self, responder: Responder<PromptResponse>) -> u64 {
@@ -41,6 +46,14 @@ impl Prompts {
 
     pub(super) fn cancel(&self) {
         self.lock().prompts.iter_mut().for_each(|prompt| prompt.cancelled = true);
+        self.cancels.send_modify(|cancels| *cancels += 1);
+    }
+
+    /// Waits until the client takes this prompt back.
+    pub(super) async fn taken_back(&self, ticket: u64) {
+        let is = |prompt: &Prompt| prompt.ticket == ticket && prompt.cancelled;
+        // this end holds the other one
+        let _ = self.cancels.subscribe().wait_for(|_| self.lock().prompts.iter().any(is)).await;
     }
 
     /// Whether the client has taken back something that waits.

@@ -130,6 +130,19 @@ impl Actor for Updates {
         let _ = done.send(());
         Ok(())
     }
+
+    /// Another one tells of the session from its beginning.
+    async fn post_stop(
+        &self,
+        _: ActorRef<Observation>,
+        watching: &mut Watching,
+    ) -> Result<(), ActorProcessingErr> {
+        if let Some(arrival) = watching.arrival.take() {
+            let why = "the session was opened again, or closed, before it was there";
+            report(arrival.failed(Error::invalid_request().data(why)));
+        }
+        Ok(())
+    }
 }
 
 impl Watching {

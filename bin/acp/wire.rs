@@ -9,14 +9,16 @@ use agent_client_protocol::{Channel, Error, RawJsonRpcId, RawJsonRpcMessage, Tra
 use futures::FutureExt;
 use futures::channel::mpsc::UnboundedSender;
 use futures::stream::{Stream, StreamExt, select, unfold};
+use leftfold_tools::surrogates::mended;
 use serde::Deserializer;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::flow::{Flow, Taken, Written};
+use super::params;
 use super::shared::BY;
 use crate::edge;
 use crate::socket::{self, QUEUE, Sessions};
@@ -221,9 +223,14 @@ async fn next_frame(input: &mut (impl AsyncBufRead + Unpin)) -> Option<(Read, us
         if text.trim().is_empty() {
             continue;
         }
+        let text = mended(&text);
         let (frame, bytes) = (parse(&text), text.len());
         let ours = method(&frame).is_some_and(socket::is_ours);
-        let read = if ours { Read::Ours(text.into_bytes()) } else { Read::Frame(frame) };
+        let read = match params::refused(&frame) {
+            _ if ours => Read::Ours(text.into_owned().into_bytes()),
+            Some(answer) => Read::Refused(answer),
+            None => Read::Frame(frame),
+        };
         return Some((read, bytes));
     }
 }
@@ -232,7 +239,7 @@ fn parse(text: &str) -> TransportFrame {
     let frame = TransportFrame::parse_json(text);
     let TransportFrame::Malformed { raw, error } = frame else { return frame };
     // what is wrong, and not the whole line back
-    let error = match serde_json::from_str::<IgnoredAny>(text) {
+    let error = match serde_json::from_str::<Value>(text) {
         Err(what) => Error::parse_error().data(json!(what.to_string())),
         Ok(_) => error,
     };
@@ -345,8 +352,11 @@ mod tests {
 
     #[test]
     fn what_is_no_json_is_not_sent_back() {
-        let TransportFrame::Malformed { error, .. } = parse("{\"secret\": ") else { panic!() };
-        assert_eq!(i32::from(error.code), -32700);
-        assert!(!error.data.unwrap().to_string().contains("secret"));
+        let deep = format!("{{\"secret\": {}{}}}", "[".repeat(1000), "]".repeat(1000));
+        for line in ["{\"secret\": ", &deep] {
+            let TransportFrame::Malformed { error, .. } = parse(line) else { panic!() };
+            assert_eq!(i32::from(error.code), -32700);
+            assert!(!error.data.unwrap().to_string().contains("secret"));
+        }
     }
 }

@@ -11,6 +11,7 @@ use anyhow::{Context, bail};
 use leftfold_events::line::{self, Line};
 use leftfold_events::{Envelope, SessionId, Sha256};
 use leftfold_store::Store;
+use leftfold_tools::surrogates::mended;
 
 use crate::cli::Import;
 use crate::home::{self, Place};
@@ -24,6 +25,8 @@ const BATCH: usize = 500;
 pub(crate) fn import(args: &Import) -> anyhow::Result<ExitCode> {
     let (bytes, name) = contents(&args.file)?;
     let text = String::from_utf8_lossy(&bytes);
+    // other agents are written in languages whose strings may hold half a character
+    let text = mended(text.trim_start_matches('\u{feff}'));
     let origin = args.from.unwrap_or_else(|| import::origin(&text));
     let sessions = match origin {
         Origin::Leftfold => read(bytes.as_slice(), &name)?,

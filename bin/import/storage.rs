@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use leftfold_tools::surrogates::mended;
 use serde_json::{Value, json};
 
 use super::{LeftOut, text};
@@ -40,7 +41,11 @@ fn files(folder: &Path, left_out: &mut LeftOut) -> Vec<Value> {
     let mut values = Vec::new();
     for path in paths {
         let read = fs::read(&path).map_err(|error| error.to_string());
-        match read.and_then(|bytes| serde_json::from_slice(&bytes).map_err(|e| e.to_string())) {
+        let parsed = read.and_then(|bytes| {
+            let text = String::from_utf8_lossy(&bytes);
+            serde_json::from_str(&mended(&text)).map_err(|error| error.to_string())
+        });
+        match parsed {
             Ok(value) => values.push(value),
             Err(why) => left_out.bad.push(format!("{}: {why}", path.display())),
         }

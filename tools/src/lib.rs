@@ -47,6 +47,7 @@ mod skill;
 pub mod skills;
 pub mod snapshots;
 mod spill;
+pub mod surrogates;
 mod task;
 #[cfg(test)]
 mod testing;
@@ -66,7 +67,7 @@ pub use edit::{Replaced, Strategy, replace};
 pub use environment::{environment, is_credential};
 pub use error::Error;
 pub use inquire::{Inquire, Inquiry, Reply};
-pub use media::{Media, base64, recognise};
+pub use media::{Media, base64, decode, recognise};
 pub use preview::{FilePreview, preview, previews};
 pub use registry::{TOOLS, find, offered, offered_to, resolve, run, run_alone};
 pub use spill::prune;

@@ -44,7 +44,7 @@ pub fn base64(bytes: &[u8]) -> String {
 }
 
 /// The bytes behind standard base64 with padding; `None` if it is none.
-pub(crate) fn decode(base64: &str) -> Option<Vec<u8>> {
+pub fn decode(base64: &str) -> Option<Vec<u8>> {
     let digits = base64.trim_end_matches('=');
     if !base64.len().is_multiple_of(4) || base64.len() - digits.len() > 2 {
         return None;

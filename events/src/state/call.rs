@@ -7,7 +7,7 @@ use super::inquiry::Inquiry;
 use super::message::ReplyPart;
 use super::open::Wait;
 use super::{State, Veto, repeat, words};
-use crate::event::{Access, Attachment, Class, Denial, Finished, Resolution, Tool};
+use crate::event::{Access, Attachment, Class, Finished, Resolution, Tool};
 use crate::{Envelope, Json, Seq};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]

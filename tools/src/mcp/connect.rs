@@ -14,7 +14,8 @@ use tokio::process::{ChildStderr, Command};
 
 use super::desk::Desk;
 use super::link::{Life, Link};
-use super::{Reach, STARTUP, Spec, remote};
+use super::stdio::Pipes;
+use super::{Reach, STARTUP, Spec, lists, remote};
 use crate::processes::{self, Running};
 use crate::{environment, text};
 
@@ -55,13 +56,13 @@ impl From<String> for Failure {
 /// Why there is no connection; the limit of time is over.
 pub(super) async fn connect(spec: &Spec, root: &Root, desk: Desk) -> Result<Link, Failure> {
     let limit = spec.timeout.unwrap_or(STARTUP);
-    match tokio::time::timeout(limit, open(spec, root, desk)).await {
+    match tokio::time::timeout(limit, open(spec, root, desk, limit)).await {
         Ok(opened) => opened,
         Err(_) => Err(format!("it did not start within {} ms", limit.as_millis()).into()),
     }
 }
 
-async fn open(spec: &Spec, root: &Root, desk: Desk) -> Result<Link, Failure> {
+async fn open(spec: &Spec, root: &Root, desk: Desk, limit: Duration) -> Result<Link, Failure> {
     let life = match &spec.reach {
         Reach::Local { command, environment, cwd } => {
             local(&spec.name, command, environment, cwd.as_deref(), root, &desk).await?
@@ -77,7 +78,10 @@ async fn open(spec: &Spec, root: &Root, desk: Desk) -> Result<Link, Failure> {
     match link.list_tools().await {
         Ok(tools) => {
             desk.set_tools(tools);
-            desk.set_prompts(link.list_prompts().await);
+            // its tools are there, whether it tells its prompts or not
+            let patience = lists::PATIENCE.min(limit / 2);
+            let prompts = tokio::time::timeout(patience, link.list_prompts()).await;
+            desk.set_prompts(prompts.unwrap_or_default());
         }
         Err(failure) => {
             link.close().await;
@@ -122,8 +126,14 @@ async fn local(
         return Err("its pipes are gone".to_owned());
     };
     let words = LastWords::of(name, stderr);
-    match serve_client(desk.clone(), (stdout, stdin)).await {
+    match serve_client(desk.clone(), Pipes::new(stdout, stdin)).await {
         Ok(service) => Ok(Life { service, process: Some((child, running)) }),
+        Err(error @ ClientInitializeError::JsonRpcError(_)) => {
+            Err(words.after(&format!("it refuses to begin: {}", innermost(&error))).await)
+        }
+        Err(ClientInitializeError::ExpectedInitResult(_)) => {
+            Err(words.after("its answer to `initialize` is none that MCP knows").await)
+        }
         Err(error) => {
             let ended = tokio::time::timeout(LAST_WORDS, child.wait()).await;
             let why = match ended {
@@ -155,11 +165,28 @@ pub(super) fn innermost(error: &ClientInitializeError) -> String {
     if let ClientInitializeError::ConnectionClosed(_) = error {
         return "it closed the connection before it had answered".to_owned();
     }
-    let mut innermost: &dyn std::error::Error = error;
+    // it does not name what it stands for as its source
+    if let ClientInitializeError::TransportError { error, .. } = error {
+        return innermost_of(error.error.as_ref());
+    }
+    innermost_of(error)
+}
+
+/// What an error comes from in the end.
+pub(super) fn innermost_of(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;
     }
-    text::clip(innermost.to_string(), LINE)
+    text::clip(without_address(innermost.to_string()), LINE)
+}
+
+/// The same words without the address that was asked: there may be a key in it, and they come into logs.
+fn without_address(said: String) -> String {
+    const ADDRESS: &str = " for url (";
+    let address = said.find(ADDRESS).zip(said.rfind(')')).filter(|(start, end)| start < end);
+    let Some((start, end)) = address else { return said };
+    format!("{}{}", &said[..start], &said[end + 1..])
 }
 
 /// The end of what a server has written to standard error, which is read as long as it writes.
@@ -198,6 +225,26 @@ impl LastWords {
         match said.as_slice() {
             [] => why.to_owned(),
             said => format!("{why}; it said: {}", said.join(" | ")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_not_told() {
+        for (said, told) in [
+            (
+                "no answer for url (https://host/mcp?key=canary(1)): timed out",
+                "no answer: timed out",
+            ),
+            ("no answer for url (https://host/mcp?key=canary)", "no answer"),
+            ("HTTP 500", "HTTP 500"),
+            (") for url (", ") for url ("),
+        ] {
+            assert_eq!(without_address(said.to_owned()), told);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use leftfold_events::event::Attachment;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use serde_json::Value;
 
 use crate::media;
 use crate::{Output, text};
@@ -37,6 +38,31 @@ pub(super) fn output(title: String, result: CallToolResult) -> Output {
     output
 }
 
+/// An answer that is no result as the protocol has it, read as far as that goes.
+pub(super) fn lenient(said: Value) -> CallToolResult {
+    let is_error = said["isError"] == true;
+    let content = match said {
+        Value::Null => Vec::new(),
+        Value::String(text) => vec![ContentBlock::text(text)],
+        Value::Object(mut said) => match said.remove("content") {
+            Some(Value::Array(blocks)) => blocks.into_iter().map(block).collect(),
+            Some(Value::String(text)) => vec![ContentBlock::text(text)],
+            Some(other) => vec![ContentBlock::text(other.to_string())],
+            None => vec![ContentBlock::text(Value::Object(said).to_string())],
+        },
+        other @ (Value::Bool(_) | Value::Number(_) | Value::Array(_)) => {
+            vec![ContentBlock::text(other.to_string())]
+        }
+    };
+    if is_error { CallToolResult::error(content) } else { CallToolResult::success(content) }
+}
+
+fn block(said: Value) -> ContentBlock {
+    serde_json::from_value(said).unwrap_or_else(|_| ContentBlock::text(UNKNOWN))
+}
+
+const UNKNOWN: &str = "[a kind of content that is not known here]";
+
 pub(super) enum Shown {
     Text(String),
     Media(Attachment),
@@ -66,7 +92,7 @@ pub(super) fn show(block: ContentBlock) -> Shown {
 }
 
 fn unknown() -> Shown {
-    Shown::Text("[a kind of content that is not known here]".to_owned())
+    Shown::Text(UNKNOWN.to_owned())
 }
 
 /// What models can see is attached; of anything else they are told that it is there. The bytes count,
@@ -90,7 +116,7 @@ fn media(base64: String, mime: &str, name: &str) -> Shown {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -159,5 +185,21 @@ mod tests {
         let output = shown(json!({ "content": text, "isError": true }));
         assert!(output.is_error);
         assert_eq!(output.meta()["error_kind"], "mcp");
+    }
+
+    #[test]
+    fn answers_that_are_no_results_are_read_as_far_as_that_goes() {
+        let strange = json!([{ "type": "hologram" }, { "type": "text", "text": "b" }]);
+        for (said, text, is_error) in [
+            (json!(null), "(no output)", false),
+            (json!("plain"), "plain", false),
+            (json!([1]), "[1]", false),
+            (json!({ "n": 1 }), r#"{"n":1}"#, false),
+            (json!({ "content": "plain", "isError": true }), "plain", true),
+            (json!({ "content": strange }), "[a kind of content that is not known here]\nb", false),
+        ] {
+            let output = output("T".to_owned(), lenient(said));
+            assert_eq!((output.output.as_str(), output.is_error), (text, is_error));
+        }
     }
 }

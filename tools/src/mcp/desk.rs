@@ -17,6 +17,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, ErrorData as McpError, RoleClient};
 
+use super::lists::{self, Changes};
 use super::probe;
 use crate::inquire::{Inquire, Inquiry};
 use crate::text;
@@ -42,6 +43,8 @@ pub(super) struct Desk(Arc<Shared>);
 struct Shared {
     tools: Mutex<Vec<Tool>>,
     prompts: Mutex<Vec<Prompt>>,
+    tools_change: Changes,
+    prompts_change: Changes,
     /// Held while a request is sent, so that no progress comes before there is somebody to hear of it.
     listeners: tokio::sync::Mutex<HashMap<ProgressToken, Listener>>,
     /// Whether questions are answered with their own defaults, instead of being put to people.
@@ -258,22 +261,18 @@ impl ClientHandler for Desk {
 
     async fn on_prompt_list_changed(&self, context: NotificationContext<RoleClient>) {
         let desk = self.clone();
-        tokio::spawn(async move {
-            match context.peer.list_all_prompts().await {
-                Ok(prompts) => desk.set_prompts(prompts),
-                Err(error) => tracing::warn!("a server's prompts have changed, and then: {error}"),
-            }
+        self.0.prompts_change.follow(move || {
+            let (desk, peer) = (desk.clone(), context.peer.clone());
+            async move { lists::prompts(&peer).await.map(|prompts| desk.set_prompts(prompts)) }
         });
     }
 
     /// Asks for them beside everything else: what answers is the connection that told of it.
     async fn on_tool_list_changed(&self, context: NotificationContext<RoleClient>) {
         let desk = self.clone();
-        tokio::spawn(async move {
-            match context.peer.list_all_tools().await {
-                Ok(tools) => desk.set_tools(tools),
-                Err(error) => tracing::warn!("a server's tools have changed, and then: {error}"),
-            }
+        self.0.tools_change.follow(move || {
+            let (desk, peer) = (desk.clone(), context.peer.clone());
+            async move { lists::tools(&peer).await.map(|tools| desk.set_tools(tools)) }
         });
     }
 }

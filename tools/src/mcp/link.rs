@@ -13,10 +13,11 @@ use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RunningService, Ser
 use tokio::process::Child;
 use tokio::task::JoinSet;
 
-use super::connect::Failure;
+use super::connect::{self, Failure};
 use super::desk::Desk;
 use super::remote::{self, SIGN_IN};
-use super::resources;
+use super::stdio::UNREADABLE;
+use super::{content, lists, resources};
 use crate::processes::Running;
 use crate::{Context, Error, text};
 
@@ -71,10 +72,10 @@ impl Link {
     /// Asks for the tools. A server that never said it had any need not answer.
     pub(super) async fn list_tools(&self) -> Result<Vec<Tool>, Failure> {
         let info = self.peer.peer_info();
-        self.peer.list_all_tools().await.or_else(|error| match remote::challenge(&error) {
+        lists::tools(&self.peer).await.or_else(|error| match remote::challenge(&error) {
             Some(wanted) => Err(Failure { why: SIGN_IN.to_owned(), challenge: Some(wanted) }),
             None if info.is_some_and(|info| info.capabilities.tools.is_none()) => Ok(Vec::new()),
-            None => Err(format!("it does not tell its tools: {error}").into()),
+            None => Err(format!("it does not tell its tools: {}", words(&error)).into()),
         })
     }
 
@@ -98,7 +99,7 @@ impl Link {
         if !offered {
             return Vec::new();
         }
-        told("prompts", self.peer.list_all_prompts().await)
+        told("prompts", lists::prompts(&self.peer).await)
     }
 
     /// None, if it can not tell them.
@@ -125,7 +126,7 @@ impl Link {
             Ok(result) => Ok(Ok(result)),
             Err(error) => match remote::challenge(&error) {
                 Some(wanted) => Err(Failure { why: SIGN_IN.to_owned(), challenge: Some(wanted) }),
-                None => Ok(Err(error.to_string())),
+                None => Ok(Err(words(&error))),
             },
         }
     }
@@ -158,7 +159,12 @@ impl Link {
         if let ServerResult::CallToolResult(result) = answer {
             return Ok(result);
         }
-        Err(Error::Mcp("The server's answer is no result of a call.".to_owned()))
+        if let ServerResult::CustomResult(said) = answer {
+            return Ok(content::lenient(said.0));
+        }
+        let nothing = matches!(answer, ServerResult::EmptyResult(_));
+        let strange = || Error::Mcp("The server's answer is no result of a call.".to_owned());
+        nothing.then(|| CallToolResult::success(Vec::new())).ok_or_else(strange)
     }
 
     /// Sends a request, and waits for its answer or for `cx.cancel`.
@@ -255,8 +261,25 @@ fn visits(data: &serde_json::Value) -> String {
 /// Bytes of what is told of addresses.
 const VISITS: usize = 4 * 1_024;
 
+/// For people.
+fn words(error: &ServiceError) -> String {
+    if let ServiceError::TransportSend(failed) = error {
+        return connect::innermost_of(failed.error.as_ref());
+    }
+    if let ServiceError::McpError(error) = error
+        && error.code == UNREADABLE
+    {
+        return text::clip(format!("its answer can not be read: {}", error.message), WHY);
+    }
+    error.to_string()
+}
+
 fn failure(error: &ServiceError) -> Error {
     if let ServiceError::McpError(error) = error {
+        if error.code == UNREADABLE {
+            let why = text::clip(error.message.to_string(), WHY);
+            return Error::Mcp(format!("The server's answer can not be read: {why}. {UNKNOWN}"));
+        }
         let (said, code) = (&error.message, error.code.0);
         if let (VISIT_FIRST, Some(data)) = (code, &error.data) {
             return Error::Mcp(format!(
@@ -270,7 +293,11 @@ fn failure(error: &ServiceError) -> Error {
     if remote::challenge(error).is_some() {
         return Error::Mcp(format!("The server has done nothing: {SIGN_IN}."));
     }
-    if matches!(error, ServiceError::TransportClosed | ServiceError::TransportSend(_)) {
+    if let ServiceError::TransportSend(failed) = error {
+        let why = text::clip(connect::innermost_of(failed.error.as_ref()), WHY);
+        return Error::Mcp(format!("There is no answer of the server: {why}. {UNKNOWN}"));
+    }
+    if matches!(error, ServiceError::TransportClosed) {
         return Error::Mcp(GONE.to_owned());
     }
     Error::Mcp(format!("The call failed: {error}."))
@@ -278,3 +305,9 @@ fn failure(error: &ServiceError) -> Error {
 
 const GONE: &str = "The server ended before the call did. It may have taken effect fully, partly or not \
     at all. Look at the current state before you make it again.";
+
+/// Bytes of what is wrong with an answer.
+const WHY: usize = 300;
+
+const UNKNOWN: &str =
+    "The call may have taken effect: look at the current state before you make it again.";

@@ -11,6 +11,7 @@ pub(crate) mod connect;
 mod content;
 mod desk;
 mod link;
+mod lists;
 pub(crate) mod names;
 mod oauth;
 mod pool;
@@ -20,6 +21,7 @@ mod remote;
 mod resources;
 mod server;
 mod sse;
+mod stdio;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -124,7 +124,9 @@ async fn attempt(spec: &Spec, root: &Root, calls: &Calls) -> Result<Probed, Fail
 
 async fn look(link: &Link, calls: &Calls, limit: Duration) -> Result<Probed, Failure> {
     let tools = link.own_tools();
-    let (prompts, resources) = (link.prompts(), link.list_resources().await);
+    // a list without an end, or without an answer, is as good as none
+    let resources = tokio::time::timeout(limit, link.list_resources()).await;
+    let (prompts, resources) = (link.prompts(), resources.unwrap_or_default());
     let mut probed = Probed {
         server: link.server(),
         protocol: link.protocol(),

@@ -10,12 +10,12 @@ use futures::future::Either;
 use reqwest::Url;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use rmcp::RoleClient;
-use rmcp::model::ServerJsonRpcMessage;
 use rmcp::service::{ClientInitializeError, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::transport::auth::AuthClient;
-use serde_json::Value;
 use tokio::sync::mpsc;
+
+use super::stdio;
 
 /// How long the stream may take to begin with the address.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -178,12 +178,8 @@ impl Transport<RoleClient> for Sse {
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
             let event = self.events.recv().await?;
-            match serde_json::from_str::<ServerJsonRpcMessage>(&event.data) {
-                Ok(message) => return Some(message),
-                Err(error) => {
-                    let is_json = serde_json::from_str::<Value>(&event.data).is_ok();
-                    tracing::debug!(is_json, "a server's event is no message: {error}");
-                }
+            if let Some(message) = stdio::message(event.data.as_bytes()) {
+                return Some(message);
             }
         }
     }
