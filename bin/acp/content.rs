@@ -78,7 +78,7 @@ fn resource_part(resource: EmbeddedResourceResource) -> Result<PromptPart, Strin
         }) => {
             let place = path_of(&uri);
             let text = format!("<resource uri=\"{place}\">\n{text}\n</resource>");
-            Ok(PromptPart { name: Some(place.to_owned()), ..PromptPart::text(text) })
+            Ok(PromptPart { name: Some(place.into_owned()), ..PromptPart::text(text) })
         }
         EmbeddedResourceResource::BlobResourceContents(BlobResourceContents {
             blob, uri, ..
