@@ -1,95 +1,28 @@
 //! A session in this process's node, as those who drive it see it.
 
+mod job;
 mod revert;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
-use leftfold_actors::equip::Setup;
 use leftfold_actors::{
-    Answered, Family, Models, Node, NodeMessage, Observation, Open, Opened, Reply, SessionMessage,
-    Watch, World,
+    Answered, Family, Node, NodeMessage, Observation, Opened, Reply, SessionMessage, Watch,
 };
-use leftfold_events::event::{Compaction, PromptPart, Session, Turn};
-use leftfold_events::kit::AskMode;
-use leftfold_events::{Fact, Kit, POLICY, Seq, SessionId, State};
-use leftfold_providers::Provider;
+use leftfold_events::event::{Compaction, PromptPart, Turn};
+use leftfold_events::{Fact, Kit, Seq, SessionId, State};
 use leftfold_store::Store;
-use leftfold_tools::Workspace;
 use ractor::{Actor, ActorRef, RpcReplyPort};
 
-use crate::approvals::{self, Memory};
+use crate::approvals::Memory;
 pub(crate) use crate::equipment::Equipment;
 use crate::home::Place;
 use crate::inquiry::Asked;
-use crate::outfit::{self, Wardrobe};
+use crate::outfit;
 use crate::socket::remote::Remote;
 use crate::socket::{self, RpcError};
-
-/// All that a session needs to know of the world.
-pub(crate) struct Job<'a> {
-    pub(crate) place: Place,
-    pub(crate) setup: Setup<'a>,
-    pub(crate) provider: (String, Arc<dyn Provider>),
-    /// Those that later prompts may need.
-    pub(crate) others: Vec<(String, Arc<dyn Provider>)>,
-    pub(crate) workspace: Workspace,
-}
-
-impl Job<'_> {
-    /// What is in force right now, with what the project remembers.
-    pub(crate) fn kit(&self) -> Kit {
-        let mut setup = self.setup.clone();
-        setup.options.approved = approvals::of(setup.worktree);
-        outfit::gather(setup, &self.workspace.mcp, &self.workspace.plugins)
-    }
-
-    /// What a client needs to prompt after this job's own prompt.
-    pub(crate) fn equipment(&self) -> Equipment {
-        let (agent, model) = (self.setup.agent.name.clone(), self.setup.model.name());
-        Equipment { kit: self.kit(), agent, model }
-    }
-
-    /// Whether somebody is there to be asked.
-    pub(crate) fn asks(&self) -> bool {
-        self.setup.options.ask == AskMode::Ask
-    }
-
-    fn birth(&self) -> Session {
-        Session::Created {
-            directory: self.setup.directory.display().to_string(),
-            worktree: self.setup.worktree.display().to_string(),
-            parent: None,
-            agent: self.setup.agent.name.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            policy: POLICY,
-        }
-    }
-
-    fn open(&self) -> Open {
-        let (name, provider) = &self.provider;
-        let others = self.others.iter().cloned();
-        let models = Models::new(others.chain([(name.clone(), Arc::clone(provider))]));
-        Open {
-            store: self.place.store.clone(),
-            session: self.place.session,
-            world: World::new(
-                models,
-                Arc::new(self.workspace.clone()),
-                Some(Arc::new(Wardrobe {
-                    directory: self.setup.directory.to_owned(),
-                    worktree: self.setup.worktree.to_owned(),
-                    plan: self.setup.plan.clone(),
-                    mcp: self.workspace.mcp.clone(),
-                    plugins: self.workspace.plugins.clone(),
-                })),
-            ),
-            birth: self.birth(),
-        }
-    }
-}
+pub(crate) use job::Job;
 
 /// Clones talk to the same session.
 #[derive(Clone)]
@@ -120,31 +53,51 @@ const DIED: &str = "the session died before it was known that the prompt is in i
 
 impl Client {
     /// Opens the job's session in `node`, or where it is open already: if another process is the
-    /// node of its store, through that one's socket.
+    /// node of its store, through that one's socket. A kit can be gathered then.
     pub(crate) async fn open(
         node: ActorRef<NodeMessage>,
         job: &Job<'_>,
     ) -> anyhow::Result<(Self, Opened)> {
+        Self::open_beside(node, job, outfit::ready(&job.workspace)).await
+    }
+
+    /// The same without a wait for servers and plugins, which are being started.
+    pub(crate) async fn open_soon(
+        node: ActorRef<NodeMessage>,
+        job: &Job<'_>,
+    ) -> anyhow::Result<(Self, Opened)> {
+        let workspace = job.workspace.clone();
+        let starts = async {
+            tokio::spawn(async move { outfit::ready(&workspace).await });
+        };
+        Self::open_beside(node, job, starts).await
+    }
+
+    async fn open_beside(
+        node: ActorRef<NodeMessage>,
+        job: &Job<'_>,
+        starts: impl Future<Output = ()>,
+    ) -> anyhow::Result<(Self, Opened)> {
         if let Some(attached) = Self::attach(&job.place).await {
             return Ok(attached);
         }
-        match Self::open_here(node, job).await {
+        match Self::open_here(node, job, starts).await {
             // its node may not have served its socket yet when it was looked for
             Err(error) if is_locked(&error) => Self::attach(&job.place).await.ok_or(error),
             opened => opened,
         }
     }
 
-    /// Opens the job's session in `node` and nowhere else.
+    /// Opens the job's session in `node` and nowhere else, while something else `starts`.
     pub(crate) async fn open_here(
         node: ActorRef<NodeMessage>,
         job: &Job<'_>,
+        starts: impl Future<Output = ()>,
     ) -> anyhow::Result<(Self, Opened)> {
         leftfold_tools::prune(&job.workspace.spill_dir, SystemTime::now());
         let open = Box::new(job.open());
-        // servers start while the store is opened
         let opening = async { ractor::call!(node, |reply| NodeMessage::Open { open, reply }) };
-        let (opened, ()) = tokio::join!(opening, outfit::ready(&job.workspace));
+        let (opened, ()) = tokio::join!(opening, starts);
         let opened = opened.context("the node has died")??;
         let session = job.place.session;
         let (memory, sink) = Memory::start(job.setup.worktree, session).await?;

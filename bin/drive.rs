@@ -17,6 +17,7 @@ use crate::client::{self, Client, Job};
 use crate::home::Place;
 use crate::inquiry::{Asked, Inquiries};
 use crate::note;
+use crate::outfit;
 use crate::print::{Printed, Printer};
 use crate::question::{self, Questions, What};
 use crate::signals::Signals;
@@ -149,12 +150,13 @@ async fn begin(
         Task::Compact => return begin_compaction(job, node, sink).await,
         Task::Revert(back) => return begin_revert(job, node, sink, back).await,
         Task::Resume => {
-            let (client, opened) = match Client::open_here(node, job).await {
-                Err(error) if client::is_locked(&error) => {
-                    return Err(held(&job.place).unwrap_or(error));
-                }
-                opened => opened?,
-            };
+            let (client, opened) =
+                match Client::open_here(node, job, outfit::ready(&job.workspace)).await {
+                    Err(error) if client::is_locked(&error) => {
+                        return Err(held(&job.place).unwrap_or(error));
+                    }
+                    opened => opened?,
+                };
             if !opened.unfinished && client.view().await?.files.restore.is_none() {
                 return Ok(None);
             }

@@ -6,7 +6,7 @@ mod common;
 
 use std::time::Instant;
 
-use common::{PATIENCE, Site, all, call, end, exists, mcp, says, script, wait_until};
+use common::{Editor, PATIENCE, Site, all, call, end, exists, mcp, says, script, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -117,4 +117,21 @@ fn what_is_being_started_ends_with_an_interrupt() {
     live.signal(Signal::INT);
     assert_eq!(live.wait().code, 130);
     wait_until("the server is gone", || mcp::servers_of(node).is_empty());
+}
+
+#[test]
+fn an_editor_is_shown_a_session_whose_server_does_not_start() {
+    let site = Site::scripted(&script(json!([says("So be it.")])));
+    let events = site.prompt("go").ok().events();
+    let session = events[0]["session"].as_str().unwrap();
+    // longer than anything is waited for here
+    let server = json!({ "command": ["sleep", "1000"], "timeout": 3_600_000 });
+    let site = site.setting("/mcp", json!({ "m": server }));
+    for method in ["session/load", "session/resume"] {
+        let mut editor = Editor::start(&site, &[]);
+        let params = json!({ "sessionId": session, "cwd": site.project(), "mcpServers": [] });
+        let asked = editor.ask(method, params);
+        editor.result(asked);
+        editor.leave();
+    }
 }

@@ -132,7 +132,7 @@ fn read(lines: impl BufRead, name: &str) -> anyhow::Result<Sessions> {
     let mut contents: HashMap<Sha256, Arc<str>> = HashMap::new();
     for (number, text) in lines.lines().enumerate() {
         let at = || format!("{name}, line {}", number + 1);
-        let text = text.with_context(at)?;
+        let text = text.map_err(|error| Usage(format!("{}: {error}", at())))?;
         if text.trim().is_empty() {
             continue;
         }

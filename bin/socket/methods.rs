@@ -198,7 +198,7 @@ async fn prompt(peer: &Peer, asked: Prompt) -> Result<Value, RpcError> {
     }
     let sessions = &peer.house.sessions;
     let client = open(peer, session).await?;
-    let equipment = sessions.equipment(session).map_err(RpcError::of)?;
+    let equipment = sessions.equipment(session).await.map_err(RpcError::of)?;
     let (by, joins) = (peer.by(by.as_deref()), sessions.only_joins());
     match client.prompt_with(equipment, parts, &by, joins).await.map_err(RpcError::of)? {
         Answered::Accepted => Ok(json!({})),
@@ -216,7 +216,7 @@ async fn compact(peer: &Peer, asked: Ours) -> Result<Value, RpcError> {
     }
     let sessions = &peer.house.sessions;
     let client = open(peer, session).await?;
-    let kit = sessions.equipment(session).map_err(RpcError::of)?.kit;
+    let kit = sessions.equipment(session).await.map_err(RpcError::of)?.kit;
     let (by, joins) = (peer.by(by.as_deref()), sessions.only_joins());
     let asked = client.compact(kit, &by, joins).await.map_err(RpcError::of)?;
     let accepted = asked == Answered::Accepted;
@@ -241,7 +241,7 @@ async fn revert(
         }
     }
     let client = open(peer, session).await?;
-    let kit = peer.house.sessions.equipment(session).map_err(RpcError::of)?.kit;
+    let kit = peer.house.sessions.equipment(session).await.map_err(RpcError::of)?.kit;
     let by = peer.by(by.as_deref());
     let refused = client.revert(kit, back, &by).await.map_err(RpcError::of)?.err();
     Ok(json!({ "accepted": refused.is_none(), "refused": refused }))

@@ -19,6 +19,7 @@ use crate::cli::Turn;
 use crate::client::{Client, Equipment, Job};
 use crate::commands::run::{self, Project};
 use crate::home::{self, Place};
+use crate::outfit;
 
 pub(crate) trait Sessions: Send + Sync + 'static {
     /// A session, opened if need be. With `store`, it is to be in that folder.
@@ -35,7 +36,7 @@ pub(crate) trait Sessions: Send + Sync + 'static {
     ///
     /// # Errors
     /// The settings are wrong.
-    fn equipment(&self, session: SessionId) -> anyhow::Result<Equipment>;
+    fn equipment(&self, session: SessionId) -> BoxFuture<'_, anyhow::Result<Equipment>>;
 
     /// Whether a prompt only joins a turn that is under way.
     fn only_joins(&self) -> bool;
@@ -89,10 +90,12 @@ impl Sessions for One {
         .boxed()
     }
 
-    fn equipment(&self, session: SessionId) -> anyhow::Result<Equipment> {
+    fn equipment(&self, session: SessionId) -> BoxFuture<'_, anyhow::Result<Equipment>> {
         // a child has its own, from its parent
         let ours = self.client.session == session;
-        ours.then(|| self.equipment.clone()).ok_or_else(|| RpcError::not_open(session).into())
+        let equipment = ours.then(|| self.equipment.clone());
+        let equipment = equipment.ok_or_else(|| RpcError::not_open(session).into());
+        std::future::ready(equipment).boxed()
     }
 
     fn only_joins(&self) -> bool {
@@ -232,7 +235,7 @@ impl Many {
         let known = self.knowledge(session)?;
         let mut job = known.job()?;
         job.workspace.host = self.host(session);
-        let opened = Client::open(self.node.clone(), &job).await?;
+        let opened = Client::open_soon(self.node.clone(), &job).await?;
         if let Some(known) = self.known().get_mut(&session) {
             known.client = Some(opened.0.clone());
         }
@@ -307,8 +310,14 @@ impl Sessions for Many {
         .boxed()
     }
 
-    fn equipment(&self, session: SessionId) -> anyhow::Result<Equipment> {
-        Ok(self.knowledge(session)?.job()?.equipment())
+    fn equipment(&self, session: SessionId) -> BoxFuture<'_, anyhow::Result<Equipment>> {
+        async move {
+            let known = self.knowledge(session)?;
+            let job = known.job()?;
+            outfit::ready(&job.workspace).await;
+            Ok(job.equipment())
+        }
+        .boxed()
     }
 
     fn only_joins(&self) -> bool {

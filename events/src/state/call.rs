@@ -211,26 +211,7 @@ impl State {
                     call.inquiries.retain(|open| open.id != *inquiry);
                 }
             }
-            Tool::Finished(finished) => {
-                self.seen.extend(seen(finished));
-                self.instructed.extend(instructed(finished));
-                let shown = self.shown(finished);
-                if let Some(call) = self.waiting_mut(of).filter(|call| call.is_running()) {
-                    call.phase = Phase::Done(Box::new(Outcome {
-                        output: finished.output.clone(),
-                        is_error: finished.is_error,
-                        attachments: finished.attachments.clone(),
-                        shown,
-                    }));
-                    call.ran = true;
-                    let agent = call.switches_to().filter(|_| !finished.is_error);
-                    let costs = call.class() == Class::Child;
-                    self.take_over(agent);
-                    if costs {
-                        self.heed_cost();
-                    }
-                }
-            }
+            Tool::Finished(finished) => self.finished(of, finished),
             Tool::Lost { attempt, .. } => {
                 if let Some(call) = self.call_mut(of) {
                     let told = if *attempt == 0 { words::NEVER_STARTED } else { words::LOST };
@@ -242,6 +223,28 @@ impl State {
                 if let Some(call) = self.call_mut(of) {
                     call.done(call.cancelled(stopped), true);
                 }
+            }
+        }
+    }
+
+    /// A run has come to an end of its own.
+    fn finished(&mut self, of: Option<Seq>, finished: &Finished) {
+        self.seen.extend(seen(finished));
+        self.instructed.extend(instructed(finished));
+        let shown = self.shown(finished);
+        if let Some(call) = self.waiting_mut(of).filter(|call| call.is_running()) {
+            call.phase = Phase::Done(Box::new(Outcome {
+                output: finished.output.clone(),
+                is_error: finished.is_error,
+                attachments: finished.attachments.clone(),
+                shown,
+            }));
+            call.ran = true;
+            let agent = call.switches_to().filter(|_| !finished.is_error);
+            let costs = call.class() == Class::Child;
+            self.take_over(agent);
+            if costs {
+                self.heed_cost();
             }
         }
     }

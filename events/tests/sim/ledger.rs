@@ -1,13 +1,13 @@
 //! What may stand in a log, told from the log alone: a second opinion on what the core admits and
 //! decides, which shares no code with it.
 
+mod asking;
 mod beside;
 
 use std::collections::BTreeMap;
 
 use leftfold_events::event::{
-    Answer, Class, Compaction, Event, Model, Permission, Purpose, Resolution, Session, Subagent,
-    Todo, Tool, Turn,
+    Class, Compaction, Event, Model, Purpose, Resolution, Session, Subagent, Todo, Tool, Turn,
 };
 use leftfold_events::rules::Action;
 use leftfold_events::{Envelope, Seq, SessionId, Time};
@@ -352,62 +352,6 @@ impl Ledger {
         (call.started, call.orphaned) = (attempt, false);
         call.inquiries.clear();
         Ok(())
-    }
-
-    fn permission(&mut self, e: &Envelope, event: &Permission) -> Held {
-        let of = e.of.unwrap_or_default();
-        match event {
-            Permission::Ruled { action, .. } => {
-                self.about(e)?.ruled = Some(*action);
-                if *action == Action::Deny { self.end(of) } else { Ok(()) }
-            }
-            Permission::Asked { .. } if self.runs(of) => {
-                let call = self.calls.get(&of).ok_or("a question about no call")?;
-                held(!call.inquiries.is_empty(), "a question in a run that has none")?;
-                self.wait(e, Wait::Inquiry(of))
-            }
-            Permission::Asked { .. } => {
-                self.about(e)?;
-                self.wait(e, Wait::Question(of))
-            }
-            Permission::Answered { reply, feedback, .. } => {
-                let asked = |wait| matches!(wait, Wait::Question(_) | Wait::Inquiry(_));
-                let wait = self.outcome(e, asked)?;
-                let Wait::Question(seq) = wait else { return Ok(()) };
-                let call = self.calls.get_mut(&seq).ok_or("an answer about no call")?;
-                let yes = feedback.as_deref().is_none_or(|said| ["", "yes"].contains(&said));
-                if *reply == Answer::Reject || call.switches && !yes {
-                    return self.end(seq);
-                }
-                call.answered = true;
-                self.always |= *reply == Answer::Always;
-                Ok(())
-            }
-        }
-    }
-
-    /// A run is told once what it wants to know, and not while somebody is still being asked.
-    fn inquiry(&mut self, e: &Envelope, event: &Tool) -> Held {
-        if let Tool::Inquired { inquiry, .. } = event {
-            let (_, wait) = self.find(e, |wait| matches!(wait, Wait::Run(_)))?;
-            let Wait::Run(seq) = wait else { return Ok(()) };
-            let call = self.calls.get_mut(&seq).ok_or("an inquiry about no call")?;
-            call.inquiries.push(*inquiry);
-        } else if let Tool::Replied { inquiry, .. } = event {
-            let of = e.of.unwrap_or_default();
-            let open = self.waits.values().any(|(wait, _)| *wait == Wait::Inquiry(of));
-            held(!open, "told before somebody has answered")?;
-            held(self.runs(of), "told when it does not run")?;
-            let call = self.calls.get_mut(&of).ok_or("a reply about no call")?;
-            let first = call.inquiries.first() == Some(inquiry);
-            held(first, "told what it did not want to know")?;
-            call.inquiries.remove(0);
-        }
-        Ok(())
-    }
-
-    fn runs(&self, call: Seq) -> bool {
-        self.waits.values().any(|(wait, _)| *wait == Wait::Run(call))
     }
 
     fn compaction(&mut self, e: &Envelope, event: &Compaction) -> Held {
