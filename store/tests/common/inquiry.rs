@@ -1,5 +1,5 @@
 use leftfold_events::Event;
-use leftfold_events::event::{Consent, Tool, Wanted};
+use leftfold_events::event::{Consent, Permission, Tool, Wanted};
 
 use super::json;
 
@@ -26,5 +26,16 @@ pub(super) fn inquiry_events() -> Vec<Event> {
         replied(Consent::Cancelled, "{}"),
     ]
     .map(Into::into)
+    .into()
+}
+
+/// Whether a call may run is asked, too.
+pub(super) fn asked() -> Event {
+    Permission::Asked {
+        call: "c1".into(),
+        permission: "bash".into(),
+        patterns: vec!["git push".into()],
+        always: vec!["git *".into()],
+    }
     .into()
 }

@@ -8,6 +8,7 @@ mod plugins;
 
 use files::{files_events, later_files_events};
 use imported::imported;
+use inquiry::asked;
 use leftfold_events::event::{
     Access, Answer, Attachment, CallSpec, Class, Compaction, Denial, EndReason, Ended, Equipped,
     FailureClass, Files, Finish, Finished, Model, ModelRef, PartKind, Permission, Plugin,
@@ -330,16 +331,6 @@ fn other_events() -> Vec<Event> {
         .into(),
         Todo::Updated { todos }.into(),
     ]
-}
-
-fn asked() -> Event {
-    Permission::Asked {
-        call: "c1".into(),
-        permission: "bash".into(),
-        patterns: vec!["git push".into()],
-        always: vec!["git *".into()],
-    }
-    .into()
 }
 
 /// Which variant an event is. No wildcard: a new one fails to compile here until it is given a
