@@ -75,6 +75,16 @@ impl Inquiry {
         self.run.is_some()
     }
 
+    /// What an answer without a word means: the model is to decide, and a running tool, which takes words
+    /// for a value, gets none. `None`: it is a dismissal.
+    pub(crate) fn unsaid(&self) -> Option<String> {
+        if !self.in_run() {
+            return Some(GO_ON.to_owned());
+        }
+        let leaves_out = self.options.iter().any(|option| option.label == form::LEFT_OUT);
+        leaves_out.then(|| form::LEFT_OUT.to_owned())
+    }
+
     /// The question with its header, in front of it.
     pub(crate) fn titled(&self) -> String {
         match self.header.trim() {

@@ -160,3 +160,21 @@ fn an_editor_gets_each_field_as_a_form() {
     assert_eq!(told(&events), json!({ "action": "accept", "content": { "row": 4, "side": "l" } }));
     editor.leave();
 }
+
+#[test]
+fn a_form_left_empty_gives_its_server_no_value_that_nobody_said() {
+    let site = site(&form());
+    let mut editor = Editor::raw(&site, &[]);
+    let able = json!({ "elicitation": { "form": {} } });
+    let hello = json!({ "protocolVersion": 1, "clientCapabilities": able });
+    let hello = editor.ask("initialize", hello);
+    editor.result(hello);
+    let session = editor.session(&site);
+    let prompt = editor.prompt(&session, "go");
+    let asked = editor.until(|message| message["method"] == "elicitation/create");
+    editor.reply(&asked, json!({ "action": "accept", "content": {} }));
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    let events = site.run(&["export", &session]).ok().events();
+    assert_eq!(told(&events)["action"], "decline");
+    editor.leave();
+}

@@ -9,7 +9,7 @@ use agent_client_protocol::v1::schema::{
     StringPropertySchema, ToolCallId,
 };
 
-use crate::inquiry::{Choice, GO_ON, Inquiry};
+use crate::inquiry::{Choice, Inquiry};
 
 /// What was chosen of the options, and words beside them.
 const CHOICE: &str = "answer";
@@ -50,13 +50,13 @@ fn choice(inquiry: &Inquiry) -> Option<ElicitationPropertySchema> {
     }
 }
 
-/// The answer in words; none if it was dismissed. Words come before what was chosen, and a form that
-/// was left empty leaves it to the model.
-pub(super) fn answer(response: CreateElicitationResponse) -> Option<String> {
+/// The answer in words; none if it was dismissed. Words come before what was chosen, and a form may be
+/// left empty.
+pub(super) fn answer(response: CreateElicitationResponse, inquiry: &Inquiry) -> Option<String> {
     let ElicitationAction::Accept(accepted) = response.action else { return None };
     let mut content = accepted.content.unwrap_or_default();
     let given = [WORDS, CHOICE].into_iter().find_map(|name| words(&mut content, name));
-    Some(given.unwrap_or_else(|| GO_ON.to_owned()))
+    given.or_else(|| inquiry.unsaid())
 }
 
 fn words(content: &mut BTreeMap<String, ElicitationContentValue>, name: &str) -> Option<String> {
@@ -76,6 +76,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::inquiry::GO_ON;
 
     fn form(inquiry: &Value) -> Value {
         let inquiry: Inquiry = serde_json::from_value(inquiry.clone()).unwrap();
@@ -120,7 +121,7 @@ mod tests {
             (json!({ "action": "cancel" }), None),
         ] {
             let response: CreateElicitationResponse = serde_json::from_value(response).unwrap();
-            assert_eq!(answer(response).as_deref(), expected);
+            assert_eq!(answer(response, &Inquiry::default()).as_deref(), expected);
         }
     }
 }

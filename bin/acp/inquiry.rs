@@ -4,7 +4,7 @@
 use agent_client_protocol::v1::schema::{PermissionOption, PermissionOptionKind};
 
 use super::view::REJECT;
-use crate::inquiry::{GO_ON, Inquiry};
+use crate::inquiry::Inquiry;
 
 /// What the ids of answers begin with; their place follows.
 const ANSWER: &str = "answer-";
@@ -13,7 +13,7 @@ const ANSWER: &str = "answer-";
 /// it is one. Whoever has other words dismisses the question and prompts with them.
 pub(super) fn answers(inquiry: &Inquiry) -> Vec<String> {
     match inquiry.options.as_slice() {
-        [] => vec![GO_ON.to_owned()],
+        [] => inquiry.unsaid().into_iter().collect(),
         options => options.iter().map(|option| option.label.clone()).collect(),
     }
 }

@@ -277,9 +277,10 @@ impl Watching {
             let request = form::request(id, question.call.tool_call_id, inquiry);
             let sent = shared.connection.send_request(request);
             self.asked.insert(asked, sent.cancellation_handle());
+            let inquiry = inquiry.clone();
             tokio::spawn(async move {
                 let reply = told(sent.block_task().await, |response| {
-                    crate::inquiry::reply(form::answer(response), BY)
+                    crate::inquiry::reply(form::answer(response, &inquiry), BY)
                 });
                 shared.answer(asked, reply).await;
             });
