@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use leftfold_actors::equip::agent::Mode;
 use leftfold_actors::equip::{self, Agent, Setup};
-use leftfold_actors::{Models, Outfit, Outfitted};
+use leftfold_actors::{ChildConfig, Models, TurnConfigs};
 use leftfold_events::rules::{self, Action, Rule};
 use leftfold_events::state::switch::{PLAN_ENTER, PLAN_EXIT};
 use leftfold_events::{Kit, Time};
@@ -55,8 +55,8 @@ pub(crate) async fn ready(workspace: &Workspace) {
     tokio::join!(workspace.mcp.ready(), workspace.plugins.ready());
 }
 
-impl Outfit for Wardrobe {
-    fn child(&self, name: &str, parent: &Kit) -> Result<Outfitted, String> {
+impl TurnConfigs for Wardrobe {
+    fn for_child(&self, name: &str, parent: &Kit) -> Result<ChildConfig, String> {
         let settings = configured::settings(&self.directory, &self.plugins);
         let settings = settings.map_err(|error| error.to_string())?;
         let agents = Agents::of(&settings);
@@ -87,10 +87,10 @@ impl Outfit for Wardrobe {
         };
         let kit = gather(setup, &self.mcp, &self.plugins);
         let others = model::others(&settings);
-        Ok(Outfitted { kit, models: Models::new(others.into_iter().chain([model.provider])) })
+        Ok(ChildConfig { kit, models: Models::new(others.into_iter().chain([model.provider])) })
     }
 
-    fn switch(&self, name: &str, before: &Kit) -> Result<Kit, String> {
+    fn for_switch(&self, name: &str, before: &Kit) -> Result<Kit, String> {
         switch::kit(self, name, before).map_err(|error| format!("{error:#}"))
     }
 }

@@ -37,7 +37,7 @@ pub use observers::{Family, Observation, Recorded, Watch};
 pub use permission::Answered;
 pub use rerun::rerun;
 pub use session::{Reply, SessionMessage};
-pub use world::{Models, Outfit, Outfitted, World};
+pub use world::{ChildConfig, Models, TurnConfigs, World};
 
 /// What can go wrong with a node or one of its sessions.
 #[derive(Debug, thiserror::Error)]

@@ -33,8 +33,9 @@ impl Switch {
     }
 
     fn message(self, world: &World) -> SessionMessage {
-        let outfit = world.outfit.as_ref().ok_or("There are no other agents here.".to_owned());
-        match outfit.and_then(|outfit| outfit.switch(self.agent, &self.before)) {
+        let configs = world.turn_configs.as_ref();
+        let configs = configs.ok_or("There are no other agents here.".to_owned());
+        match configs.and_then(|configs| configs.for_switch(self.agent, &self.before)) {
             Ok(kit) => {
                 let told = format!("The user has agreed: the agent `{}` takes over.", self.agent);
                 let finished = Box::new(self.finished(told, false));

@@ -43,25 +43,25 @@ impl fmt::Debug for Models {
     }
 }
 
-/// Gathers what agents are to work with that calls bring in: in sessions of their own, or in theirs.
-pub trait Outfit: fmt::Debug + Send + Sync {
-    /// The kit for the child of a session with `parent`'s. Looks at the world, so it may block.
+/// Builds the turn configuration of an agent that a call brings in, from settings and project files
+/// as they are at that moment. Implementations may block: actors call them outside their handlers.
+pub trait TurnConfigs: fmt::Debug + Send + Sync {
+    /// The configuration of a child session that runs `agent`, under a parent with `parent`'s.
     ///
     /// # Errors
-    /// Why there is no such child, for the model.
-    fn child(&self, agent: &str, parent: &Kit) -> Result<Outfitted, String>;
+    /// Why there is no such child, in words for the model.
+    fn for_child(&self, agent: &str, parent: &Kit) -> Result<ChildConfig, String>;
 
-    /// The kit for a session with the kit `before` in which another agent takes over. Looks at the
-    /// world, so it may block.
+    /// The configuration of a session in which `agent` takes over; `before` is in force until then.
     ///
     /// # Errors
-    /// Why that agent can not take over, for the model.
-    fn switch(&self, agent: &str, before: &Kit) -> Result<Kit, String>;
+    /// Why the agent cannot take over, in words for the model.
+    fn for_switch(&self, agent: &str, before: &Kit) -> Result<Kit, String>;
 }
 
-/// What a child works with.
+/// A child session's turn configuration and the providers that it may ask.
 #[derive(Debug)]
-pub struct Outfitted {
+pub struct ChildConfig {
     pub kit: Kit,
     pub models: Models,
 }
@@ -71,14 +71,18 @@ pub struct Outfitted {
 pub struct World {
     pub models: Models,
     pub workspace: Arc<Workspace>,
-    /// Without it calls start no sessions and change no agents.
-    pub outfit: Option<Arc<dyn Outfit>>,
+    /// `None`: calls start no child sessions and switch no agents.
+    pub turn_configs: Option<Arc<dyn TurnConfigs>>,
     /// A log that is run again: nothing of the world is reached then.
     pub(crate) tape: Option<Arc<Tape>>,
 }
 
 impl World {
-    pub fn new(models: Models, workspace: Arc<Workspace>, outfit: Option<Arc<dyn Outfit>>) -> Self {
-        Self { models, workspace, outfit, tape: None }
+    pub fn new(
+        models: Models,
+        workspace: Arc<Workspace>,
+        turn_configs: Option<Arc<dyn TurnConfigs>>,
+    ) -> Self {
+        Self { models, workspace, turn_configs, tape: None }
     }
 }

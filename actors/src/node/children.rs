@@ -12,7 +12,7 @@ use super::{NodeMessage, Open, Sessions, heirs};
 use crate::children::{Spawn, Told, interrupt, titled};
 use crate::observers::ObserversMessage;
 use crate::session::SessionMessage;
-use crate::world::{Outfitted, World};
+use crate::world::{ChildConfig, World};
 
 /// A child with all that it takes to open it.
 #[derive(Debug)]
@@ -31,9 +31,9 @@ impl Sessions {
         let (birth, node) = (entry.birth.clone(), node.clone());
         tokio::task::spawn_blocking(move || {
             let forked = shared.map_or(Ok(()), |store| heirs::begin(&store, &mut spawn));
-            let outfitted = forked.map_err(|error| error.to_string());
-            let ready = match outfitted.and_then(|()| outfit(&world, &spawn)) {
-                Ok(outfitted) => ready(outfitted, &world, store, &birth, spawn),
+            let forked = forked.map_err(|error| error.to_string());
+            let ready = match forked.and_then(|()| configure(&world, &spawn)) {
+                Ok(config) => ready(config, &world, store, &birth, spawn),
                 Err(why) => {
                     let told = Told::failed(spawn.session, why);
                     // a node that is gone tells nobody
@@ -97,19 +97,19 @@ impl Sessions {
     }
 }
 
-fn outfit(world: &World, spawn: &Spawn) -> Result<Outfitted, String> {
-    let outfit = world.outfit.as_ref().ok_or("There are no subagents here.")?;
-    outfit.child(&spawn.agent, &spawn.kit)
+fn configure(world: &World, spawn: &Spawn) -> Result<ChildConfig, String> {
+    let configs = world.turn_configs.as_ref().ok_or("There are no subagents here.")?;
+    configs.for_child(&spawn.agent, &spawn.kit)
 }
 
 fn ready(
-    outfitted: Outfitted,
+    config: ChildConfig,
     parent: &World,
     store: PathBuf,
     birth: &SessionEvent,
     spawn: Box<Spawn>,
 ) -> Ready {
-    let Outfitted { kit, models } = outfitted;
+    let ChildConfig { kit, models } = config;
     let mut world = World { models, ..parent.clone() };
     if !kit.tools.iter().any(|tool| tool.name == "task") {
         // nobody to give tasks to

@@ -157,7 +157,7 @@ fn world(log: &[Envelope], tape: &Arc<Tape>, folder: &Path) -> World {
     World {
         models: Models::new(models),
         workspace: Arc::new(Workspace::new(nowhere(), nowhere(), nowhere())),
-        outfit: Some(recorded),
+        turn_configs: Some(recorded),
         tape: Some(Arc::clone(tape)),
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::life::Came;
 use crate::children::Parent;
-use crate::world::{Outfit, Outfitted};
+use crate::world::{ChildConfig, TurnConfigs};
 
 /// An effect that a worker was about to have, and the way back to it.
 pub(super) enum Effect {
@@ -129,12 +129,12 @@ impl Provider for Recorded {
     }
 }
 
-impl Outfit for Recorded {
-    fn child(&self, agent: &str, _: &Kit) -> Result<Outfitted, String> {
+impl TurnConfigs for Recorded {
+    fn for_child(&self, agent: &str, _: &Kit) -> Result<ChildConfig, String> {
         Err(format!("The agent `{agent}` is not opened: its end is in the log."))
     }
 
-    fn switch(&self, agent: &str, _: &Kit) -> Result<Kit, String> {
+    fn for_switch(&self, agent: &str, _: &Kit) -> Result<Kit, String> {
         let (kit, switched) = blocking::channel();
         self.0.tell(Effect::Switch { kit });
         let nothing = |_| Err(format!("The log has no word of how `{agent}` took over."));

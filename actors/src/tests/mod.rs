@@ -38,7 +38,7 @@ struct Site {
     script: Value,
     /// Instead of the script.
     provider: Option<Arc<dyn leftfold_providers::Provider>>,
-    outfit: Option<Arc<dyn crate::Outfit>>,
+    turn_configs: Option<Arc<dyn crate::TurnConfigs>>,
 }
 
 impl Site {
@@ -46,7 +46,7 @@ impl Site {
         let folder = TempDir::new().expect("a folder");
         std::fs::create_dir(folder.path().join("project")).expect("a project");
         let session = SessionId::default().child(1, Time::from_millis(1));
-        Self { folder, session, script, provider: None, outfit: None }
+        Self { folder, session, script, provider: None, turn_configs: None }
     }
 
     fn project(&self) -> std::path::PathBuf {
@@ -71,7 +71,7 @@ impl Site {
             Workspace::new(self.project(), self.project(), self.folder.path().join("spill"));
         workspace.data = Some(self.data());
         let models = Models::new([("s".to_owned(), provider)]);
-        World::new(models, Arc::new(workspace), self.outfit.clone())
+        World::new(models, Arc::new(workspace), self.turn_configs.clone())
     }
 
     fn kit(&self) -> Kit {
@@ -126,7 +126,8 @@ impl Site {
 
     /// A fresh site whose log is the first events of this one's.
     fn cut(&self, log: &[Envelope]) -> Self {
-        let cut = Self { outfit: self.outfit.clone(), ..Self::new(self.script.clone()) };
+        let cut =
+            Self { turn_configs: self.turn_configs.clone(), ..Self::new(self.script.clone()) };
         let store = leftfold_store::Store::open(&cut.store()).expect("a store");
         store.log(cut.session).expect("a log").append_wait(log).expect("appended");
         cut

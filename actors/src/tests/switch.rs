@@ -3,20 +3,20 @@ use leftfold_events::state::Open;
 use leftfold_events::{fold, verify};
 
 use super::*;
-use crate::{Outfit, Outfitted, Reply};
+use crate::{ChildConfig, Reply, TurnConfigs};
 
 /// Has the agent that takes over work with what is there, and says so; or has none.
 #[derive(Debug)]
-struct Wardrobe {
+struct Configs {
     none: bool,
 }
 
-impl Outfit for Wardrobe {
-    fn child(&self, agent: &str, _: &Kit) -> Result<Outfitted, String> {
+impl TurnConfigs for Configs {
+    fn for_child(&self, agent: &str, _: &Kit) -> Result<ChildConfig, String> {
         Err(format!("there is no child {agent}"))
     }
 
-    fn switch(&self, agent: &str, before: &Kit) -> Result<Kit, String> {
+    fn for_switch(&self, agent: &str, before: &Kit) -> Result<Kit, String> {
         if self.none {
             return Err(format!("there is no agent {agent}"));
         }
@@ -29,7 +29,7 @@ impl Outfit for Wardrobe {
 
 fn site(none: bool) -> Site {
     let script = json!({ "replies": [call("plan_enter", &json!({})), text("I plan.")] });
-    Site { outfit: Some(Arc::new(Wardrobe { none })), ..Site::new(script) }
+    Site { turn_configs: Some(Arc::new(Configs { none })), ..Site::new(script) }
 }
 
 /// Says yes to whatever is asked until the turn is over.
