@@ -22,7 +22,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::watch;
 
 use crate::family::Family;
-use crate::inquiry::Asked;
+use leftfold_view::QuestionId;
 
 /// How long the end of a program waits for a slow disk to take an approval.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -121,7 +121,7 @@ struct Recorder;
 struct Records {
     worktree: PathBuf,
     /// What an "always" to the question would allow.
-    asked: HashMap<Asked, Vec<Rule>>,
+    asked: HashMap<QuestionId, Vec<Rule>>,
     family: Family,
     through: watch::Sender<Seq>,
 }

@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use leftfold_actors::{
     Answered, Family, Node, NodeMessage, Observation, Opened, Reply, SessionMessage, Watch,
 };
-use leftfold_events::event::{Compaction, PromptPart, Turn};
+use leftfold_events::event::{Answer, Compaction, PromptPart, Turn};
 use leftfold_events::{Fact, Kit, Seq, SessionId, State};
 use leftfold_store::Store;
 use ractor::{Actor, ActorRef, RpcReplyPort};
@@ -18,11 +18,11 @@ use ractor::{Actor, ActorRef, RpcReplyPort};
 use crate::approvals::Memory;
 pub(crate) use crate::equipment::Equipment;
 use crate::home::Place;
-use crate::inquiry::Asked;
 use crate::outfit;
 use crate::socket::remote::Remote;
 use crate::socket::{self, RpcError};
 pub(crate) use job::Job;
+use leftfold_view::QuestionId;
 
 /// Clones talk to the same session.
 #[derive(Clone)]
@@ -286,7 +286,7 @@ impl Client {
     }
 
     /// Answers a question of this session, or of one that descends from it.
-    pub(crate) async fn answer(&self, asked: Asked, reply: Reply) -> anyhow::Result<Answered> {
+    pub(crate) async fn answer(&self, asked: QuestionId, reply: Reply) -> anyhow::Result<Answered> {
         let node = match &self.link {
             Link::Here { node, .. } => node,
             Link::There(remote) => return remote.answer(asked, reply).await,
@@ -349,4 +349,10 @@ pub(crate) async fn closed(opened: &mut Opened) -> String {
         Ok(reason) => reason.clone().unwrap_or_default(),
         Err(_) => "the node has died".to_owned(),
     }
+}
+
+/// The answer in these words to a question; without any, it is dismissed.
+pub(crate) fn reply(words: Option<String>, by: &str) -> Reply {
+    let answer = if words.is_some() { Answer::Once } else { Answer::Reject };
+    Reply { answer, feedback: words, by: by.to_owned() }
 }

@@ -15,7 +15,6 @@ use tokio::time::Instant;
 use crate::cli::Turn;
 use crate::client::{self, Client, Job};
 use crate::home::Place;
-use crate::inquiry::{Asked, Inquiries};
 use crate::note;
 use crate::outfit;
 use crate::print::{Printed, Printer};
@@ -23,6 +22,7 @@ use crate::question::{self, Questions, What};
 use crate::signals::Signals;
 use crate::socket;
 use crate::socket::remote::Remote;
+use leftfold_view::{OpenQuestions, QuestionId};
 
 /// How long an interrupted turn may take to be printed to its end.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -334,8 +334,8 @@ impl Driver {
         let open = std::mem::take(&mut opened.questions);
         let read = || Reader::open(&self.place.store)?.read(self.place.session, 1);
         let inquiries = match open.is_empty() {
-            true => Inquiries::default(),
-            false => Inquiries::of(&read().unwrap_or_default()),
+            true => OpenQuestions::default(),
+            false => OpenQuestions::of(&read().unwrap_or_default()),
         };
         for (of, access) in open {
             let inquiry = inquiries.asked(of).cloned().map(Box::new);
@@ -348,7 +348,7 @@ impl Driver {
     fn ask_all_of(&mut self, child: SessionId, resumed: Seq) {
         let read = || Reader::open(&self.place.store)?.read(child, 1);
         let Ok(events) = read().inspect_err(|error| tracing::warn!("{error}")) else { return };
-        let (state, inquiries) = (fold(&events), Inquiries::of(&events));
+        let (state, inquiries) = (fold(&events), OpenQuestions::of(&events));
         for (of, access) in state.questions().into_iter().filter(|(of, _)| *of < resumed) {
             let inquiry = inquiries.asked(of).cloned().map(Box::new);
             let what = What::of(&access.permission, &access.patterns, inquiry);
@@ -357,7 +357,7 @@ impl Driver {
         }
     }
 
-    fn ask(&mut self, asked: Asked, what: What) {
+    fn ask(&mut self, asked: QuestionId, what: What) {
         if !question::somebody_there() {
             // those who can reach the socket may answer too
             let ((session, of), how) = (asked, what.how());
@@ -366,7 +366,7 @@ impl Driver {
         self.questions.ask(asked, what);
     }
 
-    async fn answer(&mut self, asked: Asked, reply: Reply) -> anyhow::Result<()> {
+    async fn answer(&mut self, asked: QuestionId, reply: Reply) -> anyhow::Result<()> {
         let answered = self.client.answer(asked, reply).await?;
         if answered != Answered::Accepted {
             note(&format!("  {answered}"));

@@ -3,7 +3,6 @@
 mod acp;
 mod agents;
 mod approvals;
-mod aside;
 mod attach;
 mod auth;
 mod changes;
@@ -23,8 +22,6 @@ mod hidden;
 mod history;
 mod home;
 mod import;
-mod inquiry;
-mod kin;
 mod limits;
 mod lines;
 mod memory;

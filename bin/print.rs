@@ -15,9 +15,9 @@ use tokio::sync::mpsc;
 
 use crate::cli::Format;
 use crate::family::Family;
-use crate::inquiry::{Asked, Inquiries, Inquiry};
-use crate::kin::Kin;
 use crate::text::{Live, Shown};
+use leftfold_view::SessionTree;
+use leftfold_view::{OpenQuestions, Question, QuestionId};
 
 /// What the driver of a run must know of what was printed.
 #[derive(Debug)]
@@ -27,20 +27,20 @@ pub(crate) enum Printed {
     },
     Ended(Box<Ended>),
     Asked {
-        asked: Asked,
+        asked: QuestionId,
         /// Of the child that asks, if it is one.
         agent: Option<String>,
         permission: String,
         patterns: Vec<String>,
         /// If a question of the `question` tool is asked: that.
-        inquiry: Option<Box<Inquiry>>,
+        inquiry: Option<Box<Question>>,
         /// If the call would change files: that.
         change: Option<Arc<Resolution>>,
     },
     /// Questions of this session from before a crash, or before this event, are open again.
-    Resumed(Asked),
+    Resumed(QuestionId),
     /// A wait is over: if it was a question's, nobody need answer it any more.
-    Closed(Asked),
+    Closed(QuestionId),
     /// The turn of a child is over, and with it all of its questions.
     ChildEnded(SessionId),
     /// Files were put back; or why not.
@@ -54,8 +54,8 @@ pub(crate) struct Printer;
 pub(crate) struct Output {
     format: Format,
     live: Live,
-    inquiries: HashMap<SessionId, Inquiries>,
-    kin: Kin,
+    inquiries: HashMap<SessionId, OpenQuestions>,
+    kin: SessionTree,
     driver: mpsc::UnboundedSender<Printed>,
     broken: bool,
     family: Family,
@@ -75,7 +75,7 @@ impl Actor for Printer {
         (format, session, driver): Self::Arguments,
     ) -> Result<Output, ActorProcessingErr> {
         let (live, inquiries) = (Live::default(), HashMap::new());
-        let (kin, family) = (Kin::new(session), Family::new(session));
+        let (kin, family) = (SessionTree::new(session), Family::new(session));
         Ok(Output { format, live, inquiries, kin, driver, broken: false, family })
     }
 
@@ -202,7 +202,7 @@ impl Output {
 
 /// Prints an event for people: text to standard output, notes to standard error. What a child says is
 /// for its parent; of it there are notes of what it does.
-pub(crate) fn show(live: &mut Live, kin: &mut Kin, event: &Envelope) -> io::Result<()> {
+pub(crate) fn show(live: &mut Live, kin: &mut SessionTree, event: &Envelope) -> io::Result<()> {
     let line = kin.follow(event);
     let mut shown = if kin.is_root(event) { live.show(event) } else { Shown::default() };
     if let Some(line) = line {

@@ -11,9 +11,9 @@ use leftfold_events::event::{Answer, Resolution};
 use leftfold_tools::Workspace;
 use tokio::sync::mpsc;
 
-use crate::edge;
-use crate::inquiry::{self, Asked, Inquiry};
 use crate::preview;
+use crate::{client, edge};
+use leftfold_view::{Question, QuestionId};
 
 /// Who answers here.
 const BY: &str = "terminal";
@@ -27,7 +27,7 @@ pub(crate) fn somebody_there() -> bool {
 #[derive(Default)]
 pub(crate) struct Questions {
     /// The first one is on the screen.
-    open: VecDeque<(Asked, What)>,
+    open: VecDeque<(QuestionId, What)>,
     /// One reader for all: there is one terminal.
     lines: Option<mpsc::UnboundedReceiver<String>>,
     /// There are no more lines.
@@ -50,14 +50,18 @@ pub(crate) struct What {
 enum Kind {
     /// Whether something is allowed.
     Permission(String),
-    Inquiry(Box<Inquiry>),
+    Question(Box<Question>),
 }
 
 impl What {
     /// Whether something is allowed, or what the `question` tool asks.
-    pub(crate) fn of(permission: &str, patterns: &[String], inquiry: Option<Box<Inquiry>>) -> Self {
+    pub(crate) fn of(
+        permission: &str,
+        patterns: &[String],
+        inquiry: Option<Box<Question>>,
+    ) -> Self {
         let permission = || Kind::Permission(format!("{permission} on {}", patterns.join(", ")));
-        Self { kind: inquiry.map_or_else(permission, Kind::Inquiry), agent: None, change: None }
+        Self { kind: inquiry.map_or_else(permission, Kind::Question), agent: None, change: None }
     }
 
     /// The same, asked by a child.
@@ -74,7 +78,7 @@ impl What {
     pub(crate) fn how(&self) -> &'static str {
         match self.kind {
             Kind::Permission(_) => "once|always|reject",
-            Kind::Inquiry(_) => "once --feedback ANSWER",
+            Kind::Question(_) => "once --feedback ANSWER",
         }
     }
 
@@ -85,7 +89,7 @@ impl What {
             Kind::Permission(what) => {
                 return format!("  {agent}allow {what}? [o]nce, [a]lways, [n]o, or say why not: ");
             }
-            Kind::Inquiry(inquiry) => inquiry,
+            Kind::Question(inquiry) => inquiry,
         };
         let mut shown = format!("  {agent}{}\n", inquiry.titled());
         inquiry.numbered().for_each(|option| shown.extend(["    ", &option, "\n"]));
@@ -100,7 +104,7 @@ impl What {
     fn reply(&self, line: &str) -> Reply {
         match &self.kind {
             Kind::Permission(_) => reply(line),
-            Kind::Inquiry(inquiry) => inquiry::reply(inquiry.understood(line), BY),
+            Kind::Question(inquiry) => client::reply(inquiry.understood(line), BY),
         }
     }
 }
@@ -110,7 +114,7 @@ impl Questions {
         Self { workspace: Some(workspace), ..Self::default() }
     }
 
-    pub(crate) fn ask(&mut self, asked: Asked, what: What) {
+    pub(crate) fn ask(&mut self, asked: QuestionId, what: What) {
         if self.open.iter().any(|(open, _)| *open == asked) {
             return;
         }
@@ -121,7 +125,7 @@ impl Questions {
     }
 
     /// The question is settled, by whomever.
-    pub(crate) fn close(&mut self, asked: Asked) {
+    pub(crate) fn close(&mut self, asked: QuestionId) {
         self.close_those(|open| open == asked);
     }
 
@@ -130,7 +134,7 @@ impl Questions {
         self.close_those(|(open, _)| open == session);
     }
 
-    fn close_those(&mut self, closed: impl Fn(Asked) -> bool) {
+    fn close_those(&mut self, closed: impl Fn(QuestionId) -> bool) {
         let shown = self.open.front().is_some_and(|(first, _)| closed(*first));
         self.open.retain(|(open, _)| !closed(*open));
         if shown {
@@ -152,7 +156,7 @@ impl Questions {
 
     /// The next answer. Never, while nothing is asked, and never once the input has ended: then
     /// others may answer, through the socket, until the question's time is over.
-    pub(crate) async fn answered(&mut self) -> (Asked, Reply) {
+    pub(crate) async fn answered(&mut self) -> (QuestionId, Reply) {
         let Some((asked, what)) = self.open.front().filter(|_| !self.over) else {
             return std::future::pending().await;
         };

@@ -10,13 +10,12 @@ use leftfold_events::event::{
 };
 use leftfold_events::rules::Action;
 use leftfold_events::{Envelope, Seq};
+use leftfold_view::{OpenQuestions, Question, TitleRequest};
 
 pub(crate) use self::detail::{detail, replayed};
 pub(crate) use self::reason::reason;
-use crate::aside::Titles;
 use crate::changes;
-use crate::edge;
-use crate::inquiry::{Inquiries, Inquiry};
+pub(crate) use leftfold_view::words::{brief, first_line, quoted, shorten};
 
 /// Text for standard output, and notes for standard error.
 #[derive(Debug, Default, PartialEq)]
@@ -32,8 +31,8 @@ pub(crate) struct Live {
     open: bool,
     /// Whether the attempt under way has shown text that a retry would make void.
     shown: bool,
-    titles: Titles,
-    inquiries: Inquiries,
+    titles: TitleRequest,
+    inquiries: OpenQuestions,
     changed: changes::Tally,
 }
 
@@ -68,7 +67,7 @@ impl Live {
     }
 
     fn permission(&mut self, event: &Permission, envelope: &Envelope, shown: &mut Shown) {
-        let asked = |of: Option<Seq>| self.inquiries.asked(of?).map(Inquiry::titled);
+        let asked = |of: Option<Seq>| self.inquiries.asked(of?).map(Question::titled);
         let line = match event {
             Permission::Ruled { action: Action::Deny, .. } => "  denied".to_owned(),
             Permission::Ruled { .. } => return,
@@ -204,33 +203,6 @@ fn excerpt(finished: &Finished) -> Vec<String> {
 
 fn clip(line: &str) -> String {
     shorten(line, 120)
-}
-
-/// The one argument that says most, in one line.
-pub(crate) fn brief(input: &serde_json::Value) -> String {
-    ["command", "filePath", "pattern", "url", "description"]
-        .iter()
-        .find_map(|key| input.get(key)?.as_str())
-        .or_else(|| input.get("questions")?.get(0)?.get("question")?.as_str())
-        .map(|text| shorten(first_line(text), 100))
-        .unwrap_or_default()
-}
-
-pub(crate) fn quoted(text: &str) -> String {
-    format!("{:?}", shorten(text, 160))
-}
-
-pub(crate) fn shorten(text: &str, most: usize) -> String {
-    // a token that is cut would not be known as one
-    let text = edge::masked(text);
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.into_owned(),
-    }
-}
-
-pub(crate) fn first_line(text: &str) -> &str {
-    text.trim().lines().next().unwrap_or_default()
 }
 
 #[cfg(test)]

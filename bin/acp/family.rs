@@ -11,13 +11,13 @@ use leftfold_events::{Envelope, Seq, SessionId};
 
 use super::calls;
 use super::view::{self, Told, View};
-use crate::kin::Kin;
+use leftfold_view::SessionTree;
 
 /// Lines that are shown of what the children of one call do: the last.
 const LINES: usize = 40;
 
 pub(super) struct Children {
-    kin: Kin,
+    kin: SessionTree,
     views: HashMap<SessionId, Child>,
     /// For each call of the session's, what is said of its children.
     lines: HashMap<Seq, Vec<String>>,
@@ -32,7 +32,7 @@ struct Child {
 
 impl Children {
     pub(super) fn new(root: SessionId) -> Self {
-        Self { kin: Kin::new(root), views: HashMap::new(), lines: HashMap::new() }
+        Self { kin: SessionTree::new(root), views: HashMap::new(), lines: HashMap::new() }
     }
 
     pub(super) fn is_root(&self, event: &Envelope) -> bool {

@@ -9,7 +9,7 @@ use agent_client_protocol::v1::schema::{
     StringPropertySchema, ToolCallId,
 };
 
-use crate::inquiry::{Choice, Inquiry};
+use leftfold_view::{Choice, Question};
 
 /// What was chosen of the options, and words beside them.
 const CHOICE: &str = "answer";
@@ -18,7 +18,7 @@ const WORDS: &str = "words";
 pub(super) fn request(
     session: SessionId,
     call: ToolCallId,
-    inquiry: &Inquiry,
+    inquiry: &Question,
 ) -> CreateElicitationRequest {
     let words = StringPropertySchema::new().title("In your own words".to_owned());
     let schema = match choice(inquiry) {
@@ -31,7 +31,7 @@ pub(super) fn request(
     CreateElicitationRequest::new(ElicitationFormMode::new(scope, schema), inquiry.titled())
 }
 
-fn choice(inquiry: &Inquiry) -> Option<ElicitationPropertySchema> {
+fn choice(inquiry: &Question) -> Option<ElicitationPropertySchema> {
     let option = |choice: &Choice| {
         let description = Some(choice.description.trim()).filter(|text| !text.is_empty());
         EnumOption::new(choice.label.clone(), choice.label.clone())
@@ -52,7 +52,7 @@ fn choice(inquiry: &Inquiry) -> Option<ElicitationPropertySchema> {
 
 /// The answer in words; none if it was dismissed. Words come before what was chosen, and a form may be
 /// left empty.
-pub(super) fn answer(response: CreateElicitationResponse, inquiry: &Inquiry) -> Option<String> {
+pub(super) fn answer(response: CreateElicitationResponse, inquiry: &Question) -> Option<String> {
     let ElicitationAction::Accept(accepted) = response.action else { return None };
     let mut content = accepted.content.unwrap_or_default();
     let given = [WORDS, CHOICE].into_iter().find_map(|name| words(&mut content, name));
@@ -76,10 +76,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::inquiry::GO_ON;
+    use leftfold_view::question::GO_ON;
 
     fn form(inquiry: &Value) -> Value {
-        let inquiry: Inquiry = serde_json::from_value(inquiry.clone()).unwrap();
+        let inquiry: Question = serde_json::from_value(inquiry.clone()).unwrap();
         let request = request(SessionId::new("s"), ToolCallId::new("c"), &inquiry);
         serde_json::to_value(request).unwrap()
     }
@@ -121,7 +121,7 @@ mod tests {
             (json!({ "action": "cancel" }), None),
         ] {
             let response: CreateElicitationResponse = serde_json::from_value(response).unwrap();
-            assert_eq!(answer(response, &Inquiry::default()).as_deref(), expected);
+            assert_eq!(answer(response, &Question::default()).as_deref(), expected);
         }
     }
 }

@@ -4,14 +4,14 @@
 use agent_client_protocol::v1::schema::{PermissionOption, PermissionOptionKind};
 
 use super::view::REJECT;
-use crate::inquiry::Inquiry;
+use leftfold_view::Question;
 
 /// What the ids of answers begin with; their place follows.
 const ANSWER: &str = "answer-";
 
 /// What may be answered. One option can be chosen, so of questions that take several answers, too,
 /// it is one. Whoever has other words dismisses the question and prompts with them.
-pub(super) fn answers(inquiry: &Inquiry) -> Vec<String> {
+pub(super) fn answers(inquiry: &Question) -> Vec<String> {
     match inquiry.options.as_slice() {
         [] => inquiry.unsaid().into_iter().collect(),
         options => options.iter().map(|option| option.label.clone()).collect(),
@@ -33,7 +33,7 @@ pub(super) fn chosen<'a>(id: &str, answers: &'a [String]) -> Option<&'a String> 
 }
 
 /// What the client shows of the question: options have no room for what they would mean.
-pub(super) fn text(inquiry: &Inquiry) -> String {
+pub(super) fn text(inquiry: &Question) -> String {
     let mut text = inquiry.titled();
     inquiry.numbered().for_each(|option| text.extend(["\n", &option]));
     text
@@ -50,7 +50,7 @@ mod tests {
         let inquiry = json!({ "question": "Which?", "options": [
             { "label": "red" }, { "label": "reject", "description": "none of them" },
         ] });
-        let inquiry: Inquiry = serde_json::from_value(inquiry).unwrap();
+        let inquiry: Question = serde_json::from_value(inquiry).unwrap();
         let answers = answers(&inquiry);
         let options = options(&answers);
         let ids: Vec<&str> = options.iter().map(|option| &*option.option_id.0).collect();

@@ -19,7 +19,7 @@ use super::terminals::{self, Terminals};
 use super::updates::report;
 use super::view;
 use crate::client::Client;
-use crate::inquiry::Asked;
+use leftfold_view::QuestionId;
 
 /// Who this client is in the log.
 pub(super) const BY: &str = "acp";
@@ -110,7 +110,7 @@ impl Shared {
     }
 
     /// Tells the session an answer of the client's.
-    pub(super) async fn answer(&self, asked: Asked, reply: Option<Reply>) {
+    pub(super) async fn answer(&self, asked: QuestionId, reply: Option<Reply>) {
         let Some((reply, client)) = reply.zip(self.client()) else { return };
         match client.answer(asked, reply).await {
             Ok(answered) => tracing::debug!(of = asked.1, "{answered}"),

@@ -23,7 +23,7 @@ use super::view::{self, Question, Told, View};
 use super::{form, preview};
 use crate::commands::run::Project;
 use crate::home::Place;
-use crate::inquiry::Asked;
+use leftfold_view::QuestionId;
 
 pub(super) struct Updates;
 
@@ -52,7 +52,7 @@ pub(super) struct Watching {
     /// Whether the client knows the prompts of servers.
     told_prompts: bool,
     /// Questions that the client has not answered yet.
-    asked: HashMap<Asked, RequestCancellationHandle>,
+    asked: HashMap<QuestionId, RequestCancellationHandle>,
 }
 
 pub(super) struct Arguments {
@@ -280,7 +280,7 @@ impl Watching {
             let inquiry = inquiry.clone();
             tokio::spawn(async move {
                 let reply = told(sent.block_task().await, |response| {
-                    crate::inquiry::reply(form::answer(response, &inquiry), BY)
+                    crate::client::reply(form::answer(response, &inquiry), BY)
                 });
                 shared.answer(asked, reply).await;
             });
@@ -297,7 +297,7 @@ impl Watching {
     }
 
     /// The question is open no longer, whoever answered it.
-    fn settled(&mut self, asked: Asked) {
+    fn settled(&mut self, asked: QuestionId) {
         self.open.retain(|question| question.asked != asked);
         if let Some(asked) = self.asked.remove(&asked) {
             // it does nothing if the client was the one who answered

@@ -20,7 +20,7 @@ use leftfold_events::kit::ModelSpec;
 use leftfold_events::{Envelope, Seq, SessionId};
 
 use super::calls;
-use crate::inquiry::{Asked, Inquiries, Inquiry};
+use leftfold_view::{OpenQuestions, QuestionId, question};
 
 /// What a client is to be told, in order.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(super) enum Told {
     Switched(String),
     Ask(Box<Question>),
     /// The question is open no longer.
-    Settled(Asked),
+    Settled(QuestionId),
     /// This child has nothing to ask any more.
     Silent(SessionId),
     Ended {
@@ -46,11 +46,11 @@ pub(super) enum Told {
 
 #[derive(Debug)]
 pub(super) struct Question {
-    pub(super) asked: Asked,
+    pub(super) asked: QuestionId,
     pub(super) call: ToolCallUpdate,
     pub(super) options: Vec<PermissionOption>,
     /// The question, if it is one of the `question` tool, and what the options answer.
-    pub(super) inquiry: Option<Inquiry>,
+    pub(super) inquiry: Option<question::Question>,
     pub(super) answers: Vec<String>,
     /// The call, if it would change files.
     pub(super) change: Option<Arc<Resolution>>,
@@ -68,7 +68,7 @@ pub(super) struct View {
     calls: HashMap<Seq, Shown>,
     /// Of a child: which, and its agent, so that its calls are told from its parent's.
     child: Option<(SessionId, String)>,
-    inquiries: Inquiries,
+    inquiries: OpenQuestions,
     /// Whether the attempt under way has shown text that a retry would make void.
     shown: bool,
     /// Requests whose text is not for the conversation.

@@ -23,7 +23,6 @@ use serde_json::json;
 
 use crate::cli::{Format, Observe};
 use crate::home::Place;
-use crate::kin::Kin;
 use crate::lines::Lines;
 use crate::print;
 use crate::signals::Signals;
@@ -31,6 +30,7 @@ use crate::socket::client::{self, Connection, Identity};
 use crate::text::Live;
 use cursors::Cursors;
 pub(crate) use cursors::From;
+use leftfold_view::SessionTree;
 
 /// How often a log without a node is looked at.
 const POLL: Duration = Duration::from_millis(100);
@@ -52,7 +52,7 @@ pub(crate) fn observe(args: &Observe) -> anyhow::Result<ExitCode> {
     let output = Output {
         format: args.format,
         live: Live::default(),
-        kin: Kin::new(place.session),
+        kin: SessionTree::new(place.session),
         writing: writing.clone(),
     };
     let reader = if args.from.is_empty() { None } else { Reader::open(&place.store).ok() };
@@ -265,7 +265,7 @@ impl Observer {
 struct Output {
     format: Format,
     live: Live,
-    kin: Kin,
+    kin: SessionTree,
     /// Held while something is written.
     writing: Arc<Mutex<()>>,
 }

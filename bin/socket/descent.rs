@@ -5,7 +5,7 @@ use leftfold_events::{Seq, SessionId};
 use super::question::Which;
 use super::wire::RpcError;
 use crate::client::Client;
-use crate::inquiry::Asked;
+use leftfold_view::QuestionId;
 
 /// Ancestors at most between a session and the one that it is reached by.
 const DEPTH: usize = 64;
@@ -37,7 +37,7 @@ pub(super) async fn family(root: &Client) -> Vec<SessionId> {
 ///
 /// # Errors
 /// Several are meant.
-pub(super) async fn question(root: &Client, which: &Which) -> Result<Option<Asked>, RpcError> {
+pub(super) async fn question(root: &Client, which: &Which) -> Result<Option<QuestionId>, RpcError> {
     let state = root.view().await.map_err(RpcError::internal)?;
     let own = which.open(&state).map(|of| (root.session, of));
     if own.is_some() || matches!(which, Which::Of(_)) {

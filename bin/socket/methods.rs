@@ -20,8 +20,8 @@ use super::server::Door;
 use super::tap::Tap;
 use super::wire::{self, RpcError};
 use crate::client::Client;
-use crate::inquiry::Asked;
 use crate::lines::Lines;
+use leftfold_view::QuestionId;
 
 pub(super) const WATCH: &str = "_leftfold/watch";
 
@@ -303,7 +303,7 @@ async fn closed(client: &Client, which: Which) -> Result<Value, RpcError> {
 }
 
 /// Waits until an answer that was accepted stands in the log, or its question was closed before.
-async fn durable(mut tap: Tap, (session, of): Asked) -> Result<Value, RpcError> {
+async fn durable(mut tap: Tap, (session, of): QuestionId) -> Result<Value, RpcError> {
     while let Some(observation) = tap.next().await {
         let accepted = observation.events.iter().find_map(|event| counts(event, of));
         if let Some(accepted) = accepted {

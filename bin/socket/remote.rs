@@ -21,7 +21,7 @@ use super::wire::{self, RpcError};
 use super::{lines, path};
 use crate::client;
 use crate::home::Place;
-use crate::inquiry::Asked;
+use leftfold_view::QuestionId;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -134,7 +134,7 @@ impl Remote {
         self.call("_leftfold/cancel", params).await.map(|_| ())
     }
 
-    pub(crate) async fn answer(&self, asked: Asked, reply: Reply) -> anyhow::Result<Answered> {
+    pub(crate) async fn answer(&self, asked: QuestionId, reply: Reply) -> anyhow::Result<Answered> {
         let (session, of) = asked;
         let Reply { answer, feedback, by } = reply;
         let params = json!({

@@ -8,7 +8,7 @@ use super::input::Read;
 use super::question::{self, Choice};
 use super::style::Face;
 use super::{inquiry, keys};
-use crate::inquiry::Asked;
+use leftfold_view::QuestionId;
 
 impl Conversation<'_> {
     /// Asks the first question that is open, and stops asking one that is not.
@@ -105,7 +105,7 @@ impl Conversation<'_> {
     }
 
     /// What a key means for a permission.
-    async fn allow(&mut self, of: Asked, key: char) -> anyhow::Result<()> {
+    async fn allow(&mut self, of: QuestionId, key: char) -> anyhow::Result<()> {
         match question::choice(key) {
             Some(Choice::Reply(answer)) => {
                 self.stop_asking();
@@ -116,7 +116,7 @@ impl Conversation<'_> {
         }
     }
 
-    pub(super) async fn answer(&mut self, of: Asked, reply: Reply) -> anyhow::Result<()> {
+    pub(super) async fn answer(&mut self, of: QuestionId, reply: Reply) -> anyhow::Result<()> {
         self.answered.insert(of);
         let told = self.client()?.answer(of, reply).await?;
         let note = match told {

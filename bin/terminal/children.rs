@@ -11,12 +11,12 @@ use leftfold_tools::FilePreview;
 use super::clean::clean_line;
 use super::render::{Question, Renderer};
 use super::style::Face;
-use crate::inquiry::{Asked, Inquiry};
-use crate::kin::{Kin, Member};
+use leftfold_view::{QuestionId, question};
+use leftfold_view::{SessionTree, SubagentStatus};
 
 /// Follows the session and its children.
 pub(super) struct Children {
-    kin: Kin,
+    kin: SessionTree,
     at_work: BTreeMap<SessionId, Child>,
     /// When this node went on with the session: what was open before is to be opened again first.
     resumed: Time,
@@ -32,7 +32,7 @@ struct Child {
 /// A question that waits for its answer, of whichever session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pending {
-    pub(super) asked: Asked,
+    pub(super) asked: QuestionId,
     /// The child's agent.
     agent: Option<String>,
     question: Question,
@@ -40,7 +40,7 @@ pub(super) struct Pending {
 
 impl Children {
     pub(super) fn new(root: SessionId) -> Self {
-        Self { kin: Kin::new(root), at_work: BTreeMap::new(), resumed: Time::default() }
+        Self { kin: SessionTree::new(root), at_work: BTreeMap::new(), resumed: Time::default() }
     }
 
     pub(super) fn is_root(&self, event: &Envelope) -> bool {
@@ -83,7 +83,7 @@ impl Children {
 
     /// What those at work do.
     pub(super) fn status(&self) -> Option<String> {
-        let said = |member: &Member| {
+        let said = |member: &SubagentStatus| {
             let calls = match member.calls {
                 0 => "begins".to_owned(),
                 1 => format!("{} (1 call)", member.last),
@@ -131,13 +131,17 @@ impl Children {
     }
 
     /// The call that a question is about, if it would change files.
-    pub(super) fn change_of(&self, asked: Asked, own: &Renderer) -> Option<Arc<Resolution>> {
+    pub(super) fn change_of(&self, asked: QuestionId, own: &Renderer) -> Option<Arc<Resolution>> {
         let child = self.at_work.get(&asked.0).map(|child| &child.renderer);
         child.unwrap_or(own).inquiries.change(asked.1)
     }
 
     /// What an open question asks, if it is one of the `question` tool.
-    pub(super) fn inquiry_of(&self, asked: Asked, own: &Renderer) -> Option<Inquiry> {
+    pub(super) fn inquiry_of(
+        &self,
+        asked: QuestionId,
+        own: &Renderer,
+    ) -> Option<question::Question> {
         let child = self.at_work.get(&asked.0).map(|child| &child.renderer);
         child.unwrap_or(own).inquiry_of(asked.1)
     }
@@ -145,7 +149,7 @@ impl Children {
 
 impl Pending {
     /// If it is one of the `question` tool: what is asked.
-    pub(super) fn inquiry(&self) -> Option<&Inquiry> {
+    pub(super) fn inquiry(&self) -> Option<&question::Question> {
         self.question.inquiry.as_ref()
     }
 }

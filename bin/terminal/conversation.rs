@@ -19,8 +19,8 @@ use super::screen::{self, Screen};
 use crate::cli::Turn as TurnArgs;
 use crate::client::{Client, Job};
 use crate::commands::run::Project;
-use crate::inquiry::Asked;
 use crate::socket::Many;
+use leftfold_view::QuestionId;
 
 /// What the terminal is used for at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,9 +33,9 @@ pub(super) enum Stage {
         running: bool,
     },
     /// A key is to answer the question of this intent.
-    Question(Asked),
+    Question(QuestionId),
     /// The reason why that is not allowed, or the answer, is being typed.
-    Reason(Asked),
+    Reason(QuestionId),
     /// A key is to say whether the turn that was cut off goes on.
     Resume,
 }
@@ -70,11 +70,11 @@ pub(super) struct Conversation<'a> {
     pub(super) warned: bool,
     pub(super) children: Children,
     /// The questions that were answered here.
-    pub(super) answered: HashSet<Asked>,
+    pub(super) answered: HashSet<QuestionId>,
     /// The options, by their places, that are chosen for the question on the screen.
     pub(super) chosen: Vec<usize>,
     /// The questions that were shown above the line that is being typed.
-    pub(super) announced: HashSet<Asked>,
+    pub(super) announced: HashSet<QuestionId>,
     /// The last event that was observed.
     seen: Seq,
     /// Lines that wait until nobody types any more.

@@ -14,7 +14,8 @@ use super::keys::CTRL_D;
 use super::render::{Look, Renderer};
 use super::style::Face;
 use super::wrap::Wrap;
-use crate::inquiry::{self, Asked, Inquiry};
+use crate::client;
+use leftfold_view::{Question, QuestionId};
 
 /// Options that have a digit of their own. Of more, the number is typed as a line.
 const DIGITS: usize = 9;
@@ -31,7 +32,7 @@ enum Pressed {
 }
 
 /// What these keys, pressed at once, come to after those that have `chosen` options already.
-fn pressed(inquiry: &Inquiry, chosen: &mut Vec<usize>, keys: &str) -> Pressed {
+fn pressed(inquiry: &Question, chosen: &mut Vec<usize>, keys: &str) -> Pressed {
     let digits = inquiry.options.len() <= DIGITS && !inquiry.options.is_empty();
     for (at, key) in keys.char_indices() {
         match key {
@@ -50,7 +51,7 @@ fn pressed(inquiry: &Inquiry, chosen: &mut Vec<usize>, keys: &str) -> Pressed {
 }
 
 /// The option of a digit, instead of the one before, or besides the others; or no longer.
-fn choose(inquiry: &Inquiry, chosen: &mut Vec<usize>, digit: char) {
+fn choose(inquiry: &Question, chosen: &mut Vec<usize>, digit: char) {
     let place = digit.to_digit(10).and_then(|digit| usize::try_from(digit).ok()?.checked_sub(1));
     let Some(place) = place.filter(|place| *place < inquiry.options.len()) else { return };
     let known = chosen.contains(&place);
@@ -66,7 +67,7 @@ fn choose(inquiry: &Inquiry, chosen: &mut Vec<usize>, digit: char) {
 }
 
 /// The line that says what is chosen and what the keys do.
-pub(super) fn keys(inquiry: &Inquiry, chosen: &[usize]) -> String {
+pub(super) fn keys(inquiry: &Question, chosen: &[usize]) -> String {
     if !chosen.is_empty() {
         let numbers: Vec<_> = chosen.iter().map(|place| (place + 1).to_string()).collect();
         let answer = super::clean::clean_line(&inquiry.chosen(chosen));
@@ -84,15 +85,15 @@ pub(super) fn keys(inquiry: &Inquiry, chosen: &[usize]) -> String {
 }
 
 /// What a typed line answers. `None`: there is nothing in it.
-pub(super) fn typed(inquiry: &Inquiry, line: &str) -> Option<Reply> {
-    inquiry.understood(line).map(|words| inquiry::reply(Some(words), BY))
+pub(super) fn typed(inquiry: &Question, line: &str) -> Option<Reply> {
+    inquiry.understood(line).map(|words| client::reply(Some(words), BY))
 }
 
 impl Conversation<'_> {
     pub(super) async fn choose(
         &mut self,
-        of: Asked,
-        inquiry: &Inquiry,
+        of: QuestionId,
+        inquiry: &Question,
         keys: &str,
     ) -> anyhow::Result<()> {
         match pressed(inquiry, &mut self.chosen, keys) {
@@ -107,11 +108,11 @@ impl Conversation<'_> {
             Pressed::Answer => {
                 let answer = inquiry.chosen(&self.chosen);
                 self.stop_asking();
-                self.answer(of, inquiry::reply(Some(answer), BY)).await?;
+                self.answer(of, client::reply(Some(answer), BY)).await?;
             }
             Pressed::Dismiss => {
                 self.stop_asking();
-                self.answer(of, inquiry::reply(None, BY)).await?;
+                self.answer(of, client::reply(None, BY)).await?;
             }
             Pressed::Words(words) => self.begin_line(of, Read::Answer(words))?,
         }
@@ -119,7 +120,7 @@ impl Conversation<'_> {
     }
 
     /// Has a line typed, instead of a key, for the question.
-    pub(super) fn begin_line(&mut self, of: Asked, read: Read) -> anyhow::Result<()> {
+    pub(super) fn begin_line(&mut self, of: QuestionId, read: Read) -> anyhow::Result<()> {
         self.stop_asking();
         self.screen.print("")?;
         self.mode.restore();
@@ -131,7 +132,7 @@ impl Conversation<'_> {
 
 impl Renderer {
     /// The question and its options, in as many rows as they need.
-    pub(super) fn inquiry(&mut self, inquiry: &Inquiry) -> String {
+    pub(super) fn inquiry(&mut self, inquiry: &Question) -> String {
         let Look { style, columns } = self.look;
         let mut out = self.text_ends();
         let mut wrap = Wrap::new(style, columns.saturating_sub(1));
@@ -162,7 +163,7 @@ impl Renderer {
     }
 
     fn is_in_run(&self, of: Seq) -> bool {
-        self.inquiries.asked(of).is_some_and(Inquiry::in_run)
+        self.inquiries.asked(of).is_some_and(Question::in_run)
     }
 
     /// The wait of a call, or of a question about it, is over.
@@ -203,7 +204,7 @@ mod tests {
 
     use super::*;
 
-    fn inquiry(options: usize, multiple: bool) -> Inquiry {
+    fn inquiry(options: usize, multiple: bool) -> Question {
         let options: Vec<_> = (1..=options).map(|n| json!({ "label": format!("l{n}") })).collect();
         let inquiry = json!({ "question": "?", "options": options, "multiple": multiple });
         serde_json::from_value(inquiry).unwrap()

@@ -16,8 +16,8 @@ use super::markdown::Markdown;
 use super::spent::spent;
 use super::style::{Face, Style};
 use super::wrap::Wrap;
-use crate::aside::Titles;
-use crate::inquiry::{Inquiries, Inquiry};
+use leftfold_view::TitleRequest;
+use leftfold_view::{OpenQuestions, question};
 
 /// What the terminal is like.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ pub(super) struct Question {
     pub(super) patterns: Vec<String>,
     pub(super) always: Vec<String>,
     /// If it is one of the `question` tool: what is asked.
-    pub(super) inquiry: Option<Inquiry>,
+    pub(super) inquiry: Option<question::Question>,
 }
 
 /// Follows a session.
@@ -68,8 +68,8 @@ pub(super) struct Renderer {
     pub(super) asking: Option<String>,
     /// Whether the attempt under way has shown text that a retry would make void.
     shown: bool,
-    titles: Titles,
-    pub(super) inquiries: Inquiries,
+    titles: TitleRequest,
+    pub(super) inquiries: OpenQuestions,
 }
 
 impl Renderer {
@@ -90,8 +90,8 @@ impl Renderer {
             delegated: None,
             asking: None,
             shown: false,
-            titles: Titles::default(),
-            inquiries: Inquiries::default(),
+            titles: TitleRequest::default(),
+            inquiries: OpenQuestions::default(),
         }
     }
 
@@ -334,7 +334,7 @@ impl Renderer {
     }
 
     /// What the open question of this intent asks, if it is one of the `question` tool.
-    pub(super) fn inquiry_of(&self, of: Seq) -> Option<Inquiry> {
+    pub(super) fn inquiry_of(&self, of: Seq) -> Option<question::Question> {
         self.questions.iter().find(|question| question.of == of)?.inquiry.clone()
     }
 

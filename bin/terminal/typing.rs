@@ -11,9 +11,9 @@ use super::{back, inquiry, question};
 use crate::agents::Agents;
 use crate::client::{self, Job};
 use crate::commands::run;
-use crate::inquiry::Asked;
 use crate::slash::{self, Given, Prepared};
 use crate::{configured, edge};
+use leftfold_view::QuestionId;
 
 impl Conversation<'_> {
     pub(super) async fn typed(&mut self, typed: Typed) -> anyhow::Result<Option<Leave>> {
@@ -150,7 +150,7 @@ impl Conversation<'_> {
         Ok(format!("agent: {name}, {}", self.job.setup.model.name()))
     }
 
-    async fn reason(&mut self, of: Asked, typed: Typed) -> anyhow::Result<Option<Leave>> {
+    async fn reason(&mut self, of: QuestionId, typed: Typed) -> anyhow::Result<Option<Leave>> {
         self.stage = Stage::Turn { running: true };
         self.mode.watch();
         self.paint("")?;

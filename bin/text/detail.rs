@@ -10,7 +10,7 @@ use leftfold_events::{Envelope, Seq, State, Time};
 
 use super::{brief, excerpt, first_line, quoted, reason, said};
 use crate::changes;
-use crate::inquiry::Inquiries;
+use leftfold_view::OpenQuestions;
 
 /// One event of a replay, with seq, the time since the session began, and why it was decided; below it
 /// what changed in a file, or how a command's output ended that failed. `before` is the state that it
@@ -19,7 +19,7 @@ pub(crate) fn replayed(
     event: &Envelope,
     before: &State,
     began: Time,
-    inquiries: &Inquiries,
+    inquiries: &OpenQuestions,
 ) -> String {
     let since = event.at.since(began);
     let mut line = format!(
@@ -61,7 +61,7 @@ fn is_seen_below(finished: &Finished) -> bool {
 
 /// Of a question of the `question` tool and of its answer: both, so that neither has to be looked
 /// for.
-fn asked(event: &Envelope, inquiries: &Inquiries) -> Option<String> {
+fn asked(event: &Envelope, inquiries: &OpenQuestions) -> Option<String> {
     let Event::Permission(permission) = &event.event else { return None };
     match permission {
         Permission::Ruled { .. } => None,

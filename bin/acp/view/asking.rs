@@ -7,7 +7,7 @@ use leftfold_events::{Envelope, Seq};
 
 use super::{Question, Told, View, options};
 use crate::acp::{calls, inquiry};
-use crate::inquiry::Inquiry;
+use leftfold_view::question;
 
 impl View {
     pub(super) fn permission(&mut self, event: &Permission, envelope: &Envelope) -> Vec<Told> {
@@ -60,7 +60,7 @@ impl View {
 
     /// A question has found no yes, which ends its call unless that runs already.
     pub(super) fn refused(&self, of: Seq, why: &str) -> Vec<Told> {
-        if self.inquiries.asked(of).is_some_and(Inquiry::in_run) {
+        if self.inquiries.asked(of).is_some_and(question::Question::in_run) {
             return Vec::new();
         }
         self.fail(self.call_of(of), why)

@@ -12,8 +12,8 @@ use self::filter::Filter;
 use crate::Usage;
 use crate::cli::Replay;
 use crate::home::Place;
-use crate::inquiry::Inquiries;
 use crate::text;
+use leftfold_view::OpenQuestions;
 
 pub(crate) fn replay(args: &Replay) -> anyhow::Result<ExitCode> {
     let from = args.from.unwrap_or(1);
@@ -66,7 +66,7 @@ fn state(events: &[Envelope]) -> anyhow::Result<Value> {
 /// Tells the events of a session one after the other.
 struct Telling {
     began: Time,
-    inquiries: Inquiries,
+    inquiries: OpenQuestions,
     /// Of all that has been told.
     state: State,
 }
@@ -74,7 +74,7 @@ struct Telling {
 impl Telling {
     fn of(events: &[Envelope]) -> Self {
         let began = events.first().map_or(Time::default(), |event| event.at);
-        Self { began, inquiries: Inquiries::default(), state: State::default() }
+        Self { began, inquiries: OpenQuestions::default(), state: State::default() }
     }
 
     fn line(&mut self, event: &Envelope) -> String {

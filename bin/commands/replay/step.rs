@@ -8,8 +8,8 @@ use leftfold_events::{Envelope, Seq, State, Time, line, mask, next};
 
 use super::Filter;
 use crate::edge;
-use crate::inquiry::Inquiries;
 use crate::text;
+use leftfold_view::OpenQuestions;
 
 /// Events between two states that are kept, so that a step back folds only what lies between them. They
 /// share their messages.
@@ -100,7 +100,7 @@ impl<'a> Walk<'a> {
             return "no event to be told".to_owned();
         };
         let (events, began) = (self.events, self.began);
-        let inquiries = Inquiries::of(&events[self.turn_of(index)..=index]);
+        let inquiries = OpenQuestions::of(&events[self.turn_of(index)..=index]);
         let line = text::replayed(&events[index], self.after(index), began, &inquiries);
         let state = self.after(index + 1);
         let decides = match next(state) {

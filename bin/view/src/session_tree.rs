@@ -1,5 +1,4 @@
-//! What the children of a session do, as people see it: a line for each of their calls, under the
-//! call of the session's own that started them.
+//! A session and its subagents: which call each works for, and a line for each thing that it does.
 
 use std::collections::BTreeMap;
 
@@ -7,51 +6,51 @@ use leftfold_events::event::{Cost, EndReason, Event, Permission, Subagent, Tool,
 use leftfold_events::rules::Action;
 use leftfold_events::{Envelope, Seq, SessionId};
 
-use crate::text::{brief, first_line};
+use crate::words::{brief, first_line};
 
-/// Follows a root session and those that descend from it.
+/// A root session and the sessions that descend from it.
 #[derive(Debug)]
-pub(crate) struct Kin {
+pub struct SessionTree {
     root: SessionId,
-    members: BTreeMap<SessionId, Member>,
-    /// What the children of the turn under way, or of the last one, have cost.
-    pub(crate) cost: Cost,
+    members: BTreeMap<SessionId, SubagentStatus>,
+    /// Cost of the subagents in the current turn, or in the last one.
+    pub cost: Cost,
 }
 
-/// One that descends from the root.
+/// A session that descends from the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Member {
-    pub(crate) agent: String,
-    /// The `model.called` of the root's call that it works for.
-    pub(crate) under: Seq,
+pub struct SubagentStatus {
+    pub agent: String,
+    /// The seq of the root's call that it works for.
+    pub under: Seq,
     /// 1 for the root's own children.
-    pub(crate) depth: usize,
-    pub(crate) works: bool,
-    pub(crate) calls: usize,
-    /// Its last call.
-    pub(crate) last: String,
+    pub depth: usize,
+    pub works: bool,
+    pub calls: usize,
+    /// Its last call, in one line.
+    pub last: String,
 }
 
-impl Kin {
-    pub(crate) fn new(root: SessionId) -> Self {
+impl SessionTree {
+    pub fn new(root: SessionId) -> Self {
         Self { root, members: BTreeMap::new(), cost: 0.0 }
     }
 
-    pub(crate) fn is_root(&self, event: &Envelope) -> bool {
+    pub fn is_root(&self, event: &Envelope) -> bool {
         event.session == self.root
     }
 
-    pub(crate) fn member(&self, session: SessionId) -> Option<&Member> {
+    pub fn member(&self, session: SessionId) -> Option<&SubagentStatus> {
         self.members.get(&session)
     }
 
-    /// Those that are at work.
-    pub(crate) fn at_work(&self) -> impl Iterator<Item = &Member> {
+    /// The subagents that are at work.
+    pub fn at_work(&self) -> impl Iterator<Item = &SubagentStatus> {
         self.members.values().filter(|member| member.works)
     }
 
-    /// The line that says what an event of a child is about, if it is worth one.
-    pub(crate) fn follow(&mut self, event: &Envelope) -> Option<String> {
+    /// Takes an event in. Returns the line for people that it is worth, if a subagent did it.
+    pub fn follow(&mut self, event: &Envelope) -> Option<String> {
         if let Event::Subagent(subagent) = &event.event {
             self.subagent(subagent, event);
         }
@@ -60,7 +59,8 @@ impl Kin {
             return None;
         }
         // one that a node before this one has spawned
-        let member = self.members.entry(event.session).or_insert_with(|| Member::new("subagent"));
+        let member =
+            self.members.entry(event.session).or_insert_with(|| SubagentStatus::new("subagent"));
         let said = member.said(&event.event)?;
         Some(format!("{}{} {said}", "  ".repeat(member.depth), member.agent))
     }
@@ -80,7 +80,10 @@ impl Kin {
                 let (under, depth) = parent.map_or((event.of.unwrap_or_default(), 1), |parent| {
                     (parent.under, parent.depth + 1)
                 });
-                self.members.insert(*session, Member { under, depth, ..Member::new(agent) });
+                self.members.insert(
+                    *session,
+                    SubagentStatus { under, depth, ..SubagentStatus::new(agent) },
+                );
             }
             Subagent::Ended { session, cost, .. } => {
                 if self.is_root(event) {
@@ -99,7 +102,7 @@ impl Kin {
     }
 }
 
-impl Member {
+impl SubagentStatus {
     fn new(agent: &str) -> Self {
         let (agent, last) = (agent.to_owned(), String::new());
         Self { agent, under: 0, depth: 1, works: true, calls: 0, last }

@@ -1,17 +1,17 @@
-//! What goes on beside the conversation: the request for a title has a reply that is no part of it.
+//! Recognises the model request for a session's title: its reply is no part of the conversation.
 
 use leftfold_events::event::{Event, Model, Purpose};
 use leftfold_events::{Envelope, Seq};
 
-/// Follows a session.
+/// The last title request of a session.
 #[derive(Debug, Default)]
-pub(crate) struct Titles {
+pub struct TitleRequest {
     asked: Option<Seq>,
 }
 
-impl Titles {
+impl TitleRequest {
     /// Whether `event` is about a title.
-    pub(crate) fn has(&mut self, event: &Envelope) -> bool {
+    pub fn has(&mut self, event: &Envelope) -> bool {
         let Event::Model(model) = &event.event else { return false };
         if matches!(model, Model::Requested { purpose: Purpose::Title, .. }) {
             self.asked = Some(event.seq);
