@@ -5,45 +5,13 @@ use leftfold_events::event::{
     Cost, EndReason, Ended, Finished, Session, Subagent, Tool, Turn, Usage,
 };
 use leftfold_events::state::{Call, Child, Delegated, Phase};
-use leftfold_events::{Fact, Json, Kit, Seq, SessionId, State, Time};
+use leftfold_events::{Fact, Json, Seq, SessionId, State};
 use ractor::ActorRef;
 
-use crate::node::NodeMessage;
-use crate::session::SessionMessage;
+use crate::messages::{NodeMessage, ParentCall, SessionMessage, SpawnChild};
 
 /// Bytes of an answer that the parent's model is given; the child's log has it whole.
 const ANSWER: usize = 50_000;
-
-/// The call that waits for a child.
-#[derive(Clone, Debug)]
-pub struct Parent {
-    pub(crate) session: SessionId,
-    /// The `subagent.spawned`, and when it was.
-    pub(crate) spawned: Seq,
-    pub(crate) since: Time,
-    /// The `tool.started`.
-    pub(crate) started: Seq,
-    /// The model's id of the call.
-    pub(crate) call: String,
-}
-
-/// A child to open, or to go on with.
-#[derive(Debug)]
-pub struct Spawn {
-    pub(crate) parent: Parent,
-    pub(crate) session: SessionId,
-    pub(crate) agent: String,
-    /// What it is to be a fork of, before it is told anything.
-    pub(crate) fork_of: Option<SessionId>,
-    pub(crate) title: String,
-    pub(crate) prompt: String,
-    /// The parent's, with the child's share of its limit of cost.
-    pub(crate) kit: Kit,
-    /// It may have been spawned before, by a node that is gone.
-    pub(crate) again: bool,
-    /// Its turn is only to be brought to its end.
-    pub(crate) close: bool,
-}
 
 /// What a session has to do with its children.
 pub(crate) struct Children<'a> {
@@ -51,10 +19,10 @@ pub(crate) struct Children<'a> {
     pub(crate) node: &'a ActorRef<NodeMessage>,
 }
 
-impl Spawn {
+impl SpawnChild {
     /// Whether the session begins with this, and is not one that is gone on with.
     pub(crate) fn is_first(&self) -> bool {
-        let Parent { session, spawned, since, .. } = self.parent;
+        let ParentCall { session, spawned, since, .. } = self.parent;
         session.child(spawned, since) == self.session
     }
 }
@@ -96,7 +64,7 @@ impl Children<'_> {
         // to be closed, a child need not know what it was to do
         let input = resolved.map(|resolved| resolved.input.value()).unwrap_or_default();
         let text = |key: &str| input[key].as_str().unwrap_or_default().to_owned();
-        let parent = Parent {
+        let parent = ParentCall {
             session: self.session,
             spawned: child.wait.intent,
             since: child.wait.since,
@@ -107,7 +75,8 @@ impl Children<'_> {
         let (title, prompt, mut kit) = (text("description"), text("prompt"), state.kit.clone());
         kit.options.max_cost = child.may_spend;
         let fork_of = child.fork_of;
-        let spawn = Spawn { parent, session, agent, fork_of, title, prompt, kit, again, close };
+        let spawn =
+            SpawnChild { parent, session, agent, fork_of, title, prompt, kit, again, close };
         self.to_node(NodeMessage::Spawn(Box::new(spawn)));
     }
 
@@ -118,7 +87,7 @@ impl Children<'_> {
     }
 
     /// The turn of this session is over, for which the call of `parent` waits.
-    pub(crate) fn report(&self, parent: Parent, ended: &Ended, state: &State) {
+    pub(crate) fn report(&self, parent: ParentCall, ended: &Ended, state: &State) {
         self.to_node(Told::of(self.session, ended, state).to(parent));
     }
 
@@ -170,13 +139,13 @@ impl Told {
         Self { session, reason, answer: why, usage, cost }
     }
 
-    pub(crate) fn to(self, parent: Parent) -> NodeMessage {
+    pub(crate) fn to(self, parent: ParentCall) -> NodeMessage {
         let (session, message) = self.message(parent);
         NodeMessage::Tell { session, message }
     }
 
-    pub(crate) fn message(self, parent: Parent) -> (SessionId, SessionMessage) {
-        let Parent { session: to, spawned, started, call, .. } = parent;
+    pub(crate) fn message(self, parent: ParentCall) -> (SessionId, SessionMessage) {
+        let ParentCall { session: to, spawned, started, call, .. } = parent;
         let Self { session, reason, answer, usage, cost } = self;
         let completed = reason == EndReason::Completed;
         let how = if completed { String::new() } else { how(reason) };

@@ -7,41 +7,41 @@ use std::time::{Duration, Instant, SystemTime};
 
 use leftfold_events::{Seq, State, Time};
 
-use crate::rerun::Tape;
+use crate::world::Recording;
 
 #[derive(Debug)]
 pub(crate) struct Clock {
     base: Time,
     since: Instant,
     /// The times of a log that is run again, in place of the system's.
-    tape: Option<Arc<Tape>>,
+    recording: Option<Arc<dyn Recording>>,
 }
 
 impl Clock {
     /// A clock that goes on from `last`, the time of the last event.
-    pub(crate) fn after(last: Time, tape: Option<Arc<Tape>>) -> Self {
-        Self { base: system().max(last), since: Instant::now(), tape }
+    pub(crate) fn after(last: Time, recording: Option<Arc<dyn Recording>>) -> Self {
+        Self { base: system().max(last), since: Instant::now(), recording }
     }
 
     /// The time of what comes next in a session that is in `state`.
     pub(crate) fn now(&mut self, state: &State) -> Time {
-        match &self.tape {
-            Some(tape) => tape.now(state),
+        match &self.recording {
+            Some(recording) => recording.now(state),
             None => self.time(),
         }
     }
 
     /// The intents whose waits are over.
     pub(crate) fn overdue(&mut self, state: &State) -> Vec<Seq> {
-        match &self.tape {
-            Some(tape) => tape.overdue(state),
+        match &self.recording {
+            Some(recording) => recording.overdue(state),
             None => state.overdue(self.time()),
         }
     }
 
     /// How long it is until the first wait is over.
     pub(crate) fn wait(&mut self, state: &State) -> Option<Duration> {
-        let due = state.due().filter(|_| self.tape.is_none())?;
+        let due = state.due().filter(|_| self.recording.is_none())?;
         Some(Duration::from_millis(due.since(self.time())))
     }
 

@@ -1,31 +1,17 @@
 //! Has a model write the summary that takes the place of older messages.
 
 use std::panic::AssertUnwindSafe;
-use std::time::Duration;
 
 use futures::FutureExt;
 use leftfold_events::event::Compaction as CompactionEvent;
-use leftfold_events::kit::Prices;
-use leftfold_events::{Fact, Request, Seq};
+use leftfold_events::{Fact, Seq};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::AbortHandle;
 
+use crate::messages::{CompactionMessage, SessionMessage};
 use crate::report::{Alive, broken, failed, tell};
-use crate::session::SessionMessage;
 use crate::whole;
 use crate::world::Models;
-
-pub(crate) enum CompactionMessage {
-    /// For the compaction `of`, with the request `requested`.
-    Summarise {
-        of: Seq,
-        requested: Seq,
-        request: Box<Request>,
-        prices: Prices,
-        patience: Duration,
-    },
-    Cancel,
-}
 
 pub(crate) struct Compaction;
 
@@ -55,17 +41,17 @@ impl Actor for Compaction {
         writing: &mut Writing,
     ) -> Result<(), ActorProcessingErr> {
         writing.cancel();
-        if let CompactionMessage::Summarise { of, requested, request, prices, patience } = message {
+        if let CompactionMessage::Summarise { compaction, ask } = message {
+            let (requested, prices) = (ask.of, ask.prices);
             let (owner, models) = (writing.owner.clone(), writing.models.clone());
             let task = tokio::spawn(async move {
-                let alive = Alive::new(patience);
                 let busy = |alive: &Alive| tell(&owner, vec![alive.fact(requested)]);
-                let written = whole::read(&models, *request, busy, alive);
+                let written = whole::read(&models, *ask, busy);
                 let written = AssertUnwindSafe(written).catch_unwind().await;
                 let failed_itself = |_| Err(broken("writing the summary failed unexpectedly"));
                 let facts = match written.unwrap_or_else(failed_itself) {
                     Ok(written) => {
-                        vec![written.replied(requested, prices), outcome(of, written.text)]
+                        vec![written.replied(requested, prices), outcome(compaction, written.text)]
                     }
                     // whether to try again is decided from the log
                     Err(failure) => vec![failed(requested, failure)],

@@ -14,17 +14,20 @@ use leftfold_tools::{Instructed, Seen};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort};
 
 use self::lost::{check_lost, request_lost, run_lost};
-use crate::children::{Children, Parent};
-use crate::compaction::{Compaction, CompactionMessage};
-use crate::node::NodeMessage;
-use crate::permission::{Answered, Permission, PermissionMessage};
-use crate::plugins::{self, Given};
-use crate::processor::{Ask, Processor, ProcessorMessage};
-use crate::session::{Reply, SessionMessage};
-use crate::snapshots::{self, Snapshots, SnapshotsMessage};
-use crate::switch::Switch;
-use crate::tool_executor::{Run, ToolExecutor, ToolExecutorMessage};
-use crate::{World, tool_executor};
+use crate::children::Children;
+use crate::compaction::Compaction;
+use crate::hook_secrets::HookSecrets;
+use crate::hooks::{self, Hooks};
+use crate::messages::{
+    Answered, AskModel, CallHook, CompactionMessage, HooksMessage, NodeMessage, ParentCall,
+    PermissionMessage, ProcessorMessage, Reply, RunCall, SessionMessage, SnapshotsMessage,
+    SwitchAgent, ToolExecutorMessage,
+};
+use crate::permission::Permission;
+use crate::processor::Processor;
+use crate::snapshots::{self, Snapshots};
+use crate::tool_executor::{self, ToolExecutor};
+use crate::world::World;
 
 /// A session's workers.
 pub(crate) struct Workers {
@@ -36,10 +39,11 @@ pub(crate) struct Workers {
     permission: ActorRef<PermissionMessage>,
     compaction: ActorRef<CompactionMessage>,
     snapshots: ActorRef<SnapshotsMessage>,
+    hooks: ActorRef<HooksMessage>,
     /// Opens and reaches children.
     node: ActorRef<NodeMessage>,
-    owner: Owner,
-    given: Given,
+    /// What plugins' hooks have returned in this turn, until the request or call that it is for.
+    hook_secrets: HookSecrets,
 }
 
 type Owner = ActorRef<SessionMessage>;
@@ -52,26 +56,24 @@ impl Workers {
         world: World,
         store: String,
     ) -> Result<Self, ActorProcessingErr> {
-        let given = Given::default();
-        let world = World { models: world.models.with(&given), ..world };
         Ok(Self {
             processor: start_processor(owner, &world).await?,
             executor: start_executor(owner, &world, &store, session).await?,
             permission: start_permission(owner).await?,
             compaction: start_compaction(owner, &world).await?,
             snapshots: start_snapshots(owner, &world).await?,
+            hooks: start_hooks(owner, &world).await?,
             session,
             world,
             store,
             node,
-            owner: owner.clone(),
-            given,
+            hook_secrets: HookSecrets::default(),
         })
     }
 
     /// Performs what `event` intends. Facts have no effect, but for the few that end a wait which
     /// a worker keeps too.
-    pub(crate) fn dispatch(&self, envelope: &Envelope, state: &State) {
+    pub(crate) fn dispatch(&mut self, envelope: &Envelope, state: &State) {
         let seq = envelope.seq;
         match &envelope.event {
             Event::Model(Model::Requested { purpose, .. }) => self.request(seq, *purpose, state),
@@ -113,9 +115,7 @@ impl Workers {
                 let (before, paths) = (before.clone(), paths.clone());
                 tell(&self.snapshots, SnapshotsMessage::Restore { of: seq, before, paths });
             }
-            Event::Plugin(Plugin::Asked { .. }) => {
-                plugins::ask(&self.owner, &self.world, &self.given, seq, state);
-            }
+            Event::Plugin(Plugin::Asked { .. }) => self.call_hook(seq, state),
             Event::Session(_)
             | Event::Turn(_)
             | Event::Model(_)
@@ -131,31 +131,26 @@ impl Workers {
 
     fn request(&self, of: Seq, purpose: Purpose, state: &State) {
         let request = context::asked(state, purpose).request;
-        let mut prices = state.kit.model.cost;
-        let patience = Duration::from_millis(state.kit.options.timeout);
+        let mut ask = AskModel {
+            of,
+            extra: self.hook_secrets.for_provider(&request.model.provider),
+            request,
+            prices: state.kit.model.cost,
+            patience: Duration::from_millis(state.kit.options.timeout),
+        };
         match (purpose, state.turn.as_ref().map(|turn| &turn.ask)) {
             (Purpose::Compaction, Some(Asked::Compacting(compacting))) => {
                 let other = state.kit.options.summary_model.as_ref();
-                prices = other.map_or(prices, |model| model.cost);
-                let summarise = CompactionMessage::Summarise {
-                    of: compacting.started.intent,
-                    requested: of,
-                    request: Box::new(request),
-                    prices,
-                    patience,
-                };
-                tell(&self.compaction, summarise);
+                ask.prices = other.map_or(ask.prices, |model| model.cost);
+                let (compaction, ask) = (compacting.started.intent, Box::new(ask));
+                tell(&self.compaction, CompactionMessage::Summarise { compaction, ask });
             }
             (Purpose::Title, _) => {
                 let small = state.kit.options.small_model.as_ref();
-                prices = small.map_or(prices, |model| model.cost);
-                let ask = Ask { of, request, prices, patience };
+                ask.prices = small.map_or(ask.prices, |model| model.cost);
                 self.to_processor(ProcessorMessage::Title(Box::new(ask)));
             }
-            _ => {
-                let ask = Ask { of, request, prices, patience };
-                self.to_processor(ProcessorMessage::Ask(Box::new(ask)));
-            }
+            _ => self.to_processor(ProcessorMessage::Ask(Box::new(ask))),
         }
     }
 
@@ -169,7 +164,7 @@ impl Workers {
         self.to_executor(ToolExecutorMessage::Check { of: envelope.seq, call: spec });
     }
 
-    fn run(&self, envelope: &Envelope, attempt: u32, state: &State) {
+    fn run(&mut self, envelope: &Envelope, attempt: u32, state: &State) {
         let Some(call) = call(state, envelope.of) else { return };
         let Some(resolution) = call.resolved.clone() else { return };
         if !call.is_running() || resolution.class == Class::Child {
@@ -177,17 +172,17 @@ impl Workers {
             return;
         }
         if let Some(agent) = call.switches_to() {
-            let (started, before, id) = (envelope.seq, state.kit.clone(), call.id.clone());
-            let switch = Switch { session: self.session, started, call: id, agent, before };
-            return switch.begin(self.world.clone(), self.node.clone());
+            let (of, call, before) = (envelope.seq, call.id.clone(), state.kit.clone());
+            let switch = SwitchAgent { of, call, agent, before };
+            return self.to_executor(ToolExecutorMessage::Switch(Box::new(switch)));
         }
-        let run = Run {
+        let run = RunCall {
             of: envelope.seq,
             call: call.seq,
             id: call.id.clone(),
             attempt,
             resolution,
-            variables: self.given.variables(call.seq),
+            variables: self.hook_secrets.take_variables(call.seq),
             todos: state.todos.clone(),
             answers: call.answers.clone(),
             parts: state.parts(call),
@@ -195,6 +190,19 @@ impl Workers {
             instructed: instructed(envelope.seq, state),
         };
         self.to_executor(ToolExecutorMessage::Run(Box::new(run)));
+    }
+
+    fn call_hook(&self, of: Seq, state: &State) {
+        let Some(asked) = state.plugins.waiting(of).cloned() else { return };
+        let question = context::question(state, &asked);
+        let provider = state.kit.model.provider.clone();
+        let call = CallHook { of, asked, question, provider };
+        tell(&self.hooks, HooksMessage::Call(Box::new(call)));
+    }
+
+    /// Keeps what a hook has returned until the request or call that it is for.
+    pub(crate) fn keep(&mut self, secrets: HookSecrets) {
+        self.hook_secrets.add(secrets);
     }
 
     /// A question that stood open before the restart is still to be answered.
@@ -211,17 +219,18 @@ impl Workers {
     }
 
     /// The turn is over: whoever waits for that is told.
-    pub(crate) fn report(&self, parent: Parent, ended: &Ended, state: &State) {
+    pub(crate) fn report(&self, parent: ParentCall, ended: &Ended, state: &State) {
         self.children().report(parent, ended, state);
     }
 
-    fn cancel(&self) {
-        self.given.clear();
+    fn cancel(&mut self) {
+        self.hook_secrets = HookSecrets::default();
         self.to_processor(ProcessorMessage::CancelAll);
         self.to_executor(ToolExecutorMessage::CancelAll);
         self.to_permission(PermissionMessage::WithdrawAll);
         tell(&self.compaction, CompactionMessage::Cancel);
         tell(&self.snapshots, SnapshotsMessage::Cancel);
+        tell(&self.hooks, HooksMessage::CancelAll);
     }
 
     pub(crate) fn answer(&self, of: Seq, reply: Reply, told: RpcReplyPort<Answered>) {
@@ -276,6 +285,10 @@ impl Workers {
             return Ok(taking
                 .chain(of(Open::Restore).map(|of| snapshots::lost(of, true)))
                 .collect());
+        } else if who == self.hooks.get_id() {
+            self.hooks = start_hooks(owner, &self.world).await?;
+            let asked = of(Open::Plugin).filter_map(|of| Some((of, state.plugins.waiting(of)?)));
+            return Ok(asked.map(|(of, asked)| hooks::lost(of, &asked.plugin)).collect());
         }
         Ok(Vec::new())
     }
@@ -335,8 +348,7 @@ async fn start_executor(
 ) -> Result<ActorRef<ToolExecutorMessage>, ActorProcessingErr> {
     let arguments = tool_executor::Arguments {
         owner: owner.clone(),
-        workspace: world.workspace.clone(),
-        tape: world.tape.clone(),
+        world: world.clone(),
         tag: format!("{store}:{session}"),
     };
     Ok(Actor::spawn_linked(None, ToolExecutor, arguments, owner.get_cell()).await?.0)
@@ -362,4 +374,11 @@ async fn start_snapshots(
 ) -> Result<ActorRef<SnapshotsMessage>, ActorProcessingErr> {
     let arguments = (owner.clone(), world.clone());
     Ok(Actor::spawn_linked(None, Snapshots, arguments, owner.get_cell()).await?.0)
+}
+
+async fn start_hooks(
+    owner: &Owner,
+    world: &World,
+) -> Result<ActorRef<HooksMessage>, ActorProcessingErr> {
+    Ok(Actor::spawn_linked(None, Hooks, (owner.clone(), world.clone()), owner.get_cell()).await?.0)
 }

@@ -10,8 +10,8 @@ use leftfold_tools::{Inquire, Inquiry, Reply};
 use ractor::ActorRef;
 use tokio::sync::oneshot;
 
+use crate::messages::SessionMessage;
 use crate::report::tell;
-use crate::session::SessionMessage;
 
 /// By the seq of the call's `model.called` and the number of what it asks.
 type Open = HashMap<(Seq, u32), oneshot::Sender<Reply>>;

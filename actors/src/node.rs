@@ -9,22 +9,19 @@ mod rest;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leftfold_events::event::{Access, Ended, Session as SessionEvent};
+use leftfold_events::event::Session as SessionEvent;
 use leftfold_events::{Seq, SessionId};
 use leftfold_store::Store;
-use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::watch;
 
-use crate::children::{Parent, Spawn};
-use crate::observers::{Observers, ObserversMessage, Watch};
-use crate::session::SessionMessage;
-use crate::{Error, World};
-use children::Ready;
+use crate::error::Error;
+use crate::messages::{NodeMessage, ObserversMessage, ParentCall, SessionMessage, Watch};
+use crate::observers::Observers;
+use crate::world::World;
 use holds::Holds;
-pub use holds::{Hold, Keeper};
 use opening::{Started, Then, Waiting};
 
 /// A session that dies more often than this within a minute stays closed.
@@ -34,81 +31,6 @@ const MINUTE: Duration = Duration::from_secs(60);
 const LET_GO: Duration = Duration::from_millis(20);
 const LOST: &str =
     "the session died before anything that was asked of it was durable: nothing was done";
-
-#[derive(Debug)]
-pub enum NodeMessage {
-    Open {
-        open: Box<Open>,
-        reply: RpcReplyPort<Result<Opened, Error>>,
-    },
-    /// Passes a message on to an open session.
-    Tell {
-        session: SessionId,
-        message: SessionMessage,
-    },
-    Watch(Watch),
-    /// The store of an open session, for reading.
-    Reading {
-        session: SessionId,
-        reply: RpcReplyPort<Option<Store>>,
-    },
-    /// From now on `keeper` is told which stores this node holds.
-    Keep(Arc<dyn Keeper>),
-    /// A call has started a session of its own.
-    Spawn(Box<Spawn>),
-    OpenChild(Box<Ready>),
-    /// A session that died is to be started again.
-    Reopen {
-        session: SessionId,
-    },
-    /// A store has been opened (or not) for the sessions that wait for it.
-    StoreOpened {
-        store: PathBuf,
-        outcome: Result<Store, Error>,
-    },
-    /// Sessions without a turn that were left alone for so long are to be closed. They are opened
-    /// again when somebody wants something of them.
-    Sweep {
-        idle: Duration,
-    },
-    /// A session is to be closed as it is; a turn under way stays cut off in its log. Answered when its
-    /// store was let go of.
-    Close {
-        session: SessionId,
-        reply: RpcReplyPort<()>,
-    },
-    /// A session has no turn, if it was told nothing since it was asked, after `told` messages.
-    Rest {
-        session: SessionId,
-        told: u64,
-    },
-}
-
-/// A session to open.
-#[derive(Clone, Debug)]
-pub struct Open {
-    /// The folder of its store; made if there is none.
-    pub store: PathBuf,
-    pub session: SessionId,
-    pub world: World,
-    /// What begins the log if it is new.
-    pub birth: SessionEvent,
-}
-
-/// What a client learns of a session that it has opened.
-#[derive(Debug)]
-pub struct Opened {
-    /// The last seq in its log.
-    pub head: Seq,
-    /// Whether a turn was cut off in it.
-    pub unfinished: bool,
-    /// How its last turn ended.
-    pub ended: Option<Box<Ended>>,
-    /// Questions that still wait for an answer: the intents that asked, and what about.
-    pub questions: Vec<(Seq, Access)>,
-    /// Becomes `Some` with the reason when the session is closed for good.
-    pub closed: watch::Receiver<Option<String>>,
-}
 
 #[derive(Debug)]
 pub struct Node;
@@ -142,7 +64,7 @@ struct Entry {
     used: Instant,
     deaths: Vec<Instant>,
     /// The call that waits for the end of its turn.
-    parent: Option<Parent>,
+    parent: Option<ParentCall>,
     closed: watch::Sender<Option<String>>,
 }
 

@@ -3,50 +3,16 @@
 //! nobody, costs nothing, and still gets every event from its cursor on, once, in order.
 
 mod feed;
-mod recorded;
 mod serve;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use leftfold_events::{Envelope, Seq, SessionId};
+use leftfold_events::{Seq, SessionId};
 use leftfold_store::Store;
-use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus, RpcReplyPort};
+use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus};
 
+use crate::messages::{Family, ObserversMessage, Watch};
 use feed::Channel;
-pub use recorded::Recorded;
-
-/// What an observer actor is told. It answers `done` when it is ready for the next, which is then
-/// all that has happened meanwhile.
-#[derive(Debug)]
-pub struct Observation {
-    pub events: Arc<[Recorded]>,
-    pub done: RpcReplyPort<()>,
-}
-
-/// A sink and where it begins.
-#[derive(Clone, Debug)]
-pub struct Watch {
-    pub session: SessionId,
-    /// The first seq wanted.
-    pub from: Seq,
-    pub sink: ActorRef<Observation>,
-    pub family: Family,
-}
-
-/// Whether a sink is told of the sessions that calls start, too. It is told of a child's first event
-/// only after it was told of the event that spawned it.
-#[derive(Clone, Debug, Default)]
-pub enum Family {
-    #[default]
-    Alone,
-    /// Of those that the events which it is told spawn, and from then on of those that are gone on
-    /// with.
-    Live,
-    /// Of those that are named, each from this seq on, and of all that the events which it is told
-    /// spawn or go on with, from their first event on if they are not named.
-    Whole(Arc<HashMap<SessionId, Seq>>),
-}
 
 impl Family {
     /// Where a child begins that the event just told has spawned, or (`first` is false) has gone on
@@ -58,37 +24,6 @@ impl Family {
             Self::Whole(named) => Some(named.get(&child).copied().unwrap_or(1)),
         }
     }
-}
-
-pub(crate) enum ObserversMessage {
-    Watch {
-        watch: Watch,
-        store: Store,
-    },
-    /// A sink was told that `parent` has spawned the session that it is to watch now.
-    Descend {
-        parent: SessionId,
-        watch: Watch,
-    },
-    /// The intent at `spawned` of `parent` has begun the session `child` (if it is its `first`), or
-    /// goes on with it. It has what is before `from` already.
-    Woken {
-        parent: SessionId,
-        spawned: Seq,
-        child: SessionId,
-        from: Seq,
-        first: bool,
-    },
-    Happened(Arc<[Envelope]>),
-    /// The session's store is open, again or for the first time.
-    Opened {
-        session: SessionId,
-        store: Store,
-    },
-    /// The store is let go: nothing happens in the session until it is opened again.
-    Closed {
-        session: SessionId,
-    },
 }
 
 pub(crate) struct Observers;

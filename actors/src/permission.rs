@@ -1,52 +1,12 @@
 //! Questions to people: the first answer counts, everyone else is told who gave it.
 
 use std::collections::HashMap;
-use std::fmt;
 
 use leftfold_events::event::Permission as PermissionEvent;
 use leftfold_events::{Fact, Seq};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 
-use crate::session::{Reply, SessionMessage};
-
-pub(crate) enum PermissionMessage {
-    /// The question of the intent `of` is open.
-    Ask {
-        of: Seq,
-    },
-    Answer {
-        of: Seq,
-        reply: Reply,
-        told: RpcReplyPort<Answered>,
-    },
-    /// Its time is up.
-    Withdraw {
-        of: Seq,
-    },
-    WithdrawAll,
-}
-
-/// What became of an answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answered {
-    Accepted,
-    /// Somebody else was first.
-    Already {
-        by: String,
-    },
-    /// No such question is open.
-    NotOpen,
-}
-
-impl fmt::Display for Answered {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Accepted => f.write_str("accepted"),
-            Self::Already { by } => write!(f, "already answered by {by}"),
-            Self::NotOpen => f.write_str("no such question is open"),
-        }
-    }
-}
+use crate::messages::{Answered, PermissionMessage, Reply, SessionMessage};
 
 pub(crate) struct Permission;
 

@@ -3,39 +3,19 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use leftfold_events::event::{Model, Session};
-use leftfold_events::kit::Prices;
-use leftfold_events::{Fact, Request, Secrets, Seq, Sha256, title};
+use leftfold_events::{Fact, Secrets, Sha256, title};
 use leftfold_providers::{Provider, StreamEvent};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::AbortHandle;
 
 use crate::coalesce::Coalescer;
+use crate::messages::{AskModel, ProcessorMessage, SessionMessage};
 use crate::report::{Alive, broken, failed, tell, unknown_provider};
-use crate::session::SessionMessage;
 use crate::whole;
 use crate::world::Models;
-
-pub(crate) enum ProcessorMessage {
-    Ask(Box<Ask>),
-    /// Stop reading the reply, but for a title.
-    Cancel,
-    /// Have the session's title written, beside the reply.
-    Title(Box<Ask>),
-    CancelAll,
-}
-
-/// A request to perform, for the intent `of`.
-pub(crate) struct Ask {
-    pub(crate) of: Seq,
-    pub(crate) request: Request,
-    pub(crate) prices: Prices,
-    /// How long the log lets the provider be silent.
-    pub(crate) patience: Duration,
-}
 
 pub(crate) struct Processor;
 
@@ -80,9 +60,9 @@ impl Actor for Processor {
 }
 
 impl Reading {
-    fn start(&mut self, ask: Ask) {
+    fn start(&mut self, ask: AskModel) {
         let (owner, pieces) = (self.owner.clone(), Coalescer::new(self.secrets.clone()));
-        let provider = self.models.get(&ask.request.model.provider);
+        let provider = self.models.get(&ask.request.model.provider, &ask.extra);
         let task = tokio::spawn(async move {
             let of = ask.of;
             let Some(provider) = provider else {
@@ -97,7 +77,7 @@ impl Reading {
         self.task = Some(task.abort_handle());
     }
 
-    fn entitle(&mut self, ask: Ask) {
+    fn entitle(&mut self, ask: AskModel) {
         let (owner, models) = (self.owner.clone(), self.models.clone());
         let task = tokio::spawn(async move {
             let of = ask.of;
@@ -131,9 +111,9 @@ impl Drop for Reading {
 }
 
 /// The title, if the model wrote one, and what became of the request.
-async fn title(models: &Models, ask: Ask) -> Vec<Fact> {
-    let Ask { of, request, prices, patience } = ask;
-    match whole::read(models, request, |_| {}, Alive::new(patience)).await {
+async fn title(models: &Models, ask: AskModel) -> Vec<Fact> {
+    let (of, prices) = (ask.of, ask.prices);
+    match whole::read(models, ask, |_| {}).await {
         Ok(written) => {
             let title = title::clean(&written.text).map(|title| Session::Titled { title });
             let titled = title.map(|event| Fact::of(of, event));
@@ -147,7 +127,7 @@ async fn title(models: &Models, ask: Ask) -> Vec<Fact> {
 async fn read(
     owner: &ActorRef<SessionMessage>,
     provider: Arc<dyn Provider>,
-    ask: Ask,
+    ask: AskModel,
     mut pieces: Coalescer,
 ) {
     let of = ask.of;

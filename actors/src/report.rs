@@ -7,7 +7,7 @@ use leftfold_events::{Fact, Request, Seq};
 use leftfold_providers::Failure;
 use ractor::ActorRef;
 
-use crate::session::SessionMessage;
+use crate::messages::SessionMessage;
 
 /// A stream may be busy for long with what is told only when it is complete: a call's input,
 /// reasoning that stays hidden, a summary. An empty `model.streamed` now and then moves the deadline

@@ -7,76 +7,17 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use leftfold_events::event::{Answer, Event, Session as SessionEvent, Turn};
+use leftfold_events::event::{Event, Session as SessionEvent, Turn};
 use leftfold_events::{Envelope, Fact, Kit, POLICY, Secrets, Seq, State, settle};
 use leftfold_store::Log;
-use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::task::AbortHandle;
 
-use crate::World;
-use crate::children::Parent;
 use crate::clock::Clock;
 use crate::dispatch::Workers;
-use crate::node::NodeMessage;
-use crate::observers::ObserversMessage;
-use crate::permission::Answered;
+use crate::messages::{Answered, NodeMessage, ObserversMessage, ParentCall, SessionMessage};
+use crate::world::World;
 use batch::{Batch, InFlight, Item, Prompt};
-
-/// What a session is told. Everything that matters becomes a fact.
-#[derive(Debug)]
-pub enum SessionMessage {
-    /// A client's prompt, with the kit that was gathered for it.
-    Prompt {
-        kit: Box<Kit>,
-        prompted: Box<Fact>,
-        /// Whether it is only taken into a turn that is under way, and begins none.
-        joins: bool,
-        /// Told `Accepted` once it is durable, and `NotOpen` if there is no turn to join, or
-        /// (for a wish for a summary, which comes the same way) nothing to sum up.
-        told: Option<RpcReplyPort<Answered>>,
-    },
-    /// Go on with a log that somebody else left, or (`close`) bring its turn to an end.
-    Resume {
-        kit: Box<Kit>,
-        close: bool,
-    },
-    /// Facts: outcomes from workers, an interrupt.
-    Told(Vec<Fact>),
-    /// The outcome of a call, and the kit that is in force from then on.
-    Outcome {
-        kit: Box<Kit>,
-        finished: Box<Fact>,
-    },
-    /// An answer to the question asked by the intent `of`.
-    Answer {
-        of: Seq,
-        reply: Reply,
-        told: RpcReplyPort<Answered>,
-    },
-    /// The first answer to a question, and who is to be told once it is durable.
-    Answered {
-        fact: Box<Fact>,
-        told: RpcReplyPort<Answered>,
-    },
-    /// The batch in flight is durable, or is not.
-    Flushed(Result<(), leftfold_store::Error>),
-    /// The timer has run out.
-    Due,
-    /// The call that waits for the end of the next turn here, in another session.
-    Adopt(Parent),
-    View(RpcReplyPort<Box<State>>),
-    /// Whether nothing is under way here.
-    AtRest(RpcReplyPort<bool>),
-}
-
-/// What somebody answers to a permission question.
-#[derive(Clone, Debug)]
-pub struct Reply {
-    pub answer: Answer,
-    pub feedback: Option<String>,
-    /// Who, and where.
-    pub by: String,
-}
 
 pub(crate) struct Arguments {
     pub(crate) log: Log,
@@ -106,7 +47,7 @@ pub(crate) struct Desk {
     dead: Vec<ActorId>,
     observers: ActorRef<ObserversMessage>,
     timer: Option<AbortHandle>,
-    parent: Option<Parent>,
+    parent: Option<ParentCall>,
 }
 
 impl fmt::Debug for Desk {
@@ -130,7 +71,7 @@ impl Actor for Session {
         let Arguments { log, state, birth, world, store, observers, node } = arguments;
         let session = log.session();
         let secrets = world.workspace.secrets.clone();
-        let clock = Clock::after(state.at, world.tape.clone());
+        let clock = Clock::after(state.at, world.recording.clone());
         let workers = Workers::start(&myself, node, session, world, store).await?;
         let inbox = VecDeque::new();
         Ok(Desk {
@@ -167,6 +108,9 @@ impl Actor for Session {
             SessionMessage::Told(facts) => desk.inbox.extend(facts.into_iter().map(Item::Fact)),
             SessionMessage::Outcome { kit, finished } => {
                 desk.inbox.push_back(Item::Equipped(kit, *finished));
+            }
+            SessionMessage::HookReturned { fact, secrets } => {
+                desk.inbox.push_back(Item::Hook(*fact, secrets));
             }
             SessionMessage::Answer { of, reply, told } => desk.workers.answer(of, reply, told),
             SessionMessage::Answered { fact, told } => {
@@ -272,6 +216,11 @@ impl Desk {
                 }
             }
             Item::Prompt(prompt) => self.prompt(*prompt, batch),
+            Item::Hook(fact, secrets) => {
+                if self.fact(fact, batch) {
+                    self.workers.keep(secrets);
+                }
+            }
             Item::Answer(fact, told) => {
                 if self.fact(fact, batch) {
                     batch.told.push(told);

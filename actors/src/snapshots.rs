@@ -10,27 +10,17 @@ use leftfold_tools::snapshots::{Snapshots as Store, Taken};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::sync::CancellationToken;
 
-use crate::World;
+use crate::messages::{SessionMessage, SnapshotsMessage};
 use crate::report::tell;
-use crate::rerun::Tape;
-use crate::session::SessionMessage;
-
-pub(crate) enum SnapshotsMessage {
-    /// Keep the files for the intent `of`, and tell what is different from the tree `since`.
-    Take { of: Seq, since: Option<String> },
-    /// Put these files back for the intent `of`; `before` is the tree of all as they are.
-    Restore { of: Seq, before: String, paths: Vec<Saved> },
-    /// The snapshot is not waited for any longer.
-    Cancel,
-}
+use crate::world::{Recording, World};
 
 pub(crate) struct Snapshots;
 
 pub(crate) struct Keeping {
     owner: ActorRef<SessionMessage>,
     store: Option<Arc<Store>>,
-    /// What answers in place of the files.
-    tape: Option<Arc<Tape>>,
+    /// Answers in place of the files.
+    recording: Option<Arc<dyn Recording>>,
     taking: CancellationToken,
 }
 
@@ -45,7 +35,8 @@ impl Actor for Snapshots {
         (owner, world): Self::Arguments,
     ) -> Result<Keeping, ActorProcessingErr> {
         let store = Store::of(&world.workspace).map(Arc::new);
-        Ok(Keeping { owner, store, tape: world.tape, taking: CancellationToken::new() })
+        let World { recording, .. } = world;
+        Ok(Keeping { owner, store, recording, taking: CancellationToken::new() })
     }
 
     async fn handle(
@@ -97,8 +88,10 @@ impl Keeping {
         work: impl FnOnce(Option<&Store>) -> Result<Files, String> + Send + 'static,
     ) {
         let (owner, store) = (self.owner.clone(), self.store.clone());
-        if let Some(tape) = self.tape.clone() {
-            tokio::spawn(async move { tell(&owner, vec![Fact::of(of, tape.files(of).await)]) });
+        if let Some(recording) = self.recording.clone() {
+            tokio::spawn(async move {
+                tell(&owner, vec![Fact::of(of, recording.files(of).await)]);
+            });
             return;
         }
         tokio::task::spawn_blocking(move || {

@@ -7,68 +7,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
-use leftfold_events::event::{CallSpec, Finished, Resolution, Todo, TodoItem, Tool};
-use leftfold_events::state::batch::Part;
-use leftfold_events::{Fact, Json, Seq};
-use leftfold_tools::{Context, Instructed, Output, Reply, Seen, Workspace};
+use leftfold_events::event::{CallSpec, Finished, Resolution, Todo, Tool};
+use leftfold_events::{Fact, Json, Kit, Seq};
+use leftfold_tools::{Context, Output, Workspace};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::sync::CancellationToken;
 
 use crate::inquiries::Inquiries;
+use crate::messages::{RunCall, SessionMessage, SwitchAgent, ToolExecutorMessage};
 use crate::report::tell;
-use crate::rerun::Tape;
-use crate::session::SessionMessage;
+use crate::world::{Recording, TurnConfigs, World};
 
 /// What the model is told of a call whose worker died.
 pub(crate) const DIED: &str = "The tool worker died while this call was running. It may have taken \
     effect fully, partly or not at all. Look at the current state before you run it again.";
 
-pub(crate) enum ToolExecutorMessage {
-    Check {
-        of: Seq,
-        call: CallSpec,
-    },
-    Run(Box<Run>),
-    /// Stop the call whose `model.called` is `call`.
-    Cancel {
-        call: Seq,
-    },
-    CancelAll,
-    /// What a running call has asked is answered.
-    Reply {
-        call: Seq,
-        inquiry: u32,
-        reply: Reply,
-    },
-}
-
-/// A call to run, for the intent `of`.
-pub(crate) struct Run {
-    pub(crate) of: Seq,
-    /// The seq of its `model.called`.
-    pub(crate) call: Seq,
-    /// The model's id for it.
-    pub(crate) id: String,
-    pub(crate) attempt: u32,
-    pub(crate) resolution: Box<Resolution>,
-    /// More variables for what it starts.
-    pub(crate) variables: Vec<(String, String)>,
-    pub(crate) todos: Vec<TodoItem>,
-    /// What people said to the questions about it.
-    pub(crate) answers: Vec<String>,
-    /// What came of the calls that it brought forth.
-    pub(crate) parts: Vec<Part>,
-    /// What the model knows of the call's files.
-    pub(crate) seen: Seen,
-    /// And of instructions.
-    pub(crate) instructed: Instructed,
-}
-
 pub(crate) struct Arguments {
     pub(crate) owner: ActorRef<SessionMessage>,
-    pub(crate) workspace: Arc<Workspace>,
-    /// What answers in place of the tools.
-    pub(crate) tape: Option<Arc<Tape>>,
+    pub(crate) world: World,
     /// `STORE:SESSION`, the beginning of what marks this session's processes.
     pub(crate) tag: String,
 }
@@ -78,7 +34,9 @@ pub(crate) struct ToolExecutor;
 pub(crate) struct Running {
     owner: ActorRef<SessionMessage>,
     workspace: Arc<Workspace>,
-    tape: Option<Arc<Tape>>,
+    turn_configs: Option<Arc<dyn TurnConfigs>>,
+    /// Answers in place of the tools.
+    recording: Option<Arc<dyn Recording>>,
     tag: String,
     calls: HashMap<Seq, CancellationToken>,
     inquiries: Inquiries,
@@ -94,9 +52,10 @@ impl Actor for ToolExecutor {
         _: ActorRef<Self::Msg>,
         arguments: Arguments,
     ) -> Result<Running, ActorProcessingErr> {
-        let Arguments { owner, workspace, tape, tag } = arguments;
+        let Arguments { owner, world, tag } = arguments;
+        let World { workspace, turn_configs, recording, .. } = world;
         let (calls, inquiries) = (HashMap::new(), Inquiries::default());
-        Ok(Running { owner, workspace, tape, tag, calls, inquiries })
+        Ok(Running { owner, workspace, turn_configs, recording, tag, calls, inquiries })
     }
 
     async fn handle(
@@ -108,6 +67,7 @@ impl Actor for ToolExecutor {
         match message {
             ToolExecutorMessage::Check { of, call } => running.check(of, call),
             ToolExecutorMessage::Run(run) => running.run(*run),
+            ToolExecutorMessage::Switch(switch) => running.switch(*switch),
             ToolExecutorMessage::Cancel { call } => {
                 if let Some(token) = running.calls.remove(&call) {
                     token.cancel();
@@ -126,9 +86,9 @@ impl Running {
     /// Looks at files, so it may block.
     fn check(&self, of: Seq, call: CallSpec) {
         let (owner, workspace) = (self.owner.clone(), Arc::clone(&self.workspace));
-        if let Some(tape) = self.tape.clone() {
+        if let Some(recording) = self.recording.clone() {
             tokio::spawn(async move {
-                let resolution = Box::new(tape.resolve(of, call).await);
+                let resolution = Box::new(recording.resolve(of, call).await);
                 tell(&owner, vec![Fact::of(of, Tool::Resolved(resolution))]);
             });
             return;
@@ -141,8 +101,8 @@ impl Running {
         });
     }
 
-    fn run(&mut self, run: Run) {
-        let Run {
+    fn run(&mut self, run: RunCall) {
+        let RunCall {
             of,
             call,
             id,
@@ -182,12 +142,12 @@ impl Running {
             }),
             inquire,
         };
-        let tape = self.tape.clone();
+        let recording = self.recording.clone();
         tokio::spawn(async move {
             let _done = cancel.drop_guard();
             let running = AssertUnwindSafe(async {
-                match tape {
-                    Some(tape) => tape.run(of, resolution).await,
+                match recording {
+                    Some(recording) => recording.run(of, resolution).await,
                     None => leftfold_tools::run(&resolution, context).await,
                 }
             });
@@ -197,6 +157,45 @@ impl Running {
             };
             inquiries.forget(call);
             tell(&owner, facts);
+        });
+    }
+
+    /// Builds the turn configuration of the agent that takes over, which looks at files, so it may
+    /// block. Nothing is changed by that: it may run to its end for nobody.
+    fn switch(&self, switch: SwitchAgent) {
+        let owner = self.owner.clone();
+        let SwitchAgent { of, call, agent, before } = switch;
+        if let Some(recording) = self.recording.clone() {
+            tokio::spawn(async move {
+                let (output, kit) = recording.switch(of).await;
+                switched(&owner, of, finished(call, output), kit);
+            });
+            return;
+        }
+        let configs = self.turn_configs.clone();
+        tokio::task::spawn_blocking(move || {
+            let build = || match configs {
+                Some(configs) => configs.for_switch(agent, &before),
+                None => Err("There are no other agents here.".to_owned()),
+            };
+            let kit = std::panic::catch_unwind(AssertUnwindSafe(build))
+                .unwrap_or_else(|_| Err("Switching the agent failed unexpectedly.".to_owned()));
+            let (output, kit) = match kit {
+                Ok(kit) => {
+                    (format!("The user has agreed: the agent `{agent}` takes over."), Some(kit))
+                }
+                Err(why) => (why, None),
+            };
+            let finished = Finished {
+                call,
+                title: format!("To the agent {agent}"),
+                output,
+                is_error: kit.is_none(),
+                metadata: Json::from_value(&serde_json::json!({ "agent": agent })),
+                spill: None,
+                attachments: Vec::new(),
+            };
+            switched(&owner, of, finished, kit);
         });
     }
 
@@ -227,11 +226,25 @@ fn hiding(workspace: &Arc<Workspace>, variables: &[(String, String)]) -> Arc<Wor
     Arc::new(hiding)
 }
 
-fn outcome(of: Seq, call: String, output: Output) -> Vec<Fact> {
-    let Output { title, output, is_error, metadata, spill, attachments, todos } = output;
-    let finished = Finished { call, title, output, is_error, metadata, spill, attachments };
-    let todos = todos.map(|todos| Fact::of(of, Todo::Updated { todos }));
-    todos.into_iter().chain([Fact::of(of, Tool::Finished(Box::new(finished)))]).collect()
+fn outcome(of: Seq, call: String, mut output: Output) -> Vec<Fact> {
+    let todos = output.todos.take().map(|todos| Fact::of(of, Todo::Updated { todos }));
+    let finished = Fact::of(of, Tool::Finished(Box::new(finished(call, output))));
+    todos.into_iter().chain([finished]).collect()
+}
+
+fn finished(call: String, output: Output) -> Finished {
+    let Output { title, output, is_error, metadata, spill, attachments, todos: _ } = output;
+    Finished { call, title, output, is_error, metadata, spill, attachments }
+}
+
+/// The outcome of a call that switches agents, with the new agent's configuration if there is one.
+fn switched(owner: &ActorRef<SessionMessage>, of: Seq, finished: Finished, kit: Option<Kit>) {
+    let finished = Fact::of(of, Tool::Finished(Box::new(finished)));
+    let Some(kit) = kit else { return tell(owner, vec![finished]) };
+    let outcome = SessionMessage::Outcome { kit: Box::new(kit), finished: Box::new(finished) };
+    if owner.cast(outcome).is_err() {
+        tracing::debug!("the session is gone: a switch of agents was dropped");
+    }
 }
 
 fn panicked(call: String) -> Finished {

@@ -3,9 +3,10 @@
 use futures::StreamExt;
 use leftfold_events::event::{Finish, Model, Usage};
 use leftfold_events::kit::Prices;
-use leftfold_events::{Fact, Request, Seq, Sha256};
+use leftfold_events::{Fact, Seq, Sha256};
 use leftfold_providers::{Failure, StreamEvent};
 
+use crate::messages::AskModel;
 use crate::report::{Alive, broken, unknown_provider};
 use crate::world::Models;
 
@@ -34,13 +35,14 @@ impl Written {
 /// Reads a whole reply; `busy` is told now and then that it is still coming.
 pub(crate) async fn read(
     models: &Models,
-    request: Request,
+    ask: AskModel,
     busy: impl Fn(&Alive),
-    mut alive: Alive,
 ) -> Result<Written, Failure> {
-    let Some(provider) = models.get(&request.model.provider) else {
+    let AskModel { request, patience, extra, .. } = ask;
+    let Some(provider) = models.get(&request.model.provider, &extra) else {
         return Err(unknown_provider(&request));
     };
+    let mut alive = Alive::new(patience);
     let mut stream = provider.stream(request);
     let (mut text, mut body_sha256) = (String::new(), Sha256::default());
     while let Some(event) = stream.next().await {

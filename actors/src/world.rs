@@ -1,45 +1,36 @@
-//! What a session's workers reach of the world outside: models and the project's files.
+//! What a session's workers may reach of the world outside: models, the project's files, turn
+//! configurations, or, when a log is run again, its recording. It knows no actor.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use leftfold_events::Kit;
-use leftfold_providers::Provider;
-use leftfold_tools::Workspace;
-
-use crate::plugins::Given;
-use crate::rerun::Tape;
+use futures::future::BoxFuture;
+use leftfold_events::event::{CallSpec, Files, Plugin, Resolution};
+use leftfold_events::{Kit, Seq, State, Time};
+use leftfold_providers::{Extra, Provider};
+use leftfold_tools::{Output, Workspace};
 
 /// The providers of a session, by the name that settings give them.
 #[derive(Clone, Default)]
-pub struct Models {
-    all: Arc<HashMap<String, Arc<dyn Provider>>>,
-    given: Given,
-}
+pub struct Models(Arc<HashMap<String, Arc<dyn Provider>>>);
 
 impl Models {
     pub fn new(providers: impl IntoIterator<Item = (String, Arc<dyn Provider>)>) -> Self {
-        Self { all: Arc::new(providers.into_iter().collect()), given: Given::default() }
+        Self(Arc::new(providers.into_iter().collect()))
     }
 
-    /// Those that send what is `given` for them.
-    pub(crate) fn with(&self, given: &Given) -> Self {
-        Self { all: Arc::clone(&self.all), given: given.clone() }
-    }
-
-    /// As it is to be asked right now.
-    pub(crate) fn get(&self, name: &str) -> Option<Arc<dyn Provider>> {
-        let provider = self.all.get(name)?;
-        let extra = self.given.extra(name);
-        let with = if extra.is_empty() { None } else { provider.with(&extra) };
+    /// The provider of this name, which sends `extra` besides what settings say.
+    pub(crate) fn get(&self, name: &str, extra: &Extra) -> Option<Arc<dyn Provider>> {
+        let provider = self.0.get(name)?;
+        let with = if extra.is_empty() { None } else { provider.with(extra) };
         Some(with.unwrap_or_else(|| Arc::clone(provider)))
     }
 }
 
 impl fmt::Debug for Models {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.all.keys()).finish()
+        f.debug_list().entries(self.0.keys()).finish()
     }
 }
 
@@ -66,15 +57,37 @@ pub struct ChildConfig {
     pub models: Models,
 }
 
-/// Models and workspace.
+/// A log that is run again: it answers in place of tools, files, plugins and clock. Each function
+/// takes the intent `of` whose effect a worker was about to have, and ends when the log's own
+/// outcome of it is due; never, if the log has none.
+pub(crate) trait Recording: fmt::Debug + Send + Sync {
+    /// The time of the event that comes next in a session that is in `state`.
+    fn now(&self, state: &State) -> Time;
+
+    /// The intents whose waits the log has ended here.
+    fn overdue(&self, state: &State) -> Vec<Seq>;
+
+    fn resolve(&self, of: Seq, call: CallSpec) -> BoxFuture<'_, Resolution>;
+
+    fn run(&self, of: Seq, resolution: Box<Resolution>) -> BoxFuture<'_, Output>;
+
+    /// The outcome of a call that switches agents, and the configuration that it brought.
+    fn switch(&self, of: Seq) -> BoxFuture<'_, (Output, Option<Kit>)>;
+
+    fn files(&self, of: Seq) -> BoxFuture<'_, Files>;
+
+    fn hook(&self, of: Seq) -> BoxFuture<'_, Plugin>;
+}
+
+/// What a session and its workers are given when the session is opened.
 #[derive(Clone, Debug)]
 pub struct World {
     pub models: Models,
     pub workspace: Arc<Workspace>,
     /// `None`: calls start no child sessions and switch no agents.
     pub turn_configs: Option<Arc<dyn TurnConfigs>>,
-    /// A log that is run again: nothing of the world is reached then.
-    pub(crate) tape: Option<Arc<Tape>>,
+    /// `None`, but when a log is run again: then nothing of the world outside is reached.
+    pub(crate) recording: Option<Arc<dyn Recording>>,
 }
 
 impl World {
@@ -83,6 +96,6 @@ impl World {
         workspace: Arc<Workspace>,
         turn_configs: Option<Arc<dyn TurnConfigs>>,
     ) -> Self {
-        Self { models, workspace, turn_configs, tape: None }
+        Self { models, workspace, turn_configs, recording: None }
     }
 }

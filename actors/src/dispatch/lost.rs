@@ -33,7 +33,9 @@ pub(super) fn check_lost(call: &Call) -> Option<Fact> {
     Some(Fact::of(wait.intent, Tool::Resolved(Box::new(resolution))))
 }
 
+/// A call with a child session goes on: the executor has none of it in hand.
 pub(super) fn run_lost(call: &Call) -> Option<Fact> {
+    call.resolved.as_ref().filter(|resolved| resolved.class != Class::Child)?;
     let Phase::Running { wait, .. } = &call.phase else { return None };
     let finished = Finished {
         call: call.id.clone(),

@@ -1,5 +1,6 @@
 //! Opens the sessions that calls start, in the store of their parents.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,31 +9,28 @@ use leftfold_events::{Fact, Kit, POLICY, State};
 use ractor::ActorRef;
 
 use super::opening::{Then, Waiting};
-use super::{NodeMessage, Open, Sessions, heirs};
-use crate::children::{Spawn, Told, interrupt, titled};
-use crate::observers::ObserversMessage;
-use crate::session::SessionMessage;
+use super::{Sessions, heirs};
+use crate::children::{Told, interrupt, titled};
+use crate::messages::{
+    NodeMessage, ObserversMessage, Open, ReadyChild, SessionMessage, SpawnChild,
+};
 use crate::world::{ChildConfig, World};
-
-/// A child with all that it takes to open it.
-#[derive(Debug)]
-pub struct Ready {
-    open: Box<Open>,
-    spawn: Box<Spawn>,
-    kit: Box<Kit>,
-}
 
 impl Sessions {
     /// Gathers what the child is to work with, beside the node, because that looks at files.
-    pub(super) fn spawn(&mut self, node: &ActorRef<NodeMessage>, mut spawn: Box<Spawn>) {
+    pub(super) fn spawn(&mut self, node: &ActorRef<NodeMessage>, mut spawn: Box<SpawnChild>) {
         let Some(entry) = self.open.get(&spawn.parent.session) else { return };
         let (world, store) = (entry.world.clone(), entry.store.dir().to_owned());
         let shared = spawn.fork_of.map(|_| entry.store.clone());
         let (birth, node) = (entry.birth.clone(), node.clone());
         tokio::task::spawn_blocking(move || {
-            let forked = shared.map_or(Ok(()), |store| heirs::begin(&store, &mut spawn));
-            let forked = forked.map_err(|error| error.to_string());
-            let ready = match forked.and_then(|()| configure(&world, &spawn)) {
+            let config = catch_unwind(AssertUnwindSafe(|| {
+                let forked = shared.map_or(Ok(()), |store| heirs::begin(&store, &mut spawn));
+                forked.map_err(|error| error.to_string())?;
+                configure(&world, &spawn)
+            }));
+            let failed_itself = || Err("Opening the subagent failed unexpectedly.".to_owned());
+            let ready = match config.unwrap_or_else(|_| failed_itself()) {
                 Ok(config) => ready(config, &world, store, &birth, spawn),
                 Err(why) => {
                     let told = Told::failed(spawn.session, why);
@@ -45,8 +43,8 @@ impl Sessions {
         });
     }
 
-    pub(super) async fn open_child(&mut self, node: &ActorRef<NodeMessage>, ready: Ready) {
-        let Ready { open, spawn, kit } = ready;
+    pub(super) async fn open_child(&mut self, node: &ActorRef<NodeMessage>, ready: ReadyChild) {
+        let ReadyChild { open, spawn, kit } = ready;
         self.open(node, Waiting { open, then: Then::Child { spawn, kit } }).await;
     }
 
@@ -55,7 +53,7 @@ impl Sessions {
     pub(super) fn begin_child(
         &mut self,
         node: &ActorRef<NodeMessage>,
-        spawn: Box<Spawn>,
+        spawn: Box<SpawnChild>,
         kit: Box<Kit>,
     ) {
         let Some(entry) = self.open.get(&spawn.session) else { return };
@@ -97,7 +95,7 @@ impl Sessions {
     }
 }
 
-fn configure(world: &World, spawn: &Spawn) -> Result<ChildConfig, String> {
+fn configure(world: &World, spawn: &SpawnChild) -> Result<ChildConfig, String> {
     let configs = world.turn_configs.as_ref().ok_or("There are no subagents here.")?;
     configs.for_child(&spawn.agent, &spawn.kit)
 }
@@ -107,8 +105,8 @@ fn ready(
     parent: &World,
     store: PathBuf,
     birth: &SessionEvent,
-    spawn: Box<Spawn>,
-) -> Ready {
+    spawn: Box<SpawnChild>,
+) -> ReadyChild {
     let ChildConfig { kit, models } = config;
     let mut world = World { models, ..parent.clone() };
     if !kit.tools.iter().any(|tool| tool.name == "task") {
@@ -122,11 +120,11 @@ fn ready(
         *policy = POLICY;
     }
     let open = Box::new(Open { store, session: spawn.session, world, birth });
-    Ready { open, spawn, kit: Box::new(kit) }
+    ReadyChild { open, spawn, kit: Box::new(kit) }
 }
 
 /// Whether the parent still waits for the child.
-fn waits(parent: &State, spawn: &Spawn) -> bool {
+fn waits(parent: &State, spawn: &SpawnChild) -> bool {
     let stopped = parent.turn.as_ref().is_none_or(|turn| turn.stop.is_some());
     let child = parent.open_children().find(|child| child.wait.intent == spawn.parent.spawned);
     let running = |call| parent.calls().any(|c| c.seq == call && c.is_running());
@@ -136,7 +134,7 @@ fn waits(parent: &State, spawn: &Spawn) -> bool {
 /// What a child is told, given how it stands.
 fn begin(
     state: &State,
-    spawn: &Spawn,
+    spawn: &SpawnChild,
     close: bool,
     kit: Box<Kit>,
     cut_off: bool,
@@ -166,7 +164,7 @@ fn begin(
     [adopt, tell(prompt)].into_iter().chain(title).collect()
 }
 
-fn prompt(spawn: &Spawn, model: ModelRef) -> Fact {
+fn prompt(spawn: &SpawnChild, model: ModelRef) -> Fact {
     Fact::new(Turn::Prompted {
         parts: vec![PromptPart::text(spawn.prompt.clone())],
         agent: spawn.agent.clone(),

@@ -5,15 +5,15 @@ use leftfold_events::event::{Event, Session, Subagent, Turn};
 use leftfold_events::{Envelope, Fact, Seq, SessionId, fold, settle};
 use leftfold_store::Store;
 
-use crate::Error;
-use crate::children::Spawn;
+use crate::error::Error;
+use crate::messages::SpawnChild;
 
 /// Begins the session of `spawn` as a fork, if it is to be one and has not begun. From then on `fork_of`
 /// says what it was made a fork of just now. It blocks on the disk.
 ///
 /// # Errors
 /// A log can not be read, or the new one not be written.
-pub(super) fn begin(store: &Store, spawn: &mut Spawn) -> Result<(), Error> {
+pub(super) fn begin(store: &Store, spawn: &mut SpawnChild) -> Result<(), Error> {
     let Some(of) = spawn.fork_of.take().filter(|_| !spawn.close) else { return Ok(()) };
     let mut log = match store.log(spawn.session) {
         // its session is open

@@ -1,22 +1,10 @@
 //! Which stores this node holds, for whoever makes it reachable there.
 
 use std::collections::HashMap;
-use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Makes a node reachable in the stores that it holds. Whatever it does in a store's folder it does
-/// while the node has the store's lock.
-pub trait Keeper: Debug + Send + Sync {
-    /// The node holds the store in this folder.
-    fn hold(&self, store: &Path) -> Box<dyn Hold>;
-}
-
-/// A store that is held. It is dropped, while the lock is still there, when the node ends.
-pub trait Hold: Debug + Send {
-    /// Every session in it rests, so that the node lets go of it in a moment.
-    fn rest(self: Box<Self>);
-}
+use crate::messages::{Hold, Keeper};
 
 #[derive(Debug, Default)]
 pub(super) struct Holds {

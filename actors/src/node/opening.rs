@@ -9,11 +9,14 @@ use leftfold_store::{Log, Store};
 use ractor::{Actor, ActorRef, RpcReplyPort};
 use tokio::sync::watch;
 
-use super::{Entry, LET_GO, NodeMessage, Open, Opened, Sessions};
-use crate::children::{Spawn, Told};
-use crate::observers::{ObserversMessage, Watch};
-use crate::session::{Arguments, Session, SessionMessage};
-use crate::{Error, World};
+use super::{Entry, LET_GO, Sessions};
+use crate::children::Told;
+use crate::error::Error;
+use crate::messages::{
+    NodeMessage, ObserversMessage, Open, Opened, SessionMessage, SpawnChild, Watch,
+};
+use crate::session::{Arguments, Session};
+use crate::world::World;
 
 /// A session that waits for its store, and what for.
 #[derive(Debug)]
@@ -30,7 +33,7 @@ pub(super) enum Then {
     Watch(Watch),
     /// A call waits for it.
     Child {
-        spawn: Box<Spawn>,
+        spawn: Box<SpawnChild>,
         kit: Box<Kit>,
     },
 }

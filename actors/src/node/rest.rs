@@ -10,10 +10,10 @@ use ractor::ActorRef;
 use tokio::sync::watch;
 
 use super::opening::{Then, Waiting};
-use super::{Entry, LET_GO, NodeMessage, Open, Sessions};
-use crate::observers::ObserversMessage;
-use crate::session::SessionMessage;
-use crate::{Error, World};
+use super::{Entry, LET_GO, Sessions};
+use crate::error::Error;
+use crate::messages::{NodeMessage, ObserversMessage, Open, SessionMessage};
+use crate::world::World;
 
 /// How long a session is left alone before it is closed.
 const IDLE: Duration = Duration::from_secs(60);

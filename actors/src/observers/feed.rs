@@ -9,7 +9,7 @@ use leftfold_events::{Envelope, Seq};
 use leftfold_store::Store;
 use tokio::sync::{Mutex, watch};
 
-use super::Recorded;
+use crate::recorded::Recorded;
 
 /// Bytes of a session's last events that are kept for sinks a little behind, so that many of them
 /// do not each read the same from the log.

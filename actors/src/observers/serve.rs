@@ -8,7 +8,8 @@ use leftfold_store::Reader;
 use ractor::ActorRef;
 
 use super::feed::{Log, Next, Tap};
-use super::{Family, Observation, ObserversMessage, Recorded, Watch};
+use crate::messages::{Family, Observation, ObserversMessage, Watch};
+use crate::recorded::Recorded;
 
 /// Events at most in one observation read from the log.
 const CHUNK: usize = 128;

@@ -14,27 +14,18 @@ use leftfold_tools::Workspace;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::mpsc;
 
-use super::tape::{Effect, Recorded, Tape};
+use super::recording::{Came, Effect, RecordedLog, RecordedProvider};
+use crate::error::Error;
 use crate::listener::Listener;
-use crate::node::NodeMessage;
-use crate::observers::ObserversMessage;
-use crate::session::{Arguments, Session, SessionMessage};
-use crate::{Error, Models, World};
+use crate::messages::{NodeMessage, ObserversMessage, SessionMessage};
+use crate::session::{Arguments, Session};
+use crate::world::{Models, Recording, World};
 
 /// How long nothing may come of what was released: far more than it takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the actors have come forward with.
-pub(super) enum Came {
-    Events(Arc<[Envelope]>),
-    Effect(Effect),
-    /// For the session, from what the node would have waited for.
-    Message(SessionMessage),
-    Died(String),
-}
-
 pub(super) struct Life {
-    pub(super) tape: Arc<Tape>,
+    pub(super) recording: Arc<RecordedLog>,
     store: Store,
     actor: ActorRef<SessionMessage>,
     node: ActorRef<NodeMessage>,
@@ -56,7 +47,7 @@ impl Life {
         folder: &Path,
     ) -> Result<Self, Error> {
         let (sender, came) = mpsc::unbounded_channel();
-        let tape = Arc::new(Tape::new(Arc::clone(log), sender.clone()));
+        let recording = Arc::new(RecordedLog::new(Arc::clone(log), sender.clone()));
         let (events, place) = (Arc::clone(log), folder.to_owned());
         let copy = move || -> Result<_, Error> {
             let store = Store::open(&place)?;
@@ -74,7 +65,7 @@ impl Life {
             };
             Some(birth.clone())
         });
-        let (node, _) = Actor::spawn(None, Stage(session), sender.clone()).await?;
+        let (node, _) = Actor::spawn(None, Stage, sender.clone()).await?;
         let observers = Listener::start(move |message| {
             if let ObserversMessage::Happened(events) = message {
                 let _ = sender.send(Came::Events(events));
@@ -85,14 +76,14 @@ impl Life {
             log: own,
             state,
             birth,
-            world: world(log, &tape, folder),
+            world: world(log, &recording, folder),
             store: store.identity(),
             observers: observers.clone(),
             node: node.clone(),
         };
         let (actor, _) = Actor::spawn_linked(None, Session, arguments, node.get_cell()).await?;
         let (events, effects) = (VecDeque::new(), Vec::new());
-        Ok(Self { tape, store, actor, node, observers, came, events, effects })
+        Ok(Self { recording, store, actor, node, observers, came, events, effects })
     }
 
     pub(super) fn tell(&self, message: SessionMessage) {
@@ -125,7 +116,6 @@ impl Life {
         match came {
             Came::Events(events) => self.events.extend(events.iter().cloned()),
             Came::Effect(effect) => self.effects.push(effect),
-            Came::Message(message) => self.tell(message),
             Came::Died(why) => return Err(Error::Gone(why)),
         }
         Ok(())
@@ -145,25 +135,25 @@ impl Life {
 }
 
 /// A world of which nothing is real.
-fn world(log: &[Envelope], tape: &Arc<Tape>, folder: &Path) -> World {
-    let recorded = Arc::new(Recorded(Arc::clone(tape)));
-    let provider = |event: &Envelope| {
+fn world(log: &[Envelope], recording: &Arc<RecordedLog>, folder: &Path) -> World {
+    let provider = Arc::new(RecordedProvider(Arc::clone(recording)));
+    let asked = |event: &Envelope| {
         let Event::Model(Model::Requested { model, .. }) = &event.event else { return None };
         Some(model.provider.clone())
     };
-    let models = log.iter().filter_map(provider);
-    let models = models.map(|name| (name, Arc::clone(&recorded) as Arc<dyn Provider>));
+    let models = log.iter().filter_map(asked);
+    let models = models.map(|name| (name, Arc::clone(&provider) as Arc<dyn Provider>));
     let nowhere = || folder.join("nowhere");
     World {
         models: Models::new(models),
         workspace: Arc::new(Workspace::new(nowhere(), nowhere(), nowhere())),
-        turn_configs: Some(recorded),
-        tape: Some(Arc::clone(tape)),
+        turn_configs: None,
+        recording: Some(Arc::clone(recording) as Arc<dyn Recording>),
     }
 }
 
 /// Takes the place of the node.
-struct Stage(SessionId);
+struct Stage;
 
 impl Actor for Stage {
     type Msg = NodeMessage;
@@ -186,12 +176,8 @@ impl Actor for Stage {
     ) -> Result<(), ActorProcessingErr> {
         if let NodeMessage::Spawn(spawn) = message {
             let _ = came.send(Came::Effect(Effect::Child(Box::new(spawn.parent))));
-        } else if let NodeMessage::Tell { session, message } = message
-            && session == self.0
-        {
-            // what others are told has its place in their own logs
-            let _ = came.send(Came::Message(message));
         }
+        // what other sessions are told has its place in their own logs
         Ok(())
     }
 

@@ -6,8 +6,8 @@
 #![allow(clippy::result_large_err, reason = "a divergence ends the rerun: it is made once")]
 
 mod life;
+mod recording;
 mod release;
-mod tape;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -19,10 +19,9 @@ use leftfold_events::{Envelope, Fact, Seq, SessionId, State, fold, line, settle}
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::Error;
+use crate::error::Error;
 use life::Life;
-pub(crate) use tape::Tape;
-use tape::{Effect, event};
+use recording::{Effect, event};
 
 /// Runs the log of `session`, a fork's with what it shares, in stores of its own below `folder`.
 /// `None`: the actors have brought forth the same events.
@@ -236,19 +235,11 @@ impl Rerun {
             }
             Effect::Check { of, .. }
             | Effect::Run { of, .. }
+            | Effect::Switch { of, .. }
             | Effect::Files { of, .. }
             | Effect::Plugin { of, .. } => *of == seq,
             Effect::Child(parent) => parent.spawned == seq,
-            Effect::Switch { .. } => self.switches(seq),
         }
-    }
-
-    /// Whether the `tool.started` at `seq` changes the agent.
-    fn switches(&self, seq: Seq) -> bool {
-        let started = event(&self.log, seq);
-        let call = started.filter(|e| matches!(e.event, Event::Tool(Tool::Started { .. })));
-        let mut calls = self.state.calls().filter(|c| call.and_then(|e| e.of) == Some(c.seq));
-        calls.any(|call| call.switches_to().is_some())
     }
 
     fn is_as_decided(&self, effect: &Effect, seq: Seq) -> Compared {

@@ -8,12 +8,11 @@ use leftfold_events::{Envelope, Fact, Kit, Seq};
 use leftfold_providers::{Failure, StreamEvent};
 use leftfold_tools::Output;
 
-use super::tape::{Effect, event};
+use super::recording::{Effect, event};
 use super::{Bound, Compared, Rerun};
-use crate::Error;
 use crate::children::Told;
-use crate::permission::Answered;
-use crate::session::{Reply, SessionMessage};
+use crate::error::Error;
+use crate::messages::{Answered, Reply, SessionMessage};
 
 impl Rerun {
     pub(super) async fn release(&mut self, next: &Envelope) -> Result<Compared, Error> {
@@ -28,7 +27,7 @@ impl Rerun {
             }
             Event::Session(Session::Resumed { .. }) => return self.resume(self.kit(), next).await,
             Event::Session(Session::Elapsed {}) => {
-                self.life.tape.elapse(next.seq);
+                self.life.recording.elapse(next.seq);
                 self.life.tell(SessionMessage::Due);
             }
             Event::Turn(Turn::Equipped(_)) => return self.equip(next).await,
@@ -252,11 +251,13 @@ impl Rerun {
         }
         let Finished { title, output, is_error, metadata, spill, attachments, .. } =
             finished.clone();
-        let agreed = if is_error { Err(output.clone()) } else { Ok(kit) };
         let output = Output { title, output, is_error, metadata, spill, attachments, todos };
         self.hand(of, next, |effect| match effect {
             Effect::Run { output: waits, .. } => waits.send(output).is_ok(),
-            Effect::Switch { kit } => kit.send(agreed).is_ok(),
+            Effect::Switch { done, .. } => {
+                let kit = (!output.is_error).then_some(kit);
+                done.send((output, kit)).is_ok()
+            }
             Effect::Request { .. }
             | Effect::Check { .. }
             | Effect::Files { .. }

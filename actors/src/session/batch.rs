@@ -6,7 +6,8 @@ use leftfold_events::event::{Event, Model};
 use leftfold_events::{Envelope, Fact, Kit};
 use ractor::RpcReplyPort;
 
-use crate::permission::Answered;
+use crate::hook_secrets::HookSecrets;
+use crate::messages::Answered;
 
 /// What waits to be settled.
 pub(super) enum Item {
@@ -14,6 +15,8 @@ pub(super) enum Item {
     /// A fact that a kit is to stand before, if it is not the one in force.
     Equipped(Box<Kit>, Fact),
     Prompt(Box<Prompt>),
+    /// What a plugin has returned, and what of it must not stand in the log.
+    Hook(Fact, HookSecrets),
     /// A fact that somebody wants to know the fate of.
     Answer(Fact, RpcReplyPort<Answered>),
 }

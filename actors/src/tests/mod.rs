@@ -17,6 +17,7 @@ use leftfold_events::kit::{AskMode, ModelSpec, Options};
 use leftfold_events::{Envelope, Event, Fact, Kit, POLICY, Seq, SessionId, State, Time};
 use leftfold_providers::{Config, ScriptSource, Wire};
 use leftfold_tools::Workspace;
+use leftfold_tools::plugins::Plugins;
 use ractor::{Actor, ActorRef};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -39,6 +40,7 @@ struct Site {
     /// Instead of the script.
     provider: Option<Arc<dyn leftfold_providers::Provider>>,
     turn_configs: Option<Arc<dyn crate::TurnConfigs>>,
+    plugins: Plugins,
 }
 
 impl Site {
@@ -46,7 +48,8 @@ impl Site {
         let folder = TempDir::new().expect("a folder");
         std::fs::create_dir(folder.path().join("project")).expect("a project");
         let session = SessionId::default().child(1, Time::from_millis(1));
-        Self { folder, session, script, provider: None, turn_configs: None }
+        let plugins = Plugins::default();
+        Self { folder, session, script, provider: None, turn_configs: None, plugins }
     }
 
     fn project(&self) -> std::path::PathBuf {
@@ -70,6 +73,8 @@ impl Site {
         let mut workspace =
             Workspace::new(self.project(), self.project(), self.folder.path().join("spill"));
         workspace.data = Some(self.data());
+        workspace.plugins = self.plugins.clone();
+        workspace.subagents = vec!["general".to_owned()];
         let models = Models::new([("s".to_owned(), provider)]);
         World::new(models, Arc::new(workspace), self.turn_configs.clone())
     }

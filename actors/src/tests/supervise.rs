@@ -1,8 +1,10 @@
-use leftfold_events::event::{EndReason, Model, Session, Tool, Turn};
+use leftfold_events::event::{EndReason, Heard, Model, Plugin, Session, Subagent, Tool, Turn};
 use leftfold_events::{Event, verify};
+use leftfold_tools::plugins::{self, Root, Spec};
 use ractor::ActorCell;
 
 use super::*;
+use crate::{ChildConfig, TurnConfigs};
 
 /// The actors below `cell`, in the order in which they were started.
 fn children(cell: &ActorCell) -> Vec<ActorCell> {
@@ -12,8 +14,8 @@ fn children(cell: &ActorCell) -> Vec<ActorCell> {
 }
 
 /// The session is the node's second child, after the hub.
-fn session(live: &Live) -> ActorCell {
-    children(&live.node.get_cell()).last().expect("a session").clone()
+pub(super) fn session(live: &Live) -> ActorCell {
+    children(&live.node.get_cell())[1].clone()
 }
 
 /// Workers in the order of their start.
@@ -22,6 +24,7 @@ pub(super) enum Worker {
     Processor,
     ToolExecutor,
     Snapshots = 4,
+    Hooks,
 }
 
 pub(super) fn kill(live: &Live, worker: Worker) {
@@ -95,4 +98,85 @@ async fn a_tool_executor_that_dies_is_an_error_that_the_model_is_told() {
     assert!(has(&log, |e| {
         matches!(e, Event::Tool(Tool::Finished(finished)) if finished.output.contains("died"))
     }));
+}
+
+/// Every child works with this.
+#[derive(Debug)]
+struct Child(Kit, Models);
+
+impl TurnConfigs for Child {
+    fn for_child(&self, _: &str, _: &Kit) -> Result<ChildConfig, String> {
+        Ok(ChildConfig { kit: self.0.clone(), models: self.1.clone() })
+    }
+
+    fn for_switch(&self, agent: &str, _: &Kit) -> Result<Kit, String> {
+        Err(format!("there is no agent {agent}"))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_executor_that_dies_leaves_calls_with_children_alone() {
+    let task = json!({ "description": "wait", "prompt": "Wait.", "subagentType": "general" });
+    let mut site = Site::new(json!({ "replies": [call("task", &task), text("well")] }));
+    let wait = bash("until [ -e go ]; do sleep 0.02; done");
+    let child = Site::new(json!({ "replies": [wait, text("It went.")] }));
+    site.turn_configs = Some(Arc::new(Child(site.kit(), child.world().models)));
+    let mut live = site.start().await;
+    live.prompt(&site, "hi");
+    live.until(|e| matches!(e, Event::Subagent(Subagent::Spawned { .. }))).await;
+    kill(&live, Worker::ToolExecutor);
+    // a death is noticed before the state is told
+    live.view().await;
+    std::fs::write(site.project().join("go"), "").expect("a file");
+    let log = completed(&site, live).await;
+    assert!(has(&log, |e| {
+        matches!(e, Event::Tool(Tool::Finished(finished)) if finished.output.contains("It went."))
+    }));
+}
+
+/// A plugin that is asked before calls and never answers.
+fn silent(site: &Site) -> Plugins {
+    let hello = json!({ "name": "silent", "hooks": ["tool.execute.before"] });
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "result": hello });
+    let script = format!("read -r line; echo '{hello}'; cat > /dev/null");
+    let spec = Spec {
+        place: "the test".into(),
+        command: ["sh", "-c", &script].map(str::to_owned).into(),
+        environment: Vec::new(),
+        timeout: PATIENCE * 2,
+    };
+    let root = Root {
+        directory: site.project(),
+        worktree: site.project(),
+        environment: Vec::new(),
+        socket: site.project().join("socket"),
+    };
+    Plugins::of(root, vec![spec])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hooks_worker_that_dies_costs_the_answer_that_it_waited_for() {
+    let mut site = Site::new(json!({ "replies": [bash("echo ran >> marks.txt"), text("well")] }));
+    site.plugins = silent(&site);
+    site.plugins.ready().await;
+    let mut kit = site.kit();
+    kit.options.plugins = site.plugins.specs();
+    let mut live = site.start().await;
+    live.prompt_with(kit, "hi");
+    live.until(|e| matches!(e, Event::Plugin(Plugin::Asked { .. }))).await;
+    kill(&live, Worker::Hooks);
+    let log = completed(&site, live).await;
+    plugins::close().await;
+    assert!(has(&log, |e| {
+        matches!(e, Event::Plugin(Plugin::Answered { outcome: Heard::Failed, message: Some(why), .. })
+            if why.contains("died"))
+    }));
+    assert_eq!(site.read("marks.txt"), "ran\n");
+    assert_runs_again(&site, log).await;
+}
+
+/// The log needs nothing of the world, the deaths in it included.
+pub(super) async fn assert_runs_again(site: &Site, log: Vec<Envelope>) {
+    let rerun = crate::rerun(site.session, log, &site.folder.path().join("rerun")).await;
+    assert_eq!(rerun.expect("a rerun"), None);
 }

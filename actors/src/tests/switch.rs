@@ -1,14 +1,24 @@
-use leftfold_events::event::{Answer, EndReason, Permission};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+
+use leftfold_events::event::{Answer, EndReason, Permission, Tool};
 use leftfold_events::state::Open;
 use leftfold_events::{fold, verify};
 
+use super::supervise::{Worker, assert_runs_again, completed, has, kill};
 use super::*;
 use crate::{ChildConfig, Reply, TurnConfigs};
 
-/// Has the agent that takes over work with what is there, and says so; or has none.
+/// How the configuration for a switch is built.
 #[derive(Debug)]
-struct Configs {
-    none: bool,
+enum Configs {
+    /// From the one in force, with the agent named in it.
+    Plain,
+    /// There is no such agent.
+    Missing,
+    Panics,
+    /// Not before this channel is closed.
+    Waits(Mutex<Receiver<()>>),
 }
 
 impl TurnConfigs for Configs {
@@ -17,8 +27,13 @@ impl TurnConfigs for Configs {
     }
 
     fn for_switch(&self, agent: &str, before: &Kit) -> Result<Kit, String> {
-        if self.none {
-            return Err(format!("there is no agent {agent}"));
+        match self {
+            Self::Plain => {}
+            Self::Missing => return Err(format!("there is no agent {agent}")),
+            Self::Panics => panic!("as the test wants it"),
+            Self::Waits(closed) => {
+                let _ = closed.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            }
         }
         let mut kit = before.clone();
         kit.system = vec![format!("You are {agent}.")];
@@ -27,18 +42,22 @@ impl TurnConfigs for Configs {
     }
 }
 
-fn site(none: bool) -> Site {
+fn site(configs: Configs) -> Site {
     let script = json!({ "replies": [call("plan_enter", &json!({})), text("I plan.")] });
-    Site { turn_configs: Some(Arc::new(Configs { none })), ..Site::new(script) }
+    Site { turn_configs: Some(Arc::new(configs)), ..Site::new(script) }
+}
+
+/// A switch that waits until what is given with the site is dropped.
+fn waiting_site() -> (Site, Sender<()>) {
+    let (open, closed) = channel();
+    (site(Configs::Waits(Mutex::new(closed))), open)
 }
 
 /// Says yes to whatever is asked until the turn is over.
 async fn agree(live: &mut Live, mut asked: Option<Seq>) -> EndReason {
     loop {
         if let Some(of) = asked.take() {
-            let reply = Reply { answer: Answer::Once, feedback: None, by: "test".into() };
-            let (told, _) = tokio::sync::oneshot::channel();
-            live.tell(SessionMessage::Answer { of, reply, told: told.into() });
+            allow(live, of);
         }
         let asks = |e: &Event| matches!(e, Event::Permission(Permission::Asked { .. }));
         let ends = |e: &Event| matches!(e, Event::Turn(Turn::Ended(_)));
@@ -50,6 +69,22 @@ async fn agree(live: &mut Live, mut asked: Option<Seq>) -> EndReason {
     }
 }
 
+fn allow(live: &Live, of: Seq) {
+    let reply = Reply { answer: Answer::Once, feedback: None, by: "test".into() };
+    let (told, _) = tokio::sync::oneshot::channel();
+    live.tell(SessionMessage::Answer { of, reply, told: told.into() });
+}
+
+/// Prompts, and allows the switch; it has begun then.
+async fn switching(site: &Site) -> Live {
+    let mut live = site.start().await;
+    live.prompt(site, "do it");
+    let asked = live.until(|e| matches!(e, Event::Permission(Permission::Asked { .. }))).await;
+    allow(&live, asked.seq);
+    live.until(|e| matches!(e, Event::Tool(Tool::Started { .. }))).await;
+    live
+}
+
 fn switches(log: &[Envelope]) -> usize {
     let switched = |e: &&Envelope| matches!(e.event, Event::Turn(Turn::Switched { .. }));
     log.iter().filter(switched).count()
@@ -58,7 +93,7 @@ fn switches(log: &[Envelope]) -> usize {
 /// The log is cut after every event, and a new node goes on: the other agent takes over once.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_cut_comes_to_the_same_agent() {
-    let site = site(false);
+    let site = site(Configs::Plain);
     let mut live = site.start().await;
     live.prompt(&site, "do it");
     assert_eq!(agree(&mut live, None).await, EndReason::Completed);
@@ -84,7 +119,7 @@ async fn every_cut_comes_to_the_same_agent() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_is_not_there_leaves_everything_as_it_was() {
-    let site = site(true);
+    let site = site(Configs::Missing);
     let mut live = site.start().await;
     live.prompt(&site, "do it");
     assert_eq!(agree(&mut live, None).await, EndReason::Completed);
@@ -93,4 +128,59 @@ async fn an_agent_that_is_not_there_leaves_everything_as_it_was() {
     let state = fold(&log);
     assert_eq!((state.agent.as_str(), switches(&log)), ("build", 0));
     assert!(format!("{:?}", state.messages).contains("there is no agent plan"));
+}
+
+/// Whether the model was told this of a call that did not switch the agent.
+fn told(log: &[Envelope], what: &str) -> bool {
+    assert_eq!((fold(log).agent.as_str(), switches(log)), ("build", 0));
+    has(log, |e| {
+        matches!(e, Event::Tool(Tool::Finished(finished))
+            if finished.is_error && finished.output.contains(what))
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_dies_over_a_switch_leaves_the_agent() {
+    let (site, waits) = waiting_site();
+    let live = switching(&site).await;
+    kill(&live, Worker::ToolExecutor);
+    let log = completed(&site, live).await;
+    // what is built too late changes nothing
+    drop(waits);
+    assert!(told(&log, "died"));
+    assert_runs_again(&site, log).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_dies_over_a_switch_switches_once() {
+    let (site, waits) = waiting_site();
+    let live = switching(&site).await;
+    super::supervise::session(&live).kill();
+    drop(waits);
+    let log = completed(&site, live).await;
+    assert_eq!((fold(&log).agent.as_str(), switches(&log)), ("plan", 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupt_does_not_wait_for_a_switch() {
+    let (site, waits) = waiting_site();
+    let mut live = switching(&site).await;
+    live.interrupt();
+    let ended = live.until_ended().await;
+    let Event::Turn(Turn::Ended(ended)) = ended.event else { panic!("{ended:?}") };
+    assert_eq!(ended.reason, EndReason::Aborted);
+    drop(waits);
+    live.stop().await;
+    let log = site.log();
+    assert_eq!((fold(&log).agent.as_str(), switches(&log)), ("build", 0));
+    assert_eq!(verify(&log), vec![]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_switch_that_panics_is_an_error_that_the_model_is_told() {
+    let site = site(Configs::Panics);
+    let live = switching(&site).await;
+    let log = completed(&site, live).await;
+    assert!(told(&log, "failed unexpectedly"));
+    assert_runs_again(&site, log).await;
 }

@@ -1,3 +1,5 @@
+//! An event of a log in the form that all its observers share. It knows no actor.
+
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
@@ -45,7 +47,7 @@ impl Recorded {
     }
 
     /// About how many bytes it takes up.
-    pub(super) fn weight(&self) -> usize {
+    pub(crate) fn weight(&self) -> usize {
         let payloads = self.event.payloads().into_iter().map(|payload| payload.text().len());
         self.line().len() + payloads.sum::<usize>()
     }

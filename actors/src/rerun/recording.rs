@@ -2,20 +2,20 @@
 //! is to perform an effect hands it in here, and gets the recorded outcome when that is released.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc as blocking};
 
-use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
+use futures::{FutureExt, StreamExt};
 use leftfold_events::event::{CallSpec, Event, Files, Plugin, Resolution, Session};
 use leftfold_events::{Envelope, Kit, Request, Seq, Sha256, State, Time};
 use leftfold_providers::{Provider, StreamEvent};
 use leftfold_tools::Output;
 use tokio::sync::{mpsc, oneshot};
 
-use super::life::Came;
-use crate::children::Parent;
-use crate::world::{ChildConfig, TurnConfigs};
+use crate::messages::ParentCall;
+use crate::world::Recording;
 
 /// An effect that a worker was about to have, and the way back to it.
 pub(super) enum Effect {
@@ -24,63 +24,39 @@ pub(super) enum Effect {
     Run { of: Seq, resolution: Box<Resolution>, output: oneshot::Sender<Output> },
     Files { of: Seq, done: oneshot::Sender<Files> },
     Plugin { of: Seq, said: oneshot::Sender<Plugin> },
-    Child(Box<Parent>),
-    Switch { kit: blocking::Sender<Result<Kit, String>> },
+    Child(Box<ParentCall>),
+    Switch { of: Seq, done: oneshot::Sender<(Output, Option<Kit>)> },
+}
+
+/// What the actors have come forward with.
+pub(super) enum Came {
+    Events(Arc<[Envelope]>),
+    Effect(Effect),
+    Died(String),
 }
 
 /// The log that is run again, as its workers see it.
-pub(crate) struct Tape {
+pub(super) struct RecordedLog {
     log: Arc<[Envelope]>,
     came: mpsc::UnboundedSender<Came>,
     /// The seq of the `session.elapsed` whose place is reached.
     elapsed: AtomicU64,
 }
 
-impl fmt::Debug for Tape {
+impl fmt::Debug for RecordedLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tape({} events)", self.log.len())
+        write!(f, "RecordedLog({} events)", self.log.len())
     }
 }
 
-impl Tape {
+impl RecordedLog {
     pub(super) fn new(log: Arc<[Envelope]>, came: mpsc::UnboundedSender<Came>) -> Self {
         Self { log, came, elapsed: AtomicU64::new(0) }
-    }
-
-    /// When the event that comes next was.
-    pub(crate) fn now(&self, state: &State) -> Time {
-        event(&self.log, state.seq + 1).map_or(state.at, |event| event.at)
     }
 
     /// From now on the wait may end whose `session.elapsed` is at `seq`.
     pub(super) fn elapse(&self, seq: Seq) {
         self.elapsed.store(seq, Ordering::Release);
-    }
-
-    /// The intent whose wait the log has ended here, if it is one that may end by then.
-    pub(crate) fn overdue(&self, state: &State) -> Vec<Seq> {
-        let next = state.seq + 1;
-        let next = event(&self.log, next)
-            .filter(|event| self.elapsed.load(Ordering::Acquire) == event.seq)
-            .filter(|event| matches!(event.event, Event::Session(Session::Elapsed {})));
-        let overdue = next.map_or(Vec::new(), |event| state.overdue(event.at));
-        overdue.into_iter().filter(|of| next.and_then(|event| event.of) == Some(*of)).collect()
-    }
-
-    pub(crate) async fn resolve(&self, of: Seq, call: CallSpec) -> Resolution {
-        self.hand_in(|resolved| Effect::Check { of, call, resolved }).await
-    }
-
-    pub(crate) async fn run(&self, of: Seq, resolution: Box<Resolution>) -> Output {
-        self.hand_in(|output| Effect::Run { of, resolution, output }).await
-    }
-
-    pub(crate) async fn files(&self, of: Seq) -> Files {
-        self.hand_in(|done| Effect::Files { of, done }).await
-    }
-
-    pub(crate) async fn plugin(&self, of: Seq) -> Plugin {
-        self.hand_in(|said| Effect::Plugin { of, said }).await
     }
 
     /// Without a recorded outcome it never ends.
@@ -99,6 +75,42 @@ impl Tape {
     }
 }
 
+impl Recording for RecordedLog {
+    fn now(&self, state: &State) -> Time {
+        event(&self.log, state.seq + 1).map_or(state.at, |event| event.at)
+    }
+
+    /// The intent whose wait the log has ended here, if it is one that may end by then.
+    fn overdue(&self, state: &State) -> Vec<Seq> {
+        let next = state.seq + 1;
+        let next = event(&self.log, next)
+            .filter(|event| self.elapsed.load(Ordering::Acquire) == event.seq)
+            .filter(|event| matches!(event.event, Event::Session(Session::Elapsed {})));
+        let overdue = next.map_or(Vec::new(), |event| state.overdue(event.at));
+        overdue.into_iter().filter(|of| next.and_then(|event| event.of) == Some(*of)).collect()
+    }
+
+    fn resolve(&self, of: Seq, call: CallSpec) -> BoxFuture<'_, Resolution> {
+        self.hand_in(move |resolved| Effect::Check { of, call, resolved }).boxed()
+    }
+
+    fn run(&self, of: Seq, resolution: Box<Resolution>) -> BoxFuture<'_, Output> {
+        self.hand_in(move |output| Effect::Run { of, resolution, output }).boxed()
+    }
+
+    fn switch(&self, of: Seq) -> BoxFuture<'_, (Output, Option<Kit>)> {
+        self.hand_in(move |done| Effect::Switch { of, done }).boxed()
+    }
+
+    fn files(&self, of: Seq) -> BoxFuture<'_, Files> {
+        self.hand_in(move |done| Effect::Files { of, done }).boxed()
+    }
+
+    fn hook(&self, of: Seq) -> BoxFuture<'_, Plugin> {
+        self.hand_in(move |said| Effect::Plugin { of, said }).boxed()
+    }
+}
+
 /// The event with this seq.
 pub(super) fn event(log: &[Envelope], seq: Seq) -> Option<&Envelope> {
     log.get(usize::try_from(seq.checked_sub(1)?).ok()?)
@@ -106,9 +118,9 @@ pub(super) fn event(log: &[Envelope], seq: Seq) -> Option<&Envelope> {
 
 /// In place of every provider.
 #[derive(Debug)]
-pub(super) struct Recorded(pub(super) Arc<Tape>);
+pub(super) struct RecordedProvider(pub(super) Arc<RecordedLog>);
 
-impl Provider for Recorded {
+impl Provider for RecordedProvider {
     fn name(&self) -> &'static str {
         "recorded"
     }
@@ -126,18 +138,5 @@ impl Provider for Recorded {
         });
         // one whose outcome the log does not have stays open
         events.chain(stream::pending()).boxed()
-    }
-}
-
-impl TurnConfigs for Recorded {
-    fn for_child(&self, agent: &str, _: &Kit) -> Result<ChildConfig, String> {
-        Err(format!("The agent `{agent}` is not opened: its end is in the log."))
-    }
-
-    fn for_switch(&self, agent: &str, _: &Kit) -> Result<Kit, String> {
-        let (kit, switched) = blocking::channel();
-        self.0.tell(Effect::Switch { kit });
-        let nothing = |_| Err(format!("The log has no word of how `{agent}` took over."));
-        switched.recv().unwrap_or_else(nothing)
     }
 }

@@ -1,0 +1,123 @@
+//! Values that plugins' hooks return and that must not stand in a log: keys and headers for providers,
+//! variables for commands. A session keeps them for one turn and sends each with the request or the
+//! call that it is for. Nothing here is ever written, logged or shown.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use leftfold_events::Seq;
+use leftfold_events::event::Hook;
+use leftfold_events::state::Consulted;
+use leftfold_providers::Extra;
+
+/// Names with their values. Of two with the same name the later one counts.
+pub(crate) type Values = Vec<(String, String)>;
+
+/// The values that one hook has returned, or those that a turn has collected so far.
+#[derive(Clone, Default)]
+pub struct HookSecrets {
+    /// The last of each hook and plugin, with the provider that it is for.
+    extra: BTreeMap<(Hook, String), (String, Extra)>,
+    /// By the seq of the call that they are for.
+    variables: BTreeMap<Seq, Values>,
+}
+
+/// Names no values.
+impl fmt::Debug for HookSecrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HookSecrets").finish_non_exhaustive()
+    }
+}
+
+impl HookSecrets {
+    /// What the hook that was put to a plugin has returned, while `provider` was the session's.
+    pub(crate) fn of(
+        asked: &Consulted,
+        provider: String,
+        values: Values,
+        key: Option<String>,
+    ) -> Self {
+        let mut secrets = Self::default();
+        match asked.hook {
+            Hook::ShellEnv => {
+                secrets.variables.insert(asked.about, values);
+            }
+            Hook::ChatHeaders | Hook::Auth => {
+                let extra = Extra { key, headers: values };
+                secrets.extra.insert((asked.hook, asked.plugin.clone()), (provider, extra));
+            }
+            Hook::ChatMessage
+            | Hook::ChatParams
+            | Hook::ToolBefore
+            | Hook::ToolAfter
+            | Hook::ToolDefinition
+            | Hook::PermissionAsk
+            | Hook::System
+            | Hook::Compacting => {}
+        }
+        secrets
+    }
+
+    /// Adds what was returned later.
+    pub(crate) fn add(&mut self, later: Self) {
+        self.extra.extend(later.extra);
+        for (call, values) in later.variables {
+            self.variables.entry(call).or_default().extend(values);
+        }
+    }
+
+    /// What a request to `provider` is sent with. Values for one provider never go to another.
+    pub(crate) fn for_provider(&self, provider: &str) -> Extra {
+        let of = self.extra.values().filter(|(known, _)| known == provider);
+        let mut all = Extra::default();
+        for (_, Extra { key, headers }) in of {
+            all.key = key.clone().or(all.key);
+            all.headers.extend(headers.iter().cloned());
+        }
+        all
+    }
+
+    /// Takes the variables for the command of the call at `call`.
+    pub(crate) fn take_variables(&mut self, call: Seq) -> Values {
+        self.variables.remove(&call).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(hook: Hook, plugin: &str, about: Seq) -> Consulted {
+        Consulted { hook, about, plugin: plugin.to_owned(), wait: None, output: None }
+    }
+
+    fn value(name: &str, value: &str) -> Values {
+        vec![(name.to_owned(), value.to_owned())]
+    }
+
+    #[test]
+    fn a_provider_gets_the_last_of_each_plugin_and_no_other_providers() {
+        let of = |plugin, provider: &str, header| {
+            let asked = asked(Hook::ChatHeaders, plugin, 1);
+            HookSecrets::of(&asked, provider.to_owned(), value("x", header), None)
+        };
+        let mut secrets = of("a", "p", "first");
+        secrets.add(of("a", "p", "last"));
+        secrets.add(of("b", "q", "other"));
+        assert_eq!(secrets.for_provider("p").headers, value("x", "last"));
+        assert_eq!(secrets.for_provider("q").headers, value("x", "other"));
+        assert!(secrets.for_provider("r").is_empty());
+    }
+
+    #[test]
+    fn a_call_takes_the_variables_of_all_plugins_once() {
+        let of = |plugin, name| {
+            HookSecrets::of(&asked(Hook::ShellEnv, plugin, 7), "p".into(), value(name, "1"), None)
+        };
+        let mut secrets = of("a", "A");
+        secrets.add(of("b", "B"));
+        assert_eq!(secrets.take_variables(7), [value("A", "1"), value("B", "1")].concat());
+        assert!(secrets.take_variables(7).is_empty());
+        assert!(secrets.take_variables(8).is_empty());
+    }
+}

@@ -1,0 +1,125 @@
+//! Calls plugins' hooks for the session and reports what they return. Each call is a task of this
+//! actor, so it ends with it; a plugin's own time limit ends it sooner. It keeps no values: what must
+//! not stand in the log goes to the session beside the fact.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use leftfold_events::event::{Heard, Hook, Plugin as PluginEvent};
+use leftfold_events::{Fact, Json, Seq};
+use leftfold_tools::Workspace;
+use leftfold_tools::plugins::Said;
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::task::JoinSet;
+
+use crate::hook_secrets::HookSecrets;
+use crate::messages::{CallHook, HooksMessage, SessionMessage};
+use crate::world::{Recording, World};
+
+pub(crate) struct Hooks;
+
+pub(crate) struct Calling {
+    owner: ActorRef<SessionMessage>,
+    workspace: Arc<Workspace>,
+    /// Answers in place of the plugins.
+    recording: Option<Arc<dyn Recording>>,
+    /// Dropped with the actor, which ends them.
+    calls: JoinSet<()>,
+}
+
+impl Actor for Hooks {
+    type Msg = HooksMessage;
+    type State = Calling;
+    type Arguments = (ActorRef<SessionMessage>, World);
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<Self::Msg>,
+        (owner, world): Self::Arguments,
+    ) -> Result<Calling, ActorProcessingErr> {
+        let World { workspace, recording, .. } = world;
+        Ok(Calling { owner, workspace, recording, calls: JoinSet::new() })
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<Self::Msg>,
+        message: HooksMessage,
+        calling: &mut Calling,
+    ) -> Result<(), ActorProcessingErr> {
+        // those that have ended
+        while calling.calls.try_join_next().is_some() {}
+        match message {
+            HooksMessage::Call(call) => calling.call(*call),
+            // a plugin is told that nobody waits for its answer
+            HooksMessage::CancelAll => calling.calls.abort_all(),
+        }
+        Ok(())
+    }
+}
+
+impl Calling {
+    fn call(&mut self, call: CallHook) {
+        let owner = self.owner.clone();
+        let of = call.of;
+        if let Some(recording) = self.recording.clone() {
+            self.calls.spawn(async move {
+                report(&owner, of, recording.hook(of).await, HookSecrets::default());
+            });
+            return;
+        }
+        let workspace = Arc::clone(&self.workspace);
+        self.calls.spawn(async move {
+            let returned = AssertUnwindSafe(ask(&call, &workspace)).catch_unwind().await;
+            let (event, secrets) = returned.unwrap_or_else(|_| {
+                (failed("asking it failed unexpectedly".to_owned()), HookSecrets::default())
+            });
+            report(&owner, of, event, secrets);
+        });
+    }
+}
+
+fn report(owner: &ActorRef<SessionMessage>, of: Seq, event: PluginEvent, secrets: HookSecrets) {
+    let fact = Box::new(Fact::of(of, event));
+    if owner.cast(SessionMessage::HookReturned { fact, secrets }).is_err() {
+        tracing::debug!("the session is gone: what a plugin returned was dropped");
+    }
+}
+
+/// Puts the hook to its plugin, and divides what it returns into what the log gets and what it never
+/// gets.
+async fn ask(call: &CallHook, workspace: &Workspace) -> (PluginEvent, HookSecrets) {
+    let CallHook { of, asked, question, provider } = call;
+    let mut question = question.clone();
+    if let Some(socket) = &workspace.socket {
+        question["socket"] = socket.display().to_string().into();
+    }
+    let said = workspace.plugins.ask(&asked.plugin, asked.hook, question).await;
+    let Said { outcome, output, message, values, key } = said;
+    let message = message.map(|why| format!("plugin `{}`: {why}", asked.plugin));
+    let output = cut(asked.hook, output, workspace, &of.to_string());
+    let secrets = HookSecrets::of(asked, provider.clone(), values, key);
+    (PluginEvent::Answered { outcome, output, message }, secrets)
+}
+
+/// What takes the place of a call's output is no longer than that may be.
+fn cut(hook: Hook, output: Json, workspace: &Workspace, name: &str) -> Json {
+    let mut said = output.value();
+    match said["output"].as_str().filter(|_| hook == Hook::ToolAfter) {
+        Some(text) => {
+            said["output"] = leftfold_tools::limited(text.to_owned(), workspace, name).into();
+            Json::from_value(&said)
+        }
+        None => output,
+    }
+}
+
+/// The outcome of a call in hand when the worker died.
+pub(crate) fn lost(of: Seq, plugin: &str) -> Fact {
+    Fact::of(of, failed(format!("plugin `{plugin}`: the worker that calls plugins died")))
+}
+
+fn failed(why: String) -> PluginEvent {
+    PluginEvent::Answered { outcome: Heard::Failed, output: Json::object(), message: Some(why) }
+}
