@@ -9,9 +9,9 @@ mod prefix;
 
 use std::collections::HashSet;
 
+pub use crate::json::merge;
 pub use consult::question;
-pub use overlay::merge;
-pub(crate) use prefix::{Memo, request_sha256};
+pub(crate) use prefix::request_sha256;
 
 use crate::event::{ModelRef, PromptKind, PromptPart, Purpose};
 use crate::kit::ModelSpec;

@@ -84,6 +84,18 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
+/// Lays `over` on top of `base`: objects deeply, all else replaced; `null` takes a field away.
+pub fn merge(base: &mut Value, over: &Value) {
+    let (Value::Object(base), Value::Object(over)) = (base, over) else { return };
+    for (key, value) in over {
+        match (base.get_mut(key), value) {
+            (_, Value::Null) => drop(base.shift_remove(key)),
+            (Some(known @ Value::Object(_)), Value::Object(_)) => merge(known, value),
+            (_, value) => drop(base.insert(key.clone(), value.clone())),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,6 +11,7 @@ mod json;
 pub mod kit;
 pub mod line;
 pub mod mask;
+mod memo;
 mod next;
 mod payload;
 pub mod request;

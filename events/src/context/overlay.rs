@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::Json;
 use crate::event::Hook;
+use crate::json::merge;
 use crate::kit::ToolSpec;
 use crate::request::Request;
 use crate::state::{Compacting, State};
@@ -48,18 +49,6 @@ fn params(head: &mut Request, said: &Value) {
     head.options = Json::from_value(&options);
     if let Some(most) = said["maxOutputTokens"].as_u64().filter(|most| *most > 0) {
         head.max_output = most;
-    }
-}
-
-/// Lays `over` on top of `base`: objects deeply, all else replaced; `null` takes a field away.
-pub fn merge(base: &mut Value, over: &Value) {
-    let (Value::Object(base), Value::Object(over)) = (base, over) else { return };
-    for (key, value) in over {
-        match (base.get_mut(key), value) {
-            (_, Value::Null) => drop(base.shift_remove(key)),
-            (Some(known @ Value::Object(_)), Value::Object(_)) => merge(known, value),
-            (_, value) => drop(base.insert(key.clone(), value.clone())),
-        }
     }
 }
 

@@ -7,8 +7,7 @@
 //! Invariant: the result is that of `request(s).sha256()`, which a debug build asserts.
 
 use std::collections::HashSet;
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use sha2::Digest;
 
@@ -18,35 +17,9 @@ use crate::event::Purpose;
 use crate::request::{Request, RequestMessage};
 use crate::state::{Message, State};
 
-/// What a state remembers of the last request, and all clones of it. Two states never differ by it.
-#[derive(Clone, Default)]
-pub(crate) struct Memo(Arc<Mutex<Option<Prefix>>>);
-
-impl Memo {
-    fn take(&self) -> Option<Prefix> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    fn keep(&self, prefix: Prefix) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(prefix);
-    }
-}
-
-impl PartialEq for Memo {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl fmt::Debug for Memo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Memo")
-    }
-}
-
 /// What [`request(s).sha256()`](Request::sha256) is.
 pub(crate) fn request_sha256(s: &State) -> Sha256 {
-    let known = s.memo.take().filter(|prefix| prefix.is_of(s));
+    let known = s.memo.take().filter(|prefix: &Prefix| prefix.is_of(s));
     let mut prefix = known.unwrap_or_else(|| Prefix::new(s));
     prefix.extend(s);
     let sha256 = prefix.finish(s);

@@ -8,8 +8,9 @@ use super::call::{Call, Phase};
 use super::message::Message;
 use super::{State, Veto, verdict, words};
 use crate::event::{Access, Denial, Finished, Hook, PromptKind, PromptPart};
+use crate::json::merge;
 use crate::rules::Action;
-use crate::{Json, Seq, context};
+use crate::{Json, Seq};
 
 impl State {
     /// A part of an answer that the hook does not know, or of another type, says nothing.
@@ -143,7 +144,7 @@ impl Shown {
         if let Some(more) = metadata {
             let known = Some(self.metadata.value()).filter(Value::is_object);
             let mut all = known.unwrap_or_else(|| Value::Object(Map::new()));
-            context::merge(&mut all, more);
+            merge(&mut all, more);
             self.metadata = Json::from_value(&all);
         }
     }

@@ -42,10 +42,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::context::Memo;
 use crate::event::{
     Cost, Denial, EndReason, Ended, Equipped, FailureClass, Finish, TodoItem, Usage,
 };
+use crate::memo::Memo;
 use crate::rules::Rule;
 use crate::{Kit, Seq, SessionId, Time};
 

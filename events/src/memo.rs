@@ -1,0 +1,48 @@
+//! A slot in which whoever computes something from a state keeps it for the next time. It knows
+//! nothing of what is kept, and is no part of what a state is.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Shared by all clones of a state. Two states never differ by it.
+#[derive(Clone, Default)]
+pub(crate) struct Memo(Arc<Mutex<Option<Box<dyn Any + Send>>>>);
+
+impl Memo {
+    /// What was kept last, if it is of this type. The slot is empty then.
+    pub(crate) fn take<T: Any>(&self) -> Option<T> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        kept.downcast().ok().map(|kept| *kept)
+    }
+
+    pub(crate) fn keep(&self, value: impl Any + Send) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(value));
+    }
+}
+
+impl PartialEq for Memo {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for Memo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Memo")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_gives_back_once_what_was_kept_last() {
+        let memo = Memo::default();
+        assert_eq!(memo.take::<u8>(), None);
+        memo.keep(1_u8);
+        memo.clone().keep(2_u8);
+        assert_eq!((memo.take::<u8>(), memo.take::<u8>()), (Some(2), None));
+    }
+}
