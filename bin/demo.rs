@@ -25,7 +25,7 @@ pub(crate) fn is_model(name: &str) -> bool {
 /// The model that plays the script.
 pub(crate) fn model() -> anyhow::Result<Model> {
     let (provider, id) = MODEL.split_once('/').unwrap_or((MODEL, ""));
-    let mut config = Config::new(provider, Wire::Scripted);
+    let mut config = Config::new(provider, Wire::SCRIPTED);
     config.script = Some(ScriptSource::Inline(SCRIPT.to_owned()));
     let spec = ModelSpec {
         provider: provider.to_owned(),

@@ -48,7 +48,7 @@ pub(crate) fn choose(settings: &Settings, wanted: Option<&str>) -> anyhow::Resul
     let request = Json::from_value(&chosen.options.clone().into());
     let config = config(chosen, wire);
     let encrypted = config.base_url.as_ref().is_none_or(|url| url.starts_with("https:"));
-    if wire != Wire::Scripted {
+    if wire != Wire::SCRIPTED {
         // while the store is being opened
         std::thread::spawn(move || leftfold_providers::warm(encrypted));
     }

@@ -113,11 +113,11 @@ mod tests {
     fn settings_replace_what_is_built_in() {
         let own = json!({ "high": { "effort": "low" }, "odd": {} });
         let own = own.as_object().unwrap();
-        let all = known(Wire::Anthropic, "anthropic", "claude-opus-5", None, own);
+        let all = known(Wire::ANTHROPIC, "anthropic", "claude-opus-5", None, own);
         let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["low", "medium", "xhigh", "max", "high", "odd"]);
         assert_eq!(all[4].1, json!({ "effort": "low" }));
-        let all = known(Wire::Anthropic, "anthropic", "claude-opus-5", Some(false), own);
+        let all = known(Wire::ANTHROPIC, "anthropic", "claude-opus-5", Some(false), own);
         let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["high", "odd"]);
     }

@@ -3,6 +3,7 @@
 //!
 //! `LEFTFOLD_BODIES=DIR` writes every body as `DIR/FORMAT-NAME-SEQ.json`.
 #![cfg(test)]
+#![cfg(debug_assertions)]
 #![allow(clippy::print_stdout, reason = "the count is the result")]
 #![allow(clippy::wildcard_enum_match_arm, reason = "tests look for a few events among many")]
 
@@ -53,12 +54,12 @@ fn corpus() -> &'static [(&'static str, Logs)] {
 fn wires() -> [(&'static str, Site); 4] {
     let thinks = json!({ "thinking": { "type": "enabled", "budget_tokens": 2_048 } });
     let (low, high) = (json!({ "effort": "low" }), json!({ "reasoningEffort": "high" }));
-    let chat = Site::new(Wire::OpenaiChat, "openai", "gpt-4.1", json!({}));
+    let chat = Site::new(Wire::OPENAI_CHAT, "openai", "gpt-4.1", json!({}));
     [
-        ("anthropic", Site::new(Wire::Anthropic, "", "claude-sonnet-4-5", thinks)),
+        ("anthropic", Site::new(Wire::ANTHROPIC, "", "claude-sonnet-4-5", thinks)),
         ("openai-chat", chat),
-        ("openai-responses", Site::new(Wire::OpenaiResponses, "openai", "gpt-5.1", high)),
-        ("gemini", Site::new(Wire::Gemini, "", "gemini-2.5-flash", low)),
+        ("openai-responses", Site::new(Wire::OPENAI_RESPONSES, "openai", "gpt-5.1", high)),
+        ("gemini", Site::new(Wire::GEMINI, "", "gemini-2.5-flash", low)),
     ]
 }
 

@@ -23,10 +23,10 @@ const WORDS: [&str; 6] =
     [" The test", " fails because", " `parse`", " returns", " \"no\\n\"", " – twice.\n"];
 
 fn main() {
-    report(Wire::Anthropic, &anthropic());
-    report(Wire::OpenaiChat, &chat());
-    report(Wire::OpenaiResponses, &responses());
-    report(Wire::Gemini, &gemini());
+    report(Wire::ANTHROPIC, &anthropic());
+    report(Wire::OPENAI_CHAT, &chat());
+    report(Wire::OPENAI_RESPONSES, &responses());
+    report(Wire::GEMINI, &gemini());
 }
 
 fn report(wire: Wire, stream: &str) {

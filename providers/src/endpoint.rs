@@ -1,15 +1,76 @@
 //! Address, key and headers of a provider, from its settings.
 
+use std::fmt;
+use std::time::Duration;
+
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::config::{Config, Error};
+use crate::config::{Config, Error, Http};
 use crate::errors::Mask;
-use crate::exchange::Endpoint;
 use crate::stream::Extra;
+use crate::vendors::{Vendor, key_variable};
+
+/// Where a provider's requests go. Its debug form has no secrets.
+#[derive(Clone)]
+pub(crate) struct Endpoint {
+    pub(crate) provider: String,
+    pub(crate) url: Url,
+    pub(crate) headers: HeaderMap,
+    /// Where a key goes: the name of its header, and what stands before it there.
+    key: (&'static str, &'static str),
+    pub(crate) stall: Duration,
+    /// Hides key and secret headers in whatever the server says.
+    pub(crate) mask: Mask,
+    /// Whether the vendor at times denies what it has: then even 404 is worth another attempt.
+    pub(crate) missing_may_pass: bool,
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("provider", &self.provider)
+            .field("url", &crate::http::shown(&self.url))
+            .field("stall", &self.stall)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The endpoint of a provider on its wire.
+///
+/// # Errors
+/// Address, key or headers that can not be used, or a key that is missing where the vendor is used
+/// at its own address.
+pub(crate) fn endpoint(
+    config: Config,
+    http: &dyn Http,
+    vendor: &Vendor,
+) -> Result<Endpoint, Error> {
+    let Some(base) = config.base_url.as_deref().or(vendor.base) else {
+        return Err(Error::MissingBaseUrl { provider: config.name });
+    };
+    let url = url(&config, base, http.path())?;
+    let key_header = http.key_header(vendor);
+    let headers = headers(&config, http, key_header)?;
+    let authorised = ["authorization", "api-key", key_header.0];
+    let is_authorised = authorised.iter().any(|name| headers.contains_key(*name));
+    if config.base_url.is_none() && vendor.needs_key && !is_authorised {
+        return Err(missing_key(&config));
+    }
+    let mask = Mask::new(key(&config).into_iter().chain(secret_headers(&config)));
+    Ok(Endpoint {
+        provider: config.name,
+        url,
+        headers,
+        key: key_header,
+        stall: config.stall,
+        mask,
+        missing_may_pass: vendor.missing_may_pass,
+    })
+}
 
 /// `base` with `path` below it; a query stays.
-pub(crate) fn url(config: &Config, base: &str, path: &[&str]) -> Result<Url, Error> {
+fn url(config: &Config, base: &str, path: &[&str]) -> Result<Url, Error> {
     let base = base.trim();
     let bad = |reason: &str| Error::BadBaseUrl {
         provider: config.name.clone(),
@@ -27,44 +88,39 @@ pub(crate) fn url(config: &Config, base: &str, path: &[&str]) -> Result<Url, Err
     Ok(url)
 }
 
-pub(crate) fn key(config: &Config) -> Option<&str> {
+fn key(config: &Config) -> Option<&str> {
     config.api_key.as_deref().map(str::trim).filter(|key| !key.is_empty())
 }
 
 /// What is missing if a vendor's own address is used without any key.
-pub(crate) fn missing_key(config: &Config) -> Error {
+fn missing_key(config: &Config) -> Error {
     let provider = config.name.clone();
-    let variable = variable(&provider).map(|variable| format!("set {variable}, or "));
+    let variable = key_variable(&provider).map(|variable| format!("set {variable}, or "));
     Error::MissingKey { variable: variable.unwrap_or_default(), provider }
 }
 
-/// The environment variable in which the key of a well-known provider is expected.
-pub(crate) fn variable(provider: &str) -> Option<&'static str> {
-    const VARIABLES: [(&str, &str); 10] = [
-        ("anthropic", "ANTHROPIC_API_KEY"),
-        ("openai", "OPENAI_API_KEY"),
-        ("google", "GEMINI_API_KEY"),
-        ("xai", "XAI_API_KEY"),
-        ("deepseek", "DEEPSEEK_API_KEY"),
-        ("mistral", "MISTRAL_API_KEY"),
-        ("groq", "GROQ_API_KEY"),
-        ("moonshotai", "MOONSHOT_API_KEY"),
-        ("alibaba", "DASHSCOPE_API_KEY"),
-        ("openrouter", "OPENROUTER_API_KEY"),
-    ];
-    VARIABLES.iter().find(|(name, _)| *name == provider).map(|(_, variable)| *variable)
-}
-
-/// The headers that every wire sends.
-pub(crate) fn headers() -> HeaderMap {
+/// The headers of every request: those of all wires, those of this wire, the key, and then what
+/// settings add or replace.
+fn headers(
+    config: &Config,
+    http: &dyn Http,
+    (key_header, scheme): (&'static str, &'static str),
+) -> Result<HeaderMap, Error> {
     let mut headers = HeaderMap::new();
     headers.insert("content-type", HeaderValue::from_static("application/json"));
     headers.insert("accept", HeaderValue::from_static("text/event-stream"));
-    headers
+    for (name, value) in http.headers() {
+        headers.insert(*name, HeaderValue::from_static(value));
+    }
+    if let Some(key) = key(config) {
+        headers.insert(key_header, key_value(config, scheme, key)?);
+    }
+    overlay(&mut headers, config, http.joined_header())?;
+    Ok(headers)
 }
 
 /// The key as the value of a header, after `scheme` (with its space).
-pub(crate) fn key_value(config: &Config, scheme: &str, key: &str) -> Result<HeaderValue, Error> {
+fn key_value(config: &Config, scheme: &str, key: &str) -> Result<HeaderValue, Error> {
     let mut value = HeaderValue::from_str(&format!("{scheme}{key}"))
         .map_err(|_| Error::BadKey { provider: config.name.clone() })?;
     value.set_sensitive(true);
@@ -73,11 +129,7 @@ pub(crate) fn key_value(config: &Config, scheme: &str, key: &str) -> Result<Head
 
 /// Lays the headers of settings over `headers`. They replace those of the same name; only the
 /// values of the one called `adds_up` are joined.
-pub(crate) fn overlay(
-    headers: &mut HeaderMap,
-    config: &Config,
-    adds_up: Option<&str>,
-) -> Result<(), Error> {
+fn overlay(headers: &mut HeaderMap, config: &Config, adds_up: Option<&str>) -> Result<(), Error> {
     for (name, value) in &config.headers {
         let bad = || Error::BadHeader { provider: config.name.clone(), header: name.clone() };
         let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
@@ -91,19 +143,6 @@ pub(crate) fn overlay(
         headers.insert(key, value);
     }
     Ok(())
-}
-
-/// Puts the parts together; key and secret headers are hidden in whatever the server says.
-pub(crate) fn endpoint(
-    config: Config,
-    url: Url,
-    headers: HeaderMap,
-    key_header: (&'static str, &'static str),
-) -> Endpoint {
-    let mask = Mask::new(key(&config).into_iter().chain(secret_headers(&config)));
-    let Config { name: provider, stall, faulty, .. } = config;
-    let (key, missing_may_pass) = (key_header, false);
-    Endpoint { provider, url, headers, key, stall, faulty, mask, missing_may_pass }
 }
 
 impl Endpoint {

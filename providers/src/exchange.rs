@@ -1,7 +1,6 @@
 //! One exchange over HTTP: a body out, server-sent events in, through a wire format's decoder.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -10,14 +9,13 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use leftfold_events::Sha256;
 use leftfold_events::event::FailureClass;
-use reqwest::header::HeaderMap;
 use reqwest::{Response, StatusCode, Url};
 
-use crate::StreamEvent;
-use crate::check::Faulty;
-use crate::errors::{Details, Failure, Mask, is_markup};
+use crate::endpoint::Endpoint;
+use crate::errors::{Details, Failure, is_markup};
 use crate::http;
-use crate::sse::{Parser, SseEvent};
+use crate::sse::Parser;
+use crate::stream::{Decoder, StreamEvent};
 
 /// Bytes of an error body that are read.
 const LONGEST_ERROR: usize = 64 * 1024;
@@ -25,49 +23,17 @@ const LONGEST_ERROR: usize = 64 * 1024;
 /// How long a connection is given to end a body whose answer is complete.
 const LONGEST_DRAIN: Duration = Duration::from_secs(1);
 
-/// A wire format's way of reading events. Once it has handed out a last event it is asked no more.
-pub(crate) trait Decoder: Send + 'static {
-    fn event(&mut self, event: &SseEvent<'_>, out: &mut VecDeque<StreamEvent>);
-
-    /// The body has ended well after at least one event. `rest` is the data of an event that has
-    /// begun and was not closed. Without a last event the answer counts as cut off.
-    fn end(&mut self, _rest: Option<&str>, _out: &mut VecDeque<StreamEvent>) {}
-}
-
-/// Where a provider's requests go. Its debug form has no secrets.
-#[derive(Clone)]
-pub(crate) struct Endpoint {
-    pub(crate) provider: String,
-    pub(crate) url: Url,
-    pub(crate) headers: HeaderMap,
-    /// Where a key goes: the name of its header, and what stands before it there.
-    pub(crate) key: (&'static str, &'static str),
-    pub(crate) stall: Duration,
-    pub(crate) faulty: Faulty,
-    pub(crate) mask: Mask,
-    /// Whether the vendor at times denies what it has: then even 404 is worth another attempt.
-    pub(crate) missing_may_pass: bool,
-}
-
-impl fmt::Debug for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint")
-            .field("provider", &self.provider)
-            .field("url", &http::shown(&self.url))
-            .field("stall", &self.stall)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Sends `body` and decodes the answer. Dropping the stream closes the connection.
+/// Sends `body` to `url`, with the headers of `endpoint`, and decodes the answer. Dropping the stream closes the connection.
 pub(crate) fn run(
     endpoint: Arc<Endpoint>,
+    url: Url,
     body: Vec<u8>,
-    decoder: impl Decoder,
+    decoder: Box<dyn Decoder>,
 ) -> BoxStream<'static, StreamEvent> {
     let start = StreamEvent::Start { body_sha256: Sha256::of(&body) };
     let exchange = Exchange {
         endpoint,
+        url,
         out: VecDeque::from([start]),
         phase: Phase::Send(body),
         decoder,
@@ -77,27 +43,29 @@ pub(crate) fn run(
     stream::unfold(exchange, Exchange::next).boxed()
 }
 
-/// Decodes the body of an answer that is at hand, in the pieces in which it came.
+/// Decodes the body of an answer that is at hand, in the pieces in which it came. Without a last
+/// event the answer was cut off.
 pub(crate) fn decode<'a>(
-    mut decoder: impl Decoder,
+    decoder: &mut dyn Decoder,
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> Vec<StreamEvent> {
-    let (mut sse, mut out) = (Parser::new(), VecDeque::new());
-    let is_over = |out: &VecDeque<StreamEvent>| out.back().is_some_and(StreamEvent::is_last);
+    let (mut sse, mut out, mut any) = (Parser::new(), VecDeque::new(), false);
     for piece in pieces {
         sse.push(piece, |event| {
+            any = true;
             if !is_over(&out) {
                 decoder.event(&event, &mut out);
             }
         });
     }
-    if !is_over(&out) {
+    if any && !is_over(&out) {
         decoder.end(sse.unfinished().as_deref(), &mut out);
     }
-    if !is_over(&out) {
-        out.push_back(StreamEvent::Failed(Failure::cut_off()));
-    }
     out.into()
+}
+
+fn is_over(out: &VecDeque<StreamEvent>) -> bool {
+    out.back().is_some_and(StreamEvent::is_last)
 }
 
 enum Phase {
@@ -106,17 +74,18 @@ enum Phase {
     Over,
 }
 
-struct Exchange<D> {
+struct Exchange {
     endpoint: Arc<Endpoint>,
+    url: Url,
     out: VecDeque<StreamEvent>,
     phase: Phase,
-    decoder: D,
+    decoder: Box<dyn Decoder>,
     sse: Parser,
     /// What came before the first event: if none ever comes it is not a stream but an error page.
     head: Option<Vec<u8>>,
 }
 
-impl<D: Decoder> Exchange<D> {
+impl Exchange {
     async fn next(mut self) -> Option<(StreamEvent, Self)> {
         loop {
             if let Some(event) = self.out.pop_front() {
@@ -143,16 +112,14 @@ impl<D: Decoder> Exchange<D> {
 
     async fn send(&mut self, body: Vec<u8>) -> Result<(), Failure> {
         let endpoint = Arc::clone(&self.endpoint);
-        let request = http::client(&endpoint.url)
+        let request = http::client(&self.url)
             .await?
-            .post(endpoint.url.clone())
+            .post(self.url.clone())
             .headers(endpoint.headers.clone())
             .body(body);
         // how long a model may think before its first byte is for the caller to say
-        let response = request
-            .send()
-            .await
-            .map_err(|e| http::failure(&endpoint.provider, &endpoint.url, &e))?;
+        let response =
+            request.send().await.map_err(|e| http::failure(&endpoint.provider, &self.url, &e))?;
         if response.status().is_success() {
             self.phase = Phase::Read(response);
             return Ok(());
@@ -164,7 +131,7 @@ impl<D: Decoder> Exchange<D> {
         let endpoint = Arc::clone(&self.endpoint);
         let chunk = within(endpoint.stall, response.chunk())
             .await?
-            .map_err(|e| http::failure(&endpoint.provider, &endpoint.url, &e))?;
+            .map_err(|e| http::failure(&endpoint.provider, &self.url, &e))?;
         let Some(bytes) = chunk else {
             return self.end_of_body(response.status());
         };
@@ -181,7 +148,7 @@ impl<D: Decoder> Exchange<D> {
         if self.head.is_none() {
             self.decoder.end(self.sse.unfinished().as_deref(), &mut self.out);
         }
-        if self.out.back().is_some_and(StreamEvent::is_last) {
+        if is_over(&self.out) {
             return Ok(());
         }
         Err(self.ended(status))
@@ -195,7 +162,7 @@ impl<D: Decoder> Exchange<D> {
         }
         self.sse.push(bytes, |event| {
             *head = None;
-            if !out.back().is_some_and(StreamEvent::is_last) {
+            if !is_over(out) {
                 decoder.event(&event, out);
             }
         });
@@ -257,11 +224,5 @@ async fn refused(endpoint: &Endpoint, mut response: Response) -> Failure {
 
 /// Waits for the next byte, but not for ever.
 async fn within<T>(stall: Duration, work: impl Future<Output = T>) -> Result<T, Failure> {
-    tokio::time::timeout(stall, work).await.map_err(|_| stalled(stall))
-}
-
-/// Not a byte for so long.
-pub(crate) fn stalled(stall: Duration) -> Failure {
-    let message = format!("the provider has sent nothing for {} s", stall.as_secs_f64());
-    Failure::new(FailureClass::Stalled, message)
+    tokio::time::timeout(stall, work).await.map_err(|_| Failure::stalled(stall))
 }

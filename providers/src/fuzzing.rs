@@ -1,40 +1,17 @@
 //! What holds for any bytes that a server may send, for the targets in `fuzz/` and the tests below.
 
-use std::collections::VecDeque;
-
-use crate::exchange::Decoder;
-use crate::openai_chat::quirks::GENERIC;
+use crate::config::Wire;
+use crate::exchange;
 use crate::sse::{Parser, SseEvent};
-use crate::{StreamEvent, Wire, anthropic, gemini, openai_chat, openai_responses};
+use crate::stream::StreamEvent;
+use crate::vendors::GENERIC;
 
 const NAME: &str = "p";
 
 /// The events of a body that comes in these pieces and then ends.
 pub fn decode(wire: Wire, pieces: &[&[u8]]) -> Vec<StreamEvent> {
-    match wire {
-        Wire::Anthropic => body(anthropic::decode::Decoder::new(NAME), pieces),
-        Wire::OpenaiChat => body(openai_chat::decode::Decoder::new(NAME, &GENERIC), pieces),
-        Wire::OpenaiResponses => body(openai_responses::decode::Decoder::new(NAME), pieces),
-        Wire::Gemini => body(gemini::decode::Decoder::new(NAME), pieces),
-        Wire::Scripted => Vec::new(),
-    }
-}
-
-fn body(mut decoder: impl Decoder, pieces: &[&[u8]]) -> Vec<StreamEvent> {
-    let (mut parser, mut out, mut any) = (Parser::new(), VecDeque::new(), false);
-    let over = |out: &VecDeque<StreamEvent>| out.back().is_some_and(StreamEvent::is_last);
-    for piece in pieces {
-        parser.push(piece, |event| {
-            any = true;
-            if !over(&out) {
-                decoder.event(&event, &mut out);
-            }
-        });
-    }
-    if any && !over(&out) {
-        decoder.end(parser.unfinished().as_deref(), &mut out);
-    }
-    out.into()
+    let Some(http) = wire.protocol().http() else { return Vec::new() };
+    exchange::decode(&mut *http.decoder(NAME, &GENERIC), pieces.iter().copied())
 }
 
 /// Server-sent events mean the same however their bytes arrive.
@@ -146,7 +123,7 @@ mod tests {
 
         #[test]
         fn of_every_wire(data in data()) {
-            for each in [Wire::Anthropic, Wire::OpenaiChat, Wire::OpenaiResponses, Wire::Gemini] {
+            for each in [Wire::ANTHROPIC, Wire::OPENAI_CHAT, Wire::OPENAI_RESPONSES, Wire::GEMINI] {
                 prop_assert_eq!(wire(each, &data), Ok(()), "{:?}", each);
             }
         }

@@ -1,16 +1,38 @@
 //! Language models: the neutral request out, one stream vocabulary in.
 //!
-//! One folder per wire format ([`Wire`]) builds the body from a neutral [`Request`] and decodes
-//! the answer; what all of them share stands beside it: server-sent events, the HTTP exchange,
-//! the classification of failures, the [`catalog`] of models. [`scripted`] plays a script instead
-//! of asking a model.
+//! One folder per wire format builds the body from a neutral [`Request`] and decodes the answer;
+//! [`WIRES`] is the table of them. The vendors who speak them, with their models, are a table too, in
+//! `vendors/`. What all wire formats share stands beside it: server-sent events, the HTTP exchange,
+//! the classification of failures. [`scripted`] plays a script instead of asking a model.
 //!
 //! Invariant: nothing here knows of sessions or of what tools mean, nothing is retried here, and
 //! every stream ends in exactly one [`StreamEvent::Finish`] or [`StreamEvent::Failed`].
+//!
+//! # How to add a provider
+//!
+//! A **vendor who imitates OpenAI** is one entry of the table in `vendors/table.rs`: its names, its
+//! address, and where it differs from the vendor that it is based on (`..CLOUD`, `..LOCAL`). With
+//! `builtin` it needs no settings but a key, and with `models` (a list in `vendors/models.rs`)
+//! limits and prices are known. Settings, key look-up, `leftfold models`, `leftfold auth` and error
+//! messages read the table.
+//!
+//! A **wire format** is a folder and a line:
+//!
+//! 1. The folder has a struct that implements `Protocol` and `Http` of `config.rs`: its names in
+//!    settings, the path, the header of the key, the body of a request, the decoder of its stream,
+//!    and the rules that debug builds hold bodies to. It makes the struct a [`Wire`] in an `impl
+//!    Wire` of its own.
+//! 2. [`WIRES`] lists that constant, and `mod` declares the folder.
+//! 3. If it has a vendor of its own, that is an entry of `vendors/table.rs` as above.
+//!
+//! Bodies are tested by cases in `tests/`, one folder of JSON files for each wire format.
 
 mod anthropic;
 pub mod catalog;
+#[cfg(any(debug_assertions, test))]
 pub mod check;
+mod client;
+mod closing;
 mod config;
 mod endpoint;
 mod errors;
@@ -29,14 +51,34 @@ mod stream;
 #[cfg(test)]
 mod testing;
 pub mod variants;
+mod vendors;
 
+use std::str::FromStr;
 use std::sync::Arc;
 
-pub use config::{Config, DEFAULT_STALL, Error, ScriptSource, Wire};
+pub use config::{Config, DEFAULT_STALL, Error, Faulty, ScriptSource, Wire};
 pub use errors::{Failure, LONGEST_WAIT_MS};
 pub use http::warm;
 pub use leftfold_events::Request;
 pub use stream::{Extra, Provider, StreamEvent};
+pub use vendors::{Builtin, builtin};
+
+/// Every wire format, in the order in which people see them.
+pub const WIRES: [Wire; 5] =
+    [Wire::ANTHROPIC, Wire::OPENAI_CHAT, Wire::OPENAI_RESPONSES, Wire::GEMINI, Wire::SCRIPTED];
+
+/// By either of its names.
+impl FromStr for Wire {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = WIRES.into_iter().find(|wire| wire.name() == text || wire.npm() == Some(text));
+        found.ok_or_else(|| Error::UnknownWire {
+            wire: text.to_owned(),
+            known: WIRES.map(|wire| format!("`{wire}`")).join(" or "),
+        })
+    }
+}
 
 /// Makes a provider from its settings. A scripted provider reads its script here; no other I/O
 /// is done before the first request.
@@ -44,44 +86,66 @@ pub use stream::{Extra, Provider, StreamEvent};
 /// # Errors
 /// What is wrong with the settings and what would be right: see [`Error`].
 pub fn build(config: Config) -> Result<Arc<dyn Provider>, Error> {
-    match config.wire {
-        Wire::Anthropic => Ok(Arc::new(anthropic::Anthropic::new(config)?)),
-        Wire::OpenaiChat => Ok(Arc::new(openai_chat::OpenaiChat::new(config)?)),
-        Wire::OpenaiResponses => Ok(Arc::new(openai_responses::OpenaiResponses::new(config)?)),
-        Wire::Gemini => Ok(Arc::new(gemini::Gemini::new(config)?)),
-        Wire::Scripted => Ok(Arc::new(scripted::Scripted::new(config)?)),
-    }
+    config.wire.protocol().build(config)
 }
 
 /// What the body of an answer says that is at hand, given in the pieces in which it came. Like the
 /// stream of a request to the provider of `config`, but for its [`StreamEvent::Start`].
 pub fn decode<'a>(config: &Config, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<StreamEvent> {
-    match config.wire {
-        Wire::Anthropic => exchange::decode(anthropic::decoder(&config.name), pieces),
-        Wire::OpenaiChat => exchange::decode(openai_chat::decoder(config), pieces),
-        Wire::OpenaiResponses => exchange::decode(openai_responses::decoder(&config.name), pieces),
-        Wire::Gemini => exchange::decode(gemini::decoder(&config.name), pieces),
-        Wire::Scripted => Vec::new(),
+    let protocol = config.wire.protocol();
+    let Some(http) = protocol.http() else { return Vec::new() };
+    let mut decoder = http.decoder(&config.name, protocol.vendor(config));
+    let mut events = exchange::decode(&mut *decoder, pieces);
+    if !events.last().is_some_and(StreamEvent::is_last) {
+        events.push(StreamEvent::Failed(Failure::cut_off()));
     }
+    events
 }
 
 /// Whose quirks and models to expect of a provider: as settings say, or as address and name
 /// suggest. `generic` is nobody who is known.
 pub fn vendor(config: &Config) -> &'static str {
-    match config.wire {
-        Wire::Anthropic => "anthropic",
-        Wire::Gemini => "google",
-        Wire::OpenaiChat | Wire::OpenaiResponses => openai_chat::quirks::of(config).names[0],
-        Wire::Scripted => "scripted",
-    }
+    config.wire.protocol().vendor(config).names[0]
 }
 
 /// The base URL that the value of a vendor's variable means (`ANTHROPIC_BASE_URL`, say). Some
 /// vendors' own clients take it without the version that settings' `baseURL` has.
 pub fn base_from_env(wire: Wire, value: &str) -> String {
-    match wire {
-        Wire::Anthropic => anthropic::base_from_env(value),
-        Wire::Gemini => gemini::base_from_env(value),
-        Wire::OpenaiChat | Wire::OpenaiResponses | Wire::Scripted => value.trim().to_owned(),
+    wire.protocol().base_from_env(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wires_are_known_by_both_their_names() {
+        assert_eq!("anthropic".parse(), Ok(Wire::ANTHROPIC));
+        assert_eq!("@ai-sdk/anthropic".parse(), Ok(Wire::ANTHROPIC));
+        assert_eq!("openai-chat".parse(), Ok(Wire::OPENAI_CHAT));
+        assert_eq!("@ai-sdk/openai-compatible".parse(), Ok(Wire::OPENAI_CHAT));
+        assert_eq!("openai-responses".parse(), Ok(Wire::OPENAI_RESPONSES));
+        assert_eq!("@ai-sdk/openai".parse(), Ok(Wire::OPENAI_RESPONSES));
+        assert_eq!("gemini".parse(), Ok(Wire::GEMINI));
+        assert_eq!("@ai-sdk/google".parse(), Ok(Wire::GEMINI));
+        assert_eq!("scripted".parse(), Ok(Wire::SCRIPTED));
+    }
+
+    #[test]
+    fn an_unknown_wire_is_told_what_there_is() {
+        let error = "smoke-signals".parse::<Wire>().unwrap_err().to_string();
+        assert!(error.contains("`smoke-signals`"), "{error}");
+        let known = "`anthropic` or `openai-chat` or `openai-responses` or `gemini` or `scripted`";
+        assert!(error.contains(known), "{error}");
+    }
+
+    #[test]
+    fn every_vendor_and_built_in_provider_has_a_wire_of_the_table() {
+        for vendor in vendors::VENDORS {
+            assert!(vendor.wire.parse::<Wire>().is_ok(), "{}", vendor.names[0]);
+        }
+        for Builtin { name, wire, .. } in builtin() {
+            assert!(wire.parse::<Wire>().is_ok(), "{name}");
+        }
     }
 }

@@ -1,3 +1,4 @@
+use std::collections::VecDeque;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
@@ -6,6 +7,7 @@ use leftfold_events::event::{CallSpec, Finish, Usage};
 use leftfold_events::{Request, Sha256};
 
 use crate::errors::Failure;
+use crate::sse::SseEvent;
 
 /// Something that answers requests as a language model does.
 pub trait Provider: Send + Sync + Debug {
@@ -107,4 +109,13 @@ impl StreamEvent {
     pub fn is_last(&self) -> bool {
         matches!(self, Self::Finish { .. } | Self::Failed(_))
     }
+}
+
+/// A wire format's way of reading events. Once it has handed out a last event it is asked no more.
+pub(crate) trait Decoder: Send {
+    fn event(&mut self, event: &SseEvent<'_>, out: &mut VecDeque<StreamEvent>);
+
+    /// The body has ended well after at least one event. `rest` is the data of an event that has
+    /// begun and was not closed. Without a last event the answer counts as cut off.
+    fn end(&mut self, _rest: Option<&str>, _out: &mut VecDeque<StreamEvent>) {}
 }

@@ -2,32 +2,24 @@
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "tests look for one event among many")]
 
-use std::collections::VecDeque;
-
 use leftfold_events::event::{Finish, Usage};
 use proptest::prelude::*;
 
-use crate::StreamEvent;
+use crate::client::Client;
+use crate::config::{Config, Error};
 use crate::errors::Failure;
-use crate::exchange::Decoder;
-use crate::sse::Parser;
+use crate::exchange;
+use crate::stream::{Decoder, StreamEvent};
+
+/// The provider of these settings, which are for a wire over HTTP.
+pub(crate) fn client(config: Config) -> Result<Client, Error> {
+    let http = config.wire.protocol().http().expect("a wire over HTTP");
+    Client::new(config, http)
+}
 
 /// What comes out of these bytes, after which the body ends.
 pub(crate) fn decode(mut decoder: impl Decoder, pieces: &[&[u8]]) -> Vec<StreamEvent> {
-    let (mut parser, mut out) = (Parser::new(), VecDeque::new());
-    let mut seen = false;
-    for piece in pieces {
-        parser.push(piece, |event| {
-            seen = true;
-            if !out.back().is_some_and(StreamEvent::is_last) {
-                decoder.event(&event, &mut out);
-            }
-        });
-    }
-    if seen && !out.back().is_some_and(StreamEvent::is_last) {
-        decoder.end(parser.unfinished().as_deref(), &mut out);
-    }
-    out.into()
+    exchange::decode(&mut decoder, pieces.iter().copied())
 }
 
 /// The text, whose lines end in LF, with a BOM, comments and events that nobody knows; with every

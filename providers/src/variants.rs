@@ -5,16 +5,12 @@
 
 use serde_json::{Value, json};
 
-use crate::Wire;
 use crate::catalog::{self, Thinking};
-use crate::openai_chat::quirks::is_openai_reasoner;
+use crate::config::Wire;
 
 /// Tokens for thinking; the most leaves room for an answer within 32 000 tokens of output.
 const BUDGETS: [(&str, u64); 4] =
     [("low", 4_000), ("medium", 10_000), ("high", 16_000), ("max", 24_000)];
-
-/// What every model of OpenAI's that reasons takes.
-const OPENAI_EFFORTS: &[&str] = &["low", "medium", "high"];
 
 /// The variants of the model `id` on `wire` as `vendor` speaks it (see [`crate::vendor`]): names,
 /// and the options that each lays over others.
@@ -23,21 +19,9 @@ pub fn of(wire: Wire, vendor: &str, id: &str) -> Vec<(&'static str, Value)> {
         Some(Thinking::Efforts(efforts)) => efforts,
         Some(Thinking::Budget) => return BUDGETS.into_iter().map(budget).collect(),
         Some(Thinking::Never | Thinking::Always) => &[],
-        None if is_openai(wire) && is_openai_reasoner(id) => OPENAI_EFFORTS,
-        None => &[],
+        None => wire.protocol().unlisted_efforts(id),
     };
-    efforts.iter().map(|name| (*name, effort(wire, name))).collect()
-}
-
-fn is_openai(wire: Wire) -> bool {
-    wire == Wire::OpenaiResponses || wire == Wire::OpenaiChat
-}
-
-fn effort(wire: Wire, effort: &str) -> Value {
-    if wire == Wire::Anthropic {
-        return json!({ "thinking": { "type": "adaptive" }, "effort": effort });
-    }
-    json!({ "reasoningEffort": effort })
+    efforts.iter().map(|name| (*name, wire.protocol().effort(name))).collect()
 }
 
 fn budget((name, tokens): (&'static str, u64)) -> (&'static str, Value) {
@@ -58,17 +42,17 @@ mod tests {
         let budget = json!({ "thinking": { "type": "enabled", "budget_tokens": 16_000 } });
         let effort = json!({ "reasoningEffort": "high" });
         for (wire, id, options) in [
-            (Wire::Anthropic, "claude-opus-5", adaptive),
-            (Wire::Anthropic, "claude-sonnet-4-5-20250929", budget.clone()),
-            (Wire::Anthropic, "claude-sonnet-4-20250514", budget.clone()),
-            (Wire::Anthropic, "claude-opus-4", budget),
-            (Wire::Anthropic, "claude-3-5-haiku-latest", Value::Null),
-            (Wire::Anthropic, "somebody-elses", Value::Null),
-            (Wire::OpenaiResponses, "gpt-5.1", effort.clone()),
-            (Wire::OpenaiChat, "o3", effort.clone()),
-            (Wire::Gemini, "gemini-3.8-flash", effort),
-            (Wire::OpenaiChat, "gpt-4.1", Value::Null),
-            (Wire::Scripted, "gpt-5.1", Value::Null),
+            (Wire::ANTHROPIC, "claude-opus-5", adaptive),
+            (Wire::ANTHROPIC, "claude-sonnet-4-5-20250929", budget.clone()),
+            (Wire::ANTHROPIC, "claude-sonnet-4-20250514", budget.clone()),
+            (Wire::ANTHROPIC, "claude-opus-4", budget),
+            (Wire::ANTHROPIC, "claude-3-5-haiku-latest", Value::Null),
+            (Wire::ANTHROPIC, "somebody-elses", Value::Null),
+            (Wire::OPENAI_RESPONSES, "gpt-5.1", effort.clone()),
+            (Wire::OPENAI_CHAT, "o3", effort.clone()),
+            (Wire::GEMINI, "gemini-3.8-flash", effort),
+            (Wire::OPENAI_CHAT, "gpt-4.1", Value::Null),
+            (Wire::SCRIPTED, "gpt-5.1", Value::Null),
         ] {
             assert_eq!(high(wire, id), options, "{id}");
         }
@@ -80,20 +64,20 @@ mod tests {
             of(wire, vendor, id).into_iter().map(|(name, _)| name).collect()
         };
         let to_max = ["low", "medium", "high", "xhigh", "max"];
-        let responses = Wire::OpenaiResponses;
+        let responses = Wire::OPENAI_RESPONSES;
         assert_eq!(names(responses, "openai", "gpt-6.2-sol"), to_max);
         assert_eq!(names(responses, "openai", "gpt-5.6"), [&["none"], &to_max[..]].concat());
         assert_eq!(names(responses, "openai", "gpt-5.1"), ["none", "low", "medium", "high"]);
         assert_eq!(names(responses, "openai", "gpt-7-new"), ["low", "medium", "high"]);
-        assert_eq!(names(Wire::OpenaiChat, "xai", "grok-4.7"), &to_max[..4]);
-        assert_eq!(names(Wire::OpenaiChat, "deepseek", "deepseek-flash"), ["high", "max"]);
-        assert_eq!(names(Wire::OpenaiChat, "moonshot", "kimi-k3"), ["low", "high", "max"]);
-        assert_eq!(names(Wire::OpenaiChat, "moonshot", "kimi-k2.6"), [""; 0]);
-        assert_eq!(names(Wire::OpenaiChat, "mistral", "mistral-medium-3.5"), ["none", "high"]);
-        assert_eq!(names(Wire::Anthropic, "anthropic", "claude-opus-5-5"), to_max);
+        assert_eq!(names(Wire::OPENAI_CHAT, "xai", "grok-4.7"), &to_max[..4]);
+        assert_eq!(names(Wire::OPENAI_CHAT, "deepseek", "deepseek-flash"), ["high", "max"]);
+        assert_eq!(names(Wire::OPENAI_CHAT, "moonshot", "kimi-k3"), ["low", "high", "max"]);
+        assert_eq!(names(Wire::OPENAI_CHAT, "moonshot", "kimi-k2.6"), [""; 0]);
+        assert_eq!(names(Wire::OPENAI_CHAT, "mistral", "mistral-medium-3.5"), ["none", "high"]);
+        assert_eq!(names(Wire::ANTHROPIC, "anthropic", "claude-opus-5-5"), to_max);
         let before = ["low", "medium", "high", "max"];
-        assert_eq!(names(Wire::Anthropic, "anthropic", "claude-opus-4-6"), before);
-        assert_eq!(names(Wire::Anthropic, "anthropic", "claude-haiku-4-5"), before);
+        assert_eq!(names(Wire::ANTHROPIC, "anthropic", "claude-opus-4-6"), before);
+        assert_eq!(names(Wire::ANTHROPIC, "anthropic", "claude-haiku-4-5"), before);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! and who is asked if it matters; `LEFTFOLD_BLESS=1` writes the bodies anew, to be read before they
 //! are committed.
 #![cfg(test)]
+#![cfg(debug_assertions)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
@@ -11,15 +12,15 @@ use std::path::{Path, PathBuf};
 
 use common::{Site, begins, conversation};
 use leftfold_events::request::RequestMessage;
-use leftfold_providers::{Request, Wire, build, check};
+use leftfold_providers::{Request, Wire, build};
 use serde_json::{Value, json};
 
 /// Each with the number of its cases.
 const FOLDERS: [(&str, Wire, usize); 4] = [
-    ("anthropic_bodies", Wire::Anthropic, 21),
-    ("chat_bodies", Wire::OpenaiChat, 27),
-    ("responses_bodies", Wire::OpenaiResponses, 19),
-    ("gemini_bodies", Wire::Gemini, 9),
+    ("anthropic_bodies", Wire::ANTHROPIC, 21),
+    ("chat_bodies", Wire::OPENAI_CHAT, 27),
+    ("responses_bodies", Wire::OPENAI_RESPONSES, 19),
+    ("gemini_bodies", Wire::GEMINI, 9),
 ];
 
 struct Case {
@@ -76,10 +77,10 @@ fn every_case_has_the_body_it_should_have() {
 fn every_body_keeps_the_rules() {
     for case in cases() {
         let body = case.body(&case.request);
-        let faults = check::faults(&case.site.config, &case.request.model.id, &body);
+        let faults = case.site.config.faults(&case.request.model.id, &body);
         assert_eq!(faults, vec![], "{}", case.name());
         let marks = body.to_string().matches("cache_control").count();
-        assert!(marks > 0 || case.site.config.wire != Wire::Anthropic, "{}", case.name());
+        assert!(marks > 0 || case.site.config.wire != Wire::ANTHROPIC, "{}", case.name());
     }
 }
 

@@ -104,7 +104,7 @@ async fn serve(events: &'static str) -> (String, Arc<Semaphore>, mpsc::Unbounded
 /// soon is up to the client's pool, so a few more requests are allowed than the two it should take.
 #[tokio::test]
 async fn a_connection_is_used_again() {
-    for (wire, events) in [(Wire::Anthropic, ANTHROPIC), (Wire::OpenaiChat, CHAT)] {
+    for (wire, events) in [(Wire::ANTHROPIC, ANTHROPIC), (Wire::OPENAI_CHAT, CHAT)] {
         let (base, ends, mut told) = serve(events).await;
         let provider = provider(wire, "openai", &base);
         let mut before = Vec::new();
@@ -125,7 +125,7 @@ async fn a_connection_is_used_again() {
 #[tokio::test]
 async fn a_body_that_never_ends_holds_nobody_up() {
     let (base, _ends, mut told) = serve(CHAT).await;
-    let provider = provider(Wire::OpenaiChat, "openai", &base);
+    let provider = provider(Wire::OPENAI_CHAT, "openai", &base);
     for _ in 0..3 {
         play(&*provider).await;
         assert_eq!(told.recv().await, Some(0));
@@ -142,7 +142,7 @@ async fn answered(vendor: &str, answer: String) -> (String, Vec<StreamEvent>) {
         let _ = socket.write_all(answer.as_bytes()).await;
         request
     });
-    let provider = provider(Wire::OpenaiChat, vendor, &base);
+    let provider = provider(Wire::OPENAI_CHAT, vendor, &base);
     let events = tokio::time::timeout(Duration::from_secs(20), play(&*provider)).await.unwrap();
     (server.await.unwrap(), events)
 }

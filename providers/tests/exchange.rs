@@ -39,7 +39,7 @@ fn request() -> Request {
 }
 
 fn provider(base: &str, stall: Duration) -> Arc<dyn Provider> {
-    let mut config = Config::new("anthropic", Wire::Anthropic);
+    let mut config = Config::new("anthropic", Wire::ANTHROPIC);
     config.base_url = Some(base.to_owned());
     config.api_key = Some("sk-ant-secret-1".into());
     config.headers = vec![

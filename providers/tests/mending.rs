@@ -1,6 +1,7 @@
 //! What becomes of a request with calls that nobody has answered: a debug build refuses to send it,
 //! a release build answers them. Both are tried here, whichever build this is.
 #![cfg(test)]
+#![cfg(debug_assertions)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -12,8 +13,7 @@ use std::thread::JoinHandle;
 use futures::StreamExt;
 use leftfold_events::Sha256;
 use leftfold_events::event::FailureClass;
-use leftfold_providers::check::{self, Faulty};
-use leftfold_providers::{Config, Request, StreamEvent, Wire, build};
+use leftfold_providers::{Config, Faulty, Request, StreamEvent, Wire, build};
 use serde_json::{Value, json};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -21,24 +21,24 @@ use tracing::{Event, Level, Metadata, Subscriber};
 /// Each wire, with a model and the shortest good answer.
 const WIRES: [(Wire, &str, &str); 4] = [
     (
-        Wire::Anthropic,
+        Wire::ANTHROPIC,
         "claude-sonnet-4-5",
         "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":3}}}\n\n\
          data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":2}}\n\n\
          data: {\"type\":\"message_stop\"}\n\n",
     ),
     (
-        Wire::OpenaiChat,
+        Wire::OPENAI_CHAT,
         "gpt-4.1",
         "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
     ),
     (
-        Wire::OpenaiResponses,
+        Wire::OPENAI_RESPONSES,
         "gpt-5.1",
         "data: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"output\":[]}}\n\n",
     ),
     (
-        Wire::Gemini,
+        Wire::GEMINI,
         "gemini-2.5-flash",
         "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"Hi\"}]},\"finishReason\":\"STOP\"}]}\n\n",
     ),
@@ -146,7 +146,7 @@ async fn sent(
     assert_eq!(events[0], StreamEvent::Start { body_sha256: Sha256::of(&bytes) }, "{wire}");
     assert_eq!(bytes, announced, "{wire}: the log's hash would be of another body");
     let body: Value = serde_json::from_slice(&bytes).unwrap();
-    assert_eq!(check::faults(&config, &model, &body), vec![], "{wire}: {body}");
+    assert_eq!(config.faults(&model, &body), vec![], "{wire}: {body}");
     (body, warnings.0.load(Ordering::Relaxed))
 }
 
@@ -195,5 +195,5 @@ async fn a_whole_history_is_sent_as_it_is_by_both() {
 #[test]
 fn the_build_decides_unless_somebody_else_does() {
     let expected = if cfg!(debug_assertions) { Faulty::Refused } else { Faulty::Mended };
-    assert_eq!(Config::new("p", Wire::Anthropic).faulty, expected);
+    assert_eq!(Config::new("p", Wire::ANTHROPIC).faulty, expected);
 }

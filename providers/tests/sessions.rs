@@ -1,6 +1,7 @@
 //! Whatever has happened in a session: the requests of each prefix of its log are taken by every
 //! API, and each begins as the one before.
 #![cfg(test)]
+#![cfg(debug_assertions)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;

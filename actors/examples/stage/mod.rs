@@ -30,7 +30,7 @@ pub(crate) async fn open(
     let session = SessionId::default().child(1, now);
     let folder = std::env::temp_dir().join(format!("leftfold-observer-{session}"));
     std::fs::create_dir(&folder)?;
-    let mut config = Config::new("script", Wire::Scripted);
+    let mut config = Config::new("script", Wire::SCRIPTED);
     config.script = Some(ScriptSource::Inline(script));
     let models = Models::new([("script".to_owned(), leftfold_providers::build(config)?)]);
     let workspace = Arc::new(Workspace::new(&folder, &folder, folder.join("spill")));

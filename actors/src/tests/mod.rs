@@ -65,7 +65,7 @@ impl Site {
     }
 
     fn world(&self) -> World {
-        let mut config = Config::new("s", Wire::Scripted);
+        let mut config = Config::new("s", Wire::SCRIPTED);
         config.script = Some(ScriptSource::Inline(self.script.to_string()));
         config.stall = Duration::from_secs(3_600);
         let scripted = || leftfold_providers::build(config).expect("a script");

@@ -7,10 +7,9 @@ use leftfold_events::event::{CallSpec, FailureClass, Finish, Usage};
 use serde_json::Value;
 
 use super::wire::{Delta, ESSENTIAL, Event, PlainDelta, UsageUpdate};
-use crate::StreamEvent;
 use crate::errors::{Details, Failure};
-use crate::exchange;
 use crate::sse::SseEvent;
+use crate::stream::{self, StreamEvent};
 
 type Out = VecDeque<StreamEvent>;
 
@@ -188,7 +187,7 @@ impl Decoder {
     }
 }
 
-impl exchange::Decoder for Decoder {
+impl stream::Decoder for Decoder {
     fn event(&mut self, event: &SseEvent<'_>, out: &mut Out) {
         if event.name == "content_block_delta"
             && let Ok(plain) = serde_json::from_str::<PlainDelta<'_>>(&event.data)

@@ -2,7 +2,9 @@
 //!
 //! Written after the public documentation of the API, version 2023-06-01.
 
-pub(crate) mod decode;
+#[cfg(any(debug_assertions, test))]
+mod check;
+mod decode;
 mod message;
 mod options;
 mod request;
@@ -10,87 +12,94 @@ mod wire;
 
 use std::sync::Arc;
 
-use futures::stream::BoxStream;
 use leftfold_events::Request;
-use reqwest::header::{HeaderMap, HeaderValue};
+use serde_json::{Value, json};
 
-use crate::check::{self, Rules};
-use crate::config::{Config, Error};
-use crate::exchange::{self, Endpoint};
-use crate::{Extra, Provider, StreamEvent, endpoint};
+#[cfg(any(debug_assertions, test))]
+use crate::check::{Faults, Place};
+use crate::client::Client;
+use crate::config::{Config, Error, Http, Protocol, Wire};
+use crate::stream::{Decoder, Provider};
+use crate::vendors::{self, CLAUDES, Model, Vendor};
 
-const BASE_URL: &str = "https://api.anthropic.com/v1";
-/// The header of the key.
-const KEY: &str = "x-api-key";
-/// The last version with sampling parameters, which older models take.
-const VERSION: &str = "2023-06-01";
 /// Lets older models think between tool calls; newer ones do anyway and ignore it.
-const BETA: &str = "interleaved-thinking-2025-05-14";
-
-/// The base URL that a value of `ANTHROPIC_BASE_URL` means.
-///
-/// Anthropic's own clients take that variable without the `/v1`, which settings' `baseURL` has.
-/// So `/v1` is appended unless it is there already.
-pub(crate) fn base_from_env(value: &str) -> String {
-    let value = value.trim().trim_end_matches('/');
-    if value.ends_with("/v1") { value.to_owned() } else { format!("{value}/v1") }
-}
+const BETA: &str = "anthropic-beta";
 
 #[derive(Debug)]
-pub(crate) struct Anthropic {
-    endpoint: Arc<Endpoint>,
+struct Anthropic;
+
+impl Wire {
+    /// Anthropic Messages.
+    pub const ANTHROPIC: Self = Self::new(&Anthropic);
 }
 
-impl Anthropic {
-    pub(crate) fn new(config: Config) -> Result<Self, Error> {
-        let base = config.base_url.as_deref().unwrap_or(BASE_URL);
-        let url = endpoint::url(&config, base, &["messages"])?;
-        let headers = headers(&config)?;
-        let authorised = headers.contains_key(KEY) || headers.contains_key("authorization");
-        if config.base_url.is_none() && !authorised {
-            return Err(endpoint::missing_key(&config));
-        }
-        Ok(Self { endpoint: Arc::new(endpoint::endpoint(config, url, headers, (KEY, ""))) })
+impl Protocol for Anthropic {
+    fn name(&self) -> &'static str {
+        "anthropic"
+    }
+
+    fn npm(&self) -> Option<&'static str> {
+        Some("@ai-sdk/anthropic")
+    }
+
+    fn vendor(&self, _config: &Config) -> &'static Vendor {
+        &vendors::ANTHROPIC
+    }
+
+    fn models(&self, _vendor: &Vendor) -> &'static [Model] {
+        CLAUDES
+    }
+
+    fn effort(&self, effort: &str) -> Value {
+        json!({ "thinking": { "type": "adaptive" }, "effort": effort })
+    }
+
+    /// Anthropic's own clients take `ANTHROPIC_BASE_URL` without the `/v1`, which settings'
+    /// `baseURL` has. So `/v1` is appended unless it is there already.
+    fn base_from_env(&self, value: &str) -> String {
+        let value = value.trim().trim_end_matches('/');
+        if value.ends_with("/v1") { value.to_owned() } else { format!("{value}/v1") }
+    }
+
+    fn build(&self, config: Config) -> Result<Arc<dyn Provider>, Error> {
+        Ok(Arc::new(Client::new(config, &Anthropic)?))
+    }
+
+    fn http(&self) -> Option<&'static dyn Http> {
+        Some(&Anthropic)
     }
 }
 
-/// Reads one answer.
-pub(crate) fn decoder(provider: &str) -> impl exchange::Decoder {
-    decode::Decoder::new(provider)
-}
-
-impl Provider for Anthropic {
-    fn name(&self) -> &str {
-        &self.endpoint.provider
+impl Http for Anthropic {
+    fn path(&self) -> &'static [&'static str] {
+        &["messages"]
     }
 
-    fn body(&self, request: &Request) -> Vec<u8> {
-        check::bytes(&request::body(&check::closed(request, self.endpoint.faulty)))
+    fn key_header(&self, _vendor: &Vendor) -> (&'static str, &'static str) {
+        ("x-api-key", "")
     }
 
-    fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent> {
-        let decoder = decoder(&self.endpoint.provider);
-        let endpoint = Arc::clone(&self.endpoint);
-        let faulty = endpoint.faulty;
-        let body = request::body(&check::closed(&request, faulty));
-        check::send(faulty, &Rules::Anthropic, &body, |body| exchange::run(endpoint, body, decoder))
+    /// The version is the last one with sampling parameters, which older models take.
+    fn headers(&self) -> &'static [(&'static str, &'static str)] {
+        &[("anthropic-version", "2023-06-01"), (BETA, "interleaved-thinking-2025-05-14")]
     }
 
-    fn with(&self, extra: &Extra) -> Option<Arc<dyn Provider>> {
-        let endpoint = Arc::new(self.endpoint.with(extra));
-        Some(Arc::new(Self { endpoint }))
+    fn joined_header(&self) -> Option<&'static str> {
+        Some(BETA)
     }
-}
 
-fn headers(config: &Config) -> Result<HeaderMap, Error> {
-    let mut headers = endpoint::headers();
-    headers.insert("anthropic-version", HeaderValue::from_static(VERSION));
-    headers.insert("anthropic-beta", HeaderValue::from_static(BETA));
-    if let Some(key) = endpoint::key(config) {
-        headers.insert(KEY, endpoint::key_value(config, "", key)?);
+    fn body(&self, _vendor: &Vendor, request: &Request) -> Value {
+        request::body(request)
     }
-    endpoint::overlay(&mut headers, config, Some("anthropic-beta"))?;
-    Ok(headers)
+
+    fn decoder(&self, provider: &str, _vendor: &'static Vendor) -> Box<dyn Decoder> {
+        Box::new(decode::Decoder::new(provider))
+    }
+
+    #[cfg(any(debug_assertions, test))]
+    fn check(&self, _vendor: &Vendor, _model: &str, body: &Place<'_>, faults: &mut Faults) {
+        check::check(body, faults);
+    }
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use leftfold_events::Request;
 use leftfold_events::event::Purpose;
 use serde_json::{Map, Value, json};
 
-use crate::catalog;
 use crate::shape::merge;
+use crate::vendors::takes_sampling;
 
 /// Body members that options can not touch: they are the request itself.
 const RESERVED: &[&str] = &["model", "messages", "system", "tools", "stream"];
@@ -64,7 +64,7 @@ fn limit_thinking(body: &mut Map<String, Value>) {
 /// Newer models refuse a request that sets how they sample, and the API's reference has no words for
 /// it any more. So it is left to requests that somebody has set it for: of a title nobody has.
 fn limit_sampling(body: &mut Map<String, Value>, request: &Request) {
-    if request.purpose == Purpose::Title || !catalog::takes_sampling(&request.model.id) {
+    if request.purpose == Purpose::Title || !takes_sampling(&request.model.id) {
         for key in ["temperature", "top_p", "top_k"] {
             body.remove(key);
         }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::decode::Decoder;
 use super::*;
+use crate::stream::StreamEvent;
 use crate::testing::*;
 
 /// The wire form of events: name, data, blank line.
@@ -260,12 +261,12 @@ fn blocks_that_nobody_closes_are_closed_at_the_end() {
 #[test]
 fn settings_are_checked() {
     let config = |base: Option<&str>, key: Option<&str>| {
-        let mut config = Config::new("anthropic", crate::Wire::Anthropic);
+        let mut config = Config::new("anthropic", crate::Wire::ANTHROPIC);
         config.base_url = base.map(str::to_owned);
         config.api_key = key.map(str::to_owned);
         config
     };
-    let error = |config: Config| Anthropic::new(config).unwrap_err().to_string();
+    let error = |config: Config| client(config).unwrap_err().to_string();
     assert!(error(config(None, None)).contains("ANTHROPIC_API_KEY"));
     assert!(error(config(None, Some("  "))).contains("ANTHROPIC_API_KEY"));
     assert!(error(config(Some("localhost:80"), None)).contains("baseURL"));
@@ -281,14 +282,14 @@ fn settings_are_checked() {
         (Some("http://127.0.0.1:8080"), "http://127.0.0.1:8080/messages"),
         (Some("https://h/v1?api-version=2"), "https://h/v1/messages?api-version=2"),
     ] {
-        let provider = Anthropic::new(config(base, Some("key"))).unwrap();
+        let provider = client(config(base, Some("key"))).unwrap();
         assert_eq!(provider.endpoint.url.as_str(), url);
     }
     // a server of one's own may want no key, and a gateway takes another header
-    assert!(Anthropic::new(config(Some("http://127.0.0.1/v1"), None)).is_ok());
+    assert!(client(config(Some("http://127.0.0.1/v1"), None)).is_ok());
     let mut gateway = config(None, None);
     gateway.headers = vec![("Authorization".into(), "Bearer x".into())];
-    assert!(Anthropic::new(gateway).is_ok());
+    assert!(client(gateway).is_ok());
 }
 
 #[test]
@@ -299,7 +300,7 @@ fn base_urls_from_the_environment() {
         ("https://api.anthropic.com/v1", "https://api.anthropic.com/v1"),
         (" https://gateway/anthropic/v1/ ", "https://gateway/anthropic/v1"),
     ] {
-        assert_eq!(base_from_env(value), base);
+        assert_eq!(Anthropic.base_from_env(value), base);
     }
 }
 

@@ -5,65 +5,65 @@ use serde_json::Value;
 use super::Fault;
 
 #[derive(Debug, Default)]
-pub(super) struct Faults(Vec<Fault>);
+pub(crate) struct Faults(Vec<Fault>);
 
 impl Faults {
-    pub(super) fn add(&mut self, rule: &'static str, at: &Place<'_>, problem: impl Into<String>) {
+    pub(crate) fn add(&mut self, rule: &'static str, at: &Place<'_>, problem: impl Into<String>) {
         self.0.push(Fault { rule, at: at.path.clone(), problem: problem.into() });
     }
 
-    pub(super) fn into_vec(self) -> Vec<Fault> {
+    pub(crate) fn into_vec(self) -> Vec<Fault> {
         self.0
     }
 }
 
 /// A value of a body, and how to get there.
 #[derive(Clone, Debug)]
-pub(super) struct Place<'a> {
-    pub(super) value: &'a Value,
-    pub(super) path: String,
+pub(crate) struct Place<'a> {
+    pub(crate) value: &'a Value,
+    pub(crate) path: String,
 }
 
 impl<'a> Place<'a> {
-    pub(super) fn root(value: &'a Value) -> Self {
+    pub(crate) fn root(value: &'a Value) -> Self {
         Self { value, path: String::new() }
     }
 
     /// `null` if there is none.
-    pub(super) fn member(&self, name: &str) -> Self {
+    pub(crate) fn member(&self, name: &str) -> Self {
         let value = self.value.get(name).unwrap_or(&Value::Null);
         let dot = if self.path.is_empty() { "" } else { "." };
         Self { value, path: format!("{}{dot}{name}", self.path) }
     }
 
     /// Nothing if this is no list.
-    pub(super) fn items(&self) -> Vec<Self> {
+    pub(crate) fn items(&self) -> Vec<Self> {
         let items = self.value.as_array().map_or(&[][..], Vec::as_slice).iter().enumerate();
         items.map(|(at, value)| Self { value, path: format!("{}[{at}]", self.path) }).collect()
     }
 
-    pub(super) fn text(&self, name: &str) -> Option<&'a str> {
+    pub(crate) fn text(&self, name: &str) -> Option<&'a str> {
         self.value.get(name)?.as_str()
     }
 
     /// The member `type`, or nothing.
-    pub(super) fn kind(&self) -> &'a str {
+    pub(crate) fn kind(&self) -> &'a str {
         self.text("type").unwrap_or_default()
     }
 
     /// Whether there is such a member that is not null.
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.value.get(name).is_some_and(|value| !value.is_null())
     }
 
-    pub(super) fn number(&self, name: &str) -> Option<f64> {
+    pub(crate) fn number(&self, name: &str) -> Option<f64> {
         self.value.get(name)?.as_f64()
     }
 }
 
 /// What a member may be.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Is {
+pub(crate) enum Is {
     Text,
     /// A text of at least one character.
     Filled,
@@ -105,10 +105,10 @@ impl Is {
 }
 
 /// Members with what each of them is.
-pub(super) type Members<'a> = &'a [(&'a str, Is)];
+pub(crate) type Members<'a> = &'a [(&'a str, Is)];
 
 /// An object has the members that it needs, and no others than those that it may have.
-pub(super) fn shape(faults: &mut Faults, at: &Place<'_>, needs: Members<'_>, may: Members<'_>) {
+pub(crate) fn shape(faults: &mut Faults, at: &Place<'_>, needs: Members<'_>, may: Members<'_>) {
     let Some(object) = at.value.as_object() else {
         return faults.add("shape", at, "expected an object");
     };
@@ -135,7 +135,7 @@ pub(super) fn shape(faults: &mut Faults, at: &Place<'_>, needs: Members<'_>, may
 }
 
 /// A member of the body is there and is what it should be.
-pub(super) fn need(faults: &mut Faults, body: &Place<'_>, name: &str, is: Is) {
+pub(crate) fn need(faults: &mut Faults, body: &Place<'_>, name: &str, is: Is) {
     let member = body.member(name);
     if !is.fits(member.value) {
         faults.add("shape", &member, format!("expected {}", is.words()));
@@ -143,18 +143,18 @@ pub(super) fn need(faults: &mut Faults, body: &Place<'_>, name: &str, is: Is) {
 }
 
 /// A number that is given lies within its range.
-pub(super) fn range(faults: &mut Faults, body: &Place<'_>, name: &str, from: f64, to: f64) {
+pub(crate) fn range(faults: &mut Faults, body: &Place<'_>, name: &str, from: f64, to: f64) {
     if body.number(name).is_some_and(|number| !(from..=to).contains(&number)) {
         faults.add("range", &body.member(name), format!("expected {from} to {to}"));
     }
 }
 
-pub(super) fn is_blank(text: &str) -> bool {
+pub(crate) fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
 /// At most `longest` of letters, digits, `_` and `-`, and at least one.
-pub(super) fn is_plain(text: &str, longest: usize) -> bool {
+pub(crate) fn is_plain(text: &str, longest: usize) -> bool {
     let plain = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'-';
     (1..=longest).contains(&text.len()) && text.bytes().all(plain)
 }

@@ -1,18 +1,29 @@
 //! Bodies with one fault each.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
+use crate::client::bytes;
+use crate::config::{Config, Faulty, Wire};
+use crate::testing::client;
 
-fn rules(wire: Wire, vendor: &str) -> Rules {
+/// Whose rules a body has to keep.
+struct Rules {
+    config: Config,
+    model: &'static str,
+}
+
+impl Rules {
+    fn faults(&self, body: &Value) -> Vec<Fault> {
+        self.config.faults(self.model, body)
+    }
+}
+
+/// On the wire of Gemini the rules are those of a model rather than of a vendor.
+fn rules(wire: Wire, vendor: &'static str) -> Rules {
     let mut config = Config::new("p", wire);
     config.vendor = Some(vendor.to_owned());
-    match wire {
-        Wire::Anthropic | Wire::Scripted => Rules::Anthropic,
-        Wire::OpenaiChat => Rules::Chat(quirks::of(&config)),
-        Wire::OpenaiResponses => Rules::Responses(quirks::of(&config)),
-        Wire::Gemini => Rules::Gemini(vendor.to_owned()),
-    }
+    Rules { config, model: vendor }
 }
 
 /// Changes at a path to what they are to be there, `null` to take away; and the fault they make.
@@ -71,7 +82,7 @@ fn anthropic() {
     let many: Vec<Value> =
         (0..5).map(|_| json!({"type":"text","text":"s","cache_control":mark})).collect();
     check(
-        &rules(Wire::Anthropic, ""),
+        &rules(Wire::ANTHROPIC, ""),
         &anthropic_body(),
         vec![
             ("/max_tokens", Value::Null, "shape"),
@@ -154,7 +165,7 @@ fn chat() {
     let strict =
         json!({"name":"x","strict":true,"parameters":{"type":"object","properties":{"a":{}}}});
     check(
-        &rules(Wire::OpenaiChat, "openai"),
+        &rules(Wire::OPENAI_CHAT, "openai"),
         &chat_body(),
         vec![
             ("/model", json!(""), "shape"),
@@ -186,7 +197,7 @@ fn chat() {
             ("/messages/6", Value::Null, "answer-last"),
         ],
     );
-    let mistral = rules(Wire::OpenaiChat, "mistral");
+    let mistral = rules(Wire::OPENAI_CHAT, "mistral");
     let id = json!("call_1");
     check(
         &mistral,
@@ -198,14 +209,14 @@ fn chat() {
     );
     let user = json!({"role":"user","content":"and"});
     check(
-        &rules(Wire::OpenaiChat, "ollama"),
+        &rules(Wire::OPENAI_CHAT, "ollama"),
         &chat_body(),
         vec![("/messages/-", user, "roles-alternate")],
     );
     let mut echo = chat_body();
     echo["messages"][2]["reasoning_content"] = json!(" ");
     let gone = ("/messages/2/reasoning_content", Value::Null, "reasoning-missing");
-    check(&rules(Wire::OpenaiChat, "deepseek"), &echo, vec![gone]);
+    check(&rules(Wire::OPENAI_CHAT, "deepseek"), &echo, vec![gone]);
 }
 
 #[test]
@@ -226,10 +237,10 @@ fn responses() {
             message("user", "go on"),
         ],
     });
-    let alternating = rules(Wire::OpenaiResponses, "generic");
+    let alternating = rules(Wire::OPENAI_RESPONSES, "generic");
     check(&alternating, &good, vec![("/input/-", message("user", "and"), "roles-alternate")]);
     check(
-        &rules(Wire::OpenaiResponses, "openai"),
+        &rules(Wire::OPENAI_RESPONSES, "openai"),
         &good,
         vec![
             ("/max_output_tokens", json!(15), "max-tokens"),
@@ -285,7 +296,7 @@ fn gemini() {
     let schema = "/tools/0/functionDeclarations/0/parameters";
     assert!(good.pointer(schema).is_some());
     check(
-        &rules(Wire::Gemini, "gemini-3-pro"),
+        &rules(Wire::GEMINI, "gemini-3-pro"),
         &good,
         vec![
             ("/contents", json!([]), "no-messages"),
@@ -334,8 +345,14 @@ fn gemini() {
 async fn a_fault_names_its_rule_and_place_and_is_not_sent() {
     let mut body = anthropic_body();
     body["messages"][2]["content"][0]["tool_use_id"] = json!("x");
-    let ends = |faulty, body: &Value| {
-        send(faulty, &Rules::Anthropic, body, |_| stream::empty().boxed()).collect::<Vec<_>>()
+    let ends = async |faulty, body: &Value| -> Vec<StreamEvent> {
+        let mut config = Config::new("p", Wire::ANTHROPIC);
+        config.api_key = Some("key".into());
+        config.faulty = faulty;
+        match client(config).unwrap().refusal("m", body) {
+            Some(refusal) => refusal.collect().await,
+            None => Vec::new(),
+        }
     };
     assert_eq!(ends(Faulty::Mended, &body).await, []);
     let events = ends(Faulty::Refused, &body).await;
@@ -347,9 +364,9 @@ async fn a_fault_names_its_rule_and_place_and_is_not_sent() {
     let expected = "call-open at `messages[1].content[1]`: no result for `a` follows";
     assert!(failure.message.contains(expected), "{}", failure.message);
     assert_eq!(ends(Faulty::Refused, &anthropic_body()).await, []);
-    for wire in [Wire::OpenaiChat, Wire::OpenaiResponses, Wire::Gemini] {
+    for wire in [Wire::OPENAI_CHAT, Wire::OPENAI_RESPONSES, Wire::GEMINI] {
         let config = Config::new("openai", wire);
-        assert_eq!(faults(&config, "m", &json!([]))[0].rule, "shape");
+        assert_eq!(config.faults("m", &json!([]))[0].rule, "shape");
     }
-    assert_eq!(faults(&Config::new("s", Wire::Scripted), "m", &json!([])), vec![]);
+    assert_eq!(Config::new("s", Wire::SCRIPTED).faults("m", &json!([])), vec![]);
 }

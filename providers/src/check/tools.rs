@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::place::{Faults, Place, is_plain};
 
 /// Each name is of the form that the API takes, and nobody else's.
-pub(super) fn names<'a>(
+pub(crate) fn names<'a>(
     faults: &mut Faults,
     tools: &[Place<'a>],
     fits: impl Fn(&str) -> bool,
@@ -30,7 +30,7 @@ pub(super) fn names<'a>(
 }
 
 /// Parameters are an object's schema.
-pub(super) fn parameters(faults: &mut Faults, schema: &Place<'_>) {
+pub(crate) fn parameters(faults: &mut Faults, schema: &Place<'_>) {
     if schema.value.is_null() {
         return;
     }
@@ -45,7 +45,7 @@ pub(super) fn parameters(faults: &mut Faults, schema: &Place<'_>) {
 }
 
 /// Alternatives at the top are refused.
-pub(super) fn no_alternatives(faults: &mut Faults, schema: &Place<'_>) {
+pub(crate) fn no_alternatives(faults: &mut Faults, schema: &Place<'_>) {
     for key in ["oneOf", "anyOf", "allOf"] {
         if schema.has(key) {
             faults.add("tool-schema", &schema.member(key), "not at the top of parameters");
@@ -54,7 +54,7 @@ pub(super) fn no_alternatives(faults: &mut Faults, schema: &Place<'_>) {
 }
 
 /// Tools of OpenAI's wires; `within` is the member of a tool that describes the function, if any.
-pub(super) fn functions<'a>(faults: &mut Faults, body: &Place<'a>, within: Option<&str>) {
+pub(crate) fn functions<'a>(faults: &mut Faults, body: &Place<'a>, within: Option<&str>) {
     let list = body.member("tools");
     if list.value.as_array().is_some_and(Vec::is_empty) {
         faults.add("no-tools", &list, "a list of tools is not empty");

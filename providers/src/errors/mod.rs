@@ -7,13 +7,13 @@ mod hints;
 mod mask;
 mod tables;
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use leftfold_events::event::FailureClass;
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 
-use crate::endpoint;
+use crate::vendors::key_variable;
 pub(crate) use body::{Details, is_markup};
 pub use hints::LONGEST_WAIT_MS;
 pub(crate) use mask::Mask;
@@ -47,6 +47,12 @@ impl Failure {
             FailureClass::Network,
             "the connection was closed in the middle of the answer; the answer so far can not be used",
         )
+    }
+
+    /// Not a byte for so long.
+    pub(crate) fn stalled(stall: Duration) -> Self {
+        let message = format!("the provider has sent nothing for {} s", stall.as_secs_f64());
+        Self::new(FailureClass::Stalled, message)
     }
 
     /// An error that the server reported inside a stream that had begun well.
@@ -233,7 +239,7 @@ fn advice(
     match class {
         FailureClass::Auth => Some(format!(
             "check the API key of provider `{provider}` and what it is allowed to use: `leftfold auth login {provider}` stores another, {}",
-            match endpoint::variable(provider) {
+            match key_variable(provider) {
                 Some(variable) => format!("but settings and {variable} come first"),
                 None => "but settings come first".to_owned(),
             }

@@ -7,7 +7,7 @@ use leftfold_events::event::CallSpec;
 use serde_json::{Map, Value};
 
 use super::paths;
-use crate::StreamEvent;
+use crate::stream::StreamEvent;
 
 type Out = VecDeque<StreamEvent>;
 

@@ -12,10 +12,9 @@ use super::calls::{self, Call};
 use super::plain;
 use super::sign::{Seal, signature};
 use super::usage::Counts;
-use crate::StreamEvent;
 use crate::errors::{Details, Failure};
-use crate::exchange;
 use crate::sse::SseEvent;
+use crate::stream::{self, StreamEvent};
 
 type Out = VecDeque<StreamEvent>;
 
@@ -254,7 +253,7 @@ fn unreadable(problem: &str) -> StreamEvent {
     StreamEvent::Failed(Failure::new(FailureClass::Network, message))
 }
 
-impl exchange::Decoder for Decoder {
+impl stream::Decoder for Decoder {
     fn event(&mut self, event: &SseEvent<'_>, out: &mut Out) {
         if let Some((parts, counts)) = plain::read(&event.data) {
             if let Some(counts) = counts {

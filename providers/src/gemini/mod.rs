@@ -3,8 +3,10 @@
 //! Written after Google's public documentation of the Gemini API, version v1beta.
 
 mod calls;
+#[cfg(any(debug_assertions, test))]
+mod check;
 mod content;
-pub(crate) mod decode;
+mod decode;
 mod media;
 mod options;
 mod paths;
@@ -16,101 +18,98 @@ mod usage;
 
 use std::sync::Arc;
 
-use futures::stream::BoxStream;
 use leftfold_events::Request;
 use reqwest::Url;
-use reqwest::header::HeaderMap;
+use serde_json::Value;
 
-use crate::check::{self, Rules};
-use crate::config::{Config, Error};
-use crate::exchange::{self, Endpoint};
-use crate::{Extra, Provider, StreamEvent, endpoint};
+#[cfg(any(debug_assertions, test))]
+use crate::check::{Faults, Place};
+use crate::client::Client;
+use crate::config::{Config, Error, Http, Protocol, Wire};
+use crate::stream::{Decoder, Provider};
+use crate::vendors::{self, GEMINIS, Model, Vendor};
 
-const BASE_URL: &str = "https://generativelanguage.googleapis.com/v1beta";
 const VERSION: &str = "v1beta";
-/// The header of the key.
-const KEY: &str = "x-goog-api-key";
-
-/// The base URL that a value of `GEMINI_BASE_URL` means.
-///
-/// Google's own clients take addresses without the version, which settings' `baseURL` has. So it
-/// is appended unless there is one.
-pub(crate) fn base_from_env(value: &str) -> String {
-    let value = value.trim().trim_end_matches('/');
-    let last = value.rsplit('/').next().unwrap_or_default();
-    let version = last.strip_prefix('v').is_some_and(|rest| rest.starts_with(char::is_numeric));
-    if version { value.to_owned() } else { format!("{value}/{VERSION}") }
-}
 
 #[derive(Debug)]
-pub(crate) struct Gemini {
-    /// Its address is the base, below which each model has its own.
-    endpoint: Endpoint,
+struct Gemini;
+
+impl Wire {
+    /// Google's Gemini.
+    pub const GEMINI: Self = Self::new(&Gemini);
 }
 
-impl Gemini {
-    pub(crate) fn new(config: Config) -> Result<Self, Error> {
-        let base = config.base_url.as_deref().unwrap_or(BASE_URL);
-        let url = endpoint::url(&config, base, &[])?;
-        let headers = headers(&config)?;
-        let authorised = headers.contains_key(KEY) || headers.contains_key("authorization");
-        if config.base_url.is_none() && !authorised {
-            return Err(endpoint::missing_key(&config));
+impl Protocol for Gemini {
+    fn name(&self) -> &'static str {
+        "gemini"
+    }
+
+    fn npm(&self) -> Option<&'static str> {
+        Some("@ai-sdk/google")
+    }
+
+    fn vendor(&self, _config: &Config) -> &'static Vendor {
+        &vendors::GOOGLE
+    }
+
+    fn models(&self, _vendor: &Vendor) -> &'static [Model] {
+        GEMINIS
+    }
+
+    /// Google's own clients take addresses without the version, which settings' `baseURL` has. So
+    /// it is appended unless there is one.
+    fn base_from_env(&self, value: &str) -> String {
+        let value = value.trim().trim_end_matches('/');
+        let last = value.rsplit('/').next().unwrap_or_default();
+        let version = last.strip_prefix('v').is_some_and(|rest| rest.starts_with(char::is_numeric));
+        if version { value.to_owned() } else { format!("{value}/{VERSION}") }
+    }
+
+    fn build(&self, config: Config) -> Result<Arc<dyn Provider>, Error> {
+        Ok(Arc::new(Client::new(config, &Gemini)?))
+    }
+
+    fn http(&self) -> Option<&'static dyn Http> {
+        Some(&Gemini)
+    }
+}
+
+impl Http for Gemini {
+    /// The base alone, below which each model has its own address.
+    fn path(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// An id with slashes is a path of its own (`tunedModels/mine`).
+    fn address(&self, endpoint: &Url, model: &str) -> Url {
+        let mut url = endpoint.clone();
+        let path = if model.contains('/') { model.to_owned() } else { format!("models/{model}") };
+        // an address that can not have a path was refused before
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(format!("{path}:streamGenerateContent").split('/'));
         }
-        Ok(Self { endpoint: endpoint::endpoint(config, url, headers, (KEY, "")) })
-    }
-}
-
-/// Reads one answer.
-pub(crate) fn decoder(provider: &str) -> impl exchange::Decoder {
-    decode::Decoder::new(provider)
-}
-
-impl Provider for Gemini {
-    fn name(&self) -> &str {
-        &self.endpoint.provider
+        if !url.query_pairs().any(|(name, _)| name == "alt") {
+            url.query_pairs_mut().append_pair("alt", "sse");
+        }
+        url
     }
 
-    fn body(&self, request: &Request) -> Vec<u8> {
-        check::bytes(&request::body(&check::closed(request, self.endpoint.faulty)))
+    fn key_header(&self, _vendor: &Vendor) -> (&'static str, &'static str) {
+        ("x-goog-api-key", "")
     }
 
-    fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent> {
-        let url = address(self.endpoint.url.clone(), &request.model.id);
-        let endpoint = Arc::new(Endpoint { url, ..self.endpoint.clone() });
-        let decoder = decoder(&self.endpoint.provider);
-        let faulty = endpoint.faulty;
-        let body = request::body(&check::closed(&request, faulty));
-        let rules = Rules::Gemini(request.model.id);
-        check::send(faulty, &rules, &body, |body| exchange::run(endpoint, body, decoder))
+    fn body(&self, _vendor: &Vendor, request: &Request) -> Value {
+        request::body(request)
     }
 
-    fn with(&self, extra: &Extra) -> Option<Arc<dyn Provider>> {
-        let endpoint = self.endpoint.with(extra);
-        Some(Arc::new(Self { endpoint }))
+    fn decoder(&self, provider: &str, _vendor: &'static Vendor) -> Box<dyn Decoder> {
+        Box::new(decode::Decoder::new(provider))
     }
-}
 
-/// Where a model is spoken to. An id with slashes is a path of its own (`tunedModels/mine`).
-fn address(mut url: Url, model: &str) -> Url {
-    let path = if model.contains('/') { model.to_owned() } else { format!("models/{model}") };
-    // an address that can not have a path was refused before
-    if let Ok(mut segments) = url.path_segments_mut() {
-        segments.pop_if_empty().extend(format!("{path}:streamGenerateContent").split('/'));
+    #[cfg(any(debug_assertions, test))]
+    fn check(&self, _vendor: &Vendor, model: &str, body: &Place<'_>, faults: &mut Faults) {
+        check::check(body, model, faults);
     }
-    if !url.query_pairs().any(|(name, _)| name == "alt") {
-        url.query_pairs_mut().append_pair("alt", "sse");
-    }
-    url
-}
-
-fn headers(config: &Config) -> Result<HeaderMap, Error> {
-    let mut headers = endpoint::headers();
-    if let Some(key) = endpoint::key(config) {
-        headers.insert(KEY, endpoint::key_value(config, "", key)?);
-    }
-    endpoint::overlay(&mut headers, config, None)?;
-    Ok(headers)
 }
 
 /// Whether `model` is a Gemini of generation `first` (`2.5`, say) or a later one. What is not known

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::decode::Decoder;
 use super::sign::Seal;
 use super::*;
+use crate::stream::StreamEvent;
 use crate::testing::*;
 
 fn wire(chunks: &[Value]) -> String {
@@ -191,13 +192,13 @@ fn addresses() {
             "http://h/v1/models/m%20%C3%A4:streamGenerateContent?a=b&alt=sse",
         ),
     ] {
-        assert_eq!(address(Url::parse(base).unwrap(), model).as_str(), expected);
+        assert_eq!(Gemini.address(&Url::parse(base).unwrap(), model).as_str(), expected);
     }
     for (value, expected) in [
         (" http://h/ ", "http://h/v1beta"),
         ("http://h/v1beta", "http://h/v1beta"),
         ("http://h/v1/", "http://h/v1"),
     ] {
-        assert_eq!(base_from_env(value), expected);
+        assert_eq!(Gemini.base_from_env(value), expected);
     }
 }

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::message::Message;
-use super::quirks::Quirks;
 use crate::shape::{self, missing};
+use crate::vendors::Vendor;
 
 const MARKED_SYSTEM_BLOCKS: usize = 2;
 const MARKED_MESSAGES: usize = 2;
@@ -97,7 +97,7 @@ fn ephemeral() -> Value {
 
 /// A file as a part of a user message, or words that say why it is missing.
 pub(super) fn media(
-    quirks: &Quirks,
+    vendor: &Vendor,
     mime: &str,
     name: &str,
     base64: &str,
@@ -106,10 +106,10 @@ pub(super) fn media(
     let url = || format!("data:{mime};base64,{base64}");
     match mime.as_str() {
         _ if base64.is_empty() => Err(missing(name, &mime, base64)),
-        "image/png" | "image/jpeg" | "image/gif" | "image/webp" if quirks.images => {
+        "image/png" | "image/jpeg" | "image/gif" | "image/webp" if vendor.images => {
             Ok(json!({ "type": "image_url", "image_url": { "url": url() } }))
         }
-        "application/pdf" if quirks.files => {
+        "application/pdf" if vendor.files => {
             let name = if name.is_empty() { "file.pdf" } else { name };
             Ok(json!({ "type": "file", "file": { "filename": name, "file_data": url() } }))
         }

@@ -6,13 +6,12 @@ use leftfold_events::event::{FailureClass, Finish};
 use serde_json::Value;
 
 use super::calls::Calls;
-use super::quirks::Quirks;
 use super::usage::Counts;
 use super::wire::{Choice, Chunk, Delta, Words, plain_words};
-use crate::StreamEvent;
 use crate::errors::{Details, Failure};
-use crate::exchange;
 use crate::sse::SseEvent;
+use crate::stream::{self, StreamEvent};
+use crate::vendors::Vendor;
 
 type Out = VecDeque<StreamEvent>;
 
@@ -26,7 +25,7 @@ pub(crate) const REASONING: &str = "reasoning_content";
 #[derive(Debug)]
 pub(crate) struct Decoder {
     provider: String,
-    quirks: &'static Quirks,
+    vendor: &'static Vendor,
     /// Parts opened so far, which number their ids.
     parts: u32,
     open: Option<Open>,
@@ -50,10 +49,10 @@ enum Kind {
 }
 
 impl Decoder {
-    pub(crate) fn new(provider: &str, quirks: &'static Quirks) -> Self {
+    pub(crate) fn new(provider: &str, vendor: &'static Vendor) -> Self {
         Self {
             provider: provider.to_owned(),
-            quirks,
+            vendor,
             parts: 0,
             open: None,
             calls: Calls::default(),
@@ -130,7 +129,7 @@ impl Decoder {
 
     fn close(&mut self, out: &mut Out) {
         let Some(Open { kind, id }) = self.open.take() else { return };
-        let signature = self.quirks.echoes.then(|| REASONING.to_owned());
+        let signature = self.vendor.echoes.then(|| REASONING.to_owned());
         out.push_back(match kind {
             Kind::Text => StreamEvent::TextEnd { id },
             Kind::Reasoning => StreamEvent::ReasoningEnd { id, signature, redacted: false },
@@ -146,7 +145,7 @@ impl Decoder {
                 FailureClass::Network,
                 "the server ended its answer without having said anything",
             )),
-            Ok(finish) => StreamEvent::Finish { finish, usage: self.usage.neutral(self.quirks) },
+            Ok(finish) => StreamEvent::Finish { finish, usage: self.usage.neutral(self.vendor) },
             Err(failure) => StreamEvent::Failed(failure),
         });
     }
@@ -192,7 +191,7 @@ impl Decoder {
     }
 }
 
-impl exchange::Decoder for Decoder {
+impl stream::Decoder for Decoder {
     fn event(&mut self, event: &SseEvent<'_>, out: &mut Out) {
         if event.data.trim() == DONE {
             return self.finish(out);
@@ -217,7 +216,7 @@ impl exchange::Decoder for Decoder {
         match rest {
             // the blank line after the last event is missing
             Some(rest) if rest.trim() == DONE => self.finish(out),
-            None if self.reason.is_some() && !self.quirks.ends_in_done => self.finish(out),
+            None if self.reason.is_some() && !self.vendor.ends_in_done => self.finish(out),
             Some(_) | None => {}
         }
     }

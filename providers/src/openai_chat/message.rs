@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::content::{self, Content};
 use super::decode::REASONING;
-use super::quirks::Quirks;
 use crate::ids::Sent;
 use crate::shape::{self, NO_TEXT, object};
+use crate::vendors::Vendor;
 
 const LONGEST_NAME: usize = 64;
 
@@ -20,9 +20,9 @@ const LOOP_CLOSED: &str = "Done.";
 const NO_REASONING: &str = " ";
 
 /// All messages, the system prompt first.
-pub(super) fn messages(request: &Request, quirks: &Quirks) -> Vec<Value> {
-    let mut ids = Sent::new(quirks.ids(&request.model.id));
-    let mut history = History { quirks, done: Vec::new() };
+pub(super) fn messages(request: &Request, vendor: &Vendor) -> Vec<Value> {
+    let mut ids = Sent::new(vendor.ids(&request.model.id));
+    let mut history = History { vendor, done: Vec::new() };
     for message in &request.messages {
         match message {
             RequestMessage::User { parts } => history.user(parts),
@@ -34,7 +34,7 @@ pub(super) fn messages(request: &Request, quirks: &Quirks) -> Vec<Value> {
         }
     }
     let mut system = content::system(&request.system);
-    if quirks.marks(&request.model.id) {
+    if vendor.marks(&request.model.id) {
         content::mark(&mut system, &mut history.done);
     }
     let system = system.map(|system| json!({ "role": "system", "content": system.into_value() }));
@@ -66,7 +66,7 @@ impl Message {
 }
 
 struct History<'a> {
-    quirks: &'a Quirks,
+    vendor: &'a Vendor,
     done: Vec<Message>,
 }
 
@@ -79,7 +79,7 @@ impl History<'_> {
                 PromptKind::Media => {
                     let mime = part.mime.as_deref().unwrap_or("application/octet-stream");
                     let name = part.name.as_deref().unwrap_or_default();
-                    content.media(content::media(self.quirks, mime, name, &part.text));
+                    content.media(content::media(self.vendor, mime, name, &part.text));
                 }
             }
         }
@@ -91,11 +91,11 @@ impl History<'_> {
             content.text(NO_TEXT);
         }
         match self.done.last_mut() {
-            Some(last) if last.role == "user" && self.quirks.alternates => {
+            Some(last) if last.role == "user" && self.vendor.alternates => {
                 last.content.get_or_insert_default().append(content);
                 return;
             }
-            Some(last) if last.role == "tool" && self.quirks.closes_loops => {
+            Some(last) if last.role == "tool" && self.vendor.closes_loops => {
                 self.done.push(Message::new("assistant", Content::of(LOOP_CLOSED)));
             }
             Some(_) | None => {}
@@ -125,12 +125,12 @@ impl History<'_> {
         if content.is_none() && calls.is_empty() {
             return;
         }
-        if self.done.is_empty() && self.quirks.alternates {
+        if self.done.is_empty() && self.vendor.alternates {
             self.push_user(Content::default());
         }
         let mut more = Map::new();
         if !calls.is_empty() {
-            if self.quirks.echoes {
+            if self.vendor.echoes {
                 let known = !reasoning.trim().is_empty();
                 let reasoning = if known { reasoning.as_str() } else { NO_REASONING };
                 more.insert(REASONING.into(), reasoning.into());
@@ -161,7 +161,7 @@ impl History<'_> {
 
     fn attach(&self, result: &ToolResult, content: &mut Content, files: &mut Content) {
         let media =
-            |file: &Attachment| content::media(self.quirks, &file.mime, &file.name, &file.base64);
+            |file: &Attachment| content::media(self.vendor, &file.mime, &file.name, &file.base64);
         let (good, missing): (Vec<_>, Vec<_>) =
             result.attachments.iter().map(media).partition(Result::is_ok);
         for words in missing.into_iter().filter_map(Result::err) {

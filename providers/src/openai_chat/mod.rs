@@ -1,102 +1,103 @@
 //! OpenAI Chat Completions: `POST {baseURL}/chat/completions`, as OpenAI and many others speak it.
 //!
-//! Written after the public API references of the vendors in `quirks.rs`.
+//! Written after the public API references of the vendors in `vendors/table.rs`.
 
 mod calls;
+#[cfg(any(debug_assertions, test))]
+pub(crate) mod check;
 mod content;
-pub(crate) mod decode;
+mod decode;
 mod message;
 mod options;
-pub(crate) mod quirks;
 mod request;
 mod usage;
 mod wire;
 
 use std::sync::Arc;
 
-use futures::stream::BoxStream;
 use leftfold_events::Request;
-use reqwest::header::HeaderMap;
+use serde_json::Value;
 
-use crate::check::{self, Rules};
-use crate::config::{Config, Error};
-use crate::exchange::{self, Endpoint};
-use crate::{Extra, Provider, StreamEvent, endpoint};
+#[cfg(any(debug_assertions, test))]
+use crate::check::{Faults, Place};
+use crate::client::Client;
+use crate::config::{Config, Error, Http, Protocol, Wire};
+use crate::stream::{Decoder, Provider};
+use crate::vendors::{self, Vendor, is_openai_reasoner};
 pub(crate) use decode::REASONING;
-use quirks::Quirks;
+
+/// What every model of OpenAI's that reasons takes.
+const EFFORTS: &[&str] = &["low", "medium", "high"];
 
 #[derive(Debug)]
-pub(crate) struct OpenaiChat {
-    endpoint: Arc<Endpoint>,
-    quirks: &'static Quirks,
+struct OpenaiChat;
+
+impl Wire {
+    /// OpenAI Chat Completions, and whoever speaks it.
+    pub const OPENAI_CHAT: Self = Self::new(&OpenaiChat);
 }
 
-impl OpenaiChat {
-    pub(crate) fn new(config: Config) -> Result<Self, Error> {
-        let (endpoint, quirks) = connect(config, &["chat", "completions"])?;
-        Ok(Self { endpoint: Arc::new(endpoint), quirks })
+impl Protocol for OpenaiChat {
+    fn name(&self) -> &'static str {
+        "openai-chat"
+    }
+
+    fn npm(&self) -> Option<&'static str> {
+        Some("@ai-sdk/openai-compatible")
+    }
+
+    fn vendor(&self, config: &Config) -> &'static Vendor {
+        vendor(config)
+    }
+
+    fn unlisted_efforts(&self, model: &str) -> &'static [&'static str] {
+        unlisted_efforts(model)
+    }
+
+    fn build(&self, config: Config) -> Result<Arc<dyn Provider>, Error> {
+        Ok(Arc::new(Client::new(config, &OpenaiChat)?))
+    }
+
+    fn http(&self) -> Option<&'static dyn Http> {
+        Some(&OpenaiChat)
     }
 }
 
-/// Where to find `path` at whoever speaks as OpenAI does, and who that is.
-pub(crate) fn connect(config: Config, path: &[&str]) -> Result<(Endpoint, &'static Quirks), Error> {
-    let quirks = quirks::of(&config);
-    let Some(base) = config.base_url.as_deref().or(quirks.base) else {
-        return Err(Error::MissingBaseUrl { provider: config.name });
-    };
-    let url = endpoint::url(&config, base, path)?;
-    let headers = headers(&config, quirks)?;
-    let authorised = ["authorization", "api-key"].iter().any(|key| headers.contains_key(*key));
-    if config.base_url.is_none() && quirks.needs_key && !authorised {
-        return Err(endpoint::missing_key(&config));
+impl Http for OpenaiChat {
+    fn path(&self) -> &'static [&'static str] {
+        &["chat", "completions"]
     }
-    let mut endpoint = endpoint::endpoint(config, url, headers, key_header(quirks));
-    endpoint.missing_may_pass = quirks.missing_may_pass;
-    Ok((endpoint, quirks))
+
+    fn key_header(&self, vendor: &Vendor) -> (&'static str, &'static str) {
+        key_header(vendor)
+    }
+
+    fn body(&self, vendor: &Vendor, request: &Request) -> Value {
+        request::body(request, vendor)
+    }
+
+    fn decoder(&self, provider: &str, vendor: &'static Vendor) -> Box<dyn Decoder> {
+        Box::new(decode::Decoder::new(provider, vendor))
+    }
+
+    #[cfg(any(debug_assertions, test))]
+    fn check(&self, vendor: &Vendor, _model: &str, body: &Place<'_>, faults: &mut Faults) {
+        check::check(body, vendor, faults);
+    }
 }
 
-/// Reads one answer.
-pub(crate) fn decoder(config: &Config) -> impl exchange::Decoder {
-    decode::Decoder::new(&config.name, quirks::of(config))
-}
-
-impl Provider for OpenaiChat {
-    fn name(&self) -> &str {
-        &self.endpoint.provider
-    }
-
-    fn body(&self, request: &Request) -> Vec<u8> {
-        check::bytes(&request::body(&check::closed(request, self.endpoint.faulty), self.quirks))
-    }
-
-    fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent> {
-        let decoder = decode::Decoder::new(&self.endpoint.provider, self.quirks);
-        let endpoint = Arc::clone(&self.endpoint);
-        let faulty = endpoint.faulty;
-        let body = request::body(&check::closed(&request, faulty), self.quirks);
-        let rules = Rules::Chat(self.quirks);
-        check::send(faulty, &rules, &body, |body| exchange::run(endpoint, body, decoder))
-    }
-
-    fn with(&self, extra: &Extra) -> Option<Arc<dyn Provider>> {
-        let endpoint = Arc::new(self.endpoint.with(extra));
-        Some(Arc::new(Self { endpoint, quirks: self.quirks }))
-    }
+/// Whoever imitates OpenAI has the same addresses, keys and models on both of OpenAI's wires.
+pub(crate) fn vendor(config: &Config) -> &'static Vendor {
+    vendors::imitator(&config.name, config.vendor.as_deref(), config.base_url.as_deref())
 }
 
 /// The header of the key, and what stands before it there.
-fn key_header(quirks: &Quirks) -> (&'static str, &'static str) {
-    quirks.key_header.map_or(("authorization", "Bearer "), |name| (name, ""))
+pub(crate) fn key_header(vendor: &Vendor) -> (&'static str, &'static str) {
+    vendor.key_header.map_or(("authorization", "Bearer "), |name| (name, ""))
 }
 
-fn headers(config: &Config, quirks: &Quirks) -> Result<HeaderMap, Error> {
-    let mut headers = endpoint::headers();
-    if let Some(key) = endpoint::key(config) {
-        let (name, scheme) = key_header(quirks);
-        headers.insert(name, endpoint::key_value(config, scheme, key)?);
-    }
-    endpoint::overlay(&mut headers, config, None)?;
-    Ok(headers)
+pub(crate) fn unlisted_efforts(model: &str) -> &'static [&'static str] {
+    if is_openai_reasoner(model) { EFFORTS } else { &[] }
 }
 
 #[cfg(test)]

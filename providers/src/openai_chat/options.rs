@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::quirks::Quirks;
 use crate::shape::merge;
+use crate::vendors::Vendor;
 
 /// Body members that options can not touch: they are the request itself, and one answer is read.
 const RESERVED: &[&str] = &["model", "messages", "tools", "stream", "n"];
@@ -41,14 +41,14 @@ const OF_TOOLS: [&str; 2] = ["tool_choice", "parallel_tool_calls"];
 
 /// Lays `options` over `body`, objects member by member, and makes the result one that the API
 /// takes.
-pub(super) fn apply(body: &mut Map<String, Value>, options: &Value, quirks: &Quirks, model: &str) {
+pub(super) fn apply(body: &mut Map<String, Value>, options: &Value, vendor: &Vendor, model: &str) {
     for (key, value) in options.as_object().into_iter().flatten() {
         match key.as_str() {
-            "effort" | "reasoningEffort" if quirks.nests_effort => {
+            "effort" | "reasoningEffort" if vendor.nests_effort => {
                 merge(body, "reasoning", &json!({ "effort": value }), &[]);
             }
             "effort" => merge(body, "reasoning_effort", value, &[]),
-            "maxTokens" | "maxOutputTokens" => limit(body, quirks.limit_name(model), value),
+            "maxTokens" | "maxOutputTokens" => limit(body, vendor.limit_name(model), value),
             key if LIMITS.contains(&key) => limit(body, key, value),
             key if RESERVED.contains(&key) => {}
             key => {
@@ -57,7 +57,7 @@ pub(super) fn apply(body: &mut Map<String, Value>, options: &Value, quirks: &Qui
             }
         }
     }
-    if !quirks.samples(model) {
+    if !vendor.samples(model) {
         for key in SAMPLING {
             body.remove(key);
         }

@@ -7,25 +7,25 @@ use serde_json::{Map, Value, json};
 
 use super::message;
 use super::options;
-use super::quirks::{self, Quirks};
 use crate::shape;
+use crate::vendors::{Vendor, is_claude};
 
 /// A pure function of the request: the same bytes each time.
-pub(super) fn body(request: &Request, quirks: &Quirks) -> Value {
+pub(super) fn body(request: &Request, vendor: &Vendor) -> Value {
     let model = &request.model.id;
     let mut body = Map::new();
     body.insert("model".into(), model.clone().into());
-    body.insert(quirks.limit_name(model).into(), request.max_output.max(1).into());
+    body.insert(vendor.limit_name(model).into(), request.max_output.max(1).into());
     body.insert("stream".into(), true.into());
-    if quirks.stream_options {
+    if vendor.stream_options {
         body.insert("stream_options".into(), json!({ "include_usage": true }));
     }
-    if quirks.cache_key && !request.cache_key.is_empty() {
+    if vendor.cache_key && !request.cache_key.is_empty() {
         body.insert("prompt_cache_key".into(), request.cache_key.clone().into());
     }
     tools(&mut body, request);
-    options::apply(&mut body, &request.options.value(), quirks, model);
-    body.insert("messages".into(), message::messages(request, quirks).into());
+    options::apply(&mut body, &request.options.value(), vendor, model);
+    body.insert("messages".into(), message::messages(request, vendor).into());
     Value::Object(body)
 }
 
@@ -40,7 +40,7 @@ fn tools(body: &mut Map<String, Value>, request: &Request) {
     let mut names: Vec<String> = called(request).map(message::tool_name).collect();
     names.sort_unstable();
     names.dedup();
-    if names.is_empty() || !quirks::is_claude(&request.model.id) {
+    if names.is_empty() || !is_claude(&request.model.id) {
         return;
     }
     let define = |name: String| {

@@ -12,12 +12,11 @@ use serde_json::{Value, json};
 use super::decode::Decoder;
 use super::*;
 use crate::Wire;
+use crate::stream::StreamEvent;
 use crate::testing::*;
 
-fn vendor(name: &str) -> &'static Quirks {
-    let mut config = Config::new("p", Wire::OpenaiChat);
-    config.vendor = Some(name.to_owned());
-    quirks::of(&config)
+fn vendor(name: &str) -> &'static Vendor {
+    crate::vendors::named(name).unwrap()
 }
 
 /// The wire form of chunks, without its end.

@@ -3,7 +3,7 @@
 use leftfold_events::event::Usage;
 use serde_json::Value;
 
-use super::quirks::Quirks;
+use crate::vendors::Vendor;
 
 /// Places of tokens that were read from a cache: OpenAI and most, DeepSeek, Moonshot, Mistral.
 const CACHE_READ: &[&str] = &[
@@ -54,11 +54,11 @@ impl Counts {
 
     /// On the wire the prompt includes the cache, and the completion reasoning, unless the sum
     /// (or, where it does not tell, the vendor) has it otherwise.
-    pub(super) fn neutral(&self, quirks: &Quirks) -> Usage {
+    pub(super) fn neutral(&self, vendor: &Vendor) -> Usage {
         let cache_read = self.cache_read.min(self.prompt);
         let cache_write = self.cache_write.min(self.prompt - cache_read);
         let reasoning = self.reasoning;
-        let output = if self.is_reasoning_apart(quirks) {
+        let output = if self.is_reasoning_apart(vendor) {
             self.completion
         } else {
             self.completion.saturating_sub(reasoning)
@@ -67,14 +67,14 @@ impl Counts {
         Usage { input, output, reasoning, cache_read, cache_write }
     }
 
-    fn is_reasoning_apart(&self, quirks: &Quirks) -> bool {
+    fn is_reasoning_apart(&self, vendor: &Vendor) -> bool {
         let sum = self.prompt.saturating_add(self.completion);
         if self.reasoning > self.completion || self.total == sum.saturating_add(self.reasoning) {
             true
         } else if self.total == sum {
             false
         } else {
-            quirks.reasoning_apart
+            vendor.reasoning_apart
         }
     }
 }
@@ -88,15 +88,13 @@ fn whole(number: f64) -> u64 {
 mod tests {
     use serde_json::json;
 
-    use super::super::quirks;
     use super::*;
-    use crate::{Config, Wire};
+    use crate::vendors;
 
     /// Input, output, reasoning, cache read, cache write.
     fn read(vendor: &str, usage: &Value) -> [u64; 5] {
-        let mut config = Config::new("p", Wire::OpenaiChat);
-        config.vendor = Some(vendor.to_owned());
-        let usage = Counts::read(usage).unwrap().neutral(quirks::of(&config));
+        let vendor = vendors::named(vendor).unwrap();
+        let usage = Counts::read(usage).unwrap().neutral(vendor);
         [usage.input, usage.output, usage.reasoning, usage.cache_read, usage.cache_write]
     }
 

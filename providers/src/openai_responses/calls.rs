@@ -7,7 +7,7 @@ use leftfold_events::event::CallSpec;
 use serde_json::Value;
 
 use super::wire::text;
-use crate::StreamEvent;
+use crate::stream::StreamEvent;
 
 type Out = VecDeque<StreamEvent>;
 

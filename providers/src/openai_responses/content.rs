@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::openai_chat::quirks::Quirks;
 use crate::shape::{self, NO_TEXT, missing};
+use crate::vendors::Vendor;
 
 /// Parts of a user message, or of a result.
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ impl Content {
 
 /// A file as a part, or words that say why it is missing.
 pub(super) fn media(
-    quirks: &Quirks,
+    vendor: &Vendor,
     mime: &str,
     name: &str,
     base64: &str,
@@ -59,10 +59,10 @@ pub(super) fn media(
     let url = || format!("data:{mime};base64,{base64}");
     match mime.as_str() {
         _ if base64.is_empty() => Err(missing(name, &mime, base64)),
-        "image/png" | "image/jpeg" | "image/gif" | "image/webp" if quirks.images => {
+        "image/png" | "image/jpeg" | "image/gif" | "image/webp" if vendor.images => {
             Ok(json!({ "type": "input_image", "image_url": url(), "detail": "auto" }))
         }
-        "application/pdf" if quirks.files => {
+        "application/pdf" if vendor.files => {
             let name = if name.is_empty() { "file.pdf" } else { name };
             Ok(json!({ "type": "input_file", "filename": name, "file_data": url() }))
         }
@@ -72,6 +72,6 @@ pub(super) fn media(
 
 /// Whether results may hold files. That of OpenAI itself is known; other servers pass results on
 /// to templates that take words only.
-pub(super) fn results_take_files(quirks: &Quirks) -> bool {
-    matches!(quirks.names[0], "openai" | "azure")
+pub(super) fn results_take_files(vendor: &Vendor) -> bool {
+    vendor.is_openai()
 }

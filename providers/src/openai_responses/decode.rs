@@ -9,10 +9,9 @@ use super::calls::Call;
 use super::texts::{Kind, List, Texts};
 use super::wire::{ESSENTIAL, Event, Piece, PlainDelta, text};
 use super::{reasoning, usage};
-use crate::StreamEvent;
 use crate::errors::{Details, Failure};
-use crate::exchange;
 use crate::sse::SseEvent;
+use crate::stream::{self, StreamEvent};
 
 type Out = VecDeque<StreamEvent>;
 
@@ -281,7 +280,7 @@ impl Decoder {
     }
 }
 
-impl exchange::Decoder for Decoder {
+impl stream::Decoder for Decoder {
     fn event(&mut self, event: &SseEvent<'_>, out: &mut Out) {
         if event.name.ends_with(".delta")
             && let Ok(plain) = serde_json::from_str::<PlainDelta<'_>>(&event.data)

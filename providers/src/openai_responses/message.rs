@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 use super::content::{self, Content};
 use super::reasoning;
 use crate::ids::{Form, Sent};
-use crate::openai_chat::quirks::Quirks;
 use crate::shape::{self, object};
+use crate::vendors::Vendor;
 
 const LONGEST_NAME: usize = 64;
 /// Of the id that ties a result to its call.
 const LONGEST_ID: usize = 64;
 
 /// All items, the system prompt first.
-pub(super) fn input(request: &Request, quirks: &Quirks) -> Vec<Value> {
-    let mut items = Items { quirks, done: Vec::new(), ids: Sent::new(Form::Plain(LONGEST_ID)) };
+pub(super) fn input(request: &Request, vendor: &Vendor) -> Vec<Value> {
+    let mut items = Items { vendor, done: Vec::new(), ids: Sent::new(Form::Plain(LONGEST_ID)) };
     for message in &request.messages {
         match message {
             RequestMessage::User { parts } => items.user(parts),
@@ -41,7 +41,7 @@ fn message(role: &str, content: impl Into<Value>) -> Value {
 }
 
 struct Items<'a> {
-    quirks: &'a Quirks,
+    vendor: &'a Vendor,
     done: Vec<Value>,
     ids: Sent,
 }
@@ -55,7 +55,7 @@ impl Items<'_> {
                 PromptKind::Media => {
                     let mime = part.mime.as_deref().unwrap_or("application/octet-stream");
                     let name = part.name.as_deref().unwrap_or_default();
-                    content.media(content::media(self.quirks, mime, name, &part.text));
+                    content.media(content::media(self.vendor, mime, name, &part.text));
                 }
             }
         }
@@ -66,7 +66,7 @@ impl Items<'_> {
         let parts = content.into_parts();
         let last = self.done.last_mut().filter(|last| last["role"] == "user");
         match last.and_then(|last| last["content"].as_array_mut()) {
-            Some(before) if self.quirks.alternates => before.extend(parts),
+            Some(before) if self.vendor.alternates => before.extend(parts),
             Some(_) | None => self.done.push(message("user", parts)),
         }
     }
@@ -106,7 +106,7 @@ impl Items<'_> {
         // reasoning that nothing came of is refused
         let useful = items.iter().rposition(|item| item["type"] != "reasoning");
         items.truncate(useful.map_or(0, |last| last + 1));
-        if self.done.is_empty() && !items.is_empty() && self.quirks.alternates {
+        if self.done.is_empty() && !items.is_empty() && self.vendor.alternates {
             self.push_user(Content::default());
         }
         self.done.extend(items);
@@ -133,8 +133,8 @@ impl Items<'_> {
     fn attach(&self, result: &ToolResult, content: &mut Content, files: &mut Content) {
         let mut is_first = true;
         for file in &result.attachments {
-            let media = content::media(self.quirks, &file.mime, &file.name, &file.base64);
-            if media.is_err() || content::results_take_files(self.quirks) {
+            let media = content::media(self.vendor, &file.mime, &file.name, &file.base64);
+            if media.is_err() || content::results_take_files(self.vendor) {
                 content.media(media);
                 continue;
             }

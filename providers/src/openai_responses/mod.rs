@@ -3,8 +3,10 @@
 //! Written after OpenAI's public API reference, which other servers follow more or less.
 
 mod calls;
+#[cfg(any(debug_assertions, test))]
+mod check;
 mod content;
-pub(crate) mod decode;
+mod decode;
 mod message;
 mod options;
 mod reasoning;
@@ -15,55 +17,76 @@ mod wire;
 
 use std::sync::Arc;
 
-use futures::stream::BoxStream;
 use leftfold_events::Request;
+use serde_json::Value;
 
-use crate::check::{self, Rules};
-use crate::config::{Config, Error};
-use crate::exchange::{self, Endpoint};
-use crate::openai_chat::quirks::Quirks;
-use crate::{Extra, Provider, StreamEvent, openai_chat};
+#[cfg(any(debug_assertions, test))]
+use crate::check::{Faults, Place};
+use crate::client::Client;
+use crate::config::{Config, Error, Http, Protocol, Wire};
+use crate::openai_chat;
+use crate::stream::{Decoder, Provider};
+use crate::vendors::{GPTS, Model, Vendor};
 
 #[derive(Debug)]
-pub(crate) struct OpenaiResponses {
-    endpoint: Arc<Endpoint>,
-    /// Whoever speaks this wire has the same addresses, keys and models as on the other one.
-    quirks: &'static Quirks,
+struct OpenaiResponses;
+
+impl Wire {
+    /// OpenAI Responses.
+    pub const OPENAI_RESPONSES: Self = Self::new(&OpenaiResponses);
 }
 
-impl OpenaiResponses {
-    pub(crate) fn new(config: Config) -> Result<Self, Error> {
-        let (endpoint, quirks) = openai_chat::connect(config, &["responses"])?;
-        Ok(Self { endpoint: Arc::new(endpoint), quirks })
+impl Protocol for OpenaiResponses {
+    fn name(&self) -> &'static str {
+        "openai-responses"
+    }
+
+    fn npm(&self) -> Option<&'static str> {
+        Some("@ai-sdk/openai")
+    }
+
+    fn vendor(&self, config: &Config) -> &'static Vendor {
+        openai_chat::vendor(config)
+    }
+
+    /// A vendor of whom nothing is listed most likely passes OpenAI's models on.
+    fn models(&self, vendor: &Vendor) -> &'static [Model] {
+        if vendor.models.is_empty() { GPTS } else { vendor.models }
+    }
+
+    fn unlisted_efforts(&self, model: &str) -> &'static [&'static str] {
+        openai_chat::unlisted_efforts(model)
+    }
+
+    fn build(&self, config: Config) -> Result<Arc<dyn Provider>, Error> {
+        Ok(Arc::new(Client::new(config, &OpenaiResponses)?))
+    }
+
+    fn http(&self) -> Option<&'static dyn Http> {
+        Some(&OpenaiResponses)
     }
 }
 
-/// Reads one answer.
-pub(crate) fn decoder(provider: &str) -> impl exchange::Decoder {
-    decode::Decoder::new(provider)
-}
-
-impl Provider for OpenaiResponses {
-    fn name(&self) -> &str {
-        &self.endpoint.provider
+impl Http for OpenaiResponses {
+    fn path(&self) -> &'static [&'static str] {
+        &["responses"]
     }
 
-    fn body(&self, request: &Request) -> Vec<u8> {
-        check::bytes(&request::body(&check::closed(request, self.endpoint.faulty), self.quirks))
+    fn key_header(&self, vendor: &Vendor) -> (&'static str, &'static str) {
+        openai_chat::key_header(vendor)
     }
 
-    fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent> {
-        let decoder = decoder(&self.endpoint.provider);
-        let endpoint = Arc::clone(&self.endpoint);
-        let faulty = endpoint.faulty;
-        let body = request::body(&check::closed(&request, faulty), self.quirks);
-        let rules = Rules::Responses(self.quirks);
-        check::send(faulty, &rules, &body, |body| exchange::run(endpoint, body, decoder))
+    fn body(&self, vendor: &Vendor, request: &Request) -> Value {
+        request::body(request, vendor)
     }
 
-    fn with(&self, extra: &Extra) -> Option<Arc<dyn Provider>> {
-        let endpoint = Arc::new(self.endpoint.with(extra));
-        Some(Arc::new(Self { endpoint, quirks: self.quirks }))
+    fn decoder(&self, provider: &str, _vendor: &'static Vendor) -> Box<dyn Decoder> {
+        Box::new(decode::Decoder::new(provider))
+    }
+
+    #[cfg(any(debug_assertions, test))]
+    fn check(&self, vendor: &Vendor, _model: &str, body: &Place<'_>, faults: &mut Faults) {
+        check::check(body, vendor, faults);
     }
 }
 

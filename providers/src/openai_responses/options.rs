@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::openai_chat::quirks::is_openai_reasoner;
 use crate::shape::merge;
+use crate::vendors::is_openai_reasoner;
 
 /// Body members that options can not touch: they are the request itself, and whatever is kept at
 /// the server would be a second conversation.

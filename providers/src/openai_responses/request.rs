@@ -5,11 +5,11 @@ use leftfold_events::kit::ToolSpec;
 use serde_json::{Map, Value, json};
 
 use super::{message, options};
-use crate::openai_chat::quirks::Quirks;
 use crate::shape;
+use crate::vendors::Vendor;
 
 /// A pure function of the request: the same bytes each time.
-pub(super) fn body(request: &Request, quirks: &Quirks) -> Value {
+pub(super) fn body(request: &Request, vendor: &Vendor) -> Value {
     let mut body = Map::new();
     body.insert("model".into(), request.model.id.clone().into());
     // nothing is known of models that nobody has listed, but the server knows their limit
@@ -23,12 +23,12 @@ pub(super) fn body(request: &Request, quirks: &Quirks) -> Value {
         let tools: Vec<Value> = request.tools.iter().map(tool).collect();
         body.insert("tools".into(), tools.into());
     }
-    if quirks.cache_key && !request.cache_key.is_empty() {
+    if vendor.cache_key && !request.cache_key.is_empty() {
         body.insert("prompt_cache_key".into(), request.cache_key.clone().into());
     }
     options::apply(&mut body, &request.options.value(), &request.model.id);
     // last, so that a body begins with the body before as far as the conversation does
-    body.insert("input".into(), message::input(request, quirks).into());
+    body.insert("input".into(), message::input(request, vendor).into());
     Value::Object(body)
 }
 

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::decode::Decoder;
 use super::*;
 use crate::Wire;
+use crate::stream::{Extra, StreamEvent};
 use crate::testing::*;
 
 /// The wire form of events.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::reasoning;
 use super::wire::text;
-use crate::StreamEvent;
+use crate::stream::StreamEvent;
 
 type Out = VecDeque<StreamEvent>;
 

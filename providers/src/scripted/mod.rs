@@ -21,11 +21,41 @@ use leftfold_events::Request;
 use leftfold_events::event::{FailureClass, PromptKind, Purpose};
 use leftfold_events::request::RequestMessage;
 
-use crate::config::{Config, Error};
+use crate::config::{Config, Error, Protocol, Wire};
 use crate::errors::Failure;
-use crate::{Provider, StreamEvent, exchange};
+use crate::stream::{Provider, StreamEvent};
+use crate::vendors::{GENERIC, Model, Vendor};
 use play::Step;
 use script::{Condition, OnEnd, Reply, Script};
+
+/// Not a vendor, but whoever asks for one is told this name.
+const NOBODY: Vendor = Vendor { names: &["scripted"], ..GENERIC };
+
+#[derive(Debug)]
+struct Playing;
+
+impl Wire {
+    /// No wire at all: plays a script.
+    pub const SCRIPTED: Self = Self::new(&Playing);
+}
+
+impl Protocol for Playing {
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn vendor(&self, _config: &Config) -> &'static Vendor {
+        &NOBODY
+    }
+
+    fn models(&self, _vendor: &Vendor) -> &'static [Model] {
+        &[]
+    }
+
+    fn build(&self, config: Config) -> Result<Arc<dyn Provider>, Error> {
+        Ok(Arc::new(Scripted::new(config)?))
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Scripted {
@@ -107,7 +137,7 @@ impl Provider for Scripted {
                     }
                     Step::Stall => {
                         tokio::time::sleep(stall).await;
-                        StreamEvent::Failed(exchange::stalled(stall))
+                        StreamEvent::Failed(Failure::stalled(stall))
                     }
                     Step::Say(event) => event.clone(),
                 };

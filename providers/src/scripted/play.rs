@@ -7,8 +7,8 @@ use leftfold_events::{Json, Request};
 use serde_json::Value;
 
 use super::script::{Call, Fault, Part, Reply};
-use crate::StreamEvent;
 use crate::errors::Failure;
+use crate::stream::StreamEvent;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step {

@@ -9,10 +9,10 @@ use leftfold_events::kit::ToolSpec;
 use leftfold_events::request::{AssistantPart, ToolResult};
 
 use super::*;
-use crate::config::{ScriptSource, Wire};
+use crate::config::ScriptSource;
 
 fn config(script: &str) -> Config {
-    let mut config = Config::new("demo", Wire::Scripted);
+    let mut config = Config::new("demo", Wire::SCRIPTED);
     config.script = Some(ScriptSource::Inline(script.to_owned()));
     config
 }
@@ -252,7 +252,7 @@ fn bad_scripts_are_told_where_and_what() {
 fn scripts_are_read_from_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.json");
-    let mut config = Config::new("demo", Wire::Scripted);
+    let mut config = Config::new("demo", Wire::SCRIPTED);
     assert!(Scripted::new(config.clone()).unwrap_err().to_string().contains("options.script"));
     config.script = Some(ScriptSource::Path(path.clone()));
     let missing = Scripted::new(config.clone()).unwrap_err().to_string();

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use leftfold_providers::check::{self, Fault};
+use leftfold_providers::check::Fault;
 use leftfold_providers::{Config, Provider, Request, Wire, build};
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ impl Site {
     }
 
     pub(crate) fn faults(&self, body: &Value) -> Vec<Fault> {
-        check::faults(&self.config, self.model, body)
+        self.config.faults(self.model, body)
     }
 
     pub(crate) fn name(&self) -> String {
@@ -55,8 +55,8 @@ impl Site {
 
 /// Every wire, and every vendor with ways of its own.
 pub(crate) fn sites() -> Vec<Site> {
-    let (anthropic, chat) = (Wire::Anthropic, Wire::OpenaiChat);
-    let (responses, gemini) = (Wire::OpenaiResponses, Wire::Gemini);
+    let (anthropic, chat) = (Wire::ANTHROPIC, Wire::OPENAI_CHAT);
+    let (responses, gemini) = (Wire::OPENAI_RESPONSES, Wire::GEMINI);
     let thinks = json!({"thinking":{"type":"enabled","budget_tokens":2_048}});
     let mut sites = vec![
         Site::new(anthropic, "", "claude-sonnet-4-5", thinks),

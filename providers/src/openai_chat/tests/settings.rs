@@ -3,14 +3,14 @@
 use super::*;
 
 fn config(name: &str, base: Option<&str>, key: Option<&str>) -> Config {
-    let mut config = Config::new(name, Wire::OpenaiChat);
+    let mut config = Config::new(name, Wire::OPENAI_CHAT);
     config.base_url = base.map(str::to_owned);
     config.api_key = key.map(str::to_owned);
     config
 }
 
 fn error(config: Config) -> String {
-    OpenaiChat::new(config).unwrap_err().to_string()
+    client(config).unwrap_err().to_string()
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn addresses() {
             "https://r.openai.azure.com/openai/deployments/d/chat/completions?api-version=1",
         ),
     ] {
-        let provider = OpenaiChat::new(config(name, base, Some("key"))).unwrap();
+        let provider = client(config(name, base, Some("key"))).unwrap();
         assert_eq!(provider.endpoint.url.as_str(), url);
     }
     assert!(error(config("azure", None, Some("key"))).contains("`provider.azure.options.baseURL`"));
@@ -40,14 +40,13 @@ fn keys() {
     assert!(missing.contains("GROQ_API_KEY"), "{missing}");
     // a server of one's own may want no key
     for (name, base) in [("mine", Some("http://127.0.0.1/v1")), ("ollama", None)] {
-        let provider = OpenaiChat::new(config(name, base, None)).unwrap();
+        let provider = client(config(name, base, None)).unwrap();
         assert!(!provider.endpoint.headers.contains_key("authorization"));
     }
     for (name, header, value) in
         [("mine", "authorization", "Bearer k-1"), ("azure", "api-key", "k-1")]
     {
-        let provider =
-            OpenaiChat::new(config(name, Some("http://127.0.0.1/v1"), Some(" k-1\n"))).unwrap();
+        let provider = client(config(name, Some("http://127.0.0.1/v1"), Some(" k-1\n"))).unwrap();
         let headers = &provider.endpoint.headers;
         assert_eq!(headers.get(header).unwrap(), value);
         assert!(headers.get(header).unwrap().is_sensitive());
@@ -55,7 +54,7 @@ fn keys() {
     }
     let mut gateway = config("openai", None, None);
     gateway.headers = vec![("Authorization".into(), "Token x".into())];
-    let provider = OpenaiChat::new(gateway).unwrap();
+    let provider = client(gateway).unwrap();
     assert_eq!(provider.endpoint.headers.get("authorization").unwrap(), "Token x");
     let newline = error(config("p", Some("http://127.0.0.1/v1"), Some("sk-secret\nx")));
     assert!(newline.contains("apiKey") && !newline.contains("sk-secret"), "{newline}");

@@ -3,7 +3,7 @@
 use super::*;
 
 fn config(name: &str, base: Option<&str>, key: Option<&str>) -> Config {
-    let mut config = Config::new(name, Wire::OpenaiResponses);
+    let mut config = Config::new(name, Wire::OPENAI_RESPONSES);
     config.base_url = base.map(str::to_owned);
     config.api_key = key.map(str::to_owned);
     config
@@ -27,22 +27,22 @@ fn addresses() {
             "https://r.openai.azure.com/openai/responses?api-version=2025-04-01-preview",
         ),
     ] {
-        let provider = OpenaiResponses::new(config(name, base, Some("key"))).unwrap();
+        let provider = client(config(name, base, Some("key"))).unwrap();
         assert_eq!(provider.endpoint.url.as_str(), url);
     }
-    let missing = OpenaiResponses::new(config("azure", None, Some("key"))).unwrap_err();
+    let missing = client(config("azure", None, Some("key"))).unwrap_err();
     assert!(missing.to_string().contains("`provider.azure.options.baseURL`"));
 }
 
 #[test]
 fn keys() {
-    let missing = OpenaiResponses::new(config("openai", None, None)).unwrap_err().to_string();
+    let missing = client(config("openai", None, None)).unwrap_err().to_string();
     assert!(missing.contains("OPENAI_API_KEY"), "{missing}");
     for (name, header, value) in
         [("openai", "authorization", "Bearer k-1"), ("azure", "api-key", "k-1")]
     {
         let base = Some("https://r.openai.azure.com/openai/v1").filter(|_| name == "azure");
-        let provider = OpenaiResponses::new(config(name, base, Some(" k-1\n"))).unwrap();
+        let provider = client(config(name, base, Some(" k-1\n"))).unwrap();
         let headers = &provider.endpoint.headers;
         assert_eq!(headers.get(header).unwrap(), value);
         assert!(headers.get(header).unwrap().is_sensitive());
@@ -54,6 +54,6 @@ fn keys() {
         assert!(!format!("{extra:?}").contains("k-2"));
     }
     // a server of one's own may want no key
-    let local = OpenaiResponses::new(config("mine", Some("http://127.0.0.1/v1"), None)).unwrap();
+    let local = client(config("mine", Some("http://127.0.0.1/v1"), None)).unwrap();
     assert!(!local.endpoint.headers.contains_key("authorization"));
 }

@@ -4,27 +4,26 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::place::{Faults, Is, Members, Place, is_blank, is_plain, need, range, shape};
-use super::tools;
+use super::REASONING;
+use crate::check::{Faults, Is, Members, Place, is_blank, is_plain, need, range, shape, tools};
 use crate::ids::Form;
-use crate::openai_chat::REASONING;
-use crate::openai_chat::quirks::Quirks;
+use crate::vendors::Vendor;
 
 /// Of ids that need nothing else.
 const LONGEST_ID: usize = 40;
 
-pub(super) fn check(body: &Place<'_>, quirks: &Quirks, faults: &mut Faults) {
+pub(super) fn check(body: &Place<'_>, vendor: &Vendor, faults: &mut Faults) {
     need(faults, body, "model", Is::Filled);
     need(faults, body, "stream", Is::Flag);
     need(faults, body, "messages", Is::List);
     tools::functions(faults, body, Some("function"));
-    options(body, quirks, faults);
+    options(body, vendor, faults);
     let messages = body.member("messages").items();
     if messages.is_empty() {
         faults.add("no-messages", &body.member("messages"), "at least one message");
     }
-    let form = quirks.ids(body.text("model").unwrap_or_default());
-    let mut walk = Walk { faults, quirks, form, used: HashSet::new(), open: Vec::new() };
+    let form = vendor.ids(body.text("model").unwrap_or_default());
+    let mut walk = Walk { faults, vendor, form, used: HashSet::new(), open: Vec::new() };
     messages.iter().enumerate().for_each(|(at, message)| {
         walk.message(message, at.checked_sub(1).map(|before| &messages[before]));
     });
@@ -37,14 +36,14 @@ pub(super) fn check(body: &Place<'_>, quirks: &Quirks, faults: &mut Faults) {
 }
 
 /// What OpenAI's two wires have in common.
-pub(super) fn options(body: &Place<'_>, quirks: &Quirks, faults: &mut Faults) {
+pub(crate) fn options(body: &Place<'_>, vendor: &Vendor, faults: &mut Faults) {
     if body.has("stream_options") && body.value.get("stream") != Some(&Value::Bool(true)) {
         faults.add("stream-options", &body.member("stream_options"), "only with a stream");
     }
     if body.has("max_tokens") && body.has("max_completion_tokens") {
         faults.add("two-limits", &body.member("max_tokens"), "one limit of tokens at most");
     }
-    if !is_openai(quirks) {
+    if !vendor.is_openai() {
         // how far others go in this, they alone know
         return;
     }
@@ -63,13 +62,9 @@ pub(super) fn options(body: &Place<'_>, quirks: &Quirks, faults: &mut Faults) {
     }
 }
 
-pub(super) fn is_openai(quirks: &Quirks) -> bool {
-    matches!(quirks.names[0], "openai" | "azure")
-}
-
 struct Walk<'f, 'a> {
     faults: &'f mut Faults,
-    quirks: &'a Quirks,
+    vendor: &'a Vendor,
     form: Form,
     used: HashSet<&'a str>,
     /// Calls of the last answer that have no result yet.
@@ -101,10 +96,10 @@ impl<'a> Walk<'_, 'a> {
     fn turn(&mut self, message: &Place<'a>, before: &Place<'a>) {
         let roles = [before.text("role"), message.text("role")];
         let twice = roles[0] == roles[1] && matches!(roles[0], Some("user" | "assistant"));
-        if twice && self.quirks.alternates {
+        if twice && self.vendor.alternates {
             self.faults.add("roles-alternate", message, "this server wants roles to alternate");
         }
-        if self.quirks.closes_loops && roles == [Some("tool"), Some("user")] {
+        if self.vendor.closes_loops && roles == [Some("tool"), Some("user")] {
             self.faults.add("loop-open", message, "this API wants an answer after results");
         }
     }
@@ -137,10 +132,10 @@ impl<'a> Walk<'_, 'a> {
         }
         calls.iter().for_each(|call| self.call(call));
         let reasoning = message.text(REASONING).unwrap_or_default();
-        if self.quirks.echoes && !calls.is_empty() && reasoning.is_empty() {
+        if self.vendor.echoes && !calls.is_empty() && reasoning.is_empty() {
             self.faults.add("reasoning-missing", message, "this API wants it beside calls");
         }
-        if !self.quirks.echoes && message.has(REASONING) {
+        if !self.vendor.echoes && message.has(REASONING) {
             self.faults.add("shape", &message.member(REASONING), "no such member is known");
         }
     }
@@ -179,8 +174,8 @@ impl<'a> Walk<'_, 'a> {
             let kind = part.kind();
             let fits = match kind {
                 "text" => true,
-                "image_url" => role == "user" && self.quirks.images,
-                "file" => role == "user" && self.quirks.files,
+                "image_url" => role == "user" && self.vendor.images,
+                "file" => role == "user" && self.vendor.files,
                 _ => false,
             };
             if !fits {
@@ -226,7 +221,7 @@ fn is_formed(id: &str, form: Form) -> bool {
 }
 
 /// OpenAI itself takes any text, many other servers an object only.
-pub(super) fn arguments(faults: &mut Faults, function: &Place<'_>) {
+pub(crate) fn arguments(faults: &mut Faults, function: &Place<'_>) {
     let arguments = function.text("arguments").unwrap_or_default();
     if !serde_json::from_str::<Value>(arguments).is_ok_and(|value| value.is_object()) {
         faults.add("arguments", &function.member("arguments"), "a JSON object as text");

@@ -4,8 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::place::{Faults, Is, Members, Place, is_blank, is_plain, need, range, shape};
-use super::tools;
+use crate::check::{Faults, Is, Members, Place, is_blank, is_plain, need, range, shape, tools};
 
 const MOST_MARKS: usize = 4;
 const LONGEST_NAME: usize = 128;

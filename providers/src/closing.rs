@@ -1,20 +1,17 @@
-//! Calls that nobody has answered, answered.
+//! Answers calls whose results are missing, since no API takes a request with open calls.
 
 use std::borrow::Cow;
 
 use leftfold_events::Request;
 use leftfold_events::request::{AssistantPart, RequestMessage, ToolResult};
 
-use super::Faulty;
-
 /// What a call has come to whose result is missing.
 const LOST: &str = "The result of this call is not known: it was lost. Look at how things are \
     before you call the tool again.";
 
-/// The request with each of its calls answered once and in place. Where it would be refused it stays
-/// as it is, for the fault to be seen.
-pub(crate) fn closed(request: &Request, faulty: Faulty) -> Cow<'_, Request> {
-    if faulty == Faulty::Refused || is_closed(&request.messages) {
+/// The request with each of its calls answered once and in place.
+pub(crate) fn closed(request: &Request) -> Cow<'_, Request> {
+    if is_closed(&request.messages) {
         return Cow::Borrowed(request);
     }
     tracing::warn!("a request had calls without their results, which were added");

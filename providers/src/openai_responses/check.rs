@@ -4,10 +4,9 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::chat::{arguments, is_openai, options};
-use super::place::{Faults, Is, Members, Place, is_blank, is_plain, need, shape};
-use super::tools;
-use crate::openai_chat::quirks::Quirks;
+use crate::check::{Faults, Is, Members, Place, is_blank, is_plain, need, shape, tools};
+use crate::openai_chat::check::{arguments, options};
+use crate::vendors::Vendor;
 
 const LONGEST_ID: usize = 64;
 const LEAST_TOKENS: u64 = 16;
@@ -42,12 +41,12 @@ fn members(kind: &str) -> Option<(Members<'static>, Members<'static>, &'static s
     })
 }
 
-pub(super) fn check(body: &Place<'_>, quirks: &Quirks, faults: &mut Faults) {
+pub(super) fn check(body: &Place<'_>, vendor: &Vendor, faults: &mut Faults) {
     need(faults, body, "model", Is::Filled);
     need(faults, body, "stream", Is::Flag);
     need(faults, body, "input", Is::List);
     tools::functions(faults, body, None);
-    options(body, quirks, faults);
+    options(body, vendor, faults);
     let most = body.value.get("max_output_tokens").and_then(Value::as_u64);
     if most.is_some_and(|most| most < LEAST_TOKENS) {
         let limit = body.member("max_output_tokens");
@@ -63,7 +62,7 @@ pub(super) fn check(body: &Place<'_>, quirks: &Quirks, faults: &mut Faults) {
     if items.is_empty() {
         faults.add("no-messages", &body.member("input"), "at least one item");
     }
-    let mut walk = Walk { faults, quirks, used: HashSet::new(), open: Vec::new() };
+    let mut walk = Walk { faults, vendor, used: HashSet::new(), open: Vec::new() };
     for (at, item) in items.iter().enumerate() {
         walk.item(item, items.get(at + 1));
     }
@@ -72,7 +71,7 @@ pub(super) fn check(body: &Place<'_>, quirks: &Quirks, faults: &mut Faults) {
 
 struct Walk<'f, 'a> {
     faults: &'f mut Faults,
-    quirks: &'a Quirks,
+    vendor: &'a Vendor,
     used: HashSet<&'a str>,
     /// Calls without a result so far.
     open: Vec<(&'a str, Place<'a>)>,
@@ -88,7 +87,7 @@ impl<'a> Walk<'_, 'a> {
         shape(self.faults, item, needs, &[may, &[("type", Is::Text)]].concat());
         let id = item.text("id").filter(|id| !id.starts_with(prefix));
         // ids of other servers are as they like
-        if id.is_some() && is_openai(self.quirks) {
+        if id.is_some() && self.vendor.is_openai() {
             let problem = format!("it begins with `{prefix}`");
             self.faults.add("item-id", &item.member("id"), problem);
         }
@@ -126,8 +125,8 @@ impl<'a> Walk<'_, 'a> {
             let fits = match kind {
                 "output_text" | "refusal" => is_answer,
                 "input_text" => !is_answer,
-                "input_image" => !is_answer && self.quirks.images,
-                "input_file" => !is_answer && self.quirks.files,
+                "input_image" => !is_answer && self.vendor.images,
+                "input_file" => !is_answer && self.vendor.files,
                 _ => false,
             };
             if !fits {
@@ -198,7 +197,7 @@ impl<'a> Walk<'_, 'a> {
         if let Some(last) = last {
             self.faults.add("answer-last", last, "the last item is not the model's");
         }
-        for pair in items.windows(2).filter(|_| self.quirks.alternates) {
+        for pair in items.windows(2).filter(|_| self.vendor.alternates) {
             let roles = [pair[0].text("role"), pair[1].text("role")];
             if roles[0] == roles[1] && matches!(roles[0], Some("user" | "assistant")) {
                 self.faults.add(

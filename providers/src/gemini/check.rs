@@ -1,8 +1,7 @@
 //! Rules of Gemini.
 
-use super::place::{Faults, Is, Place, is_blank, need, shape};
-use super::tools;
-use crate::gemini::is_from;
+use super::is_from;
+use crate::check::{Faults, Is, Place, is_blank, need, shape, tools};
 
 const LONGEST_NAME: usize = 128;
 const SIGNATURE: &str = "thoughtSignature";

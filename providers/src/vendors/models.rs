@@ -80,7 +80,7 @@ const NONE_OR_HIGH: Thinking = Efforts(&["none", "high"]);
 const LOW_HIGH_OR_MAX: Thinking = Efforts(&["low", "high", "max"]);
 const HIGH_OR_MAX: Thinking = Efforts(&["high", "max"]);
 
-pub(super) const ANTHROPIC: &[Model] = &[
+pub(crate) const ANTHROPIC: &[Model] = &[
     claude("claude-fable-5-1", NEW, prices(10.0, 50.0, 0.25), TO_MAX),
     claude("claude-fable-5", NEW, prices(10.0, 50.0, 1.0), TO_MAX),
     claude("claude-opus-5-5", NEW, prices(4.0, 20.0, 0.2), TO_MAX),
@@ -102,7 +102,7 @@ pub(super) const ANTHROPIC: &[Model] = &[
     claude("claude-3-5-haiku", (200_000, 8_192), prices(0.8, 4.0, 0.08), Never).samples(),
 ];
 
-pub(super) const OPENAI: &[Model] = &[
+pub(crate) const OPENAI: &[Model] = &[
     gpt("gpt-6.2-astra", 1_050_000, prices(8.0, 40.0, 0.4), TO_MAX),
     gpt("gpt-6.2-sol", 1_050_000, prices(2.0, 10.0, 0.1), TO_MAX),
     gpt("gpt-6.1-sol", 1_050_000, prices(2.0, 10.0, 0.1), TO_MAX),
@@ -132,7 +132,7 @@ pub(super) const OPENAI: &[Model] = &[
         .samples_itself(),
 ];
 
-pub(super) const GEMINI: &[Model] = &[
+pub(crate) const GEMINI: &[Model] = &[
     gemini("gemini-3.8-flash", unasked(0.75, 3.75, 0.075), TO_HIGH),
     gemini("gemini-3.7-flash", unasked(0.75, 3.75, 0.075), TO_HIGH),
     gemini("gemini-3.6-flash", unasked(1.5, 7.5, 0.15), TO_HIGH),
@@ -147,7 +147,7 @@ pub(super) const GEMINI: &[Model] = &[
 ];
 
 /// xAI sets no limit on output.
-pub(super) const XAI: &[Model] = &[
+pub(crate) const XAI: &[Model] = &[
     open("grok-4.7", "grok", (500_000, 128_000), unasked(2.0, 6.0, 0.5), TO_XHIGH).sees(),
     open("grok-4.6", "grok", (500_000, 128_000), unasked(2.0, 6.0, 0.5), TO_HIGH).sees(),
     open("grok-4.5", "grok", (500_000, 128_000), unasked(2.0, 6.0, 0.5), TO_HIGH).sees(),
@@ -155,7 +155,7 @@ pub(super) const XAI: &[Model] = &[
     open("grok-build-0.1", "grok", (256_000, 64_000), unasked(1.0, 2.0, 0.2), Always),
 ];
 
-pub(super) const DEEPSEEK: &[Model] = &[
+pub(crate) const DEEPSEEK: &[Model] = &[
     open(
         "deepseek-flash",
         "deepseek",
@@ -172,7 +172,7 @@ pub(super) const DEEPSEEK: &[Model] = &[
     ),
 ];
 
-pub(super) const MISTRAL: &[Model] = &[
+pub(crate) const MISTRAL: &[Model] = &[
     open(
         "mistral-medium-3.5",
         "mistral",
@@ -187,7 +187,7 @@ pub(super) const MISTRAL: &[Model] = &[
     open("codestral-latest", "mistral", (256_000, 32_768), unasked(0.3, 0.9, 0.3), Never),
 ];
 
-pub(super) const MOONSHOT: &[Model] = &[
+pub(crate) const MOONSHOT: &[Model] = &[
     open("kimi-k3", "kimi", (1_048_576, 131_072), unasked(3.0, 15.0, 0.3), LOW_HIGH_OR_MAX)
         .sees()
         .samples_itself(),
@@ -199,12 +199,12 @@ pub(super) const MOONSHOT: &[Model] = &[
         .samples_itself(),
 ];
 
-pub(super) const GROQ: &[Model] = &[
+pub(crate) const GROQ: &[Model] = &[
     open("openai/gpt-oss-120b", "gpt-oss", (131_072, 65_536), unasked(0.15, 0.6, 0.075), TO_HIGH),
     open("openai/gpt-oss-20b", "gpt-oss", (131_072, 65_536), unasked(0.075, 0.3, 0.0375), TO_HIGH),
 ];
 
-pub(super) const ALIBABA: &[Model] = &[
+pub(crate) const ALIBABA: &[Model] = &[
     open("qwen3.7-max", "qwen", (991_000, 65_536), prices(2.5, 7.5, 0.25), Always),
     open("qwen3-max", "qwen", (262_144, 65_536), prices(1.2, 6.0, 0.24), Never),
 ];
