@@ -16,8 +16,11 @@ type Out = VecDeque<StreamEvent>;
 #[derive(Debug)]
 pub(crate) struct Decoder {
     provider: String,
-    /// By index. Blocks that nobody asked for are open too, so that their deltas find them.
-    open: BTreeMap<u64, Block>,
+    /// By index, with the id of its part. Blocks that nobody asked for are open too, so that their
+    /// deltas find them.
+    open: BTreeMap<u64, (String, Block)>,
+    /// Blocks so far, which number their parts: a damaged stream may use an index twice.
+    blocks: u64,
     usage: Counts,
     stop_reason: Option<String>,
 }
@@ -56,6 +59,7 @@ impl Decoder {
         Self {
             provider: provider.to_owned(),
             open: BTreeMap::new(),
+            blocks: 0,
             usage: Counts::default(),
             stop_reason: None,
         }
@@ -86,22 +90,23 @@ impl Decoder {
 
     fn start(&mut self, index: u64, block: &Value, out: &mut Out) {
         self.stop(index, out);
-        let id = index.to_string();
+        let id = self.blocks.to_string();
+        self.blocks += 1;
         let field = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
         let kind = block["type"].as_str().unwrap_or_default();
         let block = match kind {
             "text" => {
                 out.push_back(StreamEvent::TextStart { id: id.clone() });
-                push_text(id, field("text"), out);
+                push_text(id.clone(), field("text"), out);
                 Block::Text
             }
             "thinking" => {
                 out.push_back(StreamEvent::ReasoningStart { id: id.clone() });
-                push_reasoning(id, field("thinking"), out);
+                push_reasoning(id.clone(), field("thinking"), out);
                 Block::Reasoning { signature: field("signature") }
             }
             "redacted_thinking" => {
-                out.push_back(StreamEvent::ReasoningStart { id });
+                out.push_back(StreamEvent::ReasoningStart { id: id.clone() });
                 Block::Redacted { data: field("data") }
             }
             "tool_use" => {
@@ -114,26 +119,29 @@ impl Decoder {
                 Block::Skipped
             }
         };
-        self.open.insert(index, block);
+        self.open.insert(index, (id, block));
     }
 
     fn delta(&mut self, index: u64, delta: Delta, out: &mut Out) {
-        let id = index.to_string();
-        match (self.open.get_mut(&index), delta) {
-            (Some(Block::Text), Delta::TextDelta { text: Some(text) }) => push_text(id, text, out),
-            (Some(Block::Reasoning { .. }), Delta::ThinkingDelta { thinking: Some(text) }) => {
-                push_reasoning(id, text, out);
+        let Some((id, block)) = self.open.get_mut(&index) else {
+            return tracing::trace!(index, ?delta, "skipping a delta");
+        };
+        match (block, delta) {
+            (Block::Text, Delta::TextDelta { text: Some(text) }) => {
+                push_text(id.clone(), text, out);
             }
-            (Some(Block::Reasoning { signature }), Delta::SignatureDelta { signature: more }) => {
+            (Block::Reasoning { .. }, Delta::ThinkingDelta { thinking: Some(text) }) => {
+                push_reasoning(id.clone(), text, out);
+            }
+            (Block::Reasoning { signature }, Delta::SignatureDelta { signature: more }) => {
                 // the whole of it, also where the start of the block had one already
                 if let Some(more) = more {
                     *signature = more;
                 }
             }
-            (
-                Some(Block::Call { id, json, .. }),
-                Delta::InputJsonDelta { partial_json: Some(text) },
-            ) if !text.is_empty() => {
+            (Block::Call { id, json, .. }, Delta::InputJsonDelta { partial_json: Some(text) })
+                if !text.is_empty() =>
+            {
                 json.push_str(&text);
                 out.push_back(StreamEvent::ToolInputDelta { id: id.clone(), text });
             }
@@ -142,20 +150,20 @@ impl Decoder {
     }
 
     fn stop(&mut self, index: u64, out: &mut Out) {
-        let id = index.to_string();
-        let event = match self.open.remove(&index) {
-            Some(Block::Text) => StreamEvent::TextEnd { id },
-            Some(Block::Reasoning { signature }) => {
+        let Some((id, block)) = self.open.remove(&index) else { return };
+        let event = match block {
+            Block::Text => StreamEvent::TextEnd { id },
+            Block::Reasoning { signature } => {
                 let signature = (!signature.is_empty()).then_some(signature);
                 StreamEvent::ReasoningEnd { id, signature, redacted: false }
             }
-            Some(Block::Redacted { data }) => {
+            Block::Redacted { data } => {
                 StreamEvent::ReasoningEnd { id, signature: Some(data), redacted: true }
             }
-            Some(Block::Call { id, name, start, json }) => {
+            Block::Call { id, name, start, json } => {
                 StreamEvent::ToolCall(CallSpec { id, name, input: input(&start, &json) })
             }
-            Some(Block::Skipped) | None => return,
+            Block::Skipped => return,
         };
         out.push_back(event);
     }

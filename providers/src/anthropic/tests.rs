@@ -258,6 +258,24 @@ fn blocks_that_nobody_closes_are_closed_at_the_end() {
     assert_eq!(inputs(&decode_all(&events)), ["{}"]);
 }
 
+/// A stream that a gateway has damaged.
+#[test]
+fn an_index_that_is_used_twice_makes_two_parts() {
+    let block = |text: &str| -> Vec<Value> {
+        vec![
+            json!({"type":"content_block_start","index":0,"content_block":{"type":"text","text":text}}),
+            json!({"type":"content_block_stop","index":0}),
+        ]
+    };
+    let mut events = vec![json!({"type":"message_start","message":{}})];
+    events.extend(block("a"));
+    events.extend(block("b"));
+    events.extend(end("end_turn"));
+    let events = decode_all(&events);
+    assert_grammar(&events);
+    assert_eq!(texts(&events).1, "ab");
+}
+
 #[test]
 fn settings_are_checked() {
     let config = |base: Option<&str>, key: Option<&str>| {
