@@ -20,7 +20,6 @@ mod coalesce;
 mod compaction;
 mod dispatch;
 pub mod equip;
-mod error;
 mod hook_secrets;
 mod hooks;
 mod inquiries;
@@ -39,11 +38,10 @@ mod tool_executor;
 mod whole;
 mod world;
 
-pub use error::Error;
 pub use listener::Listener;
 pub use messages::{
-    Answered, Family, Hold, Keeper, NodeMessage, Observation, Open, Opened, Reply, SessionMessage,
-    Watch,
+    Answered, Error, Family, Hold, Keeper, NodeMessage, Observation, Open, Opened, Reply,
+    SessionMessage, Watch,
 };
 pub use node::Node;
 pub use recorded::Recorded;

@@ -40,7 +40,6 @@ use ractor::{ActorRef, RpcReplyPort};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::error::Error;
 use crate::hook_secrets::{HookSecrets, Values};
 use crate::recorded::Recorded;
 use crate::world::World;
@@ -157,6 +156,21 @@ pub struct ReadyChild {
     pub(crate) open: Box<Open>,
     pub(crate) spawn: Box<SpawnChild>,
     pub(crate) kit: Box<Kit>,
+}
+
+/// Why a node can not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] leftfold_store::Error),
+    #[error("session {0} is not open in this node")]
+    NotOpen(leftfold_events::SessionId),
+    #[error("the session died before it could answer: {0}")]
+    Gone(String),
+    #[error("an actor could not be started: {0}")]
+    Spawn(#[from] ractor::SpawnErr),
+    #[error("opening a session failed unexpectedly: {0}")]
+    Blocking(#[from] tokio::task::JoinError),
 }
 
 // ---- Session ----

@@ -17,8 +17,7 @@ use leftfold_store::Store;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::watch;
 
-use crate::error::Error;
-use crate::messages::{NodeMessage, ObserversMessage, ParentCall, SessionMessage, Watch};
+use crate::messages::{Error, NodeMessage, ObserversMessage, ParentCall, SessionMessage, Watch};
 use crate::observers::Observers;
 use crate::world::World;
 use holds::Holds;

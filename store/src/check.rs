@@ -6,7 +6,7 @@ use leftfold_events::event::{EndReason, Session, Spill, Subagent, Tool};
 use leftfold_events::{Envelope, Event, Seq, SessionId, Sha256};
 use serde::Serialize;
 
-use crate::{Damage, Error, Reader, frames, tidy};
+use crate::{Damage, Error, Reader, files, frames};
 
 /// The state of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -165,7 +165,7 @@ fn ended(event: &Event) -> Option<SessionId> {
 
 fn spill_fault(dir: &Path, spill: &Spill) -> Option<&'static str> {
     // the folder may have been moved since
-    let here = Path::new(&spill.path).file_name().map(|name| dir.join(tidy::SPILLS).join(name));
+    let here = Path::new(&spill.path).file_name().map(|name| dir.join(files::SPILLS).join(name));
     let path = here.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from(&spill.path));
     match fs::read(path) {
         Err(_) => Some("pruned"),

@@ -13,11 +13,8 @@ use std::time::Duration;
 use rustix::fs::FlockOperation;
 use tempfile::TempDir;
 
-use crate::{Damage, Error, frames, pending};
-
-/// sled's unit of allocation, in bytes. A page over a quarter of it would go to a file that sled
-/// never syncs; see `record` for why none does.
-pub(crate) const SEGMENT: usize = 256 << 10;
+use crate::frames::{self, SEGMENT};
+use crate::{Damage, Error, pending};
 
 /// Copies up to this many bytes are made in memory, where sled's own syncs cost nothing.
 const IN_MEMORY: u64 = 256 << 20;

@@ -17,8 +17,7 @@ use std::thread;
 
 use leftfold_events::{Envelope, Seq, SessionId, Sha256};
 
-use crate::database::SEGMENT;
-use crate::frames::{self, CHANGE, PAGE};
+use crate::frames::{self, CHANGE, PAGE, SEGMENT};
 use crate::head::{self, Head};
 use crate::payloads::{self, Cache};
 use crate::record::{self, Body, EVENT_KEY, Link, START};

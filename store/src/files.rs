@@ -11,6 +11,9 @@ use crate::{Error, durable};
 
 pub(crate) const FOLDER: &str = "payloads";
 
+/// Where a session's tools put full texts, in its store's folder.
+pub(crate) const SPILLS: &str = "spill";
+
 /// Puts `bytes` down durably: data sync, rename, sync of the folder.
 pub(crate) fn put(dir: &Path, sha256: Sha256, bytes: &[u8]) -> Result<(), Error> {
     let folder = dir.join(FOLDER);

@@ -16,7 +16,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use crate::database::SEGMENT;
+/// sled's unit of allocation, in bytes. A page over a quarter of it would go to a file that sled
+/// never syncs; see `record` for why none does.
+pub(crate) const SEGMENT: usize = 256 << 10;
 
 const HEADER: usize = 20;
 /// No message begins in the last bytes of a segment.

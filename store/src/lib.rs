@@ -33,6 +33,7 @@ mod frames;
 mod head;
 mod log;
 mod lookup;
+mod open_store;
 mod pages;
 mod payloads;
 mod pending;

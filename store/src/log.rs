@@ -4,18 +4,18 @@ use std::sync::{Arc, mpsc};
 use leftfold_events::{Envelope, Payload, Seq, SessionId, Sha256};
 
 use crate::head::{self, Head, Summary};
+use crate::open_store::OpenStore;
 use crate::payloads;
+use crate::pending::{Append, Content, Done, Slot};
 use crate::record::{self, Link, MAX_INLINE, PAYLOADS, Pair, START};
 use crate::scan::{Scan, Source};
-use crate::store::Inner;
-use crate::writer::{Append, Content, Done, Slot};
 use crate::{Error, codec, lookup};
 
 /// The right to append to one session's log. There is never more than one; dropping it gives the
 /// right back.
 #[derive(Debug)]
 pub struct Log {
-    store: Arc<Inner>,
+    store: Arc<OpenStore>,
     slot: Arc<Slot>,
     head: Seq,
     link: Link,
@@ -41,7 +41,7 @@ struct Encoded {
 }
 
 impl Log {
-    pub(crate) fn open(store: &Arc<Inner>, session: SessionId) -> Result<Self, Error> {
+    pub(crate) fn open(store: &Arc<OpenStore>, session: SessionId) -> Result<Self, Error> {
         if session.to_bytes() == PAYLOADS {
             return Err(Error::Unstorable { session, seq: 0, why: "the id is reserved".into() });
         }
@@ -281,7 +281,7 @@ fn received(receiver: &mpsc::Receiver<Result<(), Error>>) -> Result<(), Error> {
     receiver.recv().unwrap_or_else(gone)
 }
 
-fn source(store: &Inner) -> Result<Source<'_>, Error> {
+fn source(store: &OpenStore) -> Result<Source<'_>, Error> {
     store.source().ok_or_else(|| Error::Database { what: closed(store.dir()) })
 }
 

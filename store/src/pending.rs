@@ -1,18 +1,84 @@
-//! Appends that sled is at work on, so that somebody is told if it never comes back.
+//! Appends on their way to the disk, and whom to tell if sled never comes back from one.
 //!
 //! sled writes in threads of its own. If one of them panics, the flush that waits for it waits for
 //! ever, and with it every session. So such a panic (the hook in `database` sees it) is followed
 //! by a look, some seconds later, at the groups that were waiting then and wait still.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::fs::File;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
+use leftfold_events::{SessionId, Sha256};
+
 use crate::Error;
-use crate::writer::Append;
+use crate::record::Pair;
 
 /// A flush takes milliseconds; on a disk that is very busy, a second.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(crate) type Done = Box<dyn FnOnce(Result<(), Error>) + Send>;
+
+/// What an open log and its batches on the way to the disk have in common.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) session: SessionId,
+    pub(crate) head: OnceLock<File>,
+    /// Why the log takes no more events.
+    poison: Mutex<Option<String>>,
+}
+
+impl Slot {
+    pub(crate) fn new(session: SessionId) -> Self {
+        Self { session, head: OnceLock::new(), poison: Mutex::new(None) }
+    }
+
+    /// The first reason stays.
+    pub(crate) fn poison(&self, error: &Error) {
+        let mut why = self.poison.lock().unwrap_or_else(PoisonError::into_inner);
+        why.get_or_insert_with(|| error.to_string());
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let why = self.poison.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*why {
+            Some(why) => Err(Error::Poisoned { session: self.session, why: why.clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A file that must be on the disk before the records that name it.
+pub(crate) struct Content {
+    pub(crate) sha256: Sha256,
+    pub(crate) bytes: Arc<[u8]>,
+}
+
+/// One append, encoded and on its way.
+pub(crate) struct Append {
+    pub(crate) slot: Arc<Slot>,
+    pub(crate) records: Vec<Pair>,
+    pub(crate) files: Vec<Content>,
+    /// Payloads that this append brings, to be remembered once they are durable.
+    pub(crate) payloads: Vec<(Sha256, Arc<str>)>,
+    /// The head file's new contents.
+    pub(crate) head: Vec<u8>,
+    pub(crate) done: Done,
+}
+
+impl Append {
+    pub(crate) fn fail(self, error: &Error) {
+        self.slot.poison(error);
+        call(self.done, Err(error.clone()));
+    }
+}
+
+/// A caller's panic must not take the store down.
+pub(crate) fn call(done: Done, result: Result<(), Error>) {
+    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| done(result))).is_err() {
+        tracing::error!("the receiver of a flush panicked");
+    }
+}
 
 /// The group of one writer, while sled has it.
 #[derive(Default)]
@@ -92,10 +158,7 @@ fn fail_stuck(pending: Vec<Arc<Pending>>, what: &str, patience: Duration) {
 mod tests {
     use std::sync::mpsc;
 
-    use leftfold_events::SessionId;
-
     use super::*;
-    use crate::writer::Slot;
 
     fn append(sender: &mpsc::Sender<bool>) -> Append {
         let sender = sender.clone();

@@ -1,54 +1,24 @@
-use std::collections::HashSet;
-use std::fs::{self, DirBuilder, File};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, ThreadId};
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use leftfold_events::{Envelope, Seq, SessionId};
 
-use crate::payloads::Cache;
-use crate::pending::Pending;
-use crate::room::Room;
-use crate::scan::{Scan, Source};
-use crate::writer::{Append, Writer};
+use crate::open_store::OpenStore;
+use crate::scan::Scan;
 use crate::{Error, Log, Reader, database, durable, head};
 
 /// How long a node waits for another one to let go of a store.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 const LOCK_POLL: Duration = Duration::from_millis(20);
 
-/// How long closing waits for the writer. It is done in milliseconds, unless a thread of sled's
-/// has died, and then it would never be.
-const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
-
 /// A node's hold on a store's folder. Clones share it; it ends with the last clone and the last
 /// [`Log`], whose drop waits until everything is on the disk and the lock is free.
 #[derive(Clone, Debug)]
-pub struct Store(Arc<Inner>);
-
-pub(crate) struct Inner {
-    dir: PathBuf,
-    identity: String,
-    db: Option<sled::Db>,
-    pub(crate) cache: Arc<Cache>,
-    taken: Mutex<HashSet<SessionId>>,
-    /// `None` only while this is dropped.
-    sender: Option<Sender<Append>>,
-    writer: ThreadId,
-    /// No write has failed.
-    sound: Arc<AtomicBool>,
-    closed: Mutex<Receiver<()>>,
-}
-
-impl std::fmt::Debug for Inner {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Store").field("dir", &self.dir).finish_non_exhaustive()
-    }
-}
+pub struct Store(Arc<OpenStore>);
 
 impl Store {
     /// Opens the store in `dir` as its node, creating it if there is none.
@@ -68,45 +38,10 @@ impl Store {
             look_first(dir)?;
         }
         let db = lock(dir)?;
-        let path = dir.join("db");
-        let failed = |e| Error::io("cannot open", &path, e);
-        let file = File::options().write(true).open(&path).map_err(failed)?;
-        let metadata = file.metadata().map_err(failed)?;
         if new {
             sync_folders(dir).map_err(|e| Error::io("cannot sync", dir, e))?;
         }
-        let cache = Arc::new(Cache::default());
-        let sound = Arc::new(AtomicBool::new(true));
-        let writer = Writer {
-            dir: dir.to_owned(),
-            db: db.clone(),
-            file,
-            room: Room::new(&path).map_err(failed)?,
-            cache: Arc::clone(&cache),
-            pending: Pending::new(),
-            failed: None,
-            sound: Arc::clone(&sound),
-        };
-        let (sender, inbox) = mpsc::channel();
-        let (closing, closed) = mpsc::channel();
-        let thread = thread::Builder::new()
-            .name("leftfold-log".into())
-            .spawn(move || {
-                writer.run(&inbox);
-                let _ = closing.send(());
-            })
-            .map_err(|e| Error::io("cannot start the writer of", dir, e))?;
-        Ok(Self(Arc::new(Inner {
-            dir: dir.to_owned(),
-            identity: format!("{}:{}", metadata.dev(), metadata.ino()),
-            db: Some(db),
-            cache,
-            taken: Mutex::new(HashSet::new()),
-            sender: Some(sender),
-            writer: thread.thread().id(),
-            sound,
-            closed: Mutex::new(closed),
-        })))
+        Ok(Self(Arc::new(OpenStore::start(dir, db)?)))
     }
 
     /// The right to append to `session`, which may be new. Reads where the log ends.
@@ -141,61 +76,11 @@ impl Store {
     /// `DEVICE:INODE` of the `db` file: tells this store from every other one on the machine, and
     /// from a copy of it.
     pub fn identity(&self) -> String {
-        self.0.identity.clone()
+        self.0.identity().to_owned()
     }
 
     pub fn dir(&self) -> &Path {
-        &self.0.dir
-    }
-}
-
-impl Inner {
-    pub(crate) fn dir(&self) -> &Path {
-        &self.dir
-    }
-
-    pub(crate) fn source(&self) -> Option<Source<'_>> {
-        let db = self.db.as_ref()?;
-        Some(Source { db, dir: &self.dir, cache: &self.cache })
-    }
-
-    /// False if it is taken already.
-    pub(crate) fn take(&self, session: SessionId) -> bool {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).insert(session)
-    }
-
-    pub(crate) fn give_back(&self, session: SessionId) {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).remove(&session);
-    }
-
-    /// Gives the append back if the writer is gone.
-    pub(crate) fn send(&self, append: Append) -> Result<(), Append> {
-        match &self.sender {
-            Some(sender) => sender.send(append).map_err(|unsent| unsent.0),
-            None => Err(append),
-        }
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.sender = None;
-        // the last clone may have been dropped by a callback on the writer itself
-        if thread::current().id() != self.writer {
-            let closed = self.closed.get_mut().unwrap_or_else(PoisonError::into_inner);
-            if closed.recv_timeout(CLOSE_PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
-                // dropping the database would wait for the same dead thread
-                tracing::error!("{} does not close", self.dir.display());
-                std::mem::forget(self.db.take());
-                return;
-            }
-        }
-        let db = self.db.take();
-        if let Err(panic) = database::quiet(move || drop(db)) {
-            tracing::warn!("closing {}: {panic}", self.dir.display());
-        } else if self.sound.load(Ordering::Acquire) {
-            database::note_closed(&self.dir);
-        }
+        self.0.dir()
     }
 }
 

@@ -14,9 +14,6 @@ use crate::payloads::{self, Cache};
 use crate::scan::{Scan, Source};
 use crate::{Error, check, database, durable, files, in_use, lookup, record};
 
-/// Where a session's tools put full texts, in its store's folder.
-pub(crate) const SPILLS: &str = "spill";
-
 /// What is removed from a store, or would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tidied {
@@ -46,7 +43,7 @@ impl Tidied {
 pub fn tidy(dir: &Path, dry: bool) -> Result<Tidied, Error> {
     let mut tidy = Tidy { dry, ..Tidy::default() };
     let contents = files::list(dir);
-    let spills = listed(&dir.join(SPILLS), |name| name.ends_with(".txt"));
+    let spills = listed(&dir.join(files::SPILLS), |name| name.ends_with(".txt"));
     let half = half_written(dir);
     if contents.is_empty() && spills.is_empty() && half.is_empty() {
         return Ok(tidy.done);

@@ -3,17 +3,15 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-
-use leftfold_events::{SessionId, Sha256};
 
 use crate::database::quiet;
 use crate::fault::{self, Boundary};
 use crate::payloads::Cache;
-use crate::pending::Pending;
+use crate::pending::{Append, Pending, call};
 use crate::record::Pair;
 use crate::room::Room;
 use crate::{Error, durable, files, head};
@@ -24,67 +22,6 @@ const MAX_GROUP: usize = 1 << 20;
 /// How long the thread looks for work before it sleeps: waking a thread costs about as much as
 /// a small write, and a session that has been acknowledged often appends again at once.
 const SPIN: Duration = Duration::from_micros(30);
-
-pub(crate) type Done = Box<dyn FnOnce(Result<(), Error>) + Send>;
-
-/// What an open log and its batches on the way to the disk have in common.
-#[derive(Debug)]
-pub(crate) struct Slot {
-    pub(crate) session: SessionId,
-    head: OnceLock<File>,
-    /// Why the log takes no more events.
-    poison: Mutex<Option<String>>,
-}
-
-impl Slot {
-    pub(crate) fn new(session: SessionId) -> Self {
-        Self { session, head: OnceLock::new(), poison: Mutex::new(None) }
-    }
-
-    /// The first reason stays.
-    pub(crate) fn poison(&self, error: &Error) {
-        let mut why = self.poison.lock().unwrap_or_else(PoisonError::into_inner);
-        why.get_or_insert_with(|| error.to_string());
-    }
-
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        let why = self.poison.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*why {
-            Some(why) => Err(Error::Poisoned { session: self.session, why: why.clone() }),
-            None => Ok(()),
-        }
-    }
-}
-
-/// A file that must be on the disk before the records that name it.
-pub(crate) struct Content {
-    pub(crate) sha256: Sha256,
-    pub(crate) bytes: Arc<[u8]>,
-}
-
-/// One append, encoded and on its way.
-pub(crate) struct Append {
-    pub(crate) slot: Arc<Slot>,
-    pub(crate) records: Vec<Pair>,
-    pub(crate) files: Vec<Content>,
-    /// Payloads that this append brings, to be remembered once they are durable.
-    pub(crate) payloads: Vec<(Sha256, Arc<str>)>,
-    /// The head file's new contents.
-    pub(crate) head: Vec<u8>,
-    pub(crate) done: Done,
-}
-
-impl Append {
-    pub(crate) fn fail(self, error: &Error) {
-        self.slot.poison(error);
-        call(self.done, Err(error.clone()));
-    }
-
-    fn succeed(self, cache: &Cache) {
-        self.payloads.into_iter().for_each(|(sha256, text)| cache.insert(sha256, text));
-        call(self.done, Ok(()));
-    }
-}
 
 pub(crate) struct Writer {
     pub(crate) dir: PathBuf,
@@ -166,10 +103,17 @@ impl Writer {
         }
         for append in group.into_iter().flatten() {
             match &result {
-                Ok(()) => append.succeed(&self.cache),
+                Ok(()) => self.succeed(append),
                 Err(error) => append.fail(error),
             }
         }
+    }
+
+    fn succeed(&self, append: Append) {
+        for (sha256, text) in append.payloads {
+            self.cache.insert(sha256, text);
+        }
+        call(append.done, Ok(()));
     }
 
     fn sync(&self, records: Vec<Pair>) -> Result<(), Error> {
@@ -239,11 +183,4 @@ fn receive(inbox: &Receiver<Append>) -> Option<Append> {
 
 fn bytes(append: &Append) -> usize {
     append.records.iter().map(|(key, value)| key.len() + value.len()).sum()
-}
-
-/// A caller's panic must not take the store down.
-fn call(done: Done, result: Result<(), Error>) {
-    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| done(result))).is_err() {
-        tracing::error!("the receiver of a flush panicked");
-    }
 }

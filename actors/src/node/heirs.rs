@@ -5,8 +5,7 @@ use leftfold_events::event::{Event, Session, Subagent, Turn};
 use leftfold_events::{Envelope, Fact, Seq, SessionId, fold, settle};
 use leftfold_store::Store;
 
-use crate::error::Error;
-use crate::messages::SpawnChild;
+use crate::messages::{Error, SpawnChild};
 
 /// Begins the session of `spawn` as a fork, if it is to be one and has not begun. From then on `fork_of`
 /// says what it was made a fork of just now. It blocks on the disk.

@@ -11,9 +11,8 @@ use tokio::sync::watch;
 
 use super::{Entry, LET_GO, Sessions};
 use crate::children::Told;
-use crate::error::Error;
 use crate::messages::{
-    NodeMessage, ObserversMessage, Open, Opened, SessionMessage, SpawnChild, Watch,
+    Error, NodeMessage, ObserversMessage, Open, Opened, SessionMessage, SpawnChild, Watch,
 };
 use crate::session::{Arguments, Session};
 use crate::world::World;

@@ -11,8 +11,7 @@ use tokio::sync::watch;
 
 use super::opening::{Then, Waiting};
 use super::{Entry, LET_GO, Sessions};
-use crate::error::Error;
-use crate::messages::{NodeMessage, ObserversMessage, Open, SessionMessage};
+use crate::messages::{Error, NodeMessage, ObserversMessage, Open, SessionMessage};
 use crate::world::World;
 
 /// How long a session is left alone before it is closed.

@@ -15,9 +15,8 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::mpsc;
 
 use super::recording::{Came, Effect, RecordedLog, RecordedProvider};
-use crate::error::Error;
 use crate::listener::Listener;
-use crate::messages::{NodeMessage, ObserversMessage, SessionMessage};
+use crate::messages::{Error, NodeMessage, ObserversMessage, SessionMessage};
 use crate::session::{Arguments, Session};
 use crate::world::{Models, Recording, World};
 

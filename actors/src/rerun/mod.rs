@@ -19,7 +19,7 @@ use leftfold_events::{Envelope, Fact, Seq, SessionId, State, fold, line, settle}
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::error::Error;
+use crate::messages::Error;
 use life::Life;
 use recording::{Effect, event};
 

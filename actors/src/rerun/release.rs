@@ -11,8 +11,7 @@ use leftfold_tools::Output;
 use super::recording::{Effect, event};
 use super::{Bound, Compared, Rerun};
 use crate::children::Told;
-use crate::error::Error;
-use crate::messages::{Answered, Reply, SessionMessage};
+use crate::messages::{Answered, Error, Reply, SessionMessage};
 
 impl Rerun {
     pub(super) async fn release(&mut self, next: &Envelope) -> Result<Compared, Error> {

@@ -1,0 +1,139 @@
+//! A store that this process holds open: its database, its writer, and which of its logs are taken. A
+//! store's handle and its logs share one, and the last of them closes it.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use leftfold_events::SessionId;
+
+use crate::payloads::Cache;
+use crate::pending::{Append, Pending};
+use crate::room::Room;
+use crate::scan::Source;
+use crate::writer::Writer;
+use crate::{Error, database};
+
+/// How long closing waits for the writer. It is done in milliseconds, unless a thread of sled's
+/// has died, and then it would never be.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
+
+pub(crate) struct OpenStore {
+    dir: PathBuf,
+    identity: String,
+    db: Option<sled::Db>,
+    pub(crate) cache: Arc<Cache>,
+    taken: Mutex<HashSet<SessionId>>,
+    /// `None` only while this is dropped.
+    sender: Option<Sender<Append>>,
+    writer: ThreadId,
+    /// No write has failed.
+    sound: Arc<AtomicBool>,
+    closed: Mutex<Receiver<()>>,
+}
+
+impl std::fmt::Debug for OpenStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OpenStore").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
+impl OpenStore {
+    /// Starts the writer of a database whose lock this process holds.
+    pub(crate) fn start(dir: &Path, db: sled::Db) -> Result<Self, Error> {
+        let path = dir.join("db");
+        let failed = |e| Error::io("cannot open", &path, e);
+        let file = File::options().write(true).open(&path).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        let cache = Arc::new(Cache::default());
+        let sound = Arc::new(AtomicBool::new(true));
+        let writer = Writer {
+            dir: dir.to_owned(),
+            db: db.clone(),
+            file,
+            room: Room::new(&path).map_err(failed)?,
+            cache: Arc::clone(&cache),
+            pending: Pending::new(),
+            failed: None,
+            sound: Arc::clone(&sound),
+        };
+        let (sender, inbox) = mpsc::channel();
+        let (closing, closed) = mpsc::channel();
+        let thread = thread::Builder::new()
+            .name("leftfold-log".into())
+            .spawn(move || {
+                writer.run(&inbox);
+                let _ = closing.send(());
+            })
+            .map_err(|e| Error::io("cannot start the writer of", dir, e))?;
+        Ok(Self {
+            dir: dir.to_owned(),
+            identity: format!("{}:{}", metadata.dev(), metadata.ino()),
+            db: Some(db),
+            cache,
+            taken: Mutex::new(HashSet::new()),
+            sender: Some(sender),
+            writer: thread.thread().id(),
+            sound,
+            closed: Mutex::new(closed),
+        })
+    }
+
+    pub(crate) fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn source(&self) -> Option<Source<'_>> {
+        let db = self.db.as_ref()?;
+        Some(Source { db, dir: &self.dir, cache: &self.cache })
+    }
+
+    /// False if it is taken already.
+    pub(crate) fn take(&self, session: SessionId) -> bool {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner).insert(session)
+    }
+
+    pub(crate) fn give_back(&self, session: SessionId) {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner).remove(&session);
+    }
+
+    /// Gives the append back if the writer is gone.
+    pub(crate) fn send(&self, append: Append) -> Result<(), Append> {
+        match &self.sender {
+            Some(sender) => sender.send(append).map_err(|unsent| unsent.0),
+            None => Err(append),
+        }
+    }
+}
+
+impl Drop for OpenStore {
+    fn drop(&mut self) {
+        self.sender = None;
+        // the last clone may have been dropped by a callback on the writer itself
+        if thread::current().id() != self.writer {
+            let closed = self.closed.get_mut().unwrap_or_else(PoisonError::into_inner);
+            if closed.recv_timeout(CLOSE_PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                // dropping the database would wait for the same dead thread
+                tracing::error!("{} does not close", self.dir.display());
+                std::mem::forget(self.db.take());
+                return;
+            }
+        }
+        let db = self.db.take();
+        if let Err(panic) = database::quiet(move || drop(db)) {
+            tracing::warn!("closing {}: {panic}", self.dir.display());
+        } else if self.sound.load(Ordering::Acquire) {
+            database::note_closed(&self.dir);
+        }
+    }
+}
