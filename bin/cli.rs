@@ -1,16 +1,20 @@
 //! The command line.
 
+mod amounts;
 mod log;
 mod peers;
 
 use std::path::PathBuf;
+
+use leftfold_events::kit::AskMode;
+use leftfold_runtime::turn_config::Overrides;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::log::*;
 pub(crate) use self::peers::*;
 use crate::commands::{auth, completions, doctor, in_terminal, models};
-use crate::limits;
+use crate::{question, terminal};
 
 /// A coding agent whose every step is an event in a durable log.
 ///
@@ -131,12 +135,12 @@ pub(crate) struct Run {
     #[arg(long, value_name = "PATH")]
     pub(crate) file: Vec<PathBuf>,
     #[command(flatten)]
-    pub(crate) turn: Turn,
+    pub(crate) turn: TurnArgs,
 }
 
 /// What a turn can be given, new or resumed.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct Turn {
+pub(crate) struct TurnArgs {
     /// PROVIDER/MODEL
     #[arg(long, short)]
     pub(crate) model: Option<String>,
@@ -147,10 +151,10 @@ pub(crate) struct Turn {
     #[arg(long, value_name = "N")]
     pub(crate) max_steps: Option<u32>,
     /// US dollars that the turn may cost: past that, no model is asked any more
-    #[arg(long, value_name = "USD", value_parser = limits::dollars)]
+    #[arg(long, value_name = "USD", value_parser = amounts::dollars)]
     pub(crate) max_cost: Option<f64>,
     /// Time for the turn, counted from its prompt: seconds, or 90s, 5m, 1h
-    #[arg(long, value_name = "DURATION", value_parser = limits::milliseconds)]
+    #[arg(long, value_name = "DURATION", value_parser = amounts::milliseconds)]
     pub(crate) timeout: Option<u64>,
     /// Use this set of the model's options, such as low, medium or high
     #[arg(long, value_name = "NAME")]
@@ -168,10 +172,38 @@ pub(crate) struct Turn {
     pub(crate) permission_mode: Option<PermissionMode>,
 }
 
-impl Turn {
-    /// One whose client is there to be asked.
-    pub(crate) fn asking() -> Self {
-        Self { permission_mode: Some(PermissionMode::Ask), ..Self::default() }
+impl Talk {
+    /// The conversation that these options ask for.
+    pub(crate) fn start(self) -> terminal::Start {
+        let ask = if self.yes { AskMode::Allow } else { AskMode::Ask };
+        let last = self.r#continue.then(|| "last".to_owned());
+        let overrides =
+            Overrides { model: self.model, agent: self.agent, ask, ..Overrides::default() };
+        terminal::Start { session: last.or(self.session), overrides }
+    }
+}
+
+impl TurnArgs {
+    /// What these options ask for. Without a word about questions, they are asked on a terminal and
+    /// denied elsewhere.
+    pub(crate) fn overrides(&self) -> Overrides {
+        let ask = match self.permission_mode {
+            _ if self.yes => AskMode::Allow,
+            Some(PermissionMode::Ask) => AskMode::Ask,
+            Some(PermissionMode::Deny) => AskMode::Deny,
+            None if question::somebody_there() => AskMode::Ask,
+            None => AskMode::Deny,
+        };
+        Overrides {
+            model: self.model.clone(),
+            agent: self.agent.clone(),
+            variant: self.variant.clone(),
+            max_steps: self.max_steps,
+            max_cost: self.max_cost,
+            timeout: self.timeout,
+            system: self.system.clone(),
+            ask,
+        }
     }
 
     /// The options given that are for the node of a session to follow.
@@ -205,7 +237,7 @@ pub(crate) struct Resume {
     /// An id, a unique beginning of one, `last`, or a session's folder
     pub(crate) session: String,
     #[command(flatten)]
-    pub(crate) turn: Turn,
+    pub(crate) turn: TurnArgs,
 }
 
 #[derive(Debug, Args)]
@@ -221,7 +253,7 @@ pub(crate) struct Fork {
     /// Taken to its end in the fork, as `run` does; without one, the fork's id is printed
     pub(crate) prompt: Option<String>,
     #[command(flatten)]
-    pub(crate) turn: Turn,
+    pub(crate) turn: TurnArgs,
 }
 
 #[derive(Debug, Args)]

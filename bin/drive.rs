@@ -12,16 +12,16 @@ use ractor::{Actor, ActorRef};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::cli::Turn;
-use crate::client::{self, Client, Job};
-use crate::home::Place;
-use crate::note;
-use crate::outfit;
+use crate::cli::TurnArgs;
 use crate::print::{Printed, Printer};
 use crate::question::{self, Questions, What};
 use crate::signals::Signals;
-use crate::socket;
-use crate::socket::remote::Remote;
+use leftfold_runtime::client::{self, Client, Job};
+use leftfold_runtime::home::Place;
+use leftfold_runtime::note;
+use leftfold_runtime::socket;
+use leftfold_runtime::socket::remote::Remote;
+use leftfold_runtime::turn_config;
 use leftfold_view::{OpenQuestions, QuestionId};
 
 /// How long an interrupted turn may take to be printed to its end.
@@ -72,7 +72,7 @@ impl Outcome {
 }
 
 /// Runs the task to the end of its turn.
-pub(crate) async fn drive(job: Job<'_>, task: Task, turn: &Turn) -> anyhow::Result<Outcome> {
+pub(crate) async fn drive(job: Job, task: Task, turn: &TurnArgs) -> anyhow::Result<Outcome> {
     let (sender, printed) = mpsc::unbounded_channel();
     let (sink, _) = Actor::spawn(None, Printer, (turn.format, job.place.session, sender)).await?;
     let (resumes, reverts) = (task == Task::Resume, matches!(task, Task::Revert(_)));
@@ -140,7 +140,7 @@ struct Begun {
 /// Opens the session, has `sink` told of it, and asks the task of it. `None`: there is nothing to
 /// be done.
 async fn begin(
-    job: &Job<'_>,
+    job: &Job,
     task: Task,
     sink: ActorRef<Observation>,
 ) -> anyhow::Result<Option<Begun>> {
@@ -151,7 +151,7 @@ async fn begin(
         Task::Revert(back) => return begin_revert(job, node, sink, back).await,
         Task::Resume => {
             let (client, opened) =
-                match Client::open_here(node, job, outfit::ready(&job.workspace)).await {
+                match Client::open_here(node, job, turn_config::ready(&job.workspace)).await {
                     Err(error) if client::is_locked(&error) => {
                         return Err(held(&job.place).unwrap_or(error));
                     }
@@ -200,7 +200,7 @@ fn held(place: &Place) -> Option<anyhow::Error> {
 
 /// The same for a summary.
 async fn begin_compaction(
-    job: &Job<'_>,
+    job: &Job,
     node: ActorRef<NodeMessage>,
     sink: ActorRef<Observation>,
 ) -> anyhow::Result<Option<Begun>> {
@@ -225,7 +225,7 @@ async fn begin_compaction(
 
 /// The same for going back.
 async fn begin_revert(
-    job: &Job<'_>,
+    job: &Job,
     node: ActorRef<NodeMessage>,
     sink: ActorRef<Observation>,
     back: Option<Seq>,
@@ -248,7 +248,7 @@ async fn begin_revert(
 
 /// Lets other processes connect, before anything is shown that they might act upon. Without a
 /// socket the turn goes on all the same.
-fn bind(job: &Job<'_>) -> Option<socket::Bound> {
+fn bind(job: &Job) -> Option<socket::Bound> {
     let bound = socket::bind(&job.place.store);
     bound.inspect_err(|error| note(&format!("leftfold: {error:#}"))).ok()
 }

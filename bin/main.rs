@@ -1,64 +1,22 @@
 //! The command line of Leftfold: wiring, and nothing that decides.
 
 mod acp;
-mod agents;
-mod approvals;
-mod attach;
-mod auth;
-mod changes;
-mod checkout;
 mod cli;
-mod client;
 mod commands;
-mod configured;
-mod consulted;
-mod demo;
 mod drive;
-mod edge;
-mod equipment;
-mod family;
-mod forking;
 mod hidden;
-mod history;
-mod home;
 mod import;
-mod limits;
-mod lines;
 mod memory;
-mod model;
-mod outfit;
-mod preview;
 mod print;
 mod question;
-mod scribes;
-mod secrets;
-mod settings;
 mod signals;
-mod slash;
-mod socket;
-mod switch;
 mod terminal;
-mod text;
-mod variant;
-mod warnings;
-mod watchers;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use cli::{Cli, Command};
-
-/// Something is wrong with what the user gave, not with what the program did: exit code 2.
-#[derive(Debug)]
-pub(crate) struct Usage(pub(crate) String);
-
-impl std::fmt::Display for Usage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
+use leftfold_runtime::{Usage, edge, note};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -71,7 +29,7 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
-    let Some(command) = cli.command else { return terminal::talk(cli.talk) };
+    let Some(command) = cli.command else { return terminal::talk(cli.talk.start()) };
     match command {
         Command::Run(args) => commands::run::run(args),
         Command::Resume(args) => commands::resume::resume(&args),
@@ -116,31 +74,4 @@ fn log_to_stderr() {
     let Ok(filter) = std::env::var("LEFTFOLD_LOG") else { return };
     let filter = tracing_subscriber::EnvFilter::new(filter);
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| edge::Trace).init();
-}
-
-/// A line for people, on standard error; if nobody reads that any more, for nobody.
-fn note(line: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "{}", edge::clean(line));
-}
-
-/// How long the program waits at its end for what can not be interrupted: a name look-up, a write
-/// to a pipe that nobody reads.
-const LEAVE: std::time::Duration = std::time::Duration::from_secs(2);
-
-/// Runs `work` on a runtime of its own.
-fn run_async<T>(work: impl Future<Output = T>) -> std::io::Result<T> {
-    let runtime = runtime()?;
-    let result = runtime.block_on(async {
-        let result = work.await;
-        tokio::join!(leftfold_tools::mcp::close(), leftfold_tools::plugins::close());
-        result
-    });
-    runtime.shutdown_timeout(LEAVE);
-    Ok(result)
-}
-
-/// Two threads suffice: the work is waiting.
-fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()
 }

@@ -14,9 +14,9 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
 
 use crate::cli::Format;
-use crate::family::Family;
-use crate::text::{Live, Shown};
+use leftfold_runtime::family::Family;
 use leftfold_view::SessionTree;
+use leftfold_view::text::{Live, Shown};
 use leftfold_view::{OpenQuestions, Question, QuestionId};
 
 /// What the driver of a run must know of what was printed.

@@ -11,8 +11,9 @@ use leftfold_events::event::{Answer, Resolution};
 use leftfold_tools::Workspace;
 use tokio::sync::mpsc;
 
-use crate::preview;
-use crate::{client, edge};
+use leftfold_runtime::client;
+use leftfold_runtime::edge;
+use leftfold_runtime::preview;
 use leftfold_view::{Question, QuestionId};
 
 /// Who answers here.

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "this is a bench")]
 
 #[allow(dead_code, reason = "the example's own turn")]
-#[path = "../examples/stage/mod.rs"]
 mod stage;
 
 use std::time::{Duration, Instant};

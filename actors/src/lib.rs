@@ -19,7 +19,6 @@ mod clock;
 mod coalesce;
 mod compaction;
 mod dispatch;
-pub mod equip;
 mod hook_secrets;
 mod hooks;
 mod inquiries;

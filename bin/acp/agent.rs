@@ -33,11 +33,11 @@ use super::conversation::{Arguments, Conversation, Wish, to_error};
 use super::flow::Flow;
 use super::host::ClientHost;
 use super::shared::Shared;
-use crate::Usage;
-use crate::cli::Turn;
-use crate::commands::run::Project;
-use crate::home::Place;
-use crate::socket::{self, Many};
+use leftfold_runtime::Usage;
+use leftfold_runtime::home::Place;
+use leftfold_runtime::project::Project;
+use leftfold_runtime::socket::{self, Many};
+use leftfold_runtime::turn_config::Overrides;
 
 /// A handler of requests that is a method of the agent's.
 macro_rules! on {
@@ -234,7 +234,7 @@ impl Agent {
             talk.stop(None);
             return Ok(first.clone());
         }
-        self.all.learn(place.clone(), Arc::clone(&project), Turn::asking());
+        self.all.learn(place.clone(), Arc::clone(&project), Overrides::asking());
         let entry = Entry { shared, talk, place, project };
         sessions.insert(id, entry.clone());
         Ok(entry)
@@ -249,9 +249,9 @@ impl Agent {
     ) -> Result<(), Error> {
         let session = self.session(&request.session_id)?;
         let parts = content::parts(request.prompt)?;
-        let turn = session.shared.chosen().turn();
+        let overrides = session.shared.chosen().overrides();
         let ticket = session.shared.prompts.add(responder);
-        wish(&session, Wish::Prompt { ticket, parts, turn: Box::new(turn) })
+        wish(&session, Wish::Prompt { ticket, parts, overrides: Box::new(overrides) })
     }
 
     /// A notification has no answer: one for an unknown session is only traced.
@@ -307,7 +307,7 @@ impl Agent {
         let before = Offer::of(place, project, &chosen).map_err(|error| to_error(&error))?;
         chosen.choose(&before, id, value).map_err(|Usage(why)| invalid(&why))?;
         let offer = Offer::of(place, project, &chosen).map_err(|error| to_error(&error))?;
-        self.all.drive(place.session, chosen.turn());
+        self.all.drive(place.session, chosen.overrides());
         shared.choose(chosen);
         Ok(offer)
     }

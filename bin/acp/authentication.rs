@@ -6,7 +6,8 @@ use agent_client_protocol::v1::schema::{
 };
 
 use super::conversation::to_error;
-use crate::{model, settings};
+use leftfold_config as settings;
+use leftfold_runtime::model;
 
 const LOGIN: &str = "leftfold-auth-login";
 

@@ -8,15 +8,19 @@ use agent_client_protocol::v1::schema::{
     SessionConfigSelectOption, SessionMode, SessionModeState, SessionUpdate,
     UnstructuredCommandInput,
 };
-use leftfold_actors::equip::Agent;
+use leftfold_runtime::gather::Agent;
 
-use crate::agents::Agents;
-use crate::cli::Turn;
-use crate::commands::models;
-use crate::commands::run::{self, Project};
-use crate::home::Place;
-use crate::settings::Settings;
-use crate::{Usage, configured, model, slash};
+use leftfold_config::Settings;
+use leftfold_runtime::Usage;
+use leftfold_runtime::agents::Agents;
+use leftfold_runtime::configured;
+use leftfold_runtime::home::Place;
+use leftfold_runtime::model;
+use leftfold_runtime::model_list;
+use leftfold_runtime::project::Project;
+use leftfold_runtime::slash;
+use leftfold_runtime::turn_config;
+use leftfold_runtime::turn_config::Overrides;
 
 /// The ids of what can be chosen.
 pub(super) const MODE: &str = "mode";
@@ -36,9 +40,9 @@ pub(super) struct Chosen {
 
 impl Chosen {
     /// How the next prompts are to be taken.
-    pub(super) fn turn(&self) -> Turn {
+    pub(super) fn overrides(&self) -> Overrides {
         let Self { agent, model, variant } = self.clone();
-        Turn { agent, model, variant, ..Turn::asking() }
+        Overrides { agent, model, variant, ..Overrides::asking() }
     }
 
     /// Chooses `value` for the option `id`.
@@ -87,7 +91,7 @@ pub(super) struct Offer {
     agents: Vec<Agent>,
     agent: String,
     /// Of each provider that can be used, its models.
-    models: Vec<(String, Vec<models::Row>)>,
+    models: Vec<(String, Vec<model_list::Row>)>,
     model: String,
     variants: Vec<String>,
     variant: Option<String>,
@@ -99,9 +103,8 @@ impl Offer {
     /// # Errors
     /// The settings are wrong, or say too little for a prompt to be taken.
     pub(super) fn of(place: &Place, project: &Project, chosen: &Chosen) -> anyhow::Result<Self> {
-        let job = run::job(place.clone(), project, &chosen.turn(), false)?;
-        let settings = configured::settings(&project.directory, &job.workspace.plugins);
-        let settings = settings.map_err(model::usage)?;
+        let job = turn_config::job(place.clone(), project, &chosen.overrides(), false)?;
+        let settings = configured::settings(&project.directory, &job.workspace.plugins)?;
         let agents = Agents::of(&settings);
         let primary = agents
             .iter()
@@ -167,7 +170,7 @@ impl Offer {
 
     /// The models by provider; the one in force is among them whether it is listed or not.
     fn groups(&self) -> Vec<SessionConfigSelectGroup> {
-        let group = |(provider, models): &(String, Vec<models::Row>)| {
+        let group = |(provider, models): &(String, Vec<model_list::Row>)| {
             let models = models.iter().map(|row| choice(&row.name, short(&row.name)));
             let id = Arc::<str>::from(provider.as_str());
             SessionConfigSelectGroup::new(id, provider.clone(), models.collect())
@@ -209,11 +212,11 @@ fn short(name: &str) -> &str {
 }
 
 /// The models of the providers that have a key, or need none.
-fn usable(settings: &Settings) -> Vec<(String, Vec<models::Row>)> {
+fn usable(settings: &Settings) -> Vec<(String, Vec<model_list::Row>)> {
     let default = settings.default_name(&model::environment);
     let offers = settings.offers(&model::environment).into_iter().filter(|offer| offer.is_usable());
     let rows = offers.map(|offer| {
-        let rows = models::rows(settings, &offer, default.as_deref());
+        let rows = model_list::rows(settings, &offer, default.as_deref());
         (offer.name, rows)
     });
     rows.filter(|(_, rows)| !rows.is_empty()).collect()

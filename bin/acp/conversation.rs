@@ -14,22 +14,22 @@ use super::choices::Offer;
 use super::opening::Arrival;
 use super::shared::{BY, Shared};
 use super::updates::{self, Updates};
-use crate::cli::Turn;
-use crate::client::{self, Client};
-use crate::commands::run::{self, Project};
-use crate::edge;
-use crate::home::Place;
-use crate::outfit;
-use crate::secrets;
-use crate::slash::{Given, Prepared};
-use crate::socket::Many;
+use leftfold_runtime::client::{self, Client};
+use leftfold_runtime::edge;
+use leftfold_runtime::home::Place;
+use leftfold_runtime::project::Project;
+use leftfold_runtime::secrets;
+use leftfold_runtime::slash::{Given, Prepared};
+use leftfold_runtime::socket::Many;
+use leftfold_runtime::turn_config;
+use leftfold_runtime::turn_config::Overrides;
 
 pub(super) enum Wish {
     /// Already among the prompts that wait, as `ticket`.
     Prompt {
         ticket: u64,
         parts: Vec<PromptPart>,
-        turn: Box<Turn>,
+        overrides: Box<Overrides>,
     },
     /// Everything that waits is already marked.
     Cancel,
@@ -88,8 +88,8 @@ impl Actor for Conversation {
     ) -> Result<(), ActorProcessingErr> {
         match wish {
             Wish::Prompt { ticket, .. } if talk.shared.prompts.answer_cancelled(ticket) => {}
-            Wish::Prompt { ticket, parts, turn } => {
-                if let Err(error) = talk.prompt(ticket, parts, &turn).await {
+            Wish::Prompt { ticket, parts, overrides } => {
+                if let Err(error) = talk.prompt(ticket, parts, &overrides).await {
                     talk.shared.prompts.fail(ticket, &to_error(&error));
                 }
             }
@@ -102,8 +102,11 @@ impl Actor for Conversation {
 
 /// A usage error is the client's to repair.
 pub(super) fn to_error(error: &anyhow::Error) -> Error {
-    let standard =
-        if error.is::<crate::Usage>() { Error::invalid_params() } else { Error::internal_error() };
+    let standard = if error.is::<leftfold_runtime::Usage>() {
+        Error::invalid_params()
+    } else {
+        Error::internal_error()
+    };
     Error::new(standard.code, edge::clean(&format!("{error:#}")).into_owned())
 }
 
@@ -112,17 +115,22 @@ impl Talk {
         &mut self,
         ticket: u64,
         parts: Vec<PromptPart>,
-        turn: &Turn,
+        overrides: &Overrides,
     ) -> anyhow::Result<()> {
         let first = parts.first().filter(|part| part.kind == PromptKind::Text);
         let text = first.map_or("", |part| part.text.as_str());
         self.tell_commands();
-        let prepared =
-            Prepared::new((&*self.project, self.place.store.as_path()), turn, text, Given::ForAll)?;
-        let job = run::job(self.place.clone(), &prepared.project, &prepared.turn, false)?;
+        let prepared = Prepared::new(
+            (&*self.project, self.place.store.as_path()),
+            overrides,
+            text,
+            Given::ForAll,
+        )?;
+        let job =
+            turn_config::job(self.place.clone(), &prepared.project, &prepared.overrides, false)?;
         // servers may take long to start, and whoever takes the prompt back is not to wait for them
         tokio::select! {
-            () = outfit::ready(&job.workspace) => {}
+            () = turn_config::ready(&job.workspace) => {}
             () = self.shared.prompts.taken_back(ticket) => {}
         }
         if self.shared.prompts.answer_cancelled(ticket) {

@@ -18,10 +18,10 @@ use super::conversation::to_error;
 use super::opening::directory;
 use super::servers::{handed, ignored};
 use super::shared::BY;
-use crate::client;
-use crate::commands::run::Project;
-use crate::home::Place;
-use crate::socket::{self, RpcError};
+use leftfold_runtime::client;
+use leftfold_runtime::home::Place;
+use leftfold_runtime::project::Project;
+use leftfold_runtime::socket::{self, RpcError};
 
 /// The field of `_meta` that says after which event.
 const AT: &str = "leftfold/at";

@@ -24,7 +24,7 @@ use leftfold_tools::processes::CALL;
 use super::agent::Agent;
 use super::shared::Shared;
 use crate::commands::in_terminal::IN_TERMINAL;
-use crate::edge;
+use leftfold_runtime::edge;
 
 /// The client, as the calls of one session and of its children reach it.
 pub(super) struct ClientHost {

@@ -15,9 +15,9 @@ use leftfold_store::Head;
 use super::agent::{Agent, unknown, wish};
 use super::content::invalid;
 use super::conversation::{Wish, to_error};
-use crate::client;
 use crate::commands::sessions;
-use crate::home::Place;
+use leftfold_runtime::client;
+use leftfold_runtime::home::Place;
 
 /// Sessions in one answer.
 const PAGE: usize = 100;

@@ -62,15 +62,15 @@ use ractor::ActorRef;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::Node;
-use crate::client;
-use crate::socket::{Many, Sockets};
+use leftfold_runtime::client;
+use leftfold_runtime::socket::{Many, Sockets};
 
 /// How long each step of leaving may take; together they stay below a second.
 const STEP: Duration = Duration::from_millis(300);
 
 pub(crate) fn serve(args: Node) -> anyhow::Result<ExitCode> {
     let store = args.store.map(std::path::absolute).transpose().context("the store's folder")?;
-    let runtime = crate::runtime()?;
+    let runtime = leftfold_runtime::runtime()?;
     let outcome = runtime.block_on(run(store));
     // a read of standard input that never ends must not hold up the end
     runtime.shutdown_background();

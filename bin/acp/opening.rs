@@ -15,8 +15,8 @@ use super::choices::{Chosen, Offer};
 use super::content::invalid;
 use super::conversation::{Wish, to_error};
 use super::servers::{handed, ignored};
-use crate::commands::run::{self, Project};
-use crate::settings;
+use leftfold_config as settings;
+use leftfold_runtime::project::{self, Project};
 
 /// Whoever waits for a session to be there.
 pub(super) enum Arrival {
@@ -64,7 +64,7 @@ impl Agent {
         let worktree = settings::worktree_of(&directory);
         let servers = handed(&request.mcp_servers);
         let project = Project { servers, ..Project::new(directory, worktree) };
-        let place = self.all.place(run::new_id()).map_err(|error| to_error(&error))?;
+        let place = self.all.place(project::new_id()).map_err(|error| to_error(&error))?;
         let offer = Offer::of(&place, &project, &Chosen::default());
         let offer = offer.map_err(|error| to_error(&error))?;
         let id = SessionId::new(place.session.to_string());

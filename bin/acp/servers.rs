@@ -4,7 +4,7 @@ use agent_client_protocol::v1::schema::{self, HttpHeader, McpServer};
 use leftfold_tools::mcp::{OAuth, Reach, Spec};
 use serde_json::json;
 
-use crate::settings;
+use leftfold_config as settings;
 
 /// Those that can be used.
 pub(super) fn handed(servers: &[McpServer]) -> Vec<Spec> {
@@ -47,7 +47,7 @@ pub(super) fn ignored(servers: &[McpServer]) -> Option<schema::Meta> {
     if names.is_empty() {
         return None;
     }
-    crate::note(&format!(
+    leftfold_runtime::note(&format!(
         "leftfold: MCP servers are ignored that speak neither over stdio nor HTTP: {}",
         names.join(", ")
     ));

@@ -18,7 +18,7 @@ use super::prompts::Prompts;
 use super::terminals::{self, Terminals};
 use super::updates::report;
 use super::view;
-use crate::client::Client;
+use leftfold_runtime::client::Client;
 use leftfold_view::QuestionId;
 
 /// Who this client is in the log.

@@ -21,8 +21,8 @@ use super::replies::{chosen, told};
 use super::shared::{BY, Shared};
 use super::view::{self, Question, Told, View};
 use super::{form, preview};
-use crate::commands::run::Project;
-use crate::home::Place;
+use leftfold_runtime::home::Place;
+use leftfold_runtime::project::Project;
 use leftfold_view::QuestionId;
 
 pub(super) struct Updates;
@@ -192,8 +192,9 @@ impl Watching {
             && let Some(arrival) = self.arrival.take()
         {
             let offer = Offer::of(&self.place, &self.project, &self.shared.chosen());
-            let offer =
-                offer.inspect_err(|error| crate::note(&format!("leftfold: {error:#}"))).ok();
+            let offer = offer
+                .inspect_err(|error| leftfold_runtime::note(&format!("leftfold: {error:#}")))
+                .ok();
             report(arrival.arrived(offer.as_ref()));
             if let Some(offer) = offer {
                 self.shared.tell_commands_again(offer.commands());
@@ -280,7 +281,7 @@ impl Watching {
             let inquiry = inquiry.clone();
             tokio::spawn(async move {
                 let reply = told(sent.block_task().await, |response| {
-                    crate::client::reply(form::answer(response, &inquiry), BY)
+                    leftfold_runtime::client::reply(form::answer(response, &inquiry), BY)
                 });
                 shared.answer(asked, reply).await;
             });

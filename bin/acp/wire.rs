@@ -20,8 +20,8 @@ use tokio::task::JoinHandle;
 use super::flow::{Flow, Taken, Written};
 use super::params;
 use super::shared::BY;
-use crate::edge;
-use crate::socket::{self, QUEUE, Sessions};
+use leftfold_runtime::edge;
+use leftfold_runtime::socket::{self, QUEUE, Sessions};
 
 /// The longest line that is read, in bytes: a prompt with some pictures in it. Of longer ones only
 /// the end is looked for.

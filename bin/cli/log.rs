@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::Format;
-use crate::limits;
+use super::amounts;
 
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
@@ -144,7 +144,7 @@ pub(crate) struct Prune {
     #[arg(long, value_name = "DAYS", required_unless_present_any = ["max_size", "unused"])]
     pub(crate) older_than: Option<u64>,
     /// Sessions until all of them together take up no more than this: bytes, or 500K, 200M, 2G
-    #[arg(long, value_name = "SIZE", value_parser = limits::bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = amounts::bytes)]
     pub(crate) max_size: Option<u64>,
     /// Only files that no session refers to any more; they go with any other choice, too
     #[arg(long)]

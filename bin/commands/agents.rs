@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
-use leftfold_actors::equip::Agent;
+use leftfold_runtime::gather::Agent;
 use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
-use crate::agents::{Agents, Known};
 use crate::cli::{self, Format};
-use crate::configured;
+use leftfold_runtime::agents::{Agents, Known};
+use leftfold_runtime::configured;
 
 pub(crate) fn agents(args: &cli::Agents) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;

@@ -7,8 +7,12 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::cli::Format;
-use crate::settings::{self, Hint, KeySource, KeyState, Offer, Secret, Settings};
-use crate::{Usage, auth, hidden, model, note};
+use crate::hidden;
+use leftfold_config::auth;
+use leftfold_config::{self as settings, Hint, KeySource, KeyState, Offer, Secret, Settings};
+use leftfold_runtime::Usage;
+use leftfold_runtime::model;
+use leftfold_runtime::note;
 
 /// The longest key, in bytes.
 const LONGEST: u64 = 16 * 1024;

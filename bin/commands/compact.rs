@@ -2,14 +2,15 @@
 
 use std::process::ExitCode;
 
-use crate::cli::{Compact, Turn};
-use crate::commands::run::{self, Project};
+use crate::cli::{Compact, TurnArgs};
+use crate::commands::run;
 use crate::drive::Task;
+use leftfold_runtime::project::Project;
 
 pub(crate) fn compact(args: Compact) -> anyhow::Result<ExitCode> {
     let place = super::place(&args.session)?;
     let project = Project::of(&place)?;
     let Compact { model, format, .. } = args;
-    let turn = Turn { model, format, ..Turn::default() };
+    let turn = TurnArgs { model, format, ..TurnArgs::default() };
     run::turn(place, &project, &turn, Task::Compact)
 }

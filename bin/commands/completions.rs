@@ -33,7 +33,9 @@ pub(crate) fn man(args: &Man) -> anyhow::Result<ExitCode> {
     for part in &args.command {
         let inner = command.find_subcommand(part).cloned();
         command = inner.ok_or_else(|| {
-            crate::Usage(format!("`{name}` has no command `{part}`: `{name} --help` lists them"))
+            leftfold_runtime::Usage(format!(
+                "`{name}` has no command `{part}`: `{name} --help` lists them"
+            ))
         })?;
         name = format!("{name} {}", command.get_name());
     }

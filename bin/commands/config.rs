@@ -7,10 +7,12 @@ use std::process::ExitCode;
 use serde_json::{Map, Value, json};
 use unicode_width::UnicodeWidthStr;
 
-use crate::Usage;
 use crate::cli::{Config, Format};
-use crate::settings::{self, Inventory, Item, Kind, Origin, Reference, Shown, Source};
-use crate::{configured, model, terminal};
+use crate::terminal;
+use leftfold_config::{self as settings, Inventory, Item, Kind, Origin, Reference, Shown, Source};
+use leftfold_runtime::Usage;
+use leftfold_runtime::configured;
+use leftfold_runtime::model;
 
 /// Columns that values and keys are padded to at most; longer ones push the rest to the right.
 const WIDEST: usize = 44;
@@ -20,10 +22,10 @@ const NARROWEST: usize = 16;
 pub(crate) fn config(args: &Config) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
     let layers = configured::layers(&directory)?;
-    crate::warnings::tell(layers.warnings());
+    leftfold_runtime::warnings::tell(layers.warnings());
     let inventory = settings::inventory(
         &directory,
-        leftfold_actors::equip::Agent::DEFAULT,
+        leftfold_runtime::gather::Agent::DEFAULT,
         &model::environment,
         &layers,
     );
@@ -89,12 +91,12 @@ fn table(items: &[&Item], directory: &Path, width: Option<usize>) -> String {
     let room = width.map(|width| width.saturating_sub(widest(0) + place + 4));
     let lines = rows.iter().map(|[name, value, place]| match (room, width) {
         (Some(room), Some(width)) if room < NARROWEST => {
-            let line = terminal::clip(&format!("{name}  {value}"), width);
+            let line = leftfold_view::clean::clip(&format!("{name}  {value}"), width);
             format!("{line}\n    {place}\n")
         }
         (Some(room), _) => {
             let columns = room.min(widest(1));
-            let value = terminal::clip(value, columns);
+            let value = leftfold_view::clean::clip(value, columns);
             format!("{}  {}  {place}\n", padded(name, widest(0)), padded(&value, columns))
         }
         (None, _) => {

@@ -5,16 +5,20 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use leftfold_actors::equip::Agent;
 use leftfold_events::event::PromptPart;
+use leftfold_runtime::gather::Agent;
 
-use crate::cli::{Demo, Format, Turn};
-use crate::commands::run::{self, Project};
+use crate::cli::{Demo, Format, TurnArgs};
+use crate::commands::run;
 use crate::drive::Task;
-use crate::{Usage, demo, home, note};
+use leftfold_runtime::Usage;
+use leftfold_runtime::demo;
+use leftfold_runtime::home;
+use leftfold_runtime::note;
+use leftfold_runtime::project::{self, Project};
 
 pub(crate) fn demo(args: Demo) -> anyhow::Result<ExitCode> {
-    let session = run::new_id();
+    let session = project::new_id();
     let directory = match args.directory {
         Some(directory) => directory,
         None => std::env::temp_dir().join(format!("leftfold-demo-{session}")),
@@ -33,7 +37,7 @@ pub(crate) fn demo(args: Demo) -> anyhow::Result<ExitCode> {
         agent: Some(Agent::DEFAULT.to_owned()),
         ..Project::new(directory.clone(), directory.clone())
     };
-    let turn = Turn { format: args.format, ..Turn::default() };
+    let turn = TurnArgs { format: args.format, ..TurnArgs::default() };
     let code =
         run::turn(place, &project, &turn, Task::Prompt(vec![PromptPart::text(demo::PROMPT)]))?;
     if args.format == Format::Text {

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use similar::TextDiff;
 
 use crate::cli::{Diff, Format};
-use crate::home::Place;
-use crate::text;
+use leftfold_runtime::home::Place;
+use leftfold_view::text;
 
 /// Lines around a change.
 const CONTEXT: usize = 2;
@@ -63,7 +63,7 @@ impl Side {
     fn read(session: &str) -> anyhow::Result<Self> {
         let (place, events) = super::events(session)?;
         // its own, those of what it is a fork of, and those of its children
-        let children = events.iter().filter_map(crate::history::spawned);
+        let children = events.iter().filter_map(leftfold_runtime::history::spawned);
         let ids = events.iter().map(|event| event.session).chain(children).collect();
         Ok(Self { place, events, ids })
     }

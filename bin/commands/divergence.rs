@@ -3,12 +3,11 @@
 
 use std::process::ExitCode;
 
-use leftfold_events::event::{Event, Session};
 use leftfold_events::verify::Divergence;
 use leftfold_events::{Envelope, POLICY, Seq};
-use serde_json::{Value, json};
 
-use crate::home::Place;
+use leftfold_runtime::divergence::{as_values, policy_of};
+use leftfold_runtime::home::Place;
 
 /// Does `work` for each session; 1 as soon as one of them is not well or can not be read. The others are
 /// gone through all the same.
@@ -30,28 +29,12 @@ pub(super) fn each(
             Ok(false) => code = ExitCode::FAILURE,
             Err(error) if alone => return Err(error),
             Err(error) => {
-                crate::note(&format!("leftfold: {}: {error:#}", place.session));
+                leftfold_runtime::note(&format!("leftfold: {}: {error:#}", place.session));
                 code = ExitCode::FAILURE;
             }
         }
     }
     Ok(code)
-}
-
-/// The policy that the latest node to write the log decided by.
-pub(super) fn policy_of(events: &[Envelope]) -> u16 {
-    let policy = events.iter().rev().find_map(|event| {
-        let Event::Session(event) = &event.event else { return None };
-        match event {
-            Session::Created { policy, .. } | Session::Resumed { policy, .. } => Some(*policy),
-            Session::Titled { .. }
-            | Session::Forked { .. }
-            | Session::Adopted { .. }
-            | Session::Imported { .. }
-            | Session::Elapsed {} => None,
-        }
-    });
-    policy.unwrap_or_default()
 }
 
 /// A line for each; where the log was written under another policy, both are in it.
@@ -61,27 +44,6 @@ pub(super) fn divergences_as_json(
 ) -> anyhow::Result<String> {
     let lines = as_values(divergences, events)?;
     Ok(lines.iter().map(|line| format!("{line}\n")).collect())
-}
-
-/// The first divergence of a log, or all.
-pub(crate) fn divergences(events: &[Envelope], all: bool) -> anyhow::Result<Vec<Value>> {
-    let mut divergences = leftfold_events::verify(events);
-    if !all {
-        divergences.truncate(1);
-    }
-    as_values(&divergences, events)
-}
-
-fn as_values(divergences: &[Divergence], events: &[Envelope]) -> anyhow::Result<Vec<Value>> {
-    let policy = policy_of(events);
-    let line = |divergence: &Divergence| {
-        let mut line = serde_json::to_value(divergence)?;
-        if policy != POLICY {
-            line["policy"] = json!({ "log": policy, "now": POLICY });
-        }
-        Ok(line)
-    };
-    divergences.iter().map(line).collect()
 }
 
 pub(super) fn divergences_as_text(divergences: &[Divergence], events: &[Envelope]) -> String {

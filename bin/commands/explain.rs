@@ -13,9 +13,9 @@ use leftfold_events::request::{AssistantPart, Request, RequestMessage};
 use leftfold_events::{Envelope, Seq, Sha256, fold};
 use serde_json::{Value, json};
 
-use crate::Usage;
 use crate::cli::{Explain, Format};
-use crate::text;
+use leftfold_runtime::Usage;
+use leftfold_view::text;
 
 pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
     let (place, events) = super::events(&args.session)?;
@@ -36,7 +36,7 @@ pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
         (event::decided_on(&events, last), text::reason(&fold(&events[..last]), &events[last]));
     let (imported, from) = leftfold_events::verify::imported(&events);
     if args.seq <= imported {
-        crate::note(&format!(
+        leftfold_runtime::note(&format!(
             "leftfold: {from} asked this model with words and tools of its own; this is what Leftfold would have \
              asked it"
         ));

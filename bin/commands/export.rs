@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use leftfold_events::Envelope;
 
 use crate::cli::{Export, ExportFormat};
-use crate::history::History;
-use crate::lines::Lines;
+use leftfold_runtime::history::History;
+use leftfold_runtime::lines::Lines;
 
 pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
     let ExportFormat::Jsonl = args.format;

@@ -8,10 +8,11 @@ use leftfold_store::{Error, Store};
 
 use super::run;
 use crate::cli::Fork;
-use crate::forking::{self, Forked, Wanted};
-use crate::home::Place;
-use crate::socket::{Fault, ask_to_fork};
-use crate::{client, note};
+use leftfold_runtime::client;
+use leftfold_runtime::forking::{self, Forked, Wanted};
+use leftfold_runtime::home::Place;
+use leftfold_runtime::note;
+use leftfold_runtime::socket::{Fault, ask_to_fork};
 
 pub(crate) fn fork(args: Fork) -> anyhow::Result<ExitCode> {
     let Fork { session, at, files, prompt, turn } = args;

@@ -14,10 +14,11 @@ use leftfold_store::Store;
 use leftfold_tools::surrogates::mended;
 
 use crate::cli::Import;
-use crate::home::{self, Place};
 use crate::import::{self, Birth, LeftOut, Origin};
-use crate::settings::worktree_of;
-use crate::{Usage, secrets};
+use leftfold_config::worktree_of;
+use leftfold_runtime::Usage;
+use leftfold_runtime::home::{self, Place};
+use leftfold_runtime::secrets;
 
 /// Events that are written at once.
 const BATCH: usize = 500;
@@ -97,7 +98,7 @@ fn foreign(origin: Origin, text: &str, name: &str, path: &Path) -> anyhow::Resul
     tell(origin, &transcript.left_out);
     tell(origin, &untold);
     if !is_there {
-        crate::note(&format!(
+        leftfold_runtime::note(&format!(
             "leftfold: the session's folder {} is not here: it can be looked at, and gone on with once it is",
             directory.display()
         ));
@@ -110,17 +111,19 @@ fn tell(origin: Origin, left_out: &LeftOut) {
     /// Bad lines that are told one by one.
     const MOST: usize = 10;
     for bad in left_out.bad.iter().take(MOST) {
-        crate::note(&format!("leftfold: {bad}"));
+        leftfold_runtime::note(&format!("leftfold: {bad}"));
     }
     if !left_out.bad.is_empty() {
         let count = left_out.bad.len();
-        crate::note(&format!(
+        leftfold_runtime::note(&format!(
             "leftfold: {count} of its lines can not be read; the rest is taken in"
         ));
     }
     for (kind, count) in &left_out.kinds {
         let name = origin.name();
-        crate::note(&format!("leftfold: left out of the session of {name}: {kind} ({count})"));
+        leftfold_runtime::note(&format!(
+            "leftfold: left out of the session of {name}: {kind} ({count})"
+        ));
     }
 }
 

@@ -9,10 +9,10 @@ use std::process::ExitCode;
 use leftfold_tools::mcp::{Report, Status};
 use serde_json::{Value, json};
 
-use super::run;
 use crate::cli::{self, Format};
-use crate::configured;
-use crate::settings::Mcp;
+use leftfold_config::Mcp;
+use leftfold_runtime::configured;
+use leftfold_runtime::project;
 
 /// Characters of a tool's description in a line.
 const WIDTH: usize = 72;
@@ -32,8 +32,8 @@ pub(crate) fn mcp(args: &cli::Mcp) -> anyhow::Result<ExitCode> {
 fn list(args: &cli::Mcp) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
     let settings = configured::shown(&directory)?;
-    let servers = run::servers(&directory, &settings, &[]);
-    let reports = crate::run_async(async {
+    let servers = project::servers(&directory, &settings, &[]);
+    let reports = leftfold_runtime::run_async(async {
         servers.ready().await;
         servers.reports()
     })?;
@@ -43,7 +43,9 @@ fn list(args: &cli::Mcp) -> anyhow::Result<ExitCode> {
         Format::Text => all.map(|(mcp, report)| as_text(mcp, report)).collect(),
     };
     if text.is_empty() {
-        crate::note("leftfold: there are no MCP servers: name some under `mcp` in settings");
+        leftfold_runtime::note(
+            "leftfold: there are no MCP servers: name some under `mcp` in settings",
+        );
     }
     super::print(&text)
 }

@@ -38,10 +38,11 @@ use std::process::ExitCode;
 
 use leftfold_events::{Envelope, Seq};
 
-pub(crate) use self::divergence::divergences;
-use self::divergence::{divergences_as_json, divergences_as_text, each, policy_of};
-use crate::edge;
-use crate::home::{self, Place};
+use leftfold_runtime::divergence::policy_of;
+
+use self::divergence::{divergences_as_json, divergences_as_text, each};
+use leftfold_runtime::edge;
+use leftfold_runtime::home::{self, Place};
 
 /// The session that an argument of a reading command means, and its events.
 fn events(session: &str) -> anyhow::Result<(Place, Vec<Envelope>)> {
@@ -57,7 +58,7 @@ fn events_to(session: &str, to: Seq) -> anyhow::Result<(Place, Vec<Envelope>)> {
 
 fn place(session: &str) -> anyhow::Result<Place> {
     let directory = std::env::current_dir()?;
-    home::find(session, &crate::settings::worktree_of(&directory))
+    home::find(session, &leftfold_config::worktree_of(&directory))
 }
 
 /// Writes lines to standard output, tokens masked; a reader that has gone away ends the command quietly.

@@ -4,15 +4,16 @@ use std::process::ExitCode;
 
 use clap::Args;
 use leftfold_events::kit::{Limit, Prices};
-use leftfold_providers::catalog::{self, Thinking};
-use leftfold_providers::{Wire, catalog::Model as Listed};
 use serde_json::{Map, Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use super::auth;
 use crate::cli::Format;
-use crate::settings::{self, Hint, KeyState, Model, Offer, Settings};
-use crate::{Usage, configured, model, variant};
+use leftfold_config::{self as settings, Hint, KeyState, Offer};
+use leftfold_runtime::Usage;
+use leftfold_runtime::configured;
+use leftfold_runtime::model;
+use leftfold_runtime::model_list::{Row, rows};
 
 #[derive(Debug, Args)]
 pub(crate) struct Models {
@@ -20,23 +21,6 @@ pub(crate) struct Models {
     provider: Option<String>,
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-}
-
-/// One model, as it would be used.
-#[derive(Debug)]
-pub(crate) struct Row {
-    pub(crate) name: String,
-    family: String,
-    limit: Limit,
-    cost: Prices,
-    tools: bool,
-    images: bool,
-    reasoning: bool,
-    temperature: bool,
-    pub(crate) variants: Vec<String>,
-    /// `None`: built in.
-    place: Option<settings::Place>,
-    default: bool,
 }
 
 pub(crate) fn models(args: &Models) -> anyhow::Result<ExitCode> {
@@ -70,70 +54,6 @@ pub(crate) fn models(args: &Models) -> anyhow::Result<ExitCode> {
         );
     }
     super::print(&text)
-}
-
-/// The models of a provider: those in settings, then what is listed of it, then the default if
-/// it is neither.
-pub(crate) fn rows(settings: &Settings, offer: &Offer, default: Option<&str>) -> Vec<Row> {
-    let Some(wire) = offer.wire.and_then(|wire| wire.name().parse::<Wire>().ok()) else {
-        return Vec::new();
-    };
-    let vendor = model::vendor(wire, &offer.name, offer.vendor.as_deref(), offer.base_url.as_ref());
-    let row = |id: &str, own: &Model| {
-        let called = own.id.as_deref().unwrap_or(id);
-        let name = format!("{}/{id}", offer.name);
-        let default = default == Some(name.as_str());
-        row(name, wire, vendor, called, own, default)
-    };
-    let mut rows: Vec<Row> = offer
-        .models
-        .iter()
-        .map(|(id, own)| (id, row(id, own)))
-        .filter(|(id, _)| settings.is_shown(&offer.name, id))
-        .map(|(_, row)| row)
-        .collect();
-    let named =
-        |rows: &[Row], id: &str| rows.iter().any(|row| row.name == format!("{}/{id}", offer.name));
-    // whoever lists models in settings has no others, and a server that nobody knows may have any
-    if offer.builtin || offer.open && vendor != "generic" {
-        for listed in catalog::models(wire, vendor) {
-            if !named(&rows, listed.id) && settings.is_shown(&offer.name, listed.id) {
-                rows.push(row(listed.id, &Model::default()));
-            }
-        }
-    }
-    let unlisted = default.and_then(|name| name.strip_prefix(&format!("{}/", offer.name)));
-    if let Some(id) = unlisted.filter(|id| offer.open && !named(&rows, id)) {
-        rows.push(row(id, &Model::default()));
-    }
-    rows
-}
-
-fn row(name: String, wire: Wire, vendor: &str, called: &str, own: &Model, default: bool) -> Row {
-    let listed = catalog::model(wire, vendor, called);
-    let known = catalog::describe(wire, vendor, called);
-    let variants = variant::known(wire, vendor, called, own.abilities.reasoning, &own.variants);
-    let is = |ours: Option<bool>, theirs: fn(&Listed) -> bool, unlisted: bool| {
-        ours.unwrap_or_else(|| listed.map_or(unlisted, theirs))
-    };
-    let family = own.family.clone().or_else(|| listed.map(|model| model.family.to_owned()));
-    Row {
-        name,
-        family: family.unwrap_or_default(),
-        limit: own.limit.over(known.limit),
-        cost: own.cost.over(known.cost),
-        tools: own.abilities.tools.unwrap_or(true),
-        images: is(own.abilities.images, |model| model.images, true),
-        reasoning: is(
-            own.abilities.reasoning,
-            |model| model.thinking != Thinking::Never,
-            !variants.is_empty(),
-        ),
-        temperature: is(own.abilities.temperature, |model| model.samples, true),
-        variants: variants.into_iter().map(|(name, _)| name).collect(),
-        place: own.at.clone(),
-        default,
-    }
 }
 
 fn as_json(offer: &Offer, row: &Row) -> Value {

@@ -22,15 +22,15 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::cli::{Format, Observe};
-use crate::home::Place;
-use crate::lines::Lines;
 use crate::print;
 use crate::signals::Signals;
-use crate::socket::client::{self, Connection, Identity};
-use crate::text::Live;
 use cursors::Cursors;
 pub(crate) use cursors::From;
+use leftfold_runtime::home::Place;
+use leftfold_runtime::lines::Lines;
+use leftfold_runtime::socket::client::{self, Connection, Identity};
 use leftfold_view::SessionTree;
+use leftfold_view::text::Live;
 
 /// How often a log without a node is looked at.
 const POLL: Duration = Duration::from_millis(100);
@@ -234,7 +234,7 @@ impl Observer {
             return Ok(false);
         }
         if let Some(trouble) = trouble.filter(|trouble| self.said.as_ref() != Some(trouble)) {
-            crate::note(&format!("leftfold: {trouble}"));
+            leftfold_runtime::note(&format!("leftfold: {trouble}"));
             self.said = Some(trouble);
         }
         Ok(true)

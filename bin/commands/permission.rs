@@ -8,14 +8,15 @@ use leftfold_events::{Seq, fold};
 use leftfold_store::Reader;
 use serde_json::json;
 
-use crate::agents::{self, Agents};
 use crate::cli::{PermissionAnswer, PermissionCheck, PermissionCommand};
-use crate::client::is_leaving;
-use crate::home::Place;
-use crate::socket::RpcError;
-use crate::socket::client;
-use crate::socket::question::{Search, Which};
-use crate::{Usage, configured};
+use leftfold_runtime::Usage;
+use leftfold_runtime::agents::{self, Agents};
+use leftfold_runtime::client::is_leaving;
+use leftfold_runtime::configured;
+use leftfold_runtime::home::Place;
+use leftfold_runtime::socket::RpcError;
+use leftfold_runtime::socket::client;
+use leftfold_runtime::socket::question::{Search, Which};
 
 pub(crate) fn permission(command: &PermissionCommand) -> anyhow::Result<ExitCode> {
     match command {

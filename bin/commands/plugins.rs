@@ -6,7 +6,9 @@ use leftfold_tools::plugins::{Report, Status};
 use serde_json::{Value, json};
 
 use crate::cli::{self, Format};
-use crate::{configured, model, settings};
+use leftfold_config as settings;
+use leftfold_runtime::configured;
+use leftfold_runtime::model;
 
 pub(crate) fn plugins(args: &cli::Plugins) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
@@ -15,8 +17,8 @@ pub(crate) fn plugins(args: &cli::Plugins) -> anyhow::Result<ExitCode> {
     // there is no session, and so no node that could be reached
     let (plugins, wrong) =
         configured::plugins(&directory, &worktree, std::path::Path::new(""), &settings);
-    crate::warnings::tell(&wrong);
-    let reports = crate::run_async(async {
+    leftfold_runtime::warnings::tell(&wrong);
+    let reports = leftfold_runtime::run_async(async {
         plugins.ready().await;
         plugins.reports()
     })?;
@@ -25,7 +27,9 @@ pub(crate) fn plugins(args: &cli::Plugins) -> anyhow::Result<ExitCode> {
         Format::Text => reports.iter().map(as_text).collect(),
     };
     if text.is_empty() {
-        crate::note("leftfold: there are no plugins: name some under `plugin` in settings");
+        leftfold_runtime::note(
+            "leftfold: there are no plugins: name some under `plugin` in settings",
+        );
     }
     super::print(&text)
 }

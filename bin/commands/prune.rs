@@ -8,7 +8,7 @@ use leftfold_events::Time;
 use leftfold_store::{Head, Tidied};
 
 use crate::cli::Prune;
-use crate::home;
+use leftfold_runtime::home;
 
 const DAY: u64 = 24 * 60 * 60 * 1_000;
 
@@ -22,7 +22,7 @@ pub(crate) fn prune(args: &Prune) -> anyhow::Result<ExitCode> {
         if !args.dry_run {
             // one that has been taken up again meanwhile stays
             if let Err(error) = leftfold_store::remove(&store) {
-                crate::note(&format!("leftfold: {} stays: {error}", head.session));
+                leftfold_runtime::note(&format!("leftfold: {} stays: {error}", head.session));
                 continue;
             }
         }
@@ -47,7 +47,7 @@ pub(super) fn unused(store: &Path, dry: bool) -> anyhow::Result<u64> {
         Ok(tidied) => tidied,
         // nobody can say what a damaged log refers to, or a session that runs is about to
         Err(error) => {
-            crate::note(&format!("leftfold: nothing unused is removed there: {error}"));
+            leftfold_runtime::note(&format!("leftfold: nothing unused is removed there: {error}"));
             return Ok(0);
         }
     };
@@ -76,7 +76,7 @@ fn nurseries(dry: bool) -> anyhow::Result<u64> {
         }
         let size = size(&path);
         if !dry && let Err(error) = std::fs::remove_dir_all(&path) {
-            crate::note(&format!("leftfold: {} stays: {error}", path.display()));
+            leftfold_runtime::note(&format!("leftfold: {} stays: {error}", path.display()));
             continue;
         }
         freed += size;

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-use crate::Usage;
 use crate::cli::{Format, Rerun};
+use leftfold_runtime::Usage;
 
 pub(crate) fn rerun(args: &Rerun) -> anyhow::Result<ExitCode> {
     super::each(&args.sessions, |place, events| {
@@ -19,7 +19,8 @@ pub(crate) fn rerun(args: &Rerun) -> anyhow::Result<ExitCode> {
         }
         let folder = tempfile::Builder::new().prefix("leftfold-rerun-").tempdir()?;
         let work = leftfold_actors::rerun(session, events.to_vec(), folder.path());
-        let divergence = crate::run_async(work)?.with_context(|| format!("session {session}"))?;
+        let divergence =
+            leftfold_runtime::run_async(work)?.with_context(|| format!("session {session}"))?;
         let found = divergence.as_slice();
         let told = match args.format {
             Format::Json => super::divergences_as_json(found, events)?,

@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use crate::cli::Resume;
-use crate::commands::run::{self, Project};
+use crate::commands::run;
 use crate::drive::Task;
+use leftfold_runtime::project::Project;
 
 pub(crate) fn resume(args: &Resume) -> anyhow::Result<ExitCode> {
     let place = super::place(&args.session)?;

@@ -2,21 +2,22 @@
 
 use std::process::ExitCode;
 
-use crate::cli::{Revert, Turn, Unrevert};
-use crate::commands::run::{self, Project};
+use crate::cli::{Revert, TurnArgs, Unrevert};
+use crate::commands::run;
 use crate::drive::Task;
+use leftfold_runtime::project::Project;
 
 pub(crate) fn revert(args: Revert) -> anyhow::Result<ExitCode> {
     let Revert { session, to, format } = args;
-    go(&session, Some(to), &Turn { format, ..Turn::default() })
+    go(&session, Some(to), &TurnArgs { format, ..TurnArgs::default() })
 }
 
 pub(crate) fn unrevert(args: Unrevert) -> anyhow::Result<ExitCode> {
     let Unrevert { session, format } = args;
-    go(&session, None, &Turn { format, ..Turn::default() })
+    go(&session, None, &TurnArgs { format, ..TurnArgs::default() })
 }
 
-fn go(session: &str, back: Option<u64>, turn: &Turn) -> anyhow::Result<ExitCode> {
+fn go(session: &str, back: Option<u64>, turn: &TurnArgs) -> anyhow::Result<ExitCode> {
     let place = super::place(session)?;
     let project = Project::of(&place)?;
     run::turn(place, &project, turn, Task::Revert(back))

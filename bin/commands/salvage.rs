@@ -9,9 +9,9 @@ use leftfold_events::{SessionId, line};
 use leftfold_store::{Fragment, Rescued, Salvaged};
 use serde_json::{Value, json};
 
-use crate::Usage;
 use crate::cli::Format;
-use crate::lines::Lines;
+use leftfold_runtime::Usage;
+use leftfold_runtime::lines::Lines;
 
 /// Where what makes no log is put, in the new store's folder.
 const BESIDE: &str = "lost+found";

@@ -9,10 +9,10 @@ use leftfold_events::{Envelope, SessionId};
 use leftfold_store::{Head, Summary};
 use serde_json::{Value, json};
 
-use crate::changes;
 use crate::cli::{Format, Sessions, SessionsCommand};
-use crate::history::{History, spawned};
-use crate::home::{self, Place};
+use leftfold_runtime::history::{History, spawned};
+use leftfold_runtime::home::{self, Place};
+use leftfold_view::changes;
 
 /// Characters of a title in the list.
 const TITLE: usize = 60;
@@ -74,7 +74,7 @@ fn remove(sessions: &[String]) -> anyhow::Result<ExitCode> {
     for session in sessions {
         let place = super::place(session)?;
         remove_one(&place)?;
-        crate::note(&format!("removed {}", place.session));
+        leftfold_runtime::note(&format!("removed {}", place.session));
     }
     Ok(ExitCode::SUCCESS)
 }

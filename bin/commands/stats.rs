@@ -10,13 +10,13 @@ use leftfold_store::Reader;
 use serde::Serialize;
 
 use crate::cli::{Format, Stats};
-use crate::home;
+use leftfold_runtime::home;
 
 const DAY: u64 = 24 * 60 * 60 * 1_000;
 
 pub(crate) fn stats(args: &Stats) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
-    let worktree = crate::settings::worktree_of(&directory);
+    let worktree = leftfold_config::worktree_of(&directory);
     let only = args.project.then(|| worktree.display().to_string());
     let now = Time::from(SystemTime::now()).millis();
     let days = args.days.map(|days| days.saturating_mul(DAY));
@@ -28,14 +28,14 @@ pub(crate) fn stats(args: &Stats) -> anyhow::Result<ExitCode> {
                 let (events, damage) = reader.read_good(session);
                 totals.take(session, &events, since, only.as_deref());
                 if let Some(damage) = damage {
-                    crate::note(&format!(
+                    leftfold_runtime::note(&format!(
                         "leftfold: {session} is counted up to its damage: {damage}"
                     ));
                 }
             }
         });
         if let Err(error) = read {
-            crate::note(&format!("leftfold: not counted: {error}"));
+            leftfold_runtime::note(&format!("leftfold: not counted: {error}"));
         }
     }
     super::print(&match args.format {

@@ -6,9 +6,9 @@ use std::time::SystemTime;
 use leftfold_tools::{Output, Workspace};
 use serde_json::json;
 
-use crate::Usage;
 use crate::cli::Tool;
-use crate::settings;
+use leftfold_config as settings;
+use leftfold_runtime::Usage;
 
 pub(crate) fn tool(args: &Tool) -> anyhow::Result<ExitCode> {
     let Some(tool) = leftfold_tools::find(&args.name).filter(|tool| tool.offered()) else {
@@ -22,7 +22,8 @@ pub(crate) fn tool(args: &Tool) -> anyhow::Result<ExitCode> {
         let schema = serde_json::to_string_pretty(&tool.schema().value())?;
         return super::print(&format!("{schema}\n"));
     };
-    let output = crate::run_async(leftfold_tools::run_alone(&args.name, input, workspace()?))?;
+    let output =
+        leftfold_runtime::run_async(leftfold_tools::run_alone(&args.name, input, workspace()?))?;
     let output = output.unwrap_or_else(|error| refused(&error));
     super::print(&format!("{}\n", line(&output)))?;
     Ok(ExitCode::from(u8::from(output.is_error)))
@@ -30,14 +31,15 @@ pub(crate) fn tool(args: &Tool) -> anyhow::Result<ExitCode> {
 
 fn workspace() -> anyhow::Result<Workspace> {
     let directory = std::env::current_dir()?;
-    let settings =
-        settings::load(&directory, &crate::model::environment).map_err(crate::model::usage)?;
-    let spill = crate::home::home()?.join("spill");
+    let settings = settings::load(&directory, &leftfold_runtime::model::environment)
+        .map_err(leftfold_runtime::model::usage)?;
+    let spill = leftfold_runtime::home::home()?.join("spill");
     let mut workspace = Workspace::new(&directory, settings::worktree_of(&directory), spill);
-    workspace.limits = crate::commands::run::limits(&settings);
-    workspace.homes = crate::commands::run::homes(&settings);
+    workspace.limits = leftfold_runtime::project::output_limits(&settings);
+    workspace.homes = leftfold_runtime::project::homes(&settings);
     workspace.private_addresses = settings.webfetch.private;
-    workspace.secrets = crate::secrets::known(&settings, &crate::model::environment)?;
+    workspace.secrets =
+        leftfold_runtime::secrets::known(&settings, &leftfold_runtime::model::environment)?;
     leftfold_tools::prune(&workspace.spill_dir, SystemTime::now());
     workspace.environment = settings.environment;
     Ok(workspace)

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use leftfold_events::{Envelope, POLICY};
 
 use crate::cli::{Format, Verify};
-use crate::home::Place;
+use leftfold_runtime::home::Place;
 
 pub(crate) fn verify(args: &Verify) -> anyhow::Result<ExitCode> {
     super::each(&args.sessions, |place, events| {
@@ -37,7 +37,7 @@ fn told(place: &Place, through: u64, from: &str) -> String {
 fn note_imported(place: &Place, events: &[Envelope]) {
     let (through, from) = leftfold_events::verify::imported(events);
     if through > 0 {
-        crate::note(&format!("leftfold: {}", told(place, through, from)));
+        leftfold_runtime::note(&format!("leftfold: {}", told(place, through, from)));
     }
 }
 

@@ -27,7 +27,7 @@ use serde_json::Value;
 
 pub(crate) use retell::{Birth, retell};
 
-use crate::Usage as Misuse;
+use leftfold_runtime::Usage as Misuse;
 
 /// Whose session it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -8,7 +8,7 @@ use leftfold_store::Reader;
 use super::BY;
 use super::conversation::{Conversation, Stage};
 use super::style::Face;
-use crate::client;
+use leftfold_runtime::client;
 
 const UNDO: &str = "/undo";
 const REDO: &str = "/redo";

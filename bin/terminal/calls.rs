@@ -5,10 +5,10 @@ use leftfold_events::event::Finished;
 use leftfold_tools::FilePreview;
 use serde_json::Value;
 
-use super::clean::{clean, clean_line};
 use super::style::{Face, Style};
-use super::wrap::clip;
-use crate::preview::LINES;
+use leftfold_runtime::preview::LINES;
+use leftfold_view::clean::clip;
+use leftfold_view::clean::{clean, clean_line};
 
 /// Lines of a diff, or of the end of what a command printed.
 const EXCERPT: usize = 12;
@@ -68,7 +68,7 @@ impl Call {
         columns: usize,
     ) -> Vec<String> {
         if !change.is_empty() {
-            return changes(&crate::preview::lines(change), LINES, style, columns);
+            return changes(&leftfold_runtime::preview::lines(change), LINES, style, columns);
         }
         let text = |key| self.input.get(key).and_then(Value::as_str).map(clean);
         let mut lines = Vec::new();

@@ -8,9 +8,9 @@ use leftfold_events::event::{Event, Resolution, Session, Turn};
 use leftfold_events::{Envelope, Seq, SessionId, Time};
 use leftfold_tools::FilePreview;
 
-use super::clean::clean_line;
 use super::render::{Question, Renderer};
 use super::style::Face;
+use leftfold_view::clean::clean_line;
 use leftfold_view::{QuestionId, question};
 use leftfold_view::{SessionTree, SubagentStatus};
 

@@ -16,10 +16,10 @@ use super::input::{Input, Read};
 use super::keys::Mode;
 use super::render::Renderer;
 use super::screen::{self, Screen};
-use crate::cli::Turn as TurnArgs;
-use crate::client::{Client, Job};
-use crate::commands::run::Project;
-use crate::socket::Many;
+use leftfold_runtime::client::{Client, Job};
+use leftfold_runtime::project::Project;
+use leftfold_runtime::socket::Many;
+use leftfold_runtime::turn_config::Overrides;
 use leftfold_view::QuestionId;
 
 /// What the terminal is used for at the moment.
@@ -51,10 +51,10 @@ pub(super) enum Leave {
 }
 
 pub(super) struct Conversation<'a> {
-    pub(super) job: Job<'a>,
+    pub(super) job: Job,
     pub(super) project: &'a Project,
     /// What goes for every prompt.
-    pub(super) turn: TurnArgs,
+    pub(super) overrides: Overrides,
     pub(super) sessions: Arc<Many>,
     pub(super) sink: ActorRef<Observation>,
     pub(super) client: Option<Client>,
@@ -83,8 +83,8 @@ pub(super) struct Conversation<'a> {
 
 impl<'a> Conversation<'a> {
     pub(super) fn new(
-        job: Job<'a>,
-        (project, turn): (&'a Project, TurnArgs),
+        job: Job,
+        (project, overrides): (&'a Project, Overrides),
         sessions: Arc<Many>,
         (ears, sink): (Ears, ActorRef<Observation>),
         input: Input,
@@ -95,7 +95,7 @@ impl<'a> Conversation<'a> {
             children: Children::new(job.place.session),
             job,
             project,
-            turn,
+            overrides,
             sessions,
             sink,
             client: None,

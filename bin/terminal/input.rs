@@ -21,7 +21,7 @@ use rustyline::{
 use tokio::sync::mpsc;
 
 use super::style::{Face, Style};
-use crate::edge;
+use leftfold_runtime::edge;
 
 /// Prompts that the history remembers.
 const HISTORY: usize = 1000;

@@ -7,14 +7,14 @@ use leftfold_events::event::Answer;
 
 use super::BY;
 use super::calls::Mark;
-use super::clean::clean;
 use super::conversation::{Conversation, Stage};
 use super::input::Read;
 use super::keys::CTRL_D;
 use super::render::{Look, Renderer};
 use super::style::Face;
 use super::wrap::Wrap;
-use crate::client;
+use leftfold_runtime::client;
+use leftfold_view::clean::clean;
 use leftfold_view::{Question, QuestionId};
 
 /// Options that have a digit of their own. Of more, the number is typed as a line.
@@ -70,7 +70,7 @@ fn choose(inquiry: &Question, chosen: &mut Vec<usize>, digit: char) {
 pub(super) fn keys(inquiry: &Question, chosen: &[usize]) -> String {
     if !chosen.is_empty() {
         let numbers: Vec<_> = chosen.iter().map(|place| (place + 1).to_string()).collect();
-        let answer = super::clean::clean_line(&inquiry.chosen(chosen));
+        let answer = leftfold_view::clean::clean_line(&inquiry.chosen(chosen));
         return format!("  [Enter] answers {}: {answer}", numbers.join(", "));
     }
     let count = inquiry.options.len();
@@ -145,8 +145,8 @@ impl Renderer {
         let digits = inquiry.options.len().to_string().len();
         for (option, number) in inquiry.options.iter().zip(1_usize..) {
             wrap.begin(Face::YELLOW, &format!("  {number:>digits$}. "), &mut out);
-            wrap.push(Face::PLAIN, &super::clean::clean_line(&option.label), &mut out);
-            let description = super::clean::clean_line(&option.description);
+            wrap.push(Face::PLAIN, &leftfold_view::clean::clean_line(&option.label), &mut out);
+            let description = leftfold_view::clean::clean_line(&option.description);
             if !description.is_empty() {
                 wrap.push(Face::DIM, &format!(" – {description}"), &mut out);
             }
@@ -184,7 +184,7 @@ impl Renderer {
         by: &str,
         of: Seq,
     ) -> String {
-        let said = super::clean::clean_line(words.unwrap_or_default());
+        let said = leftfold_view::clean::clean_line(words.unwrap_or_default());
         let answer = match reply {
             Answer::Reject if said.is_empty() => format!("  → dismissed{by}"),
             Answer::Reject => format!("  → not answered{by}: {said}"),

@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{self, LocalModes, OptionalActions, QueueSelector, Termios};
 use tokio::sync::mpsc;
 
-use super::clean::Cleaner;
+use leftfold_view::clean::Cleaner;
 
 /// What Ctrl-D sends while keys are read.
 pub(super) const CTRL_D: char = '\u{4}';

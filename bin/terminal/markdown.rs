@@ -4,7 +4,8 @@
 
 use super::inline;
 use super::style::{Face, Style};
-use super::wrap::{Wrap, clip};
+use super::wrap::Wrap;
+use leftfold_view::clean::clip;
 
 /// Prose wider than this is hard to read, whatever the terminal's width.
 const MEASURE: usize = 100;

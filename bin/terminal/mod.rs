@@ -4,7 +4,6 @@ mod asking;
 mod back;
 mod calls;
 mod children;
-mod clean;
 mod conversation;
 mod ears;
 mod inline;
@@ -37,19 +36,28 @@ use self::ears::Ears;
 use self::input::Input;
 use self::render::{Look, Renderer};
 use self::screen::Screen;
+pub(crate) use self::screen::columns;
 use self::style::Face;
-pub(crate) use self::{clean::clean, clean::clean_line, screen::columns, wrap::clip};
-use crate::Usage;
-use crate::cli::{PermissionMode, Talk, Turn as TurnArgs};
-use crate::client::{self, Job};
-use crate::commands::run::{self, Project};
-use crate::home;
-use crate::socket::{Many, Sockets};
+use leftfold_runtime::Usage;
+use leftfold_runtime::client::{self, Job};
+use leftfold_runtime::home;
+use leftfold_runtime::project::{self, Project};
+use leftfold_runtime::socket::{Many, Sockets};
+use leftfold_runtime::turn_config::{self, Overrides};
 
 /// Who prompts and answers here.
 const BY: &str = "terminal";
 
-pub(crate) fn talk(args: Talk) -> anyhow::Result<ExitCode> {
+/// How a conversation begins.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Start {
+    /// The session to go on with: an id, a unique beginning of one, `last`, or a folder.
+    pub(crate) session: Option<String>,
+    pub(crate) overrides: Overrides,
+}
+
+/// Holds a conversation on this terminal until the user leaves it.
+pub(crate) fn talk(start: Start) -> anyhow::Result<ExitCode> {
     if !std::io::stdin().is_terminal() {
         return Err(Usage(
             "a conversation needs a terminal, and standard input is none: \
@@ -59,9 +67,9 @@ pub(crate) fn talk(args: Talk) -> anyhow::Result<ExitCode> {
         .into());
     }
     let directory = std::env::current_dir()?;
-    let worktree = crate::settings::worktree_of(&directory);
-    let wanted = if args.r#continue { Some("last") } else { args.session.as_deref() };
-    let found = wanted.map(|session| home::find(session, &worktree)).transpose()?;
+    let worktree = leftfold_config::worktree_of(&directory);
+    let found = start.session.as_deref();
+    let found = found.map(|session| home::find(session, &worktree)).transpose()?;
     let project = match &found {
         Some(place) => Project::of(place)?,
         None => Project::new(directory, worktree),
@@ -70,26 +78,19 @@ pub(crate) fn talk(args: Talk) -> anyhow::Result<ExitCode> {
         Some(place) => Reader::open(&place.store)?.read(place.session, 1)?,
         None => Vec::new(),
     };
-    let place = found.map_or_else(|| home::new_place(run::new_id()), Ok)?;
-    let ask = (!args.yes).then_some(PermissionMode::Ask);
-    let turn = TurnArgs {
-        model: args.model,
-        agent: args.agent,
-        yes: args.yes,
-        permission_mode: ask,
-        ..TurnArgs::default()
-    };
+    let place = found.map_or_else(|| home::new_place(project::new_id()), Ok)?;
+    let overrides = start.overrides;
     let project = Arc::new(project);
-    crate::run_async(async {
-        let job = run::job(place, &project, &turn, false)?;
-        converse(job, &project, turn, &history).await
+    leftfold_runtime::run_async(async {
+        let job = turn_config::job(place, &project, &overrides, false)?;
+        converse(job, &project, overrides, &history).await
     })?
 }
 
 async fn converse(
-    job: Job<'_>,
+    job: Job,
     project: &Arc<Project>,
-    turn: TurnArgs,
+    overrides: Overrides,
     history: &[Envelope],
 ) -> anyhow::Result<ExitCode> {
     let look = Look { style: screen::style(), columns: screen::columns() };
@@ -103,10 +104,10 @@ async fn converse(
     let renderer = Renderer::new(look, head);
     let (node, ears) = (client::node().await?, Ears::new(lines).await?);
     let sessions = Many::new(node.clone(), None);
-    sessions.learn(job.place.clone(), Arc::clone(project), turn.clone());
+    sessions.learn(job.place.clone(), Arc::clone(project), overrides.clone());
     node.cast(NodeMessage::Keep(Arc::new(Sockets(sessions.clone()))))?;
     let mut conversation =
-        Conversation::new(job, (project, turn), sessions, ears, input, renderer, screen);
+        Conversation::new(job, (project, overrides), sessions, ears, input, renderer, screen);
     if let Some(from) = last_turn(history) {
         conversation.go_on(from).await?;
     }
@@ -114,11 +115,14 @@ async fn converse(
     conversation.leave(left).await
 }
 
-fn greeting(job: &Job<'_>, look: Look) -> String {
+fn greeting(job: &Job, look: Look) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let (model, directory) = (job.setup.model.name(), job.setup.directory.display());
     let line = format!("leftfold {version} · {model} · {directory} · /help");
-    let line = wrap::clip(&clean::clean_line(&line), look.columns.saturating_sub(1));
+    let line = leftfold_view::clean::clip(
+        &leftfold_view::clean::clean_line(&line),
+        look.columns.saturating_sub(1),
+    );
     format!("{}\n", look.style.paint(Face::DIM, &line))
 }
 

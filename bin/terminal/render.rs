@@ -11,12 +11,12 @@ use leftfold_events::{Envelope, Seq, Time};
 
 use super::BY;
 use super::calls::{Call, Mark, duration};
-use super::clean::{Cleaner, clean, clean_line};
 use super::markdown::Markdown;
 use super::spent::spent;
 use super::style::{Face, Style};
 use super::wrap::Wrap;
 use leftfold_view::TitleRequest;
+use leftfold_view::clean::{Cleaner, clean, clean_line};
 use leftfold_view::{OpenQuestions, question};
 
 /// What the terminal is like.
@@ -118,7 +118,7 @@ impl Renderer {
             Event::Permission(permission) => self.permission(permission, event),
             Event::Compaction(compaction) => self.compaction(compaction),
             Event::Files(_) | Event::Plugin(_) => {
-                let lines = crate::consulted::lines(&event.event);
+                let lines = leftfold_view::consulted::lines(&event.event);
                 lines.iter().map(|line| self.note(Face::DIM, &clean_line(line))).collect()
             }
             Event::Subagent(_) | Event::Todo(_) => String::new(),
@@ -245,7 +245,9 @@ impl Renderer {
                     call.input = resolution.input.value();
                 }
                 match &resolution.error {
-                    Some(error) => self.end_call(of, Mark::Failed, crate::text::first_line(error)),
+                    Some(error) => {
+                        self.end_call(of, Mark::Failed, leftfold_view::text::first_line(error))
+                    }
                     None => String::new(),
                 }
             }

@@ -7,7 +7,7 @@ use leftfold_events::event::Purpose;
 use super::calls::duration;
 use super::render::Renderer;
 use super::style::Face;
-use super::wrap::clip;
+use leftfold_view::clean::clip;
 
 const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⠴", "⠦", "⠧", "⠇", "⠏"];
 /// Milliseconds of one picture of the spinner.

@@ -3,17 +3,18 @@
 use leftfold_events::event::{Answer, PromptPart};
 
 use super::BY;
-use super::clean::clean_line;
 use super::conversation::{Conversation, Leave, Stage};
 use super::input::Typed;
 use super::style::Face;
 use super::{back, inquiry, question};
-use crate::agents::Agents;
-use crate::client::{self, Job};
-use crate::commands::run;
-use crate::slash::{self, Given, Prepared};
-use crate::{configured, edge};
+use leftfold_runtime::agents::Agents;
+use leftfold_runtime::client::{self, Job};
+use leftfold_runtime::configured;
+use leftfold_runtime::edge;
+use leftfold_runtime::slash::{self, Given, Prepared};
+use leftfold_runtime::turn_config::{self, Overrides};
 use leftfold_view::QuestionId;
+use leftfold_view::clean::clean_line;
 
 impl Conversation<'_> {
     pub(super) async fn typed(&mut self, typed: Typed) -> anyhow::Result<Option<Leave>> {
@@ -54,7 +55,7 @@ impl Conversation<'_> {
 
     async fn prompt(&mut self, text: String) -> anyhow::Result<()> {
         let project = (self.project, self.job.place.store.as_path());
-        let prepared = Prepared::new(project, &self.turn, &text, Given::ForAll);
+        let prepared = Prepared::new(project, &self.overrides, &text, Given::ForAll);
         let prepared = match &prepared {
             Ok(prepared) => self.prepare(prepared, text).await,
             Err(error) => Err(anyhow::anyhow!("{error:#}")),
@@ -85,18 +86,18 @@ impl Conversation<'_> {
     }
 
     /// What a prompt comes to, and the job that it is one of.
-    async fn prepare<'p>(
+    async fn prepare(
         &self,
-        prepared: &'p Prepared,
+        prepared: &Prepared,
         text: String,
-    ) -> anyhow::Result<(Job<'p>, Vec<PromptPart>)> {
+    ) -> anyhow::Result<(Job, Vec<PromptPart>)> {
         let place = self.job.place.clone();
-        let job = run::job(place, &prepared.project, &prepared.turn, false)?;
+        let job = turn_config::job(place, &prepared.project, &prepared.overrides, false)?;
         let parts = prepared.parts(&job, vec![PromptPart::text(text)]).await?;
         Ok((job, parts))
     }
 
-    async fn send(&mut self, job: &Job<'_>, parts: Vec<PromptPart>) -> anyhow::Result<()> {
+    async fn send(&mut self, job: &Job, parts: Vec<PromptPart>) -> anyhow::Result<()> {
         let mut left = client::ATTEMPTS;
         loop {
             self.open(None).await?;
@@ -112,7 +113,7 @@ impl Conversation<'_> {
     /// What a command of the terminal's own says; `None` if it is one of the project's.
     fn builtin(&mut self, command: &str, line: &str) -> Option<String> {
         let argument = line[command.len()..].trim();
-        let listed = slash::list(self.job.setup.directory, &self.job.workspace);
+        let listed = slash::list(&self.job.setup.directory, &self.job.workspace);
         let of_project = listed.unwrap_or_default();
         match command {
             "/help" => {
@@ -135,7 +136,7 @@ impl Conversation<'_> {
 
     /// Has another agent take the prompts from now on (SPEC A5); without a name tells which there are.
     pub(super) fn switch(&mut self, name: &str) -> anyhow::Result<String> {
-        let directory = self.job.setup.directory;
+        let directory = &self.job.setup.directory;
         let settings = configured::settings(directory, &self.job.workspace.plugins)?;
         let agents = Agents::of(&settings);
         if name.is_empty() {
@@ -143,10 +144,10 @@ impl Conversation<'_> {
             return Ok(format!("agent: {current}; there are {}", agents.primaries()));
         }
         agents.to_prompt(name).map_err(anyhow::Error::new)?;
-        let turn = crate::cli::Turn { agent: Some(name.to_owned()), ..self.turn.clone() };
-        self.job = run::job(self.job.place.clone(), self.project, &turn, false)?;
-        self.sessions.drive(self.job.place.session, turn.clone());
-        self.turn = turn;
+        let overrides = Overrides { agent: Some(name.to_owned()), ..self.overrides.clone() };
+        self.job = turn_config::job(self.job.place.clone(), self.project, &overrides, false)?;
+        self.sessions.drive(self.job.place.session, overrides.clone());
+        self.overrides = overrides;
         Ok(format!("agent: {name}, {}", self.job.setup.model.name()))
     }
 

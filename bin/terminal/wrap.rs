@@ -141,24 +141,10 @@ pub(super) fn fitting(text: &str, columns: usize) -> usize {
     text.len()
 }
 
-/// At most `columns` of the text, with a mark where something was left out.
-pub(crate) fn clip(text: &str, columns: usize) -> String {
-    if text.width() <= columns {
-        return text.to_owned();
-    }
-    let room = columns.saturating_sub(1);
-    let mut used = 0;
-    let kept = text.chars().take_while(|c| {
-        used += c.width().unwrap_or(0);
-        used <= room
-    });
-    let mut kept: String = kept.collect();
-    kept.push('…');
-    kept
-}
-
 #[cfg(test)]
 mod tests {
+    use leftfold_view::clean::clip;
+
     use super::*;
 
     fn wrapped(text: &str, width: usize, prefix: &str) -> String {

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leftfold_events::event::{ModelRef, PromptPart, Session, Turn};
-use leftfold_events::kit::{AskMode, ModelSpec, Options};
+use leftfold_events::kit::{AskMode, ModelSpec, Options, ToolSpec};
+use leftfold_events::rules::{self, Action, Rule};
 use leftfold_events::{Envelope, Event, Fact, Kit, POLICY, Seq, SessionId, State, Time};
 use leftfold_providers::{Config, ScriptSource, Wire};
 use leftfold_tools::Workspace;
@@ -23,7 +24,6 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
-use crate::equip::{self, Setup};
 use crate::{
     Family, Listener, Models, Node, NodeMessage, Observation, Open, Opened, SessionMessage, Watch,
     World,
@@ -82,20 +82,15 @@ impl Site {
     fn kit(&self) -> Kit {
         let options = Options { ask: AskMode::Ask, timeout: 60_000, ..Options::default() };
         let model = ModelSpec { provider: "s".into(), id: "m".into(), ..ModelSpec::default() };
-        let (directory, worktree) = (&self.project(), &self.project());
-        let (agent, sources) = (equip::Agent::build(), equip::Sources::default());
-        let setup = Setup {
-            directory,
-            worktree,
-            agent,
-            model,
-            rules: Vec::new(),
-            options,
-            subagents: Vec::new(),
-            sources,
-            plan: None,
-        };
-        equip::gather(setup, Time::from_millis(0)).0
+        let tools = leftfold_tools::offered_to(&model.id).into_iter().map(|tool| ToolSpec {
+            name: tool.name().to_owned(),
+            description: tool.description().to_owned(),
+            schema: tool.schema(),
+        });
+        let mut rules = rules::defaults();
+        let asking = ["question", "plan_enter", "plan_exit"];
+        rules.extend(asking.map(|tool| Rule::new(tool, "*", Action::Allow)));
+        Kit { tools: tools.collect(), rules, model, options, ..Kit::default() }
     }
 
     fn birth(&self) -> Session {

@@ -3,15 +3,15 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use leftfold_actors::equip::{self, Agent, Setup};
 use leftfold_events::Time;
 use leftfold_events::kit::{ModelSpec, Options};
+use leftfold_runtime::gather::{self, Agent, Setup};
 use leftfold_tools::skills;
 
 use super::Findings;
-use crate::agents::Agents;
-use crate::commands::run;
-use crate::settings::{self, Settings};
+use leftfold_config::{self as settings, Settings};
+use leftfold_runtime::agents::Agents;
+use leftfold_runtime::project;
 
 pub(super) fn agents(found: &mut Findings, settings: &Settings) {
     found.area("agents");
@@ -36,14 +36,14 @@ pub(super) fn agents(found: &mut Findings, settings: &Settings) {
 pub(super) fn texts(found: &mut Findings, settings: &Settings, directory: &Path, online: bool) {
     found.area("instructions");
     let worktree = settings::worktree_of(directory);
-    let skills = skills::find(directory, &worktree, &run::homes(settings)).skills;
-    let mut sources = run::sources(settings);
+    let skills = skills::find(directory, &worktree, &project::homes(settings)).skills;
+    let mut sources = project::sources(settings);
     for page in sources.instructions.extract_if(.., |named| named.is_page() && !online) {
         found.note(format!("{}: not read (`--online` does)", settings::masked(&page.text)));
     }
     let setup = Setup {
-        directory,
-        worktree: &worktree,
+        directory: directory.to_owned(),
+        worktree: worktree.clone(),
         model: ModelSpec::default(),
         agent: Agent::new(Agent::DEFAULT),
         rules: Vec::new(),
@@ -52,7 +52,7 @@ pub(super) fn texts(found: &mut Findings, settings: &Settings, directory: &Path,
         sources,
         plan: None,
     };
-    let (kit, problems) = equip::gather(setup, Time::from(SystemTime::now()));
+    let (kit, problems) = gather::gather(setup, Time::from(SystemTime::now()));
     for path in &kit.options.instructions {
         found.fine(path.as_str());
     }

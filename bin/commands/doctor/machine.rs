@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use leftfold_tools::snapshots;
 
 use super::Findings;
-use crate::home;
+use leftfold_runtime::home;
 
 /// Bytes below which a session may run out of room.
 const LITTLE: u64 = 200 * 1024 * 1024;

@@ -16,8 +16,9 @@ use clap::Args;
 use serde_json::json;
 
 use crate::cli::Format;
-use crate::settings::{self, Survey};
-use crate::{configured, model};
+use leftfold_config::{self as settings, Survey};
+use leftfold_runtime::configured;
+use leftfold_runtime::model;
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {

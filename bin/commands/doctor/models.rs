@@ -2,9 +2,9 @@
 
 use super::super::auth;
 use super::Findings;
-use crate::agents::Agents;
-use crate::model;
-use crate::settings::{KeyState, Offer, Settings};
+use leftfold_config::{KeyState, Offer, Settings};
+use leftfold_runtime::agents::Agents;
+use leftfold_runtime::model;
 
 pub(super) fn model(found: &mut Findings, settings: &Settings) {
     found.area("model");

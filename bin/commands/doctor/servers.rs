@@ -8,8 +8,8 @@ use std::time::Duration;
 use leftfold_tools::mcp::{Reach, Report, Servers, Spec, Status};
 
 use super::{Doctor, Findings};
-use crate::model;
-use crate::settings::{self, Settings};
+use leftfold_config::{self as settings, Settings};
+use leftfold_runtime::model;
 
 /// How long a server may take here.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -48,7 +48,7 @@ pub(super) fn mcp(
     };
     let asked = asked.into_iter().map(hasty).collect();
     let servers = Servers::of(directory, &settings.environment, asked);
-    let reports = crate::run_async(async {
+    let reports = leftfold_runtime::run_async(async {
         servers.ready().await;
         servers.reports()
     })?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::{Findings, Level};
-use crate::settings::{self, Error, Survey};
+use leftfold_config::{self as settings, Error, Survey};
 
 pub(super) fn settings(found: &mut Findings, survey: &Survey, directory: &Path) {
     found.area("settings");

@@ -8,7 +8,7 @@ use leftfold_events::rules::Rule;
 use leftfold_events::{Envelope, Seq, State, fold, line, next};
 use serde_json::{Value, json};
 
-use crate::text;
+use leftfold_view::text;
 
 /// Outcomes that are named at most.
 const OUTCOMES: usize = 8;

@@ -72,6 +72,8 @@ fn open(page: &str) {
     match browser.spawn() {
         // it ends when it has told the browser
         Ok(mut browser) => drop(std::thread::spawn(move || browser.wait())),
-        Err(error) => crate::note(&format!("leftfold: `{program}` opens no browser: {error}")),
+        Err(error) => {
+            leftfold_runtime::note(&format!("leftfold: `{program}` opens no browser: {error}"));
+        }
     }
 }

@@ -9,8 +9,10 @@ use leftfold_tools::mcp::{self, OAuth, Reach, Spec};
 use super::consent::Consent;
 use super::probe;
 use crate::cli::Format;
-use crate::settings::{self, Hint, Settings};
-use crate::{Usage, configured, model};
+use leftfold_config::{self as settings, Hint, Settings};
+use leftfold_runtime::Usage;
+use leftfold_runtime::configured;
+use leftfold_runtime::model;
 
 #[derive(Debug, Args)]
 pub(crate) struct Login {
@@ -37,7 +39,7 @@ pub(super) fn login(args: &Login, format: Format) -> anyhow::Result<ExitCode> {
         oauth.scopes.extend(more.split_whitespace().map(str::to_owned));
     }
     let consent = args.consent.unwrap_or_else(Consent::usual);
-    let probed = crate::run_async(mcp::login(&spec, &directory, &consent))?;
+    let probed = leftfold_runtime::run_async(mcp::login(&spec, &directory, &consent))?;
     let probed = probed.map_err(|why| failed(&spec, &why))?;
     probe::show(&probed, format)
 }

@@ -13,7 +13,8 @@ use super::consent::Consent;
 use super::login::{failed, wanted};
 use super::{WIDTH, clean};
 use crate::cli::Format;
-use crate::{Usage, model};
+use leftfold_runtime::Usage;
+use leftfold_runtime::model;
 
 const SCENARIO: &str = "MCP_CONFORMANCE_SCENARIO";
 /// A JSON object, which may name a client that the server knows.
@@ -52,7 +53,7 @@ pub(super) fn probe(args: &Probe, format: Format) -> anyhow::Result<ExitCode> {
     let calls = if args.call_all || suite { Calls::All } else { named(&args.call)? };
     let usual = || if suite { Consent::Follow } else { Consent::usual() };
     let consent = args.consent.unwrap_or_else(usual);
-    let probed = crate::run_async(mcp::probe(&spec, &directory, &calls, &consent))?;
+    let probed = leftfold_runtime::run_async(mcp::probe(&spec, &directory, &calls, &consent))?;
     let probed = probed.map_err(|why| failed(&spec, &why))?;
     show(&probed, format)?;
     let failed = probed.calls.iter().any(|call| call.result.is_err());

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_store::Reader;
 
-use crate::history::spawned;
+use leftfold_runtime::history::spawned;
 
 /// Where to begin, as the command line has it: `SEQ`, or `SESSION:SEQ` for a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,11 +9,11 @@ use leftfold_events::{Envelope, Seq, State, Time, fold};
 use serde_json::Value;
 
 use self::filter::Filter;
-use crate::Usage;
 use crate::cli::Replay;
-use crate::home::Place;
-use crate::text;
+use leftfold_runtime::Usage;
+use leftfold_runtime::home::Place;
 use leftfold_view::OpenQuestions;
+use leftfold_view::text;
 
 pub(crate) fn replay(args: &Replay) -> anyhow::Result<ExitCode> {
     let from = args.from.unwrap_or(1);

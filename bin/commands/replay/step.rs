@@ -7,9 +7,9 @@ use leftfold_events::event::{Event, Turn};
 use leftfold_events::{Envelope, Seq, State, Time, line, mask, next};
 
 use super::Filter;
-use crate::edge;
-use crate::text;
+use leftfold_runtime::edge;
 use leftfold_view::OpenQuestions;
+use leftfold_view::text;
 
 /// Events between two states that are kept, so that a step back folds only what lies between them. They
 /// share their messages.

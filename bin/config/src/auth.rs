@@ -1,0 +1,177 @@
+//! The keys that `leftfold auth login` was given: `LEFTFOLD_HOME/auth.json`, which nobody but its
+//! owner can read, as `{"PROVIDER": {"type": "api", "key": "..."}}`.
+//!
+//! A key in settings or in a variable comes first. Entries of other types are somebody else's and
+//! are kept as they are.
+
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use crate::{Env, Secret};
+
+const FILE: &str = "auth.json";
+
+/// What only the owner can read and write.
+const MODE: u32 = 0o600;
+
+/// The largest file that is read, in bytes.
+const LARGEST: u64 = 1024 * 1024;
+
+/// Why stored keys can not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("neither LEFTFOLD_HOME nor HOME is set: set one of them, to say where keys are kept")]
+    NoHome,
+    #[error("{}: {what}: {source}", path.display())]
+    Io { path: PathBuf, what: &'static str, source: io::Error },
+    #[error(
+        "{} can be read by others (its mode is {mode:o}) and that can not be changed ({source}): run `chmod 600` on it as its owner",
+        path.display()
+    )]
+    Open { path: PathBuf, mode: u32, source: io::Error },
+    // what is wrong in it is told without a word of it
+    #[error(
+        "{}:{line}:{column}: not an object such as {{\"PROVIDER\": {{\"type\": \"api\", \"key\": \"...\"}}}}: repair or remove the file",
+        path.display()
+    )]
+    Syntax { path: PathBuf, line: usize, column: usize },
+}
+
+/// Keys by provider.
+#[derive(Clone, Default, PartialEq)]
+pub struct Keys(Map<String, Value>);
+
+/// Names providers, and none of the keys.
+impl std::fmt::Debug for Keys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+impl Keys {
+    /// What is stored; nothing if there is no file.
+    pub fn load(env: Env<'_>) -> Result<Self, Error> {
+        path(env).map_or_else(|| Ok(Self::default()), |path| Self::read(&path))
+    }
+
+    fn read(path: &Path) -> Result<Self, Error> {
+        let failed = |source| Error::Io { path: path.to_owned(), what: "can not be read", source };
+        let file = match File::open(path) {
+            // a data folder that is none is for those to say who need one
+            Err(error) if is_absent(&error) => return Ok(Self::default()),
+            file => file.map_err(failed)?,
+        };
+        close(&file, path)?;
+        let mut bytes = Vec::new();
+        file.take(LARGEST).read_to_end(&mut bytes).map_err(failed)?;
+        match serde_json::from_slice(&bytes) {
+            Ok(Value::Object(keys)) => Ok(Self(keys)),
+            Ok(_) => Err(Error::Syntax { path: path.to_owned(), line: 1, column: 1 }),
+            Err(error) => {
+                let (line, column) = (error.line(), error.column());
+                Err(Error::Syntax { path: path.to_owned(), line, column })
+            }
+        }
+    }
+
+    /// The key of a provider.
+    pub fn of(&self, provider: &str) -> Option<Secret> {
+        let key = self.0.get(provider)?.get("key")?.as_str()?.trim();
+        (!key.is_empty()).then(|| Secret::new(key))
+    }
+
+    /// The providers that have one.
+    pub fn providers(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str).filter(|name| self.of(name).is_some())
+    }
+}
+
+/// Where keys are kept, if anything says where this user's data are.
+pub fn path(env: Env<'_>) -> Option<PathBuf> {
+    let folder = |name| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = folder("LEFTFOLD_HOME")
+        .or_else(|| folder("XDG_DATA_HOME").map(|data| data.join("leftfold")))
+        .or_else(|| folder("HOME").map(|home| home.join(".local/share/leftfold")));
+    Some(home?.join(FILE))
+}
+
+/// Stores a key in place of the one that is there. The file.
+pub fn store(env: Env<'_>, provider: &str, key: &Secret) -> Result<PathBuf, Error> {
+    let (path, _) = change(env, |keys| {
+        let entry = json!({ "type": "api", "key": key.reveal() });
+        keys.0.insert(provider.to_owned(), entry);
+        true
+    })?;
+    Ok(path)
+}
+
+/// Forgets the key of a provider. Whether there was one.
+pub fn forget(env: Env<'_>, provider: &str) -> Result<bool, Error> {
+    Ok(change(env, |keys| keys.0.shift_remove(provider).is_some())?.1)
+}
+
+/// Changes what is stored, if `change` says so; who does so at the same time waits.
+fn change(env: Env<'_>, change: impl FnOnce(&mut Keys) -> bool) -> Result<(PathBuf, bool), Error> {
+    let path = path(env).ok_or(Error::NoHome)?;
+    let failed = |source| Error::Io { path: path.clone(), what: "can not be written", source };
+    let folder = path.parent().unwrap_or(&path);
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+    let lock = private(&folder.join("auth.lock")).map_err(failed)?;
+    lock.lock().map_err(failed)?;
+    let mut keys = Keys::read(&path)?;
+    let changed = change(&mut keys);
+    if changed {
+        replace(&path, &keys).map_err(failed)?;
+    }
+    Ok((path, changed))
+}
+
+/// Whoever reads meanwhile sees the old file or the new one, and a crash leaves one of them.
+fn replace(path: &Path, keys: &Keys) -> io::Result<()> {
+    // a link leads to where the file really is
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let new = path.with_extension("new");
+    let mut file = private(&new)?;
+    file.set_permissions(Permissions::from_mode(MODE))?;
+    let mut text = serde_json::to_vec_pretty(&keys.0)?;
+    text.push(b'\n');
+    file.write_all(&text)?;
+    file.sync_all()?;
+    fs::rename(&new, &path)?;
+    File::open(path.parent().unwrap_or(&path))?.sync_all()
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// A new or emptied file that nobody else can read from the start.
+fn private(path: &Path) -> io::Result<File> {
+    File::options().write(true).create(true).truncate(true).mode(MODE).open(path)
+}
+
+/// Takes from others what they could read.
+fn close(file: &File, path: &Path) -> Result<(), Error> {
+    let failed = |source| Error::Io { path: path.to_owned(), what: "can not be read", source };
+    let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o777;
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    file.set_permissions(Permissions::from_mode(MODE)).map_err(|source| Error::Open {
+        path: path.to_owned(),
+        mode,
+        source,
+    })?;
+    // standard error may be closed
+    let _ = writeln!(
+        io::stderr(),
+        "leftfold: {} could be read by others (its mode was {mode:o}); it is {MODE:o} now: if \
+         somebody may have read the keys in it, replace them",
+        path.display()
+    );
+    Ok(())
+}

@@ -1,0 +1,203 @@
+//! What can be wrong with settings, said so that it can be put right.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::sources::Source;
+
+/// Where a value stands. Lines and columns count from 1, columns in characters; both are 0 where the
+/// source has none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub source: Arc<Source>,
+    pub line: usize,
+    pub column: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => f.write_str(&self.source.name),
+            line => write!(f, "{}:{line}:{}", self.source.name, self.column),
+        }
+    }
+}
+
+/// Settings that cannot be used, or a model that they do not lead to.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{path}: cannot be read: {reason}", path = .path.display())]
+    Unreadable { path: PathBuf, reason: String },
+    #[error("LEFTFOLD_CONFIG names {path}, which cannot be read: {reason}", path = .path.display())]
+    UnreadableConfig { path: PathBuf, reason: String },
+    #[error("the working directory {path} cannot be used: {reason}", path = .path.display())]
+    Directory { path: PathBuf, reason: String },
+    #[error("{path}:{line}:{column}: not UTF-8 text", path = .path.display())]
+    Encoding { path: PathBuf, line: usize, column: usize },
+    #[error("{place}: not valid JSON: {reason}")]
+    Syntax { place: Place, reason: String },
+    #[error("{place}: the head of the file can not be read: {problem}")]
+    Head { place: Place, problem: String },
+    #[error("{place}: `{key}` is set twice: it stands in line {first} already")]
+    Twice { place: Place, key: String, first: usize },
+    #[error("{place}: `{key}` is no setting that Leftfold knows{hint}")]
+    UnknownKey { place: Place, key: String, hint: Hint },
+    #[error("{place}: {key}: expected {expected}, found {found}{hint}")]
+    Wrong { place: Place, key: String, expected: String, found: String, hint: Hint },
+    #[error("{place}: `{key}`: the file {file} cannot be read: {reason}", file = .file.display())]
+    Include { place: Place, key: String, file: PathBuf, reason: String },
+    #[error(
+        "no model is set: run `leftfold auth login anthropic` or set ANTHROPIC_API_KEY, or set a \
+         `provider` and a `model` in leftfold.json, or give --model PROVIDER/MODEL; `leftfold models` \
+         lists some, and `leftfold demo` works without any{listed}"
+    )]
+    NoModel { listed: Listed },
+    #[error("model `{model}`{origin}: expected PROVIDER/MODEL{hint}")]
+    ModelName { model: String, origin: Origin, hint: Hint },
+    #[error("model `{model}`{origin}: there is no provider `{provider}`{hint}")]
+    UnknownProvider { model: String, origin: Origin, provider: String, hint: Hint },
+    #[error("model `{model}`{origin}: provider `{provider}` lists no model `{id}`{hint}")]
+    UnknownModel { model: String, origin: Origin, provider: String, id: String, hint: Hint },
+    #[error("model `{model}`{origin}: provider `{provider}` is turned off by `{by}`")]
+    Disabled { model: String, origin: Origin, provider: String, by: &'static str },
+    #[error("model `{model}`{origin} is turned off by `{by}`")]
+    Hidden { model: String, origin: Origin, by: String },
+    #[error(transparent)]
+    Keys(#[from] crate::auth::Error),
+    #[error("provider `{provider}` has no wire format{npm}: set `{path}.wire` to {known}")]
+    NoWire { provider: String, npm: Npm, path: String, known: String },
+    #[error(
+        "provider `{provider}` has no key: run `leftfold auth login {provider}`, or set {variables}, \
+         or `{path}.options.apiKey` in leftfold.json"
+    )]
+    MissingKey { provider: String, path: String, variables: String },
+    #[error(
+        "{place}: `{key}` needs the environment variable {variable}, which is not set: set it, \
+         or write the value itself"
+    )]
+    Unset { place: Place, key: String, variable: String },
+}
+
+/// The end of a message: the right name for a wrong one, or all right names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hint(String);
+
+impl Hint {
+    /// Says what `wrong` may have been meant to be, and what else there is if that is not much:
+    /// beside the right name, a long list would only hide it.
+    pub fn toward<S: AsRef<str>>(wrong: &str, known: impl IntoIterator<Item = S>) -> Self {
+        const SHORT: usize = 12;
+        let known: Vec<String> = known.into_iter().map(|name| name.as_ref().to_owned()).collect();
+        Self(match (nearest(wrong, &known), known.len()) {
+            (_, 0) => String::new(),
+            (Some(near), 2..=SHORT) => format!("{} Known are {}", meant(near), quoted(&known)),
+            (Some(near), _) => meant(near),
+            (None, _) => format!("; known are {}", quoted(&known)),
+        })
+    }
+
+    /// Says what is surely meant.
+    pub(super) fn exactly(right: &str) -> Self {
+        Self(meant(right))
+    }
+
+    /// Says nothing where no right name is near; for where the expectation lists them anyway.
+    pub(super) fn only_near(wrong: &str, known: &[&str]) -> Self {
+        let known: Vec<String> = known.iter().map(|name| (*name).to_owned()).collect();
+        Self(nearest(wrong, &known).map(meant).unwrap_or_default())
+    }
+}
+
+fn meant(name: &str) -> String {
+    format!("; did you mean `{name}`?")
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Models of which one could be chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed(pub(super) Vec<String>);
+
+impl fmt::Display for Listed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        write!(f, "; settings list {}", quoted(&self.0))
+    }
+}
+
+/// Where the name of a model comes from; shown in brackets if it is a settings file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin(pub(super) Option<Place>);
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_ref().map_or(Ok(()), |place| write!(f, " ({place})"))
+    }
+}
+
+/// The npm package of a provider, which says nothing to Leftfold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Npm(pub(super) Option<String>);
+
+impl fmt::Display for Npm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_ref().map_or(Ok(()), |name| write!(f, " (its npm package `{name}` is not known)"))
+    }
+}
+
+/// `a`, `b`, `c`; long lists are cut.
+fn quoted(names: &[String]) -> String {
+    const MOST: usize = 50;
+    let mut text: Vec<String> = names.iter().take(MOST).map(|name| format!("`{name}`")).collect();
+    if names.len() > MOST {
+        text.push(format!("{} more", names.len() - MOST));
+    }
+    text.join(", ")
+}
+
+/// The known name that is most like `wrong`, if any is like it. Case, `_` and `-` do not count.
+pub(super) fn nearest<'a>(wrong: &str, known: &'a [String]) -> Option<&'a str> {
+    const ENOUGH: f64 = 0.6;
+    // the comparison takes time in proportion to both lengths
+    const LONGEST: usize = 200;
+    if wrong.len() > LONGEST {
+        return None;
+    }
+    let wrong = plain(wrong);
+    let mut near: Vec<(f64, bool, &String)> = known
+        .iter()
+        .map(|name| (name, plain(name)))
+        .map(|(name, known)| {
+            let likeness = strsim::normalized_damerau_levenshtein(&wrong, &known);
+            (likeness, letters(&known) == letters(&wrong), name)
+        })
+        .filter(|(likeness, _, _)| *likeness >= ENOUGH)
+        .collect();
+    // of two that are as like, letters in the wrong order are a likelier slip than others, and
+    // after that the one that is listed first
+    near.sort_by(|one, other| other.0.total_cmp(&one.0).then(other.1.cmp(&one.1)));
+    near.first().map(|(_, _, name)| name.as_str())
+}
+
+/// Whether they differ in case, `_`, `-` and one letter at most.
+pub(super) fn is_slip(one: &str, other: &str) -> bool {
+    let (one, other) = (plain(one), plain(other));
+    one.len().abs_diff(other.len()) <= 1 && strsim::damerau_levenshtein(&one, &other) <= 1
+}
+
+fn plain(text: &str) -> String {
+    text.to_lowercase().replace(['_', '-'], "")
+}
+
+fn letters(text: &str) -> Vec<char> {
+    let mut letters: Vec<char> = text.chars().collect();
+    letters.sort_unstable();
+    letters
+}

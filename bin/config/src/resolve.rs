@@ -1,0 +1,358 @@
+//! Which model to use, and all that is needed to reach it.
+
+use std::fmt;
+
+use leftfold_events::kit::{self, Limit, Prices};
+use serde_json::{Map, Value};
+
+use super::builtin::{BUILTIN, Builtin, builtin, key, set, variables};
+use super::error::{Hint, Listed, Npm, Origin};
+use super::tree::below;
+use super::view::alternatives;
+use super::{
+    Abilities, Costs, Env, Error, Limits, Model, Provider, Script, Secret, Settings, Wire,
+};
+
+/// A model that can be used.
+#[derive(Clone, PartialEq)]
+pub struct Chosen {
+    pub provider: String,
+    pub wire: Wire,
+    pub vendor: Option<String>,
+    /// The model as settings and users call it.
+    pub model: String,
+    /// The model as the provider calls it.
+    pub model_id: String,
+    /// `None`: the vendor's own.
+    pub base_url: Option<BaseUrl>,
+    pub api_key: Option<Secret>,
+    /// Those of the model replace those of the provider.
+    pub headers: Vec<(String, Secret)>,
+    /// Milliseconds of silence.
+    pub timeout: u64,
+    /// Milliseconds of silence within an answer; `None`: the wire's own default.
+    pub stall: Option<u64>,
+    pub script: Option<Script>,
+    pub limit: Limits,
+    pub cost: Costs,
+    pub abilities: Abilities,
+    /// The model's options, for the request body.
+    pub options: Map<String, Value>,
+    /// The provider's options that have no field here.
+    pub provider_options: Map<String, Value>,
+    pub variants: Map<String, Value>,
+}
+
+/// Leaves out addresses and options, which may hold passwords, as well as what is a secret.
+impl fmt::Debug for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chosen")
+            .field("provider", &self.provider)
+            .field("model", &self.model)
+            .field("wire", &self.wire)
+            .field("has_key", &self.api_key.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// An endpoint. Settings give it with its version (`https://host/v1`), as OpenCode users write
+/// it; the vendors' variables usually hold the bare host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BaseUrl {
+    Settings(String),
+    Variable { name: &'static str, value: String },
+}
+
+impl Limits {
+    /// These limits, and `known` where nothing is said.
+    pub fn over(self, known: Limit) -> Limit {
+        Limit {
+            context: self.context.unwrap_or(known.context),
+            input: self.input.unwrap_or(known.input),
+            output: self.output.unwrap_or(known.output),
+        }
+    }
+}
+
+impl Costs {
+    /// These prices, and `known` where nothing is said.
+    pub fn over(self, known: Prices) -> Prices {
+        Prices {
+            input: self.input.unwrap_or(known.input),
+            output: self.output.unwrap_or(known.output),
+            cache_read: self.cache_read.unwrap_or(known.cache_read),
+            cache_write: self.cache_write.unwrap_or(known.cache_write),
+        }
+    }
+}
+
+impl Abilities {
+    /// These abilities, and `known` where nothing is said.
+    pub fn over(self, known: kit::Abilities) -> kit::Abilities {
+        kit::Abilities {
+            tools: self.tools.unwrap_or(known.tools),
+            media: self.images.unwrap_or(known.media),
+            sampling: self.temperature.unwrap_or(known.sampling),
+        }
+    }
+}
+
+/// A model by name, on its way to be found.
+struct Wanted<'a> {
+    /// `PROVIDER/MODEL`.
+    name: &'a str,
+    provider: &'a str,
+    id: &'a str,
+    origin: Origin,
+    /// The key that `leftfold auth login` was given.
+    stored: Option<Secret>,
+}
+
+impl Settings {
+    /// The model `wanted` (`PROVIDER/MODEL`; the part after the first slash may have more of
+    /// them), or else the one that settings name, or else the default of a built-in provider
+    /// whose key is there, or else the only one that settings list.
+    ///
+    /// A provider that lists models in settings has no others, unless it is built in.
+    ///
+    /// # Errors
+    /// No such provider or model, with the nearest that exist; a key or another variable that is
+    /// missing, by name; nothing to choose from.
+    pub fn resolve_model(&self, wanted: Option<&str>, env: Env<'_>) -> Result<Chosen, Error> {
+        match (wanted, &self.model) {
+            (Some(name), _) => self.find(name, Origin(None), env),
+            (None, Some(name)) => self.find(name, Origin(self.model_at.clone()), env),
+            (None, None) => self.find(&self.default_model(env)?.0, Origin(None), env),
+        }
+    }
+
+    /// Whether the provider may be used at all.
+    pub(super) fn allows(&self, provider: &str) -> Result<(), &'static str> {
+        let named = |names: &[String]| names.iter().any(|name| name == provider);
+        if named(&self.disabled_providers) {
+            return Err("disabled_providers");
+        }
+        match &self.enabled_providers {
+            Some(enabled) if !named(enabled) => Err("enabled_providers"),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The model that is used where settings name none, and why.
+    pub(super) fn default_model(&self, env: Env<'_>) -> Result<(String, String), Error> {
+        let has_key = |builtin: &Builtin| {
+            let settings = self.provider(builtin.name).cloned().unwrap_or_default();
+            let stored = self.stored_key(builtin.name);
+            !builtin.model.is_empty()
+                && self.allows(builtin.name).is_ok()
+                && settings.shows(builtin.model).is_ok()
+                && key(&settings, Some(builtin), stored.as_ref(), env).is_some()
+        };
+        // keys are there for many programs: what was set up for this one comes first
+        let listed = self.listed();
+        if let [only] = listed.as_slice() {
+            return Ok((only.clone(), "no other is listed".to_owned()));
+        }
+        match BUILTIN.iter().find(|builtin| has_key(builtin)) {
+            Some(Builtin { name, model, .. }) => {
+                Ok((format!("{name}/{model}"), format!("there is a key for {name}")))
+            }
+            None => Err(Error::NoModel { listed: Listed(listed) }),
+        }
+    }
+
+    /// Every model that settings name.
+    fn listed(&self) -> Vec<String> {
+        let usable = self.providers.iter().filter(|(name, _)| self.allows(name).is_ok());
+        usable
+            .flat_map(|(name, provider)| {
+                let shown = provider.models.iter().filter(|(id, _)| provider.shows(id).is_ok());
+                shown.map(move |(id, _)| format!("{name}/{id}"))
+            })
+            .collect()
+    }
+
+    fn find(&self, name: &str, origin: Origin, env: Env<'_>) -> Result<Chosen, Error> {
+        let wanted = self.split(name, origin)?;
+        if let Err(by) = self.allows(wanted.provider) {
+            let (model, provider) = (name.to_owned(), wanted.provider.to_owned());
+            return Err(Error::Disabled { model, origin: wanted.origin, provider, by });
+        }
+        if let Err(list) = self.shows(wanted.provider, wanted.id) {
+            let by = format!("{}.{list}", wanted.path());
+            return Err(Error::Hidden { model: name.to_owned(), origin: wanted.origin, by });
+        }
+        let builtin = builtin(wanted.provider);
+        let default;
+        let provider = match (self.provider(wanted.provider), builtin) {
+            (Some(provider), _) => provider,
+            (None, Some(_)) => {
+                default = Provider::default();
+                &default
+            }
+            (None, None) => return Err(self.no_provider(wanted)),
+        };
+        let model = wanted.model_of(provider, builtin.is_some())?;
+        wanted.choose(provider, model, builtin, env)
+    }
+
+    fn split<'a>(&self, name: &'a str, origin: Origin) -> Result<Wanted<'a>, Error> {
+        if let Some((provider, id)) = name.split_once('/')
+            && !provider.is_empty()
+            && !id.is_empty()
+        {
+            return Ok(Wanted { name, provider, id, origin, stored: self.stored_key(provider) });
+        }
+        let listed = self.listed();
+        let ending = format!("/{name}");
+        let hint = match listed.iter().find(|listed| listed.ends_with(&ending)) {
+            Some(right) => Hint::exactly(right),
+            None => Hint::toward(name, listed),
+        };
+        Err(Error::ModelName { model: name.to_owned(), origin, hint })
+    }
+
+    /// The names of all providers, the built-in ones first.
+    pub fn provider_names(&self) -> Vec<&str> {
+        let known = BUILTIN.iter().map(|builtin| builtin.name);
+        let others = self.providers.iter().map(|(name, _)| name.as_str());
+        known.chain(others.filter(|name| builtin(name).is_none())).collect()
+    }
+
+    fn no_provider(&self, wanted: Wanted<'_>) -> Error {
+        Error::UnknownProvider {
+            model: wanted.name.to_owned(),
+            origin: wanted.origin,
+            provider: wanted.provider.to_owned(),
+            hint: Hint::toward(wanted.provider, self.provider_names()),
+        }
+    }
+}
+
+impl Wanted<'_> {
+    /// What settings say of the model.
+    fn model_of(&self, provider: &Provider, open: bool) -> Result<Model, Error> {
+        let found = provider.models.iter().find(|(id, _)| id == self.id);
+        match found {
+            Some((_, model)) => Ok(model.clone()),
+            None if open || provider.models.is_empty() => Ok(Model::default()),
+            None => Err(Error::UnknownModel {
+                model: self.name.to_owned(),
+                origin: self.origin.clone(),
+                provider: self.provider.to_owned(),
+                id: self.id.to_owned(),
+                hint: Hint::toward(self.id, provider.models.iter().map(|(id, _)| id)),
+            }),
+        }
+    }
+
+    fn choose(
+        &self,
+        provider: &Provider,
+        model: Model,
+        builtin: Option<&Builtin>,
+        env: Env<'_>,
+    ) -> Result<Chosen, Error> {
+        let wire = self.wire(provider, builtin)?;
+        if wire != Wire::Scripted {
+            self.complete(provider, builtin, env)?;
+        }
+        Ok(Chosen {
+            provider: self.provider.to_owned(),
+            wire,
+            vendor: provider.vendor.clone(),
+            model: self.id.to_owned(),
+            model_id: model.id.unwrap_or_else(|| self.id.to_owned()),
+            base_url: base_url(provider, builtin, env),
+            api_key: self.key(provider, builtin, env),
+            headers: headers(&provider.headers, model.headers),
+            timeout: provider.timeout,
+            stall: provider.stall,
+            script: provider.script.clone(),
+            limit: model.limit,
+            cost: model.cost,
+            abilities: model.abilities,
+            options: model.options,
+            provider_options: provider.options.clone(),
+            variants: model.variants,
+        })
+    }
+
+    fn wire(&self, provider: &Provider, builtin: Option<&Builtin>) -> Result<Wire, Error> {
+        wire(self.provider, provider, builtin).ok_or_else(|| Error::NoWire {
+            provider: self.provider.to_owned(),
+            npm: Npm(provider.npm.clone()),
+            path: self.path(),
+            known: alternatives(&Wire::ALL.map(|(name, _)| name)),
+        })
+    }
+
+    fn key(&self, provider: &Provider, builtin: Option<&Builtin>, env: Env<'_>) -> Option<Secret> {
+        key(provider, builtin, self.stored.as_ref(), env).map(|(key, _)| key)
+    }
+
+    /// Whether nothing is missing of what settings refer to, and a key where one is sure to be
+    /// needed: with the built-in providers at their own address, and where variables for it are
+    /// named.
+    fn complete(
+        &self,
+        provider: &Provider,
+        builtin: Option<&Builtin>,
+        env: Env<'_>,
+    ) -> Result<(), Error> {
+        if let Some(unset) = provider.unset.first() {
+            return Err(Error::Unset {
+                place: unset.place.clone(),
+                key: unset.key.clone(),
+                variable: unset.variable.clone(),
+            });
+        }
+        let at_home = builtin.filter(|_| provider.base_url.is_none());
+        let variables: Vec<&str> = variables(provider, at_home).collect();
+        if self.key(provider, builtin, env).is_some() || variables.is_empty() {
+            return Ok(());
+        }
+        Err(Error::MissingKey {
+            provider: self.provider.to_owned(),
+            path: self.path(),
+            variables: variables.join(" or "),
+        })
+    }
+
+    fn path(&self) -> String {
+        below("provider", self.provider)
+    }
+}
+
+/// What is said outright, or what the npm package, the name or an address alone lead to.
+pub(super) fn wire(name: &str, provider: &Provider, builtin: Option<&Builtin>) -> Option<Wire> {
+    let by_npm = || provider.npm.as_deref().and_then(Wire::of_npm);
+    let by_name = || match name {
+        "gemini" => Some(Wire::Gemini),
+        _ => builtin.map(|builtin| builtin.wire),
+    };
+    // an address without more is what most servers of other people's models need
+    let by_address =
+        || (provider.npm.is_none() && provider.base_url.is_some()).then_some(Wire::OpenaiChat);
+    provider.wire.or_else(by_npm).or_else(by_name).or_else(by_address)
+}
+
+pub(super) fn base_url(
+    provider: &Provider,
+    builtin: Option<&Builtin>,
+    env: Env<'_>,
+) -> Option<BaseUrl> {
+    if let Some(url) = &provider.base_url {
+        return Some(BaseUrl::Settings(url.clone()));
+    }
+    let name = builtin?.base_url;
+    set(env, name).map(|value| BaseUrl::Variable { name, value })
+}
+
+/// Header names do not depend on case.
+fn headers(below: &[(String, Secret)], above: Vec<(String, Secret)>) -> Vec<(String, Secret)> {
+    let replaced = |name: &str| above.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+    let mut all: Vec<_> = below.iter().filter(|(name, _)| !replaced(name)).cloned().collect();
+    all.extend(above);
+    all
+}

@@ -1,0 +1,178 @@
+//! The agents that there are: the built-in ones, changed and added to by settings.
+
+use crate::gather::Agent;
+use crate::gather::agent::{self, merge};
+use leftfold_config::Mode;
+use leftfold_events::Json;
+use leftfold_events::rules::{self, Action, Rule};
+use serde_json::Value;
+
+use crate::Usage;
+use crate::turn_config::may_call;
+use leftfold_config::{self as settings, Place, Settings, meant};
+
+/// The permission for every change of a file.
+const EDIT: &str = "edit";
+
+/// All agents, the built-in ones first.
+#[derive(Debug)]
+pub struct Agents(Vec<Known>);
+
+/// An agent, and where the last source is that says something of it.
+#[derive(Clone, Debug)]
+pub struct Known {
+    pub agent: Agent,
+    pub place: Option<Place>,
+}
+
+impl Agents {
+    pub fn of(settings: &Settings) -> Self {
+        let builtins = agent::builtins().into_iter();
+        let mut all: Vec<Known> = builtins.map(|agent| Known { agent, place: None }).collect();
+        for (name, said) in &settings.agents {
+            if said.disable {
+                all.retain(|known| known.agent.name != *name);
+                continue;
+            }
+            let at = all.iter().position(|known| known.agent.name == *name).unwrap_or_else(|| {
+                all.push(Known { agent: Agent::new(name), place: None });
+                all.len() - 1
+            });
+            let known = &mut all[at];
+            change(&mut known.agent, said);
+            known.place = Some(said.place.clone());
+        }
+        Self(all)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Known> {
+        self.0.iter()
+    }
+
+    /// # Errors
+    /// There is none of this name; names those that there are.
+    pub fn find(&self, name: &str) -> Result<&Agent, Usage> {
+        let found = self.iter().map(|known| &known.agent).find(|agent| agent.name == name);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = self.iter().map(|known| known.agent.name.as_str()).collect();
+            Usage(format!("there is no agent `{name}`{}", meant(name, &names)))
+        })
+    }
+
+    /// An agent that a person names for a prompt.
+    ///
+    /// # Errors
+    /// There is none of this name, or it takes prompts of other agents only.
+    pub fn to_prompt(&self, name: &str) -> Result<&Agent, Usage> {
+        let agent = self.find(name)?;
+        if agent.mode.is_primary() {
+            return Ok(agent);
+        }
+        Err(Usage(format!(
+            "the agent `{name}` is a subagent, which works for other agents: take one of {}",
+            self.primaries()
+        )))
+    }
+
+    /// The agent that takes prompts where nobody names one (SPEC A4).
+    ///
+    /// # Errors
+    /// `default_agent` in settings names none that a person can prompt; or all are turned off.
+    pub fn default(&self, settings: &Settings) -> Result<&Agent, Usage> {
+        let mut visible = self.visible();
+        let Some((name, place)) = &settings.default_agent else {
+            let build = self.visible().find(|agent| agent.name == Agent::DEFAULT);
+            return build.or_else(|| visible.next()).ok_or_else(|| {
+                Usage("every primary agent is turned off in the settings: leave one".into())
+            });
+        };
+        if let Some(agent) = visible.find(|agent| agent.name == *name) {
+            return Ok(agent);
+        }
+        let why = match self.find(name) {
+            Ok(agent) if agent.hidden => "is hidden",
+            Ok(_) => "is a subagent",
+            Err(_) => "does not exist",
+        };
+        Err(Usage(format!(
+            "{place}: `default_agent`: the agent `{name}` {why}: take one of {}",
+            self.primaries()
+        )))
+    }
+
+    /// Those that people can choose.
+    fn visible(&self) -> impl Iterator<Item = &Agent> {
+        let all = self.iter().map(|known| &known.agent);
+        all.filter(|agent| agent.mode.is_primary() && !agent.hidden)
+    }
+
+    /// The agents that `caller` may have do something, with what they are for.
+    pub fn to_call(&self, caller: &Agent, settings: &Settings) -> Vec<(String, String)> {
+        let mut all = rules::defaults();
+        all.extend(caller.rules.iter().cloned());
+        all.extend(rules(settings, caller, &[]));
+        let agents = self.iter().map(|known| &known.agent);
+        let subagents = agents.filter(|agent| agent.mode != Mode::Primary && !agent.hidden);
+        let callable = subagents.filter(|agent| may_call(&all, &agent.name));
+        callable.map(|agent| (agent.name.clone(), agent.description.clone())).collect()
+    }
+
+    pub fn primaries(&self) -> String {
+        self.visible().map(|agent| format!("`{}`", agent.name)).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Changes what settings say something of.
+fn change(agent: &mut Agent, said: &settings::Agent) {
+    let text = |value: &mut Option<String>, said: &Option<String>| {
+        if said.is_some() {
+            value.clone_from(said);
+        }
+    };
+    text(&mut agent.prompt, &said.prompt);
+    text(&mut agent.model, &said.model);
+    text(&mut agent.variant, &said.variant);
+    text(&mut agent.color, &said.color);
+    if let Some(description) = &said.description {
+        agent.description.clone_from(description);
+    }
+    agent.mode = said.mode.unwrap_or(agent.mode);
+    agent.hidden = said.hidden.unwrap_or(agent.hidden);
+    agent.steps = said.steps.or(agent.steps);
+    agent.temperature = said.temperature.or(agent.temperature);
+    agent.top_p = said.top_p.or(agent.top_p);
+    let mut options = agent.options.value();
+    merge(&mut options, Value::Object(said.options.clone()));
+    agent.options = Json::from_value(&options);
+}
+
+/// The user's rules for an agent: those for all, then its own (SPEC Q3). An agent that is built to
+/// change no files (SPEC A8) goes on not to, whatever is said of all: only rules of its own let it.
+/// `planned` are those of the session's plan.
+pub fn rules(settings: &Settings, agent: &Agent, planned: &[Rule]) -> Vec<Rule> {
+    let mut rules = settings.rules.clone();
+    rules.extend(reader(&settings.rules, &[&agent.rules, planned].concat()));
+    rules.extend(settings.rules_of(&agent.name).iter().cloned());
+    rules
+}
+
+/// What keeps an agent with the rules `built` from editing, and lets it edit what it is for, unless
+/// `said` of all is stricter.
+fn reader(said: &[Rule], built: &[Rule]) -> Vec<Rule> {
+    let edits = |rule: &&Rule| rules::matches(&rule.permission, EDIT);
+    let reads = rules::evaluate(built, EDIT, "*").is_some_and(|rule| rule.action == Action::Deny);
+    let opens = said.iter().filter(edits).any(|rule| rule.action != Action::Deny);
+    if !reads || !opens {
+        return Vec::new();
+    }
+    let open = built.iter().filter(edits).filter(|rule| rule.action != Action::Deny);
+    let open = open.map(|rule| {
+        let said = rules::evaluate(said, EDIT, &rule.pattern);
+        let action = said.map_or(rule.action, |said| said.action.max(rule.action));
+        Rule::new(EDIT, rule.pattern.clone(), action)
+    });
+    [Rule::new(EDIT, "*", Action::Deny)].into_iter().chain(open).collect()
+}
+
+#[cfg(test)]
+mod tests;

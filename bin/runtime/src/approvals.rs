@@ -1,0 +1,186 @@
+//! What "always" has allowed, remembered for the project:
+//! `LEFTFOLD_HOME/projects/HASH/approved.json`, a list of rules. The hash is that of the
+//! worktree's path.
+//!
+//! It is written when the answer is durable and read whenever a kit is gathered, which puts it
+//! into the log: no replay reads this file.
+
+use std::collections::HashMap;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use leftfold_actors::Observation;
+use leftfold_events::event::{Answer, Event, Permission};
+use leftfold_events::rules::{Action, Rule};
+use leftfold_events::{Envelope, Seq, SessionId, Sha256};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::watch;
+
+use crate::family::Family;
+use leftfold_view::QuestionId;
+
+/// How long the end of a program waits for a slow disk to take an approval.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What the project remembers. A file that cannot be read remembers nothing, so that people are
+/// asked again, and standard error says why.
+pub fn of(worktree: &Path) -> Vec<Rule> {
+    let rules = folder(worktree).and_then(|folder| read(&folder.join(FILE)));
+    rules.unwrap_or_else(|error| {
+        crate::note(&format!("leftfold: {error:#}; people are asked again"));
+        Vec::new()
+    })
+}
+
+const FILE: &str = "approved.json";
+
+fn folder(worktree: &Path) -> anyhow::Result<PathBuf> {
+    let hash = Sha256::of(worktree.as_os_str().as_bytes()).to_string();
+    Ok(crate::home::home()?.join("projects").join(hash))
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<Rule>> {
+    let bytes = match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        read => read.with_context(|| format!("{} can not be read", path.display()))?,
+    };
+    let mut rules: Vec<Rule> = serde_json::from_slice(&bytes).with_context(|| {
+        let form = r#"[{"permission": "bash", "pattern": "git *", "action": "allow"}]"#;
+        format!("{} is not a list of rules such as {form}: repair or remove it", path.display())
+    })?;
+    // approvals only ever allow
+    rules.retain(|rule| rule.action == Action::Allow);
+    Ok(rules)
+}
+
+/// Adds rules to a project's; who adds at the same time waits.
+fn add(worktree: &Path, new: Vec<Rule>) -> anyhow::Result<()> {
+    let folder = folder(worktree)?;
+    let path = folder.join(FILE);
+    let failed = || format!("an approval can not be remembered in {}", path.display());
+    DirBuilder::new().recursive(true).mode(0o700).create(&folder).with_context(failed)?;
+    let lock = File::create(folder.join("lock")).with_context(failed)?;
+    lock.lock().with_context(failed)?;
+    let mut rules = read(&path).with_context(failed)?;
+    let known = rules.len();
+    for rule in new {
+        if !rules.contains(&rule) {
+            rules.push(rule);
+        }
+    }
+    if rules.len() == known {
+        return Ok(());
+    }
+    replace(&path, &serde_json::to_vec_pretty(&rules)?).with_context(failed)
+}
+
+/// Whoever reads meanwhile sees the old file or the new one.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut options = File::options();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(bytes)?;
+    file.write_all(b"\n")?;
+    file.sync_data()?;
+    fs::rename(&new, path)
+}
+
+/// Knows how far a session's log has been looked through for approvals.
+#[derive(Clone, Debug)]
+pub struct Memory(watch::Receiver<Seq>);
+
+impl Memory {
+    /// Starts an observer that remembers, for the project, what it sees being allowed for good in
+    /// the session and its children.
+    pub async fn start(
+        worktree: &Path,
+        session: SessionId,
+    ) -> anyhow::Result<(Self, ActorRef<Observation>)> {
+        let (through, seen) = watch::channel(0);
+        let arguments = (worktree.to_owned(), Family::new(session), through);
+        let (sink, _) = Actor::spawn(None, Recorder, arguments).await?;
+        Ok((Self(seen), sink))
+    }
+
+    /// Waits until everything up to and with `head` is remembered.
+    pub async fn through(&mut self, head: Seq) {
+        let seen = tokio::time::timeout(PATIENCE, self.0.wait_for(|seen| *seen >= head));
+        if !matches!(seen.await, Ok(Ok(_))) {
+            tracing::warn!("approvals are remembered only up to event {}", *self.0.borrow());
+        }
+    }
+}
+
+struct Recorder;
+
+struct Records {
+    worktree: PathBuf,
+    /// What an "always" to the question would allow.
+    asked: HashMap<QuestionId, Vec<Rule>>,
+    family: Family,
+    through: watch::Sender<Seq>,
+}
+
+impl Actor for Recorder {
+    type Msg = Observation;
+    type State = Records;
+    type Arguments = (PathBuf, Family, watch::Sender<Seq>);
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<Observation>,
+        (worktree, family, through): Self::Arguments,
+    ) -> Result<Records, ActorProcessingErr> {
+        Ok(Records { worktree, asked: HashMap::new(), family, through })
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<Observation>,
+        observation: Observation,
+        records: &mut Records,
+    ) -> Result<(), ActorProcessingErr> {
+        let Observation { events, done } = observation;
+        let new: Vec<Rule> = events.iter().flat_map(|event| records.take(event)).collect();
+        if !new.is_empty() {
+            let worktree = records.worktree.clone();
+            if let Err(error) = tokio::task::spawn_blocking(move || add(&worktree, new)).await? {
+                crate::note(&format!("leftfold: {error:#}"));
+            }
+        }
+        // the session's end comes after those of its children
+        let through = records.family.take(&events);
+        let own = through.iter().rfind(|event| records.family.is_root(event));
+        if let Some(last) = own {
+            records.through.send_replace(last.seq);
+        }
+        // the hub may have gone with the node
+        let _ = done.send(());
+        Ok(())
+    }
+}
+
+impl Records {
+    /// What `event` allows for good.
+    fn take(&mut self, event: &Envelope) -> Vec<Rule> {
+        let Event::Permission(permission) = &event.event else { return Vec::new() };
+        match permission {
+            Permission::Asked { permission, always, .. } => {
+                let allow = |pattern| Rule::new(permission, pattern, Action::Allow);
+                self.asked.insert((event.session, event.seq), always.iter().map(allow).collect());
+                Vec::new()
+            }
+            Permission::Answered { reply, .. } => {
+                let rules = event.of.and_then(|of| self.asked.remove(&(event.session, of)));
+                let rules = rules.unwrap_or_default();
+                if *reply == Answer::Always { rules } else { Vec::new() }
+            }
+            Permission::Ruled { .. } => Vec::new(),
+        }
+    }
+}

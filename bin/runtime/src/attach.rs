@@ -1,0 +1,92 @@
+//! Files that go with a prompt.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use leftfold_events::event::{PromptKind, PromptPart};
+use leftfold_tools::{base64, recognise};
+
+use crate::Usage;
+
+/// Bytes of a text file at most: what is longer is better read in pieces, with tools.
+const MAX_TEXT: u64 = 256 * 1024;
+
+/// The files as parts of a prompt: images and PDFs, told by their content, as media; text headed
+/// by its path.
+///
+/// # Errors
+/// A file that is not there, can not be read, is too large, or is neither text nor media.
+pub fn files(paths: &[PathBuf]) -> Result<Vec<PromptPart>, Usage> {
+    paths.iter().map(|path| part(path)).collect()
+}
+
+fn part(path: &Path) -> Result<PromptPart, Usage> {
+    let fault = |what: &str| Usage(format!("--file {}: {what}", path.display()));
+    let failed = |error: std::io::Error| fault(&error.to_string());
+    // before it is opened: a pipe would wait for its writer
+    let kind = std::fs::metadata(path).map_err(failed)?;
+    if kind.is_dir() {
+        return Err(fault("is a folder; give the files in it, or name it in the prompt"));
+    }
+    if !kind.is_file() {
+        return Err(fault("is no regular file"));
+    }
+    let mut file = File::open(path).map_err(failed)?;
+    let mut bytes = Vec::new();
+    (&mut file).take(MAX_TEXT + 1).read_to_end(&mut bytes).map_err(failed)?;
+    let media = recognise(&bytes);
+    let max = media.map_or(MAX_TEXT, |media| media.max);
+    file.take((max + 1).saturating_sub(bytes.len() as u64))
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
+    if bytes.len() as u64 > max {
+        let advice =
+            if media.is_none() { "; name it in the prompt, to be read in pieces" } else { "" };
+        return Err(fault(&format!("has more than {max} bytes{advice}")));
+    }
+    if let Some(media) = media {
+        return Ok(PromptPart {
+            kind: PromptKind::Media,
+            text: base64(&bytes),
+            mime: Some(media.mime.to_owned()),
+            name: path.file_name().map(|name| name.to_string_lossy().into_owned()),
+        });
+    }
+    let text = String::from_utf8(bytes)
+        .map_err(|_| fault("is neither UTF-8 text nor an image or a PDF that models can see"))?;
+    Ok(PromptPart::text(format!("<file path=\"{}\">\n{text}\n</file>", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(path: PathBuf) -> Result<PromptPart, String> {
+        files(&[path]).map(|mut parts| parts.remove(0)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn text_and_media_are_told_by_their_content() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, bytes: &[u8]| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            path
+        };
+        let text = file("a.png", b"no picture");
+        let part = one(text.clone()).unwrap();
+        assert_eq!(part.kind, PromptKind::Text);
+        assert!(part.text.contains(&*text.to_string_lossy()) && part.text.contains("no picture"));
+        let part = one(file("b.txt", b"%PDF-1.7 x")).unwrap();
+        assert_eq!((part.kind, part.mime.as_deref()), (PromptKind::Media, Some("application/pdf")));
+        assert_eq!((part.name.as_deref(), part.text.as_str()), (Some("b.txt"), "JVBERi0xLjcgeA=="));
+        let large = vec![b'x'; usize::try_from(MAX_TEXT).unwrap()];
+        assert!(one(file("most", &large)).is_ok());
+        assert!(one(file("more", &[&large[..], b"x"].concat())).unwrap_err().contains("pieces"));
+        assert!(one(file("bytes", &[0xfe, 0xff])).unwrap_err().contains("UTF-8"));
+        assert!(one(dir.path().to_owned()).unwrap_err().contains("folder"));
+        assert!(one("/dev/null".into()).unwrap_err().contains("regular"));
+        assert!(one(dir.path().join("none")).unwrap_err().contains("none"));
+    }
+}

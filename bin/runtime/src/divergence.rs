@@ -1,0 +1,47 @@
+//! Where a log parts from what today's code would decide, as JSON for scripts and clients.
+
+use leftfold_events::event::{Event, Session};
+use leftfold_events::verify::Divergence;
+use leftfold_events::{Envelope, POLICY};
+use serde_json::{Value, json};
+
+/// The policy that the latest node to write the log decided by.
+pub fn policy_of(events: &[Envelope]) -> u16 {
+    let policy = events.iter().rev().find_map(|event| {
+        let Event::Session(event) = &event.event else { return None };
+        match event {
+            Session::Created { policy, .. } | Session::Resumed { policy, .. } => Some(*policy),
+            Session::Titled { .. }
+            | Session::Forked { .. }
+            | Session::Adopted { .. }
+            | Session::Imported { .. }
+            | Session::Elapsed {} => None,
+        }
+    });
+    policy.unwrap_or_default()
+}
+
+/// The first divergence of a log, or all.
+pub fn divergences(events: &[Envelope], all: bool) -> anyhow::Result<Vec<Value>> {
+    let mut divergences = leftfold_events::verify(events);
+    if !all {
+        divergences.truncate(1);
+    }
+    as_values(&divergences, events)
+}
+
+/// One object each, with both policies where the log was written under another one.
+///
+/// # Errors
+/// A divergence does not fit into JSON.
+pub fn as_values(divergences: &[Divergence], events: &[Envelope]) -> anyhow::Result<Vec<Value>> {
+    let policy = policy_of(events);
+    let line = |divergence: &Divergence| {
+        let mut line = serde_json::to_value(divergence)?;
+        if policy != POLICY {
+            line["policy"] = json!({ "log": policy, "now": POLICY });
+        }
+        Ok(line)
+    };
+    divergences.iter().map(line).collect()
+}

@@ -1,0 +1,278 @@
+//! Gathers a [`Kit`]: the one look at the world before an intent. It only reads, and whoever
+//! casts a prompt does it, never a handler.
+
+pub mod agent;
+mod instructions;
+pub mod plan;
+mod prompt;
+
+use std::path::PathBuf;
+
+use leftfold_events::kit::{AskMode, Kit, ModelSpec, Options, ToolSpec};
+use leftfold_events::rules::{self, Rule};
+use leftfold_events::{Json, Time};
+
+pub use agent::Agent;
+pub use instructions::{Named, Sources};
+
+/// What settings and command line have said.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub directory: PathBuf,
+    pub worktree: PathBuf,
+    pub model: ModelSpec,
+    pub agent: Agent,
+    /// The user's rules, to come after the defaults and the agent's own.
+    pub rules: Vec<Rule>,
+    pub options: Options,
+    /// The agents that calls may have do something, with what they are for.
+    pub subagents: Vec<(String, String)>,
+    pub sources: Sources,
+    /// The file for the session's plan; `None`: nobody plans there.
+    pub plan: Option<PathBuf>,
+}
+
+const SUMMARY: &str = include_str!("../../../prompts/compaction.md");
+
+/// What a model is told that writes titles, for `Options::title_prompt`.
+pub const TITLE: &str = include_str!("../../../prompts/title.md").trim_ascii();
+
+/// The kit in force at `now`; and what it has to do without, for people, with file and reason.
+pub fn gather(setup: Setup, now: Time) -> (Kit, Vec<String>) {
+    let mut rules = rules::defaults();
+    rules.extend(setup.agent.rules.iter().cloned());
+    rules.extend(plan::rules(&setup.agent, setup.plan.as_deref(), &setup.worktree));
+    rules.extend(setup.rules.iter().cloned());
+    let mut tools = tools(&setup, &rules);
+    offer_tasks(&mut tools, &setup.subagents);
+    let (name, base) = prompt::base(&setup, &tools);
+    let told = instructions::find(&setup);
+    let Sources { homes, .. } = &setup.sources;
+    let skills = leftfold_tools::skills::find(&setup.directory, &setup.worktree, homes);
+    let mut problems = told.problems;
+    problems.extend(skills.problems.iter().map(ToString::to_string));
+    let second = [
+        Some(prompt::environment(&setup, now)),
+        prompt::instructions(&told.texts),
+        prompt::skills(skills.skills, &rules, &tools),
+        setup.options.system.as_ref().map(|text| text.trim().to_owned()),
+    ];
+    let second: Vec<String> = second.into_iter().flatten().collect();
+    let mut options = setup.options.clone();
+    plan::remind(&setup, &tools, &mut options);
+    if options.summary_prompt.is_empty() {
+        SUMMARY.trim().clone_into(&mut options.summary_prompt);
+    }
+    options.instructions = told.paths;
+    let kit = Kit {
+        system: vec![base, second.join("\n\n")],
+        tools,
+        rules,
+        model: setup.model,
+        options,
+        prompt: name,
+    };
+    (kit, problems)
+}
+
+/// Every tool for this model, if it takes any, that the rules do not hide, and no questions where nobody is there to
+/// answer. Descriptions name no tool that is not among them.
+fn tools(setup: &Setup, rules: &[Rule]) -> Vec<ToolSpec> {
+    if !setup.model.abilities.tools {
+        return Vec::new();
+    }
+    let mut offered = leftfold_tools::offered_to(&setup.model.id);
+    offered.retain(|tool| !rules::hides(rules, tool.name()));
+    offered.retain(|tool| tool.name() != "question" || setup.options.ask == AskMode::Ask);
+    offered.retain(|tool| plan::offers(setup, tool.name()));
+    let is_offered = |name: &str| offered.iter().any(|tool| tool.name() == name);
+    let spec = |tool: &&dyn leftfold_tools::Tool| ToolSpec {
+        name: tool.name().to_owned(),
+        description: prompt::fitting(tool.description().trim(), &is_offered),
+        schema: tool.schema(),
+    };
+    offered.iter().map(spec).collect()
+}
+
+/// Adds tools that are none of the built-in ones: to a model that takes any, those that the rules do
+/// not hide.
+pub fn extend(kit: &mut Kit, tools: Vec<ToolSpec>) {
+    if kit.model.abilities.tools {
+        let rules = &kit.rules;
+        kit.tools.extend(tools.into_iter().filter(|tool| !rules::hides(rules, &tool.name)));
+    }
+}
+
+/// Names the agents that there are for tasks; without any there is no such tool.
+fn offer_tasks(tools: &mut Vec<ToolSpec>, subagents: &[(String, String)]) {
+    if subagents.is_empty() {
+        tools.retain(|tool| tool.name != "task");
+    }
+    if let Some(task) = tools.iter_mut().find(|tool| tool.name == "task") {
+        let agents = subagents.iter().map(|(name, about)| format!("\n- {name}: {about}"));
+        task.description += "\n\nThe agents are:";
+        task.description.extend(agents);
+        // servers that hold a model to the schema hold it to these names
+        let mut schema = task.schema.value();
+        if let Some(agent) = schema.pointer_mut("/properties/subagentType") {
+            agent["enum"] = subagents.iter().map(|(name, _)| name.as_str()).collect();
+        }
+        task.schema = Json::from_value(&schema);
+    }
+}
+
+/// The provider's own options as settings give them; anything but an object counts as none.
+pub fn request_options(options: &Json) -> Json {
+    if options.is_object() { options.clone() } else { Json::object() }
+}
+
+#[cfg(test)]
+mod tests {
+    use leftfold_events::kit::Abilities;
+    use leftfold_events::rules::Action;
+
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_model_and_the_rules_decide_which_tools_there_are() {
+        let deny = [Rule::new("edit", "*", Action::Deny)];
+        for (model, rules, patch, edit) in [
+            ("gpt-5", &[][..], true, false),
+            ("claude-opus-4", &[], false, true),
+            ("gpt-5", &deny, false, false),
+            ("claude-opus-4", &deny, false, false),
+        ] {
+            let kit = setup(Path::new("/"), model, rules.to_vec());
+            let has = |name: &str| kit.tools.iter().any(|tool| tool.name == name);
+            let found = (has("apply_patch"), has("edit"), has("write"), has("read"));
+            assert_eq!(found, (patch, edit, edit, true), "{model} {rules:?}");
+        }
+    }
+
+    const MODELS: [&str; 6] =
+        ["gpt-5-codex", "gpt-5", "o3", "gemini-3-pro", "claude-opus-4-5", "qwen3:8b"];
+
+    fn setup(folder: &Path, model: &str, rules: Vec<Rule>) -> Kit {
+        equipped(folder, ModelSpec { id: model.to_owned(), ..ModelSpec::default() }, rules)
+    }
+
+    fn equipped(folder: &Path, model: ModelSpec, rules: Vec<Rule>) -> Kit {
+        let (options, sources) = (Options::default(), Sources::default());
+        let setup = Setup {
+            directory: folder.to_owned(),
+            worktree: folder.to_owned(),
+            agent: Agent::build(),
+            model,
+            rules,
+            options,
+            subagents: Vec::new(),
+            sources,
+            plan: None,
+        };
+        let (kit, problems) = gather(setup, Time::from_millis(0));
+        assert_eq!(problems, [""; 0]);
+        kit
+    }
+
+    #[test]
+    fn a_model_that_can_not_call_tools_is_told_of_none() {
+        let abilities = Abilities { tools: false, ..Abilities::default() };
+        let model = ModelSpec { id: "m".into(), abilities, ..ModelSpec::default() };
+        let kit = equipped(Path::new("/"), model, Vec::new());
+        assert!(kit.tools.is_empty());
+        assert!(!kit.system.concat().contains("`read`"), "{:?}", kit.system);
+    }
+
+    #[test]
+    fn the_agents_for_tasks_are_named_to_the_model() {
+        let tool = leftfold_tools::find("task").unwrap();
+        let (name, description) = (tool.name().to_owned(), tool.description().to_owned());
+        let mut tools = vec![ToolSpec { name, description, schema: tool.schema() }];
+        let named = ["general", "reviewer"].map(|name| (name.to_owned(), "It works.".to_owned()));
+        offer_tasks(&mut tools, &named);
+        let task = &tools[0];
+        assert!(task.description.ends_with("\n- general: It works.\n- reviewer: It works."));
+        let agent = task.schema.value()["properties"]["subagentType"].clone();
+        assert_eq!(agent["enum"], serde_json::json!(["general", "reviewer"]));
+        assert_eq!(agent["type"], "string");
+        offer_tasks(&mut tools, &[]);
+        assert!(tools.is_empty());
+    }
+
+    #[test]
+    fn no_prompt_names_a_tool_that_is_not_there() {
+        let site = tempfile::tempdir().unwrap();
+        let deny = |name: &str| vec![Rule::new(name, "*", Action::Deny)];
+        let denied = ["edit", "todowrite", "read", "skill", "*"].map(deny);
+        for model in MODELS {
+            for rules in denied.iter().chain([&Vec::new()]) {
+                let kit = setup(site.path(), model, rules.clone());
+                let descriptions = kit.tools.iter().map(|tool| &tool.description);
+                for text in kit.system.iter().chain(descriptions) {
+                    for name in text.split('`').skip(1).step_by(2) {
+                        let known = leftfold_tools::find(name).is_some();
+                        let offered = kit.tools.iter().any(|tool| tool.name == name);
+                        assert!(!known || offered, "{model} {rules:?}: {name} in {text}");
+                    }
+                }
+                assert!(kit.tools.iter().all(|tool| !tool.description.is_empty()), "{rules:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_family_has_a_prompt_of_its_own_and_the_same_core() {
+        let site = tempfile::tempdir().unwrap();
+        let kits = MODELS.map(|model| setup(site.path(), model, Vec::new()));
+        let names = kits.each_ref().map(|kit| kit.prompt.as_str());
+        assert_eq!(names, ["codex", "gpt", "gpt", "gemini", "anthropic", "default"]);
+        let least = kits.iter().map(|kit| kit.system[0].len()).min();
+        for kit in &kits {
+            let base = &kit.system[0];
+            assert!(base.starts_with("You are Leftfold, a coding agent."), "{base}");
+            assert_eq!(base.matches("\nHow to answer\n").count(), 1, "{base}");
+            assert_eq!(Some(base.len()) == least, kit.prompt == "default", "{base}");
+            assert_eq!(base.contains("`apply_patch`"), kit.prompt == "codex");
+        }
+    }
+
+    #[test]
+    fn the_second_block_has_environment_instructions_and_skills() {
+        let site = tempfile::tempdir().unwrap();
+        let folder = site.path().canonicalize().unwrap();
+        let bare = setup(&folder, "m", Vec::new());
+        let environment = format!(
+            "<environment>\nModel: /m\nWorking directory: {0}\nProject root: {0}\n\
+             Git repository: no\nPlatform: {1}\nDate: 1970-01-01\n</environment>",
+            folder.display(),
+            std::env::consts::OS
+        );
+        assert_eq!(bare.system[1..], std::slice::from_ref(&environment)[..]);
+        std::fs::write(folder.join("AGENTS.md"), "Use tabs.\n").unwrap();
+        for name in ["tidy", "risky"] {
+            let skill = folder.join(".leftfold/skills").join(name);
+            std::fs::create_dir_all(&skill).unwrap();
+            std::fs::write(skill.join("SKILL.md"), "---\ndescription: d\n---\n").unwrap();
+        }
+        let rules = vec![Rule::new("skill", "risky", Action::Deny)];
+        let kit = setup(&folder, "m", rules.clone());
+        let (intro, skills) = (
+            include_str!("../../../prompts/instructions.md").trim(),
+            include_str!("../../../prompts/skills.md").trim(),
+        );
+        let expected = format!(
+            "{environment}\n\n<instructions>\n{intro}\n\nInstructions from: {0}/AGENTS.md\n\
+             Use tabs.\n</instructions>\n\n<skills>\n{skills}\n\n- tidy: d\n</skills>",
+            folder.display()
+        );
+        assert_eq!(kit.system[1..], [expected]);
+        assert_eq!(kit.options.instructions, [folder.join("AGENTS.md").display().to_string()]);
+        // what was cached is found again
+        assert_eq!(setup(&folder, "m", rules), kit);
+        assert_eq!(bare.system[0], kit.system[0]);
+        let kit = setup(&folder, "m", vec![Rule::new("skill", "*", Action::Deny)]);
+        assert!(!kit.system[1].contains("<skills>"));
+    }
+}

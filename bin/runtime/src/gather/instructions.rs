@@ -1,0 +1,151 @@
+//! Which instructions stand in the system prompt: the user's own, those of the project from its
+//! root down to the directory, and those that settings name (SPEC M6).
+
+use std::path::{Path, PathBuf};
+
+use leftfold_tools::Homes;
+use leftfold_tools::instructions::{self, Instructions, Problem};
+
+use super::Setup;
+
+/// Bytes of all of them together.
+const MAX_BYTES: usize = 256 * 1024;
+
+/// Where a prompt comes from, besides the project's directory.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// The user's own instructions and skills are there.
+    pub homes: Homes,
+    /// As settings name them, in order.
+    pub instructions: Vec<Named>,
+    /// Whether pages at addresses that are not public may be read.
+    pub private_addresses: bool,
+}
+
+/// Instructions as settings name them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The folder of the settings.
+    pub base: PathBuf,
+    /// A path, a pattern of paths, or an address. What is relative starts in `base` and in each
+    /// folder from the project's root down to the directory.
+    pub text: String,
+}
+
+/// In the order in which a model is told.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) texts: Vec<String>,
+    /// The files, with links resolved.
+    pub(super) paths: Vec<String>,
+    pub(super) problems: Vec<String>,
+    bytes: usize,
+}
+
+pub(super) fn find(setup: &Setup) -> Found {
+    let mut found = Found::default();
+    if let Some(own) = global(&setup.sources.homes) {
+        found.file(&own, None);
+    }
+    let folders = folders(setup);
+    let worktree = setup.worktree.canonicalize().unwrap_or_else(|_| setup.worktree.to_owned());
+    for file in folders.iter().filter_map(|folder| instructions::in_folder(folder)) {
+        found.file(&file, Some(&worktree));
+    }
+    let (pages, files): (Vec<&Named>, Vec<&Named>) =
+        setup.sources.instructions.iter().partition(|named| named.is_page());
+    for named in files {
+        found.named(named, &folders, &worktree, &setup.sources.homes);
+    }
+    let pages: Vec<String> = pages.into_iter().map(|named| named.text.clone()).collect();
+    for page in instructions::fetch(&pages, setup.sources.private_addresses) {
+        found.add(page);
+    }
+    found
+}
+
+/// The user's own: the first that exists.
+fn global(homes: &Homes) -> Option<PathBuf> {
+    let in_config = ["leftfold/AGENTS.md", "opencode/AGENTS.md"];
+    let config = homes.config.iter().flat_map(|config| in_config.map(|name| config.join(name)));
+    let home = homes.home.iter().map(|home| home.join(".claude/CLAUDE.md"));
+    config.chain(home).find(|path| path.symlink_metadata().is_ok())
+}
+
+/// From the project's root down to the directory; the directory alone if it is not in the project.
+fn folders(setup: &Setup) -> Vec<PathBuf> {
+    let inside = setup.directory.starts_with(&setup.worktree);
+    let up = setup.directory.ancestors().take(if inside { usize::MAX } else { 1 });
+    let up = up.take_while(|folder| !inside || folder.starts_with(&setup.worktree));
+    let mut folders: Vec<PathBuf> = up.map(Path::to_owned).collect();
+    folders.reverse();
+    folders
+}
+
+impl Named {
+    /// Whether it is an address of the web.
+    pub fn is_page(&self) -> bool {
+        ["http://", "https://"].iter().any(|scheme| self.text.starts_with(scheme))
+    }
+}
+
+impl Found {
+    fn named(&mut self, named: &Named, folders: &[PathBuf], worktree: &Path, homes: &Homes) {
+        let text = match (named.text.strip_prefix("~/"), &homes.home) {
+            (Some(rest), Some(home)) => home.join(rest).display().to_string(),
+            (Some(_) | None, _) => named.text.clone(),
+        };
+        let is_fixed = Path::new(&text).is_absolute();
+        let places: Vec<&PathBuf> = if is_fixed {
+            vec![&named.base]
+        } else {
+            folders.iter().filter(|folder| **folder != named.base).chain([&named.base]).collect()
+        };
+        let mut files = Vec::new();
+        for place in places {
+            match instructions::matching(place, &text) {
+                Ok(matching) => files.extend(matching),
+                Err(problem) => {
+                    let text = format!("`instructions`, {:?}: {problem}", named.text);
+                    return self.problems.push(text);
+                }
+            }
+        }
+        // settings of the user's own may name what only some projects have
+        if files.is_empty() && (is_fixed || named.base.starts_with(worktree)) {
+            self.problems.push(format!("`instructions`: there is no file {:?}", named.text));
+        }
+        files.iter().for_each(|file| self.file(file, None));
+    }
+
+    fn file(&mut self, file: &Path, within: Option<&Path>) {
+        self.add(instructions::load(file, within));
+    }
+
+    fn add(&mut self, loaded: Result<Option<Instructions>, Problem>) {
+        let loaded = match loaded {
+            Ok(Some(loaded)) => loaded,
+            Ok(None) => return,
+            Err(problem) => return self.problems.push(problem.to_string()),
+        };
+        let path = loaded.path.as_ref().map(|path| path.to_string_lossy().into_owned());
+        if path.as_ref().is_some_and(|path| self.paths.contains(path)) {
+            return;
+        }
+        let Instructions { source, cut, .. } = &loaded;
+        if self.bytes + loaded.text.len() > MAX_BYTES {
+            let text = "it is left out, for all instructions together would have more than";
+            return self.problems.push(format!("{source}: {text} {MAX_BYTES} bytes"));
+        }
+        if *cut {
+            let max = instructions::MAX_BYTES;
+            self.problems.push(format!("{source}: only its first {max} bytes are in the prompt"));
+        }
+        self.bytes += loaded.text.len();
+        self.paths.extend(path);
+        self.texts.push(loaded.section());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! Which files are found, in which order, and what is said of the others.
+
+use std::fs;
+
+use leftfold_events::kit::{ModelSpec, Options};
+use tempfile::TempDir;
+
+use super::*;
+
+struct Site(TempDir);
+
+impl Site {
+    fn new() -> Self {
+        Self(TempDir::new().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().canonicalize().unwrap().join(name)
+    }
+
+    fn files(&self, names: &[&str]) {
+        for name in names {
+            let path = self.path(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, format!("text of {name}")).unwrap();
+        }
+    }
+
+    /// In `work/a/b`, where `work` is the project.
+    fn find(&self, named: &[(&str, &str)]) -> Found {
+        let (directory, worktree) = (self.path("work/a/b"), self.path("work"));
+        fs::create_dir_all(&directory).unwrap();
+        let named = named.iter();
+        let named =
+            named.map(|(base, text)| Named { base: self.path(base), text: (*text).to_owned() });
+        let sources = Sources {
+            homes: Homes {
+                home: Some(self.path("home")),
+                config: Some(self.path("config")),
+                ..Homes::default()
+            },
+            instructions: named.collect(),
+            private_addresses: false,
+        };
+        find(&Setup {
+            agent: crate::gather::Agent::build(),
+            subagents: Vec::new(),
+            directory,
+            worktree,
+            model: ModelSpec::default(),
+            rules: Vec::new(),
+            options: Options::default(),
+            sources,
+            plan: None,
+        })
+    }
+
+    /// The files found, below the site.
+    fn found(&self, named: &[(&str, &str)]) -> Vec<String> {
+        let Found { paths, texts, .. } = self.find(named);
+        let root = format!("{}/", self.path("").display().to_string().trim_end_matches('/'));
+        for (path, text) in paths.iter().zip(&texts) {
+            let name = path.replace(&root, "");
+            assert_eq!(*text, format!("Instructions from: {path}\ntext of {name}"));
+        }
+        paths.iter().map(|path| path.replace(&root, "")).collect()
+    }
+}
+
+#[test]
+fn the_users_own_first_then_from_the_root_down_then_the_settings() {
+    let site = Site::new();
+    assert_eq!(site.found(&[]), [""; 0]);
+    site.files(&["home/.claude/CLAUDE.md", "AGENTS.md", "work/CLAUDE.md", "work/a/b/AGENTS.md"]);
+    site.files(&["work/a/b/CLAUDE.md", "work/a/b/c/AGENTS.md", "work/docs/x.md", "notes.md"]);
+    let project = ["work/CLAUDE.md", "work/a/b/AGENTS.md"];
+    assert_eq!(site.found(&[]), ["home/.claude/CLAUDE.md", project[0], project[1]]);
+    site.files(&["config/opencode/AGENTS.md"]);
+    assert_eq!(site.found(&[])[0], "config/opencode/AGENTS.md");
+    site.files(&["config/leftfold/AGENTS.md"]);
+    let own = "config/leftfold/AGENTS.md";
+    assert_eq!(site.found(&[]), [own, project[0], project[1]]);
+    let notes = site.path("notes.md").display().to_string();
+    for (base, text, more) in [
+        ("work", "docs/*.md", &["work/docs/x.md"][..]),
+        // settings of the user's own mean the project at hand, too
+        ("config/leftfold", "docs/x.md", &["work/docs/x.md"]),
+        ("work", notes.as_str(), &["notes.md"]),
+        ("work", "~/.claude/*.md", &["home/.claude/CLAUDE.md"]),
+        ("work", "CLAUDE.md", &["work/a/b/CLAUDE.md"]),
+    ] {
+        let mut expected = vec![own, project[0], project[1]];
+        expected.extend(more);
+        assert_eq!(site.found(&[(base, text), (base, text)]), expected, "{base} {text}");
+    }
+}
+
+#[test]
+fn what_is_left_out_is_told() {
+    let site = Site::new();
+    site.files(&["work/AGENTS.md", "outside.md"]);
+    fs::write(site.path("work/AGENTS.md"), b"\xff\xfe").unwrap();
+    fs::create_dir_all(site.path("work/a")).unwrap();
+    std::os::unix::fs::symlink("../../outside.md", site.path("work/a/AGENTS.md")).unwrap();
+    fs::create_dir_all(site.path("work/long")).unwrap();
+    for n in 0..5 {
+        let path = site.path(&format!("work/long/{n}.md"));
+        fs::write(path, "x".repeat(instructions::MAX_BYTES + 1)).unwrap();
+    }
+    let named = [("work", "gone.md"), ("work", "a/[b"), ("config", "gone.md"), ("work", "long/*")];
+    let found = site.find(&named);
+    assert_eq!((found.texts.len(), found.paths.len()), (4, 4), "{found:?}");
+    let file = |name: &str| site.path(name).display().to_string();
+    let expected = [
+        (file("work/AGENTS.md"), "not UTF-8"),
+        (file("work/a/AGENTS.md"), "outside of"),
+        ("`instructions`".to_owned(), "\"gone.md\""),
+        ("`instructions`".to_owned(), "a/[b"),
+        (file("work/long/0.md"), "only its first 65536 bytes"),
+        (file("work/long/1.md"), "only its first"),
+        (file("work/long/2.md"), "only its first"),
+        (file("work/long/3.md"), "only its first"),
+        (file("work/long/4.md"), "left out"),
+    ];
+    assert_eq!(found.problems.len(), expected.len(), "{:?}", found.problems);
+    for (problem, (start, said)) in found.problems.iter().zip(expected) {
+        assert!(problem.starts_with(&start) && problem.contains(said), "{problem}");
+    }
+}

@@ -1,0 +1,91 @@
+//! Planning: where a session's plan is, what a model is told when it begins and ends to plan (SPEC A8
+//! to A11), and which of the tools that change the agent it has.
+
+use std::path::{Path, PathBuf};
+
+use leftfold_events::SessionId;
+use leftfold_events::kit::{AskMode, Options, ToolSpec};
+use leftfold_events::rules::{Action, Rule};
+use leftfold_events::state::switch::{PLAN_ENTER, PLAN_EXIT};
+
+use super::prompt::{fitting, has};
+use super::{Agent, Setup};
+
+/// The agent that plans.
+const PLAN: &str = "plan";
+const ENTER: &str = include_str!("../../../../prompts/plan/enter.md");
+const LEAVE: &str = include_str!("../../../../prompts/plan/leave.md");
+
+/// The file for the plan of `session`: in the project if Git keeps it, or else in `home`, Leftfold's
+/// own folder. The id alone names it, so it is the same as long as there is the session.
+pub fn file(worktree: &Path, home: &Path, session: SessionId) -> PathBuf {
+    let in_project = worktree.join(".git").exists();
+    let folder = if in_project { worktree.join(".leftfold") } else { real(home) };
+    let id = session.to_string().to_lowercase();
+    let slug = id.get(id.len().saturating_sub(8)..).unwrap_or(&id);
+    folder.join("plans").join(format!("{}-{slug}.md", session.created().millis()))
+}
+
+/// With links resolved, as rules see it, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    let known = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let resolved = known.map(|(above, real)| match path.strip_prefix(above) {
+        Ok(rest) if rest.as_os_str().is_empty() => real,
+        Ok(rest) => real.join(rest),
+        Err(_) => real,
+    });
+    resolved.unwrap_or_else(|| path.to_owned())
+}
+
+/// What it takes to read a plan that is not in the project, and for the agent that plans to write it.
+pub fn rules(agent: &Agent, plan: Option<&Path>, worktree: &Path) -> Vec<Rule> {
+    let outside = plan.filter(|plan| !plan.starts_with(worktree));
+    let Some((plan, folder)) = outside.and_then(|plan| Some((plan, plan.parent()?))) else {
+        return Vec::new();
+    };
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let mut rules = vec![Rule::new("external_directory", text(&folder.join("*")), Action::Allow)];
+    if agent.name == PLAN {
+        rules.push(Rule::new("edit", text(plan), Action::Allow));
+    }
+    rules
+}
+
+/// Whether the agent is offered `tool`: one that changes the agent is for the agent that it leads
+/// away from, in a session with a person.
+pub(super) fn offers(setup: &Setup, tool: &str) -> bool {
+    let there = setup.plan.is_some() && setup.options.ask == AskMode::Ask;
+    match tool {
+        PLAN_ENTER => there && setup.agent.name == Agent::DEFAULT,
+        PLAN_EXIT => there && setup.agent.name == PLAN,
+        _ => true,
+    }
+}
+
+/// Tells the agent what it will have to say when planning begins or is over.
+pub(super) fn remind(setup: &Setup, tools: &[ToolSpec], options: &mut Options) {
+    let Some(plan) = &setup.plan else { return };
+    options.plans = setup.agent.name == PLAN;
+    let (path, exists) = (plan.display(), plan.is_file());
+    let (text, plan) = match (options.plans, exists) {
+        (true, true) => (
+            ENTER,
+            format!(
+                "The plan of this session is in `{path}`. Read it first, and bring it up to date or begin it anew."
+            ),
+        ),
+        (true, false) => (ENTER, format!("There is no plan yet: write it to `{path}`.")),
+        (false, true) => (
+            LEAVE,
+            format!(
+                "The plan is in `{path}`: if it is to be carried out, keep to it, and say where you depart from it and why."
+            ),
+        ),
+        (false, false) => (LEAVE, String::new()),
+    };
+    let text = fitting(text, &|name| has(tools, name));
+    options.reminder = text.replace("{plan}", &plan).trim().to_owned();
+}
+
+#[cfg(test)]
+mod tests;

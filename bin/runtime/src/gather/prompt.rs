@@ -1,0 +1,154 @@
+//! The system prompt's two blocks. The first is the same for every project, so that a provider
+//! can keep it; the second changes from project to project and day to day.
+
+use leftfold_events::Time;
+use leftfold_events::kit::ToolSpec;
+use leftfold_events::rules::{self, Action, Rule};
+use leftfold_tools::skills::{self, Skill};
+
+use super::Setup;
+
+const CORE: &str = include_str!("../../../../prompts/system/core.md");
+const THOROUGH: &str = include_str!("../../../../prompts/system/thorough.md");
+
+/// What only some models need to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    Codex,
+    Gpt,
+    Gemini,
+    Anthropic,
+    /// Any other, which may well be a small one on the user's own machine.
+    Default,
+}
+
+impl Family {
+    /// By the model's id (SPEC M4), with or without the name of its maker before it.
+    fn of(id: &str) -> Self {
+        let id = id.to_lowercase();
+        let name = id.rsplit('/').next().unwrap_or_default();
+        let numbered = |o: &str| {
+            let rest = name.strip_prefix(o);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', ':', '.']))
+        };
+        if id.contains("codex") {
+            Self::Codex
+        } else if id.contains("gpt-") || ["o1", "o3", "o4"].into_iter().any(numbered) {
+            Self::Gpt
+        } else if id.contains("gemini-") {
+            Self::Gemini
+        } else if id.contains("claude") {
+            Self::Anthropic
+        } else {
+            Self::Default
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Codex => "codex",
+            Self::Gpt => "gpt",
+            Self::Gemini => "gemini",
+            Self::Anthropic => "anthropic",
+            Self::Default => "default",
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Codex => include_str!("../../../../prompts/system/codex.md"),
+            Self::Gpt => include_str!("../../../../prompts/system/gpt.md"),
+            Self::Gemini => include_str!("../../../../prompts/system/gemini.md"),
+            Self::Anthropic => include_str!("../../../../prompts/system/anthropic.md"),
+            Self::Default => include_str!("../../../../prompts/system/default.md"),
+        }
+    }
+}
+
+/// The prompt that the system begins with, its name and its text: the agent's own, or else the base
+/// prompt of the model's family (SPEC M2).
+pub(super) fn base(setup: &Setup, tools: &[ToolSpec]) -> (String, String) {
+    if let Some(prompt) = &setup.agent.prompt {
+        return (format!("agent:{}", setup.agent.name), prompt.trim().to_owned());
+    }
+    let family = Family::of(&setup.model.id);
+    let parts = match family {
+        Family::Default => vec![CORE, family.text()],
+        Family::Codex | Family::Gpt | Family::Gemini | Family::Anthropic => {
+            vec![CORE, THOROUGH, family.text()]
+        }
+    };
+    let parts: Vec<&str> = parts.into_iter().map(str::trim).collect();
+    (family.name().to_owned(), fitting(&parts.join("\n\n"), &|name| has(tools, name)))
+}
+
+pub(super) fn has(tools: &[ToolSpec], name: &str) -> bool {
+    tools.iter().any(|tool| tool.name == name)
+}
+
+/// The text without the list items that name, in backquotes, a tool that is not offered.
+pub(super) fn fitting(text: &str, offered: &dyn Fn(&str) -> bool) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    let mut item: Vec<&str> = Vec::new();
+    let fits = |item: &[&str]| !item.iter().any(|line| names_missing(line, offered));
+    for line in text.lines() {
+        let goes_on = line.starts_with("  ") && !item.is_empty();
+        if !goes_on && fits(&item) {
+            kept.append(&mut item);
+        }
+        if !goes_on {
+            item.clear();
+        }
+        if line.starts_with("- ") || goes_on {
+            item.push(line);
+        } else {
+            kept.push(line);
+        }
+    }
+    if fits(&item) {
+        kept.append(&mut item);
+    }
+    kept.join("\n")
+}
+
+fn names_missing(line: &str, offered: &dyn Fn(&str) -> bool) -> bool {
+    let quoted = line.split('`').skip(1).step_by(2);
+    quoted.into_iter().any(|name| leftfold_tools::find(name).is_some() && !offered(name))
+}
+
+/// Where and when the model works.
+pub(super) fn environment(setup: &Setup, now: Time) -> String {
+    let git = if setup.worktree.join(".git").exists() { "yes" } else { "no" };
+    let date = now.to_string();
+    format!(
+        "<environment>\nModel: {}\nWorking directory: {}\nProject root: {}\nGit repository: {git}\n\
+         Platform: {}\nDate: {}\n</environment>",
+        setup.model.name(),
+        setup.directory.display(),
+        setup.worktree.display(),
+        std::env::consts::OS,
+        date.get(..10).unwrap_or(&date),
+    )
+}
+
+/// The texts of instructions, the weakest first; `None` if there are none.
+pub(super) fn instructions(texts: &[String]) -> Option<String> {
+    if texts.is_empty() {
+        return None;
+    }
+    let intro = include_str!("../../../../prompts/instructions.md").trim();
+    Some(format!("<instructions>\n{intro}\n\n{}\n</instructions>", texts.join("\n\n")))
+}
+
+/// The skills that rules do not deny; `None` if there are none, or no tool to load them.
+pub(super) fn skills(found: Vec<Skill>, rules: &[Rule], tools: &[ToolSpec]) -> Option<String> {
+    let denied = |skill: &Skill| {
+        let rule = rules::evaluate(rules, "skill", &skill.name);
+        rule.is_some_and(|rule| rule.action == Action::Deny)
+    };
+    let listed: Vec<Skill> = found.into_iter().filter(|skill| !denied(skill)).collect();
+    skills::section(&listed).filter(|_| has(tools, "skill"))
+}
+
+#[cfg(test)]
+mod tests;

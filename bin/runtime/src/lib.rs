@@ -1,0 +1,92 @@
+//! Sessions of a project, with the user's settings, providers, MCP servers and plugins: one way for every
+//! front end, and for programs that embed Leftfold.
+//!
+//! | module | is |
+//! |---|---|
+//! | `turn_config` | from settings, project and a caller's wishes to a turn's configuration |
+//! | `gather` | what a configuration reads from the project: system prompt, instructions, skills, tools |
+//! | `agents`, `model`, `variant`, `scribes`, `demo` | who answers: agents and models |
+//! | `configured`, `secrets`, `approvals` | settings with what plugins add, secrets, remembered approvals |
+//! | `project`, `home`, `history` | where sessions are, and what they did |
+//! | `client` | a session in this process's node or in another one |
+//! | `socket` | the socket of a node: served and called |
+//! | `slash`, `attach` | commands and attachments of a prompt |
+//! | `forking`, `checkout` | forks |
+//! | `edge`, `warnings`, `lines`, `preview` | words that leave the process |
+//!
+//! Invariant: nothing here parses a command line or prints a session.
+
+pub mod agents;
+pub mod approvals;
+pub mod attach;
+mod checkout;
+pub mod client;
+pub mod configured;
+pub mod demo;
+pub mod divergence;
+pub mod edge;
+pub mod family;
+pub mod forking;
+pub mod gather;
+pub mod history;
+pub mod home;
+pub mod lines;
+pub mod model;
+pub mod model_list;
+pub mod preview;
+pub mod project;
+mod scribes;
+pub mod secrets;
+pub mod slash;
+pub mod socket;
+pub mod turn_config;
+pub mod variant;
+pub mod warnings;
+mod watchers;
+pub mod why;
+
+/// Something is wrong with what the user gave, not with what the program did: exit code 2.
+#[derive(Debug)]
+pub struct Usage(pub String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Writes a line for people to standard error, without secrets and tokens.
+pub fn note(line: &str) {
+    use std::io::Write;
+    // nobody may read standard error any more
+    let _ = writeln!(std::io::stderr(), "{}", edge::clean(line));
+}
+
+/// How long the program waits at its end for what cannot be interrupted: a name look-up, a write
+/// to a pipe that nobody reads.
+const LEAVE: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Runs `work` on a runtime of its own, and ends the servers and plugins that it started.
+///
+/// # Errors
+/// The runtime's threads cannot be started.
+pub fn run_async<T>(work: impl Future<Output = T>) -> std::io::Result<T> {
+    let runtime = runtime()?;
+    let result = runtime.block_on(async {
+        let result = work.await;
+        tokio::join!(leftfold_tools::mcp::close(), leftfold_tools::plugins::close());
+        result
+    });
+    runtime.shutdown_timeout(LEAVE);
+    Ok(result)
+}
+
+/// A runtime of two threads, which suffice: the work is waiting.
+///
+/// # Errors
+/// The threads cannot be started.
+pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()
+}

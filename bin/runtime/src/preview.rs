@@ -1,0 +1,87 @@
+//! What a call would change, in lines for whoever is asked to allow it.
+
+use leftfold_events::event::Resolution;
+use leftfold_tools::{FilePreview, Workspace};
+
+use crate::edge;
+use leftfold_view::clean::{clean, clean_line, clip};
+
+/// Lines that are shown before the rest is only counted.
+pub const LINES: usize = 40;
+/// Columns of a line where nobody knows how wide the terminal is.
+const COLUMNS: usize = 300;
+
+/// For each file its name and how much changes, then the hunks of its diff. Nothing in them can drive
+/// a terminal.
+pub fn lines(files: &[FilePreview]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for file in files {
+        lines.push(clean_line(&heading(file)));
+        let diff = edge::masked(&file.diff);
+        let hunks = diff.lines().skip_while(|line| !line.starts_with("@@"));
+        lines.extend(hunks.map(clean));
+        if file.cut {
+            lines.push("… and more, which is too long to be shown".to_owned());
+        }
+    }
+    lines
+}
+
+fn heading(file: &FilePreview) -> String {
+    let FilePreview { name, path, additions, deletions, diff, .. } = file;
+    let what = if diff.starts_with("--- /dev/null\n") {
+        " (new file)".to_owned()
+    } else if diff.lines().take(2).any(|line| line == "+++ /dev/null") {
+        " (deleted)".to_owned()
+    } else if diff.starts_with("rename from ") {
+        format!(" (moved to {})", path.display())
+    } else {
+        String::new()
+    };
+    format!("{name}{what} +{additions} -{deletions}")
+}
+
+/// The same, ready to be printed: the beginning, indented; empty if nothing can be said.
+pub fn text(change: &Resolution, workspace: &Workspace) -> String {
+    let files = leftfold_tools::preview(change, workspace).unwrap_or_default();
+    let lines = lines(&files);
+    let more = lines.len().saturating_sub(LINES);
+    let more = (more > 0).then(|| format!("    … {more} more lines\n"));
+    let shown = lines.iter().take(LINES).map(|line| format!("    {}\n", clip(line, COLUMNS)));
+    shown.chain(more).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_is_named_with_what_becomes_of_it() {
+        let file = |diff: &str| FilePreview {
+            name: "a".to_owned(),
+            path: "/p/b".into(),
+            additions: 1,
+            diff: diff.to_owned(),
+            ..FilePreview::default()
+        };
+        for (diff, expected) in [
+            ("--- a/a\n+++ b/a\n@@ -1 +1 @@\n+x\u{1b}[2J\n", ["a +1 -0", "@@ -1 +1 @@", "+x"]),
+            (
+                "--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+x\n",
+                ["a (new file) +1 -0", "@@ -0,0 +1 @@", "+x"],
+            ),
+            (
+                "--- a/a\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n",
+                ["a (deleted) +1 -0", "@@ -1 +0,0 @@", "-x"],
+            ),
+            (
+                "rename from a\nrename to b\n--- a/a\n+++ b/b\n@@ -1 +1 @@\n-x\n",
+                ["a (moved to /p/b) +1 -0", "@@ -1 +1 @@", "-x"],
+            ),
+        ] {
+            assert_eq!(lines(&[file(diff)]), expected);
+        }
+        let cut = FilePreview { cut: true, ..file("") };
+        assert!(lines(&[cut])[1].contains("too long"));
+    }
+}

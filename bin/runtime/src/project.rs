@@ -1,0 +1,108 @@
+//! A project, and what a session of it did last.
+
+use std::path::{Path, PathBuf};
+
+use leftfold_config::Settings;
+use leftfold_events::SessionId;
+use leftfold_events::kit::Options;
+use leftfold_tools::mcp::{Servers, Spec};
+use leftfold_tools::{Homes, OutputLimits, Workspace};
+
+use crate::Usage;
+use crate::configured::Held;
+use crate::gather::{Named, Sources};
+use crate::home::{self, Place};
+use crate::socket;
+
+/// The id of a session that is about to be made.
+pub fn new_id() -> SessionId {
+    SessionId::from_ulid(ulid::Ulid::new())
+}
+
+/// Where a session works, with which model and agent it did so last, and what a turn that was cut
+/// off was given.
+#[derive(Clone, Debug)]
+pub struct Project {
+    pub directory: PathBuf,
+    pub worktree: PathBuf,
+    pub model: Option<String>,
+    pub agent: Option<String>,
+    pub given: Option<Box<Options>>,
+    /// Servers of tools besides those in settings, before any of the same name there.
+    pub servers: Vec<Spec>,
+    pub plugins: Held,
+}
+
+impl Project {
+    /// Of a session that does not exist yet.
+    pub fn new(directory: PathBuf, worktree: PathBuf) -> Self {
+        let (servers, plugins) = (Vec::new(), Held::default());
+        Self { directory, worktree, model: None, agent: None, given: None, servers, plugins }
+    }
+
+    /// Of a session that exists already.
+    ///
+    /// # Errors
+    /// There is no such session, or its log cannot be read.
+    pub fn of(place: &Place) -> anyhow::Result<Self> {
+        let events = leftfold_store::Reader::open(&place.store)?.read(place.session, 1)?;
+        let state = leftfold_events::fold(&events);
+        let origin = state.origin.ok_or_else(|| {
+            Usage(format!("there is no session {} in {}", place.session, place.store.display()))
+        })?;
+        Ok(Self {
+            model: Some(state.kit.model.name().to_string()),
+            agent: Some(state.agent),
+            given: state.turn.map(|_| Box::new(state.kit.options)),
+            ..Self::new(origin.directory.into(), origin.worktree.into())
+        })
+    }
+
+    /// Where the tools of a session of this project work, with the settings' limits. Plugins, secrets and
+    /// subagents are for the caller to add.
+    pub(crate) fn workspace(&self, store: &Path, settings: &Settings) -> Workspace {
+        let mut workspace = Workspace::new(&self.directory, &self.worktree, store.join("spill"));
+        workspace.limits = output_limits(settings);
+        workspace.homes = homes(settings);
+        workspace.private_addresses = settings.webfetch.private;
+        workspace.task_timeout = settings.task.timeout;
+        workspace.environment.clone_from(&settings.environment);
+        workspace.mcp = servers(&self.directory, settings, &self.servers);
+        workspace.socket = Some(store.join(socket::NAME));
+        workspace.data = home::home().ok();
+        workspace
+    }
+}
+
+/// Where instruction files and skills are looked for, besides the project.
+pub fn sources(settings: &Settings) -> Sources {
+    let named = settings.instructions.iter();
+    let named = named.map(|item| Named { base: item.base.clone(), text: item.value.clone() });
+    Sources {
+        homes: homes(settings),
+        instructions: named.collect(),
+        private_addresses: settings.webfetch.private,
+    }
+}
+
+/// Where the user's own skills and instructions are, and the skills that settings name.
+pub fn homes(settings: &Settings) -> Homes {
+    Homes { skills: settings.skill_folders(), ..Homes::of_environment() }
+}
+
+/// The MCP servers that settings name, and those that a client `handed` over, which win.
+pub fn servers(directory: &Path, settings: &Settings, handed: &[Spec]) -> Servers {
+    let specs = settings.mcp.iter().map(|(name, mcp)| mcp.spec(name));
+    let specs = specs.filter(|spec| handed.iter().all(|other| other.name != spec.name));
+    let specs = specs.chain(handed.iter().cloned()).collect();
+    Servers::of(directory, &settings.environment, specs)
+}
+
+/// How much of a tool's output the model is shown.
+pub fn output_limits(settings: &Settings) -> OutputLimits {
+    let whole = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    OutputLimits {
+        max_lines: whole(settings.tool_output.max_lines),
+        max_bytes: whole(settings.tool_output.max_bytes),
+    }
+}

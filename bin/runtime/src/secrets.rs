@@ -1,0 +1,43 @@
+//! What must come into no log: `secrets` in settings, the keys of providers wherever they come from,
+//! and headers that have a credential.
+
+use std::path::Path;
+
+use leftfold_events::Secrets;
+use leftfold_events::secrets::{SHORTEST, Secret};
+
+use crate::edge;
+use crate::model;
+use crate::warnings;
+use leftfold_config::{self as settings, Env, Settings};
+
+/// Those of a project whose settings were found to be right before; none if they are no longer.
+pub fn of(directory: &Path) -> Secrets {
+    let known = settings::load(directory, &model::environment)
+        .map_err(model::usage)
+        .and_then(|settings| known(&settings, &model::environment));
+    known.inspect_err(|error| tracing::warn!("{error:#}")).unwrap_or_default()
+}
+
+/// All that is known, with the names that settings give first: those calls may use.
+pub fn known(settings: &Settings, env: Env<'_>) -> anyhow::Result<Secrets> {
+    let named = settings.secrets.iter().map(|(name, value)| Secret {
+        name: name.clone(),
+        value: value.reveal().to_owned(),
+        usable: true,
+    });
+    let named: Vec<Secret> = named.collect();
+    let short = named.iter().filter(|secret| secret.value.trim().len() < SHORTEST);
+    let short = short.map(|Secret { name, .. }| {
+        format!(
+            "secrets.{name} has fewer than {SHORTEST} characters: it is not kept out of the log, \
+             and calls can not use it"
+        )
+    });
+    warnings::tell(&short.collect::<Vec<_>>());
+    let own = settings.credentials(env).into_iter();
+    let own = own.map(|(name, value)| Secret { name, value, usable: false });
+    let known = Secrets::new(named.into_iter().chain(own))?;
+    edge::learn(&known);
+    Ok(known)
+}

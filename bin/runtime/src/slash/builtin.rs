@@ -1,0 +1,30 @@
+//! The commands that there are without any settings. Settings may change each, or replace its text.
+
+/// A command that is built in.
+#[derive(Debug)]
+pub(super) struct Builtin {
+    pub(super) name: &'static str,
+    pub(super) description: &'static str,
+    pub(super) template: &'static str,
+    /// The agent that carries it out in a session of its own.
+    pub(super) subtask: Option<&'static str>,
+}
+
+pub(super) const ALL: [Builtin; 2] = [
+    Builtin {
+        name: "init",
+        description: "Write AGENTS.md for this project, or improve it",
+        template: include_str!("../../../../prompts/commands/init.md"),
+        subtask: None,
+    },
+    Builtin {
+        name: "review",
+        description: "Review what is not committed, a commit or a branch",
+        template: include_str!("../../../../prompts/commands/review.md"),
+        subtask: Some("explore"),
+    },
+];
+
+pub(super) fn find(name: &str) -> Option<&'static Builtin> {
+    ALL.iter().find(|builtin| builtin.name == name)
+}

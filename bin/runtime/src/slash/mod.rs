@@ -1,0 +1,325 @@
+//! Commands: prompts that stand in settings or Markdown files and are called by `/NAME ARGUMENTS`; and what
+//! a prompt has attached by naming it.
+
+mod builtin;
+mod remote;
+mod resource;
+mod skill;
+mod subtask;
+mod template;
+
+use std::path::Path;
+
+use leftfold_events::event::{Access, CallSpec, PromptKind, PromptPart, Resolution};
+use leftfold_events::kit::{AskMode, Kit};
+use leftfold_events::rules::Action;
+use leftfold_events::{Json, state};
+use leftfold_tools::{Output, Workspace};
+use serde_json::json;
+
+use crate::Usage;
+use crate::agents::Agents;
+use crate::client::Job;
+use crate::configured::{self, Configured};
+use crate::project::Project;
+use crate::turn_config::Overrides;
+use leftfold_config::{self as settings, Settings, meant};
+use template::Piece;
+
+/// A prompt with what it is to be answered by: a command may name an agent and a model of its own.
+#[derive(Debug)]
+pub struct Prepared {
+    pub project: Project,
+    pub overrides: Overrides,
+    call: Option<Call>,
+}
+
+/// Whom `--agent` and `--model` are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// This very prompt: they win over what the command names.
+    ForPrompt,
+    /// All of a conversation: what the command names wins.
+    ForAll,
+}
+
+/// A command with what was typed behind it.
+#[derive(Debug)]
+struct Call {
+    name: String,
+    template: String,
+    arguments: String,
+    /// The agent that carries it out in a session of its own.
+    subtask: Option<String>,
+    /// The server that says what it is, and what it is called there.
+    remote: Option<(String, String)>,
+    /// Whether it is a skill that is called.
+    skill: bool,
+}
+
+impl Prepared {
+    /// Finds the command that `text` calls, if it calls one; a path at its start is none. Sessions of
+    /// the project are in `store`. May wait for plugins, and block.
+    ///
+    /// # Errors
+    /// There is no such command, or it names an agent that there is not.
+    pub fn new(
+        (project, store): (&Project, &Path),
+        overrides: &Overrides,
+        text: &str,
+        given: Given,
+    ) -> anyhow::Result<Self> {
+        let mut prepared =
+            Self { project: project.clone(), overrides: overrides.clone(), call: None };
+        let Some(word) = called(text) else { return Ok(prepared) };
+        let settings = Configured::of(project, store)?.settings;
+        let said = settings.commands.iter().find(|(name, _)| name == word);
+        let (said, builtin) = (said.map(|(_, command)| command), builtin::find(word));
+        if said.is_none() && builtin.is_none() {
+            let rest = &text[1 + word.len()..];
+            let skill = || skill::call(word, rest, &settings, project);
+            if let Some(call) = remote::call(word, rest, &settings, project).or_else(skill) {
+                prepared.call = Some(call);
+                return Ok(prepared);
+            }
+            return match is_path(word, &project.directory) {
+                true => Ok(prepared),
+                false => Err(unknown(word, &settings).into()),
+            };
+        }
+        let subtask = subtask::agent(word, said, builtin, &settings)?;
+        let own = builtin.map(|builtin| builtin.template.trim().to_owned());
+        let mut template = own.unwrap_or_default();
+        if let Some(command) = said {
+            prepared.take_over(word, command, (&settings, given), subtask.is_some())?;
+            template = command.template.clone().unwrap_or(template);
+            if template.is_empty() {
+                return Err(Usage(command.empty(word)).into());
+            }
+        }
+        let arguments = text[1 + word.len()..].to_owned();
+        let name = word.to_owned();
+        prepared.call =
+            Some(Call { name, template, arguments, subtask, remote: None, skill: false });
+        Ok(prepared)
+    }
+
+    fn take_over(
+        &mut self,
+        name: &str,
+        command: &settings::Command,
+        (settings, given): (&Settings, Given),
+        subtask: bool,
+    ) -> Result<(), Usage> {
+        let mut models = command.model.is_some();
+        if let Some(wanted) = command.agent.as_ref().filter(|_| !subtask) {
+            let agents = Agents::of(settings);
+            let agent = agents.find(wanted).map_err(|Usage(why)| {
+                Usage(format!("{}: the command `/{name}`: {why}", command.place))
+            })?;
+            models |= agent.model.is_some();
+            self.project.agent = Some(wanted.clone());
+            if given == Given::ForAll {
+                self.overrides.agent = None;
+            }
+        }
+        if given == Given::ForAll && models {
+            self.overrides.model = None;
+        }
+        self.overrides.model = self.overrides.model.take().or_else(|| command.model.clone());
+        Ok(())
+    }
+
+    /// The prompt's parts, of which the first is the text that was typed: with commands of the shell
+    /// run, and files and resources of servers read, as far as the rules in force allow.
+    ///
+    /// # Errors
+    /// The rules do not allow one of them, or it can not be run.
+    pub async fn parts(
+        &self,
+        job: &Job,
+        mut parts: Vec<PromptPart>,
+    ) -> anyhow::Result<Vec<PromptPart>> {
+        let Some(call) = &self.call else { return resource::attached(job, parts).await };
+        if let Some(prompt) = &call.remote {
+            return remote::parts(call, prompt, job, parts).await;
+        }
+        if call.skill {
+            return skill::parts(call, job, parts).await;
+        }
+        let desk = Desk::of(call, job);
+        let (mut text, mut files) = (String::new(), Vec::new());
+        for piece in template::fill(&call.template, &call.arguments) {
+            match piece {
+                Piece::Text(piece) => {
+                    for mention in template::mentions(&piece) {
+                        files.extend(desk.mentioned(mention).await?);
+                    }
+                    text.push_str(&piece);
+                }
+                Piece::Shell(line) => text.push_str(desk.shell(&line).await?.trim_end()),
+            }
+        }
+        if text.trim().is_empty() {
+            return Err(Usage(format!("the command `/{}` says nothing", call.name)).into());
+        }
+        if let Some(agent) = &call.subtask {
+            return Ok(subtask::parts(agent, text, files, parts));
+        }
+        let rest = parts.split_off(1.min(parts.len()));
+        Ok([vec![PromptPart::text(text)], files, rest].concat())
+    }
+}
+
+/// The commands that there are in `directory`, its skills, and the prompts of connected servers: a name and
+/// a description each.
+pub fn list(directory: &Path, workspace: &Workspace) -> anyhow::Result<Vec<(String, String)>> {
+    let settings = configured::settings(directory, &workspace.plugins)?;
+    let described = |name: &str| {
+        let said = settings.commands.iter().find(|(known, _)| known == name);
+        let builtin = builtin::find(name).map(|builtin| builtin.description.to_owned());
+        let said = said.and_then(|(_, command)| command.description.clone());
+        (name.to_owned(), said.or(builtin).unwrap_or_default())
+    };
+    let worktree = settings::worktree_of(directory);
+    let skills = skill::list(directory, &worktree, &settings);
+    let skills = skills.filter(|(skill, _)| names(&settings).all(|name| name != skill));
+    Ok(names(&settings).map(described).chain(skills).chain(workspace.mcp.prompts()).collect())
+}
+
+/// The built-in ones first.
+fn names(settings: &Settings) -> impl Iterator<Item = &str> {
+    let said = settings.commands.iter().map(|(name, _)| name.as_str());
+    let others = said.filter(|name| builtin::find(name).is_none());
+    builtin::ALL.iter().map(|builtin| builtin.name).chain(others)
+}
+
+/// The name in `/NAME …`; a sign that no name has makes it a text like any other.
+fn called(text: &str) -> Option<&str> {
+    let word = text.strip_prefix('/')?.split_whitespace().next()?;
+    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '/' | ':' | '.');
+    (text[1..].starts_with(word) && word.chars().all(is_name)).then_some(word)
+}
+
+fn is_path(word: &str, directory: &Path) -> bool {
+    word.contains(['/', '.']) || directory.join(format!("/{word}")).exists()
+}
+
+fn unknown(word: &str, settings: &Settings) -> Usage {
+    let names: Vec<String> = names(settings).map(|name| format!("/{name}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let hint = match settings.commands.is_empty() {
+        true => format!(
+            "; there are {} and those that you put into `.leftfold/commands/NAME.md`",
+            names.join(", ")
+        ),
+        false => meant(&format!("/{word}"), &names),
+    };
+    Usage(format!("there is no command `/{word}`{hint}. A space before it makes it a prompt"))
+}
+
+/// Where the tools are run that a command's template, or a prompt, needs.
+struct Desk<'a> {
+    /// What errors call it.
+    whose: String,
+    job: &'a Job,
+    kit: Kit,
+}
+
+impl<'a> Desk<'a> {
+    fn of(call: &Call, job: &'a Job) -> Self {
+        Self { whose: format!("the command `/{}`", call.name), job, kit: job.kit() }
+    }
+
+    /// What a command line prints.
+    async fn shell(&self, line: &str) -> anyhow::Result<String> {
+        let output = self.run("bash", &json!({ "command": line })).await?;
+        if output.is_error {
+            return Err(self.refused(&format!("`{line}`: {}", output.output)));
+        }
+        let nothing = output.output == "(no output)";
+        Ok(if nothing { String::new() } else { output.output })
+    }
+
+    /// A resource of a server, or a file; nothing if it is neither.
+    async fn mentioned(&self, mention: &str) -> anyhow::Result<Vec<PromptPart>> {
+        if self.job.workspace.mcp.addressed(mention).is_some() {
+            return self.resource(mention).await;
+        }
+        Ok(self.file(mention).await?.into_iter().collect())
+    }
+
+    /// A file's contents; nothing if there is none, or none that is text.
+    async fn file(&self, path: &str) -> anyhow::Result<Option<PromptPart>> {
+        let place = match (path.strip_prefix("~/"), std::env::var_os("HOME")) {
+            (Some(rest), Some(home)) => Path::new(&home).join(rest),
+            (Some(_) | None, _) => self.job.setup.directory.join(path),
+        };
+        if !place.is_file() {
+            return Ok(None);
+        }
+        let output = self.run("read", &json!({ "filePath": path })).await?;
+        let text = format!("<file path=\"{path}\">\n{}\n</file>", output.output.trim_end());
+        let part = PromptPart { name: Some(path.to_owned()), ..PromptPart::text(text) };
+        let is_text = !output.is_error && output.attachments.is_empty();
+        Ok(is_text.then_some(PromptPart { kind: PromptKind::Text, ..part }))
+    }
+
+    /// Runs a tool, if rules allow it: there is no call yet that could be asked about.
+    async fn run(&self, tool: &str, input: &serde_json::Value) -> anyhow::Result<Output> {
+        let workspace = self.job.workspace.clone();
+        let spec =
+            CallSpec { id: String::new(), name: tool.to_owned(), input: Json::from_value(input) };
+        self.judged(&leftfold_tools::resolve(&spec, &workspace))?;
+        let ran = leftfold_tools::run_alone(tool, &input.to_string(), workspace).await;
+        ran.map_err(|error| self.refused(&error.to_string()))
+    }
+
+    /// # Errors
+    /// The rules do not allow it.
+    fn judged(&self, resolved: &Resolution) -> anyhow::Result<()> {
+        let Some(access) = resolved.access.iter().find(|access| !self.allows(access)) else {
+            return Ok(());
+        };
+        let (permission, patterns) = (&access.permission, access.patterns.join(", "));
+        Err(self.refused(&format!("the rules do not allow {permission} `{patterns}`")))
+    }
+
+    fn allows(&self, access: &Access) -> bool {
+        let options = &self.kit.options;
+        let (action, _) = state::judge(&self.kit.rules, &options.approved, access);
+        action == Action::Allow || (action == Action::Ask && options.ask == AskMode::Allow)
+    }
+
+    fn refused(&self, why: &str) -> anyhow::Error {
+        Usage(format!("{}: {why}", self.whose)).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_paths() {
+        for (text, expected) in [
+            ("/review a", Some("review")),
+            ("/git/log", Some("git/log")),
+            ("/a:b\nmore", Some("a:b")),
+            (" /review", None),
+            ("/ review", None),
+            ("/", None),
+            ("/* a comment */", None),
+            ("// another", None),
+            ("review", None),
+        ] {
+            let expected = expected.filter(|name| !name.is_empty());
+            assert_eq!(called(text).filter(|word| *word != "/"), expected, "{text:?}");
+        }
+        for (word, expected) in
+            [("etc/hosts", true), ("tmp", true), ("a.txt", true), ("nothing-like-it", false)]
+        {
+            assert_eq!(is_path(word, Path::new("/")), expected, "{word}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Prompts of MCP servers, called as `/SERVER:PROMPT ARGUMENTS`.
+
+use leftfold_events::event::{PromptKind, PromptPart};
+
+use super::{Call, template};
+use crate::Usage;
+use crate::client::Job;
+use crate::project::Project;
+use leftfold_config::Settings;
+
+/// The call that `word` makes, if it begins with the name of a server that there is.
+pub(super) fn call(
+    word: &str,
+    arguments: &str,
+    settings: &Settings,
+    project: &Project,
+) -> Option<Call> {
+    let known = settings.mcp.iter().map(|(name, _)| name.as_str());
+    let handed = project.servers.iter().map(|server| server.name.as_str());
+    let (server, prompt) = known.chain(handed).find_map(|server| {
+        let prompt = word.strip_prefix(server)?.strip_prefix(':')?;
+        (!prompt.is_empty()).then_some((server, prompt))
+    })?;
+    Some(Call {
+        name: word.to_owned(),
+        template: String::new(),
+        arguments: arguments.to_owned(),
+        subtask: None,
+        remote: Some((server.to_owned(), prompt.to_owned())),
+        skill: false,
+    })
+}
+
+/// What the server says in place of what was typed.
+pub(super) async fn parts(
+    call: &Call,
+    (server, prompt): &(String, String),
+    job: &Job,
+    mut parts: Vec<PromptPart>,
+) -> anyhow::Result<Vec<PromptPart>> {
+    let words = template::words(call.arguments.trim());
+    let said = job.workspace.mcp.prompt(server, prompt, &words).await;
+    let said = said.map_err(|why| Usage(format!("the command `/{}`: {why}", call.name)))?;
+    if said.text.trim().is_empty() && said.media.is_empty() {
+        return Err(Usage(format!("the command `/{}` says nothing", call.name)).into());
+    }
+    let text = Some(said.text).filter(|text| !text.trim().is_empty()).map(PromptPart::text);
+    let media = said.media.into_iter().map(|media| PromptPart {
+        kind: PromptKind::Media,
+        text: media.base64,
+        mime: Some(media.mime),
+        name: Some(media.name),
+    });
+    let rest = parts.split_off(1.min(parts.len()));
+    Ok(text.into_iter().chain(media).chain(rest).collect())
+}

@@ -1,0 +1,98 @@
+//! Resources of MCP servers that a prompt names as `@SERVER:URI`: what they say goes with it, as a file does
+//! that a command names.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leftfold_events::Json;
+use leftfold_events::event::{CallSpec, PromptKind, PromptPart};
+use leftfold_tools::{Context, Output};
+use serde_json::json;
+
+use super::{Desk, template};
+use crate::client::Job;
+use crate::warnings;
+
+/// The parts of a prompt, and what the resources have that are named in its words. What is attached to it
+/// already is not searched.
+///
+/// # Errors
+/// The rules do not allow one of them to be read.
+pub(super) async fn attached(
+    job: &Job,
+    mut parts: Vec<PromptPart>,
+) -> anyhow::Result<Vec<PromptPart>> {
+    let is_typed = |part: &&PromptPart| part.kind == PromptKind::Text && part.name.is_none();
+    let texts = parts.iter().filter(is_typed).map(|part| part.text.as_str());
+    let known = |mention: &&str| job.workspace.mcp.addressed(mention).is_some();
+    let mut mentions: Vec<&str> = Vec::new();
+    for mention in texts.flat_map(template::mentions).filter(known) {
+        if !mentions.contains(&mention) {
+            mentions.push(mention);
+        }
+    }
+    if mentions.is_empty() {
+        return Ok(parts);
+    }
+    let desk = Desk { whose: "the prompt".to_owned(), job, kit: job.kit() };
+    let mut read = Vec::new();
+    for mention in mentions {
+        read.extend(desk.resource(mention).await?);
+    }
+    parts.extend(read);
+    Ok(parts)
+}
+
+impl Desk<'_> {
+    /// What a mention stands for; nothing if it is not one of a server's resource, or that can not be read.
+    pub(super) async fn resource(&self, mention: &str) -> anyhow::Result<Vec<PromptPart>> {
+        let servers = &self.job.workspace.mcp;
+        let Some((server, uri)) = servers.addressed(mention) else { return Ok(Vec::new()) };
+        let read = match servers.reader(&server).await {
+            Ok(tool) => self.read(&tool, uri).await?,
+            Err(why) => Err(why),
+        };
+        Ok(match read {
+            Ok(output) => parts(&server, uri, output),
+            Err(why) => {
+                warnings::tell(&[format!("`@{mention}` is not attached: {why}")]);
+                Vec::new()
+            }
+        })
+    }
+
+    /// Has a server's tool read what is at an address; why there is nothing, if so.
+    async fn read(&self, tool: &str, uri: &str) -> anyhow::Result<Result<Output, String>> {
+        let workspace = Arc::new(self.job.workspace.clone());
+        let (name, input) = (tool.to_owned(), Json::from_value(&json!({ "uri": uri })));
+        let spec = CallSpec { id: String::new(), name, input };
+        let resolved = leftfold_tools::resolve(&spec, &workspace);
+        self.judged(&resolved)?;
+        // the name of the file for what is cut off
+        let cx = Context::new(workspace, tool, "");
+        let cancel = cx.cancel.clone();
+        let mut running = pin!(leftfold_tools::run(&resolved, cx));
+        let output = tokio::select! {
+            output = &mut running => output,
+            () = tokio::time::sleep(Duration::from_millis(resolved.timeout)) => {
+                cancel.cancel();
+                running.await
+            }
+        };
+        Ok(if output.is_error { Err(output.output) } else { Ok(output) })
+    }
+}
+
+/// The text, headed by its address, and pictures and the like.
+fn parts(server: &str, uri: &str, output: Output) -> Vec<PromptPart> {
+    let text = output.output.trim_end();
+    let text = format!("<resource server=\"{server}\" uri=\"{uri}\">\n{text}\n</resource>");
+    let named = |name: String, part| PromptPart { name: Some(name), ..part };
+    let text = named(format!("{server}:{uri}"), PromptPart::text(text));
+    let media = output.attachments.into_iter().map(|media| {
+        let part = PromptPart { mime: Some(media.mime), ..PromptPart::text(media.base64) };
+        PromptPart { kind: PromptKind::Media, ..named(media.name, part) }
+    });
+    [text].into_iter().chain(media).collect()
+}

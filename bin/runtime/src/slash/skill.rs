@@ -1,0 +1,62 @@
+//! Skills that people call as commands: `/NAME ARGUMENTS`.
+
+use std::path::Path;
+
+use leftfold_events::event::PromptPart;
+use leftfold_tools::skills;
+use serde_json::json;
+
+use super::{Call, Desk};
+use crate::client::Job;
+use crate::project::{self, Project};
+use leftfold_config::Settings;
+
+/// Names and descriptions of those that there are.
+pub(super) fn list(
+    directory: &Path,
+    worktree: &Path,
+    settings: &Settings,
+) -> impl Iterator<Item = (String, String)> {
+    let found = skills::find(directory, worktree, &project::homes(settings));
+    found.skills.into_iter().map(|skill| (skill.name, skill.description))
+}
+
+/// The call that `word` makes, if a skill has this name.
+pub(super) fn call(
+    word: &str,
+    arguments: &str,
+    settings: &Settings,
+    project: &Project,
+) -> Option<Call> {
+    let mut known = list(&project.directory, &project.worktree, settings);
+    known.any(|(name, _)| name == word).then(|| Call {
+        name: word.to_owned(),
+        template: String::new(),
+        arguments: arguments.to_owned(),
+        subtask: None,
+        remote: None,
+        skill: true,
+    })
+}
+
+/// What a model would get that loads it, and what was typed behind it.
+///
+/// # Errors
+/// The rules do not allow it, or it can not be read.
+pub(super) async fn parts(
+    call: &Call,
+    job: &Job,
+    mut parts: Vec<PromptPart>,
+) -> anyhow::Result<Vec<PromptPart>> {
+    let desk = Desk::of(call, job);
+    let output = desk.run("skill", &json!({ "name": call.name })).await?;
+    if output.is_error {
+        return Err(desk.refused(&output.output));
+    }
+    let text = match call.arguments.trim() {
+        "" => output.output,
+        typed => format!("{}\n\n{typed}", output.output.trim_end()),
+    };
+    let rest = parts.split_off(1.min(parts.len()));
+    Ok([vec![PromptPart::text(text)], rest].concat())
+}

@@ -1,0 +1,59 @@
+//! Commands that another agent carries out in a session of its own, while the session's agent only
+//! tells what came of it (SPEC L10).
+
+use leftfold_config::Mode;
+use leftfold_events::event::{PromptKind, PromptPart};
+
+use super::builtin::Builtin;
+use crate::Usage;
+use crate::agents::Agents;
+use leftfold_config::{self as settings, Settings};
+
+/// Who carries out what is to be a task and names no agent that takes tasks.
+const ANY: &str = "general";
+
+/// The agent that carries the command out, if it is to be a task: if settings say so, or name an agent
+/// that only takes tasks, or, where they say nothing of it, if it is built in as one.
+///
+/// # Errors
+/// The command names an agent that there is not.
+pub(super) fn agent(
+    name: &str,
+    said: Option<&settings::Command>,
+    builtin: Option<&Builtin>,
+    settings: &Settings,
+) -> Result<Option<String>, Usage> {
+    let own = builtin.and_then(|builtin| builtin.subtask);
+    let Some(command) = said else { return Ok(own.map(str::to_owned)) };
+    let Some(wanted) = &command.agent else {
+        let agent = own.filter(|_| command.template.is_none());
+        let subtask = command.subtask.unwrap_or(agent.is_some());
+        return Ok(subtask.then(|| agent.unwrap_or(ANY).to_owned()));
+    };
+    let agents = Agents::of(settings);
+    let agent = agents
+        .find(wanted)
+        .map_err(|Usage(why)| Usage(format!("{}: the command `/{name}`: {why}", command.place)))?;
+    let subtask = command.subtask.unwrap_or(agent.mode == Mode::Subagent);
+    let takes_tasks = agent.mode != Mode::Primary;
+    Ok(subtask.then(|| if takes_tasks { wanted.as_str() } else { ANY }.to_owned()))
+}
+
+/// The parts of a prompt: what was typed, and the task, which has the text of all files; media stay
+/// with the prompt.
+pub(super) fn parts(
+    agent: &str,
+    text: String,
+    files: Vec<PromptPart>,
+    mut typed: Vec<PromptPart>,
+) -> Vec<PromptPart> {
+    let (texts, media): (Vec<_>, Vec<_>) =
+        files.into_iter().partition(|file| file.kind == PromptKind::Text);
+    typed.extend(media);
+    let texts = texts.into_iter().map(|file| file.text);
+    let text = [text].into_iter().chain(texts).collect::<Vec<_>>().join("\n\n");
+    let name = Some(agent.to_owned());
+    let task = PromptPart { kind: PromptKind::Task, name, ..PromptPart::text(text) };
+    typed.insert(1.min(typed.len()), task);
+    typed
+}

@@ -1,0 +1,85 @@
+//! The other end of the socket, for this program's own commands.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+
+pub use super::path::{Identity, identity};
+pub use super::wire::carried;
+use super::wire::{self, RpcError};
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Bytes that are taken from the socket at a time.
+const BUFFER: usize = 64 << 10;
+
+/// A connection to the node of a store.
+#[derive(Debug)]
+pub struct Connection {
+    stream: BufReader<UnixStream>,
+}
+
+/// Connects to the node of the store. Fails if there is none.
+pub fn connect(store: &Path) -> io::Result<Connection> {
+    let stream = super::path::connect(store)?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(Connection { stream: BufReader::with_capacity(BUFFER, stream) })
+}
+
+impl Connection {
+    /// Asks, and waits for the answer. An error of the node's is an [`RpcError`].
+    pub fn call(&mut self, method: &str, params: &Value) -> anyhow::Result<Value> {
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        self.stream.get_mut().write_all(format!("{request}\n").as_bytes())?;
+        self.stream.get_mut().set_read_timeout(Some(PATIENCE))?;
+        let mut answer = loop {
+            match self.line().context("the node does not answer")? {
+                Some(line) if line.get("id").is_some() => break line,
+                Some(line) if line["method"] == wire::RESTED_METHOD => {
+                    return Err(RpcError::leaving("the node has let go of the session").into());
+                }
+                // a notification
+                Some(_) => {}
+                None => bail!("the node died before it answered"),
+            }
+        };
+        self.stream.get_mut().set_read_timeout(None)?;
+        if let Some(error) = answer.get_mut("error").map(Value::take) {
+            return Err(serde_json::from_value::<RpcError>(error)?.into());
+        }
+        Ok(answer.get_mut("result").map(Value::take).unwrap_or_default())
+    }
+
+    /// Replaces `lines` by what has come of a session that is being watched, at least one line
+    /// and whole ones: see [`carried`]. False when the node is gone.
+    pub fn events(&mut self, lines: &mut String) -> io::Result<bool> {
+        lines.clear();
+        self.stream.read_line(lines)?;
+        // a node that dies may leave half a line
+        if !lines.ends_with('\n') {
+            return Ok(false);
+        }
+        let more = self.stream.buffer();
+        let end = more.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        lines.push_str(std::str::from_utf8(&more[..end]).map_err(io::Error::other)?);
+        self.stream.consume(end);
+        Ok(true)
+    }
+
+    fn line(&mut self) -> io::Result<Option<Value>> {
+        let line = self.raw()?;
+        Ok(line.map(|line| serde_json::from_str(&line)).transpose()?)
+    }
+
+    fn raw(&mut self) -> io::Result<Option<String>> {
+        let mut line = String::new();
+        self.stream.read_line(&mut line)?;
+        // a node that dies may leave half a line
+        Ok((line.pop() == Some('\n')).then_some(line))
+    }
+}

@@ -1,0 +1,344 @@
+//! What a client can ask.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use leftfold_actors::{Answered, Family, Reply};
+use leftfold_events::event::PromptPart;
+use leftfold_events::event::{Answer, Event, Permission, Session, Turn};
+use leftfold_events::{Envelope, Seq, SessionId};
+use leftfold_store::Store;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::connection::Peer;
+use super::descent;
+use super::forks;
+use super::question::{Search, Which};
+use super::reports;
+use super::server::Door;
+use super::tap::Tap;
+use super::wire::{self, RpcError};
+use crate::client::Client;
+use crate::lines::Lines;
+use leftfold_view::QuestionId;
+
+pub(super) const WATCH: &str = "_leftfold/watch";
+
+pub const METHODS: [&str; 11] = [
+    "_leftfold/read",
+    WATCH,
+    "_leftfold/prompt",
+    "_leftfold/answer",
+    "_leftfold/cancel",
+    "_leftfold/compact",
+    "_leftfold/revert",
+    "_leftfold/unrevert",
+    forks::FORK,
+    reports::VERIFY,
+    reports::WHY,
+];
+
+/// Events in one answer to `read` at most, and the bytes after which no further one is begun.
+const CHUNK: usize = 512;
+const BYTES: usize = 4 << 20;
+
+#[derive(Deserialize)]
+struct Read {
+    session: SessionId,
+    from: Seq,
+    to: Option<Seq>,
+}
+
+#[derive(Deserialize)]
+struct Watch {
+    session: SessionId,
+    from: Seq,
+    children: Option<HashMap<SessionId, Seq>>,
+}
+
+#[derive(Deserialize)]
+struct Prompt {
+    session: SessionId,
+    text: Option<String>,
+    parts: Option<Vec<PromptPart>>,
+    by: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct AnswerTo {
+    session: SessionId,
+    of: Option<Seq>,
+    call: Option<String>,
+    reply: Answer,
+    feedback: Option<String>,
+    by: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Back {
+    session: SessionId,
+    to: Seq,
+    by: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Ours {
+    session: SessionId,
+    by: Option<String>,
+}
+
+/// Whether a method is one of these, or was meant to be.
+pub fn is_ours(method: &str) -> bool {
+    method.starts_with("_leftfold/")
+}
+
+/// Every method but [`WATCH`].
+pub(super) async fn call(peer: &Peer, method: &str, params: Value) -> Result<Value, RpcError> {
+    let known = METHODS.iter().find(|known| **known == method);
+    let Some(&method) = known else { return Err(RpcError::method(method, &METHODS)) };
+    if method == forks::FORK {
+        return forks::fork(peer, params).await;
+    }
+    if let Some(session) = params.get("session").and_then(Value::as_str)
+        && let Ok(session) = session.parse()
+        && let Some(remote) = open(peer, session).await?.remote()
+    {
+        return remote.call(method, params).await.map_err(RpcError::of);
+    }
+    match method {
+        "_leftfold/read" => read(peer, wire::params(params)?).await,
+        "_leftfold/prompt" => prompt(peer, wire::params(params)?).await,
+        "_leftfold/answer" => answer(peer, wire::params(params)?).await,
+        "_leftfold/compact" => compact(peer, wire::params(params)?).await,
+        "_leftfold/revert" => {
+            let Back { session, to, by } = wire::params(params)?;
+            revert(peer, session, Some(to), by).await
+        }
+        "_leftfold/unrevert" => {
+            let Ours { session, by } = wire::params(params)?;
+            revert(peer, session, None, by).await
+        }
+        reports::VERIFY => reports::verify(peer, params).await,
+        reports::WHY => reports::why(peer, params).await,
+        _ => cancel(peer, wire::params(params)?).await,
+    }
+}
+
+pub(super) async fn watch(peer: &Peer, params: Value) -> Result<Tap, RpcError> {
+    let Watch { session, from, children } = wire::params(params)?;
+    first(from)?;
+    children.iter().flat_map(HashMap::values).try_for_each(|from| first(*from))?;
+    let family = children.map_or(Family::Alone, |named| Family::Whole(Arc::new(named)));
+    Tap::open_as(&open(peer, session).await?, from, family).await.map_err(RpcError::of)
+}
+
+pub(super) async fn open(peer: &Peer, session: SessionId) -> Result<Client, RpcError> {
+    peer.house.sessions.client(session, peer.house.store.as_deref()).await
+}
+
+fn first(from: Seq) -> Result<(), RpcError> {
+    if from == 0 { Err(RpcError::params("`from`: the first event is 1")) } else { Ok(()) }
+}
+
+async fn read(peer: &Peer, asked: Read) -> Result<Value, RpcError> {
+    let Read { session, from, to } = asked;
+    first(from)?;
+    let store = open(peer, session).await?.reading().await.map_err(RpcError::internal)?;
+    let to = to.unwrap_or(Seq::MAX);
+    blocking(move || {
+        let events = store.read(session, from, CHUNK).map_err(RpcError::internal)?;
+        Ok(page(&events, from, to))
+    })
+    .await
+}
+
+/// Lines up to `to`, and where the next page begins if there may be one.
+fn page(events: &[Envelope], from: Seq, to: Seq) -> Value {
+    let (mut lines, mut bytes, mut next) = (Lines::default(), 0, from);
+    let mut page: Vec<Value> = Vec::new();
+    for event in events.iter().take_while(|event| event.seq <= to) {
+        if bytes > BYTES {
+            break;
+        }
+        for line in lines.of(event) {
+            bytes += line.len();
+            // it was made as JSON a moment ago
+            page.extend(serde_json::from_str::<Value>(&line).ok());
+        }
+        next = event.seq + 1;
+    }
+    let more = next <= to && events.len() == CHUNK || events.last().is_some_and(|e| e.seq >= next);
+    json!({ "lines": page, "next": (more && next <= to).then_some(next) })
+}
+
+async fn prompt(peer: &Peer, asked: Prompt) -> Result<Value, RpcError> {
+    let Prompt { session, text, parts, by } = asked;
+    let parts = match (text, parts) {
+        (Some(text), None) => vec![PromptPart::text(text)],
+        (None, Some(parts)) => parts,
+        (None, None) | (Some(_), Some(_)) => {
+            return Err(RpcError::params("params: either `text` or `parts` is the prompt"));
+        }
+    };
+    if parts.iter().all(|part| part.text.trim().is_empty()) {
+        return Err(RpcError::params("`text`: the prompt is empty"));
+    }
+    let ended = || {
+        let how = format!("the turn has ended: `leftfold run --session {session}` begins another");
+        RpcError::leaving(how)
+    };
+    match peer.house.door() {
+        Door::Open => {}
+        Door::Ending | Door::Gone => return Err(ended()),
+        Door::Resting => {
+            let why = format!("the node lets go of session {session}: ask once more");
+            return Err(RpcError::leaving(why));
+        }
+    }
+    let sessions = &peer.house.sessions;
+    let client = open(peer, session).await?;
+    let equipment = sessions.equipment(session).await.map_err(RpcError::of)?;
+    let (by, joins) = (peer.by(by.as_deref()), sessions.only_joins());
+    match client.prompt_with(equipment, parts, &by, joins).await.map_err(RpcError::of)? {
+        Answered::Accepted => Ok(json!({})),
+        Answered::NotOpen | Answered::Already { .. } => Err(ended()),
+    }
+}
+
+/// Not accepted: there is nothing to be summed up, or a summary is being written.
+async fn compact(peer: &Peer, asked: Ours) -> Result<Value, RpcError> {
+    let Ours { session, by } = asked;
+    let leaving = || RpcError::leaving(format!("the node lets go of session {session}: ask again"));
+    match peer.house.door() {
+        Door::Open => {}
+        Door::Ending | Door::Gone | Door::Resting => return Err(leaving()),
+    }
+    let sessions = &peer.house.sessions;
+    let client = open(peer, session).await?;
+    let kit = sessions.equipment(session).await.map_err(RpcError::of)?.kit;
+    let (by, joins) = (peer.by(by.as_deref()), sessions.only_joins());
+    let asked = client.compact(kit, &by, joins).await.map_err(RpcError::of)?;
+    let accepted = asked == Answered::Accepted;
+    if !accepted && joins && client.view().await.map_err(RpcError::internal)?.turn.is_none() {
+        return Err(leaving());
+    }
+    Ok(json!({ "accepted": accepted }))
+}
+
+/// Refused: with what to do instead.
+async fn revert(
+    peer: &Peer,
+    session: SessionId,
+    back: Option<Seq>,
+    by: Option<String>,
+) -> Result<Value, RpcError> {
+    match peer.house.door() {
+        Door::Open => {}
+        Door::Ending | Door::Gone | Door::Resting => {
+            let why = format!("the node lets go of session {session}: ask again");
+            return Err(RpcError::leaving(why));
+        }
+    }
+    let client = open(peer, session).await?;
+    let kit = peer.house.sessions.equipment(session).await.map_err(RpcError::of)?.kit;
+    let by = peer.by(by.as_deref());
+    let refused = client.revert(kit, back, &by).await.map_err(RpcError::of)?.err();
+    Ok(json!({ "accepted": refused.is_none(), "refused": refused }))
+}
+
+async fn cancel(peer: &Peer, asked: Ours) -> Result<Value, RpcError> {
+    let Ours { session, by } = asked;
+    let by = peer.by(by.as_deref());
+    open(peer, session).await?.interrupt(&by).await.map_err(RpcError::of)?;
+    Ok(json!({}))
+}
+
+async fn answer(peer: &Peer, asked: AnswerTo) -> Result<Value, RpcError> {
+    let AnswerTo { session, of, call, reply, feedback, by } = asked;
+    let which = match (of, call) {
+        (Some(of), None) => Which::Of(of),
+        (None, Some(call)) => Which::Call(call),
+        (None, None) | (Some(_), Some(_)) => {
+            return Err(RpcError::params("params: either `of` or `call` says which question"));
+        }
+    };
+    let client = open(peer, session).await?;
+    if let Some((session, of)) = descent::question(&client, &which).await? {
+        let reply = Reply { answer: reply, feedback, by: peer.by(by.as_deref()) };
+        // from before the answer, so that what becomes of it is not missed
+        let tap = Tap::open(&client.of(session), of).await.map_err(RpcError::internal)?;
+        let by = match client.answer((session, of), reply).await.map_err(RpcError::internal)? {
+            Answered::Accepted => return durable(tap, (session, of)).await,
+            Answered::Already { by } => Some(by),
+            Answered::NotOpen => None,
+        };
+        if by.is_some() {
+            return Ok(json!({ "accepted": false, "session": session, "of": of, "by": by }));
+        }
+    }
+    closed(&client, which).await
+}
+
+/// What became of a question that is not open, in the session or in one that descends from it.
+async fn closed(client: &Client, which: Which) -> Result<Value, RpcError> {
+    let family = match which {
+        Which::Of(_) => vec![client.session],
+        Which::Call(_) => descent::family(client).await,
+    };
+    for session in family {
+        // whatever has closed the question may still be on its way to the disk
+        if let Ok(state) = client.of(session).view().await {
+            let tap = Tap::open(&client.of(session), state.seq.max(1)).await;
+            tap.map_err(RpcError::internal)?.next().await;
+        }
+        let store = client.reading().await.map_err(RpcError::internal)?;
+        let which = which.clone();
+        let search = blocking(move || search(&store, session, which)).await?;
+        if let Some((of, by)) = search.found {
+            return Ok(json!({ "accepted": false, "session": session, "of": of, "by": by }));
+        }
+    }
+    Ok(json!({ "accepted": false, "session": null, "of": null, "by": null }))
+}
+
+/// Waits until an answer that was accepted stands in the log, or its question was closed before.
+async fn durable(mut tap: Tap, (session, of): QuestionId) -> Result<Value, RpcError> {
+    while let Some(observation) = tap.next().await {
+        let accepted = observation.events.iter().find_map(|event| counts(event, of));
+        if let Some(accepted) = accepted {
+            let result = json!({ "accepted": accepted, "session": session, "of": of, "by": null });
+            return Ok(result);
+        }
+        // the hub may have gone with the node
+        let _ = observation.done.send(());
+    }
+    Err(RpcError::internal("the node has died"))
+}
+
+/// Whether `event` is the answer to the question (true), or closes it without one (false).
+fn counts(event: &Envelope, of: Seq) -> Option<bool> {
+    let ours = event.of == Some(of);
+    if let Event::Permission(Permission::Answered { .. }) = &event.event {
+        return ours.then_some(true);
+    }
+    let over = matches!(&event.event, Event::Session(Session::Elapsed {}) if ours);
+    (over || matches!(&event.event, Event::Turn(Turn::Ended(_)))).then_some(false)
+}
+
+/// What the log says of a question.
+fn search(store: &Store, session: SessionId, which: Which) -> Result<Search, RpcError> {
+    let (mut from, mut search) = (1, Search::new(which));
+    loop {
+        let events = store.read(session, from, CHUNK).map_err(RpcError::internal)?;
+        let Some(last) = events.last() else { return Ok(search) };
+        from = last.seq + 1;
+        events.iter().for_each(|event| search.take(event));
+    }
+}
+
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
+) -> Result<T, RpcError> {
+    tokio::task::spawn_blocking(work).await.map_err(RpcError::internal)?
+}

@@ -1,0 +1,54 @@
+//! The way into a node from outside: a Unix socket in its store's folder, one JSON-RPC 2.0 object
+//! a line. `leftfold node` has the same methods on its standard input and output.
+//!
+//! | method | params | result |
+//! |---|---|---|
+//! | `_leftfold/read` | `session, from, to?` | `{lines, next}`: events as the lines of an export |
+//! | `_leftfold/watch` | `session, from, children?` | `{}`, and then a `_leftfold/event` for each line |
+//! | `_leftfold/prompt` | `session, text` or `parts`, `by?` | `{}`, once it is in the log |
+//! | `_leftfold/answer` | `session, of` or `call`, `reply, feedback?, by?` | `{accepted, session, of, by}` |
+//! | `_leftfold/cancel` | `session, by?` | `{}` |
+//! | `_leftfold/compact` | `session, by?` | `{accepted}` |
+//! | `_leftfold/revert` | `session, to, by?` | `{accepted, refused}`: why not, or null |
+//! | `_leftfold/unrevert` | `session, by?` | the same |
+//! | `_leftfold/verify` | `session, all?` | `{session, events, divergences}`: as `leftfold verify` has them |
+//! | `_leftfold/why` | `session` | as `leftfold why` has it |
+//! | `_leftfold/fork` | `session, at?, files?` | `{session, told}`: the fork, and what became of files |
+//!
+//! With `children`, an object from ids of sessions to seqs, a watch is of the session's children too:
+//! of those that it names from there on, and of others from their first event on, once the event
+//! that spawned them was told. The question on a `call` may be a child's; children have no prompts of
+//! their own here, and everything else by their own ids.
+//!
+//! A node that lets go of a store in good order, because all in it is at rest or done, says
+//! `_leftfold/rested` and ends the connection, and has taken nothing that it did not answer: whoever
+//! wants more opens the session, or asks its next node.
+//!
+//! Invariant: a socket is made, moved and removed only by whoever holds the store's lock.
+//!
+//! Invariant: a client that is slow, wrong or gone costs the node nothing but its own connection.
+
+pub mod client;
+mod connection;
+mod descent;
+mod forks;
+mod lines;
+mod methods;
+mod pace;
+mod path;
+pub mod question;
+pub mod remote;
+mod reports;
+mod server;
+mod sessions;
+mod tap;
+mod wire;
+
+pub use connection::{QUEUE, name_of, serve_lines};
+pub use forks::{Fault, ask as ask_to_fork};
+pub use methods::{METHODS, is_ours};
+pub use path::NAME;
+pub use reports::fork;
+pub use server::{Bound, Sockets, bind};
+pub use sessions::{Many, One, Sessions};
+pub use wire::RpcError;

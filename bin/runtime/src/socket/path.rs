@@ -1,0 +1,91 @@
+//! Where the socket is, and how it comes to be there.
+
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// The socket's name in its store's folder.
+pub const NAME: &str = "socket";
+
+/// How the folder begins in which a socket is made.
+const NURSERY: &str = ".socket-";
+
+/// Bytes in a path that every system takes for a socket's.
+const MAX_PATH: usize = 100;
+
+/// Tells one socket from another in the same place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    device: u64,
+    inode: u64,
+    changed: (i64, i64),
+}
+
+/// The socket that stands in the store's folder, whether or not somebody serves it.
+pub fn identity(store: &Path) -> Option<Identity> {
+    let metadata = fs::symlink_metadata(store.join(NAME)).ok()?;
+    Some(Identity {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+        changed: (metadata.ctime(), metadata.ctime_nsec()),
+    })
+}
+
+/// A way to a file in `folder` that is short enough for a socket, good for as long as the second
+/// part lives.
+fn way(folder: &Path, name: &str) -> io::Result<(PathBuf, Option<File>)> {
+    let path = folder.join(name);
+    if path.as_os_str().as_bytes().len() <= MAX_PATH {
+        return Ok((path, None));
+    }
+    let open = File::open(folder)?;
+    Ok((PathBuf::from(format!("/proc/self/fd/{}/{name}", open.as_raw_fd())), Some(open)))
+}
+
+/// Listens in the store's folder, in place of whatever socket a dead node has left there. Only
+/// the store's node may do so.
+///
+/// The socket is made in a folder that nobody else can enter, and moved into its place once its
+/// own mode is right: there is no moment at which others could connect.
+pub(super) fn bind(store: &Path) -> io::Result<UnixListener> {
+    clear(store);
+    let nursery = store.join(format!("{NURSERY}{}", std::process::id()));
+    DirBuilder::new().mode(0o700).create(&nursery)?;
+    let bound = bind_in(&nursery, store);
+    let _ = fs::remove_dir_all(&nursery);
+    bound
+}
+
+fn bind_in(nursery: &Path, store: &Path) -> io::Result<UnixListener> {
+    let (path, _open) = way(nursery, NAME)?;
+    let listener = UnixListener::bind(&path)?;
+    fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+    fs::rename(nursery.join(NAME), store.join(NAME))?;
+    Ok(listener)
+}
+
+/// Removes what a node that died while it made its socket has left.
+fn clear(store: &Path) {
+    for entry in fs::read_dir(store).into_iter().flatten().flatten() {
+        if entry.file_name().as_bytes().starts_with(NURSERY.as_bytes()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Connects to the node of the store. Fails if there is none.
+pub(super) fn connect(store: &Path) -> io::Result<UnixStream> {
+    let (path, _open) = way(store, NAME)?;
+    UnixStream::connect(path)
+}
+
+/// Removes the socket, if it is still this one.
+pub(super) fn remove(store: &Path, bound: Option<Identity>) {
+    if bound.is_some() && identity(store) == bound {
+        let _ = fs::remove_file(store.join(NAME));
+    }
+}

@@ -1,0 +1,72 @@
+//! Which question a client means, and what became of it.
+
+use leftfold_events::event::{Event, Permission};
+use leftfold_events::state::Phase;
+use leftfold_events::{Envelope, Seq, State};
+
+/// How a client names a question.
+#[derive(Clone, Debug)]
+pub enum Which {
+    Of(Seq),
+    /// The model's id of the call, or the seq of its `model.called` or of its question.
+    Call(String),
+}
+
+impl Which {
+    fn is(&self, asked: Seq, called: Seq, call: &str) -> bool {
+        match self {
+            Self::Of(of) => *of == asked,
+            Self::Call(name) => {
+                name == call || name.parse().is_ok_and(|seq: Seq| seq == asked || seq == called)
+            }
+        }
+    }
+
+    /// The open question that is meant.
+    pub fn open(&self, state: &State) -> Option<Seq> {
+        state.calls().find_map(|call| match &call.phase {
+            Phase::Asking { wait, .. } if self.is(wait.intent, call.seq, &call.id) => {
+                Some(wait.intent)
+            }
+            Phase::Called
+            | Phase::Checking(_)
+            | Phase::Resolved
+            | Phase::MustAsk { .. }
+            | Phase::Asking { .. }
+            | Phase::Allowed
+            | Phase::Running { .. }
+            | Phase::TimedOut { .. }
+            | Phase::Unknown { .. }
+            | Phase::Done(_) => None,
+        })
+    }
+}
+
+/// The last question that is meant, looked for in a log from its beginning on.
+#[derive(Debug)]
+pub struct Search {
+    which: Which,
+    /// The question, and who has answered it.
+    pub found: Option<(Seq, Option<String>)>,
+}
+
+impl Search {
+    pub fn new(which: Which) -> Self {
+        Self { which, found: None }
+    }
+
+    pub fn take(&mut self, event: &Envelope) {
+        let Event::Permission(permission) = &event.event else { return };
+        match (permission, &mut self.found) {
+            (Permission::Asked { call, .. }, found) => {
+                if self.which.is(event.seq, event.of.unwrap_or_default(), call) {
+                    *found = Some((event.seq, None));
+                }
+            }
+            (Permission::Answered { by, .. }, Some((of, answerer))) if event.of == Some(*of) => {
+                *answerer = Some(by.clone());
+            }
+            (Permission::Answered { .. } | Permission::Ruled { .. }, _) => {}
+        }
+    }
+}

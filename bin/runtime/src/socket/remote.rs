@@ -1,0 +1,307 @@
+//! A session in the node of another process, reached through the socket of its store.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use leftfold_actors::{Answered, Family, Observation, Opened, Recorded, Reply};
+use leftfold_events::event::{Event, PromptPart, Turn};
+use leftfold_events::line::{self, Line};
+use leftfold_events::{Envelope, Seq, SessionId, Sha256, State, fold};
+use ractor::ActorRef;
+use serde_json::{Value, json};
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::sync::{Mutex, watch};
+
+use super::wire::{self, RpcError};
+use super::{lines, path};
+use crate::client;
+use crate::home::Place;
+use leftfold_view::QuestionId;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a node that is looked for may take to answer.
+const HELLO: Duration = Duration::from_secs(5);
+/// Events in one observation at most.
+const BATCH: usize = 512;
+
+/// Clones share a connection for what they ask; each watch has one of its own.
+#[derive(Clone, Debug)]
+pub struct Remote(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    store: PathBuf,
+    session: SessionId,
+    asking: Mutex<Talk>,
+    over: AtomicBool,
+    /// Becomes `Some` when the node has died.
+    died: watch::Sender<Option<String>>,
+}
+
+impl Remote {
+    /// The session as the node of its store has it; `None` if no other process is that node, or it
+    /// does not answer.
+    pub async fn attach(place: &Place) -> Option<(Self, Opened)> {
+        path::identity(&place.store)?;
+        let found = tokio::time::timeout(HELLO, Self::find(place)).await;
+        let found = found.unwrap_or_else(|late| Err(late.into()));
+        found.inspect_err(|error| tracing::debug!("no node to attach to: {error:#}")).ok()
+    }
+
+    async fn find(place: &Place) -> anyhow::Result<(Self, Opened)> {
+        let Place { store, session } = place.clone();
+        let mut talk = Talk::connect(&place.store)?;
+        let state = talk.state(session).await?;
+        let (died, closed) = watch::channel(None);
+        let opened = Opened {
+            head: state.seq,
+            // whether anybody goes on with its turn is for the node to know
+            unfinished: false,
+            questions: state.questions(),
+            ended: state.ended,
+            closed,
+        };
+        let (asking, over) = (Mutex::new(talk), AtomicBool::new(false));
+        Ok((Self(Arc::new(Inner { store, session, asking, over, died })), opened))
+    }
+
+    /// The process that is the node of the store, if it can be reached.
+    pub fn holder(store: &std::path::Path) -> Option<i32> {
+        Talk::connect(store).ok()?.stream.get_ref().peer_cred().ok()?.pid()
+    }
+
+    /// Whether there is nobody to be asked any more, in good order or not.
+    pub fn is_over(&self) -> bool {
+        self.0.over.load(Ordering::Acquire)
+    }
+
+    /// Asks, and waits for the answer. An error of the node's is an [`RpcError`].
+    pub async fn call(&self, method: &'static str, params: Value) -> anyhow::Result<Value> {
+        let inner = Arc::clone(&self.0);
+        // to its end, whatever becomes of whoever asks
+        let asked = tokio::spawn(async move {
+            let mut talk = inner.asking.lock().await;
+            tokio::time::timeout(PATIENCE, talk.call(method, params)).await
+        });
+        match asked.await.context("asking failed")? {
+            Ok(Err(error)) if client::is_leaving(&error) => {
+                self.end(true);
+                Err(error)
+            }
+            Ok(Err(error)) if !error.is::<RpcError>() => Err(error.context(gone(self.0.session))),
+            Ok(answered) => answered,
+            Err(_) => bail!("the node of session {} does not answer", self.0.session),
+        }
+    }
+
+    pub async fn prompt(&self, parts: &[PromptPart], by: &str) -> anyhow::Result<()> {
+        let params = json!({ "session": self.0.session, "parts": parts, "by": by });
+        self.call("_leftfold/prompt", params).await.map(|_| ())
+    }
+
+    pub async fn compact(&self, by: &str) -> anyhow::Result<Answered> {
+        let params = json!({ "session": self.0.session, "by": by });
+        let asked = self.call("_leftfold/compact", params).await?;
+        Ok(if asked["accepted"] == true { Answered::Accepted } else { Answered::NotOpen })
+    }
+
+    /// Why it is refused, if it is.
+    pub async fn revert(&self, back: Option<Seq>, by: &str) -> anyhow::Result<Result<(), String>> {
+        let mut params = json!({ "session": self.0.session, "by": by });
+        let method = match back {
+            Some(to) => {
+                params["to"] = to.into();
+                "_leftfold/revert"
+            }
+            None => "_leftfold/unrevert",
+        };
+        let asked = self.call(method, params).await?;
+        Ok(asked["refused"].as_str().map_or(Ok(()), |why| Err(why.to_owned())))
+    }
+
+    pub async fn interrupt(&self, by: &str) -> anyhow::Result<()> {
+        let params = json!({ "session": self.0.session, "by": by });
+        self.call("_leftfold/cancel", params).await.map(|_| ())
+    }
+
+    pub async fn answer(&self, asked: QuestionId, reply: Reply) -> anyhow::Result<Answered> {
+        let (session, of) = asked;
+        let Reply { answer, feedback, by } = reply;
+        let params = json!({
+            "session": session,
+            "of": of,
+            "reply": answer,
+            "feedback": feedback,
+            "by": by,
+        });
+        let answered = self.call("_leftfold/answer", params).await?;
+        Ok(match answered["by"].as_str() {
+            _ if answered["accepted"] == true => Answered::Accepted,
+            Some(by) => Answered::Already { by: by.to_owned() },
+            None => Answered::NotOpen,
+        })
+    }
+
+    /// Has `sink` told of every event from `from` on.
+    pub async fn watch(
+        &self,
+        from: Seq,
+        sink: ActorRef<Observation>,
+        family: &Family,
+    ) -> anyhow::Result<()> {
+        let mut talk = Talk::connect(&self.0.store).with_context(|| gone(self.0.session))?;
+        let mut params = json!({ "session": self.0.session, "from": from });
+        match family {
+            Family::Alone => {}
+            Family::Live => params["children"] = json!({}),
+            Family::Whole(named) => params["children"] = json!(**named),
+        }
+        let watching = tokio::time::timeout(PATIENCE, talk.call("_leftfold/watch", params));
+        watching.await.context("the node does not answer")??;
+        let remote = self.clone();
+        tokio::spawn(async move {
+            if let Some(rested) = follow(&mut talk, &sink).await {
+                remote.end(rested);
+            }
+        });
+        Ok(())
+    }
+
+    fn end(&self, rested: bool) {
+        self.0.over.store(true, Ordering::Release);
+        if !rested {
+            self.0.died.send_replace(Some(gone(self.0.session)));
+        }
+    }
+}
+
+fn gone(session: SessionId) -> String {
+    format!("the node of session {session} is gone: `leftfold resume {session}` goes on")
+}
+
+/// Hands on what is told until the node is gone: whether it let go of the store in good order.
+/// `None`: nobody listens any more.
+async fn follow(talk: &mut Talk, sink: &ActorRef<Observation>) -> Option<bool> {
+    let (mut contents, mut events) = (Contents::default(), Vec::new());
+    loop {
+        // a node that is killed may end the connection in any way
+        let Ok(Some(line)) = talk.line().await else { return Some(false) };
+        if wire::is_rested(&line) {
+            return Some(true);
+        }
+        events.extend(wire::carried(&line).and_then(|line| contents.event(line)));
+        let more = talk.stream.buffer().contains(&b'\n') && events.len() < BATCH;
+        if events.is_empty() || more {
+            continue;
+        }
+        let (done, shown) = ractor::concurrency::oneshot();
+        let events: std::sync::Arc<[_]> = std::mem::take(&mut events).into();
+        let events = Recorded::all(&events).collect();
+        // a dead sink drops its port, which is an answer too
+        let _ = sink.cast(Observation { events, done: done.into() });
+        shown.await.ok()?;
+    }
+}
+
+/// One connection: what is asked is answered in order.
+#[derive(Debug)]
+struct Talk {
+    stream: BufReader<UnixStream>,
+    last: u64,
+}
+
+impl Talk {
+    /// Connects to the node of the store, if that is another process.
+    fn connect(store: &std::path::Path) -> anyhow::Result<Self> {
+        let stream = path::connect(store)?;
+        stream.set_nonblocking(true)?;
+        let stream = UnixStream::from_std(stream)?;
+        let node = stream.peer_cred()?.pid();
+        if node == i32::try_from(std::process::id()).ok() {
+            bail!("this process is the node");
+        }
+        Ok(Self { stream: BufReader::with_capacity(64 << 10, stream), last: 0 })
+    }
+
+    async fn call(&mut self, method: &str, params: Value) -> anyhow::Result<Value> {
+        self.last += 1;
+        let request =
+            json!({ "jsonrpc": "2.0", "id": self.last, "method": method, "params": params });
+        let sent = self.stream.get_mut().write_all(format!("{request}\n").as_bytes()).await;
+        // what it has said last can still be read when it reads no more
+        while let Some(line) = self.line().await? {
+            if wire::is_rested(&line) {
+                return Err(RpcError::leaving("the node has let go of the session").into());
+            }
+            let mut answer: Value = serde_json::from_str(&line)?;
+            if answer["id"] != self.last {
+                continue;
+            }
+            if let Some(error) = answer.get_mut("error").map(Value::take) {
+                return Err(serde_json::from_value::<RpcError>(error)?.into());
+            }
+            return Ok(answer["result"].take());
+        }
+        sent?;
+        Err(anyhow!("the connection has ended"))
+    }
+
+    async fn line(&mut self) -> anyhow::Result<Option<String>> {
+        match lines::next(&mut self.stream, usize::MAX).await? {
+            Some(lines::Line::Whole(line)) => Ok(Some(String::from_utf8(line)?)),
+            // a node that dies may leave half a line
+            Some(lines::Line::Half | lines::Line::TooLong) | None => Ok(None),
+        }
+    }
+
+    /// The fold of all that is durable in the session.
+    async fn state(&mut self, session: SessionId) -> anyhow::Result<State> {
+        let (mut from, mut contents, mut events) = (1, Contents::default(), Vec::new());
+        loop {
+            let page = self.call("_leftfold/read", json!({ "session": session, "from": from }));
+            let page = page.await?;
+            let lines = page["lines"].as_array().map(Vec::as_slice).unwrap_or_default();
+            events.extend(lines.iter().filter_map(|line| contents.event(&line.to_string())));
+            match page["next"].as_u64() {
+                Some(next) => from = next,
+                None => return Ok(fold(&events)),
+            }
+        }
+    }
+}
+
+/// What stands behind the hashes in events, as it was told before them.
+#[derive(Debug, Default)]
+struct Contents(HashMap<Sha256, Arc<str>>);
+
+impl Contents {
+    /// The event on a line, if there is one that is known here.
+    fn event(&mut self, line: &str) -> Option<Envelope> {
+        match line::read(line) {
+            Ok(Line::Event(mut event)) => {
+                if let Event::Turn(Turn::Equipped(equipped)) = &mut event.event {
+                    for payload in equipped.payloads_mut() {
+                        if let Some(text) = self.0.get(&payload.sha256()) {
+                            payload.fill(Arc::clone(text));
+                        }
+                    }
+                }
+                Some(*event)
+            }
+            Ok(Line::Payload { sha256, text }) => {
+                self.0.insert(sha256, text.into());
+                None
+            }
+            Err(error) => {
+                tracing::debug!("a line of a newer node: {error}");
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! JSON-RPC 2.0, one object a line.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::edge;
+
+/// Bytes in a line from a client at most.
+pub(super) const MAX_LINE: usize = 16 << 20;
+
+const LEAVING: i64 = -32001;
+const PARAMS: i64 = -32602;
+
+/// An error as JSON-RPC has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
+pub struct RpcError {
+    pub code: i64,
+    pub message: String,
+}
+
+impl RpcError {
+    pub fn parse(why: impl std::fmt::Display) -> Self {
+        Self { code: -32700, message: format!("this line is not a JSON object: {why}") }
+    }
+
+    pub fn request(why: impl Into<String>) -> Self {
+        Self { code: -32600, message: why.into() }
+    }
+
+    pub fn method(method: &str, known: &[&str]) -> Self {
+        let method: String = method.chars().take(100).collect();
+        let message =
+            format!("there is no method `{method}`: the methods are {}", known.join(", "));
+        Self { code: -32601, message }
+    }
+
+    pub fn params(why: impl Into<String>) -> Self {
+        Self { code: PARAMS, message: why.into() }
+    }
+
+    pub fn internal(why: impl std::fmt::Display) -> Self {
+        Self { code: -32603, message: edge::clean(&why.to_string()).into_owned() }
+    }
+
+    /// An error of the program's own; one that is an answer already stays as it is.
+    pub fn of(error: anyhow::Error) -> Self {
+        error.downcast::<Self>().unwrap_or_else(|error| Self::internal(format!("{error:#}")))
+    }
+
+    /// The session is not one that is open here.
+    pub fn not_open(session: impl std::fmt::Display) -> Self {
+        Self { code: -32000, message: format!("session {session} is not open in this node") }
+    }
+
+    /// The node is about to let go of the session; nothing was done.
+    pub fn leaving(why: impl Into<String>) -> Self {
+        Self { code: LEAVING, message: why.into() }
+    }
+
+    /// Whether what was asked is not possible as it was asked.
+    pub fn is_params(&self) -> bool {
+        self.code == PARAMS
+    }
+
+    /// Whether the node refused because it is about to let go of the session.
+    pub fn is_leaving(&self) -> bool {
+        self.code == LEAVING
+    }
+}
+
+impl std::fmt::Display for RpcError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for RpcError {}
+
+/// What a client asks.
+#[derive(Debug)]
+pub(super) struct Request {
+    /// `None`: a notification, which is never answered.
+    pub id: Option<Value>,
+    pub method: String,
+    pub params: Value,
+}
+
+/// Reads a request; an error comes with the id to be answered under.
+pub(super) fn request(line: &[u8]) -> Result<Request, (Value, RpcError)> {
+    let value = serde_json::from_slice(line).map_err(|e| (Value::Null, RpcError::parse(e)))?;
+    let Value::Object(mut object) = value else {
+        let why = "a request is one JSON object; batches are not known here";
+        return Err((Value::Null, RpcError::request(why)));
+    };
+    let id = object.remove("id");
+    let answer_to = match &id {
+        None | Some(Value::Null | Value::String(_) | Value::Number(_)) => {
+            id.clone().unwrap_or_default()
+        }
+        Some(Value::Bool(_) | Value::Array(_) | Value::Object(_)) => {
+            let why = "`id` is to be a string or a number";
+            return Err((Value::Null, RpcError::request(why)));
+        }
+    };
+    if object.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return Err((answer_to, RpcError::request(r#"`jsonrpc` is to be "2.0""#)));
+    }
+    let Some(Value::String(method)) = object.remove("method") else {
+        return Err((answer_to, RpcError::request("`method` is to be a string")));
+    };
+    let params = object.remove("params").unwrap_or_else(|| json!({}));
+    Ok(Request { id, method, params })
+}
+
+/// The params of a method; the error names the field.
+pub(super) fn params<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> {
+    serde_path_to_error::deserialize(params).map_err(|error| {
+        let path = error.path().to_string();
+        let at = if path == "." { String::new() } else { format!("`{path}`: ") };
+        RpcError::params(format!("params: {at}{}", error.into_inner()))
+    })
+}
+
+/// The line of an answer, with its end.
+pub(super) fn answer(id: &Value, result: Result<Value, RpcError>) -> Vec<u8> {
+    let answer = match result {
+        Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
+        Err(error) => json!({ "jsonrpc": "2.0", "id": id, "error": error }),
+    };
+    format!("{}\n", edge::masked(&answer.to_string())).into_bytes()
+}
+
+const EVENT: &str = r#"{"jsonrpc":"2.0","method":"_leftfold/event","params":"#;
+
+/// Adds the notification that carries a line of an export, with its end.
+pub(super) fn event(line: &str, to: &mut Vec<u8>) {
+    [EVENT, line, "}\n"].into_iter().for_each(|text| to.extend_from_slice(text.as_bytes()));
+}
+
+/// The line that such a notification carries, byte for byte.
+pub fn carried(notification: &str) -> Option<&str> {
+    notification.strip_prefix(EVENT)?.strip_suffix('}')
+}
+
+pub(super) const RESTED_METHOD: &str = "_leftfold/rested";
+const RESTED: &str = r#"{"jsonrpc":"2.0","method":"_leftfold/rested","params":{}}"#;
+
+/// The notification that the node lets go of the store because all in it is at rest, with its end.
+pub(super) fn rested() -> Vec<u8> {
+    [RESTED, "\n"].concat().into_bytes()
+}
+
+pub(super) fn is_rested(notification: &str) -> bool {
+    notification == RESTED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_that_are_none_say_what_is_wrong() {
+        for (line, id, code, part) in [
+            (r#"{"jsonrpc":"2.0""#, json!(null), -32700, "not a JSON object"),
+            ("\u{0}", json!(null), -32700, "not a JSON object"),
+            ("[]", json!(null), -32600, "batches"),
+            (r#"{"id":7,"method":"x"}"#, json!(7), -32600, "`jsonrpc`"),
+            (r#"{"id":{},"jsonrpc":"2.0","method":"x"}"#, json!(null), -32600, "`id`"),
+            (r#"{"id":"a","jsonrpc":"2.0","method":1}"#, json!("a"), -32600, "`method`"),
+        ] {
+            let (found, error) = request(line.as_bytes()).unwrap_err();
+            assert_eq!((found, error.code), (id, code), "{line}");
+            assert!(error.message.contains(part), "{error}");
+        }
+        let deep = "[".repeat(100_000);
+        assert_eq!(request(deep.as_bytes()).unwrap_err().1.code, -32700);
+    }
+
+    #[test]
+    fn params_errors_name_the_field() {
+        #[derive(Debug, serde::Deserialize)]
+        #[expect(dead_code, reason = "only its form counts")]
+        struct Wanted {
+            from: u64,
+        }
+        let wrong = params::<Wanted>(json!({ "from": "x" })).unwrap_err();
+        assert!(wrong.message.contains("`from`"), "{wrong}");
+        let missing = params::<Wanted>(json!({})).unwrap_err();
+        assert!(missing.message.contains("`from`"), "{missing}");
+    }
+}

@@ -1,0 +1,343 @@
+//! The one way from settings, project and a caller's wishes to a turn's configuration: used for
+//! prompts, resumed turns, children, and switches of agents within a turn.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use leftfold_actors::{ChildConfig, Models, TurnConfigs};
+use leftfold_config::{Mode, Settings};
+use leftfold_events::kit::{AskMode, Options};
+use leftfold_events::rules::{self, Action, Rule};
+use leftfold_events::state::switch::{PLAN_ENTER, PLAN_EXIT};
+use leftfold_events::{Kit, SessionId, Time};
+use leftfold_providers::Provider;
+use leftfold_tools::Workspace;
+use leftfold_tools::mcp::Servers;
+use leftfold_tools::plugins::Plugins;
+
+use crate::agents::{self, Agents};
+use crate::client::Job;
+use crate::configured::{self, Configured};
+use crate::gather::{self, Agent, Setup};
+use crate::home::{self, Place};
+use crate::model::{self, Model};
+use crate::project::{Project, sources};
+use crate::{Usage, approvals, demo, secrets, variant, warnings};
+
+/// Tools that a child has only if its own rules name them: the to-do list belongs to the parent, and
+/// only agents made for it start children of their own.
+const PARENT_ONLY: [&str; 5] = ["todowrite", "todoread", "task", PLAN_ENTER, PLAN_EXIT];
+
+/// What a caller asks for instead of what settings and session say.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// `PROVIDER/MODEL`.
+    pub model: Option<String>,
+    pub agent: Option<String>,
+    pub variant: Option<String>,
+    /// Model requests at most.
+    pub max_steps: Option<u32>,
+    /// US dollars.
+    pub max_cost: Option<f64>,
+    /// Milliseconds from the prompt on.
+    pub timeout: Option<u64>,
+    /// Added to the system prompt.
+    pub system: Option<String>,
+    /// What happens to permission questions.
+    pub ask: AskMode,
+}
+
+impl Overrides {
+    /// For a client that answers permission questions.
+    pub fn asking() -> Self {
+        Self { ask: AskMode::Ask, ..Self::default() }
+    }
+}
+
+/// What a turn takes over from another one.
+#[derive(Clone, Copy, Debug)]
+enum Inherited<'a> {
+    Nothing,
+    /// A turn that was cut off goes on with its model and the options that it was given.
+    Resumed(Option<&'a Options>),
+    /// A child has its parent's model, limit of cost, and people to ask.
+    Parent(&'a Kit),
+    /// An agent that takes over within a turn goes on with the turn's limits.
+    Before(&'a Kit),
+}
+
+impl<'a> Inherited<'a> {
+    fn options(self) -> Option<&'a Options> {
+        match self {
+            Self::Nothing | Self::Parent(_) => None,
+            Self::Resumed(given) => given,
+            Self::Before(before) => Some(&before.options),
+        }
+    }
+
+    /// The configuration that the model comes from where neither agent nor caller names one.
+    fn kit(self) -> Option<&'a Kit> {
+        match self {
+            Self::Nothing | Self::Resumed(_) => None,
+            Self::Parent(kit) | Self::Before(kit) => Some(kit),
+        }
+    }
+}
+
+/// Everything but what [`gather`] reads from the project at the moment of a prompt.
+struct Resolved {
+    setup: Setup,
+    provider: (String, Arc<dyn Provider>),
+    /// Those that later prompts may need.
+    others: Vec<(String, Arc<dyn Provider>)>,
+}
+
+/// Resolves agent, model, options and limits. `plan` is the file for the session's plan.
+fn resolve(
+    settings: &Settings,
+    project: &Project,
+    overrides: &Overrides,
+    inherited: Inherited<'_>,
+    plan: Option<PathBuf>,
+) -> anyhow::Result<Resolved> {
+    let agents = Agents::of(settings);
+    let agent = match inherited {
+        Inherited::Parent(_) => subagent(&agents, overrides.agent.as_deref().unwrap_or_default())?,
+        Inherited::Nothing | Inherited::Resumed(_) | Inherited::Before(_) => {
+            prompted(&agents, settings, project, overrides)?
+        }
+    };
+    let last = inherited.kit().map(|kit| kit.model.name().to_string());
+    let last = last.or_else(|| project.model.clone());
+    let resumes = matches!(inherited, Inherited::Resumed(_));
+    let wanted = overrides.model.as_deref().or(last.as_deref().filter(|_| resumes));
+    let mut model = choose_model(settings, &agent, wanted, last.as_deref())?;
+    let mut options = model::options(settings, &model)?;
+    model::tune(&agent, &model, &mut options);
+    model.request.clone_from(&options.request);
+    // another model may have no such variant
+    let same_model = inherited.kit().is_none_or(|kit| kit.model.name() == model.spec.name());
+    let given = inherited.options().filter(|_| same_model);
+    options.variant = variant::choose(&mut model, overrides, given)?;
+    options.request.clone_from(&model.request);
+    limit(&mut options, &agents, &agent, overrides, inherited);
+    let mut rules = agents::rules(
+        settings,
+        &agent,
+        &gather::plan::rules(&agent, plan.as_deref(), &project.worktree),
+    );
+    if let Inherited::Parent(_) = inherited {
+        rules.extend(denied_to_children(settings, &agent));
+    }
+    let setup = Setup {
+        directory: project.directory.clone(),
+        worktree: project.worktree.clone(),
+        model: model.spec,
+        rules,
+        options,
+        subagents: agents.to_call(&agent, settings),
+        agent,
+        sources: sources(settings),
+        plan,
+    };
+    Ok(Resolved { setup, provider: model.provider, others: model::others(settings) })
+}
+
+/// Limits, and who answers questions.
+fn limit(
+    options: &mut Options,
+    agents: &Agents,
+    agent: &Agent,
+    overrides: &Overrides,
+    inherited: Inherited<'_>,
+) {
+    let unlimited = options.max_steps;
+    options.max_steps = agent.steps.unwrap_or(unlimited);
+    options.ask = overrides.ask;
+    if let Inherited::Parent(parent) = inherited {
+        // whoever is asked for the parent is asked for the child
+        options.ask = parent.options.ask;
+        options.max_cost = parent.options.max_cost;
+        options.title_prompt.clear();
+        return;
+    }
+    let given = inherited.options();
+    let steps = overrides.max_steps.or(given.map(|given| given.max_steps));
+    options.max_steps = steps.unwrap_or(options.max_steps);
+    options.max_cost = overrides.max_cost.or(given.and_then(|given| given.max_cost));
+    options.max_time = overrides.timeout.or(given.and_then(|given| given.max_time));
+    let system = overrides.system.clone().filter(|text| !text.trim().is_empty());
+    options.system = system.or_else(|| given.and_then(|given| given.system.clone()));
+    if let Inherited::Before(Kit { options: before, .. }) = inherited {
+        // a limit that an agent has is no other agent's
+        let of_agent = agents.iter().any(|known| known.agent.steps == Some(before.max_steps));
+        if let Some(steps) = agent.steps.or(of_agent.then_some(unlimited)) {
+            options.max_steps = steps;
+        }
+        options.ask = before.ask;
+        options.ask_for = before.ask_for;
+    }
+}
+
+/// The agent that is named, or the session's last, or the default one.
+fn prompted(
+    agents: &Agents,
+    settings: &Settings,
+    project: &Project,
+    overrides: &Overrides,
+) -> Result<Agent, Usage> {
+    let agent = match (&overrides.agent, &project.agent) {
+        (Some(name), _) => agents.to_prompt(name)?,
+        // of a subagent's own session, perhaps
+        (None, Some(last)) => agents.find(last).map_err(|Usage(why)| {
+            Usage(format!("the session's last agent is gone: {why}; --agent names another"))
+        })?,
+        (None, None) => agents.default(settings)?,
+    };
+    Ok(agent.clone())
+}
+
+/// The agent that a call names.
+fn subagent(agents: &Agents, name: &str) -> Result<Agent, Usage> {
+    let agent = agents.find(name)?;
+    if agent.mode == Mode::Primary {
+        return Err(Usage(format!("The agent `{name}` takes prompts of people only.")));
+    }
+    Ok(agent.clone())
+}
+
+/// The model that is `wanted`, or the agent's own, or the `last` one, or the one in the settings.
+fn choose_model(
+    settings: &Settings,
+    agent: &Agent,
+    wanted: Option<&str>,
+    last: Option<&str>,
+) -> anyhow::Result<Model> {
+    if let Some(name) = wanted.or(agent.model.as_deref()).or(last)
+        && demo::is_model(name)
+    {
+        return demo::model();
+    }
+    if let Some(name) = wanted {
+        return model::choose(settings, Some(name));
+    }
+    model::of_agent(settings, agent).unwrap_or_else(|| model::choose(settings, last))
+}
+
+/// Rules that keep a child from what is its parent's, unless rules about the agent say otherwise.
+fn denied_to_children(settings: &Settings, agent: &Agent) -> Vec<Rule> {
+    let own = |tool: &str| {
+        let mut said = settings.rules_of(&agent.name).iter().chain(&agent.rules);
+        said.any(|rule| rule.permission == tool && rule.action != Action::Deny)
+    };
+    let denied = PARENT_ONLY.iter().filter(|tool| !own(tool));
+    denied.map(|tool| Rule::new(*tool, "*", Action::Deny)).collect()
+}
+
+/// Whether an agent with these rules may start the agent `name`, asked or not.
+pub(crate) fn may_call(rules: &[Rule], name: &str) -> bool {
+    rules::evaluate(rules, "task", name).is_none_or(|rule| rule.action != Action::Deny)
+}
+
+/// The configuration in force now: the project's instructions, skills and approvals as they are, with the
+/// tools of servers and plugins that could be started. Warnings go to standard error. Waits for servers, so
+/// it may block.
+pub(crate) fn gather(mut setup: Setup, servers: &Servers, plugins: &Plugins) -> Kit {
+    setup.options.approved = approvals::of(&setup.worktree);
+    let (mut kit, problems) = gather::gather(setup, Time::from(SystemTime::now()));
+    warnings::tell(&problems);
+    servers.wait();
+    plugins.wait();
+    gather::extend(&mut kit, servers.tools());
+    gather::extend(&mut kit, plugins.tools());
+    kit.options.plugins = plugins.specs();
+    warnings::tell(&servers.problems());
+    warnings::tell(&plugins.problems());
+    kit
+}
+
+/// Starts servers and plugins, and waits for them.
+pub async fn ready(workspace: &Workspace) {
+    tokio::join!(workspace.mcp.ready(), workspace.plugins.ready());
+}
+
+/// What it takes to open a session and to prompt it. Waits for plugins, so it may block. With `resumes`
+/// the turn goes on with what it was given before it was cut off.
+///
+/// # Errors
+/// [`Usage`]: settings, agent, model or variant are wrong.
+pub fn job(
+    place: Place,
+    project: &Project,
+    overrides: &Overrides,
+    resumes: bool,
+) -> anyhow::Result<Job> {
+    let Configured { settings, plugins } = Configured::of(project, &place.store)?;
+    warnings::tell(&settings.warnings);
+    let inherited = match resumes {
+        true => Inherited::Resumed(project.given.as_deref()),
+        false => Inherited::Nothing,
+    };
+    let plan = plan(&settings, project, place.session)?;
+    let Resolved { setup, provider, others } =
+        resolve(&settings, project, overrides, inherited, plan)?;
+    if settings.snapshot && !setup.options.snapshot {
+        warnings::tell(&[leftfold_tools::snapshots::Error::NoGit.to_string()]);
+    }
+    let mut workspace = project.workspace(&place.store, &settings);
+    workspace.plugins = plugins;
+    workspace.secrets = secrets::known(&settings, &leftfold_config::environment)?;
+    workspace.subagents = setup.subagents.iter().map(|(name, _)| name.clone()).collect();
+    Ok(Job { place, setup, provider, others, workspace })
+}
+
+/// The file for the session's plan, if there are both agents, so that one can take over from the other.
+fn plan(
+    settings: &Settings,
+    project: &Project,
+    session: SessionId,
+) -> anyhow::Result<Option<PathBuf>> {
+    let agents = Agents::of(settings);
+    let file = gather::plan::file(&project.worktree, &home::home()?, session);
+    let can_switch = ["plan", "build"].into_iter().all(|name| agents.to_prompt(name).is_ok());
+    Ok(can_switch.then_some(file))
+}
+
+/// Builds the configurations that calls of a session ask for: for children, and for an agent that takes over.
+#[derive(Debug)]
+pub(crate) struct SessionConfigs {
+    pub(crate) project: Project,
+    /// The file for the session's plan.
+    pub(crate) plan: Option<PathBuf>,
+    pub(crate) mcp: Servers,
+    pub(crate) plugins: Plugins,
+}
+
+impl SessionConfigs {
+    fn resolve(&self, agent: &str, inherited: Inherited<'_>) -> anyhow::Result<(Kit, Models)> {
+        let settings = configured::settings(&self.project.directory, &self.plugins)?;
+        let overrides = Overrides { agent: Some(agent.to_owned()), ..Overrides::default() };
+        let plan = match inherited {
+            Inherited::Parent(_) => None,
+            Inherited::Nothing | Inherited::Resumed(_) | Inherited::Before(_) => self.plan.clone(),
+        };
+        let Resolved { setup, provider, others } =
+            resolve(&settings, &self.project, &overrides, inherited, plan)?;
+        let kit = gather(setup, &self.mcp, &self.plugins);
+        Ok((kit, Models::new(others.into_iter().chain([provider]))))
+    }
+}
+
+impl TurnConfigs for SessionConfigs {
+    fn for_child(&self, agent: &str, parent: &Kit) -> Result<ChildConfig, String> {
+        let resolved = self.resolve(agent, Inherited::Parent(parent));
+        let (kit, models) = resolved.map_err(|error| format!("{error:#}"))?;
+        Ok(ChildConfig { kit, models })
+    }
+
+    fn for_switch(&self, agent: &str, before: &Kit) -> Result<Kit, String> {
+        let resolved = self.resolve(agent, Inherited::Before(before));
+        Ok(resolved.map_err(|error| format!("{error:#}"))?.0)
+    }
+}

@@ -1,0 +1,199 @@
+//! Says for each open wait of a session who has to act, since when and until when.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use leftfold_events::event::Event;
+use leftfold_events::state::{Open, Wait};
+use leftfold_events::{Envelope, Seq, SessionId, State, Time, fold};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::history::History;
+use crate::home::Place;
+use leftfold_view::{text, words};
+
+/// One wait of a session.
+#[derive(Serialize)]
+struct Waiting {
+    session: SessionId,
+    /// The intent that waits.
+    seq: Seq,
+    /// Of an open wait; `None`: the turn's own time, which nobody waits for and which ends all the same.
+    #[serde(serialize_with = "kind")]
+    kind: Option<Open>,
+    /// Who has to act.
+    owner: String,
+    what: String,
+    since: Time,
+    until: Time,
+}
+
+const TURN: &str = "turn";
+
+fn kind<S: serde::Serializer>(kind: &Option<Open>, to: S) -> Result<S::Ok, S::Error> {
+    match kind {
+        Some(kind) => kind.serialize(to),
+        None => to.serialize_str(TURN),
+    }
+}
+
+/// How the session stands and each of its waits, in lines for people; `holder` says which process is the
+/// node of the store.
+///
+/// # Errors
+/// The log is damaged, or cannot be read.
+pub fn text(place: &Place, holder: impl FnOnce() -> Option<i32>) -> anyhow::Result<String> {
+    let (standing, waits) = look(place, holder)?;
+    let mut text = standing.text(place.session);
+    for wait in &waits {
+        text += &line(wait, place.session);
+    }
+    Ok(text)
+}
+
+/// As one JSON object.
+///
+/// # Errors
+/// The log is damaged, or cannot be read.
+pub fn report(place: &Place, holder: impl FnOnce() -> Option<i32>) -> anyhow::Result<Value> {
+    let (standing, waits) = look(place, holder)?;
+    let mut report = serde_json::to_value(&standing)?;
+    report["session"] = json!(place.session);
+    report["waits"] = json!(waits);
+    Ok(report)
+}
+
+fn look(
+    place: &Place,
+    holder: impl FnOnce() -> Option<i32>,
+) -> anyhow::Result<(Standing, Vec<Waiting>)> {
+    let history = History::read(place)?;
+    let waits = history.sessions().flat_map(|(_, events)| waits(events)).collect();
+    Ok((Standing::of(&fold(history.root()), &place.store, holder), waits))
+}
+
+/// How things stand with the root session.
+#[derive(Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+enum Standing {
+    /// A node goes on with it.
+    Running { node: Option<i32> },
+    /// Its node is gone in the middle of a turn.
+    Interrupted,
+    /// No turn is under way.
+    Idle { ended: Option<leftfold_events::event::EndReason>, at: Time, queued: usize },
+}
+
+impl Standing {
+    fn of(state: &State, store: &Path, holder: impl FnOnce() -> Option<i32>) -> Self {
+        if state.turn.is_none() {
+            let answered = state.last_reply().map_or(0, |reply| reply.asked);
+            let prompts = state.messages.iter().filter_map(|message| message.prompt());
+            let queued = prompts.filter(|prompt| prompt.seq > answered).count();
+            let ended = state.ended.as_ref().map(|ended| ended.reason);
+            return Self::Idle { ended, at: state.at, queued };
+        }
+        match leftfold_store::in_use(store) {
+            true => Self::Running { node: holder() },
+            false => Self::Interrupted,
+        }
+    }
+
+    fn text(&self, session: SessionId) -> String {
+        match self {
+            Self::Running { node: Some(pid) } => format!("{session}: running, node pid {pid}\n"),
+            Self::Running { node: None } => format!("{session}: running\n"),
+            Self::Interrupted => format!(
+                "{session}: cut off, no node runs it: `leftfold resume {session}` goes on\n"
+            ),
+            Self::Idle { ended, at, queued } => {
+                let ended = ended.map(|reason| format!("{reason:?}").to_lowercase());
+                let ended = ended.map_or_else(|| "none".to_owned(), |e| format!("{e} at {at}"));
+                let mut text = format!("{session}: waits for nothing; last turn: {ended}\n");
+                if *queued > 0 {
+                    let _ = writeln!(text, "  {queued} prompts are queued for its next turn");
+                }
+                text
+            }
+        }
+    }
+}
+
+/// Every open wait of one session.
+fn waits(events: &[Envelope]) -> Vec<Waiting> {
+    let state = fold(events);
+    let of = |(kind, wait): (Open, Wait)| {
+        let event = events.iter().find(|event| event.seq == wait.intent);
+        Waiting {
+            session: state.session,
+            seq: wait.intent,
+            kind: Some(kind),
+            owner: owner(kind, &state, wait.intent),
+            what: event.map(|event| what(event, &state)).unwrap_or_default(),
+            since: wait.since,
+            until: wait.until,
+        }
+    };
+    let mut waits: Vec<Waiting> = state.open().into_iter().map(of).collect();
+    // however long each of them may wait, the turn's own time may be over sooner
+    waits.extend(state.deadline().map(|wait| Waiting {
+        session: state.session,
+        seq: wait.intent,
+        kind: None,
+        owner: "the clock".to_owned(),
+        what: "the time that the turn was given".to_owned(),
+        since: wait.since,
+        until: wait.until,
+    }));
+    waits
+}
+
+fn owner(kind: Open, state: &State, intent: Seq) -> String {
+    match kind {
+        Open::Request | Open::Title => format!("model {}", state.kit.model.name()),
+        Open::Retry => "the clock".to_owned(),
+        Open::Check | Open::Tool => "the tool".to_owned(),
+        Open::Question => "a person".to_owned(),
+        Open::Compaction => "the summary".to_owned(),
+        Open::Plugin => {
+            let asked = state.plugins.waiting(intent);
+            asked.map_or_else(String::new, |asked| format!("the plugin {}", asked.plugin))
+        }
+        Open::Snapshot | Open::Restore => "the snapshots of the project's files".to_owned(),
+        Open::Child => {
+            let child = state.children.iter().find(|child| child.wait.intent == intent);
+            child.map_or_else(String::new, |child| format!("session {}", child.session))
+        }
+    }
+}
+
+/// What the intent is about: of one that belongs to a call, the call.
+fn what(event: &Envelope, state: &State) -> String {
+    let detail = text::detail(&event.event);
+    let about = matches!(event.event, Event::Tool(_) | Event::Subagent(_));
+    let call = event.of.filter(|_| about);
+    let call = call.and_then(|of| state.calls().find(|call| call.seq == of));
+    match call {
+        Some(call) => format!("{} {}", call.name, words::brief(&call.input.value())),
+        None => detail,
+    }
+}
+
+fn line(wait: &Waiting, root: SessionId) -> String {
+    let Waiting { session, seq, kind, owner, what, since, until } = wait;
+    let whose = if *session == root { String::new() } else { format!(" of child {session}") };
+    let kind = kind.map_or_else(|| json!(TURN), |kind| json!(kind));
+    let kind = kind.as_str().unwrap_or_default();
+    let mut line = format!(
+        "  {kind} (seq {seq}{whose}): {}\n    waits for {owner} since {since} until {until}\n",
+        what.trim()
+    );
+    if wait.kind == Some(Open::Question) {
+        let _ = writeln!(
+            line,
+            "    answer: leftfold permission answer {session} {seq} once|always|reject"
+        );
+    }
+    line
+}

@@ -1,0 +1,209 @@
+//! Events in a line each: what a replay prints of them, and whoever names one.
+
+use std::fmt::Write;
+
+use leftfold_events::event::{
+    Compaction, Consent, Ended, Event, Finished, Model, Permission, Purpose, Session, Subagent,
+    Tool, Turn,
+};
+use leftfold_events::{Envelope, Seq, State, Time};
+
+use super::{brief, excerpt, first_line, quoted, reason, said};
+use crate::OpenQuestions;
+use crate::changes;
+
+/// One event of a replay, with seq, the time since the session began, and why it was decided; below it
+/// what changed in a file, or how a command's output ended that failed. `before` is the state that it
+/// found, `inquiries` has followed the session up to it.
+pub fn replayed(
+    event: &Envelope,
+    before: &State,
+    began: Time,
+    inquiries: &OpenQuestions,
+) -> String {
+    let since = event.at.since(began);
+    let mut line = format!(
+        "{:>5} {:>3}.{:03}s  {}",
+        event.seq,
+        since / 1000,
+        since % 1000,
+        leftfold_events::line::type_of(&event.event)
+    );
+    if let Some(of) = event.of {
+        let _ = write!(line, " of {of}");
+    }
+    let detail = asked(event, inquiries).unwrap_or_else(|| detail(&event.event));
+    if !detail.is_empty() {
+        let _ = write!(line, "  {detail}");
+    }
+    if let Some(reason) = reason(before, event) {
+        let _ = write!(line, " ({reason})");
+    }
+    for more in below(event) {
+        let _ = write!(line, "\n{:BELOW$}{more}", "");
+    }
+    line
+}
+
+/// Columns before what stands below an event.
+const BELOW: usize = 17;
+
+fn below(event: &Envelope) -> Vec<String> {
+    let Event::Tool(Tool::Finished(finished)) = &event.event else { return Vec::new() };
+    if is_seen_below(finished) { excerpt(finished) } else { Vec::new() }
+}
+
+/// Whether a line is too little for a result.
+fn is_seen_below(finished: &Finished) -> bool {
+    let metadata = finished.metadata.value();
+    metadata["diff"].is_string() || metadata["exit"].as_i64().is_some_and(|exit| exit != 0)
+}
+
+/// Of a question of the `question` tool and of its answer: both, so that neither has to be looked
+/// for.
+fn asked(event: &Envelope, inquiries: &OpenQuestions) -> Option<String> {
+    let Event::Permission(permission) = &event.event else { return None };
+    match permission {
+        Permission::Ruled { .. } => None,
+        Permission::Asked { .. } => {
+            let inquiry = inquiries.asked(event.seq)?;
+            let options: Vec<&str> = inquiry.options.iter().map(|o| o.label.as_str()).collect();
+            let line = format!("{} {}", quoted(&inquiry.titled()), options.join(" | "));
+            Some(line.trim_end().to_owned())
+        }
+        Permission::Answered { reply, by, feedback } => {
+            let inquiry = inquiries.asked(event.of?)?;
+            let said = said(*reply, feedback.as_deref());
+            Some(format!("{} → {} by {by}", quoted(&inquiry.titled()), quoted(&said)))
+        }
+    }
+}
+
+pub fn detail(event: &Event) -> String {
+    match event {
+        Event::Session(Session::Created { directory, agent, .. }) => {
+            format!("{agent} in {directory}")
+        }
+        Event::Session(Session::Titled { title }) => title.clone(),
+        Event::Session(Session::Resumed { close, .. }) if *close => "to close the turn".to_owned(),
+        Event::Session(Session::Imported { from, id, through, .. }) => {
+            format!("{from}, session {id}, up to {through}")
+        }
+        Event::Session(Session::Forked { from, at }) => format!("from {from} at {at}"),
+        Event::Session(Session::Adopted { parent }) => format!("by {parent}"),
+        Event::Turn(Turn::Equipped(equipped)) => format!("prompt {}", equipped.prompt),
+        Event::Compaction(event) => compaction_detail(event),
+        Event::Subagent(event) => subagent_detail(event),
+        Event::Turn(Turn::Prompted { parts, model, .. }) => {
+            let text = parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(" ");
+            format!("{} → {model}", quoted(&text))
+        }
+        Event::Turn(Turn::Interrupted { by }) => format!("by {by}"),
+        Event::Turn(Turn::Switched { agent, model }) => format!("to {agent}, {model}"),
+        Event::Turn(Turn::Ended(ended)) => end_detail(ended),
+        Event::Model(event) => model_detail(event),
+        Event::Tool(event) => tool_detail(event),
+        Event::Permission(Permission::Ruled { action, rule, .. }) => {
+            let rule = rule.as_ref().map(|r| format!(" by {} `{}`", r.permission, r.pattern));
+            format!("{action:?}{}", rule.unwrap_or_default()).to_lowercase()
+        }
+        Event::Permission(Permission::Asked { permission, patterns, .. }) => {
+            format!("{permission}: {}", patterns.join(", "))
+        }
+        Event::Permission(Permission::Answered { reply, by, feedback }) => {
+            let feedback = feedback.as_deref().map(quoted).unwrap_or_default();
+            format!("{reply:?} by {by} {feedback}").trim_end().to_owned()
+        }
+        Event::Todo(leftfold_events::event::Todo::Updated { todos }) => {
+            format!("{} items", todos.len())
+        }
+        Event::Files(event) => changes::detail(event),
+        Event::Plugin(event) => crate::consulted::detail(event),
+        Event::Session(_) => String::new(),
+    }
+}
+
+fn compaction_detail(event: &Compaction) -> String {
+    match event {
+        Compaction::Asked { by } => format!("by {by}"),
+        Compaction::Started { through, .. } => format!("of everything up to {through}"),
+        Compaction::Finished { summary } => quoted(summary),
+        Compaction::Failed { message } => message.clone(),
+        Compaction::Pruned { calls } => {
+            let calls: Vec<String> = calls.iter().map(Seq::to_string).collect();
+            format!("output of {}", calls.join(", "))
+        }
+    }
+}
+
+fn subagent_detail(event: &Subagent) -> String {
+    match event {
+        Subagent::Spawned { session, agent, .. } => format!("{agent}, session {session}"),
+        Subagent::Ended { answer, reason, .. }
+        | Subagent::EndedUncounted { answer, reason, .. } => {
+            format!("{}: {}", format!("{reason:?}").to_lowercase(), quoted(answer))
+        }
+    }
+}
+
+fn end_detail(ended: &Ended) -> String {
+    let mut detail = format!("{:?} after {} steps", ended.reason, ended.steps).to_lowercase();
+    if ended.cost > 0.0 {
+        let _ = write!(detail, ", ${:.4}", ended.cost);
+    }
+    if let Some(error) = &ended.error {
+        let _ = write!(detail, ": {error}");
+    }
+    detail
+}
+
+fn model_detail(event: &Model) -> String {
+    match event {
+        Model::Requested { model, step, attempt, purpose, .. } => {
+            let attempt = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+            match purpose {
+                Purpose::Turn => format!("{model}, step {step}{attempt}"),
+                Purpose::Title => format!("{model}, for a title"),
+                Purpose::Compaction => format!("{model}, for a summary{attempt}"),
+            }
+        }
+        Model::Streamed { parts } => {
+            parts.iter().map(|part| quoted(&part.text)).collect::<Vec<_>>().join(" ")
+        }
+        Model::Called { call } => format!("{} {}", call.name, brief(&call.input.value())),
+        Model::Replied { finish, usage, cost, .. } => {
+            let cost = if *cost > 0.0 { format!(", ${cost:.4}") } else { String::new() };
+            let (taken, given) = (usage.total() - usage.output, usage.output);
+            format!("{finish:?}, {taken} tokens in, {given} out{cost}").to_lowercase()
+        }
+        Model::Failed { class, message, .. } => format!("{class:?}: {message}"),
+        Model::RetryScheduled { attempt, error } => format!("after attempt {attempt}: {error}"),
+    }
+}
+
+fn tool_detail(event: &Tool) -> String {
+    match event {
+        Tool::Resolved(resolution) => match &resolution.error {
+            Some(error) => first_line(error).to_owned(),
+            None if resolution.paths.is_empty() => {
+                format!("{} {}", resolution.name, brief(&resolution.input.value()))
+            }
+            None => format!("{} {}", resolution.name, resolution.paths.join(", ")),
+        },
+        Tool::Started { name, attempt, .. } if *attempt > 1 => format!("{name}, attempt {attempt}"),
+        Tool::Started { name, .. } => name.clone(),
+        Tool::Finished(finished) => {
+            let mark = if finished.is_error { "failed: " } else { "" };
+            match finished.metadata.value()["exit"].as_i64().filter(|exit| *exit != 0) {
+                Some(exit) => format!("exit {exit}, {} bytes of output", finished.output.len()),
+                None => format!("{mark}{}", quoted(&finished.output)),
+            }
+        }
+        Tool::Progressed { tail } => quoted(tail),
+        Tool::Batched { call } => format!("{} {}", call.name, brief(&call.input.value())),
+        Tool::Inquired { from, message, .. } => format!("{from}: {}", quoted(message)),
+        Tool::Replied { consent: Consent::Accepted, content, .. } => format!("accepted {content}"),
+        Tool::Replied { consent, .. } => format!("{consent:?}").to_lowercase(),
+        Tool::Checked { .. } | Tool::Lost { .. } | Tool::Cancelled { .. } => String::new(),
+    }
+}

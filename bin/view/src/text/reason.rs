@@ -1,0 +1,206 @@
+//! Why a session decided what it did, and how long what it waited for has taken: read off the state
+//! right before the event.
+
+use leftfold_events::event::{
+    Compaction, EndReason, Ended, Event, Model, Permission, Purpose, Session, Tool, Turn,
+};
+use leftfold_events::kit::AskMode;
+use leftfold_events::rules::{Action, Rule};
+use leftfold_events::state::{Ask, Call, Open, Phase, Wait};
+use leftfold_events::{Envelope, Seq, State};
+use serde_json::json;
+
+use super::shorten;
+
+/// `None` where the event says all there is.
+pub fn reason(before: &State, event: &Envelope) -> Option<String> {
+    match &event.event {
+        Event::Model(model) => model_reason(before, event, model),
+        Event::Tool(tool) => tool_reason(before, event, tool),
+        Event::Permission(Permission::Ruled { action, rule, .. }) => {
+            ruled(before, event.of, *action, rule.as_ref())
+        }
+        Event::Permission(Permission::Answered { .. }) => took(before, event),
+        Event::Compaction(Compaction::Started { auto, .. }) => Some(full(before, *auto)),
+        Event::Compaction(Compaction::Pruned { .. }) => {
+            Some("old output is no longer worth its tokens".to_owned())
+        }
+        Event::Compaction(_) => took(before, event),
+        Event::Turn(Turn::Ended(ended)) => end_reason(before, ended),
+        Event::Session(Session::Elapsed {}) => Some(elapsed(before, event)),
+        Event::Session(Session::Resumed { .. }) => {
+            let open = before.open().into_iter().map(|(kind, _)| named(kind));
+            let open: Vec<String> = open.collect();
+            (!open.is_empty()).then(|| format!("cut off while it waited for: {}", open.join(", ")))
+        }
+        Event::Plugin(leftfold_events::event::Plugin::Answered { .. }) => took(before, event),
+        Event::Session(_)
+        | Event::Turn(_)
+        | Event::Permission(_)
+        | Event::Subagent(_)
+        | Event::Todo(_)
+        | Event::Files(_)
+        | Event::Plugin(_) => None,
+    }
+}
+
+fn model_reason(before: &State, event: &Envelope, model: &Model) -> Option<String> {
+    let turn = before.turn.as_ref()?;
+    match model {
+        Model::Requested { purpose: Purpose::Turn, attempt, .. } => {
+            let any = before.calls().next().is_some();
+            let why = match &turn.ask {
+                Ask::Again if *attempt > 1 => "the step is tried again",
+                Ask::Answered { .. } if any => "the calls of the last reply are done",
+                Ask::Answered { .. } => "a prompt has come meanwhile",
+                Ask::Due if turn.step == 0 => "a prompt has come",
+                Ask::Due if any => "the calls of the last reply are done",
+                Ask::Due
+                | Ask::Again
+                | Ask::Waiting(_)
+                | Ask::Failed(_)
+                | Ask::Backoff(_)
+                | Ask::Compacting(_)
+                | Ask::CompactionFailed { .. } => "the turn goes on",
+            };
+            Some(why.to_owned())
+        }
+        Model::RetryScheduled { .. } => {
+            let wait = event.until.map(|until| seconds(until.since(event.at)))?;
+            let hint = matches!(&turn.ask, Ask::Failed(f) if f.retry_after.is_some());
+            let asked = if hint { ", as the server has asked" } else { "" };
+            Some(format!("again in {wait}{asked}"))
+        }
+        Model::Replied { .. } | Model::Failed { .. } => took(before, event),
+        Model::Requested { .. } | Model::Streamed { .. } | Model::Called { .. } => None,
+    }
+}
+
+fn tool_reason(before: &State, event: &Envelope, tool: &Tool) -> Option<String> {
+    let call = || before.calls().find(|call| Some(call.seq) == event.of);
+    match tool {
+        Tool::Started { attempt, .. } if *attempt > 1 => {
+            Some("its node died; it has no effect, so it runs once more".to_owned())
+        }
+        Tool::Lost { attempt: 0, .. } => Some("it had not begun when its node died".to_owned()),
+        Tool::Lost { .. } => {
+            Some("its node died while it ran: nobody knows how far it came".to_owned())
+        }
+        Tool::Cancelled { .. } => Some(cancelled(before, call()?)),
+        Tool::Finished(_) => took(before, event),
+        Tool::Checked { .. }
+        | Tool::Resolved(_)
+        | Tool::Started { .. }
+        | Tool::Progressed { .. }
+        | Tool::Batched { .. }
+        | Tool::Inquired { .. }
+        | Tool::Replied { .. } => None,
+    }
+}
+
+fn cancelled(before: &State, call: &Call) -> String {
+    let stop = before.turn.as_ref().and_then(|turn| turn.stop);
+    match (&call.phase, stop) {
+        (Phase::TimedOut { .. }, _) => {
+            let limit = call.resolved.as_ref().map_or(0, |resolved| resolved.timeout);
+            format!("it has run for longer than {}", seconds(limit))
+        }
+        (_, Some(stop)) => format!("the turn is stopped: {}", word(stop)),
+        (_, None) => "there is no step left in which the model would hear of it".to_owned(),
+    }
+}
+
+/// What was judged, and why it came out so where the rule alone does not say it.
+fn ruled(before: &State, of: Option<Seq>, action: Action, rule: Option<&Rule>) -> Option<String> {
+    let call = before.calls().find(|call| Some(call.seq) == of)?;
+    if let Some(veto) = &call.vetoed {
+        return Some(format!("the plugin {} says: {}", veto.plugin, shorten(&veto.reason, 200)));
+    }
+    let judged = |access: &leftfold_events::event::Access| {
+        format!("{} `{}`", access.permission, access.patterns.join("`, `"))
+    };
+    let judged: Vec<String> = call.access().iter().map(judged).collect();
+    let judged = shorten(&judged.join("; "), 200);
+    let options = &before.kit.options;
+    let why = match (action, rule) {
+        (Action::Deny, rule)
+            if options.ask == AskMode::Deny && rule.is_none_or(|r| r.action == Action::Ask) =>
+        {
+            "; it would be asked about, and nobody is there to be asked"
+        }
+        (Action::Allow, Some(rule)) if rule.action == Action::Ask => {
+            "; it would be asked about, and everything is allowed beforehand"
+        }
+        (Action::Allow, Some(rule)) if before.approved.contains(rule) => {
+            "; an earlier answer was “always”"
+        }
+        (Action::Allow, Some(rule)) if options.approved.contains(rule) => {
+            "; an answer in another session was “always”"
+        }
+        (Action::Ask, None) => "; no rule is about it",
+        (Action::Allow | Action::Ask | Action::Deny, _) => "",
+    };
+    let said = format!("{judged}{why}");
+    (!said.is_empty()).then_some(said)
+}
+
+fn full(before: &State, auto: bool) -> String {
+    if !auto {
+        return "somebody has asked for it".to_owned();
+    }
+    if let Some(Ask::Failed(failure)) = before.turn.as_ref().map(|turn| &turn.ask) {
+        return format!("the provider refused the request: {}", failure.message);
+    }
+    let taken = before.last_reply().map_or(0, |reply| reply.usage.total());
+    let room = before.usable().unwrap_or_default();
+    format!("the last exchange took up {taken} tokens, and {room} may be taken up")
+}
+
+fn end_reason(before: &State, ended: &Ended) -> Option<String> {
+    let denials = ended.permission_denials.iter().map(|denial| {
+        format!("{} {} `{}`", denial.reason, denial.permission, denial.patterns.join("`, `"))
+    });
+    let denials: Vec<String> = denials.collect();
+    let denials = shorten(&denials.join("; "), 200);
+    let why = match ended.reason {
+        EndReason::Completed => "the model has answered without a call".to_owned(),
+        EndReason::Aborted => "it was interrupted".to_owned(),
+        EndReason::MaxSteps => format!("no more than {} steps", before.kit.options.max_steps),
+        EndReason::Error | EndReason::Blocked | EndReason::Limit => String::new(),
+    };
+    let parts = [why, denials].into_iter().filter(|part| !part.is_empty());
+    let parts: Vec<String> = parts.collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+fn elapsed(before: &State, event: &Envelope) -> String {
+    match waited(before, event.of) {
+        Some((kind, wait)) => {
+            let over = wait.until.since(wait.since);
+            format!("{} was waited for, for {}", named(kind), seconds(over))
+        }
+        None => "the time of the turn is up".to_owned(),
+    }
+}
+
+/// How long the outcome of `of` was waited for.
+fn took(before: &State, event: &Envelope) -> Option<String> {
+    let (_, wait) = waited(before, event.of)?;
+    Some(format!("after {}", seconds(event.at.since(wait.since))))
+}
+
+fn waited(before: &State, of: Option<Seq>) -> Option<(Open, Wait)> {
+    before.open().into_iter().find(|(_, wait)| Some(wait.intent) == of)
+}
+
+fn named(kind: Open) -> String {
+    format!("a {}", json!(kind).as_str().unwrap_or_default())
+}
+
+fn word(reason: EndReason) -> String {
+    json!(reason).as_str().unwrap_or_default().replace('_', " ")
+}
+
+fn seconds(millis: u64) -> String {
+    format!("{}.{:03} s", millis / 1000, millis % 1000)
+}
