@@ -44,6 +44,7 @@ mod http;
 mod ids;
 mod openai_chat;
 mod openai_responses;
+mod parts;
 pub mod scripted;
 mod shape;
 pub mod sse;

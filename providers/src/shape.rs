@@ -1,6 +1,7 @@
 //! What the vendors' request bodies want alike: names, schemas, arguments, media types, options.
 
 use leftfold_events::Json;
+use leftfold_events::event::PromptPart;
 use serde_json::{Map, Value, json};
 
 /// Stands where an API wants words and there are none.
@@ -47,6 +48,18 @@ pub(crate) fn missing(name: &str, mime: &str, base64: &str) -> String {
         return format!("[{name} is missing here: the file is empty]");
     }
     format!("[{name} is missing here: the model can not read files of type {mime}]")
+}
+
+/// Media type and name of a file in a prompt.
+pub(crate) fn file_of(part: &PromptPart) -> (&str, &str) {
+    let mime = part.mime.as_deref().unwrap_or("application/octet-stream");
+    (mime, part.name.as_deref().unwrap_or_default())
+}
+
+/// A count of tokens, which some servers write as a fraction.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
+pub(crate) fn count(number: f64) -> u64 {
+    number as u64
 }
 
 /// Lays `value` over what `into` has as `key`: objects member by member, `null` takes away.

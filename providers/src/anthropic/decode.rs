@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use leftfold_events::Json;
-use leftfold_events::event::{CallSpec, FailureClass, Finish, Usage};
+use leftfold_events::event::{CallSpec, Finish, Usage};
 use serde_json::Value;
 
 use super::wire::{Delta, ESSENTIAL, Event, PlainDelta, UsageUpdate};
-use crate::errors::{Details, Failure};
+use crate::parts::{reported, unreadable};
+use crate::shape::count;
 use crate::sse::SseEvent;
 use crate::stream::{self, StreamEvent};
 
@@ -81,8 +82,7 @@ impl Decoder {
             }
             Event::MessageStop => self.finish(out),
             Event::Error { error } => {
-                let details = Details::of(&error.unwrap_or_default());
-                out.push_back(StreamEvent::Failed(Failure::in_stream(&self.provider, &details)));
+                out.push_back(reported(&self.provider, &error.unwrap_or_default()));
             }
             Event::Unknown => {}
         }
@@ -178,20 +178,10 @@ impl Decoder {
     }
 
     /// An event that does not have the shape it should have.
-    fn odd(&self, event: &SseEvent<'_>, reason: &serde_json::Error) -> Option<Failure> {
+    fn odd(&self, event: &SseEvent<'_>, reason: &serde_json::Error) -> Option<StreamEvent> {
         let value: Value = serde_json::from_str(&event.data).unwrap_or_default();
-        if let Some(error) = value.get("error").filter(|error| !error.is_null()) {
-            return Some(Failure::in_stream(&self.provider, &Details::of(error)));
-        }
-        let kind = value["type"].as_str().unwrap_or(&event.name);
-        let essential = ESSENTIAL.contains(&kind);
-        let broken = value.is_null() && event.data.starts_with('{') && event.name.is_empty();
-        if !essential && !broken {
-            tracing::debug!(kind, "skipping an event");
-            return None;
-        }
-        let message = format!("the server sent an event `{kind}` that can not be read: {reason}");
-        Some(Failure::new(FailureClass::Network, message))
+        let is_essential = |kind: &str| ESSENTIAL.contains(&kind);
+        unreadable(&self.provider, event, &value, is_essential, reason)
     }
 }
 
@@ -207,7 +197,7 @@ impl stream::Decoder for Decoder {
         }
         match serde_json::from_str::<Event>(&event.data) {
             Ok(read) => self.take(read, out),
-            Err(e) => out.extend(self.odd(event, &e).map(StreamEvent::Failed)),
+            Err(e) => out.extend(self.odd(event, &e)),
         }
     }
 }
@@ -216,7 +206,7 @@ impl Counts {
     fn update(&mut self, update: Option<UsageUpdate>) {
         let Some(update) = update else { return };
         let thinking = update.output_tokens_details.and_then(|details| details.thinking_tokens);
-        for (count, new) in [
+        for (total, new) in [
             (&mut self.input, update.input_tokens),
             (&mut self.output, update.output_tokens),
             (&mut self.cache_read, update.cache_read_input_tokens),
@@ -224,7 +214,7 @@ impl Counts {
             (&mut self.thinking, thinking),
         ] {
             if let Some(new) = new {
-                *count = whole(new);
+                *total = count(new);
             }
         }
     }
@@ -240,11 +230,6 @@ impl Counts {
             cache_write: self.cache_write,
         }
     }
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
-fn whole(number: f64) -> u64 {
-    number as u64
 }
 
 fn push_text(id: String, text: String, out: &mut Out) {

@@ -1,13 +1,12 @@
 //! Messages and their blocks.
 
-use std::collections::{HashMap, HashSet};
-
 use leftfold_events::event::{PromptKind, PromptPart};
 use leftfold_events::request::{AssistantPart, RequestMessage, ToolResult};
 use serde_json::{Value, json};
 
+use crate::ids::{Form, Sent};
 use crate::openai_chat::REASONING;
-use crate::shape::{self, NO_TEXT, missing, object, restricted};
+use crate::shape::{self, NO_TEXT, missing, object};
 
 const LONGEST_NAME: usize = 128;
 
@@ -32,7 +31,7 @@ impl Turn {
 
 /// All messages, in roles that alternate, the user's first and last.
 pub(super) fn turns(messages: &[RequestMessage]) -> Vec<Turn> {
-    let mut turns = Turns::default();
+    let mut turns = Turns { done: Vec::new(), ids: Sent::new(Form::Plain(usize::MAX)) };
     for message in messages {
         match message {
             RequestMessage::User { parts } => {
@@ -40,7 +39,7 @@ pub(super) fn turns(messages: &[RequestMessage]) -> Vec<Turn> {
                 turns.push("user", if blocks.is_empty() { vec![text(NO_TEXT)] } else { blocks });
             }
             RequestMessage::Assistant { parts } => {
-                turns.pending.clear();
+                turns.ids.forget();
                 let mut blocks: Vec<Value> =
                     parts.iter().filter_map(|part| turns.assistant(part)).collect();
                 // thought that nothing came of is refused
@@ -66,13 +65,9 @@ pub(super) fn is_thought(block: &Value) -> bool {
     matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking"))
 }
 
-#[derive(Default)]
 struct Turns {
     done: Vec<Turn>,
-    /// Ids must be unique in a request; models and vendors repeat them.
-    used: HashSet<String>,
-    /// For each id as the model wrote it, the ids as sent of the calls without a result yet.
-    pending: HashMap<String, Vec<String>>,
+    ids: Sent,
 }
 
 impl Turns {
@@ -101,30 +96,15 @@ impl Turns {
             }
             AssistantPart::Call { id, name, input } => Some(json!({
                 "type": "tool_use",
-                "id": self.send_as(id),
+                "id": self.ids.call(id),
                 "name": tool_name(name),
                 "input": object(input),
             })),
         }
     }
 
-    /// An id for a call that the API takes and that no other call has.
-    fn send_as(&mut self, id: &str) -> String {
-        let plain = restricted(id, usize::MAX);
-        let plain = if plain.is_empty() { "call".to_owned() } else { plain };
-        let mut unique = plain.clone();
-        let mut count = 1;
-        while !self.used.insert(unique.clone()) {
-            count += 1;
-            unique = format!("{plain}_{count}");
-        }
-        self.pending.entry(id.to_owned()).or_default().push(unique.clone());
-        unique
-    }
-
     fn result(&mut self, result: &ToolResult) -> Value {
-        let sent = self.pending.get_mut(&result.call).filter(|ids| !ids.is_empty());
-        let id = sent.map_or_else(|| restricted(&result.call, usize::MAX), |ids| ids.remove(0));
+        let id = self.ids.result(&result.call);
         let mut content: Vec<Value> = filled(&result.output).into_iter().collect();
         for file in &result.attachments {
             content.push(media(&file.mime, &file.name, &file.base64));
@@ -158,8 +138,8 @@ fn prompt(part: &PromptPart) -> Option<Value> {
     match part.kind {
         PromptKind::Text | PromptKind::Task => filled(&part.text),
         PromptKind::Media => {
-            let mime = part.mime.as_deref().unwrap_or("application/octet-stream");
-            Some(media(mime, part.name.as_deref().unwrap_or_default(), &part.text))
+            let (mime, name) = shape::file_of(part);
+            Some(media(mime, name, &part.text))
         }
     }
 }

@@ -185,8 +185,8 @@ fn prompt(part: &PromptPart) -> Option<Value> {
             (!part.text.trim().is_empty()).then(|| text(&part.text))
         }
         PromptKind::Media => {
-            let mime = part.mime.as_deref().unwrap_or("application/octet-stream");
-            Some(media::prompt(mime, part.name.as_deref().unwrap_or_default(), &part.text))
+            let (mime, name) = shape::file_of(part);
+            Some(media::prompt(mime, name, &part.text))
         }
     }
 }

@@ -12,7 +12,8 @@ use super::calls::{self, Call};
 use super::plain;
 use super::sign::{Seal, signature};
 use super::usage::Counts;
-use crate::errors::{Details, Failure};
+use crate::errors::Failure;
+use crate::parts::{Kind, Parts, reported};
 use crate::sse::SseEvent;
 use crate::stream::{self, StreamEvent};
 
@@ -21,11 +22,8 @@ type Out = VecDeque<StreamEvent>;
 #[derive(Debug)]
 pub(crate) struct Decoder {
     provider: String,
-    /// The part that goes on with the next words of its kind.
-    open: Option<(Kind, String)>,
+    parts: Parts,
     call: Option<Call>,
-    /// Parts opened so far, which number their ids.
-    parts: u32,
     calls: usize,
     reason: Option<String>,
     /// The prompt itself was refused.
@@ -33,19 +31,12 @@ pub(crate) struct Decoder {
     counts: Counts,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
-    Text,
-    Reasoning,
-}
-
 impl Decoder {
     pub(crate) fn new(provider: &str) -> Self {
         Self {
             provider: provider.to_owned(),
-            open: None,
             call: None,
-            parts: 0,
+            parts: Parts::default(),
             calls: 0,
             reason: None,
             is_blocked: false,
@@ -55,9 +46,7 @@ impl Decoder {
 
     fn take(&mut self, chunk: &Value, out: &mut Out) {
         if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
-            let details = Details::of(error);
-            return out
-                .push_back(StreamEvent::Failed(Failure::in_stream(&self.provider, &details)));
+            return out.push_back(reported(&self.provider, error));
         }
         if let Some(usage) = chunk.get("usageMetadata") {
             self.counts.update(usage);
@@ -95,7 +84,7 @@ impl Decoder {
         match (member("text"), signature(part)) {
             (Some(Value::String(words)), None) => {
                 let kind = if is_thought { Kind::Reasoning } else { Kind::Text };
-                self.words(kind, words, out);
+                self.parts.write(kind, words, out);
             }
             (Some(Value::String(words)), Some(signature)) if is_thought => {
                 self.thought(words, signature, out);
@@ -113,54 +102,11 @@ impl Decoder {
         Ok(())
     }
 
-    fn words(&mut self, kind: Kind, words: &str, out: &mut Out) {
-        if words.is_empty() {
-            return;
-        }
-        let id = match &self.open {
-            Some((open, id)) if *open == kind => id.clone(),
-            Some(_) | None => {
-                self.close(out);
-                self.start(kind, out)
-            }
-        };
-        let text = words.to_owned();
-        out.push_back(match kind {
-            Kind::Text => StreamEvent::TextDelta { id, text },
-            Kind::Reasoning => StreamEvent::ReasoningDelta { id, text },
-        });
-    }
-
-    fn start(&mut self, kind: Kind, out: &mut Out) -> String {
-        let id = self.parts.to_string();
-        self.parts += 1;
-        self.open = Some((kind, id.clone()));
-        out.push_back(match kind {
-            Kind::Text => StreamEvent::TextStart { id: id.clone() },
-            Kind::Reasoning => StreamEvent::ReasoningStart { id: id.clone() },
-        });
-        id
-    }
-
-    fn close(&mut self, out: &mut Out) {
-        self.close_with(None, out);
-    }
-
-    fn close_with(&mut self, signature: Option<String>, out: &mut Out) {
-        if let Some((kind, id)) = self.open.take() {
-            out.push_back(match kind {
-                Kind::Text => StreamEvent::TextEnd { id },
-                Kind::Reasoning => StreamEvent::ReasoningEnd { id, signature, redacted: false },
-            });
-        }
-    }
-
     /// A thought of its own, since its signature is of this part alone.
     fn thought(&mut self, words: &str, signature: &str, out: &mut Out) {
-        self.close(out);
-        self.start(Kind::Reasoning, out);
-        self.words(Kind::Reasoning, words, out);
-        self.close_with(Some(Seal::Thought(signature.to_owned()).write()), out);
+        self.parts.start(Kind::Reasoning, out);
+        self.parts.write(Kind::Reasoning, words, out);
+        self.parts.close_with(Some(Seal::Thought(signature.to_owned()).write()), out);
     }
 
     /// Text with a signature is a part of its own. Without words it is nothing but the signature,
@@ -168,11 +114,11 @@ impl Decoder {
     fn signed(&mut self, part: &Value, words: &str, signature: &str, out: &mut Out) {
         if !words.trim().is_empty() {
             self.seal(&Seal::Text(signature.to_owned()), out);
-            self.words(Kind::Text, words, out);
-            self.close(out);
+            self.parts.write(Kind::Text, words, out);
+            self.parts.close(out);
             return;
         }
-        self.words(Kind::Text, words, out);
+        self.parts.write(Kind::Text, words, out);
         let mut part = part.clone();
         if !words.is_empty() {
             part["text"] = "".into();
@@ -181,9 +127,8 @@ impl Decoder {
     }
 
     fn seal(&mut self, seal: &Seal, out: &mut Out) {
-        self.close(out);
-        self.start(Kind::Reasoning, out);
-        self.close_with(Some(seal.write()), out);
+        self.parts.start(Kind::Reasoning, out);
+        self.parts.close_with(Some(seal.write()), out);
     }
 
     fn function(&mut self, function: &Value, signature: Option<&str>, out: &mut Out) {
@@ -192,7 +137,7 @@ impl Decoder {
             if closes && self.call.is_none() {
                 return;
             }
-            self.close(out);
+            self.parts.close(out);
             self.close_call(true, out);
             if let Some(signature) = signature {
                 self.seal(&Seal::Call(signature.to_owned()), out);
@@ -241,7 +186,7 @@ impl Decoder {
             ) => Finish::Error,
             Some(_) => Finish::Other,
         };
-        self.close(out);
+        self.parts.close(out);
         self.close_call(finish == Finish::ToolCalls, out);
         out.push_back(StreamEvent::Finish { finish, usage: self.counts.neutral() });
     }
@@ -261,7 +206,7 @@ impl stream::Decoder for Decoder {
             }
             for part in parts {
                 let kind = if part.thought { Kind::Reasoning } else { Kind::Text };
-                self.words(kind, &part.text, out);
+                self.parts.write(kind, part.text, out);
             }
             return;
         }

@@ -4,6 +4,8 @@ use leftfold_events::event::Usage;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::shape;
+
 /// The counts so far. Each chunk has running totals, but not every chunk has all of them.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
@@ -37,7 +39,7 @@ impl Counts {
             (&mut self.thoughts, plain.thoughts_token_count),
             (&mut self.total, plain.total_token_count),
         ] {
-            *count = new.map(whole).or(*count);
+            *count = new.map(shape::count).or(*count);
         }
     }
 
@@ -50,7 +52,7 @@ impl Counts {
             (&mut self.thoughts, "thoughtsTokenCount"),
             (&mut self.total, "totalTokenCount"),
         ] {
-            *count = usage.get(name).and_then(Value::as_f64).map(whole).or(*count);
+            *count = usage.get(name).and_then(Value::as_f64).map(shape::count).or(*count);
         }
     }
 
@@ -65,11 +67,6 @@ impl Counts {
         let output = if within { answer - reasoning } else { answer };
         Usage { input: prompt - cache_read, output, reasoning, cache_read, cache_write: 0 }
     }
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
-fn whole(number: f64) -> u64 {
-    number as u64
 }
 
 #[cfg(test)]

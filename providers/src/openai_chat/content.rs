@@ -102,16 +102,36 @@ pub(super) fn media(
     name: &str,
     base64: &str,
 ) -> Result<Value, String> {
+    Ok(match file(vendor, mime, name, base64)? {
+        File::Image { url } => json!({ "type": "image_url", "image_url": { "url": url } }),
+        File::Pdf { name, url } => {
+            json!({ "type": "file", "file": { "filename": name, "file_data": url } })
+        }
+    })
+}
+
+/// A file that a vendor takes, with its content as a URL.
+pub(crate) enum File<'a> {
+    Image { url: String },
+    Pdf { name: &'a str, url: String },
+}
+
+/// The file, or words that say why it is missing.
+pub(crate) fn file<'a>(
+    vendor: &Vendor,
+    mime: &str,
+    name: &'a str,
+    base64: &str,
+) -> Result<File<'a>, String> {
     let mime = shape::mime(mime);
-    let url = || format!("data:{mime};base64,{base64}");
+    let url = format!("data:{mime};base64,{base64}");
     match mime.as_str() {
         _ if base64.is_empty() => Err(missing(name, &mime, base64)),
         "image/png" | "image/jpeg" | "image/gif" | "image/webp" if vendor.images => {
-            Ok(json!({ "type": "image_url", "image_url": { "url": url() } }))
+            Ok(File::Image { url })
         }
         "application/pdf" if vendor.files => {
-            let name = if name.is_empty() { "file.pdf" } else { name };
-            Ok(json!({ "type": "file", "file": { "filename": name, "file_data": url() } }))
+            Ok(File::Pdf { name: if name.is_empty() { "file.pdf" } else { name }, url })
         }
         _ => Err(missing(name, &mime, base64)),
     }

@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::calls::Calls;
 use super::usage::Counts;
 use super::wire::{Choice, Chunk, Delta, Words, plain_words};
-use crate::errors::{Details, Failure};
+use crate::errors::Failure;
+use crate::parts::{Kind, Parts, reported, unreadable};
 use crate::sse::SseEvent;
 use crate::stream::{self, StreamEvent};
 use crate::vendors::Vendor;
@@ -26,26 +27,10 @@ pub(crate) const REASONING: &str = "reasoning_content";
 pub(crate) struct Decoder {
     provider: String,
     vendor: &'static Vendor,
-    /// Parts opened so far, which number their ids.
-    parts: u32,
-    open: Option<Open>,
+    parts: Parts,
     calls: Calls,
     usage: Counts,
     reason: Option<String>,
-}
-
-/// The part that is being written. The wire has no word for where one ends: it does when another
-/// begins.
-#[derive(Debug)]
-struct Open {
-    kind: Kind,
-    id: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Text,
-    Reasoning,
 }
 
 impl Decoder {
@@ -53,8 +38,7 @@ impl Decoder {
         Self {
             provider: provider.to_owned(),
             vendor,
-            parts: 0,
-            open: None,
+            parts: Parts::signed(vendor.echoes.then_some(REASONING)),
             calls: Calls::default(),
             usage: Counts::default(),
             reason: None,
@@ -83,7 +67,7 @@ impl Decoder {
         let reason = choice.finish_reason.map(Words::whole).unwrap_or_default();
         if !matches!(reason.as_str(), "" | "null") {
             // tools may begin while the counts are still on their way
-            self.close(out);
+            self.parts.close(out);
             self.calls.close(out);
             self.reason = Some(reason);
         }
@@ -91,54 +75,21 @@ impl Decoder {
 
     fn delta(&mut self, mut delta: Delta, out: &mut Out) {
         if let Some(words) = delta.take_reasoning() {
-            self.write(Kind::Reasoning, words.whole(), out);
+            self.parts.write(Kind::Reasoning, words.whole(), out);
         }
         for words in [delta.content, delta.refusal].into_iter().flatten() {
-            self.write(Kind::Reasoning, words.thinking, out);
-            self.write(Kind::Text, words.text, out);
+            self.parts.write(Kind::Reasoning, words.thinking, out);
+            self.parts.write(Kind::Text, words.text, out);
         }
         for piece in delta.tool_calls.into_iter().flatten() {
-            self.close(out);
+            self.parts.close(out);
             self.calls.take(piece, out);
         }
     }
 
-    fn write(&mut self, kind: Kind, text: String, out: &mut Out) {
-        if text.is_empty() {
-            return;
-        }
-        if self.open.as_ref().is_some_and(|open| open.kind != kind) {
-            self.close(out);
-        }
-        let parts = &mut self.parts;
-        let open = self.open.get_or_insert_with(|| {
-            let id = parts.to_string();
-            *parts += 1;
-            out.push_back(match kind {
-                Kind::Text => StreamEvent::TextStart { id: id.clone() },
-                Kind::Reasoning => StreamEvent::ReasoningStart { id: id.clone() },
-            });
-            Open { kind, id }
-        });
-        let id = open.id.clone();
-        out.push_back(match kind {
-            Kind::Text => StreamEvent::TextDelta { id, text },
-            Kind::Reasoning => StreamEvent::ReasoningDelta { id, text },
-        });
-    }
-
-    fn close(&mut self, out: &mut Out) {
-        let Some(Open { kind, id }) = self.open.take() else { return };
-        let signature = self.vendor.echoes.then(|| REASONING.to_owned());
-        out.push_back(match kind {
-            Kind::Text => StreamEvent::TextEnd { id },
-            Kind::Reasoning => StreamEvent::ReasoningEnd { id, signature, redacted: false },
-        });
-    }
-
     fn finish(&mut self, out: &mut Out) {
-        let is_empty = self.parts == 0 && self.calls.is_empty();
-        self.close(out);
+        let is_empty = self.parts.is_empty() && self.calls.is_empty();
+        self.parts.close(out);
         self.calls.close(out);
         out.push_back(match self.finish_of() {
             _ if self.reason.is_none() && is_empty => StreamEvent::Failed(Failure::new(
@@ -170,24 +121,11 @@ impl Decoder {
         }
     }
 
-    fn fail(&self, error: &Value) -> StreamEvent {
-        StreamEvent::Failed(Failure::in_stream(&self.provider, &Details::of(error)))
-    }
-
     /// An event that does not have the shape it should have.
     fn odd(&self, event: &SseEvent<'_>, reason: &serde_json::Error) -> Option<StreamEvent> {
         let value: Value = serde_json::from_str(&event.data).unwrap_or_default();
-        if let Some(error) = value.get("error").filter(|error| !error.is_null()) {
-            return Some(self.fail(error));
-        }
-        let essential = value.get("choices").is_some();
-        let broken = value.is_null() && event.data.starts_with('{') && event.name.is_empty();
-        if !essential && !broken {
-            tracing::debug!(name = &*event.name, "skipping an event");
-            return None;
-        }
-        let message = format!("the server sent a chunk that can not be read: {reason}");
-        Some(StreamEvent::Failed(Failure::new(FailureClass::Network, message)))
+        let has_choices = |_: &str| value.get("choices").is_some();
+        unreadable(&self.provider, event, &value, has_choices, reason)
     }
 }
 
@@ -199,13 +137,13 @@ impl stream::Decoder for Decoder {
         if event.name.is_empty()
             && let Some(words) = plain_words(&event.data)
         {
-            return self.write(Kind::Text, words, out);
+            return self.parts.write(Kind::Text, words, out);
         }
         match serde_json::from_str::<Chunk>(&event.data) {
-            Ok(Chunk { error: Some(error), .. }) => out.push_back(self.fail(&error)),
+            Ok(Chunk { error: Some(error), .. }) => out.push_back(reported(&self.provider, &error)),
             Ok(chunk) if event.name == "error" || chunk.is_error() => {
                 let value: Value = serde_json::from_str(&event.data).unwrap_or_default();
-                out.push_back(self.fail(&value));
+                out.push_back(reported(&self.provider, &value));
             }
             Ok(chunk) => self.take(chunk, out),
             Err(e) => out.extend(self.odd(event, &e)),

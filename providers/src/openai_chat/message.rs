@@ -77,8 +77,7 @@ impl History<'_> {
             match part.kind {
                 PromptKind::Text | PromptKind::Task => content.text(&part.text),
                 PromptKind::Media => {
-                    let mime = part.mime.as_deref().unwrap_or("application/octet-stream");
-                    let name = part.name.as_deref().unwrap_or_default();
+                    let (mime, name) = shape::file_of(part);
                     content.media(content::media(self.vendor, mime, name, &part.text));
                 }
             }
@@ -178,6 +177,6 @@ impl History<'_> {
 }
 
 /// A tool's name as the API takes it.
-pub(super) fn tool_name(name: &str) -> String {
+pub(crate) fn tool_name(name: &str) -> String {
     shape::tool_name(name, LONGEST_NAME)
 }

@@ -24,7 +24,10 @@ use crate::client::Client;
 use crate::config::{Config, Error, Http, Protocol, Wire};
 use crate::stream::{Decoder, Provider};
 use crate::vendors::{self, Vendor, is_openai_reasoner};
+pub(crate) use content::{File, file};
 pub(crate) use decode::REASONING;
+pub(crate) use message::tool_name;
+pub(crate) use request::function;
 
 /// What every model of OpenAI's that reasons takes.
 const EFFORTS: &[&str] = &["low", "medium", "high"];

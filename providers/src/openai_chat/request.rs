@@ -64,6 +64,11 @@ fn called(request: &Request) -> impl Iterator<Item = &str> {
 }
 
 fn tool(spec: &ToolSpec) -> Value {
+    json!({ "type": "function", "function": function(spec) })
+}
+
+/// A tool's name, description and parameters.
+pub(crate) fn function(spec: &ToolSpec) -> Map<String, Value> {
     let mut function = Map::new();
     function.insert("name".into(), message::tool_name(&spec.name).into());
     if !spec.description.trim().is_empty() {
@@ -75,5 +80,5 @@ fn tool(spec: &ToolSpec) -> Value {
         parameters.entry("properties").or_insert_with(|| json!({}));
     }
     function.insert("parameters".into(), parameters);
-    json!({ "type": "function", "function": function })
+    function
 }

@@ -3,6 +3,7 @@
 use leftfold_events::event::Usage;
 use serde_json::Value;
 
+use crate::shape;
 use crate::vendors::Vendor;
 
 /// Places of tokens that were read from a cache: OpenAI and most, DeepSeek, Moonshot, Mistral.
@@ -40,7 +41,7 @@ impl Counts {
         usage.as_object().filter(|usage| !usage.is_empty())?;
         let first = |paths: &[&str]| {
             let found = paths.iter().filter_map(|path| usage.pointer(path)).find_map(Value::as_f64);
-            found.map(whole).unwrap_or_default()
+            found.map(shape::count).unwrap_or_default()
         };
         Some(Self {
             prompt: first(&["/prompt_tokens"]),
@@ -77,11 +78,6 @@ impl Counts {
             vendor.reasoning_apart
         }
     }
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
-fn whole(number: f64) -> u64 {
-    number as u64
 }
 
 #[cfg(test)]

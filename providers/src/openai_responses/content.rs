@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::shape::{self, NO_TEXT, missing};
+use crate::openai_chat::{File, file};
+use crate::shape::NO_TEXT;
 use crate::vendors::Vendor;
 
 /// Parts of a user message, or of a result.
@@ -55,19 +56,14 @@ pub(super) fn media(
     name: &str,
     base64: &str,
 ) -> Result<Value, String> {
-    let mime = shape::mime(mime);
-    let url = || format!("data:{mime};base64,{base64}");
-    match mime.as_str() {
-        _ if base64.is_empty() => Err(missing(name, &mime, base64)),
-        "image/png" | "image/jpeg" | "image/gif" | "image/webp" if vendor.images => {
-            Ok(json!({ "type": "input_image", "image_url": url(), "detail": "auto" }))
+    Ok(match file(vendor, mime, name, base64)? {
+        File::Image { url } => {
+            json!({ "type": "input_image", "image_url": url, "detail": "auto" })
         }
-        "application/pdf" if vendor.files => {
-            let name = if name.is_empty() { "file.pdf" } else { name };
-            Ok(json!({ "type": "input_file", "filename": name, "file_data": url() }))
+        File::Pdf { name, url } => {
+            json!({ "type": "input_file", "filename": name, "file_data": url })
         }
-        _ => Err(missing(name, &mime, base64)),
-    }
+    })
 }
 
 /// Whether results may hold files. That of OpenAI itself is known; other servers pass results on

@@ -6,10 +6,11 @@ use leftfold_events::event::{FailureClass, Finish};
 use serde_json::Value;
 
 use super::calls::Call;
-use super::texts::{Kind, List, Texts};
+use super::texts::{List, Texts};
 use super::wire::{ESSENTIAL, Event, Piece, PlainDelta, text};
 use super::{reasoning, usage};
-use crate::errors::{Details, Failure};
+use crate::errors::Failure;
+use crate::parts::{Kind, reported, unreadable};
 use crate::sse::SseEvent;
 use crate::stream::{self, StreamEvent};
 
@@ -94,7 +95,7 @@ impl Decoder {
             Event::Failed { response } => out.push_back(self.broken_off(&response)),
             Event::Error => {
                 let value: Value = serde_json::from_str(data).unwrap_or_default();
-                out.push_back(self.fail(&value));
+                out.push_back(reported(&self.provider, &value));
             }
             Event::Unknown => {}
         }
@@ -245,38 +246,22 @@ impl Decoder {
     /// A response that failed, with or without its reason.
     fn broken_off(&self, response: &Value) -> StreamEvent {
         if let Some(error) = response.get("error").filter(|error| !error.is_null()) {
-            return self.fail(error);
+            return reported(&self.provider, error);
         }
         let message = "the server broke off its answer without giving a reason";
         let failure = Failure::new(FailureClass::Other, message);
         StreamEvent::Failed(Failure { retryable: true, ..failure })
     }
 
-    fn fail(&self, error: &Value) -> StreamEvent {
-        StreamEvent::Failed(Failure::in_stream(&self.provider, &Details::of(error)))
-    }
-
     /// An event that does not have the shape it should have.
     fn odd(&self, event: &SseEvent<'_>, reason: &serde_json::Error) -> Option<StreamEvent> {
         let value: Value = serde_json::from_str(&event.data).unwrap_or_default();
-        if let Some(error) = value.get("error").filter(|error| !error.is_null()) {
-            return Some(self.fail(error));
+        let is_error = event.name == "error" || text(&value, "object") == "error";
+        if is_error && value.get("error").is_none_or(Value::is_null) {
+            return Some(reported(&self.provider, &value));
         }
-        if event.name == "error" || text(&value, "object") == "error" {
-            return Some(self.fail(&value));
-        }
-        let kind = match text(&value, "type") {
-            "" => &*event.name,
-            kind => kind,
-        };
-        let essential = ESSENTIAL.iter().any(|name| kind.starts_with(name));
-        let broken = value.is_null() && event.data.starts_with('{') && event.name.is_empty();
-        if !essential && !broken {
-            tracing::debug!(kind, "skipping an event");
-            return None;
-        }
-        let message = format!("the server sent an event `{kind}` that can not be read: {reason}");
-        Some(StreamEvent::Failed(Failure::new(FailureClass::Network, message)))
+        let is_essential = |kind: &str| ESSENTIAL.iter().any(|name| kind.starts_with(name));
+        unreadable(&self.provider, event, &value, is_essential, reason)
     }
 }
 

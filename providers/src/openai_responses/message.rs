@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::content::{self, Content};
 use super::reasoning;
 use crate::ids::{Form, Sent};
+use crate::openai_chat::tool_name;
 use crate::shape::{self, object};
 use crate::vendors::Vendor;
 
-const LONGEST_NAME: usize = 64;
 /// Of the id that ties a result to its call.
 const LONGEST_ID: usize = 64;
 
@@ -53,8 +53,7 @@ impl Items<'_> {
             match part.kind {
                 PromptKind::Text | PromptKind::Task => content.text(&part.text),
                 PromptKind::Media => {
-                    let mime = part.mime.as_deref().unwrap_or("application/octet-stream");
-                    let name = part.name.as_deref().unwrap_or_default();
+                    let (mime, name) = shape::file_of(part);
                     content.media(content::media(self.vendor, mime, name, &part.text));
                 }
             }
@@ -170,9 +169,4 @@ impl Said {
         }
         Some(message)
     }
-}
-
-/// A tool's name as the API takes it.
-pub(super) fn tool_name(name: &str) -> String {
-    shape::tool_name(name, LONGEST_NAME)
 }

@@ -2,10 +2,10 @@
 
 use leftfold_events::Request;
 use leftfold_events::kit::ToolSpec;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::{message, options};
-use crate::shape;
+use crate::openai_chat::function;
 use crate::vendors::Vendor;
 
 /// A pure function of the request: the same bytes each time.
@@ -35,16 +35,7 @@ pub(super) fn body(request: &Request, vendor: &Vendor) -> Value {
 fn tool(spec: &ToolSpec) -> Value {
     let mut tool = Map::new();
     tool.insert("type".into(), "function".into());
-    tool.insert("name".into(), message::tool_name(&spec.name).into());
-    if !spec.description.trim().is_empty() {
-        tool.insert("description".into(), spec.description.clone().into());
-    }
-    let mut parameters = shape::schema(spec.schema.value());
-    if let Value::Object(parameters) = &mut parameters {
-        // an object without properties is refused, one with none is not
-        parameters.entry("properties").or_insert_with(|| json!({}));
-    }
-    tool.insert("parameters".into(), parameters);
+    tool.extend(function(spec));
     // the strict form knows no optional arguments, and is what the API takes for granted
     tool.insert("strict".into(), false.into());
     Value::Object(tool)

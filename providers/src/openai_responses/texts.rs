@@ -6,15 +6,10 @@ use serde_json::Value;
 
 use super::reasoning;
 use super::wire::text;
+use crate::parts::Kind;
 use crate::stream::StreamEvent;
 
 type Out = VecDeque<StreamEvent>;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Text,
-    Reasoning,
-}
 
 /// The lists of an item that have its texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,10 +56,7 @@ impl Texts {
         let part = &mut self.parts[at];
         part.text.push_str(text);
         let (id, text) = (part.number.to_string(), text.to_owned());
-        out.push_back(match self.kind {
-            Kind::Text => StreamEvent::TextDelta { id, text },
-            Kind::Reasoning => StreamEvent::ReasoningDelta { id, text },
-        });
+        out.push_back(self.kind.delta(id, text));
     }
 
     /// All of a part, of which some may have come before.
@@ -125,11 +117,7 @@ impl Texts {
     fn open(&mut self, (list, index): (List, u64), next: &mut u32, out: &mut Out) -> usize {
         let number = *next;
         *next += 1;
-        let id = number.to_string();
-        out.push_back(match self.kind {
-            Kind::Text => StreamEvent::TextStart { id },
-            Kind::Reasoning => StreamEvent::ReasoningStart { id },
-        });
+        out.push_back(self.kind.start(number.to_string()));
         self.parts.push(Part { list, index, number, text: String::new() });
         self.parts.len() - 1
     }

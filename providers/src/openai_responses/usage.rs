@@ -3,10 +3,12 @@
 use leftfold_events::event::Usage;
 use serde_json::Value;
 
+use crate::shape;
+
 /// On the wire the input includes the cache, and the output reasoning, unless the sum says that
 /// reasoning comes on top.
 pub(super) fn neutral(usage: &Value) -> Usage {
-    let count = |path: &str| usage.pointer(path).and_then(Value::as_f64).map_or(0, whole);
+    let count = |path: &str| usage.pointer(path).and_then(Value::as_f64).map_or(0, shape::count);
     let (prompt, answer) = (count("/input_tokens"), count("/output_tokens"));
     let cache_read = count("/input_tokens_details/cached_tokens").min(prompt);
     let cache_write = count("/input_tokens_details/cache_write_tokens").min(prompt - cache_read);
@@ -20,11 +22,6 @@ pub(super) fn neutral(usage: &Value) -> Usage {
         cache_read,
         cache_write,
     }
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
-fn whole(number: f64) -> u64 {
-    number as u64
 }
 
 #[cfg(test)]
