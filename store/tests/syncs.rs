@@ -1,9 +1,12 @@
 //! Each way of writing waits for the disk as often as it owes, and in the right order: whoever takes one
 //! of these syncs away loses what a power cut finds.
+//!
+//! It is a program of its own: syncs are counted for a whole process.
 #![cfg(all(test, debug_assertions))]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "what was tried is to be seen")]
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::path::Path;

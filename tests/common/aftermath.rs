@@ -9,11 +9,11 @@ use leftfold_events::event::{Class, Event, Files, Model, Purpose, Tool, Turn};
 use leftfold_events::state::Ask;
 use leftfold_events::{Envelope, Request, Seq, State, context};
 
-use super::common::Site;
+use super::Site;
 use super::corpus::Logs;
 
 /// The request after a call was lost tells the model so, or the one that sums up; how often.
-pub(crate) fn assert_told(log: &[Envelope]) -> usize {
+pub fn assert_told(log: &[Envelope]) -> usize {
     let mut lost = 0;
     let mut state = State::default();
     let mut untold = 0;
@@ -46,7 +46,7 @@ fn asked(state: &State, purpose: Purpose) -> Option<Request> {
 }
 
 /// No call was started twice, but one without effects whose outcome a crash took away.
-pub(crate) fn assert_started_once(logs: &Logs) {
+pub fn assert_started_once(logs: &Logs) {
     for (session, log) in logs {
         let mut started = BTreeMap::new();
         for event in log {
@@ -60,7 +60,7 @@ pub(crate) fn assert_started_once(logs: &Logs) {
 }
 
 /// Each mark is there once at most; only if its call was started; and for sure if it is told as done.
-pub(crate) fn assert_marks(site: &Site, logs: &Logs) {
+pub fn assert_marks(site: &Site, logs: &Logs) {
     assert_no_line_twice(&site.project());
     let text = site.text("marks");
     let marks: BTreeSet<&str> = text.lines().collect();
@@ -83,7 +83,7 @@ pub(crate) fn assert_marks(site: &Site, logs: &Logs) {
 }
 
 /// The files of the session `revert` are those that its last revert has left, all of them.
-pub(crate) fn assert_files(site: &Site, log: &[Envelope]) {
+pub fn assert_files(site: &Site, log: &[Envelope]) {
     let restore = |event: &Envelope| match &event.event {
         Event::Files(Files::RestoreStarted { to, .. }) => Some(to.is_some()),
         _ => None,

@@ -4,8 +4,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::path::Path;
 
-use serde_json::Value;
-
 use super::{Ran, Site, all};
 
 /// A few numbers after the manner of SplitMix64.
@@ -108,7 +106,8 @@ pub struct Search {
 }
 
 impl Search {
-    pub fn new() -> Self {
+    /// With as many canaries as `LEFTFOLD_CANARIES` says.
+    pub fn begin() -> Self {
         let mut random = Random(number("LEFTFOLD_SEED", 1) as u64);
         let count = number("LEFTFOLD_CANARIES", 12).max(12);
         let canaries: Vec<_> = (0..count).map(|number| Canary::new(number, &mut random)).collect();

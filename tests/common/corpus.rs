@@ -1,6 +1,5 @@
 //! The corpus: named sessions, one of each kind, as the built program runs them on a script. What their
 //! commands do leaves marks in the project, so that what is done twice can be seen.
-#![allow(dead_code, reason = "each test binary uses its own part of this")]
 #![allow(clippy::needless_pass_by_value, reason = "a test hands over what it has just made")]
 
 mod scenarios;
@@ -15,20 +14,20 @@ use leftfold_store::Reader;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::common::{Live, Peer, Ran, Site};
+use super::{Live, Peer, Ran, Site};
 
 /// A session's logs: the root's first.
-pub(crate) type Logs = Vec<(SessionId, Vec<Envelope>)>;
+pub type Logs = Vec<(SessionId, Vec<Envelope>)>;
 
 /// One session with all that happens in it.
-pub(crate) struct Scenario {
-    pub(crate) site: Site,
-    pub(crate) acts: Vec<Act>,
+pub struct Scenario {
+    pub site: Site,
+    pub acts: Vec<Act>,
 }
 
 /// One run of the program.
 #[derive(Clone)]
-pub(crate) struct Act {
+pub struct Act {
     /// `seq:TYPE:N` stands for the seq of the Nth event of a type in the root's log.
     args: Vec<&'static str>,
     /// What is typed, whenever it is read.
@@ -36,7 +35,7 @@ pub(crate) struct Act {
     meanwhile: Meanwhile,
     /// Where the program is killed in this act.
     dies: Option<&'static str>,
-    pub(crate) code: i32,
+    pub code: i32,
 }
 
 /// What happens when a tool has started.
@@ -51,7 +50,7 @@ enum Meanwhile {
 /// Its name, and how it is built.
 type Named = (&'static str, fn() -> Scenario);
 
-pub(crate) const CORPUS: [Named; 13] = [
+pub const CORPUS: [Named; 13] = [
     ("tools", scenarios::tools),
     ("parallel", scenarios::parallel),
     ("children", scenarios::children),
@@ -68,12 +67,12 @@ pub(crate) const CORPUS: [Named; 13] = [
 ];
 
 /// The scenario of this name.
-pub(crate) fn scenario(name: &str) -> Scenario {
+pub fn scenario(name: &str) -> Scenario {
     CORPUS.iter().find(|(known, _)| *known == name).expect("it is in the corpus").1()
 }
 
 /// The logs of a scenario that nothing disturbs.
-pub(crate) fn played(scenario: &Scenario) -> Logs {
+pub fn played(scenario: &Scenario) -> Logs {
     for act in &scenario.acts {
         act.play(&scenario.site, None).with(act.code);
     }
@@ -81,7 +80,7 @@ pub(crate) fn played(scenario: &Scenario) -> Logs {
 }
 
 /// All logs in the one store of a site; none if there is no store yet.
-pub(crate) fn logs(site: &Site) -> Logs {
+pub fn logs(site: &Site) -> Logs {
     let Some(store) = store(site) else { return Vec::new() };
     let reader = Reader::open(&store).unwrap();
     let sessions = reader.sessions().into_iter();
@@ -89,13 +88,13 @@ pub(crate) fn logs(site: &Site) -> Logs {
 }
 
 /// The folder of the site's store, once there is a database in it.
-pub(crate) fn store(site: &Site) -> Option<PathBuf> {
+pub fn store(site: &Site) -> Option<PathBuf> {
     let mut stores = site.sessions().into_iter().filter(|folder| folder.join("db").exists());
     stores.next()
 }
 
 /// Whether another session's call has started this one.
-pub(crate) fn is_child(log: &[Envelope]) -> bool {
+pub fn is_child(log: &[Envelope]) -> bool {
     log.iter().any(|event| {
         matches!(event.event, Event::Session(Session::Created { parent: Some(_), .. }))
     })
@@ -112,7 +111,7 @@ impl Act {
     }
 
     /// Goes on with a session, whose questions are all answered with yes if `asks`.
-    pub(crate) fn resume(asks: bool) -> Self {
+    pub fn resume(asks: bool) -> Self {
         let mut act = Self::new(&["resume", "--format", "json"]);
         if asks {
             act.args.extend(["--permission-mode", "ask"]);
@@ -121,17 +120,17 @@ impl Act {
         act
     }
 
-    pub(crate) fn of(mut self, session: &'static str) -> Self {
+    pub fn of(mut self, session: &'static str) -> Self {
         self.args.push(session);
         self
     }
 
     /// Runs the program to its end, or to its death at `fault`.
-    pub(crate) fn play(&self, site: &Site, fault: Option<&str>) -> Ran {
+    pub fn play(&self, site: &Site, fault: Option<&str>) -> Ran {
         self.play_with(site, fault, &[])
     }
 
-    pub(crate) fn play_with(&self, site: &Site, fault: Option<&str>, more: &[&str]) -> Ran {
+    pub fn play_with(&self, site: &Site, fault: Option<&str>, more: &[&str]) -> Ran {
         let args: Vec<String> = self.args.iter().map(|arg| resolved(site, arg)).collect();
         let args: Vec<&str> = args.iter().map(String::as_str).chain(more.iter().copied()).collect();
         let mut command = site.command(&args);

@@ -65,11 +65,11 @@ impl Peers {
 }
 
 fn install() -> Result<Peers, String> {
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers");
+    let from = super::root().join("tests/peers");
     let wanted = fs::read_to_string(from.join("package-lock.json")).unwrap();
     let own_node = node().is_some();
     let kind = if own_node { "peers" } else { "peers-with-node" };
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(kind);
+    let folder = super::program().parent().unwrap().join("../tmp").join(kind);
     fs::create_dir_all(&folder).unwrap();
     // other tests may be about to do the same
     let lock = File::create(folder.join("lock")).unwrap();

@@ -83,7 +83,7 @@ pub fn asked_for(folder: &Path, method: &str) -> Vec<Value> {
 
 /// One of the plugins that come with the program, as a command.
 pub fn example(interpreter: &str, name: &str) -> Value {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/plugins").join(name);
+    let path = super::root().join("examples/plugins").join(name);
     json!([interpreter, path])
 }
 

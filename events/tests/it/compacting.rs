@@ -1,0 +1,194 @@
+//! Summaries that are asked for, fail, or do not fit: SPEC 1.6.
+
+use crate::common::*;
+use leftfold_events::event::{Class, FailureClass::*, Finish};
+use leftfold_events::kit::{Limit, ModelSpec};
+use leftfold_events::{Json, Request, context, event::PromptPart};
+
+/// A turn whose summary is being written.
+fn compacting() -> Vec<Step> {
+    vec![
+        Prompt("hi"),
+        Call("a", "read"),
+        Full(9_500),
+        Resolve("a", Class::Read, READ, ""),
+        Done("a", "ok"),
+    ]
+}
+
+fn then(more: &[Step], intents: &[&str]) {
+    check(&[&compacting()[..], more].concat(), intents);
+}
+
+fn text(request: &Request) -> String {
+    serde_json::to_string(&request.messages).unwrap_or_default()
+}
+
+fn after(given: &[Step]) -> Run {
+    let mut run = Run::new(&kit());
+    given.iter().for_each(|step| {
+        run.step(step);
+    });
+    run
+}
+
+#[test]
+fn a_summary_is_tried_again_like_any_request() {
+    then(&[Fail(Overloaded, true)], &["model.retry_scheduled 1"]);
+    let again = [Fail(Overloaded, true), Elapse];
+    then(&again, &["model.requested 1.2"]);
+    then(&[&again[..], &[Summary("s")]].concat(), &["model.requested 2.1"]);
+    let twice = [&again[..], &again[..]].concat();
+    then(&twice, &["model.requested 1.3"]);
+    then(&[&twice[..], &[Fail(Overloaded, true)]].concat(), &["turn.ended error"]);
+    then(&[Fail(Auth, false)], &["turn.ended error"]);
+    then(&[Fail(Network, true), Interrupt], &["turn.ended aborted"]);
+    then(&[Fail(Network, true), Resume { close: false }], &[]);
+    then(&[Fail(Network, true), Resume { close: false }, Elapse], &["model.requested 1.2"]);
+}
+
+#[test]
+fn a_summary_that_does_not_fit_is_asked_once_more_in_brief() {
+    then(&[Fail(Overflow, false)], &["model.requested 1.2"]);
+    then(&[Fail(Overflow, true), Fail(Overflow, true)], &["turn.ended error"]);
+    then(&[Fail(Overflow, false), Summary("s")], &["model.requested 2.1"]);
+}
+
+#[test]
+fn a_model_of_its_own_writes_the_summary_with_options_of_its_own() {
+    let mut kit = kit();
+    let limit = Limit { output: 77, ..Limit::default() };
+    let other = ModelSpec { provider: "q".into(), id: "s".into(), limit, ..ModelSpec::default() };
+    kit.options.summary_model = Some(other.clone());
+    kit.options.summary_request = Json::parse(r#"{"a":1}"#).ok();
+    let mut run = Run::new(&kit);
+    compacting().iter().for_each(|step| drop(run.step(step)));
+    let turn = run.state.turn.clone().expect("a turn");
+    let request = context::summary_request(&run.state, turn.compacting().expect("compacting"));
+    assert_eq!((request.model, request.max_output), (other.name(), 77));
+    assert_eq!(request.options.as_str(), r#"{"a":1}"#);
+    // the turn itself goes on as before
+    let request = context::request(&run.state);
+    assert_eq!((request.model, request.options), (kit.model.name(), kit.options.request));
+}
+
+#[test]
+fn a_summary_that_fails_leaves_the_conversation_as_it_was() {
+    let mut run = after(&compacting());
+    let before = run.state.messages.clone();
+    run.step(&Fail(Auth, false));
+    assert_eq!(run.state.messages, before);
+}
+
+#[test]
+fn the_request_for_a_summary_holds_the_whole_conversation() {
+    let given = [Prompt("first"), Text("an answer"), Reply(Finish::Stop), Compact];
+    let mut run = after(&given);
+    let compacting = |run: &Run| {
+        let turn = run.state.turn.as_ref().expect("a turn");
+        context::summary_request(&run.state, turn.compacting().expect("compacting"))
+    };
+    let request = compacting(&run);
+    assert!(request.tools.is_empty());
+    let told = text(&request);
+    assert!(["first", "an answer", "Summarise."].iter().all(|part| told.contains(part)), "{told}");
+    for step in [Summary("so far"), Prompt("second"), Text("b"), Reply(Finish::Stop), Compact] {
+        run.step(&step);
+    }
+    let told = text(&compacting(&run));
+    assert!(
+        told.contains("so far") && told.contains("second") && !told.contains("first"),
+        "{told}"
+    );
+}
+
+#[test]
+fn only_a_model_with_nothing_else_to_answer_is_told_to_go_on() {
+    let goes_on = |given: &[Step]| text(&context::request(&after(given).state)).contains("Go on");
+    let summed = [&compacting()[..], &[Summary("s")]].concat();
+    assert!(goes_on(&summed));
+    let answered = [Prompt("hi"), Reply(Finish::Stop), Compact, Summary("s")];
+    assert!(!goes_on(&[&answered[..], &[Prompt("next")]].concat()));
+    assert!(!goes_on(&[Prompt("a"), Full(9_500), Prompt("b"), Summary("s")]));
+}
+
+#[test]
+fn a_summary_that_is_asked_for_has_a_turn_of_its_own() {
+    check(&[Compact], &[]);
+    check(&[Prompt("hi"), Fail(Auth, false), Compact], &[]);
+    let asked = [Prompt("hi"), Text("so"), Reply(Finish::Stop), Compact];
+    check(&asked, &["compaction.started", "model.requested 0.1"]);
+    check(&[&asked[..], &[Summary("s")]].concat(), &["turn.ended completed"]);
+    check(&[&asked[..], &[Summary("s"), Compact]].concat(), &[]);
+    check(&[&asked[..], &[Compact]].concat(), &[]);
+    check(&[&asked[..], &[Fail(Auth, false)]].concat(), &["turn.ended error"]);
+    check(&[&asked[..], &[NoSummary]].concat(), &["turn.ended error"]);
+    check(&[&asked[..], &[Interrupt]].concat(), &["turn.ended aborted"]);
+    check(&[&asked[..], &[Prompt("more"), Summary("s")]].concat(), &["model.requested 1.1"]);
+}
+
+#[test]
+fn a_summary_that_is_asked_for_during_a_turn_waits_for_a_gap_and_costs_no_answer() {
+    let asked = [Prompt("hi"), Compact];
+    check(&asked, &[]);
+    let answered = [&asked[..], &[Text("so"), Reply(Finish::Stop)]].concat();
+    check(&answered, &["compaction.started", "model.requested 1.1"]);
+    for end in [Summary("s"), NoSummary, Fail(Auth, false)] {
+        let run = after(&[&answered[..], &[end]].concat());
+        let ended = run.state.ended.expect("ended");
+        assert_eq!((ended.text.as_str(), ended.error), ("so", None));
+    }
+    let called =
+        [&asked[..], &[Call("a", "x"), Reply(Finish::ToolCalls), Unresolved("a")]].concat();
+    check(&called, &["compaction.started", "model.requested 1.1"]);
+    check(&[&called[..], &[Summary("s")]].concat(), &["model.requested 2.1"]);
+    check(&[&called[..], &[Fail(Auth, false)]].concat(), &["model.requested 2.1"]);
+}
+
+#[test]
+fn a_prompt_that_was_too_large_is_sent_again_in_words() {
+    use leftfold_events::Fact;
+    use leftfold_events::event::{ModelRef, PromptKind, Turn};
+    let mut run = after(&[Prompt("hi"), Reply(Finish::Stop)]);
+    let image = PromptPart {
+        kind: PromptKind::Media,
+        text: "aW1hZ2U=".into(),
+        mime: Some("image/png".into()),
+        name: Some("shot.png".into()),
+    };
+    run.tell(Fact::new(Turn::Prompted {
+        parts: vec![PromptPart::text("look"), image],
+        agent: "build".into(),
+        model: ModelRef { provider: "p".into(), id: "m".into() },
+        by: "test".into(),
+    }));
+    assert!(text(&context::request(&run.state)).contains("aW1hZ2U="));
+    run.step(&Fail(Overflow, false));
+    run.step(&Summary("so far"));
+    let told = text(&context::request(&run.state));
+    assert!(told.contains("look") && told.contains("image/png shot.png"), "{told}");
+    assert!(!told.contains("aW1hZ2U="), "{told}");
+    assert_prefixes_valid(&run.log);
+}
+
+#[test]
+fn old_tool_output_is_cleared_at_the_end_of_a_turn() {
+    let read = |tokens: usize| -> Vec<Step> {
+        let output: &'static str = "abcd".repeat(tokens).leak();
+        let call = [Prompt("go"), Call("a", "read"), Resolve("a", Class::Read, READ, "")];
+        [&call[..], &[Done("a", output), Reply(Finish::ToolCalls), Reply(Finish::Stop)]].concat()
+    };
+    let turns = |sizes: &[usize]| sizes.iter().flat_map(|size| read(*size)).collect::<Vec<_>>();
+    // three old turns that matter, and two that are kept whatever they hold
+    check(&turns(&[21_000, 40_000, 0, 90_000]), &["compaction.pruned", "turn.ended completed"]);
+    check(&turns(&[20_000, 40_000, 0, 90_000]), &["turn.ended completed"]);
+    check(&turns(&[90_000, 90_000]), &["turn.ended completed"]);
+    let mut off = kit();
+    off.options.prune = false;
+    check_with(&off, &turns(&[21_000, 40_000, 0, 90_000]), &["turn.ended completed"]);
+    // what was cleared before is not gone through again
+    check(&turns(&[21_000, 40_000, 0, 0, 0]), &["turn.ended completed"]);
+    let run = after(&turns(&[21_000, 40_000, 0, 0]));
+    let told = text(&context::request(&run.state));
+    assert_eq!(told.matches("[Old tool result content cleared]").count(), 1);
+}

@@ -1,0 +1,24 @@
+//! The core from outside, all tests in one program.
+#![cfg(test)]
+
+mod asking;
+mod batch;
+mod circles;
+mod commission;
+mod common;
+mod compacting;
+mod crash;
+mod files;
+mod heritage;
+mod inquiry;
+mod limits;
+mod next;
+mod permission;
+mod plugin;
+mod properties;
+mod room;
+mod sim;
+mod simulation;
+mod subagent;
+mod switch;
+mod title;

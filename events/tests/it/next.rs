@@ -1,0 +1,238 @@
+//! The policy as tables: what was given, what follows.
+
+use crate::common::*;
+use leftfold_events::Seq;
+use leftfold_events::event::{Answer::*, Class, FailureClass::*, Finish};
+
+#[test]
+fn a_prompt_is_asked_and_an_answer_ends_the_turn() {
+    check(&[Prompt("hi")], &["model.requested 1.1"]);
+    check(&[Prompt("hi"), Text("a")], &[]);
+    check(&[Prompt("hi"), Text("a"), Reply(Finish::Stop)], &["turn.ended completed"]);
+    check(&[Prompt("hi"), Reply(Finish::Length)], &["turn.ended completed"]);
+    check(&[Prompt("hi"), Reply(Finish::ContentFilter)], &["turn.ended error"]);
+    check(&[Prompt("hi"), Text("a"), Reply(Finish::ContentFilter)], &["turn.ended completed"]);
+    check(&[Prompt("hi"), Reply(Finish::Stop), Prompt("more")], &["model.requested 1.1"]);
+}
+
+#[test]
+fn a_prompt_during_a_turn_reaches_the_model_at_the_next_step() {
+    check(&[Prompt("hi"), Prompt("and")], &[]);
+    check(&[Prompt("hi"), Prompt("and"), Reply(Finish::Stop)], &["model.requested 2.1"]);
+    check(
+        &[Prompt("hi"), Prompt("and"), Reply(Finish::Stop), Reply(Finish::Stop)],
+        &["turn.ended completed"],
+    );
+}
+
+#[test]
+fn a_call_is_checked_ruled_started_and_answered() {
+    let called = [Prompt("hi"), Call("a", "read")];
+    check(&called, &["tool.checked a"]);
+    let mut given = called.to_vec();
+    given.push(Resolve("a", Class::Read, READ, "/p/x"));
+    check(&given, &["permission.ruled a allow", "tool.started a 1"]);
+    given.push(Reply(Finish::ToolCalls));
+    check(&given, &[]);
+    given.push(Done("a", "ok"));
+    check(&given, &["model.requested 2.1"]);
+    given.extend([Text("done"), Reply(Finish::Stop)]);
+    check(&given, &["turn.ended completed"]);
+}
+
+#[test]
+fn the_next_step_waits_for_reply_and_calls_whichever_comes_last() {
+    let given =
+        [Prompt("hi"), Call("a", "read"), Resolve("a", Class::Read, READ, "/p/x"), Done("a", "ok")];
+    check(&given, &[]);
+    check(&[&given[..], &[Reply(Finish::ToolCalls)]].concat(), &["model.requested 2.1"]);
+}
+
+#[test]
+fn a_call_that_can_not_run_is_answered_at_once() {
+    let given = [Prompt("hi"), Call("a", "read"), Unresolved("a"), Reply(Finish::ToolCalls)];
+    check(&given, &["model.requested 2.1"]);
+    let denied = [
+        Prompt("hi"),
+        Call("a", "x"),
+        Reply(Finish::ToolCalls),
+        Resolve("a", Class::Command, ("never", "x"), ""),
+    ];
+    check(&denied, &["permission.ruled a deny", "model.requested 2.1"]);
+}
+
+#[test]
+fn calls_run_at_once_but_writers_of_one_path_take_turns() {
+    let two = [Prompt("hi"), Call("a", "w"), Call("b", "w")];
+    let edit = |id, path| Resolve(id, Class::Write, ("edit", "x"), path);
+    let given = [&two[..], &[edit("a", "/p/x"), edit("b", "/p/x")]].concat();
+    check(&given, &["permission.ruled b allow"]);
+    check(&[&given[..], &[Done("a", "ok")]].concat(), &["tool.started b 1"]);
+    let apart = [&two[..], &[edit("a", "/p/x"), edit("b", "/p/y")]].concat();
+    check(&apart, &["permission.ruled b allow", "tool.started b 1"]);
+    // the later call is ready first, and the earlier one may yet turn out to write the same path
+    check(&[&two[..], &[edit("b", "/p/x")]].concat(), &["permission.ruled b allow"]);
+    let late = [&two[..], &[edit("b", "/p/x"), edit("a", "/p/y")]].concat();
+    check(&late, &["permission.ruled a allow", "tool.started a 1", "tool.started b 1"]);
+}
+
+#[test]
+fn eight_calls_run_at_once() {
+    let ids = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
+    let mut given = vec![Prompt("hi")];
+    given.extend(ids.map(|id| Call(id, id)));
+    given.extend(ids.map(|id| Resolve(id, Class::Read, READ, "/p/x")));
+    check(&given, &["permission.ruled i allow"]);
+    given.push(Done("c", "ok"));
+    check(&given, &["tool.started i 1"]);
+}
+
+#[test]
+fn retries_wait_count_and_end() {
+    let failed = [Prompt("hi"), Fail(Overloaded, true)];
+    check(&failed, &["model.retry_scheduled 1"]);
+    let mut given = failed.to_vec();
+    given.push(Elapse);
+    check(&given, &["model.requested 1.2"]);
+    given.push(Fail(Overloaded, true));
+    check(&given, &["model.retry_scheduled 2"]);
+    given.extend([Elapse, Fail(Overloaded, true)]);
+    check(&given, &["turn.ended error"]);
+    check(&[Prompt("hi"), Fail(Auth, false)], &["turn.ended error"]);
+    check(&[Prompt("hi"), Fail(Overloaded, true), Interrupt], &["turn.ended aborted"]);
+    check(&[Prompt("hi"), Fail(Overloaded, true), Prompt("now")], &[]);
+}
+
+#[test]
+fn a_silent_provider_is_given_up_and_asked_again() {
+    check(&[Prompt("hi"), Elapse], &["model.retry_scheduled 1"]);
+    check(&[Prompt("hi"), Text("half"), Elapse, Elapse], &["model.requested 1.2"]);
+}
+
+#[test]
+fn an_abandoned_attempt_leaves_no_trace_in_the_request() {
+    let mut run = Run::new(&kit());
+    [Prompt("hi"), Text("half an ans")].iter().for_each(|step| {
+        run.step(step);
+    });
+    let before = leftfold_events::context::request(&run.state);
+    [Fail(Network, true), Elapse].iter().for_each(|step| {
+        run.step(step);
+    });
+    assert_eq!(leftfold_events::context::request(&run.state), before);
+    run.step(&Text("whole"));
+    run.step(&Reply(Finish::Stop));
+    assert_eq!(run.state.ended.expect("ended").text, "whole");
+}
+
+#[test]
+fn once_a_call_is_logged_the_request_is_not_repeated() {
+    let cut = [
+        Prompt("hi"),
+        Text("I look"),
+        Think(None),
+        Call("a", "read"),
+        Text("and th"),
+        Fail(Network, true),
+    ];
+    check(&cut, &[]);
+    let mut given = cut.to_vec();
+    given.push(Resolve("a", Class::Read, READ, "/p/x"));
+    check(&given, &["permission.ruled a allow", "tool.started a 1"]);
+    given.push(Done("a", "ok"));
+    check(&given, &["model.retry_scheduled 1"]);
+    given.push(Elapse);
+    check(&given, &["model.requested 1.2"]);
+}
+
+#[test]
+fn deadlines_of_calls() {
+    let called = [Prompt("hi"), Call("a", "x"), Reply(Finish::ToolCalls)];
+    check(&[&called[..], &[Elapse]].concat(), &["model.requested 2.1"]);
+    let running = [&called[..], &[Resolve("a", Class::Command, READ, "")]].concat();
+    let late = [&running[..], &[Progress("a", "half way"), Elapse]].concat();
+    check(&late, &["tool.cancelled a 1", "model.requested 2.1"]);
+    check(&[&late[..], &[Done("a", "too late")]].concat(), &[]);
+}
+
+#[test]
+fn an_interrupt_ends_everything_at_once() {
+    check(&[Prompt("hi"), Text("ha"), Interrupt], &["turn.ended aborted"]);
+    let given = [
+        Prompt("hi"),
+        Call("a", "x"),
+        Call("b", "x"),
+        Resolve("a", Class::Command, READ, ""),
+        Interrupt,
+    ];
+    check(&given, &["tool.cancelled a 1", "tool.cancelled b 0", "turn.ended aborted"]);
+    check(&[&given[..], &[Done("a", "late")]].concat(), &[]);
+    check(&[&given[..], &[Interrupt]].concat(), &[]);
+    check(&[&given[..], &[Prompt("again")]].concat(), &["model.requested 1.1"]);
+    check(&[Prompt("hi"), Prompt("queued"), Interrupt], &["turn.ended aborted"]);
+}
+
+#[test]
+fn steps_are_limited() {
+    let mut kit = kit();
+    kit.options.max_steps = 1;
+    let given = [Prompt("hi"), Call("a", "read"), Reply(Finish::ToolCalls)];
+    check_with(&kit, &given[..2], &["tool.cancelled a 0"]);
+    check_with(&kit, &given, &["turn.ended maxsteps"]);
+}
+
+#[test]
+fn resuming_after_a_crash() {
+    let go_on = |given: &[Step], then: &[&str]| {
+        check(&[given, &[Resume { close: false }]].concat(), then);
+    };
+    go_on(&[Prompt("hi")], &["model.requested 1.2"]);
+    go_on(&[Prompt("hi"), Text("ha")], &["model.requested 1.2"]);
+    go_on(&[Prompt("hi"), Reply(Finish::Stop)], &[]);
+    go_on(&[Prompt("hi"), Fail(Overloaded, true)], &[]);
+    let called = [Prompt("hi"), Call("a", "x")];
+    go_on(&called, &["tool.checked a"]);
+    let run = |class| [&called[..], &[Resolve("a", class, READ, "/p/x")]].concat();
+    go_on(&run(Class::Read), &["tool.started a 2"]);
+    go_on(&run(Class::Write), &["tool.lost a 1", "model.requested 2.1"]);
+    go_on(&run(Class::Command), &["tool.lost a 1", "model.requested 2.1"]);
+    let twice = [&run(Class::Read)[..], &[Resume { close: false }]].concat();
+    go_on(&twice, &["tool.lost a 2", "model.requested 2.1"]);
+    let asked = [&called[..], &[Resolve("a", Class::Command, ASK, "")]].concat();
+    go_on(&asked, &[]);
+    let answered = [&asked[..], &[Resume { close: false }, Answer("a", Once, None)]].concat();
+    check(&answered, &["tool.started a 1"]);
+}
+
+#[test]
+fn resuming_for_a_new_prompt_closes_the_old_turn() {
+    let close = |given: &[Step], then: &[&str]| {
+        check(&[given, &[Resume { close: true }]].concat(), then);
+    };
+    close(&[Prompt("hi"), Text("ha")], &["turn.ended aborted"]);
+    close(&[Prompt("hi"), Reply(Finish::Stop)], &[]);
+    let given = [Prompt("hi"), Call("a", "x"), Call("b", "x"), Resolve("a", Class::Read, READ, "")];
+    close(&given, &["tool.lost a 1", "tool.lost b 0", "turn.ended aborted"]);
+}
+
+#[test]
+fn late_doubled_and_foreign_outcomes_are_not_admitted() {
+    let mut run = Run::new(&kit());
+    run.step(&Prompt("hi"));
+    let doubled = run.fact(&Reply(Finish::Stop));
+    assert!(!run.tell(doubled.clone()).is_empty());
+    assert!(run.tell(doubled).is_empty());
+    for of in [0, 1, 99 as Seq] {
+        let foreign = leftfold_events::Fact::of(of, leftfold_events::event::Session::Elapsed {});
+        assert!(run.tell(foreign).is_empty());
+    }
+}
+
+#[test]
+fn time_never_goes_backwards() {
+    let mut run = Run::new(&kit());
+    run.step(&Prompt("hi"));
+    run.now = 5;
+    run.step(&Text("later"));
+    assert!(run.log.windows(2).all(|pair| pair[0].at <= pair[1].at));
+}

@@ -1,0 +1,166 @@
+//! Permission within a turn: what is ruled, asked and answered, and what follows.
+
+use crate::common::*;
+use leftfold_events::Fact;
+use leftfold_events::event::{Access, Answer::*, Class, EndReason, Event, Finish, Tool, Turn};
+use leftfold_events::kit::AskMode;
+use leftfold_events::rules::{Action, Rule};
+
+#[test]
+fn questions_are_asked_and_answered() {
+    let asked = [
+        Prompt("hi"),
+        Call("a", "x"),
+        Reply(Finish::ToolCalls),
+        Resolve("a", Class::Command, ASK, ""),
+    ];
+    let then = |step: Step| [&asked[..], &[step]].concat();
+    check(&asked, &["permission.ruled a ask", "permission.asked a"]);
+    check(&then(Answer("a", Once, None)), &["tool.started a 1"]);
+    check(&then(Answer("a", Always, None)), &["tool.started a 1"]);
+    check(&then(Answer("a", Reject, None)), &["turn.ended blocked"]);
+    check(&then(Answer("a", Reject, Some("not so"))), &["model.requested 2.1"]);
+    check(&then(Elapse), &["model.requested 2.1"]);
+}
+
+#[test]
+fn always_is_remembered_in_the_session() {
+    let given = [
+        Prompt("hi"),
+        Call("a", "x"),
+        Call("b", "x"),
+        Reply(Finish::ToolCalls),
+        Resolve("a", Class::Command, ASK, ""),
+        Answer("a", Always, None),
+        Resolve("b", Class::Command, ASK, ""),
+    ];
+    check(&given, &["permission.ruled b allow", "tool.started b 1"]);
+}
+
+#[test]
+fn always_releases_what_waits_for_the_same_question() {
+    let given = [
+        Prompt("hi"),
+        Call("a", "x"),
+        Call("b", "x"),
+        Call("c", "x"),
+        Reply(Finish::ToolCalls),
+        Resolve("a", Class::Command, ASK, ""),
+        Resolve("b", Class::Command, ASK, ""),
+        Resolve("c", Class::Command, ("other", "x"), ""),
+        Answer("b", Always, None),
+    ];
+    check(&given, &["tool.started a 1", "tool.started b 1"]);
+}
+
+#[test]
+fn a_plain_rejection_cancels_the_other_calls() {
+    let given = [
+        Prompt("hi"),
+        Call("a", "x"),
+        Call("b", "x"),
+        Reply(Finish::ToolCalls),
+        Resolve("b", Class::Command, READ, ""),
+        Resolve("a", Class::Command, ASK, ""),
+        Answer("a", Reject, None),
+    ];
+    check(&given, &["tool.cancelled b 1", "turn.ended blocked"]);
+}
+
+#[test]
+fn with_nobody_to_ask_a_question_is_decided_beforehand() {
+    let given = [
+        Prompt("hi"),
+        Call("a", "x"),
+        Reply(Finish::ToolCalls),
+        Resolve("a", Class::Command, ASK, ""),
+    ];
+    let mut kit = kit();
+    kit.options.ask = AskMode::Deny;
+    check_with(&kit, &given, &["permission.ruled a deny", "model.requested 2.1"]);
+    kit.options.ask = AskMode::Allow;
+    check_with(&kit, &given, &["permission.ruled a allow", "tool.started a 1"]);
+}
+
+#[test]
+fn denials_are_listed_at_the_end() {
+    let mut run = Run::new(&kit());
+    for step in [
+        Prompt("hi"),
+        Call("a", "x"),
+        Reply(Finish::ToolCalls),
+        Resolve("a", Class::Command, ("never", "x"), ""),
+        Text("well"),
+        Reply(Finish::Stop),
+    ] {
+        run.step(&step);
+    }
+    let ended = run.state.ended.expect("ended");
+    assert_eq!(ended.reason, EndReason::Completed);
+    assert_eq!(ended.text, "well");
+    assert_eq!(ended.steps, 2);
+    assert_eq!(ended.usage.input, 20);
+    assert!((ended.cost - 1.0).abs() < 1e-9);
+    let denial = &ended.permission_denials[0];
+    assert_eq!((denial.call.as_str(), denial.permission.as_str()), ("a", "never"));
+}
+
+#[test]
+fn a_question_that_nobody_is_asked_any_more_is_ruled_anew_on_resume() {
+    let asked = [
+        Prompt("hi"),
+        Call("a", "x"),
+        Reply(Finish::ToolCalls),
+        Resolve("a", Class::Command, ASK, ""),
+    ];
+    for (mode, then) in [
+        (AskMode::Deny, ["permission.ruled a deny", "model.requested 2.1"]),
+        (AskMode::Allow, ["permission.ruled a allow", "tool.started a 1"]),
+    ] {
+        let mut run = Run::new(&kit());
+        asked.iter().for_each(|step| {
+            run.step(step);
+        });
+        let mut changed = kit();
+        changed.options.ask = mode;
+        run.tell(Fact::new(Turn::Equipped(changed.equipped())));
+        let batch = run.step(&Resume { close: false });
+        let intents = batch.iter().filter(|e| e.event.is_intent()).map(describe);
+        assert_eq!(intents.collect::<Vec<_>>(), then);
+    }
+}
+
+#[test]
+fn the_denial_names_the_access_that_was_denied() {
+    let mut kit = kit();
+    kit.rules =
+        vec![Rule::new("*", "*", Action::Ask), Rule::new("external_directory", "*", Action::Allow)];
+    kit.options.ask = AskMode::Deny;
+    let mut run = Run::new(&kit);
+    [Prompt("hi"), Call("a", "x"), Reply(Finish::ToolCalls)].iter().for_each(|step| {
+        run.step(step);
+    });
+    let mut fact = run.fact(&Resolve("a", Class::Command, ("external_directory", "/tmp/*"), ""));
+    if let Event::Tool(Tool::Resolved(resolution)) = &mut fact.event {
+        resolution.access.push(Access {
+            permission: "bash".into(),
+            patterns: vec!["ls".into()],
+            always: Vec::new(),
+        });
+    }
+    run.tell(fact);
+    let denials = &run.state.turn.as_ref().expect("a turn").denials;
+    assert_eq!(denials[0].permission, "bash");
+}
+
+#[test]
+fn with_no_rule_at_all_a_call_is_asked_about() {
+    let access = Access {
+        permission: "bash".into(),
+        patterns: vec!["ls".into(), "pwd".into()],
+        always: Vec::new(),
+    };
+    assert_eq!(leftfold_events::judge(&[], &[], &access).0, Action::Ask);
+    let allow = [Rule::new("bash", "pwd", Action::Allow)];
+    assert_eq!(leftfold_events::judge(&allow, &[], &access).0, Action::Ask);
+}

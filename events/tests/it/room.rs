@@ -1,0 +1,69 @@
+//! Running out of the model's context, and making room.
+
+use crate::common::*;
+use leftfold_events::Kit;
+use leftfold_events::event::{Class, FailureClass, Finish};
+
+#[test]
+fn a_request_that_did_not_fit_is_asked_again_as_the_same_step() {
+    let given = [
+        Prompt("hi"),
+        Call("a", "x"),
+        Reply(Finish::ToolCalls),
+        Unresolved("a"),
+        Fail(FailureClass::Overflow, false),
+        Summary("so far"),
+    ];
+    check(&given, &["model.requested 2.2"]);
+}
+
+#[test]
+fn a_full_context_is_summarised_and_the_turn_goes_on() {
+    let full = [Prompt("hi"), Call("a", "read"), Full(9_500)];
+    check(&full, &[]);
+    let compacting = [&full[..], &[Resolve("a", Class::Read, READ, ""), Done("a", "ok")]].concat();
+    check(&compacting, &["compaction.started", "model.requested 1.1"]);
+    check(&[&compacting[..], &[Summary("so far")]].concat(), &["model.requested 2.1"]);
+    check(&[&compacting[..], &[NoSummary]].concat(), &["turn.ended error"]);
+    check(&[&compacting[..], &[Elapse]].concat(), &["model.retry_scheduled 1"]);
+    check(&[&compacting[..], &[Interrupt]].concat(), &["turn.ended aborted"]);
+    let crashed = [&compacting[..], &[Resume { close: false }]].concat();
+    check(&crashed, &["model.requested 1.2"]);
+}
+
+#[test]
+fn a_prompt_that_no_model_has_seen_outlives_the_summary() {
+    let mut run = Run::new(&kit());
+    for step in [Prompt("first"), Full(9_500), Prompt("second"), Summary("so far")] {
+        run.step(&step);
+    }
+    let request = leftfold_events::context::request(&run.state);
+    let text = serde_json::to_string(&request.messages).expect("json");
+    assert!(
+        !text.contains("first") && text.contains("so far") && text.contains("second"),
+        "{text}"
+    );
+    assert_prefixes_valid(&run.log);
+}
+
+#[test]
+fn overflow_that_nothing_helps_ends_the_turn_with_a_reason() {
+    let ended = |kit: &Kit, given: &[Step]| {
+        let mut run = Run::new(kit);
+        given.iter().for_each(|step| {
+            run.step(step);
+        });
+        run.state.ended.and_then(|ended| ended.error).unwrap_or_default()
+    };
+    let overflow = Fail(FailureClass::Overflow, false);
+    assert!(ended(&kit(), &[Prompt("long"), overflow.clone()]).contains("shorter"));
+    let mut off = kit();
+    off.options.compact = false;
+    let full = [Prompt("a"), Full(9_500), Prompt("b")];
+    assert!(ended(&off, &full).contains("compaction is off"));
+    let mut given = full.to_vec();
+    for _ in 0..3 {
+        given.extend([Summary("s"), Call("c", "x"), Full(9_500), Unresolved("c")]);
+    }
+    assert!(ended(&kit(), &given).contains("leave no room"));
+}

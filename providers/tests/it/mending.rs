@@ -1,0 +1,197 @@
+//! What becomes of a request with calls that nobody has answered: a debug build refuses to send it,
+//! a release build answers them. Both are tried here, whichever build this is.
+#![cfg(debug_assertions)]
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+use futures::StreamExt;
+use leftfold_events::Sha256;
+use leftfold_events::event::FailureClass;
+use leftfold_providers::{Config, Faulty, Request, StreamEvent, Wire, build};
+use serde_json::{Value, json};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+/// Each wire, with a model and the shortest good answer.
+const WIRES: [(Wire, &str, &str); 4] = [
+    (
+        Wire::ANTHROPIC,
+        "claude-sonnet-4-5",
+        "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":3}}}\n\n\
+         data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":2}}\n\n\
+         data: {\"type\":\"message_stop\"}\n\n",
+    ),
+    (
+        Wire::OPENAI_CHAT,
+        "gpt-4.1",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
+    ),
+    (
+        Wire::OPENAI_RESPONSES,
+        "gpt-5.1",
+        "data: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"output\":[]}}\n\n",
+    ),
+    (
+        Wire::GEMINI,
+        "gemini-2.5-flash",
+        "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"Hi\"}]},\"finishReason\":\"STOP\"}]}\n\n",
+    ),
+];
+
+/// Two calls, of which `answered` have their results; then the user goes on.
+fn request(model: &str, answered: &[&str]) -> Request {
+    let call = |id: &str| json!({"type":"call","id":id,"name":"read","input":{"path":id}});
+    let result = |id: &&str| json!({"call":id,"name":"read","output":"text","is_error":false,"attachments":[]});
+    let user = |text: &str| json!({"role":"user","parts":[{"type":"text","text":text,"mime":null,"name":null}]});
+    let mut messages =
+        vec![user("Look"), json!({"role":"assistant","parts":[call("a"), call("b")]})];
+    let results: Vec<Value> = answered.iter().map(result).collect();
+    if !results.is_empty() {
+        messages.push(json!({"role":"tool","results":results}));
+    }
+    messages.push(user("Go on"));
+    let schema = json!({"type":"object","properties":{"path":{"type":"string"}}});
+    let tools = json!([{"name":"read","description":"Reads a file.","schema":schema}]);
+    serde_json::from_value(json!({
+        "model": {"provider":"p","id":model}, "max_output": 100, "options": {}, "system": [],
+        "tools": tools, "messages": messages,
+    }))
+    .unwrap()
+}
+
+fn config(wire: Wire, base: &str, faulty: Faulty) -> Config {
+    let mut config = Config::new("p", wire);
+    config.base_url = Some(base.to_owned());
+    config.api_key = Some("key".into());
+    config.faulty = faulty;
+    config
+}
+
+/// A server that answers one request with `answer`; it hands back the body.
+fn serve(answer: &'static str) -> (String, JoinHandle<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let base = format!("http://{}/v1", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        let (socket, _) = listener.accept().unwrap();
+        let mut reader = BufReader::new(socket);
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            if let Some(text) = line.strip_prefix("content-length: ") {
+                length = text.trim().parse().unwrap();
+            }
+            if line.trim().is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        let head =
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+        reader.into_inner().write_all(format!("{head}{answer}").as_bytes()).unwrap();
+        body
+    });
+    (base, server)
+}
+
+/// Counts warnings.
+#[derive(Clone, Default)]
+struct Warnings(Arc<AtomicUsize>);
+
+impl Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == Level::WARN
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// The body that a server gets, and how many warnings are logged on the way.
+async fn sent(
+    wire: Wire,
+    answer: &'static str,
+    request: Request,
+    faulty: Faulty,
+) -> (Value, usize) {
+    let (base, server) = serve(answer);
+    let config = config(wire, &base, faulty);
+    let (model, provider) = (request.model.id.clone(), build(config.clone()).unwrap());
+    let announced = provider.body(&request);
+    let warnings = Warnings::default();
+    let stream = tracing::subscriber::with_default(warnings.clone(), || provider.stream(request));
+    let events: Vec<StreamEvent> = stream.collect().await;
+    assert!(matches!(events.last(), Some(StreamEvent::Finish { .. })), "{wire}: {events:?}");
+    let bytes = server.join().unwrap();
+    assert_eq!(events[0], StreamEvent::Start { body_sha256: Sha256::of(&bytes) }, "{wire}");
+    assert_eq!(bytes, announced, "{wire}: the log's hash would be of another body");
+    let body: Value = serde_json::from_slice(&bytes).unwrap();
+    assert_eq!(config.faults(&model, &body), vec![], "{wire}: {body}");
+    (body, warnings.0.load(Ordering::Relaxed))
+}
+
+#[tokio::test]
+async fn a_release_build_answers_open_calls_and_says_so() {
+    for (wire, model, answer) in WIRES {
+        for (answered, lost) in [(&["b"][..], 1), (&[], 2)] {
+            let request = request(model, answered);
+            let (body, warnings) = sent(wire, answer, request, Faulty::Mended).await;
+            let text = body.to_string();
+            assert_eq!(text.matches("it was lost").count(), lost, "{wire}: {text}");
+            assert_eq!(warnings, 1, "{wire}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_debug_build_does_not_send_a_body_with_a_fault() {
+    for (wire, model, _) in WIRES {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let base = format!("http://{}/v1", listener.local_addr().unwrap());
+        let provider = build(config(wire, &base, Faulty::Refused)).unwrap();
+        let events: Vec<StreamEvent> = provider.stream(request(model, &["b"])).collect().await;
+        let [StreamEvent::Start { .. }, StreamEvent::Failed(failure)] = &events[..] else {
+            panic!("{wire}: {events:?}")
+        };
+        assert_eq!((failure.class, failure.retryable), (FailureClass::Invalid, false), "{wire}");
+        assert!(failure.message.contains("the request was not sent"), "{}", failure.message);
+        let nobody = listener.accept().unwrap_err();
+        assert_eq!(nobody.kind(), ErrorKind::WouldBlock, "{wire}");
+    }
+}
+
+#[tokio::test]
+async fn a_whole_history_is_sent_as_it_is_by_both() {
+    for (wire, model, answer) in WIRES {
+        let whole = || request(model, &["a", "b"]);
+        let mended = sent(wire, answer, whole(), Faulty::Mended).await;
+        let refused = sent(wire, answer, whole(), Faulty::Refused).await;
+        assert_eq!(mended, refused, "{wire}");
+        assert_eq!(mended.1, 0, "{wire}");
+    }
+}
+
+#[test]
+fn the_build_decides_unless_somebody_else_does() {
+    let expected = if cfg!(debug_assertions) { Faulty::Refused } else { Faulty::Mended };
+    assert_eq!(Config::new("p", Wire::ANTHROPIC).faulty, expected);
+}

@@ -1,0 +1,86 @@
+//! Any event survives its encoding, and no bytes make the decoder panic.
+
+use crate::common::{every_variant, id};
+use leftfold_events::event::{
+    CallSpec, Finished, Model, PartKind, PromptKind, PromptPart, Session, StreamedPart, Tool, Turn,
+};
+use leftfold_events::{Envelope, Event, Json, SessionId, Time};
+use leftfold_store::{decode, encode};
+use proptest::prelude::*;
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        ".*".prop_map(|title| Session::Titled { title }.into()),
+        (any::<[u8; 16]>(), any::<u64>()).prop_map(|(from, at)| {
+            let from = SessionId::from_bytes(from);
+            Session::Forked { from, at }.into()
+        }),
+        (".*", ".*", any::<Option<String>>()).prop_map(|(text, by, mime)| {
+            let part = PromptPart { kind: PromptKind::Media, text, mime, name: None };
+            Turn::Prompted { parts: vec![part], agent: by.clone(), model: Default::default(), by }
+                .into()
+        }),
+        (".*", any::<Option<String>>(), any::<bool>()).prop_map(|(text, signature, redacted)| {
+            let kind = PartKind::Reasoning;
+            let part = StreamedPart { id: "p".into(), kind, text, signature, redacted };
+            Model::Streamed { parts: vec![part.clone(), part] }.into()
+        }),
+        json().prop_map(|input| {
+            Model::Called { call: CallSpec { id: "c".into(), name: "n".into(), input } }.into()
+        }),
+        (json(), ".*", any::<bool>()).prop_map(|(metadata, output, is_error)| {
+            Tool::Finished(Box::new(Finished {
+                metadata,
+                output,
+                is_error,
+                ..crate::common::finished()
+            }))
+            .into()
+        }),
+    ]
+}
+
+fn json() -> impl Strategy<Value = Json> {
+    let leaf = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<i64>().prop_map(Into::into),
+        any::<f64>().prop_map(Into::into),
+        ".*".prop_map(Into::into),
+    ];
+    leaf.prop_recursive(3, 16, 4, |inner| {
+        prop::collection::vec((".*", inner), 0..4)
+            .prop_map(|fields| serde_json::Value::Object(fields.into_iter().collect()))
+    })
+    .prop_map(|value| Json::from_value(&value))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn any_event_round_trips(
+        event in event(),
+        seq in any::<u64>(),
+        at in any::<u64>(),
+        of in any::<Option<u64>>(),
+        until in any::<Option<u64>>(),
+    ) {
+        let (at, until) = (Time::from_millis(at), until.map(Time::from_millis));
+        let envelope = Envelope { session: id(1), seq, at, of, until, event };
+        prop_assert_eq!(decode(&encode(&envelope).unwrap()).unwrap(), envelope);
+    }
+
+    #[test]
+    fn random_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = decode(&bytes);
+    }
+
+    #[test]
+    fn damaged_events_do_not_panic(which in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+        let events = every_variant(id(1));
+        let mut bytes = encode(which.get(&events)).unwrap();
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        let _ = decode(&bytes);
+    }
+}

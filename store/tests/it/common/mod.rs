@@ -1,0 +1,395 @@
+//! Sessions to store.
+#![allow(dead_code, unreachable_pub, reason = "each test program uses its own part of this")]
+
+mod files;
+mod imported;
+mod inquiry;
+mod plugins;
+pub mod rich;
+
+use files::{files_events, later_files_events};
+use imported::imported;
+use inquiry::asked;
+use leftfold_events::event::{
+    Access, Answer, Attachment, CallSpec, Class, Compaction, Denial, EndReason, Ended, Equipped,
+    FailureClass, Files, Finish, Finished, Model, ModelRef, PartKind, Permission, Plugin,
+    PromptKind, PromptPart, Purpose, Resolution, Session, Spill, StreamedPart, Subagent, Todo,
+    TodoItem, TodoPriority, TodoStatus, Tool, Turn, Usage,
+};
+use leftfold_events::rules::{Action, Rule};
+use leftfold_events::{Envelope, Event, Json, Payload, Seq, SessionId, Sha256, Time};
+
+pub fn id(n: u64) -> SessionId {
+    SessionId::default().child(n, Time::from_millis(1_700_000_000_000 + n))
+}
+
+pub fn envelope(session: SessionId, seq: Seq, event: impl Into<Event>) -> Envelope {
+    let at = Time::from_millis(1_700_000_000_000 + seq);
+    Envelope { session, seq, at, of: None, until: None, event: event.into() }
+}
+
+/// `count` events from `seq` on with texts of `size` bytes.
+pub fn texts(session: SessionId, seq: Seq, count: u64, size: usize) -> Vec<Envelope> {
+    (seq..seq + count).map(|seq| envelope(session, seq, text(seq, size))).collect()
+}
+
+pub fn text(seed: u64, size: usize) -> Event {
+    let title: String = (0..size as u64).map(|n| letter(seed * 31 + n)).collect();
+    Session::Titled { title }.into()
+}
+
+fn letter(n: u64) -> char {
+    char::from(b'a' + u8::try_from(n % 26).unwrap())
+}
+
+pub fn created(parent: Option<SessionId>) -> Event {
+    Session::Created {
+        directory: "/home/someone/project/sub".into(),
+        worktree: "/home/someone/project".into(),
+        parent,
+        agent: "build".into(),
+        version: "0.1.0".into(),
+        policy: 1,
+    }
+    .into()
+}
+
+pub fn prompted() -> Event {
+    Turn::Prompted {
+        parts: vec![
+            PromptPart::text("Say hé"),
+            PromptPart {
+                kind: PromptKind::Media,
+                text: "aGk=".into(),
+                mime: Some("image/png".into()),
+                name: Some("a.png".into()),
+            },
+        ],
+        agent: "build".into(),
+        model: model(),
+        by: "stdin".into(),
+    }
+    .into()
+}
+
+fn tasked() -> Event {
+    let task =
+        PromptPart { kind: PromptKind::Task, name: Some("a".into()), ..PromptPart::text("do") };
+    let (agent, by) = ("build".into(), "cli".into());
+    Turn::Prompted { parts: vec![task], agent, model: model(), by }.into()
+}
+
+pub fn equipped() -> Equipped {
+    Equipped {
+        system: Payload::new("[\"You are …\"]"),
+        tools: Payload::new("[]"),
+        rules: Payload::new("[]"),
+        model: Payload::new("{\"provider\":\"p\",\"id\":\"m\"}"),
+        options: Payload::new("{}"),
+        prompt: "default".into(),
+    }
+}
+
+fn model() -> ModelRef {
+    ModelRef { provider: "p".into(), id: "m".into() }
+}
+
+fn usage() -> Usage {
+    Usage { input: 1, output: 250, reasoning: 251, cache_read: 70_000, cache_write: 5_000_000_000 }
+}
+
+/// One session with at least one event of every variant, and `of` and `until` in both states.
+pub fn every_variant(session: SessionId) -> Vec<Envelope> {
+    let events = [
+        session_events(),
+        turn_events(),
+        model_events(),
+        tool_events(),
+        other_events(),
+        later_events(),
+    ];
+    (1..)
+        .zip(events.concat())
+        .map(|(seq, event)| {
+            let mut envelope = envelope(session, seq, event);
+            envelope.of = (seq % 2 == 0).then_some(seq - 1);
+            envelope.until = (seq % 3 == 0).then(|| envelope.at.plus(60_000));
+            envelope
+        })
+        .collect()
+}
+
+/// Events that schema 1 has learned since, in the order in which it did.
+fn later_events() -> Vec<Event> {
+    let call = CallSpec { id: "c1_1".into(), name: "read".into(), input: json(r#"{"a":1}"#) };
+    let ended = Subagent::Ended {
+        session: id(3),
+        answer: "42".into(),
+        reason: EndReason::Blocked,
+        usage: usage(),
+        cost: 0.25,
+    };
+    let mut events = vec![
+        Tool::Batched { call }.into(),
+        Compaction::Asked { by: "cli".into() }.into(),
+        ended.into(),
+        Turn::Switched { agent: "build".into(), model: model() }.into(),
+        tasked(),
+    ];
+    events.extend(files_events());
+    events.extend(later_files_events());
+    events.extend([Session::Adopted { parent: id(1) }.into(), imported()]);
+    events.extend(plugins::plugin_events());
+    events.extend(inquiry::inquiry_events());
+    events
+}
+
+fn session_events() -> Vec<Event> {
+    vec![
+        created(None),
+        created(Some(id(1))),
+        Session::Titled { title: "A title".into() }.into(),
+        Session::Resumed { policy: 300, close: true }.into(),
+        Session::Forked { from: id(2), at: 77 }.into(),
+        Session::Elapsed {}.into(),
+    ]
+}
+
+fn turn_events() -> Vec<Event> {
+    let denial = Denial {
+        call: "c1".into(),
+        tool: "bash".into(),
+        permission: "bash".into(),
+        patterns: vec!["rm *".into()],
+        reason: "denied".into(),
+    };
+    let ended = |reason, error: Option<&str>| {
+        Event::from(Turn::Ended(Box::new(Ended {
+            reason,
+            text: "done".into(),
+            usage: usage(),
+            cost: 0.125,
+            steps: 3,
+            permission_denials: vec![denial.clone()],
+            error: error.map(str::to_owned),
+        })))
+    };
+    vec![
+        prompted(),
+        Turn::Equipped(equipped()).into(),
+        Turn::Interrupted { by: "tty".into() }.into(),
+        ended(EndReason::Completed, None),
+        ended(EndReason::Blocked, None),
+        ended(EndReason::Error, Some("it broke")),
+        ended(EndReason::Aborted, None),
+        ended(EndReason::MaxSteps, None),
+        ended(EndReason::Limit, None),
+    ]
+}
+
+fn model_events() -> Vec<Event> {
+    let request_sha256 = Sha256::of(b"request");
+    let requested = |purpose| {
+        Event::from(Model::Requested {
+            model: model(),
+            step: 2,
+            attempt: 1,
+            purpose,
+            request_sha256,
+        })
+    };
+    let replied = |finish| {
+        let body_sha256 = Sha256::of(b"body");
+        Event::from(Model::Replied { finish, usage: usage(), cost: 1.5, body_sha256 })
+    };
+    let failed = |class| {
+        let (message, retryable) = ("no".to_owned(), true);
+        let (status, retry_after) = (Some(529), Some(1_000));
+        Event::from(Model::Failed { class, message, status, retryable, retry_after })
+    };
+    let mut events = vec![
+        streamed(),
+        Model::Called {
+            call: CallSpec {
+                id: "c1".into(),
+                name: "read".into(),
+                input: json(r#"{"b":1,"a":[]}"#),
+            },
+        }
+        .into(),
+        Model::RetryScheduled { attempt: 1, error: "overloaded".into() }.into(),
+    ];
+    events.extend([Purpose::Turn, Purpose::Title, Purpose::Compaction].map(requested));
+    use Finish as F;
+    let ways = [F::Stop, F::Length, F::ToolCalls, F::ContentFilter, F::Pause, F::Error, F::Other];
+    events.extend(ways.map(replied));
+    use FailureClass as C;
+    events.extend([C::Overflow, C::RateLimit, C::Overloaded, C::Auth, C::Quota].map(failed));
+    events.extend([C::Network, C::Stalled, C::Invalid, C::Aborted, C::Other].map(failed));
+    events
+}
+
+fn streamed() -> Event {
+    let part = |kind, signature: Option<&str>, redacted| StreamedPart {
+        id: "p1".into(),
+        kind,
+        text: "some text, ünïcödé".into(),
+        signature: signature.map(str::to_owned),
+        redacted,
+    };
+    let parts = vec![
+        part(PartKind::Text, None, false),
+        part(PartKind::Reasoning, Some("c2ln"), false),
+        part(PartKind::Reasoning, Some("sealed"), true),
+    ];
+    Model::Streamed { parts }.into()
+}
+
+fn json(text: &str) -> Json {
+    Json::parse(text).unwrap()
+}
+
+fn tool_events() -> Vec<Event> {
+    let resolution = |class, error: Option<&str>| {
+        Event::from(Tool::Resolved(Box::new(Resolution {
+            name: "edit".into(),
+            input: json(r#"{"path":"a"}"#),
+            class,
+            access: vec![Access {
+                permission: "edit".into(),
+                patterns: vec!["a".into(), "b".into()],
+                always: vec!["*".into()],
+            }],
+            paths: vec!["/home/someone/project/a".into()],
+            timeout: 120_000,
+            error: error.map(str::to_owned),
+        })))
+    };
+    let mut events = vec![Tool::Checked { call: "c1".into() }.into()];
+    events.extend([Class::Read, Class::Write, Class::Command, Class::Child].map(|class| {
+        let (call, name, attempt) = ("c1".into(), "edit".into(), 1);
+        Tool::Started { call, name, class, attempt }.into()
+    }));
+    events.push(resolution(Class::Write, None));
+    events.push(resolution(Class::Ask, Some("no such tool")));
+    events.push(Tool::Progressed { tail: "50%\n".into() }.into());
+    events.push(Tool::Finished(Box::new(finished())).into());
+    events.push(Tool::Lost { call: "c1".into(), attempt: 2 }.into());
+    events.push(Tool::Cancelled { call: "c1".into(), attempt: 1 }.into());
+    events
+}
+
+pub fn finished() -> Finished {
+    Finished {
+        call: "c1".into(),
+        title: "a title".into(),
+        output: "line 1\nline 2\n".into(),
+        is_error: true,
+        metadata: json(r#"{"exit":1,"ratio":0.1}"#),
+        spill: Some(Spill { path: "/gone".into(), sha256: Sha256::of(b"full"), bytes: 4 }),
+        attachments: vec![Attachment {
+            mime: "image/png".into(),
+            name: "a.png".into(),
+            base64: "aGk=".into(),
+        }],
+    }
+}
+
+fn other_events() -> Vec<Event> {
+    let call = || "c1".to_owned();
+    let rule = |action| Rule::new("bash", "git *", action);
+    let answered = |reply, feedback: Option<&str>| {
+        let (feedback, by) = (feedback.map(str::to_owned), "tty".into());
+        Event::from(Permission::Answered { reply, feedback, by })
+    };
+    let item = |status, priority| TodoItem { content: "do it".into(), status, priority };
+    let todos = vec![
+        item(TodoStatus::Pending, TodoPriority::High),
+        item(TodoStatus::InProgress, TodoPriority::Medium),
+        item(TodoStatus::Completed, TodoPriority::Low),
+        item(TodoStatus::Cancelled, TodoPriority::Low),
+    ];
+    vec![
+        Permission::Ruled { call: call(), action: Action::Allow, rule: None }.into(),
+        Permission::Ruled { call: call(), action: Action::Ask, rule: Some(rule(Action::Ask)) }
+            .into(),
+        Permission::Ruled { call: call(), action: Action::Deny, rule: Some(rule(Action::Deny)) }
+            .into(),
+        asked(),
+        answered(Answer::Once, None),
+        answered(Answer::Always, None),
+        answered(Answer::Reject, Some("use git")),
+        Compaction::Started { through: 40, auto: true }.into(),
+        Compaction::Finished { summary: "it was long".into() }.into(),
+        Compaction::Failed { message: "no".into() }.into(),
+        Compaction::Pruned { calls: vec![3, 300, 70_000] }.into(),
+        Subagent::Spawned { call: call(), session: id(3), agent: "explore".into() }.into(),
+        Subagent::EndedUncounted {
+            session: id(3),
+            answer: "42".into(),
+            reason: EndReason::Completed,
+        }
+        .into(),
+        Todo::Updated { todos }.into(),
+    ]
+}
+
+/// Which variant an event is. No wildcard: a new one fails to compile here until it is given a
+/// number, and then the tests want it in [`every_variant`] and in the golden file.
+pub fn variant(event: &Event) -> usize {
+    match event {
+        Event::Session(Session::Created { .. }) => 0,
+        Event::Session(Session::Titled { .. }) => 1,
+        Event::Session(Session::Resumed { .. }) => 2,
+        Event::Session(Session::Forked { .. }) => 3,
+        Event::Session(Session::Elapsed {}) => 4,
+        Event::Turn(Turn::Prompted { .. }) => 5,
+        Event::Turn(Turn::Equipped(_)) => 6,
+        Event::Turn(Turn::Interrupted { .. }) => 7,
+        Event::Turn(Turn::Ended(_)) => 8,
+        Event::Model(Model::Requested { .. }) => 9,
+        Event::Model(Model::Streamed { .. }) => 10,
+        Event::Model(Model::Called { .. }) => 11,
+        Event::Model(Model::Replied { .. }) => 12,
+        Event::Model(Model::Failed { .. }) => 13,
+        Event::Model(Model::RetryScheduled { .. }) => 14,
+        Event::Tool(Tool::Checked { .. }) => 15,
+        Event::Tool(Tool::Resolved(_)) => 16,
+        Event::Tool(Tool::Started { .. }) => 17,
+        Event::Tool(Tool::Progressed { .. }) => 18,
+        Event::Tool(Tool::Finished(_)) => 19,
+        Event::Tool(Tool::Lost { .. }) => 20,
+        Event::Tool(Tool::Cancelled { .. }) => 21,
+        Event::Permission(Permission::Ruled { .. }) => 22,
+        Event::Permission(Permission::Asked { .. }) => 23,
+        Event::Permission(Permission::Answered { .. }) => 24,
+        Event::Compaction(Compaction::Started { .. }) => 25,
+        Event::Compaction(Compaction::Finished { .. }) => 26,
+        Event::Compaction(Compaction::Failed { .. }) => 27,
+        Event::Compaction(Compaction::Pruned { .. }) => 28,
+        Event::Subagent(Subagent::Spawned { .. }) => 29,
+        Event::Subagent(Subagent::EndedUncounted { .. }) => 30,
+        Event::Todo(Todo::Updated { .. }) => 31,
+        Event::Tool(Tool::Batched { .. }) => 32,
+        Event::Compaction(Compaction::Asked { .. }) => 33,
+        Event::Subagent(Subagent::Ended { .. }) => 34,
+        Event::Turn(Turn::Switched { .. }) => 35,
+        Event::Files(Files::SnapshotStarted {}) => 36,
+        Event::Files(Files::Snapshotted { .. }) => 37,
+        Event::Files(Files::SnapshotFailed { .. }) => 38,
+        Event::Files(Files::RevertAsked { .. }) => 39,
+        Event::Files(Files::UnrevertAsked { .. }) => 40,
+        Event::Files(Files::RestoreStarted { .. }) => 41,
+        Event::Files(Files::Restored { .. }) => 42,
+        Event::Files(Files::RestoreFailed { .. }) => 43,
+        Event::Files(Files::CheckoutAsked { .. }) => 44,
+        Event::Session(Session::Adopted { .. }) => 45,
+        Event::Session(Session::Imported { .. }) => 46,
+        Event::Plugin(Plugin::Asked { .. }) => 47,
+        Event::Plugin(Plugin::Answered { .. }) => 48,
+        Event::Tool(Tool::Inquired { .. }) => 49,
+        Event::Tool(Tool::Replied { .. }) => 50,
+    }
+}
+
+pub const VARIANTS: usize = 51;

@@ -1,0 +1,119 @@
+//! Every single-byte flip of a session's folder is detected or harmless; none is silent.
+//!
+//! `LEFTFOLD_FLIPS` is how many bytes are flipped, `all` every one; `LEFTFOLD_SEED` chooses which.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::common::rich::{Family, Random, copy, count, files, in_parallel, logs, memory, store};
+use leftfold_store::{Error, Reader, Store, check};
+
+struct Flip {
+    file: PathBuf,
+    offset: usize,
+    /// What it is made.
+    byte: u8,
+    as_node: bool,
+}
+
+/// Which bytes: most of those that say something, some of the zeros between them.
+fn chosen(dir: &Path, random: &mut Random) -> Vec<Flip> {
+    let most = count("LEFTFOLD_FLIPS", 2_000);
+    let (mut telling, mut rest) = (Vec::new(), Vec::new());
+    for (file, bytes) in files(dir) {
+        // a file with contents is looked at as a whole, by its hash
+        let whole = file.starts_with("payloads");
+        for (offset, byte) in bytes.iter().enumerate() {
+            let to = if *byte == 0 || whole { &mut rest } else { &mut telling };
+            to.push((file.clone(), offset, *byte));
+        }
+    }
+    let mut cases = random.some(telling, most - most / 8);
+    cases.extend(random.some(rest, if most == usize::MAX { most } else { most / 8 }));
+    let flip = |(n, (file, offset, byte)): (usize, (PathBuf, usize, u8))| {
+        let byte = match n % 3 {
+            0 => byte ^ (1 << (n / 3 % 8)),
+            1 => !byte,
+            _ => {
+                if byte == 0 {
+                    0x5a
+                } else {
+                    0
+                }
+            }
+        };
+        Flip { file, offset, byte, as_node: n % 40 == 0 }
+    };
+    cases.into_iter().enumerate().map(flip).collect()
+}
+
+/// Whether it was detected; otherwise every session was read as it was written.
+fn detected(dir: &Path, logs: &Family, case: &str) -> bool {
+    let report = check(dir).unwrap_or_else(|error| panic!("{case}: {error}"));
+    let named =
+        report.damage.iter().all(|damage| !damage.file.is_empty() && !damage.what.is_empty());
+    assert!(named, "{case}: {:?}", report.damage);
+    let reader = Reader::open(dir);
+    for (session, events) in logs {
+        let read =
+            reader.as_ref().map_err(Clone::clone).and_then(|reader| reader.read(*session, 1));
+        match read {
+            Ok(read) => assert_eq!(&read, events, "{case}: {session} reads as something else"),
+            Err(_) => assert_ne!(report.damage, [], "{case}: check sees nothing, reading fails"),
+        }
+    }
+    !report.damage.is_empty() || !report.spills.is_empty()
+}
+
+/// A node goes on with what was written or with nothing.
+fn try_as_node(dir: &Path, logs: &Family, case: &str) {
+    let copied = memory();
+    copy(dir, copied.path());
+    let store = match Store::open(copied.path()) {
+        Ok(store) => store,
+        Err(Error::Locked { .. }) => panic!("{case}: nobody has it open"),
+        Err(_) => return,
+    };
+    for (session, events) in logs {
+        if let Ok(read) = store.log(*session).and_then(|log| log.read()) {
+            assert_eq!(&read, events, "{case}: a node reads {session} as something else");
+        }
+    }
+}
+
+#[test]
+fn every_flipped_byte_is_detected_or_harmless() {
+    let sample = store();
+    let logs = logs(sample.path());
+    assert_eq!(logs.len(), 3);
+    let flips = chosen(sample.path(), &mut Random::new());
+    let found = in_parallel(&flips, |mine| {
+        let dir = memory();
+        copy(sample.path(), dir.path());
+        let mut found = 0;
+        for flip in mine {
+            let path = dir.path().join(&flip.file);
+            let file = File::options().read(true).write(true).open(&path).unwrap();
+            let mut was = [0];
+            file.read_exact_at(&mut was, flip.offset as u64).unwrap();
+            file.write_all_at(&[flip.byte], flip.offset as u64).unwrap();
+            let case =
+                format!("{} at {}: {} to {}", flip.file.display(), flip.offset, was[0], flip.byte);
+            found += usize::from(detected(dir.path(), &logs, &case));
+            if flip.as_node {
+                try_as_node(dir.path(), &logs, &case);
+            }
+            // whoever looked has changed nothing
+            let mut now = [0];
+            file.read_exact_at(&mut now, flip.offset as u64).unwrap();
+            assert_eq!(now[0], flip.byte, "{case}");
+            file.write_all_at(&was, flip.offset as u64).unwrap();
+        }
+        assert_eq!(files(dir.path()), files(sample.path()));
+        found
+    });
+    let (all, found) = (flips.len(), found.into_iter().sum::<usize>());
+    println!("promise 7: {all} flips, {found} detected, {} harmless, 0 silent", all - found);
+    assert!(found > all / 4);
+}

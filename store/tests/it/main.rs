@@ -1,0 +1,18 @@
+//! The store from outside, all tests in one program but `syncs.rs`, which counts the syncs of its whole process.
+#![cfg(test)]
+#![allow(clippy::print_stdout, reason = "what was tried is to be seen")]
+
+mod blobs;
+mod check;
+mod codec;
+mod common;
+mod concurrency;
+mod crash;
+mod damage;
+mod flips;
+mod golden;
+mod log;
+mod long;
+mod power;
+mod rescue;
+mod unused;

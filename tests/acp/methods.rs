@@ -1,0 +1,174 @@
+//! What an editor can ask of the node beside the protocol's own methods, and forks under the protocol's
+//! name for them.
+#![allow(clippy::needless_pass_by_value, reason = "a test hands over what it has just made")]
+
+use common::{Editor, Site, all, bash, call, kinds, only, says, script};
+use serde_json::{Value, json};
+
+fn events(site: &Site, session: &str) -> Vec<Value> {
+    site.run(&["export", session]).ok().events()
+}
+
+fn asked(editor: &mut Editor, method: &str, params: Value) -> Value {
+    let id = editor.ask(method, params);
+    editor.result(id)
+}
+
+fn fork(editor: &mut Editor, site: &Site, session: &str, meta: Value) -> Value {
+    let params =
+        json!({ "sessionId": session, "cwd": site.project(), "mcpServers": [], "_meta": meta });
+    let id = editor.ask("session/fork", params);
+    editor.answer(id)
+}
+
+#[test]
+fn the_methods_beside_the_protocols_are_named() {
+    let site = Site::scripted(&script(json!([])));
+    let mut editor = Editor::raw(&site, &[]);
+    let hello = asked(&mut editor, "initialize", json!({ "protocolVersion": 1 }));
+    let capabilities = &hello["agentCapabilities"];
+    assert_eq!(capabilities["sessionCapabilities"]["fork"], json!({}));
+    let methods = capabilities["_meta"]["leftfold"]["methods"].as_array().unwrap();
+    for name in ["watch", "fork", "revert", "verify", "why"] {
+        assert!(methods.contains(&json!(format!("_leftfold/{name}"))), "{name}: {methods:?}");
+    }
+    editor.leave();
+}
+
+#[test]
+fn a_session_is_followed_verified_and_explained() {
+    let site = Site::scripted(&script(json!([bash("true"), says("Done.")])))
+        .setting("permission/bash", json!({ "*": "ask" }));
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    let prompt = editor.prompt(&session, "go");
+    let question = editor.question(&session);
+    let why = asked(&mut editor, "_leftfold/why", json!({ "session": session }));
+    assert_eq!((&why["state"], &why["node"]), (&json!("running"), &json!(editor.live.id())));
+    assert_eq!(
+        (&why["waits"][0]["kind"], &why["waits"][0]["owner"]),
+        (&json!("question"), &json!("a person"))
+    );
+    editor.choose(&question, "allow_once");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    let why = asked(&mut editor, "_leftfold/why", json!({ "session": session }));
+    assert_eq!((&why["state"], &why["waits"]), (&json!("idle"), &json!([])));
+
+    let verified = asked(&mut editor, "_leftfold/verify", json!({ "session": session }));
+    assert_eq!(verified["divergences"], json!([]));
+    asked(&mut editor, "_leftfold/watch", json!({ "session": session, "from": 3 }));
+    let of = |message: &Value| message["method"] == "_leftfold/event";
+    let last = editor.until(|message| of(message) && message["params"]["type"] == "turn.ended");
+    let told: Vec<u64> = editor
+        .got
+        .iter()
+        .filter(|message| of(message) && message["params"].get("payload").is_none())
+        .map(|message| message["params"]["seq"].as_u64().unwrap())
+        .collect();
+    let end = last["params"]["seq"].as_u64().unwrap();
+    assert_eq!(told, (3..=end).collect::<Vec<_>>());
+    assert_eq!(verified["events"], end);
+    let nobody = editor.ask("_leftfold/verify", json!({ "session": "nobody" }));
+    assert_eq!(editor.error(nobody)["code"], -32602);
+    editor.leave();
+}
+
+#[test]
+fn a_revert_takes_files_and_messages_back() {
+    let edit = call("write", json!({ "filePath": "a", "content": "new\n" }));
+    let site =
+        Site::scripted(&script(json!([edit, says("Done.")]))).setting("snapshot", json!(true));
+    site.file("a", "old\n");
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    let prompt = editor.prompt(&session, "go");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    assert_eq!(site.text("a"), "new\n");
+    let events = asked(&mut editor, "_leftfold/read", json!({ "session": session, "from": 1 }));
+    let lines = events["lines"].as_array().unwrap();
+    let prompted = lines.iter().find(|line| line["type"] == "turn.prompted").unwrap();
+    let to = json!({ "session": session, "to": prompted["seq"] });
+    let reverted = asked(&mut editor, "_leftfold/revert", to);
+    assert_eq!(reverted, json!({ "accepted": true, "refused": null }));
+    asked(&mut editor, "_leftfold/watch", json!({ "session": session, "from": 1 }));
+    editor.until(|message| message["params"]["type"] == "files.restored");
+    assert_eq!(site.text("a"), "old\n");
+    editor.leave();
+    site.assert_sound();
+}
+
+#[test]
+fn a_fork_goes_on_by_itself() {
+    let site = Site::scripted(&script(json!([says("One."), says("Again.")])));
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    let prompt = editor.prompt(&session, "first");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    let forked = fork(&mut editor, &site, &session, Value::Null)["result"].clone();
+    let other = forked["sessionId"].as_str().unwrap().to_owned();
+    assert_ne!(other, session);
+    assert_eq!(forked["modes"]["currentModeId"], "build");
+    let prompt = editor.prompt(&other, "second");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    let prompt = editor.prompt(&session, "second");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    assert_eq!(editor.text(&other, "agent_message_chunk"), "Again.");
+    assert_eq!(editor.text(&session, "agent_message_chunk"), "One.Again.");
+    let list = asked(&mut editor, "session/list", json!({}));
+    let ids: Vec<&Value> =
+        list["sessions"].as_array().unwrap().iter().map(|listed| &listed["sessionId"]).collect();
+    assert!(ids.contains(&&json!(other)) && ids.contains(&&json!(session)), "{ids:?}");
+    editor.leave();
+    // another node finds it where it is
+    let mut editor = Editor::start(&site, &[]);
+    let load = json!({ "sessionId": other, "cwd": site.project(), "mcpServers": [] });
+    asked(&mut editor, "session/load", load);
+    assert_eq!(editor.text(&other, "user_message_chunk"), "firstsecond");
+    assert_eq!(editor.text(&other, "agent_message_chunk"), "One.Again.");
+    editor.leave();
+    for session in [&session, &other] {
+        site.run(&["check", session]).ok();
+        site.run(&["verify", session]).ok();
+    }
+    assert_eq!(only(&events(&site, &other), "session.forked")["session"], other);
+}
+
+#[test]
+fn a_fork_is_made_where_it_is_wanted() {
+    let site = Site::scripted(&script(json!([bash("echo x >> log"), says("Done."), says("Why?")])))
+        .setting("permission/bash", json!({ "*": "ask" }));
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    let prompt = editor.prompt(&session, "go");
+    let question = editor.question(&session);
+    // while it is asked: the call is the other session's
+    let by_name = asked(&mut editor, "_leftfold/fork", json!({ "session": session }));
+    let other = by_name["session"].as_str().unwrap().to_owned();
+    editor.choose(&question, "allow_once");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    let read = asked(&mut editor, "_leftfold/read", json!({ "session": session, "from": 1 }));
+    let called = read["lines"].as_array().unwrap().iter().find(|l| l["type"] == "model.called");
+    let at = json!({ "leftfold/at": called.unwrap()["seq"] });
+    let third = fork(&mut editor, &site, &session, at)["result"]["sessionId"].clone();
+    let third = third.as_str().unwrap().to_owned();
+    for (meta, session, code) in [
+        (json!({ "leftfold/at": 10_000 }), session.as_str(), -32602),
+        (json!({ "leftfold/at": "x" }), &session, -32602),
+        (Value::Null, "nobody", -32602),
+    ] {
+        let refused = fork(&mut editor, &site, session, meta);
+        assert!(refused["error"]["code"] == code || session == "nobody", "{refused}");
+        assert!(refused.get("result").is_none(), "{refused}");
+    }
+    let load = json!({ "sessionId": other, "cwd": site.project(), "mcpServers": [] });
+    asked(&mut editor, "session/load", load);
+    editor.leave();
+    for fork in [&other, &third] {
+        let events = events(&site, fork);
+        let own: Vec<Value> =
+            events.into_iter().filter(|event| event["session"] == fork.as_str()).collect();
+        assert_eq!(own[0]["type"], "session.forked");
+        assert_eq!(all(&own, "tool.lost").len(), 1, "{:?}", kinds(&own));
+    }
+    assert_eq!(site.text("log"), "x\n");
+}

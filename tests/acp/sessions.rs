@@ -1,0 +1,274 @@
+//! What an editor does with sessions besides prompting: list, resume, close and delete them, and
+//! choose agent, model and variant.
+
+use common::{Editor, Site, all, asking, bash, exists, only, says, script, wait_until};
+use serde_json::{Value, json};
+
+fn events(site: &Site, session: &str) -> Vec<Value> {
+    site.run(&["export", session]).ok().events()
+}
+
+fn ids(answer: &Value) -> Vec<&str> {
+    let sessions = answer["sessions"].as_array().unwrap();
+    sessions.iter().map(|session| session["sessionId"].as_str().unwrap()).collect()
+}
+
+fn list(editor: &mut Editor, params: Value) -> Value {
+    let id = editor.ask("session/list", params);
+    editor.result(id)
+}
+
+fn delete(editor: &mut Editor, session: &str) -> Value {
+    let id = editor.ask("session/delete", json!({ "sessionId": session }));
+    editor.answer(id)
+}
+
+#[test]
+fn sessions_are_listed_the_latest_first_and_deleted() {
+    let site = Site::scripted(&script(json!([says("One."), says("Two.")])));
+    let mut editor = Editor::start(&site, &[]);
+    let sessions: Vec<String> = ["first", "second"]
+        .map(|prompt| {
+            let session = editor.session(&site);
+            let prompt = editor.prompt(&session, prompt);
+            assert_eq!(editor.stop_reason(prompt), "end_turn");
+            session
+        })
+        .to_vec();
+    let listed = list(&mut editor, json!({ "cwd": site.project() }));
+    assert_eq!(ids(&listed), [&*sessions[1], &*sessions[0]]);
+    assert_eq!(listed["sessions"][0]["title"], "second");
+    assert_eq!(listed["sessions"][0]["cwd"], json!(site.project()));
+    assert_eq!(ids(&list(&mut editor, json!({}))).len(), 2);
+    assert_eq!(list(&mut editor, json!({ "cwd": "/" }))["sessions"], json!([]));
+    let cursor = editor.ask("session/list", json!({ "cursor": "nonsense" }));
+    assert_eq!(editor.error(cursor)["code"], -32602);
+
+    let deleted = delete(&mut editor, &sessions[0]);
+    assert!(deleted.get("error").is_none(), "{deleted}");
+    assert_eq!(ids(&list(&mut editor, json!({}))), [&*sessions[1]]);
+    // it is gone, which is what was wanted
+    assert!(delete(&mut editor, &sessions[0]).get("error").is_none());
+    let prompt = editor.prompt(&sessions[0], "again");
+    assert!(editor.error(prompt)["message"].as_str().is_some());
+    editor.leave();
+}
+
+#[test]
+fn closing_ends_the_turn_and_lets_go_of_the_session() {
+    let site = Site::scripted(&script(json!([bash("touch ready; sleep 1000"), says("Here.")])));
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    let prompt = editor.prompt(&session, "go");
+    wait_until("the command runs", || exists(&site.project().join("ready")));
+    let close = editor.ask("session/close", json!({ "sessionId": session }));
+    editor.result(close);
+    assert_eq!(editor.stop_reason(prompt), "cancelled");
+    let prompt = editor.prompt(&session, "again");
+    assert!(editor.error(prompt)["message"].as_str().is_some());
+    // nobody holds it any more
+    let events = events(&site, &session);
+    assert_eq!(only(&events, "turn.ended")["data"]["reason"], "aborted");
+    site.run(&["run", "--session", &session, "hello"]).ok();
+    editor.leave();
+    site.assert_sound();
+}
+
+#[test]
+fn whoever_resumes_is_told_nothing_of_before_and_asked_what_is_open() {
+    let site = Site::scripted(&script(json!([says("One."), says("Two.")])));
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    let prompt = editor.prompt(&session, "first");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    editor.leave();
+
+    let mut editor = Editor::start(&site, &[]);
+    let params = json!({ "sessionId": session, "cwd": site.project(), "mcpServers": [] });
+    let resumed = editor.ask("session/resume", params);
+    assert_eq!(editor.result(resumed)["modes"]["currentModeId"], "build");
+    let prompt = editor.prompt(&session, "second");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    assert_eq!(editor.text(&session, "agent_message_chunk"), "Two.");
+    assert_eq!(editor.text(&session, "user_message_chunk"), "");
+    editor.leave();
+    site.assert_sound();
+}
+
+#[test]
+fn a_question_that_another_client_left_open_is_asked_of_whoever_resumes() {
+    let site = asking();
+    let mut holder = site.start(&["run", "--permission-mode", "ask", "--format", "json", "go"]);
+    let asked = holder.until("permission.asked");
+    let session = asked["session"].as_str().unwrap().to_owned();
+    let mut editor = Editor::start(&site, &[]);
+    let params = json!({ "sessionId": session, "cwd": site.project(), "mcpServers": [] });
+    let resumed = editor.ask("session/resume", params);
+    editor.result(resumed);
+    let question = editor.question(&session);
+    editor.choose(&question, "allow_once");
+    holder.wait().ok();
+    editor.leave();
+}
+
+#[test]
+fn an_agent_is_a_mode() {
+    let site = Site::scripted(&script(json!([says("A plan."), says("Done.")])));
+    let mut editor = Editor::start(&site, &[]);
+    let new = editor.ask("session/new", json!({ "cwd": site.project(), "mcpServers": [] }));
+    let new = editor.result(new);
+    let session = new["sessionId"].as_str().unwrap().to_owned();
+    let modes = new["modes"]["availableModes"].as_array().unwrap();
+    let modes: Vec<&str> = modes.iter().map(|mode| mode["id"].as_str().unwrap()).collect();
+    assert_eq!(
+        (&new["modes"]["currentModeId"], &modes[..]),
+        (&json!("build"), &["build", "plan"][..])
+    );
+    let set = |editor: &mut Editor, mode: &str| {
+        editor.ask("session/set_mode", json!({ "sessionId": session, "modeId": mode }))
+    };
+    let wrong = set(&mut editor, "explore");
+    let error = editor.error(wrong);
+    assert_eq!(error["code"], -32602);
+    assert!(error["data"].as_str().unwrap().ends_with("build, plan"), "{error}");
+    let plan = set(&mut editor, "plan");
+    editor.result(plan);
+    assert_eq!(editor.update("current_mode_update")["currentModeId"], "plan");
+    for _ in 0..2 {
+        let prompt = editor.prompt(&session, "go");
+        assert_eq!(editor.stop_reason(prompt), "end_turn");
+        let build = set(&mut editor, "build");
+        editor.result(build);
+    }
+    editor.leave();
+    let events = events(&site, &session);
+    let agents = all(&events, "turn.prompted").into_iter().map(|event| &event["data"]["agent"]);
+    assert_eq!(agents.collect::<Vec<_>>(), ["plan", "build"]);
+}
+
+#[test]
+fn a_model_and_its_variant_are_options() {
+    let variants = json!({ "variants": { "careful": { "effort": "high" } }, "limit": { "context": 1000, "output": 100 } });
+    let site = Site::scripted(&script(json!([says("One."), says("Two.")])))
+        .setting("provider/double/models/other", variants);
+    let mut editor = Editor::start(&site, &[]);
+    let new = editor.ask("session/new", json!({ "cwd": site.project(), "mcpServers": [] }));
+    let new = editor.result(new);
+    let session = new["sessionId"].as_str().unwrap().to_owned();
+    let option = |options: &Value, id: &str| -> Value {
+        let options = options.as_array().unwrap();
+        options.iter().find(|option| option["id"] == id).cloned().unwrap_or_default()
+    };
+    assert_eq!(option(&new["configOptions"], "model")["currentValue"], "double/m");
+    assert_eq!(option(&new["configOptions"], "thought_level"), Value::Null);
+    let set = |editor: &mut Editor, id: &str, value: &str| {
+        let params = json!({ "sessionId": session, "configId": id, "value": value });
+        editor.ask("session/set_config_option", params)
+    };
+    let other = set(&mut editor, "model", "double/other");
+    let options = editor.result(other)["configOptions"].clone();
+    assert_eq!(option(&options, "model")["currentValue"], "double/other");
+    assert_eq!(option(&options, "thought_level")["currentValue"], "default");
+    let careful = set(&mut editor, "thought_level", "careful");
+    let options = editor.result(careful)["configOptions"].clone();
+    assert_eq!(option(&options, "thought_level")["currentValue"], "careful");
+    for (id, value, known) in [
+        ("model", "double/none", "double/other"),
+        ("thought_level", "reckless", "careful"),
+        ("colour", "red", "thought_level"),
+    ] {
+        let wrong = set(&mut editor, id, value);
+        let error = editor.error(wrong);
+        assert_eq!(error["code"], -32602);
+        assert!(error["data"].as_str().unwrap().contains(known), "{error}");
+    }
+    let prompt = editor.prompt(&session, "go");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    // the variant was the other model's
+    let first = set(&mut editor, "model", "double/m");
+    editor.result(first);
+    let prompt = editor.prompt(&session, "go");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    editor.leave();
+    let events = events(&site, &session);
+    let prompted = all(&events, "turn.prompted").into_iter();
+    let models = prompted.map(|event| event["data"]["model"]["id"].clone());
+    assert_eq!(models.collect::<Vec<_>>(), ["other", "m"]);
+}
+
+#[test]
+fn commands_are_told_once_the_session_is_there() {
+    let site = Site::scripted(&script(json!([says("One.")])))
+        .setting("command/fix", json!({ "template": "Fix $ARGUMENTS.", "description": "Fixes" }));
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    let told = editor.update("available_commands_update");
+    let commands = told["availableCommands"].as_array().unwrap();
+    let named = |name: &str| commands.iter().find(|command| command["name"] == name);
+    assert_eq!(named("fix").unwrap()["description"], "Fixes");
+    assert!(named("init").is_some() && named("review").is_some());
+    let prompt = editor.prompt(&session, "/fix it");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    editor.leave();
+    let events = events(&site, &session);
+    assert_eq!(only(&events, "turn.prompted")["data"]["parts"][0]["text"], "Fix it.");
+}
+
+#[test]
+fn a_client_with_a_terminal_is_told_how_a_key_is_stored() {
+    let site = Site::scripted(&script(json!([says("One.")])));
+    let mut editor = Editor::raw(&site, &[]);
+    let capabilities = json!({ "auth": { "terminal": true } });
+    let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities });
+    let hello = editor.ask("initialize", params);
+    let methods = editor.result(hello)["authMethods"].clone();
+    assert_eq!(methods[0]["args"], json!(["auth", "login"]));
+    let id = methods[0]["id"].clone();
+    let authenticated = editor.ask("authenticate", json!({ "methodId": id }));
+    editor.result(authenticated);
+    editor.leave();
+}
+
+/// A node whose client has forms, with a session.
+fn with_forms(site: &Site) -> (Editor, String) {
+    let mut editor = Editor::raw(site, &[]);
+    let capabilities = json!({ "elicitation": { "form": {} } });
+    let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities });
+    let hello = editor.ask("initialize", params);
+    editor.result(hello);
+    let session = editor.session(site);
+    (editor, session)
+}
+
+#[test]
+fn a_client_with_forms_is_asked_by_one() {
+    let options = json!([{ "label": "red" }, { "label": "blue" }]);
+    let questions = json!({ "questions": [{ "question": "Which?", "options": options }] });
+    let asks = json!({ "parts": [{ "call": { "name": "question", "input": questions } }] });
+    let site = Site::scripted(&script(json!([asks, says("Noted."), asks, says("Never.")])));
+    let (mut editor, session) = with_forms(&site);
+    let prompt = editor.prompt(&session, "go");
+    let form = editor.until(|message| message["method"] == "elicitation/create");
+    assert_eq!(
+        (&form["params"]["message"], &form["params"]["sessionId"]),
+        (&json!("Which?"), &json!(session))
+    );
+    assert_eq!(
+        form["params"]["requestedSchema"]["properties"]["answer"]["oneOf"][1]["const"],
+        "blue"
+    );
+    let content = json!({ "answer": "red", "words": "Rather green." });
+    editor.reply(&form, json!({ "action": "accept", "content": content }));
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    let prompt = editor.prompt(&session, "go");
+    let form = editor.until(|message| message["method"] == "elicitation/create");
+    editor.reply(&form, json!({ "action": "decline" }));
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    editor.leave();
+    let events = events(&site, &session);
+    let answers = all(&events, "permission.answered");
+    let answers =
+        answers.into_iter().map(|event| (&event["data"]["reply"], &event["data"]["feedback"]));
+    let expected = [(&json!("once"), &json!("Rather green.")), (&json!("reject"), &Value::Null)];
+    assert_eq!(answers.collect::<Vec<_>>(), expected);
+}

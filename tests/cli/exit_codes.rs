@@ -1,0 +1,151 @@
+//! What `run` exits with, and what it says when it can not do what it was asked.
+
+use common::{Answer, Server, Site, all, bash, end, says, script};
+use serde_json::{Value, json};
+
+fn ended(site: &Site, args: &[&str], code: i32) -> Value {
+    let args = [&["run", "--format", "json"], args].concat();
+    let events = site.run(&args).with(code).events();
+    assert_eq!(all(&events, "turn.ended").len(), 1);
+    site.assert_sound();
+    end(&events).clone()
+}
+
+#[test]
+fn a_provider_that_refuses_is_an_error() {
+    let body = json!({ "type": "error", "error": { "type": "invalid_request_error",
+        "message": "temperature: must be at most 1" } });
+    let server = Server::start(vec![Answer::Status(400, vec![], body.to_string())]);
+    let end = ended(&Site::served(&server), &["hello"], 1);
+    assert_eq!(end["reason"], "error");
+    assert!(end["error"].as_str().unwrap().contains("temperature: must be at most 1"), "{end}");
+    // it was wrong the first time and would be the second time
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[test]
+fn a_wrong_key_is_an_error_that_names_the_provider() {
+    let body = json!({ "type": "error", "error": { "type": "authentication_error",
+        "message": "invalid x-api-key" } });
+    let server = Server::start(vec![Answer::Status(401, vec![], body.to_string())]);
+    let end = ended(&Site::served(&server), &["hello"], 1);
+    let error = end["error"].as_str().unwrap();
+    assert!(error.contains("invalid x-api-key") && error.contains("provider `local`"), "{error}");
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[test]
+fn a_server_that_is_not_there_is_an_error_that_names_it() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let nowhere = format!("http://{}/v1", listener.local_addr().unwrap());
+    drop(listener);
+    let site = Site::served(&Server::start(vec![]))
+        .setting("provider/local/options/baseURL", json!(nowhere))
+        .setting("retry/attempts", json!(0));
+    let end = ended(&site, &["hello"], 1);
+    let error = end["error"].as_str().unwrap();
+    assert!(error.contains("nothing listens there") && error.contains("baseURL"), "{error}");
+}
+
+#[test]
+fn a_script_that_is_at_its_end_is_an_error() {
+    let site = Site::scripted(&script(json!([bash("true")])));
+    let end = ended(&site, &["hello"], 1);
+    assert!(end["error"].as_str().unwrap().contains("no reply"), "{end}");
+}
+
+#[test]
+fn the_limit_of_steps_ends_a_turn() {
+    let site = Site::scripted(&script(json!([bash("echo one >> done"), says("never")])));
+    let end = ended(&site, &["--max-steps", "1", "go"], 4);
+    assert_eq!(end["reason"], "max_steps");
+    assert_eq!(end["steps"], 1);
+    // nobody would see what came of a call of the last step
+    assert_eq!(site.text("done"), "");
+    let ran = site.run(&["run", "--max-steps", "1", "-c", "go"]);
+    assert_ne!(ran.code, 2, "{ran:?}");
+}
+
+#[test]
+fn text_output_says_why_on_stderr() {
+    let site = Site::scripted(&script(json!([bash("true"), says("never")])));
+    let ran = site.run(&["run", "--max-steps", "1", "go"]).with(4);
+    assert!(ran.stderr.contains("the limit of steps is reached"), "{ran:?}");
+}
+
+#[test]
+fn a_model_that_is_not_known() {
+    let site = Site::scripted(&script(json!([says("never")])));
+    for (model, part) in [
+        ("double", "PROVIDER/MODEL"),
+        ("dubble/m", "did you mean `double`"),
+        ("double/n", "lists no model `n`"),
+    ] {
+        let run = site.run(&["run", "--model", model, "hello"]);
+        run.with(2).saying(&[model, part]);
+    }
+    assert!(site.sessions().is_empty());
+}
+
+#[test]
+fn no_model_and_no_key() {
+    let ran = Site::bare().run(&["run", "hello"]).with(2);
+    ran.saying(&["ANTHROPIC_API_KEY", "leftfold.json", "leftfold demo"]);
+    let ran = Site::bare().run(&["run", "--model", "anthropic/claude-sonnet-4-5", "hello"]);
+    ran.with(2).saying(&["has no key", "ANTHROPIC_API_KEY"]);
+    let settings = json!({ "apiKey": "{env:NO_SUCH_KEY}", "baseURL": "http://127.0.0.1:9/v1" });
+    let site = Site::scripted(&script(json!([says("never")])))
+        .setting("provider/other", json!({ "wire": "anthropic", "options": settings }))
+        .setting("provider/other/models", json!({ "m": {} }));
+    site.run(&["run", "--model", "other/m", "hello"]).with(2).saying(&["NO_SUCH_KEY", "not set"]);
+}
+
+#[test]
+fn settings_that_are_wrong_are_named_with_their_place() {
+    let site = Site::scripted(&script(json!([says("never")])));
+    for (text, parts) in [
+        ("{\n  \"model\": \"double/m\",\n  \"retry\": { \"attempts\": \"ten\" }\n}", ":3:"),
+        ("{\n  \"model\": \n}", ":3:"),
+        ("{\n\n  \"permision\": {}\n}", "did you mean `permission`"),
+    ] {
+        let path = site.file("leftfold.json", text);
+        let ran = site.run(&["run", "hello"]).with(2);
+        ran.saying(&[path.to_str().unwrap(), parts]);
+    }
+    let site = Site::bare().env("LEFTFOLD_CONFIG_CONTENT", "{ nonsense");
+    site.run(&["run", "hello"]).with(2).saying(&["LEFTFOLD_CONFIG_CONTENT:1:"]);
+    assert!(site.sessions().is_empty());
+}
+
+#[test]
+fn a_script_that_is_wrong_is_named_with_its_place() {
+    let reply = json!({ "parts": [{ "text": "a", "delay_ms": 3 }] });
+    let site = Site::scripted(&script(json!([reply])));
+    site.run(&["run", "hello"]).with(2).saying(&["replies[0].parts[0]", "exactly one of"]);
+}
+
+#[test]
+fn a_session_that_is_not_there() {
+    let site = Site::scripted(&script(json!([says("one")])));
+    site.run(&["run", "-c", "hello"]).with(2).saying(&["no session yet"]);
+    site.run(&["run", "--session", "01ARZ3NDEK", "hello"]).with(2).saying(&["01ARZ3NDEK"]);
+    for command in ["resume", "replay", "verify", "check", "export"] {
+        site.run(&[command, "01ARZ3NDEK"]).with(2).saying(&["no session `01ARZ3NDEK`"]);
+        site.run(&[command, "last"]).with(2).saying(&["no session yet"]);
+        let gone = site.path("gone/away");
+        let ran = site.run(&[command, gone.to_str().unwrap()]).with(2);
+        ran.saying(&[gone.to_str().unwrap()]);
+    }
+    assert!(site.sessions().is_empty());
+}
+
+#[test]
+fn arguments_that_do_not_exist() {
+    let site = Site::bare();
+    for args in
+        [&["run", "--fromat", "json", "x"][..], &["rum"], &["run", "--max-steps", "no", "x"]]
+    {
+        site.run(args).with(2);
+    }
+    site.run(&["--version"]).ok();
+}

@@ -1,0 +1,18 @@
+//! The commands themselves, from outside: settings, prompts, exit codes, and the messages of what goes wrong.
+#![cfg(test)]
+
+mod auth;
+mod bad_input;
+mod commands;
+mod completions;
+mod config;
+mod config_secrets;
+mod demo;
+mod doctor;
+mod exit_codes;
+mod instructions;
+mod limits;
+mod models;
+mod opencode_settings;
+mod run;
+mod story;

@@ -1,0 +1,292 @@
+//! Settings that people have from OpenCode: taken as they are, in words old and new.
+
+use common::{Site, only, says, script};
+use serde_json::{Value, json};
+
+/// Of somebody who has looked through all that can be set.
+const ALL_ABOUT: &str = r#"{
+  "$schema": "https://opencode.ai/config.json",
+  "model": "anthropic/claude-sonnet-4-5",
+  "small_model": "anthropic/claude-haiku-4-5",
+  "theme": "gruvbox", "username": "grace", "autoupdate": "notify", "share": "disabled",
+  "logLevel": "WARN", "snapshot": true, "layout": "stretch", "autoshare": false,
+  "keybinds": { "leader": "ctrl+g", "session_list": "<leader>s" },
+  "tui": { "scroll_speed": 2, "scroll_acceleration": { "enabled": false }, "diff_style": "stacked" },
+  "server": { "port": 4711, "hostname": "127.0.0.1", "mdns": false, "cors": ["http://localhost:3000"] },
+  "watcher": { "ignore": ["target/**"] },
+  "compaction": { "auto": true, "prune": false, "reserved": 12000, "tail_turns": 2 },
+  "tool_output": { "max_lines": 800, "max_bytes": 30000 },
+  "enterprise": { "url": "https://share.example.org" },
+  "experimental": { "batch_tool": true, "mcp_timeout": 9000, "primary_tools": ["edit"],
+    "hook": { "session_completed": [{ "command": ["notify-send", "done"] }] } },
+  "disabled_providers": ["groq"]
+}"#;
+
+/// Of a team with models of its own.
+const PROVIDERS: &str = r#"{
+  // the proxy is for everybody
+  "model": "anthropic/claude-sonnet-4-5",
+  "enabled_providers": ["anthropic", "local", "openrouter", "azure"],
+  "provider": {
+    "anthropic": {
+      "options": { "apiKey": "{env:ANTHROPIC_API_KEY}", "timeout": 900000, "chunkTimeout": 60000, "setCacheKey": true },
+      "models": { "claude-sonnet-4-5": {
+        "options": { "thinking": { "type": "enabled", "budgetTokens": 8000 } },
+        "variants": { "slow": { "thinking": { "type": "enabled", "budgetTokens": 30000 } }, "high": { "disabled": true } }
+      } }
+    },
+    "local": {
+      "npm": "@ai-sdk/openai-compatible", "name": "On this desk",
+      "options": { "baseURL": "http://127.0.0.1:11434/v1", "headers": { "X-Team": "tools" } },
+      "models": { "qwen3-coder:30b": { "name": "Qwen", "limit": { "context": 64000, "output": 8000 }, "tool_call": true,
+        "modalities": { "input": ["text"], "output": ["text"] }, "cost": { "input": 0, "output": 0 }, "status": "beta" } },
+    },
+    "openrouter": { "models": { "z-ai/glm-4.6": { "options": { "provider": { "only": ["z-ai"] } } } } },
+    "azure": { "npm": "@ai-sdk/azure", "options": { "resourceName": "r", "apiVersion": "2025-01-01" }, "blacklist": ["o1"] },
+    "amazon-bedrock": { "options": { "region": "eu-central-1", "profile": "work" } },
+  },
+}"#;
+
+/// Of somebody who lets little through.
+const RULES: &str = r#"{
+  "model": "anthropic/claude-sonnet-4-5",
+  "permission": {
+    "*": "ask", "read": { "*": "allow", "*.pem": "deny" }, "edit": { "*": "ask", "docs/*": "allow" },
+    "bash": { "*": "ask", "cargo *": "allow", "git push *": "deny" }, "webfetch": "deny", "websearch": "deny",
+    "external_directory": { "~/scratch/**": "allow" }, "doom_loop": "deny", "task": { "general": "deny" },
+    "skill": { "internal-*": "deny" }, "tracker_*": "ask", "todowrite": "allow", "lsp": "allow", "list": "allow"
+  },
+  "tools": { "write": false, "patch": false, "tracker_delete": false, "glob": true },
+  "mcp": {
+    "files": { "type": "local", "command": ["npx", "-y", "files-server", "."], "environment": { "DEPTH": "2" },
+      "timeout": 20000, "enabled": false },
+    "tracker": { "type": "remote", "url": "https://tracker.example.org/mcp", "headers": { "Authorization": "Bearer {env:TRACKER}" },
+      "enabled": false },
+    "signed": { "type": "remote", "url": "https://signed.example.org/mcp", "enabled": false,
+      "oauth": { "clientId": "id", "clientSecret": "{env:SIGNED}", "scope": "read" } },
+    "open": { "type": "remote", "url": "https://open.example.org/mcp", "oauth": false, "enabled": false },
+    "elsewhere": { "enabled": false }
+  }
+}"#;
+
+/// Of a team that has agents and commands in its settings, some since long ago.
+const AGENTS: &str = r##"{
+  "model": "anthropic/claude-sonnet-4-5",
+  "default_agent": "plan",
+  "agent": {
+    "build": { "prompt": "{file:./words/build.txt}", "steps": 40, "tools": { "webfetch": false } },
+    "plan": { "temperature": 0.2, "permission": { "bash": { "*": "deny", "ls *": "allow" } } },
+    "auditor": { "description": "Looks for holes", "mode": "subagent", "prompt": "Find holes.", "maxSteps": 8, "top_p": 0.8,
+      "color": "#224466", "hidden": true, "tools": { "write": false, "edit": false, "tracker_*": false } },
+    "thinker": { "description": "Takes its time", "mode": "all", "reasoningEffort": "high", "options": { "store": false },
+      "variant": "high", "color": "warning" },
+    "explore": { "disable": true },
+    "title": { "model": "anthropic/claude-haiku-4-5" }
+  },
+  "mode": {
+    "build": { "temperature": 0.4 },
+    "scribe": { "prompt": "Write prose.", "mode": "subagent", "tools": { "bash": false, "edit": true } }
+  },
+  "command": {
+    "ship": { "template": "Ship $1 with $ARGUMENTS", "description": "Ships", "agent": "build", "model": "anthropic/claude-haiku-4-5" },
+    "audit": { "template": "Audit !`git diff --stat` and @README.md", "agent": "auditor", "subtask": true }
+  },
+  "skills": { "paths": ["./team", "~/nowhere"], "urls": ["https://skills.example.org/"] }
+}"##;
+
+/// Of somebody with plugins and tools that Leftfold has not, and a key that nobody knows.
+const PLUGINS: &str = r#"{
+  "model": "anthropic/claude-sonnet-4-5",
+  "plugin": ["some-plugin@2.1.0", ["with-options", { "loud": true }], "file:///opt/plugin.ts"],
+  "formatter": { "gofmt": { "disabled": true }, "mine": { "command": ["fmt", "$FILE"], "extensions": [".x"] } },
+  "lsp": { "rust": { "disabled": true }, "mine": { "command": ["x-lsp"], "extensions": [".x"], "initialization": {} } },
+  "instructions": ["docs/*.md", "https://rules.example.org/style.md", "~/mine.md"],
+  "shell": "/bin/bash", "attachment": { "image": { "auto_resize": true } }, "permission": "ask",
+  "novelty": { "of": "tomorrow" },
+  "compaction": { "later": 1 }
+}"#;
+
+fn told(site: &Site) -> Vec<Value> {
+    let ran = site.run(&["doctor", "--format", "json"]).ok();
+    ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The one finding whose words contain `part`.
+fn about<'a>(found: &'a [Value], part: &str) -> &'a Value {
+    let has = |finding: &&Value| finding["what"].as_str().unwrap().contains(part);
+    let all: Vec<&Value> = found.iter().filter(has).collect();
+    assert_eq!(all.len(), 1, "{part}: {found:#?}");
+    all[0]
+}
+
+fn site(settings: &str) -> Site {
+    let site = Site::bare().env("ANTHROPIC_API_KEY", "sk-ant-0123456789abcdef");
+    site.file("opencode.json", settings);
+    site.file("words/build.txt", "Build it well.");
+    site.file("docs/style.md", "Be brief.");
+    site.file("team/tidy/SKILL.md", "---\ndescription: Tidies up\n---\nSweep every corner.\n");
+    site
+}
+
+#[test]
+fn what_a_user_of_opencode_may_have_is_taken_without_an_error() {
+    let warnings = [
+        (ALL_ABOUT, &[][..]),
+        (PROVIDERS, &[]),
+        (RULES, &[]),
+        (
+            AGENTS,
+            &["opencode.json:22:35: there is no folder", "opencode.json:22:57: `skills.urls`"],
+        ),
+        (
+            PLUGINS,
+            &[
+                "opencode.json:8:3: `novelty`",
+                "opencode.json:9:19: `compaction.later`",
+                "\"some-plugin@2.1.0\" is left out",
+                "\"with-options\" is left out",
+                "\"file:///opt/plugin.ts\" is left out",
+                "no file \"~/mine.md\"",
+            ],
+        ),
+    ];
+    for (settings, expected) in warnings {
+        let site = site(settings);
+        let found = told(&site);
+        assert!(found.iter().all(|finding| finding["status"] != "error"), "{found:#?}");
+        assert_eq!(about(&found, "opencode.json (written for")["status"], "ok");
+        for part in expected {
+            assert_eq!(about(&found, part)["status"], "warning");
+        }
+        let of_settings = |finding: &&Value| {
+            finding["status"] == "warning"
+                && finding["what"].as_str().unwrap().contains("opencode.json")
+        };
+        let count = expected.iter().filter(|part| !part.contains("no file")).count();
+        assert_eq!(found.iter().filter(of_settings).count(), count, "{found:#?}");
+        let config = site.run(&["config"]).ok();
+        assert!(config.stdout.contains("anthropic/claude-sonnet-4-5"), "{}", config.stdout);
+    }
+}
+
+#[test]
+fn keys_without_a_use_are_named_with_their_lines() {
+    let found = told(&site(ALL_ABOUT));
+    let idle = about(&found, "nothing that goes by")["what"].as_str().unwrap();
+    for part in ["`theme` (line 5)", "`keybinds` (line 7)", "`experimental` (line 14)"] {
+        assert!(idle.contains(part), "{part}: {idle}");
+    }
+}
+
+#[test]
+fn what_was_a_mode_is_an_agent_that_takes_prompts() {
+    let site = site(AGENTS);
+    site.file(".opencode/modes/critic.md", "---\ntools: { edit: false }\n---\nCriticise.\n");
+    site.file(".opencode/agent/named.md", "---\nname: herald\ndescription: Tells\n---\nTell it.\n");
+    let listed = site.run(&["agents", "--format", "json"]).ok().stdout;
+    let listed: Vec<Value> =
+        listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mode = |name: &str| {
+        let agent = listed.iter().find(|agent| agent["name"] == name);
+        agent.map_or("none", |agent| agent["mode"].as_str().unwrap())
+    };
+    for (name, expected) in [
+        ("build", "primary"),
+        ("scribe", "primary"),
+        ("critic", "primary"),
+        ("auditor", "subagent"),
+        ("thinker", "all"),
+        ("herald", "all"),
+        ("named", "none"),
+        ("explore", "none"),
+    ] {
+        assert_eq!(mode(name), expected, "{name}: {listed:#?}");
+    }
+    let config = site.run(&["config"]).ok().stdout;
+    for (key, value) in [
+        ("agent.build.temperature", "0.4"),
+        ("agent.build.steps", "40"),
+        ("agent.scribe.tools.bash", "false"),
+        ("agent.critic.tools.edit", "false"),
+    ] {
+        let line = config.lines().find(|line| line.contains(key));
+        assert!(line.is_some_and(|line| line.contains(value)), "{key}: {config}");
+    }
+}
+
+#[test]
+fn older_words_for_tools_are_rules() {
+    let site = site(
+        r#"{ "tools": { "patch": false, "tracker_*": false, "webfetch": true },
+             "agent": { "auditor": { "tools": { "bash": false, "tracker_read": true } } } }"#,
+    );
+    let action = |agent: &str, permission: &str| {
+        let ran = site.run(&["permission", "check", "--agent", agent, permission, "x"]).ok();
+        let said: Value = serde_json::from_str(&ran.stdout).unwrap();
+        said["action"].as_str().unwrap().to_owned()
+    };
+    for (agent, permission, expected) in [
+        ("build", "edit", "deny"),
+        ("build", "tracker_read", "deny"),
+        ("build", "bash", "allow"),
+        ("build", "webfetch", "allow"),
+        ("auditor", "edit", "deny"),
+        ("auditor", "bash", "deny"),
+        ("auditor", "tracker_read", "allow"),
+        ("auditor", "tracker_write", "deny"),
+    ] {
+        assert_eq!(action(agent, permission), expected, "{agent} {permission}");
+    }
+}
+
+#[test]
+fn skills_in_named_folders_are_listed_loaded_and_called_as_commands() {
+    let site = Site::scripted(&script(json!([says("Done.")])));
+    let mine = site.path("user/mine");
+    let site = site.setting("skills", json!({ "paths": [mine.display().to_string()] }));
+    let skill = |body: &str| format!("---\ndescription: Tidies up\n---\n{body}\n");
+    site.file(".opencode/opencode.json", r#"{ "skills": { "paths": ["never seen"] } }"#);
+    let mine = site.path("user/mine/tidy");
+    std::fs::create_dir_all(&mine).unwrap();
+    std::fs::write(mine.join("SKILL.md"), skill("Sweep every corner.")).unwrap();
+    site.file(".leftfold/skills/other/SKILL.md", skill("Another."));
+    let ran = site.run(&["run", "--format", "json", "/tidy the attic"]).ok();
+    let events = ran.events();
+    let text = only(&events, "turn.prompted")["data"]["parts"][0]["text"].as_str().unwrap();
+    assert!(text.contains("Sweep every corner.") && text.ends_with("\n\nthe attic"), "{text}");
+    let exported = site.run(&["export", "last"]).ok().stdout;
+    assert!(exported.contains("- tidy: Tidies up"), "{exported}");
+    let denied = site.setting("permission", json!({ "skill": { "tidy": "deny" } }));
+    let ran = denied.run(&["run", "/tidy"]).with(2);
+    assert!(
+        ran.stderr.contains("the command `/tidy`: the rules do not allow skill `tidy`"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn a_folder_that_only_the_project_names_is_as_strange_as_any_other() {
+    let site = Site::scripted(&script(json!([says("Done.")])));
+    let outside = site.path("user/private/tidy");
+    std::fs::create_dir_all(&outside).unwrap();
+    std::fs::write(outside.join("SKILL.md"), "---\ndescription: d\n---\nSecret.\n").unwrap();
+    let named = json!({ "skills": { "paths": [site.path("user/private").display().to_string()] } });
+    site.file("opencode.json", named.to_string());
+    let ran = site.run(&["run", "/tidy"]).with(2);
+    assert!(ran.stderr.contains("external_directory"), "{ran:?}");
+}
+
+#[test]
+fn a_folder_of_settings_can_be_named_by_a_variable() {
+    let folder = |site: &Site| site.path("user/theirs").display().to_string();
+    let site = Site::bare();
+    let path = folder(&site);
+    let site = site.env("OPENCODE_CONFIG_DIR", path);
+    std::fs::create_dir_all(site.path("user/theirs/commands")).unwrap();
+    std::fs::write(site.path("user/theirs/opencode.json"), r#"{ "username": "x" }"#).unwrap();
+    std::fs::write(site.path("user/theirs/commands/hail.md"), "Hail.").unwrap();
+    let ran = site.run(&["doctor", "--format", "json"]);
+    assert!(ran.stdout.contains("user/theirs/opencode.json (written for OpenCode)"), "{ran:?}");
+    let config = site.run(&["config"]);
+    assert!(config.stdout.contains("command.hail.template"), "{config:?}");
+}

@@ -1,0 +1,301 @@
+//! What the test programs share: a project, a home and settings for each test, and the built program.
+//!
+//! This is a crate, so that it is compiled once and not in each test program. Nothing but tests uses it.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+#![allow(missing_debug_implementations, reason = "nobody prints a test's own things")]
+#![allow(clippy::needless_pass_by_value, reason = "a test hands over what it has just made")]
+
+pub mod aftermath;
+mod again;
+mod canary;
+pub mod corpus;
+mod desk;
+mod editor;
+pub mod foreign;
+pub mod guarded;
+mod live;
+pub mod mcp;
+pub mod peers;
+pub mod plugin;
+mod processes;
+mod pty;
+mod server;
+mod socket;
+mod sse;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+pub use again::again;
+pub use canary::{Canary, Search, base64, url};
+pub use desk::Desk;
+pub use editor::Editor;
+pub use live::{Live, Ran};
+pub use processes::{marked, peak, wait_until};
+pub use pty::Terminal;
+pub use server::{Answer, Recorded, Server, Split};
+pub use socket::{Peer, from_on, wait_for_node};
+pub use sse::{Block, message, with_crlf};
+
+/// Nothing here takes this long unless it hangs.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The built program, which cargo puts into the folder above that of the test programs.
+pub fn program() -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let folder = tests.parent().and_then(Path::parent).unwrap();
+    folder.join("leftfold")
+}
+
+/// The root of the repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+pub struct Site {
+    dir: TempDir,
+    settings: Value,
+    env: Vec<(String, String)>,
+}
+
+impl Site {
+    /// With a provider `double` that plays `script`.
+    pub fn scripted(script: &Value) -> Self {
+        let mut site = Self::bare();
+        site.settings = json!({
+            "model": "double/m",
+            "title": false,
+            "snapshot": false,
+            "provider": { "double": {
+                "wire": "scripted",
+                "options": { "script": script },
+                "models": { "m": { "limit": { "context": 100_000, "output": 8_000 } } },
+            } },
+        });
+        site
+    }
+
+    /// With a provider `local` that speaks Anthropic Messages to `server`.
+    pub fn served(server: &Server) -> Self {
+        let mut site = Self::bare();
+        site.settings = json!({
+            "model": "local/m",
+            "title": false,
+            "snapshot": false,
+            "provider": { "local": {
+                "wire": "anthropic",
+                "options": { "baseURL": server.url(), "apiKey": "sk-test-0123456789" },
+                "models": { "m": { "limit": { "context": 100_000, "output": 8_000 } } },
+            } },
+        });
+        site
+    }
+
+    /// Without any settings.
+    pub fn bare() -> Self {
+        let dir = tempfile::Builder::new().prefix("leftfold-e2e-").tempdir().unwrap();
+        for name in ["project", "home", "config", "user"] {
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        Self { dir, settings: json!({}), env: Vec::new() }
+    }
+
+    /// Changes the settings, which go in by `LEFTFOLD_CONFIG_CONTENT`.
+    pub fn setting(mut self, pointer: &str, value: Value) -> Self {
+        let mut at = &mut self.settings;
+        for key in pointer.split('/').filter(|key| !key.is_empty()) {
+            at = &mut at[key];
+        }
+        *at = value;
+        self
+    }
+
+    pub fn env(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.env.push((name.to_owned(), value.into()));
+        self
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join(name)
+    }
+
+    pub fn project(&self) -> PathBuf {
+        self.path("project")
+    }
+
+    pub fn file(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.project().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// The text of a file in the project; empty if there is none.
+    pub fn text(&self, name: &str) -> String {
+        std::fs::read_to_string(self.project().join(name)).unwrap_or_default()
+    }
+
+    /// The program, in the project, with an environment that is all its own.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(program());
+        command
+            .args(args)
+            .current_dir(self.project())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.path("user"))
+            .env("TMPDIR", self.path(""))
+            .env("XDG_CONFIG_HOME", self.path("config"))
+            .env("LEFTFOLD_HOME", self.path("home"))
+            .stdin(Stdio::null());
+        if self.settings != json!({}) {
+            command.env("LEFTFOLD_CONFIG_CONTENT", self.settings.to_string());
+        }
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// The program, which can write no file of more than so many KiB.
+    pub fn limited(&self, args: &[&str], kib: u32) -> Command {
+        let inner = self.command(args);
+        let mut limited = Command::new("bash");
+        // without the trap the limit would be a signal and no error
+        let script = format!("trap '' XFSZ; ulimit -f {kib}; exec \"$@\"");
+        limited.args(["-c", &script, "run"]).arg(inner.get_program()).args(inner.get_args());
+        limited.env_clear();
+        limited.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        limited.current_dir(self.project()).stdin(Stdio::null());
+        limited
+    }
+
+    /// Runs the program to its end.
+    pub fn run(&self, args: &[&str]) -> Ran {
+        self.start(args).wait()
+    }
+
+    pub fn start(&self, args: &[&str]) -> Live {
+        Live::start(self.command(args))
+    }
+
+    /// The program on a terminal.
+    pub fn terminal(&self, args: &[&str], columns: u16) -> Terminal {
+        Terminal::start(self.command(args), columns)
+    }
+
+    /// One prompt as JSON lines.
+    pub fn prompt(&self, prompt: &str) -> Ran {
+        self.run(&["run", "--format", "json", prompt])
+    }
+
+    pub fn sessions(&self) -> Vec<PathBuf> {
+        let Ok(folder) = std::fs::read_dir(self.path("home/sessions")) else { return Vec::new() };
+        folder.map(|entry| entry.unwrap().path()).collect()
+    }
+
+    /// The folder of the one session.
+    pub fn session(&self) -> PathBuf {
+        let sessions = self.sessions();
+        assert_eq!(sessions.len(), 1, "{sessions:?}");
+        sessions[0].clone()
+    }
+
+    /// The events of the project's last session, as exported.
+    pub fn exported(&self) -> Vec<Value> {
+        self.run(&["export", "last"]).ok().events()
+    }
+
+    /// `check` and `verify` are content with the last session.
+    pub fn assert_sound(&self) {
+        for command in ["check", "verify"] {
+            let ran = self.run(&[command, "last"]);
+            assert_eq!(ran.code, 0, "{command}: {ran:?}");
+        }
+    }
+}
+
+/// A script of replies that are played one after the other.
+pub fn script(replies: impl std::borrow::Borrow<Value>) -> Value {
+    json!({ "replies": replies.borrow() })
+}
+
+/// A reply that calls `bash`.
+pub fn bash(command: &str) -> Value {
+    json!({ "parts": [{ "call": { "name": "bash", "input": { "command": command } } }] })
+}
+
+/// A reply that calls one tool.
+pub fn call(name: &str, input: impl std::borrow::Borrow<Value>) -> Value {
+    json!({ "parts": [{ "call": { "name": name, "input": input.borrow() } }] })
+}
+
+/// A site whose turn asks whether `.env` may be read, and then says so.
+pub fn asking() -> Site {
+    let read = call("read", json!({ "filePath": ".env" }));
+    let site = Site::scripted(&script(json!([read, says("So be it.")])));
+    site.file(".env", "COLOUR=blue\n");
+    site
+}
+
+/// A site whose turn fills the model's context, so that a summary is written, at the second attempt.
+pub fn filled() -> Site {
+    let full = json!({ "parts": [{ "call": { "name": "todoread" } }],
+        "match": { "prompt": "go", "answers": 0 }, "usage": { "input": 99_000, "output": 500 } });
+    let faults = json!([{ "class": "overloaded", "message": "busy", "retry_after": 1 }]);
+    let summary = json!({ "match": { "purpose": "compaction" }, "faults": faults,
+        "parts": [{ "text": "Half is done." }] });
+    let done =
+        json!({ "match": { "prompt": "next steps" }, "parts": [{ "text": "All is done." }] });
+    Site::scripted(&json!({ "replies": [summary, done, full] }))
+}
+
+/// The command that leaves questions to whoever reaches the socket.
+pub const ASK: [&str; 6] = ["run", "--format", "json", "--permission-mode", "ask", "go"];
+
+/// A reply of text.
+pub fn says(text: &str) -> Value {
+    json!({ "parts": [{ "text": text }] })
+}
+
+pub fn kind(event: &Value) -> &str {
+    event["type"].as_str().unwrap_or("")
+}
+
+pub fn kinds(events: &[Value]) -> Vec<&str> {
+    events.iter().map(kind).collect()
+}
+
+/// All events of one type.
+pub fn all<'a>(events: &'a [Value], wanted: &str) -> Vec<&'a Value> {
+    events.iter().filter(|event| kind(event) == wanted).collect()
+}
+
+/// The only event of one type.
+pub fn only<'a>(events: &'a [Value], wanted: &str) -> &'a Value {
+    let found = all(events, wanted);
+    assert_eq!(found.len(), 1, "{wanted}: {:?}", kinds(events));
+    found[0]
+}
+
+/// The data of the last event, which is the end of the turn.
+pub fn end(events: &[Value]) -> &Value {
+    let last = events.last().expect("no events at all");
+    assert_eq!(kind(last), "turn.ended", "{:?}", kinds(events));
+    &last["data"]
+}
+
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+pub fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}

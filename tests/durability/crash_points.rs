@@ -1,0 +1,309 @@
+//! Every session of the corpus is killed at every boundary of its log's writer, and while it recovers:
+//! what was shown is kept, nothing has its effect twice, `resume` brings the turn to an end.
+//!
+//! `LEFTFOLD_BOUNDARIES` says how many kills each session gets (spread evenly; 8 if it is not set),
+//! `LEFTFOLD_SEED` where the series begins, and `LEFTFOLD_ALL=1` has every boundary of every session, in
+//! all three places of it. Needs a debug build: others have no such fault (`store/src/fault.rs`).
+#![allow(clippy::print_stdout, reason = "the count is the result")]
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use common::aftermath::{assert_files, assert_marks, assert_started_once, assert_told};
+use common::corpus::{Act, CORPUS, Logs, is_child, logs, scenario, store};
+use common::{Ran, Site, marked};
+use leftfold_events::event::{EndReason, Event, Turn};
+use leftfold_events::{Envelope, Seq, SessionId, fold, line, verify};
+
+const PLACES: [&str; 3] = ["before", "synced", "headed"];
+/// Sessions that are killed again while they are being resumed.
+const AGAIN: [&str; 2] = ["tools", "children"];
+
+/// A boundary: the group of appends of one run of the program, from 1, and the place in its commit.
+#[derive(Clone, Debug)]
+struct Kill {
+    name: &'static str,
+    act: usize,
+    group: usize,
+    place: usize,
+    /// Group and place of the second death, in the run that resumes.
+    again: Option<(usize, usize)>,
+}
+
+impl Kill {
+    fn fault(group: usize, place: usize) -> String {
+        format!("{group}:{}", PLACES[place % PLACES.len()])
+    }
+}
+
+fn number(name: &str, default: usize) -> usize {
+    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+}
+
+fn all() -> bool {
+    std::env::var_os("LEFTFOLD_ALL").is_some()
+}
+
+/// How many groups of appends each run of a session makes at most: each begins with a fact.
+fn groups(name: &str) -> Vec<usize> {
+    let scenario = scenario(name);
+    let facts = |logs: &Logs| {
+        let own = |(session, log): &(SessionId, Vec<Envelope>)| {
+            let own = log.iter().filter(|event| event.session == *session);
+            own.filter(|event| !event.event.is_intent()).count()
+        };
+        logs.iter().map(own).sum::<usize>()
+    };
+    let mut before = 0;
+    let mut counts = Vec::new();
+    for act in &scenario.acts {
+        act.play(&scenario.site, None).with(act.code);
+        let after = facts(&logs(&scenario.site));
+        counts.push(after - std::mem::replace(&mut before, after));
+    }
+    counts
+}
+
+/// Each boundary that is to be tried in a session.
+fn kills(name: &'static str) -> Vec<Kill> {
+    let (most, seed) = (number("LEFTFOLD_BOUNDARIES", 8), number("LEFTFOLD_SEED", 1));
+    let runs = groups(name);
+    let one = |act, group, place| Kill { name, act, group, place, again: None };
+    let groups = || runs.iter().enumerate().flat_map(|(act, n)| (1..=*n).map(move |g| (act, g)));
+    let mut kills: Vec<Kill> = groups()
+        .flat_map(|(act, group)| (0..PLACES.len()).map(move |place| one(act, group, place)))
+        .collect();
+    let total = kills.len();
+    let mut second = Vec::new();
+    if AGAIN.contains(&name) {
+        // in the middle, or everywhere
+        let middle = kills[total / 2 + seed % PLACES.len()].clone();
+        let firsts: Vec<Kill> = if all() { rotating(&kills) } else { vec![middle] };
+        for first in firsts {
+            let again =
+                |kill: Kill| Kill { again: Some((kill.group, kill.place)), ..first.clone() };
+            second.extend(rotating(&kills).into_iter().map(again));
+        }
+    }
+    if !all() {
+        spread(&mut kills, most, seed);
+        spread(&mut second, most, seed);
+    }
+    kills.extend(second);
+    kills
+}
+
+/// One place of each group, each place as often as the others.
+fn rotating(kills: &[Kill]) -> Vec<Kill> {
+    kills.iter().filter(|kill| kill.place == kill.group % PLACES.len()).cloned().collect()
+}
+
+/// Keeps so many, evenly spread.
+fn spread(kills: &mut Vec<Kill>, most: usize, seed: usize) {
+    // no multiple of the places, so that each has its turn
+    let mut step = kills.len().div_ceil(most).max(1);
+    step += usize::from(step > 1 && step.is_multiple_of(PLACES.len()));
+    let mut n = 0;
+    kills.retain(|_| {
+        n += 1;
+        (n + seed).is_multiple_of(step)
+    });
+}
+
+#[test]
+fn killed_at_every_boundary_it_goes_on_with_nothing_lost_or_doubled() {
+    if cfg!(not(debug_assertions)) {
+        return; // there is no fault to inject
+    }
+    let jobs = Mutex::new(Vec::new());
+    each(CORPUS.len(), |n| {
+        let kills = kills(CORPUS[n].0);
+        jobs.lock().unwrap().extend(kills);
+    });
+    let jobs = jobs.into_inner().unwrap();
+    let (killed, lost_calls) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let names = Mutex::new(BTreeSet::new());
+    each(jobs.len(), |n| {
+        let kill = &jobs[n];
+        let attempt = std::panic::AssertUnwindSafe(|| tried_or_earlier(kill.clone()));
+        match std::panic::catch_unwind(attempt) {
+            Ok(None) => {}
+            Ok(Some(lost)) => {
+                killed.fetch_add(1, Ordering::Relaxed);
+                lost_calls.fetch_add(lost, Ordering::Relaxed);
+                names.lock().unwrap().insert(kill.name);
+            }
+            Err(panic) => {
+                eprintln!("{kill:?}");
+                std::panic::resume_unwind(panic);
+            }
+        }
+    });
+    let (killed, sessions) = (killed.into_inner(), names.into_inner().unwrap().len());
+    assert_eq!(sessions, CORPUS.len());
+    assert!(killed >= 4 * CORPUS.len().min(number("LEFTFOLD_BOUNDARIES", 8)), "{killed} kills");
+    println!(
+        "promise 1: {killed} kills over {sessions} sessions, 0 events lost, 0 effects doubled \
+         ({} lost calls told)",
+        lost_calls.into_inner()
+    );
+}
+
+/// Does each of so many jobs, a few at once.
+fn each(count: usize, job: impl Fn(usize) + Sync) {
+    let next = AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism().map_or(2, usize::from) + 1;
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    if n >= count {
+                        return;
+                    }
+                    job(n);
+                }
+            });
+        }
+    });
+}
+
+/// A sample that was to die where the program had ended by then is taken earlier.
+fn tried_or_earlier(mut kill: Kill) -> Option<usize> {
+    loop {
+        let lost = tried(&kill);
+        let group = kill.again.as_mut().map_or(&mut kill.group, |(group, _)| group);
+        if lost.is_some() || all() || *group == 1 {
+            return lost;
+        }
+        *group = *group * 2 / 3;
+    }
+}
+
+/// Kills a session, resumes it and looks at what is there; how many calls were lost. `None`: the
+/// program had ended before it came to where it was to die.
+fn tried(kill: &Kill) -> Option<usize> {
+    let scenario = scenario(kill.name);
+    let site = &scenario.site;
+    let mut shown = Shown::default();
+    for act in &scenario.acts[..kill.act] {
+        shown.add(&act.play(site, None).with(act.code));
+    }
+    let fault = Kill::fault(kill.group, kill.place);
+    let act = &scenario.acts[kill.act];
+    let ran = act.play(site, Some(&fault));
+    let survived = ran.code != -1;
+    if survived && kill.again.is_none() {
+        return None;
+    }
+    shown.add(&ran);
+    let before = assert_kept(site, &shown);
+    let Some(again) = kill.again else {
+        return Some(assert_goes_on(site, &before, shown, kill.group));
+    };
+    let session = unfinished(&before).into_iter().next()?;
+    let ran = resumed(site, session, kill.group, Some(&Kill::fault(again.0, again.1)));
+    if ran.code != -1 {
+        return None;
+    }
+    shown.add(&ran);
+    let between = assert_kept(site, &shown);
+    assert_prefix(&before, &between);
+    Some(assert_goes_on(site, &between, shown, kill.group))
+}
+
+/// What was printed, as whole lines.
+#[derive(Default)]
+struct Shown(Vec<String>);
+
+impl Shown {
+    fn add(&mut self, ran: &Ran) {
+        assert!(!ran.stderr.contains("panicked"), "{ran:?}");
+        let whole = ran.stdout.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        self.0.extend(whole.map(|line| line.trim_end().to_owned()));
+    }
+}
+
+/// The store is sound, each log is what this program would have written, and has all that was shown.
+fn assert_kept(site: &Site, shown: &Shown) -> Logs {
+    let Some(store) = store(site) else {
+        assert!(shown.0.is_empty(), "shown before there was a store: {:?}", shown.0);
+        return Vec::new();
+    };
+    let report = leftfold_store::check(&store).unwrap();
+    assert_eq!(report.damage, []);
+    let logs = logs(site);
+    let mut lines = HashSet::new();
+    for (session, log) in &logs {
+        assert_eq!(verify(log), [], "{session}");
+        let seqs: Vec<Seq> = log.iter().map(|event| event.seq).collect();
+        assert_eq!(seqs, (1..=log.len() as Seq).collect::<Vec<_>>(), "{session}");
+        for event in log {
+            lines.insert(line::write(event));
+            lines.extend(event.event.payloads().into_iter().map(line::write_payload));
+        }
+    }
+    let mut seen = HashSet::new();
+    for line in &shown.0 {
+        assert!(lines.contains(line), "shown and not in the log: {line}");
+        assert!(line.contains(r#""payload":"#) || seen.insert(line), "shown twice: {line}");
+    }
+    logs
+}
+
+/// What was in the logs still is.
+fn assert_prefix(before: &Logs, after: &Logs) {
+    for (session, log) in before {
+        let now = after.iter().find(|(known, _)| known == session);
+        let (_, now) = now.unwrap_or_else(|| panic!("{session} is gone"));
+        assert!(now.starts_with(log), "{session}");
+    }
+}
+
+/// Sessions that are nobody's children and are in the middle of something.
+fn unfinished(logs: &Logs) -> Vec<SessionId> {
+    let open = |log: &[Envelope]| {
+        let state = fold(log);
+        state.turn.is_some() || state.files.restore.is_some()
+    };
+    let roots = logs.iter().filter(|(_, log)| !is_child(log) && open(log));
+    roots.map(|(session, _)| *session).collect()
+}
+
+/// Every other time with somebody there who answers.
+fn resumed(site: &Site, session: SessionId, number: usize, fault: Option<&str>) -> Ran {
+    Act::resume(number.is_multiple_of(2)).play_with(site, fault, &[&session.to_string()])
+}
+
+/// `resume` brings everything to an end; how many calls were lost.
+fn assert_goes_on(site: &Site, before: &Logs, mut shown: Shown, number: usize) -> usize {
+    for session in unfinished(before) {
+        shown.add(&resumed(site, session, number, None).ok());
+    }
+    let after = assert_kept(site, &shown);
+    assert_prefix(before, &after);
+    assert_eq!(unfinished(&after), []);
+    let mut lost = 0;
+    for (session, log) in &after {
+        let state = fold(log);
+        assert!(state.turn.is_none(), "{session} is not at its end");
+        let first = before.iter().find(|(known, _)| known == session).map_or(0, |(_, l)| l.len());
+        for event in &log[first..] {
+            if let Event::Turn(Turn::Ended(ended)) = &event.event {
+                assert_eq!(ended.reason, EndReason::Completed, "{session}: {:?}", ended.error);
+            }
+        }
+        lost += assert_told(log);
+        assert_eq!(marked(&session.to_string()), [], "left behind");
+    }
+    assert_started_once(&after);
+    assert_marks(site, &after);
+    after.iter().for_each(|(_, log)| assert_files(site, log));
+    let roots = after.iter().filter(|(_, log)| !is_child(log)).map(|(id, _)| id.to_string());
+    for id in roots.filter(|_| number == 1) {
+        site.run(&["check", &id]).ok();
+        site.run(&["verify", &id]).ok();
+    }
+    lost
+}

@@ -1,0 +1,263 @@
+//! Promise 2: whatever is not there any more, full, silent or wrong ends by its deadline, with its cause in
+//! words. Each fault is one short run of the program.
+#![allow(clippy::print_stdout, reason = "a promise tells its count")]
+
+use std::process::Stdio;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{
+    ASK, Answer, Block, Live, Peer, Ran, Server, Site, all, asking, bash, call, end, message, only,
+    says, script,
+};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+/// Deadlines here are of some seconds at most; ten times that, for machines that are busy.
+const BY_THEN: Duration = Duration::from_secs(60);
+
+/// A folder that takes no file, whoever asks: not even root.
+const READ_ONLY: &str = "/sys/kernel";
+
+/// A run that ends in time.
+fn in_time(fault: impl FnOnce() -> Ran) -> Ran {
+    let start = Instant::now();
+    let ran = fault();
+    assert!(start.elapsed() < BY_THEN, "{:?}: {ran:?}", start.elapsed());
+    ran
+}
+
+fn error(ran: &Ran) -> String {
+    end(&ran.events())["error"].as_str().unwrap_or_default().to_owned()
+}
+
+fn assert_says(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "no `{part}` in: {text}");
+    }
+}
+
+/// A limit on the size of files: a write fails as on a disk that is full.
+fn the_disk_is_full() {
+    let large = "head -c 30000 /dev/urandom | od -c | head -c 45000";
+    let mut replies: Vec<Value> = (0..9).map(|n| bash(&format!("echo {n}; {large}"))).collect();
+    replies.push(says("done"));
+    let site = Site::scripted(&script(json!(replies)))
+        .setting("provider/double/models/m/limit/context", json!(10_000_000));
+    let limited = site.limited(&["run", "--format", "json", "go"], 600);
+    let ran = in_time(|| Live::start(limited).wait()).with(1).saying(&["/db"]);
+    assert!(all(&ran.events(), "turn.ended").is_empty());
+    site.assert_sound();
+    // with room it goes on
+    in_time(|| site.run(&["resume", "--format", "json", "last"])).ok();
+    site.assert_sound();
+}
+
+/// Nobody takes what is printed, so the turn is interrupted; the log says so.
+fn standard_output_is_full() {
+    let mut slow = says("never");
+    slow["delay_ms"] = json!(600_000);
+    let site = Site::scripted(&script(json!([slow])));
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = site.command(&["run", "--format", "json", "go"]);
+    let start = Instant::now();
+    let output = command.stdout(full).stderr(Stdio::piped()).output().unwrap();
+    assert!(start.elapsed() < BY_THEN);
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    let events = site.exported();
+    assert_eq!(only(&events, "turn.interrupted")["data"]["by"], "standard output closed");
+    site.assert_sound();
+}
+
+fn the_data_folder_is_read_only() {
+    let site = Site::scripted(&script(json!([says("never")])));
+    let home = format!("{READ_ONLY}/leftfold");
+    let site = site.env("LEFTFOLD_HOME", &home);
+    in_time(|| site.run(&["run", "go"])).with(1).saying(&[&home]);
+}
+
+fn the_projects_folder_is_read_only() {
+    let site = Site::scripted(&script(json!([
+        call("write", json!({ "filePath": format!("{READ_ONLY}/x"), "content": "x" })),
+        says("So it can not be."),
+    ])));
+    let ran = in_time(|| site.run(&["run", "--yes", "--format", "json", "go"])).ok();
+    let events = ran.events();
+    let finished = only(&events, "tool.finished");
+    assert_eq!(finished["data"]["is_error"], true, "{finished}");
+    assert_says(finished["data"]["output"].as_str().unwrap(), &["Cannot write", READ_ONLY]);
+    site.assert_sound();
+}
+
+/// Somebody removes the node's socket: whoever looks for the node is told that none is there, and the
+/// question that nobody can answer ends with the turn's time.
+fn the_nodes_socket_is_gone() {
+    let site = asking();
+    let mut live = site.start(&[&ASK[..5], &["--timeout", "6", "go"]].concat());
+    let asked = live.until("permission.asked")["seq"].to_string();
+    std::fs::remove_file(site.session().join("socket")).unwrap();
+    let answer = ["permission", "answer", "last", &asked, "once"];
+    in_time(|| site.run(&answer)).with(1).saying(&["no node runs"]);
+    let ran = in_time(|| live.wait()).with(4);
+    assert_says(&error(&ran), &["the limit of time is 6s"]);
+    site.assert_sound();
+}
+
+/// A node is killed while another process uses it.
+fn the_node_at_the_socket_is_gone() {
+    let site = asking();
+    let mut node = site.start(&ASK);
+    let session = node.until("permission.asked")["session"].as_str().unwrap().to_owned();
+    let joined = ["run", "--session", &session, "--format", "json", "and this"];
+    let mut joined = site.start(&joined);
+    joined.until("turn.prompted");
+    node.signal(Signal::KILL);
+    node.wait();
+    in_time(|| joined.wait()).with(1).saying(&["leftfold resume"]);
+}
+
+fn the_providers_connection_is_gone() {
+    let half = message(&[Block::Text("Once upon")]);
+    let half = &half[..half.find("event: content_block_stop").unwrap()];
+    let server = Server::start(vec![Answer::Cut(half.to_owned())]);
+    let site = Site::served(&server).setting("retry/attempts", json!(0));
+    let ran = in_time(|| site.prompt("go")).with(1);
+    assert_eq!(only(&ran.events(), "model.failed")["data"]["class"], "network");
+    assert_says(&error(&ran), &["the connection to", "broke"]);
+    site.assert_sound();
+}
+
+fn the_model_is_silent() {
+    let site = Site::served(&Server::start(vec![Answer::Silence]))
+        .setting("provider/local/options/timeout", json!(700))
+        .setting("retry/attempts", json!(0));
+    let ran = in_time(|| site.prompt("go")).with(1);
+    assert_says(&error(&ran), &["silent", "0.7 s"]);
+    site.assert_sound();
+}
+
+fn the_model_falls_silent_within_an_answer() {
+    let half = message(&[Block::Text("Once upon")]);
+    let half = &half[..half.find("event: content_block_stop").unwrap()];
+    let site = Site::served(&Server::start(vec![Answer::Stall(half.to_owned())]))
+        .setting("provider/local/options/chunkTimeout", json!(700))
+        .setting("retry/attempts", json!(0));
+    let ran = in_time(|| site.prompt("go")).with(1);
+    assert_eq!(only(&ran.events(), "model.failed")["data"]["class"], "stalled");
+    assert_says(&error(&ran), &["sent nothing for 0.7 s"]);
+    site.assert_sound();
+}
+
+fn a_tool_is_silent() {
+    let mut waits = bash("echo begun; sleep 1000");
+    waits["parts"][0]["call"]["input"]["timeout"] = json!(500);
+    let site = Site::scripted(&script(json!([waits, says("Too slow.")])));
+    let ran = in_time(|| site.prompt("go")).ok();
+    assert_stopped(&site, &ran, &["0.5 s", "begun"]);
+    site.assert_sound();
+}
+
+/// The command was stopped when its time was over, and the model told so.
+fn assert_stopped(site: &Site, ran: &Ran, words: &[&str]) {
+    let events = ran.events();
+    let started = only(&events, "tool.started");
+    assert_eq!(only(&events, "session.elapsed")["of"], started["seq"]);
+    assert_eq!(only(&events, "tool.cancelled")["of"], started["of"]);
+    assert_says(&site.run(&["replay", "last", "--state"]).ok().stdout, words);
+    assert_eq!(end(&events)["text"], "Too slow.");
+}
+
+/// Nobody answers a question: the time of the turn is the last resort.
+fn a_person_is_silent() {
+    let site = asking();
+    let ran = in_time(|| site.run(&[&ASK[..5], &["--timeout", "1", "go"]].concat())).with(4);
+    assert_eq!(end(&ran.events())["reason"], "limit");
+    site.assert_sound();
+}
+
+/// One that has stopped, and one that never reads: the turn takes no notice.
+fn observers_are_silent() {
+    let large = "od -c /dev/zero -v | head -c 45000";
+    let replies: Vec<Value> = (0..16).map(|n| bash(&format!("echo {n}; {large}"))).collect();
+    let wait = bash("while [ ! -e go ]; do sleep 0.02; done");
+    let replies = [vec![wait], replies, vec![says("done")]].concat();
+    let site = Site::scripted(&script(json!(replies)))
+        .setting("provider/double/models/m/limit/context", json!(100_000_000));
+    let mut live = site.start(&["run", "--format", "json", "go"]);
+    let session = live.until("tool.started")["session"].as_str().unwrap().to_owned();
+    let mut deaf = Peer::connect(&site.session());
+    deaf.ask("_leftfold/watch", &json!({ "session": session, "from": 1 }));
+    let mut stopped = site.start(&["observe", &session, "--from", "1", "--format", "json"]);
+    stopped.until("tool.started");
+    stopped.signal(Signal::STOP);
+    site.file("go", "");
+    let ran = in_time(|| live.wait()).ok();
+    assert_eq!(end(&ran.events())["text"], "done");
+    stopped.signal(Signal::CONT);
+    site.assert_sound();
+}
+
+/// To the next node the clock of the machine is set back by years: the log goes on from where it is, and
+/// a deadline comes when it is due.
+fn the_clock_is_set_back() {
+    let mut waits = bash("sleep 1000");
+    waits["parts"][0]["call"]["input"]["timeout"] = json!(500);
+    let site = Site::scripted(&script(json!([says("Now."), waits, says("Too slow.")])));
+    site.prompt("go").ok();
+    let exported = site.run(&["export", "last"]).ok().stdout;
+    let year = only(&site.exported(), "session.created")["at"].as_str().unwrap()[..4].to_owned();
+    // leap years stay leap years
+    let later = (year.parse::<u32>().unwrap() + 4).to_string();
+    let mut shifted = exported;
+    for key in ["at", "until"] {
+        let at = |year: &str| format!("\"{key}\":\"{year}-");
+        shifted = shifted.replace(&at(&year), &at(&later));
+    }
+    let file = site.file("session.jsonl", &shifted);
+    let home = site.path("another-home");
+    let site = site.env("LEFTFOLD_HOME", home.to_str().unwrap());
+    site.run(&["import", file.to_str().unwrap()]).ok();
+    let ran = in_time(|| site.run(&["run", "--continue", "--format", "json", "more"])).ok();
+    assert_stopped(&site, &ran, &["0.5 s"]);
+    let events = site.exported();
+    let times: Vec<&str> = events.iter().map(|event| event["at"].as_str().unwrap()).collect();
+    assert!(times.is_sorted() && times.iter().all(|at| at.starts_with(&later)), "{times:?}");
+    site.assert_sound();
+}
+
+const FAULTS: [(&str, fn()); 13] = [
+    ("the disk is full", the_disk_is_full),
+    ("standard output is full", standard_output_is_full),
+    ("the data folder is read-only", the_data_folder_is_read_only),
+    ("the project's folder is read-only", the_projects_folder_is_read_only),
+    ("the node's socket is gone", the_nodes_socket_is_gone),
+    ("the node at the socket is gone", the_node_at_the_socket_is_gone),
+    ("the provider's connection is gone", the_providers_connection_is_gone),
+    ("the model is silent", the_model_is_silent),
+    ("the model falls silent within an answer", the_model_falls_silent_within_an_answer),
+    ("a tool is silent", a_tool_is_silent),
+    ("a person is silent", a_person_is_silent),
+    ("observers are silent", observers_are_silent),
+    ("the clock is set back", the_clock_is_set_back),
+];
+
+#[test]
+fn each_fault_ends_by_its_deadline_with_its_cause() {
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    // most of them wait
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some((what, fault)) = FAULTS.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if std::panic::catch_unwind(fault).is_err() {
+                        failed.lock().unwrap().push(*what);
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap();
+    println!("promise 2: {} faults, {} without an end or a cause", FAULTS.len(), failed.len());
+    assert!(failed.is_empty(), "{failed:?}");
+}

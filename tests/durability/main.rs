@@ -1,0 +1,18 @@
+//! Crashes, damage and interruptions: nothing shown is lost, nothing happens twice, nothing stays behind.
+#![cfg(test)]
+
+mod canaries;
+mod crash;
+mod crash_points;
+mod damage;
+mod faults;
+#[path = "../../events/tests/it/common/mod.rs"]
+mod harness;
+mod interrupt;
+mod orphans;
+mod prefixes;
+mod salvage;
+mod secrets;
+mod upgrades;
+#[path = "../../providers/tests/it/common/mod.rs"]
+mod vendors;

@@ -1,0 +1,192 @@
+//! Promise 5: a node is killed at some point while its commands fork, leave their group and session, and
+//! refuse to end: the next start ends all of them, and nobody else.
+//!
+//! `LEFTFOLD_KILLS` says how many nodes are killed (12 if it is not set), `LEFTFOLD_SEED` with which seed
+//! the series begins.
+#![allow(clippy::print_stdout, reason = "a promise tells its count")]
+
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{Site, bash, end, script, wait_until};
+use rustix::process::{Pid, Signal};
+use serde_json::{Value, json};
+
+/// Ten times what is promised for the next start, for machines that are busy.
+const SOON: Duration = Duration::from_secs(30);
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap())
+}
+
+/// Ids of running processes whose command line has this text.
+fn running(text: &str) -> Vec<u32> {
+    let table = std::fs::read_dir("/proc").unwrap();
+    let pids = table.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| {
+        // a process that has ended has no command line
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(text)
+    })
+    .collect()
+}
+
+/// Whether this is `sleep` itself, not a shell that names it.
+fn sleeps(pid: u32) -> bool {
+    std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"sleep\0"))
+}
+
+/// A process that is nobody's of these, and that does not outlive its test.
+struct Stranger(Child);
+
+impl Stranger {
+    fn start(args: &[&str], mark: Option<&str>) -> Self {
+        let mut command = Command::new(args[0]);
+        command.args(&args[1..]).stdin(Stdio::null()).process_group(0);
+        command.envs(mark.map(|mark| ("LEFTFOLD_CALL", mark)));
+        Self(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        // it may have been ended, which is what is tested
+        if let Ok(Some(pid)) = self.0.id().try_into().map(Pid::from_raw) {
+            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+        }
+        let _ = self.0.wait();
+    }
+}
+
+/// Ways of a command to leave something behind; `NAP` is how long that sleeps.
+const WAYS: [&str; 8] = [
+    "sleep NAP &",
+    "setsid sleep NAP &",
+    // twice forked, in a session of its own, with nothing of its parent's open
+    "(setsid sh -c 'exec sleep NAP </dev/null >/dev/null 2>&1' &) &",
+    "sh -c 'trap \"\" TERM HUP INT; while :; do sleep NAP; done' &",
+    "setsid sh -c 'trap \"\" TERM; (sleep NAP; sleep NAP) & sleep NAP' &",
+    "nohup sleep NAP >/dev/null 2>&1 &",
+    // without the marks, among others of the call
+    "env -i sleep NAP &",
+    // never done with forking
+    "sh -c 'while :; do sleep NAP & sleep 0.02; done' &",
+];
+
+/// Commands that leave something behind and end, and one that does not end. The next prompt has one that
+/// keeps its node there.
+fn forking(nap: &str) -> Value {
+    let ways =
+        |ways: &[&str], end: &str| bash(&format!("{}\n{end}", ways.join("\n")).replace("NAP", nap));
+    let waits = bash("while [ ! -e go ]; do sleep 0.02; done; echo gone on");
+    script(json!([
+        { "match": { "prompt": "next", "result": "gone on" }, "parts": [{ "text": "The end." }] },
+        { "match": { "prompt": "next" }, "parts": waits["parts"] },
+        ways(&WAYS[..3], "true"),
+        ways(&WAYS[3..5], "true"),
+        ways(&WAYS[5..], "wait"),
+    ]))
+}
+
+/// Lines that a run prints until its third command runs; more may never come.
+const LINES: u64 = 26;
+
+/// Who sleeps as long as nobody else: processes that have nothing to do with a node, and those that
+/// its commands have left.
+struct Sleepers {
+    nap: String,
+    strangers: Vec<Stranger>,
+    strange: Vec<u32>,
+}
+
+impl Sleepers {
+    fn start(seed: u64) -> Self {
+        let nap = format!("{}.{seed}", 100_000 + std::process::id());
+        let strangers = vec![
+            Stranger::start(&["sleep", &nap], None),
+            Stranger::start(&["sleep", &nap], Some("another-store:S:1:1")),
+            Stranger::start(&["sh", "-c", &format!("sleep {nap}; true")], None),
+        ];
+        // the shell's child has the shell's command line, then for a moment none, then its own: a list
+        // of them is whole only when all three sleep and it was taken in one go
+        let mut strange = Vec::new();
+        wait_until("the strangers run", || {
+            strange = running(&nap);
+            strange.iter().filter(|pid| sleeps(**pid)).count() == strangers.len()
+        });
+        Self { nap, strangers, strange }
+    }
+
+    /// How many are there that are no strangers.
+    fn left(&self) -> usize {
+        running(&self.nap).into_iter().filter(|pid| !self.strange.contains(pid)).count()
+    }
+
+    fn assert_untouched(&self) {
+        assert_eq!(running(&self.nap), self.strange, "{} strangers", self.strangers.len());
+    }
+}
+
+/// How many processes a killed node has left, and how long the next one took to end them.
+fn kill_and_start_again(seed: u64) -> (usize, Duration) {
+    let sleepers = Sleepers::start(seed);
+    let site = Site::scripted(&forking(&sleepers.nap));
+    let mut live = site.start(&["run", "--yes", "--format", "json", "go"]);
+    let chance = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    let lines = 1 + chance % (LINES + 8);
+    for _ in 0..lines.min(LINES) {
+        live.line();
+    }
+    if lines > LINES {
+        let many = (chance / 64 % 16) as usize;
+        wait_until("the command forks on and on", || sleepers.left() > many);
+    }
+    live.signal(Signal::KILL);
+    let shown = live.wait().stdout;
+    let left = sleepers.left();
+    let first: Value = serde_json::from_str(shown.lines().next().unwrap()).unwrap();
+    let session = first["session"].as_str().unwrap();
+    let start = Instant::now();
+    let mut next = site.start(&["run", "--yes", "--format", "json", "--session", session, "next"]);
+    next.until("tool.started");
+    wait_until("the next start has ended all of them", || sleepers.left() == 0);
+    let took = start.elapsed();
+    sleepers.assert_untouched();
+    site.file("go", "");
+    assert_eq!(end(&next.wait().ok().events())["text"], "The end.");
+    sleepers.assert_untouched();
+    site.assert_sound();
+    (left, took)
+}
+
+#[test]
+fn the_next_start_ends_what_a_killed_node_has_left_and_nobody_else() {
+    let (kills, seed) = (number("LEFTFOLD_KILLS", 12), number("LEFTFOLD_SEED", 1));
+    let (next, tally) = (AtomicU64::new(0), Mutex::new((0, Duration::ZERO)));
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                loop {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    if n >= kills {
+                        return;
+                    }
+                    eprintln!("kill {n} of {kills}: seed {}", seed + n);
+                    let (left, took) = kill_and_start_again(seed + n);
+                    assert!(took < SOON, "seed {}: it took {took:?}", seed + n);
+                    let mut tally = tally.lock().unwrap();
+                    *tally = (tally.0 + left, tally.1.max(took));
+                }
+            });
+        }
+    });
+    let (orphans, longest) = tally.into_inner().unwrap();
+    println!(
+        "promise 5: {kills} kills, {orphans} processes left by them and ended, the slowest start took \
+         {longest:?}, no stranger touched"
+    );
+    assert!(orphans as u64 >= kills, "the kills left too little to show anything: {orphans}");
+}

@@ -1,0 +1,267 @@
+//! Every prefix of every log of the corpus makes requests that every API takes, each beginning as the
+//! one before; and a crash there comes to a valid end of the turn.
+//!
+//! `LEFTFOLD_BODIES=DIR` writes every body as `DIR/FORMAT-NAME-SEQ.json`.
+#![cfg(debug_assertions)]
+#![allow(clippy::print_stdout, reason = "the count is the result")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "tests look for a few events among many")]
+
+use std::path::Path;
+use std::sync::{Mutex, OnceLock};
+
+use crate::harness::{Run, Step};
+use crate::vendors::{Site, begins, conversation};
+use common::corpus::{CORPUS, Logs, played};
+use leftfold_events::event::{
+    Compaction, Event, Files, Model, ModelRef, PromptPart, Purpose, Session, Turn,
+};
+use leftfold_events::request::RequestMessage;
+use leftfold_events::state::Ask;
+use leftfold_events::{Envelope, Fact, POLICY, Request, Seq, State, context, line, settle, verify};
+use leftfold_providers::Wire;
+use serde_json::{Value, json};
+
+/// The corpus as it is played without disturbance, once for all tests.
+fn corpus() -> &'static [(&'static str, Logs)] {
+    static PLAYED: OnceLock<Vec<(&'static str, Logs)>> = OnceLock::new();
+    PLAYED.get_or_init(|| {
+        let all = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for (name, scenario) in CORPUS {
+                let all = &all;
+                scope.spawn(move || {
+                    let logs = played(&scenario());
+                    all.lock().unwrap().push((name, logs));
+                });
+            }
+        });
+        let mut all = all.into_inner().unwrap();
+        all.sort_by_key(|(name, _)| *name);
+        all
+    })
+}
+
+/// One model on each wire, with the name of its format.
+fn wires() -> [(&'static str, Site); 4] {
+    let thinks = json!({ "thinking": { "type": "enabled", "budget_tokens": 2_048 } });
+    let (low, high) = (json!({ "effort": "low" }), json!({ "reasoningEffort": "high" }));
+    let chat = Site::new(Wire::OPENAI_CHAT, "openai", "gpt-4.1", json!({}));
+    [
+        ("anthropic", Site::new(Wire::ANTHROPIC, "", "claude-sonnet-4-5", thinks)),
+        ("openai-chat", chat),
+        ("openai-responses", Site::new(Wire::OPENAI_RESPONSES, "openai", "gpt-5.1", high)),
+        ("gemini", Site::new(Wire::GEMINI, "", "gemini-2.5-flash", low)),
+    ]
+}
+
+/// A request that could be made after the event of this seq.
+struct Made {
+    seq: Seq,
+    what: &'static str,
+    request: Request,
+}
+
+/// The requests of all prefixes that hold a prompt, each once, and how many prefixes there are.
+fn requests(log: &[Envelope]) -> (Vec<Made>, usize) {
+    let (mut state, mut made, mut prefixes) = (State::default(), Vec::<Made>::new(), 0);
+    for event in log {
+        state.apply(event);
+        if state.messages.is_empty() {
+            continue;
+        }
+        prefixes += 1;
+        for (what, request) in possible(&state) {
+            let known = |made: &Made| made.what == what && made.request == request;
+            if !made.iter().rev().take(12).any(known) {
+                made.push(Made { seq: event.seq, what, request });
+            }
+        }
+    }
+    (made, prefixes)
+}
+
+/// What could be asked in this state: as it is, for a title and a summary, after a crash, and when
+/// somebody says something after it.
+fn possible(state: &State) -> Vec<(&'static str, Request)> {
+    let mut all = vec![
+        ("now", context::request(state)),
+        ("title", context::title_request(state)),
+        ("resumed", context::request(&resumed(state, false))),
+    ];
+    if let Some(Ask::Compacting(compacting)) = state.turn.as_ref().map(|turn| &turn.ask) {
+        all.push(("summary", context::summary_request(state, compacting)));
+    }
+    let mut prompted = resumed(state, true);
+    let prompt = Turn::Prompted {
+        parts: vec![PromptPart::text("And now?")],
+        agent: state.agent.clone(),
+        model: ModelRef::default(),
+        by: "test".into(),
+    };
+    settle(&mut prompted, state.session, Fact::new(prompt), state.at);
+    all.push(("prompted", context::request(&prompted)));
+    all
+}
+
+fn resumed(state: &State, close: bool) -> State {
+    let mut state = state.clone();
+    let (session, now) = (state.session, state.at);
+    settle(&mut state, session, Fact::new(Session::Resumed { policy: POLICY, close }), now);
+    state
+}
+
+#[test]
+fn each_session_has_what_its_name_says() {
+    for (name, kind, least) in [
+        ("tools", "tool.finished", 4),
+        ("parallel", "tool.started", 9),
+        ("children", "subagent.ended", 2),
+        ("compaction", "compaction.finished", 2),
+        ("prune", "compaction.pruned", 1),
+        ("permissions", "permission.answered", 3),
+        ("retry", "model.retry_scheduled", 3),
+        ("fork", "session.forked", 1),
+        ("plan", "turn.switched", 1),
+        ("queued", "turn.prompted", 2),
+        ("revert", "files.restored", 3),
+        ("cut", "session.resumed", 1),
+        ("cut", "turn.interrupted", 1),
+        ("mixed", "tool.batched", 4),
+        ("mixed", "session.titled", 1),
+    ] {
+        let (_, logs) = corpus().iter().find(|(known, _)| *known == name).unwrap();
+        let is = |event: &&Envelope| line::type_of(&event.event) == kind;
+        let found = logs.iter().flat_map(|(_, log)| log).filter(is).count();
+        assert!(found >= least, "{name} has {kind} {found} times");
+    }
+}
+
+#[test]
+fn every_prefix_makes_requests_that_every_api_takes() {
+    let wires = wires();
+    let folder = std::env::var("LEFTFOLD_BODIES").ok();
+    let (mut prefixes, mut bodies) = (0, 0);
+    for (name, logs) in corpus() {
+        for (n, (_, log)) in logs.iter().enumerate() {
+            let (made, count) = requests(log);
+            prefixes += count;
+            for (format, site) in &wires {
+                let said = assert_taken(site, &made);
+                bodies += said.len();
+                if let Some(folder) = &folder {
+                    for (made, body) in made.iter().zip(&said) {
+                        let file = format!("{format}-{name}.{n}.{}-{}.json", made.what, made.seq);
+                        std::fs::write(Path::new(folder).join(file), body.to_string()).unwrap();
+                    }
+                }
+            }
+        }
+    }
+    assert!(prefixes > 500, "too little happens: {prefixes}");
+    println!("promise 3: {prefixes} prefixes x 4 wires, 0 refused ({bodies} different bodies)");
+}
+
+/// Each body is taken, and one that says more than another does not say the rest otherwise.
+fn assert_taken(site: &Site, made: &[Made]) -> Vec<Value> {
+    let mut bodies = Vec::new();
+    let mut conversations: Vec<Vec<Value>> = Vec::new();
+    for (at, later) in made.iter().enumerate() {
+        let body = site.body(&later.request);
+        let faults = site.faults(&body);
+        let place = format!("{} at {} ({})", site.name(), later.seq, later.what);
+        assert!(faults.is_empty(), "{place}: {faults:?}\n{body}");
+        let after = conversation(body.clone());
+        for (earlier, before) in made[..at].iter().zip(&conversations).rev().take(4) {
+            if grows(&earlier.request, &later.request) {
+                assert!(begins(&after, before), "{place}:\n{before:#?}\n{after:#?}");
+            }
+        }
+        conversations.push(after);
+        bodies.push(body);
+    }
+    bodies
+}
+
+/// Servers whose roles have to alternate get two messages of the user's as one.
+fn grows(earlier: &Request, later: &Request) -> bool {
+    let is_user = |message: &RequestMessage| matches!(message, RequestMessage::User { .. });
+    let seam = later.messages.iter().skip(earlier.messages.len() - 1).take(2);
+    let joins = seam.filter(|message| is_user(message)).count() == 2;
+    !joins && later.system == earlier.system && later.messages.starts_with(&earlier.messages)
+}
+
+#[test]
+fn each_request_that_was_made_extends_the_one_before() {
+    let wires = wires();
+    let mut pairs = 0;
+    for (name, logs) in corpus() {
+        for (_, log) in logs {
+            let asked = asked(log);
+            for (_, site) in &wires {
+                let all: Vec<_> = asked.iter().map(|a| conversation(site.body(&a.0))).collect();
+                for (n, pair) in all.windows(2).enumerate().filter(|(n, _)| asked[n + 1].1) {
+                    let place = format!("{name}, {} request {}", site.name(), n + 2);
+                    assert!(begins(&pair[1], &pair[0]), "{place}:\n{:#?}\n{:#?}", pair[0], pair[1]);
+                    pairs += 1;
+                }
+            }
+        }
+    }
+    assert!(pairs > 100, "too few requests: {pairs}");
+}
+
+/// The requests for steps as they were made, each with whether it has to extend the one before: no
+/// summary, no pruning, no revert and no other kit came in between.
+fn asked(log: &[Envelope]) -> Vec<(Request, bool)> {
+    let (mut state, mut asked, mut extends) = (State::default(), Vec::new(), false);
+    for event in log {
+        match &event.event {
+            Event::Model(Model::Requested { purpose: Purpose::Turn, .. }) => {
+                asked.push((context::request(&state), std::mem::replace(&mut extends, true)));
+            }
+            Event::Compaction(Compaction::Finished { .. } | Compaction::Pruned { .. })
+            | Event::Files(Files::Restored { .. })
+            | Event::Turn(Turn::Equipped(_) | Turn::Switched { .. }) => extends = false,
+            _ => {}
+        }
+        state.apply(event);
+    }
+    asked
+}
+
+#[test]
+fn a_crash_at_every_event_comes_to_a_valid_end() {
+    let mut crashes = 0;
+    for (name, logs) in corpus() {
+        for (session, log) in logs {
+            // what a fork shares has had its turn
+            let own = log.iter().position(|event| event.session == *session).unwrap_or_default();
+            for cut in own.max(1) + 1..=log.len() {
+                for close in [false, true] {
+                    crashes += 1;
+                    assert_ends(&format!("{name} cut at {cut}, close {close}"), &log[..cut], close);
+                }
+            }
+        }
+    }
+    println!("promise 3: {crashes} crashes in these logs, each with a valid end of its turn");
+}
+
+/// Resumes what is left of a log, with a model that only answers and tools that only work.
+fn assert_ends(place: &str, left: &[Envelope], close: bool) {
+    let mut survivor = Run::folded(left);
+    survivor.step(&Step::Resume { close });
+    survivor.finish();
+    let mut state = leftfold_events::fold(left);
+    for event in &survivor.log[left.len()..] {
+        state.apply(event);
+        if !state.messages.is_empty() {
+            let fault = crate::harness::fault(&context::request(&state));
+            assert_eq!(fault, None, "{place}, after {}", event.seq);
+        }
+    }
+    assert_eq!(state, survivor.state, "{place}");
+    assert_eq!(state.open(), [], "{place}");
+    crate::harness::assert_started_once(&survivor.log);
+    assert_eq!(verify(&survivor.log), [], "{place}");
+}

@@ -1,0 +1,285 @@
+//! Golden sessions: logs as a version before this one has stored them decode, fold to the same state and
+//! print the same lines for ever. Those that were written under today's policy verify.
+//!
+//! `store/tests/golden/sessions/` holds, for each session, `SCHEMA-NAME.hex` (the record of each event),
+//! `.jsonl` (its public line) and `.json` (the state that they fold to), and `payloads.jsonl` for all.
+//! `LEFTFOLD_GOLDEN=write` adds those that are not there yet; it never touches one that is.
+#![allow(clippy::print_stdout, reason = "the count is the result")]
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use common::Site;
+use common::corpus::{Logs, is_child, played, scenario};
+use leftfold_events::event::{Event, Model};
+use leftfold_events::line::{self, Line};
+use leftfold_events::{Envelope, POLICY, Payload, SessionId, Sha256, State, fold, next, verify};
+use leftfold_store::{SCHEMA, decode, encode};
+use serde_json::Value;
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/store/tests/golden/sessions");
+
+/// Sessions of the corpus that are kept.
+const KEPT: [&str; 7] =
+    ["tools", "children", "compaction", "permissions", "plan", "revert", "mixed"];
+
+type Payloads = BTreeMap<Sha256, Arc<str>>;
+
+fn file(name: &str) -> PathBuf {
+    Path::new(FOLDER).join(name)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    })
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    (0..text.len() / 2).map(|n| u8::from_str_radix(&text[2 * n..2 * n + 2], 16).unwrap()).collect()
+}
+
+/// A session and its children as they are kept.
+struct Golden {
+    name: String,
+    records: Vec<Vec<u8>>,
+    lines: Vec<String>,
+    states: Value,
+}
+
+impl Golden {
+    fn read(name: &str) -> Self {
+        let text = |end: &str| std::fs::read_to_string(file(&format!("{name}.{end}"))).unwrap();
+        Self {
+            name: name.to_owned(),
+            records: text("hex").lines().map(unhex).collect(),
+            lines: text("jsonl").lines().map(str::to_owned).collect(),
+            states: serde_json::from_str(&text("json")).unwrap(),
+        }
+    }
+
+    /// What the records are today, with the contents behind their hashes.
+    fn events(&self, payloads: &Payloads) -> Vec<Envelope> {
+        let event = |(bytes, n): (&Vec<u8>, usize)| {
+            let event = decode(bytes).unwrap_or_else(|e| panic!("{}, record {n}: {e}", self.name));
+            filled(event, payloads)
+        };
+        self.records.iter().zip(1..).map(event).collect()
+    }
+}
+
+fn filled(mut event: Envelope, payloads: &Payloads) -> Envelope {
+    for payload in event.event.payloads_mut() {
+        // one that was never set has no contents
+        if payload.sha256() != Sha256::default() {
+            let text = payloads.get(&payload.sha256());
+            payload.fill(Arc::clone(text.expect("payloads.jsonl has all contents")));
+        }
+    }
+    event
+}
+
+fn read_payloads() -> Payloads {
+    let text = std::fs::read_to_string(file("payloads.jsonl")).unwrap_or_default();
+    let payload = |text: &str| match line::read(text).unwrap() {
+        Line::Payload { sha256, text } => (sha256, text.into()),
+        Line::Event(event) => panic!("an event among the payloads: {event:?}"),
+    };
+    text.lines().map(payload).collect()
+}
+
+/// Each session's events, in the order in which the sessions begin.
+fn by_session(events: &[Envelope]) -> Logs {
+    let mut logs: Logs = Vec::new();
+    for event in events {
+        match logs.iter_mut().find(|(session, _)| *session == event.session) {
+            Some((_, log)) => log.push(event.clone()),
+            None => logs.push((event.session, vec![event.clone()])),
+        }
+    }
+    logs
+}
+
+#[test]
+fn golden_sessions_decode_fold_and_verify() {
+    if std::env::var("LEFTFOLD_GOLDEN").as_deref() == Ok("write") {
+        KEPT.iter().for_each(|name| write_golden(name));
+    }
+    let entries = std::fs::read_dir(FOLDER).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names = names.filter_map(|name| name.strip_suffix(".hex").map(str::to_owned));
+    let payloads = read_payloads();
+    let (mut sessions, mut events, mut verified) = (0, 0, 0);
+    for name in names {
+        let golden = Golden::read(&name);
+        verified += assert_as_ever(&golden, &payloads);
+        assert_imported(&golden, &payloads);
+        sessions += 1;
+        events += golden.records.len();
+    }
+    assert!(sessions >= KEPT.len(), "golden sessions are missing in {FOLDER}");
+    println!(
+        "promise 9: {sessions} sessions, {events} events, all decoded and folded as ever, \
+         {verified} logs of policy {POLICY} verified"
+    );
+}
+
+/// How many of the logs were verified.
+fn assert_as_ever(golden: &Golden, payloads: &Payloads) -> usize {
+    let name = &golden.name;
+    let events = golden.events(payloads);
+    assert_eq!(events.len(), golden.lines.len(), "{name}: one line an event");
+    for ((event, record), text) in events.iter().zip(&golden.records).zip(&golden.lines) {
+        assert_eq!(line::write(event), *text, "{name}");
+        let Ok(Line::Event(read)) = line::read(text) else { panic!("{name}: {text}") };
+        assert_eq!(filled(*read, payloads), *event, "{name}");
+        // what is written today is read by whoever reads this
+        let again = decode(&encode(event).unwrap()).unwrap();
+        assert_eq!(filled(again, payloads), *event, "{name}");
+        if name.starts_with(&prefix()) {
+            assert_eq!(hex(&encode(event).unwrap()), hex(record), "{name}: {text}");
+        }
+    }
+    let mut verified = 0;
+    for (session, log) in by_session(&events) {
+        let state = fold(&log);
+        let found = rendered(&state);
+        let expected = &golden.states[session.to_string()];
+        assert!(expected.is_object(), "{name}: no state of {session}");
+        assert_eq!(missing(expected, &found, ""), None, "{name}: the state of {session}");
+        if state.policy == POLICY {
+            assert_eq!(verify(&log), [], "{name}: {session}");
+            verified += 1;
+        }
+    }
+    verified
+}
+
+/// The built program takes the session in, finds nothing wrong with it and gives the same lines back.
+fn assert_imported(golden: &Golden, payloads: &Payloads) {
+    let site = Site::bare();
+    let contents = payloads.values().map(|text| line::write_payload(&Payload::new(&**text)));
+    let lines: Vec<String> = contents.chain(golden.lines.iter().cloned()).collect();
+    let file = site.file("session.jsonl", lines.join("\n") + "\n");
+    let ran = site.run(&["import", file.to_str().unwrap()]).ok();
+    let root = ran.stdout.trim();
+    site.run(&["check", root]).ok();
+    let exported = site.run(&["export", root]).ok();
+    let events = exported.stdout.lines().filter(|line| !line.starts_with(r#"{"v":1,"payload""#));
+    let mut found: Vec<&str> = events.collect();
+    let mut kept: Vec<&str> = golden.lines.iter().map(String::as_str).collect();
+    found.sort_unstable();
+    kept.sort_unstable();
+    assert_eq!(found, kept, "{}", golden.name);
+}
+
+fn prefix() -> String {
+    format!("schema{SCHEMA}-")
+}
+
+/// The state but for the kit, whose contents the log names by hash; long texts as their hash.
+fn rendered(state: &State) -> Value {
+    let mut state = serde_json::to_value(state).unwrap();
+    state.as_object_mut().unwrap().remove("kit");
+    shorten(&mut state);
+    state
+}
+
+fn shorten(value: &mut Value) {
+    match value {
+        Value::String(text) if text.len() > 60 => *text = Sha256::of(text.as_bytes()).to_string(),
+        Value::Array(items) => items.iter_mut().for_each(shorten),
+        Value::Object(members) => members.values_mut().for_each(shorten),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// The first place where `found` is not what was expected. A state may learn more, so members that
+/// were not known are skipped.
+fn missing(expected: &Value, found: &Value, path: &str) -> Option<String> {
+    match (expected, found) {
+        (Value::Object(known), Value::Object(members)) => known.iter().find_map(|(key, value)| {
+            let found = members.get(key).unwrap_or(&Value::Null);
+            missing(value, found, &format!("{path}/{key}"))
+        }),
+        (Value::Array(known), Value::Array(items)) if known.len() == items.len() => {
+            let mut pairs = known.iter().zip(items).zip(0..);
+            pairs.find_map(|((known, item), n)| missing(known, item, &format!("{path}/{n}")))
+        }
+        _ if expected == found => None,
+        _ => Some(format!("{path}: expected {expected}, found {found}")),
+    }
+}
+
+/// Plays a session and keeps it, with nothing of this machine in it.
+fn write_golden(name: &str) {
+    let known = format!("{}{name}", prefix());
+    if file(&format!("{known}.hex")).exists() {
+        return;
+    }
+    std::fs::create_dir_all(FOLDER).unwrap();
+    let scenario = scenario(name);
+    let mut logs = played(&scenario);
+    // the root comes first, whose children are told of in it
+    logs.sort_by_key(|(_, log)| is_child(log));
+    let here = scenario.site.path("").display().to_string();
+    let here = here.trim_end_matches('/');
+    let events = moved(&logs, here, "/home/someone/place");
+    let mut payloads = read_payloads();
+    for payload in events.iter().flat_map(|event| event.event.payloads()) {
+        payloads.insert(payload.sha256(), Arc::clone(payload.text()));
+    }
+    let mut states = serde_json::Map::new();
+    for (session, log) in by_session(&events) {
+        states.insert(session.to_string(), rendered(&fold(&log)));
+    }
+    let all = |lines: Vec<String>| lines.join("\n") + "\n";
+    let save = |name: &str, text: String| std::fs::write(file(name), text).unwrap();
+    let contents = payloads.values().map(|text| line::write_payload(&Payload::new(&**text)));
+    save("payloads.jsonl", all(contents.collect()));
+    let records = events.iter().map(|event| hex(&encode(event).unwrap()));
+    save(&format!("{known}.hex"), all(records.collect()));
+    save(&format!("{known}.jsonl"), all(events.iter().map(line::write).collect()));
+    save(&format!("{known}.json"), serde_json::to_string_pretty(&states).unwrap() + "\n");
+}
+
+/// The events as they would be if they had happened in another folder.
+fn moved(logs: &Logs, from: &str, to: &str) -> Vec<Envelope> {
+    let own = |(session, log): &(SessionId, Vec<Envelope>)| -> Vec<Envelope> {
+        log.iter().filter(|event| event.session == *session).cloned().collect()
+    };
+    let (mut events, mut renamed) = (Vec::new(), HashMap::new());
+    for mut event in logs.iter().flat_map(own) {
+        let contents: Vec<Payload> = event.event.payloads().into_iter().cloned().collect();
+        let mut text = line::write(&event).replace(from, to);
+        for payload in contents {
+            let there = Payload::new(payload.text().replace(from, to));
+            text = text.replace(&payload.sha256().to_string(), &there.sha256().to_string());
+            renamed.insert(there.sha256(), Arc::clone(there.text()));
+        }
+        let Ok(Line::Event(read)) = line::read(&text) else { panic!("{text}") };
+        event = *read;
+        for payload in event.event.payloads_mut() {
+            let text = Arc::clone(&renamed[&payload.sha256()]);
+            payload.fill(text);
+        }
+        events.push(event);
+    }
+    by_session(&events).into_iter().flat_map(|(_, log)| asked_there(log)).collect()
+}
+
+/// The requests there have other hashes.
+fn asked_there(mut log: Vec<Envelope>) -> Vec<Envelope> {
+    let mut state = State::default();
+    for event in &mut log {
+        if let Event::Model(Model::Requested { .. }) = &event.event {
+            *event = next(&state).expect("a request is decided");
+        }
+        state.apply(event);
+    }
+    assert_eq!(verify(&log), []);
+    log
+}

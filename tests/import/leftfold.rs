@@ -1,0 +1,80 @@
+//! Sessions that move from one data folder to another: `leftfold import`.
+
+use common::{Site, call, says, script};
+use serde_json::json;
+
+/// A session with a child, more than one prompt, and contents too large for the database.
+fn full() -> Site {
+    let task =
+        json!({ "description": "Look", "prompt": "look at a.txt", "subagentType": "general" });
+    let site = Site::scripted(&script(json!([
+        call("task", task),
+        says("The parent has heard."),
+        says("Long."),
+        says("No more."),
+        { "match": { "prompt": "look at a.txt", "answers": 0 },
+          "parts": [{ "call": { "name": "read", "input": { "filePath": "a.txt" } } }] },
+        { "match": { "prompt": "look at a.txt", "answers": 1 }, "parts": [{ "text": "One." }] },
+    ])));
+    site.file("a.txt", "one\n");
+    site.prompt("go").ok();
+    let long = "a long prompt ".repeat(10_000);
+    site.file("long.txt", &long);
+    site.run(&["run", "--continue", "--file", "long.txt", "and now?"]).ok();
+    site
+}
+
+fn export(site: &Site) -> String {
+    site.run(&["export", "last"]).ok().stdout
+}
+
+#[test]
+fn export_import_export_is_the_identity() {
+    let site = full();
+    let exported = export(&site);
+    let file = site.file("session.jsonl", &exported);
+    let file = file.to_str().unwrap();
+    let id = site.session().file_name().unwrap().to_str().unwrap().to_owned();
+    site.run(&["import", file]).with(2).saying(&["is here already", &id]);
+
+    let state = site.run(&["replay", "last", "--state"]).ok().stdout;
+    let home = site.path("another-home");
+    let site = site.env("LEFTFOLD_HOME", home.to_str().unwrap());
+    assert_eq!(site.run(&["import", file]).ok().stdout.trim(), id);
+    assert_eq!(export(&site), exported);
+    assert_eq!(site.run(&["replay", "last", "--state"]).ok().stdout, state);
+    site.assert_sound();
+    // and it can be gone on with
+    site.run(&["run", "--continue", "more"]).ok();
+    site.assert_sound();
+}
+
+#[test]
+fn a_line_that_is_wrong_is_named_and_nothing_is_taken_in() {
+    let site = full();
+    let exported = export(&site);
+    let lines: Vec<&str> = exported.lines().collect();
+    let payload = lines.iter().position(|line| line.contains("\"payload\"")).unwrap();
+    let events: Vec<usize> =
+        (0..lines.len()).filter(|index| !lines[*index].contains("\"payload\"")).collect();
+    let without = |gone: usize| {
+        let kept = lines.iter().enumerate().filter(|(index, _)| *index != gone);
+        kept.map(|(_, line)| *line).collect::<Vec<_>>().join("\n")
+    };
+    let home = site.path("another-home");
+    let site = site.env("LEFTFOLD_HOME", home.to_str().unwrap());
+    for (text, parts) in [
+        (without(payload), vec!["line ", "no line before it has the payload"]),
+        (without(events[2]), vec!["does not follow 2"]),
+        (exported.replace("You are Leftfold", "I am Leftfold"), vec!["another hash"]),
+        (format!("{exported}nonsense\n"), vec!["not JSON"]),
+        (exported.replacen("{\"v\":1", "{\"v\":9", 1), vec!["line 1", "version 9"]),
+        (String::new(), vec!["no event"]),
+    ] {
+        let file = site.file("session.jsonl", &text);
+        site.run(&["import", file.to_str().unwrap()]).with(2).saying(&parts);
+    }
+    site.run(&["import", "nowhere.jsonl"]).with(2).saying(&["nowhere.jsonl"]);
+    let left = std::fs::read_dir(home.join("sessions"));
+    assert_eq!(left.map_or(0, Iterator::count), 0);
+}

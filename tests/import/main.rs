@@ -1,0 +1,8 @@
+//! Sessions of other data folders and of other agents.
+#![cfg(test)]
+
+mod children;
+mod claude;
+mod codex;
+mod leftfold;
+mod opencode;

@@ -1,0 +1,134 @@
+//! Servers of the Model Context Protocol that do not keep to it: what they have that can be used is used,
+//! and nobody waits for the rest.
+
+use std::time::Instant;
+
+use common::{Editor, PATIENCE, Site, all, call, end, exists, mcp, says, script, wait_until};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+/// A shell that is a server: answers go by the method, `$id` is the request's.
+const SERVER: &str = r#"
+say() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$1"; }
+while IFS= read -r line; do
+    id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+    case "$line" in
+        *'"method":"initialize"'*) INITIALIZE ;;
+        *'"method":"tools/list"'*) LIST ;;
+        *'"method":"tools/call"'*) CALL ;;
+    esac
+done
+"#;
+
+const BEGINS: &str = r#"say '"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"d","version":"1"}}'"#;
+
+const LISTS: &str = r#"say '"result":{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}'"#;
+
+const CALLED: &str = r#"say '"result":{"content":[{"type":"text","text":"fine"}]}'"#;
+
+/// A model that calls the tool `t` of the server that does this when it is asked to begin, to list its
+/// tools, and to call one.
+fn site(begins: &str, lists: &str, called: &str) -> Site {
+    let server = SERVER.replace("INITIALIZE", begins).replace("LIST", lists);
+    let server = server.replace("CALL", called);
+    // longer than anybody here waits: what is told is not that the time is over
+    let limit = u64::try_from(PATIENCE.as_millis()).unwrap() * 5;
+    let server = json!({ "command": ["sh", "-c", server], "timeout": limit });
+    let site = Site::scripted(&script(json!([call("m_t", json!({})), says("So be it.")])));
+    site.setting("/mcp", json!({ "m": server })).setting("/permission", json!("allow"))
+}
+
+/// What comes of the call, after which nothing of the server is left.
+fn result(site: &Site) -> Value {
+    let began = Instant::now();
+    let live = site.start(&["run", "--format", "json", "go"]);
+    let node = live.id();
+    let events = live.wait().ok().events();
+    assert!(began.elapsed() < PATIENCE * 4, "the limit of the call was waited for");
+    assert_eq!(end(&events)["text"], "So be it.");
+    assert_eq!(mcp::servers_of(node), [0; 0]);
+    site.assert_sound();
+    all(&events, "tool.finished")[0]["data"].clone()
+}
+
+#[test]
+fn an_answer_that_can_not_be_read_fails_its_call_at_once() {
+    for called in [
+        r#"say '"result":{"structuredContent":{"n":NaN}}'"#,
+        r#"printf '{"result":{"x":"%s"},"jsonrpc":"2.0","id":%s}\n' "$(head -c 17000000 /dev/zero | tr '\0' x)" "$id""#,
+    ] {
+        let result = result(&site(BEGINS, LISTS, called));
+        let said = result["output"].as_str().unwrap();
+        assert!(said.contains("answer can not be read") && result["is_error"] == true, "{said}");
+    }
+}
+
+#[test]
+fn what_can_be_mended_in_an_answer_is() {
+    for (called, said) in [
+        (r#"say '"result":{"content":[{"type":"text","text":"a \ud83d b"}]}'"#, "a \u{fffd} b"),
+        (r#"say '"result":{"content":[{"type":"new"},{"type":"text","text":"b"}]}'"#, "\nb"),
+        (r#"say '"result":{}'"#, "(no output)"),
+    ] {
+        let result = result(&site(BEGINS, LISTS, called));
+        let told = result["output"].as_str().unwrap();
+        assert!(told.ends_with(said) && result["is_error"] == false, "{told:?}");
+    }
+}
+
+/// It is also silent when it is asked for its prompts.
+#[test]
+fn what_is_wrong_with_its_lists_takes_no_tool_away() {
+    for lists in [
+        r#"say '"result":{"tools":[{"name":"t"},{"inputSchema":{}}]}'"#,
+        r#"say '"result":{"nextCursor":"c","tools":[{"name":"t","inputSchema":{"type":"object"}}]}'"#,
+    ] {
+        let begins = BEGINS.replace(r#""tools":{}"#, r#""tools":{},"prompts":{}"#);
+        assert_eq!(result(&site(&begins, lists, CALLED))["output"], "fine");
+    }
+}
+
+#[test]
+fn why_it_does_not_begin_is_told() {
+    let refuses = r#"say '"error":{"code":-32603,"message":"no licence"}'"#;
+    for (begins, why) in [
+        (refuses, "it refuses to begin: "),
+        (refuses, "no licence"),
+        (r#"say '"result":{}'"#, "its answer to `initialize`"),
+    ] {
+        let site = site(begins, LISTS, CALLED);
+        let ran = site.run(&["mcp"]);
+        assert!(ran.stdout.contains(why), "{ran:?}");
+    }
+}
+
+#[test]
+fn what_is_being_started_ends_with_an_interrupt() {
+    let server =
+        json!({ "command": ["sh", "-c", "touch started; sleep 1000"], "timeout": 600_000 });
+    let site = Site::scripted(&script(json!([says("Done.")])));
+    let site = site.setting("/mcp", json!({})).setting("/mcp", json!({ "m": server }));
+    let live = site.start(&["run", "--format", "json", "go"]);
+    let node = live.id();
+    wait_until("the server is started", || exists(&site.project().join("started")));
+    live.signal(Signal::INT);
+    assert_eq!(live.wait().code, 130);
+    wait_until("the server is gone", || mcp::servers_of(node).is_empty());
+}
+
+#[test]
+fn an_editor_is_shown_a_session_whose_server_does_not_start() {
+    let site = Site::scripted(&script(json!([says("So be it.")])));
+    let events = site.prompt("go").ok().events();
+    let session = events[0]["session"].as_str().unwrap();
+    // longer than anything is waited for here
+    let server = json!({ "command": ["sleep", "1000"], "timeout": 3_600_000 });
+    let site = site.setting("/mcp", json!({ "m": server }));
+    for method in ["session/load", "session/resume"] {
+        let mut editor = Editor::start(&site, &[]);
+        let params = json!({ "sessionId": session, "cwd": site.project(), "mcpServers": [] });
+        let asked = editor.ask(method, params);
+        editor.result(asked);
+        editor.leave();
+    }
+}

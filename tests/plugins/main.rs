@@ -1,0 +1,5 @@
+//! Plugins.
+#![cfg(test)]
+
+mod config;
+mod hooks;

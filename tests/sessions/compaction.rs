@@ -1,0 +1,32 @@
+//! Making room in a model's context, on the built program.
+
+use common::*;
+use serde_json::json;
+
+#[test]
+fn a_full_conversation_is_summed_up_and_goes_on() {
+    let site = filled();
+    let ran = site.prompt("go");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let events = ran.events();
+    assert_eq!(only(&events, "compaction.finished")["data"]["summary"], "Half is done.");
+    assert_eq!(all(&events, "model.retry_scheduled").len(), 1);
+    assert_eq!(end(&events)["text"], "All is done.");
+    site.assert_sound();
+}
+
+#[test]
+fn a_summary_is_asked_for_once() {
+    let summary = json!({ "match": { "purpose": "compaction" }, "parts": [{ "text": "Short." }] });
+    let site = Site::scripted(&json!({ "replies": [summary, says("Hello.")] }));
+    assert_eq!(site.prompt("hi").code, 0);
+    let ran = site.run(&["compact", "last", "--format", "json"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let events = ran.events();
+    assert_eq!(only(&events, "compaction.started")["data"]["auto"], false);
+    assert_eq!(end(&events)["reason"], "completed");
+    let again = site.run(&["compact", "last"]);
+    assert_eq!(again.code, 0, "{again:?}");
+    assert!(format!("{again:?}").contains("nothing to be summed up"), "{again:?}");
+    site.assert_sound();
+}

@@ -1,0 +1,74 @@
+//! Two sessions side by side: `leftfold diff`.
+
+use common::{Site, bash, call, says};
+use serde_json::{Value, json};
+
+/// One project, the same prompt twice; the script is what the model says each time.
+fn two(first: &Value, second: &Value) -> (Site, [String; 2]) {
+    let mut site = Site::scripted(&json!({ "replies": first }));
+    let mut ids = Vec::new();
+    for replies in [None, Some(second.clone())] {
+        if let Some(replies) = replies {
+            site = site.setting("/provider/double/options/script/replies", replies);
+        }
+        let events = site.prompt("go").ok().events();
+        ids.push(events[0]["session"].as_str().unwrap().to_owned());
+    }
+    let [a, b] = <[String; 2]>::try_from(ids).unwrap();
+    (site, [a, b])
+}
+
+#[test]
+fn a_session_is_equal_to_itself() {
+    let (site, [a, _]) = two(&json!([says("Hello.")]), &json!([says("Bye.")]));
+    assert!(site.run(&["diff", &a, &a]).ok().stdout.contains("equal but for ids and times"));
+    let report = site.run(&["diff", &a, &a, "--format", "json"]).ok().stdout;
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!((&report["equal"], &report["part"]), (&json!(true), &Value::Null));
+}
+
+#[test]
+fn sessions_with_children_differ_in_what_these_say_and_not_in_their_ids() {
+    let input = json!({ "description": "Look", "prompt": "look", "subagentType": "general" });
+    let replies = |said: &str| {
+        let child = json!({ "match": { "prompt": "look" }, "parts": [{ "text": said }] });
+        json!([child, call("task", &input), says("Heard.")])
+    };
+    let (site, [a, b]) = two(&replies("I see."), &replies("I see."));
+    let equal = site.run(&["diff", &a, &b]).ok().stdout;
+    assert!(equal.contains("equal but for ids and times"), "{equal}");
+    let site = site.setting("/provider/double/options/script/replies", replies("Nothing."));
+    let events = site.prompt("go").ok().events();
+    let c = events[0]["session"].as_str().unwrap();
+    let report = site.run(&["diff", &a, c, "--format", "json"]).with(1).stdout;
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["part"]["field"], "data.answer", "{report}");
+    assert_eq!(
+        (&report["part"]["a"], &report["part"]["b"]),
+        (&json!("I see."), &json!("Nothing."))
+    );
+    let text = site.run(&["diff", &a, c]).with(1).stdout;
+    assert!(text.contains("-subagent.ended completed: \"I see.\""), "{text}");
+}
+
+#[test]
+fn the_first_difference_is_named_and_what_came_of_it() {
+    let (site, [a, b]) =
+        two(&json!([bash("echo one"), says("Hello.")]), &json!([bash("echo two"), says("Hello.")]));
+    let text = site.run(&["diff", &a, &b]).with(1).stdout;
+    for part in [
+        "data.call.input.command",
+        "-model.called bash echo one",
+        "+model.called bash echo two",
+        "2 requests, 1 calls",
+        "completed",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let report = site.run(&["diff", &a, &b, "--format", "json"]).with(1).stdout;
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["equal"], false);
+    assert_eq!(report["part"]["a"], "echo one");
+    assert_eq!(report["part"]["b"], "echo two");
+    assert_eq!(report["b"]["session"], b);
+}

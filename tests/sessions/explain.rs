@@ -1,0 +1,118 @@
+//! What a model was asked, rebuilt from the log alone: `leftfold explain`.
+
+use common::{Site, all, bash, call, says, script};
+use leftfold_events::Sha256;
+use serde_json::{Value, json};
+
+fn explained(site: &Site, seq: &Value, more: &[&str]) -> String {
+    let seq = seq.to_string();
+    site.run(&[&["explain", "last", &seq], more].concat()).ok().stdout
+}
+
+fn report(site: &Site, seq: &Value) -> Value {
+    serde_json::from_str(&explained(site, seq, &["--format", "json"])).unwrap()
+}
+
+#[test]
+fn every_request_is_rebuilt_to_the_byte_and_says_where_it_comes_from() {
+    let read = call("read", json!({ "filePath": "a.txt" }));
+    let site = Site::scripted(&script(json!([read, bash("echo hello"), says("Done.")])));
+    site.file("a.txt", "alpha\n");
+    let events = site.prompt("go").ok().events();
+    let requests = all(&events, "model.requested");
+    assert_eq!(requests.len(), 3);
+    for request in &requests {
+        let bytes = explained(&site, &request["seq"], &["--request"]);
+        let hash = Sha256::of(bytes.as_bytes()).to_string();
+        assert_eq!(request["data"]["request_sha256"], hash);
+        assert_eq!(report(&site, &request["seq"])["sha256"]["recorded"], hash);
+    }
+    let last = report(&site, &requests[2]["seq"]);
+    let prompt = all(&events, "turn.prompted")[0]["seq"].clone();
+    let calls: Vec<Value> =
+        all(&events, "model.called").iter().map(|called| called["seq"].clone()).collect();
+    let from: Vec<&Value> =
+        last["messages"].as_array().unwrap().iter().map(|message| &message["from"]).collect();
+    let expected = [
+        json!([prompt]),
+        json!([requests[0]["seq"]]),
+        json!([calls[0]]),
+        json!([requests[1]["seq"]]),
+        json!([calls[1]]),
+    ];
+    assert_eq!(from, expected.iter().collect::<Vec<_>>());
+    assert_eq!(last["left_out"], json!([]));
+    let text = explained(&site, &requests[1]["seq"], &[]);
+    for part in ["as logged", "alpha", "left out: nothing", &format!("user, from {prompt}")] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn what_a_summary_stands_for_is_said() {
+    let summary = json!({ "match": { "purpose": "compaction" }, "parts": [{ "text": "Short." }] });
+    let site = Site::scripted(&json!({ "replies": [summary, says("Hello."), says("Again.")] }));
+    site.prompt("hi").ok();
+    let events = site.run(&["compact", "last", "--format", "json"]).ok().events();
+    let through = all(&events, "compaction.started")[0]["data"]["through"].clone();
+    let events = site.run(&["run", "--continue", "--format", "json", "more"]).ok().events();
+    let last = report(&site, &all(&events, "model.requested")[0]["seq"]);
+    assert_eq!(last["left_out"][0]["seq"], through);
+    let finished = all(&site.exported(), "compaction.finished")[0]["seq"].clone();
+    assert_eq!(last["messages"][0]["from"], json!([finished]));
+    assert!(last["messages"][0]["text"].as_str().unwrap().contains("Short."), "{last}");
+}
+
+#[test]
+fn any_event_says_what_it_follows_from_and_what_came_of_it() {
+    let read = call("read", json!({ "filePath": ".env" }));
+    let site = Site::scripted(&script(json!([bash("echo hello"), read, says("So be it.")])))
+        .setting("permission", json!({ "bash": { "*": "ask", "echo *": "allow" } }));
+    site.file(".env", "COLOUR=blue\n");
+    let events = site.prompt("go").ok().events();
+    let seq = |kind: &str, n: usize| all(&events, kind)[n]["seq"].clone();
+    let from = |report: &Value, name: &str| -> Vec<Value> {
+        report[name].as_array().unwrap().iter().map(|event| event["seq"].clone()).collect()
+    };
+    let ruled = report(&site, &seq("permission.ruled", 0));
+    assert_eq!(
+        ruled["rule"],
+        json!({ "permission": "bash", "pattern": "echo *", "action": "allow" })
+    );
+    let expected = ["turn.equipped", "model.called", "tool.resolved"].map(|kind| seq(kind, 0));
+    let mut found = from(&ruled, "from");
+    found.retain(|seq| expected.contains(seq));
+    assert_eq!(found, expected);
+    assert_eq!(ruled["same_today"], true);
+    assert_eq!(ruled["decided_on"], expected[2]);
+    // what nobody was there to be asked about
+    let denied = explained(&site, &seq("permission.ruled", 1), &[]);
+    for part in ["deny", "read `", "nobody is there to be asked", "tool.resolved"] {
+        assert!(denied.contains(part), "{part}: {denied}");
+    }
+    let started = report(&site, &seq("tool.started", 0));
+    assert!(from(&started, "from").contains(&seq("permission.ruled", 0)), "{started}");
+    assert_eq!(from(&started, "then"), [seq("tool.finished", 0)]);
+    let finished = report(&site, &seq("tool.finished", 0));
+    assert_eq!(finished["decided_on"], Value::Null);
+    assert_eq!(from(&finished, "then"), [seq("model.requested", 1)]);
+    assert!(finished["reason"].as_str().unwrap().starts_with("after "), "{finished}");
+    let ended = report(&site, &seq("turn.ended", 0));
+    assert!(from(&ended, "from").contains(&seq("turn.prompted", 0)), "{ended}");
+    assert!(explained(&site, &seq("turn.prompted", 0), &[]).contains("was told"));
+    // every event there is
+    for event in &events {
+        explained(&site, &event["seq"], &[]);
+    }
+}
+
+#[test]
+fn requests_are_offered_where_there_is_none() {
+    let site = Site::scripted(&script(json!([says("Hello.")])));
+    let events = site.prompt("go").ok().events();
+    let request = all(&events, "model.requested")[0]["seq"].to_string();
+    let offers = format!("each is a model.requested: {request}");
+    let explain = |args: &[&str]| site.run(&[&["explain", "last"], args].concat()).with(2);
+    explain(&["1", "--request"]).saying(&["event 1 is session.created", &offers]);
+    explain(&["99"]).saying(&["there is no event 99: the log has events 1 to", &offers]);
+}

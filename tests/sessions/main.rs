@@ -1,0 +1,22 @@
+//! Sessions and their logs: titles and summaries, replay, verification, forks, and files put back.
+#![cfg(test)]
+
+mod compaction;
+mod diff;
+mod explain;
+mod fork;
+mod fork_children;
+mod fork_files;
+mod fork_node;
+mod log;
+mod replay;
+mod rerun;
+mod rerun_ways;
+mod revert;
+mod scribes;
+mod snapshot;
+mod spill;
+mod stats;
+mod title;
+mod verify;
+mod why;

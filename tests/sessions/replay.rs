@@ -1,0 +1,128 @@
+//! A walk through a session, and parts of it: `leftfold replay --step`, `--type`, `--tool`, `--text`.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
+use common::{Live, Site, bash, call, says, script};
+use serde_json::{Value, json};
+
+fn finished() -> Site {
+    let read = call("read", json!({ "filePath": "a.txt" }));
+    let site = Site::scripted(&script(json!([read, bash("echo HELLO"), says("Done.")])));
+    site.file("a.txt", "alpha\n");
+    site.prompt("go").ok();
+    site
+}
+
+fn replayed(site: &Site, args: &[&str]) -> Vec<String> {
+    let replay = site.run(&[&["replay", "last"], args].concat()).ok();
+    replay.stdout.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn events_are_picked_by_type_tool_and_text() {
+    let site = finished();
+    let whole = replayed(&site, &[]);
+    for (args, parts) in [
+        (vec!["--type", "tool.started"], vec!["tool.started of", "tool.started of"]),
+        (
+            vec!["--type", "session.*", "--type", "turn.ended"],
+            vec!["session.created", "turn.ended"],
+        ),
+        (
+            vec!["--tool", "bash", "--type", "*ed"],
+            vec![
+                "model.called",
+                "tool.checked",
+                "tool.resolved",
+                "permission.ruled",
+                "tool.started",
+                "tool.finished",
+            ],
+        ),
+        (vec!["--text", "ALPHA"], vec!["tool.finished"]),
+        (vec!["--text", "nowhere to be found"], vec![]),
+    ] {
+        let lines = replayed(&site, &args);
+        assert_eq!(lines.len(), parts.len(), "{args:?}: {lines:?}");
+        for (line, part) in lines.iter().zip(parts) {
+            assert!(line.contains(part) && whole.contains(line), "{args:?}: {line}");
+        }
+    }
+}
+
+#[test]
+fn a_walk_goes_forward_and_back_and_shows_the_state_there() {
+    let site = finished();
+    let whole = replayed(&site, &[]);
+    let last = whole.len();
+    let mut command = site.command(&["replay", "last", "--step", "--at", "3"]);
+    command.stdin(Stdio::piped());
+    let mut live = Live::start(command);
+    write!(live.input(), "n\n\np\n{last}\nn\n1\np\ns\nwhat?\n999\ne\nq\nn\n").unwrap();
+    let shown = live.wait().ok().stdout;
+    let told = |seq: &usize| shown.lines().filter(|line| *line == whole[seq - 1]).count();
+    assert_eq!([3, 4, 5, last, 1].iter().map(told).collect::<Vec<_>>(), [1, 2, 1, 1, 1], "{shown}");
+    for part in ["that was the last", "that was the first", "Enter or n: next", "no event from 999"]
+    {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let objects: Vec<Value> =
+        shown.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let state = site.run(&["replay", "last", "--at", "1", "--state"]).ok().stdout;
+    assert_eq!(objects[0], serde_json::from_str::<Value>(&state).unwrap());
+    assert_eq!(objects[1]["type"], "session.created");
+    assert_eq!(objects.len(), 2);
+}
+
+#[test]
+fn a_walk_answers_each_line_before_it_reads_the_next() {
+    let site = finished();
+    let mut command = site.command(&["replay", "last", "--step"]);
+    let mut walk = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = walk.stdin.take().unwrap();
+    let mut lines = BufReader::new(walk.stdout.take().unwrap()).lines();
+    let mut line = || lines.next().unwrap().unwrap();
+    for seq in 1..=3 {
+        assert!(line().trim_start().starts_with(&format!("{seq} ")), "{seq}");
+        assert!(line().contains("messages"));
+        writeln!(input).unwrap();
+    }
+    drop(input);
+    assert!(walk.wait().unwrap().success());
+}
+
+#[test]
+fn a_run_that_failed_says_why_at_each_decision() {
+    let edit = json!({ "filePath": "a.txt", "oldString": "alpha", "newString": "beta" });
+    let busy = json!([{ "class": "overloaded", "message": "busy", "retry_after": 1 }]);
+    let wrong = json!({ "filePath": "a.txt", "oldString": "nowhere", "newString": "x" });
+    let site = Site::scripted(&script(json!([
+        { "parts": [{ "call": { "name": "read", "input": { "filePath": "a.txt" } } }], "faults": busy },
+        call("edit", wrong),
+        call("edit", edit),
+        bash("echo 1 passed; echo assertion failed; exit 3"),
+        bash("rm -r build"),
+        call("read", json!({ "filePath": ".env" })),
+        says("It does not work."),
+    ])))
+    .setting("permission", json!({ "bash": { "*": "allow", "rm *": "deny" } }));
+    site.file("a.txt", "alpha\n");
+    site.file(".env", "A=b\n");
+    site.prompt("mend it").ok();
+    let text = replayed(&site, &[]).join("\n");
+    for part in [
+        "after attempt 1: busy (again in 0.001 s, as the server has asked)",
+        "attempt 2 (the step is tried again)",
+        "step 2 (the calls of the last reply are done)",
+        "failed: ",
+        "\n                 -alpha\n                 +beta\n",
+        "exit 3",
+        "\n                 assertion failed\n",
+        "deny by bash `rm *` (bash `rm -r build`)",
+        "it would be asked about, and nobody is there to be asked",
+        "completed after 7 steps (the model has answered without a call; denied bash `rm -r build`; ",
+    ] {
+        assert!(text.contains(part), "{part}:\n{text}");
+    }
+}

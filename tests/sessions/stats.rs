@@ -1,0 +1,80 @@
+//! Over all sessions: `leftfold stats` and `leftfold sessions prune`.
+
+use common::{Site, asking, bash, says, script};
+use serde_json::{Value, json};
+
+fn stats(site: &Site, args: &[&str]) -> Value {
+    let ran = site.run(&[&["stats", "--format", "json"], args].concat());
+    serde_json::from_str(&ran.ok().stdout).unwrap()
+}
+
+#[test]
+fn tokens_and_calls_are_counted_by_day_model_project_and_tool() {
+    let usage = json!({ "input": 100, "output": 10 });
+    let site = Site::scripted(&script(json!([
+        { "parts": [{ "call": { "name": "bash", "input": { "command": "echo hello" } } }], "usage": usage },
+        { "parts": [{ "text": "Done." }], "usage": usage },
+    ])));
+    assert_eq!(stats(&site, &[])["sessions"], 0);
+    site.prompt("go").ok();
+    site.prompt("again").ok();
+    let all = stats(&site, &["--days", "1", "--project"]);
+    assert_eq!((&all["sessions"], &all["turns"]), (&json!(2), &json!(2)));
+    assert_eq!(
+        (&all["total"]["requests"], &all["total"]["usage"]["input"]),
+        (&json!(4), &json!(400))
+    );
+    assert_eq!(all["tools"]["bash"], json!({ "calls": 2, "errors": 0 }));
+    for group in ["days", "models", "projects"] {
+        let group = all[group].as_object().unwrap();
+        assert_eq!(group.len(), 1, "{group:?}");
+        assert!(group.values().all(|spent| spent["requests"] == 4), "{group:?}");
+    }
+    // what a fork shares has been paid for once
+    site.run(&["fork", "last"]).ok();
+    let forked = stats(&site, &[]);
+    assert_eq!((&forked["sessions"], &forked["turns"]), (&json!(3), &json!(2)));
+    assert_eq!((&forked["total"], &forked["tools"]), (&all["total"], &all["tools"]));
+    let text = site.run(&["stats"]).ok().stdout;
+    for part in ["3 sessions, 2 turns, 4 requests, 400 tokens in, 40 out", "bash", "by model"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn the_longest_at_rest_go_first_and_a_running_one_stays() {
+    let site = Site::scripted(&script(json!([bash("true"), says("Done.")])));
+    for prompt in ["one", "two", "three"] {
+        site.prompt(prompt).ok();
+    }
+    let ids = |site: &Site| -> Vec<String> {
+        let list = site.run(&["sessions", "list", "--format", "json"]).ok().stdout;
+        let id = |line: &str| serde_json::from_str::<Value>(line).unwrap()["id"].to_string();
+        list.lines().map(id).collect()
+    };
+    let before = ids(&site);
+    assert_eq!(before.len(), 3);
+    site.run(&["sessions", "prune"]).with(2).saying(&["--older-than"]);
+    let young = site.run(&["sessions", "prune", "--older-than", "1"]).ok().stdout;
+    assert_eq!(young, "0 bytes freed\n");
+    // room for all but one: by its own count of what each takes up
+    let dry = site.run(&["sessions", "prune", "--max-size", "0", "--dry-run"]).ok().stdout;
+    assert_eq!(ids(&site), before);
+    let sizes: Vec<u64> =
+        dry.lines().take(3).map(|l| l.split(' ').nth(4).unwrap().parse().unwrap()).collect();
+    let most = (sizes[1] + sizes[2]).to_string();
+    site.run(&["sessions", "prune", "--max-size", &most]).ok();
+    assert_eq!(ids(&site), before[..2]);
+}
+
+#[test]
+fn a_session_in_use_is_not_pruned() {
+    let site = asking();
+    let mut live = site.start(&common::ASK);
+    live.until("permission.asked");
+    let freed = site.run(&["sessions", "prune", "--max-size", "0"]).ok().stdout;
+    assert_eq!(freed, "0 bytes freed\n");
+    assert_eq!(site.sessions().len(), 1);
+    site.run(&["permission", "answer", "last", "call_1_1", "once"]).ok();
+    live.wait().ok();
+}

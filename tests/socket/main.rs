@@ -1,0 +1,8 @@
+//! The socket of a node: observers, clients that attach, and races between them.
+#![cfg(test)]
+
+mod attach;
+mod clients;
+mod nodes;
+mod observe;
+mod races;

@@ -1,0 +1,191 @@
+//! Promise 6: eight race to answer a question, and exactly one wins; the others are told who it was, and
+//! the log has one answer. With clients that hold a connection, and with processes of their own.
+//!
+//! `LEFTFOLD_ROUNDS` says how many questions are raced for by clients (1,000 if it is not set).
+#![allow(clippy::print_stdout, reason = "a promise tells its count")]
+
+use std::collections::HashMap;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use common::{ASK, Live, Peer, Site, all, bash, end, says, script};
+use serde_json::{Value, json};
+
+/// Who races.
+const RACERS: usize = 8;
+/// Questions of one run.
+const RUN: usize = 50;
+/// For so many rounds of clients there is one of processes, which take their time to start.
+const PROCESSES: usize = 200;
+
+fn rounds() -> usize {
+    std::env::var("LEFTFOLD_ROUNDS").map_or(1_000, |text| text.parse().unwrap())
+}
+
+/// A turn that asks so often, ten times in each reply, and then waits until everybody was told.
+fn asking(questions: usize) -> Site {
+    let todo = |n: usize| json!({ "id": "1", "content": format!("{n}"), "status": "pending", "priority": "low" });
+    let call =
+        |n: usize| json!({ "call": { "name": "todowrite", "input": { "todos": [todo(n)] } } });
+    let all: Vec<Value> = (0..questions).map(call).collect();
+    let mut replies: Vec<Value> = all.chunks(10).map(|parts| json!({ "parts": parts })).collect();
+    replies.push(bash("while [ ! -e go ]; do sleep 0.02; done"));
+    replies.push(says("All asked."));
+    Site::scripted(&script(json!(replies))).setting("permission", json!({ "todowrite": "ask" }))
+}
+
+/// What one racer was told.
+enum Told {
+    Accepted,
+    /// Who was first.
+    Late(String),
+    Nonsense(String),
+}
+
+/// What became of one question: whom the log names is who was accepted, and all others heard so.
+fn assert_one_winner(told: &[Told], answered: &Value) {
+    let by = answered["data"]["by"].as_str().unwrap();
+    let winners = told.iter().filter(|told| matches!(told, Told::Accepted)).count();
+    assert_eq!(winners, 1, "of {} racers, for {answered}", told.len());
+    for told in told {
+        match told {
+            Told::Accepted => {}
+            Told::Late(first) => {
+                assert!(first.contains(by), "told of `{first}`, and it was `{by}`");
+            }
+            Told::Nonsense(told) => panic!("told nothing of use: {told}"),
+        }
+    }
+}
+
+/// Whether each question has one answer in the log; by the seq of the question.
+fn answers(events: &[Value]) -> HashMap<u64, Value> {
+    let mut answers = HashMap::new();
+    for answered in all(events, "permission.answered") {
+        let of = answered["of"].as_u64().unwrap();
+        assert!(answers.insert(of, answered.clone()).is_none(), "answered twice: {answered}");
+    }
+    let asked: Vec<u64> = all(events, "permission.asked")
+        .iter()
+        .map(|asked| asked["seq"].as_u64().unwrap())
+        .collect();
+    assert!(asked.iter().all(|of| answers.contains_key(of)), "a question without an answer");
+    assert_eq!(asked.len(), answers.len());
+    answers
+}
+
+/// One client, which answers whatever it is told of as soon as all others are ready to.
+fn race(
+    mut peer: Peer,
+    session: &str,
+    start: &Barrier,
+    asked: &Receiver<u64>,
+    told: &Sender<(u64, Told)>,
+) {
+    while let Ok(of) = asked.recv() {
+        start.wait();
+        let params = json!({ "session": session, "of": of, "reply": "once" });
+        let answer = peer.try_call("_leftfold/answer", &params).unwrap_or_default();
+        let result = &answer["result"];
+        let heard = match (result["accepted"].as_bool(), result["by"].as_str()) {
+            (Some(true), _) => Told::Accepted,
+            (Some(false), Some(by)) => Told::Late(by.to_owned()),
+            _ => Told::Nonsense(answer.to_string()),
+        };
+        told.send((of, heard)).unwrap();
+    }
+}
+
+/// A run with so many questions; how many there were.
+fn run_of_clients(questions: usize) -> usize {
+    let site = asking(questions);
+    let mut live = site.start(&ASK);
+    let first = live.until("permission.asked");
+    let session = first["session"].as_str().unwrap().to_owned();
+    let store = site.session();
+    let start = Barrier::new(RACERS);
+    let mut told: HashMap<u64, Vec<Told>> = HashMap::new();
+    std::thread::scope(|scope| {
+        let (sender, heard) = channel();
+        let racers: Vec<Sender<u64>> = (0..RACERS)
+            .map(|_| {
+                let (asked, questions) = channel();
+                let (peer, session, start) = (Peer::connect(&store), session.clone(), &start);
+                let told = sender.clone();
+                scope.spawn(move || race(peer, &session, start, &questions, &told));
+                asked
+            })
+            .collect();
+        let mut asked = first["seq"].as_u64().unwrap();
+        for nth in 1..=questions {
+            racers.iter().for_each(|racer| racer.send(asked).unwrap());
+            for (of, heard) in heard.iter().take(RACERS) {
+                told.entry(of).or_default().push(heard);
+            }
+            if nth < questions {
+                asked = live.until("permission.asked")["seq"].as_u64().unwrap();
+            }
+        }
+    });
+    site.file("go", "");
+    let events = live.wait().ok().events();
+    assert_eq!(end(&events)["text"], "All asked.");
+    let answers = answers(&events);
+    assert_eq!((answers.len(), told.len()), (questions, questions));
+    told.iter().for_each(|(of, told)| assert_one_winner(told, &answers[of]));
+    questions
+}
+
+/// Eight processes for each question.
+fn run_of_processes(questions: usize) -> usize {
+    let site = asking(questions);
+    let mut live = site.start(&ASK);
+    let mut told = HashMap::new();
+    for _ in 0..questions {
+        let asked = live.until("permission.asked")["seq"].clone();
+        let of = asked.to_string();
+        let answer = ["permission", "answer", "last", &of, "once"];
+        let racers: Vec<Live> = (0..RACERS).map(|_| site.start(&answer)).collect();
+        let ends = racers.into_iter().map(|racer| {
+            let ran = racer.wait();
+            match ran.code {
+                0 => Told::Accepted,
+                _ => Told::Late(ran.with(1).saying(&["already answered by"]).stderr),
+            }
+        });
+        told.insert(asked.as_u64().unwrap(), ends.collect::<Vec<Told>>());
+    }
+    site.file("go", "");
+    let events = live.wait().ok().events();
+    let answers = answers(&events);
+    assert_eq!(answers.len(), questions);
+    told.iter().for_each(|(of, told)| assert_one_winner(told, &answers[of]));
+    site.assert_sound();
+    questions
+}
+
+#[test]
+fn eight_race_to_answer_and_one_wins() {
+    let rounds = rounds();
+    let (left, raced) = (AtomicUsize::new(rounds.div_ceil(RUN)), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let begin = || left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+                while let Ok(runs) = begin() {
+                    // the first may be shorter
+                    let short = runs * RUN > rounds;
+                    let questions = if short { rounds % RUN } else { RUN };
+                    raced.fetch_add(run_of_clients(questions), Relaxed);
+                }
+            });
+        }
+    });
+    let clients = raced.into_inner();
+    let processes = run_of_processes((rounds / PROCESSES).max(1));
+    println!(
+        "promise 6: {clients} rounds of {RACERS} clients and {processes} of {RACERS} processes, \
+         one winner each"
+    );
+}

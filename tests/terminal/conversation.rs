@@ -1,0 +1,220 @@
+//! A conversation on a pseudo-terminal: what is typed, what is shown, and what is in the log.
+
+use std::os::unix::fs::PermissionsExt;
+
+use common::{Site, Terminal, all, bash, end, kinds, marked, only, says, script, wait_until};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+const CTRL_C: &str = "\x03";
+const CTRL_D: &str = "\x04";
+
+/// Commands are asked about.
+fn asking(replies: Value) -> Site {
+    Site::scripted(&script(replies)).setting("/permission", json!({ "bash": "ask" }))
+}
+
+/// Text that takes longer than anybody waits.
+fn endless(prompt: &str) -> Value {
+    json!({ "match": { "prompt": prompt }, "chunk": 5, "delay_ms": 20, "parts": [{ "text": "word ".repeat(20_000) }] })
+}
+
+/// Reads a prompt, and has it answered with text.
+fn prompt(terminal: &mut Terminal, prompt: &str, answer: &str) {
+    terminal.until_prompt().press(prompt).press("\r").until(answer);
+}
+
+#[test]
+fn a_conversation_with_a_question_and_an_interrupt() {
+    let site = asking(json!([
+        bash("printf 'made by a tool'"),
+        says("# Done\n\nIt is **made**."),
+        endless("go on"),
+        json!({ "match": { "prompt": "enough" }, "parts": [{ "text": "As you like." }] }),
+    ]));
+    let mut terminal = site.terminal(&[], 80);
+    prompt(&mut terminal, "make it", "[o]nce");
+    assert!(terminal.shown().contains("? bash printf 'made by a tool'"), "{}", terminal.shown());
+    terminal.press("o").until("allowed once").until("✓ bash printf").until("    made by a tool");
+    terminal.until("\nDone\n").until("It is made.");
+    prompt(&mut terminal, "go on for ever", "word word");
+    terminal.press(CTRL_C).until("interrupted");
+    prompt(&mut terminal, "enough", "As you like.");
+    terminal.until_prompt().press(CTRL_D).until("leftfold --session");
+    assert_eq!(terminal.wait(), 0);
+
+    let events = site.exported();
+    let prompts = all(&events, "turn.prompted");
+    assert_eq!(prompts.len(), 3);
+    assert!(prompts.iter().all(|prompt| prompt["data"]["by"] == "terminal"));
+    let answered = &only(&events, "permission.answered")["data"];
+    assert_eq!((&answered["reply"], &answered["by"]), (&json!("once"), &json!("terminal")));
+    assert_eq!(only(&events, "tool.finished")["data"]["output"], "made by a tool");
+    let reasons = all(&events, "turn.ended").into_iter().map(|ended| &ended["data"]["reason"]);
+    assert!(reasons.eq([&json!("completed"), &json!("aborted"), &json!("completed")]));
+    site.assert_sound();
+    let history = site.path("home/history");
+    assert_eq!(history.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(std::fs::read_to_string(history).unwrap().contains("go on for ever"));
+}
+
+#[test]
+fn no_because() {
+    let site = asking(json!([bash("touch made"), says("Then not.")]));
+    let mut terminal = site.terminal(&[], 80);
+    prompt(&mut terminal, "make it", "[o]nce");
+    // a cursor key is no answer, although its sequence ends in a letter that is one
+    terminal.press("\x1b[A").press("b").until("because:").press("not today\r").until("Then not.");
+    terminal.until("rejected: not today").until_prompt().press("/exit\r");
+    assert_eq!(terminal.wait(), 0);
+    let answered = &only(&site.exported(), "permission.answered")["data"].clone();
+    assert_eq!(
+        (&answered["reply"], &answered["feedback"]),
+        (&json!("reject"), &json!("not today"))
+    );
+    assert!(!common::exists(&site.project().join("made")));
+}
+
+#[test]
+fn no_ends_the_turn_and_always_asks_no_more() {
+    let site = asking(json!([bash("echo 1"), bash("echo 2"), bash("echo 2"), says("Both.")]));
+    let mut terminal = site.terminal(&[], 200);
+    prompt(&mut terminal, "one", "[o]nce");
+    terminal.press("n").until("stopped: a call was rejected");
+    prompt(&mut terminal, "two", "[o]nce");
+    terminal.press("a").until("allowed from now on").until("Both.");
+    terminal.until_prompt().press(CTRL_D);
+    assert_eq!(terminal.wait(), 0);
+    let events = site.exported();
+    assert_eq!(all(&events, "permission.asked").len(), 2, "{:?}", kinds(&events));
+    assert_eq!(all(&events, "turn.ended")[0]["data"]["reason"], "blocked");
+    site.assert_sound();
+}
+
+#[test]
+fn an_empty_line_says_how_to_leave() {
+    let site = Site::scripted(&script(json!([says("never")])));
+    let mut terminal = site.terminal(&[], 80);
+    terminal.until_prompt().press("half a line").until("half a line").press(CTRL_C);
+    terminal.until_prompt().press("/nonsense\r").until("There is no /nonsense: see /help");
+    terminal.until_prompt().press("/help\r").until("interrupt the turn");
+    terminal.until_prompt().press(CTRL_C).until("so does another Ctrl-C");
+    terminal.until_prompt().press(CTRL_C);
+    assert_eq!(terminal.wait(), 0);
+    // nothing was said, so there is no session
+    assert_eq!(site.sessions().len(), 0);
+}
+
+#[test]
+fn several_lines_are_one_prompt() {
+    let site = Site::scripted(&script(json!([says("Heard."), says("Again.")])));
+    let mut terminal = site.terminal(&[], 80);
+    prompt(&mut terminal, "first \\\rsecond", "Heard.");
+    prompt(&mut terminal, "\x1b[200~pasted one\npasted two\x1b[201~", "Again.");
+    terminal.until_prompt().press(CTRL_D);
+    assert_eq!(terminal.wait(), 0);
+    let events = site.exported();
+    let texts = all(&events, "turn.prompted").into_iter();
+    let texts = texts.map(|prompt| prompt["data"]["parts"][0]["text"].as_str().unwrap());
+    assert_eq!(texts.collect::<Vec<_>>(), ["first \nsecond", "pasted one\npasted two"]);
+}
+
+#[test]
+fn a_terminal_that_goes_leaves_a_turn_that_can_be_resumed() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::KILL, -9)] {
+        let site = Site::scripted(&script(json!([
+            bash("touch ready; sleep 1000"),
+            says("Nobody knows."),
+        ])));
+        let mut terminal = site.terminal(&[], 80);
+        terminal.until_prompt().press("go\r");
+        wait_until("the command runs", || common::exists(&site.project().join("ready")));
+        terminal.signal(signal);
+        assert_eq!(terminal.wait(), code);
+        let events = site.exported();
+        assert!(all(&events, "tool.finished").is_empty(), "{signal:?}");
+        assert!(all(&events, "turn.ended").is_empty(), "{signal:?}");
+        if signal != Signal::KILL {
+            assert_eq!(marked(events[0]["session"].as_str().unwrap()), [], "left behind");
+        }
+        let mut terminal = site.terminal(&["--continue"], 80);
+        terminal.until("The last turn was cut off.").until("[y]es").press("y");
+        terminal.until("outcome unknown").until("Nobody knows.").until_prompt().press(CTRL_D);
+        assert_eq!(terminal.wait(), 0);
+        site.assert_sound();
+    }
+}
+
+#[test]
+fn a_turn_that_is_not_resumed_is_closed_by_the_next_prompt() {
+    let site = Site::scripted(&script(json!([bash("touch ready; sleep 1000"), says("New.")])));
+    let mut terminal = site.terminal(&[], 80);
+    terminal.until_prompt().press("go\r");
+    wait_until("the command runs", || common::exists(&site.project().join("ready")));
+    terminal.signal(Signal::KILL);
+    terminal.wait();
+    let id = site.session().file_name().unwrap().to_str().unwrap().to_owned();
+    let mut terminal = site.terminal(&["--session", &id], 80);
+    terminal.until("[y]es").press("n").until("Your next prompt closes it.");
+    prompt(&mut terminal, "something else", "New.");
+    terminal.until_prompt().press(CTRL_D);
+    assert_eq!(terminal.wait(), 0);
+    let events = site.exported();
+    assert_eq!(all(&events, "turn.ended")[0]["data"]["reason"], "aborted");
+    assert_eq!(end(&events)["reason"], "completed");
+    site.assert_sound();
+}
+
+#[test]
+fn a_question_survives_the_terminal_that_asked_it() {
+    let site = asking(json!([bash("echo answered"), says("At last.")]));
+    let mut terminal = site.terminal(&[], 80);
+    prompt(&mut terminal, "go", "[o]nce");
+    terminal.signal(Signal::KILL);
+    terminal.wait();
+    let mut terminal = site.terminal(&["-c"], 80);
+    terminal.until("[y]es").press("y").until("[o]nce").press("o").until("At last.");
+    terminal.until_prompt().press(CTRL_D);
+    assert_eq!(terminal.wait(), 0);
+    let events = site.exported();
+    only(&events, "permission.asked");
+    only(&events, "permission.answered");
+    site.assert_sound();
+}
+
+#[test]
+fn a_tool_does_not_drive_the_terminal() {
+    let evil = "printf '\\033]0;evil\\007\\033[2Jshown\\033[31m\\n'";
+    let site = Site::scripted(&script(json!([bash(evil), says("\u{1b}[5mcalm\u{1b}[0m")])));
+    let mut terminal = site.terminal(&[], 80);
+    prompt(&mut terminal, "go", "calm");
+    terminal.until("    shown").until_prompt().press(CTRL_D);
+    assert_eq!(terminal.wait(), 0);
+    for code in ["\x1b]0;", "\x1b[2J", "\x1b[5m"] {
+        assert!(!terminal.raw.contains(code), "{code:?} in {:?}", terminal.raw);
+    }
+}
+
+#[test]
+fn plain_where_colours_are_not_wanted() {
+    let replies = script(json!([says("# Title\n\nsome **bold** word")]));
+    for (name, value) in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+        let site = Site::scripted(&replies).env(name, value);
+        let mut terminal = site.terminal(&[], 80);
+        terminal.until_prompt().press("go\n");
+        terminal.until("# Title").until("some **bold** word").until_prompt().press(CTRL_D);
+        assert_eq!(terminal.wait(), 0);
+        let colours = terminal.raw.split("\x1b[").skip(1).filter(|code| {
+            code.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m')
+        });
+        assert_eq!(colours.count(), 0, "{:?}", terminal.raw);
+        assert!(name != "TERM" || !terminal.raw.contains('\x1b'), "{:?}", terminal.raw);
+    }
+}
+
+#[test]
+fn a_pipe_is_sent_to_run() {
+    let site = Site::scripted(&script(json!([says("never")])));
+    site.run(&[]).with(2).saying(&["terminal", "`leftfold run -`"]);
+    site.run(&["--continue"]).with(2).saying(&["`leftfold run -`"]);
+}

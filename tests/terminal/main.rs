@@ -1,0 +1,5 @@
+//! Conversations on a pseudo-terminal.
+#![cfg(test)]
+
+mod conversation;
+mod question;

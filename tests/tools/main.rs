@@ -1,0 +1,17 @@
+//! The tools and their permissions, through the program.
+#![cfg(test)]
+
+mod apply_patch;
+mod asking;
+mod bash;
+mod batch;
+mod concurrency;
+mod edit;
+mod permission;
+mod permission_answer;
+mod preview;
+mod question;
+mod seen;
+mod skill;
+mod tool;
+mod webfetch;

@@ -1,0 +1,186 @@
+//! Questions answered from outside, and what "always" leaves behind; `permission check`.
+
+use common::{ASK, Live, Site, all, asking, end, only};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+fn waiting(site: &Site, args: &[&str]) -> (Live, String) {
+    let mut live = site.start(args);
+    let asked = live.until("permission.asked");
+    (live, asked["seq"].to_string())
+}
+
+#[test]
+fn the_first_answer_counts_and_the_next_is_told_who_gave_it() {
+    let site = asking();
+    let (live, seq) = waiting(&site, &ASK);
+    let answer = |call: &str| site.run(&["permission", "answer", "last", call, "once"]);
+    answer("nonsense").with(1).saying(&["no question is open on call `nonsense`"]);
+    answer(&seq).ok();
+    let events = live.wait().ok().events();
+    let by = only(&events, "permission.answered")["data"]["by"].as_str().unwrap();
+    assert!(by.starts_with("leftfold permission answer (pid "), "{by}");
+    // by the seq, and by the model's id
+    answer(&seq).with(1).saying(&["already answered by", by]);
+    answer("call_1_1").with(1).saying(&["already answered by", by]);
+    answer("nonsense").with(1).saying(&["no node runs", "leftfold resume"]);
+    assert_eq!(end(&events)["permission_denials"], json!([]));
+}
+
+#[test]
+fn a_rejection_with_feedback_is_told_to_the_model() {
+    for (feedback, code, reason) in [(Some("use git"), 0, "completed"), (None, 3, "blocked")] {
+        let site = asking();
+        let (live, seq) = waiting(&site, &ASK);
+        let mut args = vec!["permission", "answer", "last", &seq, "reject"];
+        args.extend(feedback.iter().flat_map(|text| ["--feedback", text]));
+        site.run(&args).ok();
+        let events = live.wait().with(code).events();
+        assert_eq!(end(&events)["reason"], reason);
+        assert_eq!(only(&events, "permission.answered")["data"]["feedback"], json!(feedback));
+        assert!(all(&events, "tool.started").is_empty());
+    }
+}
+
+#[test]
+fn a_pending_question_survives_a_kill_and_is_answered_after_the_resume() {
+    let site = asking();
+    let (live, seq) = waiting(&site, &ASK);
+    live.signal(Signal::KILL);
+    live.wait();
+    let answer = ["permission", "answer", "last", &seq, "once"];
+    site.run(&answer).with(1).saying(&["no node runs", "leftfold resume"]);
+    let resume = ["resume", "last", "--format", "json", "--permission-mode", "ask"];
+    let mut live = site.start(&resume);
+    live.until("session.resumed");
+    site.run(&answer).ok();
+    assert_eq!(end(&live.wait().ok().events())["reason"], "completed");
+    let events = site.exported();
+    assert_eq!(all(&events, "permission.asked").len(), 1);
+    assert_eq!(only(&events, "permission.answered")["of"].to_string(), seq);
+    assert_eq!(all(&events, "tool.finished").len(), 1);
+    site.assert_sound();
+}
+
+/// Runs a turn whose question is answered with "always".
+fn approve(site: &Site) {
+    let (live, seq) = waiting(site, &ASK);
+    site.run(&["permission", "answer", "last", &seq, "always"]).ok();
+    live.wait().ok();
+}
+
+fn memory(site: &Site) -> std::path::PathBuf {
+    let projects = std::fs::read_dir(site.path("home/projects")).unwrap();
+    let folders: Vec<_> = projects.map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(folders.len(), 1, "{folders:?}");
+    folders[0].join("approved.json")
+}
+
+/// The verdict in a new session of the same project.
+fn verdict(site: &Site) -> String {
+    let events = site.prompt("again").ok().events();
+    only(&events, "permission.ruled")["data"]["action"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn always_is_remembered_for_the_project_and_never_beats_a_deny() {
+    let site = asking();
+    assert_eq!(verdict(&site), "deny", "nobody is there to be asked");
+    approve(&site);
+    let rules: Value = serde_json::from_slice(&std::fs::read(memory(&site)).unwrap()).unwrap();
+    assert_eq!(rules, json!([{ "permission": "read", "pattern": "*", "action": "allow" }]));
+    assert_eq!(verdict(&site), "allow");
+    site.assert_sound();
+    // it is in the log: what is forgotten later changes no replay
+    std::fs::remove_file(memory(&site)).unwrap();
+    site.assert_sound();
+    assert_eq!(verdict(&site), "deny");
+    approve(&site);
+    let site = site.setting("permission", json!({ "read": { "*.env": "deny" } }));
+    assert_eq!(verdict(&site), "deny");
+}
+
+#[test]
+fn another_project_is_asked_again() {
+    let site = asking();
+    approve(&site);
+    std::fs::create_dir(site.path("other")).unwrap();
+    std::fs::write(site.path("other/.env"), "A=1\n").unwrap();
+    let mut command = site.command(&["run", "--format", "json", "go"]);
+    command.current_dir(site.path("other"));
+    let events = Live::start(command).wait().ok().events();
+    assert_eq!(only(&events, "permission.ruled")["data"]["action"], "deny");
+}
+
+#[test]
+fn once_is_not_remembered() {
+    let site = asking();
+    let (live, seq) = waiting(&site, &ASK);
+    site.run(&["permission", "answer", "last", &seq, "once"]).ok();
+    live.wait().ok();
+    assert!(!common::exists(&site.path("home/projects")));
+}
+
+#[test]
+fn a_memory_that_can_not_be_read_is_named_kept_and_asks_again() {
+    let site = asking();
+    approve(&site);
+    std::fs::write(memory(&site), "[{]").unwrap();
+    let ran = site.prompt("again").ok().saying(&["approved.json", "line 1", "repair or remove"]);
+    assert_eq!(only(&ran.events(), "permission.ruled")["data"]["action"], "deny");
+    approve(&site);
+    assert_eq!(std::fs::read_to_string(memory(&site)).unwrap(), "[{]");
+}
+
+#[test]
+fn approvals_of_sessions_that_run_at_once_are_all_remembered() {
+    let sites = asking();
+    let start = |args: &[&str]| waiting(&sites, args);
+    let running: Vec<(Live, String)> = (0..4).map(|_| start(&ASK)).collect();
+    for (live, seq) in &running {
+        let first: Value = serde_json::from_str(live.seen.lines().next().unwrap()).unwrap();
+        let session = first["session"].as_str().unwrap();
+        sites.run(&["permission", "answer", session, seq, "always"]).ok();
+    }
+    running.into_iter().for_each(|(live, _)| drop(live.wait().ok()));
+    let rules: Value = serde_json::from_slice(&std::fs::read(memory(&sites)).unwrap()).unwrap();
+    assert_eq!(rules.as_array().unwrap().len(), 1, "{rules}");
+}
+
+#[test]
+fn check_says_what_the_rules_say() {
+    let site = Site::bare()
+        .setting("permission", json!({ "bash": { "*": "ask", "git *": "allow" } }))
+        .setting("agent", json!({ "plan": { "permission": { "edit": "deny" } } }));
+    let rules = |rules: Value| rules.to_string();
+    let (two, none) = (
+        rules(json!([
+            { "permission": "*", "pattern": "*", "action": "allow" },
+            { "permission": "bash", "pattern": "rm *", "action": "deny" },
+        ])),
+        rules(json!([])),
+    );
+    for (args, action, pattern) in [
+        (&["read", "src/main.rs"][..], "allow", Some("*")),
+        (&["read", "x/.env"], "ask", Some("*.env")),
+        (&["bash", "ls"], "ask", Some("*")),
+        (&["bash", "git"], "allow", Some("git *")),
+        (&["edit", "a"], "allow", Some("*")),
+        (&["--agent", "plan", "edit", "a"], "deny", Some("*")),
+        (&["--rules", &two, "bash", "rm -rf /"], "deny", Some("rm *")),
+        (&["--rules", &two, "bash", "git x"], "allow", Some("*")),
+        (&["--rules", &none, "read", "a"], "ask", None),
+    ] {
+        let ran = site.run(&[&["permission", "check"], args].concat()).ok();
+        let verdict: Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!(verdict["action"], action, "{args:?}");
+        assert_eq!(verdict["rule"]["pattern"].as_str(), pattern, "{args:?}");
+    }
+    for (args, part) in [
+        (&["--rules", "[{}]", "a", "b"][..], "permission"),
+        (&["--rules", "{", "a", "b"], "--rules"),
+        (&["--agent", "nobody", "a", "b"], "no agent `nobody`"),
+    ] {
+        site.run(&[&["permission", "check"], args].concat()).with(2).saying(&[part]);
+    }
+}
