@@ -11,7 +11,7 @@ demo:
     cargo run -- demo
 
 test:
-    cargo test --workspace
+    cargo test --workspace --locked
 
 lint:
     cargo fmt --all --check

@@ -1,5 +1,5 @@
 //! The node with an editor that is made of the protocol's own library, which holds every message to the
-//! library's schema. Skipped, with a word, where npm can not install it.
+//! library's schema. Skipped where npm cannot install it.
 #![allow(clippy::needless_pass_by_value, reason = "a test hands over what it has just made")]
 
 use std::path::Path;

@@ -2,20 +2,28 @@
 //! an honest exit code, and nothing lost.
 
 use common::{
-    Answer, Block, Live, Server, Site, Split, all, bash, call, end, is_root, message, only, says,
-    script,
+    Answer, Block, Live, Server, Site, Split, all, bash, call, end, message, only, says, script,
 };
 use serde_json::{Value, json};
 
 /// A turn over the wire whose first reply makes one call as written; the turn ends well, the model
 /// gets a result, and this is it.
 fn result_of(tool: &'static str, input: &str, prepare: impl Fn(&Site)) -> Value {
-    let server = Server::start(vec![
-        Answer::Stream(message(&[Block::Call("toolu_1", tool, input.to_owned())]), Split::Whole),
-        Answer::Stream(message(&[Block::Text("I see.")]), Split::Whole),
-    ]);
+    let server = calling(tool, input);
     let site = Site::served(&server);
     prepare(&site);
+    result_on(&site, &server)
+}
+
+/// A server whose model makes one call.
+fn calling(tool: &'static str, input: &str) -> Server {
+    Server::start(vec![
+        Answer::Stream(message(&[Block::Call("toolu_1", tool, input.to_owned())]), Split::Whole),
+        Answer::Stream(message(&[Block::Text("I see.")]), Split::Whole),
+    ])
+}
+
+fn result_on(site: &Site, server: &Server) -> Value {
     let events = site.prompt("go").ok().events();
     assert_eq!(end(&events)["text"], "I see.");
     site.assert_sound();
@@ -89,17 +97,16 @@ fn files_that_can_not_be_read_as_text() {
 #[test]
 fn a_folder_that_may_not_be_read() {
     use std::os::unix::fs::PermissionsExt;
-    if is_root() {
-        return; // nothing is closed to root
-    }
-    let close = |site: &Site, mode| {
+    let server = calling("read", r#"{"filePath": "closed"}"#);
+    let Some(site) = Site::served(&server).obeying_permissions() else { return };
+    let file = site.file("closed/a.txt", "a");
+    let close = |mode| {
         let closed = std::fs::Permissions::from_mode(mode);
-        std::fs::set_permissions(site.project().join("closed"), closed).unwrap();
+        std::fs::set_permissions(file.parent().unwrap(), closed).unwrap();
     };
-    let result = result_of("read", r#"{"filePath": "closed"}"#, |site| {
-        site.file("closed/a.txt", "a");
-        close(site, 0o000);
-    });
+    close(0o000);
+    let result = result_on(&site, &server);
+    close(0o700);
     assert!(result["is_error"] == true && result.to_string().contains("ermission"), "{result}");
 }
 

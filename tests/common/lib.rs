@@ -25,6 +25,7 @@ pub mod plugin;
 mod processes;
 mod pty;
 mod server;
+mod skipped;
 mod socket;
 mod sse;
 
@@ -43,6 +44,7 @@ pub use live::{Live, Ran};
 pub use processes::{marked, peak, wait_until};
 pub use pty::Terminal;
 pub use server::{Answer, Recorded, Server, Split};
+pub use skipped::skipped;
 pub use socket::{Peer, from_on, wait_for_node};
 pub use sse::{Block, message, with_crlf};
 
@@ -61,10 +63,15 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
+/// Runs a program as root, but without root's right to read and write whatever it likes.
+const WITHOUT_RIGHTS: [&str; 3] =
+    ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"];
+
 pub struct Site {
     dir: TempDir,
     settings: Value,
     env: Vec<(String, String)>,
+    obeys_permissions: bool,
 }
 
 impl Site {
@@ -106,7 +113,7 @@ impl Site {
         for name in ["project", "home", "config", "user"] {
             std::fs::create_dir(dir.path().join(name)).unwrap();
         }
-        Self { dir, settings: json!({}), env: Vec::new() }
+        Self { dir, settings: json!({}), env: Vec::new(), obeys_permissions: false }
     }
 
     /// Changes the settings, which go in by `LEFTFOLD_CONFIG_CONTENT`.
@@ -122,6 +129,21 @@ impl Site {
     pub fn env(mut self, name: &str, value: impl Into<String>) -> Self {
         self.env.push((name.to_owned(), value.into()));
         self
+    }
+
+    /// Permissions of files hold for the program even where root runs the tests. `None` where root cannot
+    /// give up its rights: then the running test counts as skipped.
+    pub fn obeying_permissions(mut self) -> Option<Self> {
+        if rustix::process::geteuid().is_root() {
+            let can =
+                Command::new(WITHOUT_RIGHTS[0]).args(&WITHOUT_RIGHTS[1..]).arg("true").status();
+            if !can.is_ok_and(|status| status.success()) {
+                skipped("root cannot give up its rights with setpriv");
+                return None;
+            }
+            self.obeys_permissions = true;
+        }
+        Some(self)
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -147,6 +169,10 @@ impl Site {
     /// The program, in the project, with an environment that is all its own.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(program());
+        if self.obeys_permissions {
+            command = Command::new(WITHOUT_RIGHTS[0]);
+            command.args(&WITHOUT_RIGHTS[1..]).arg(program());
+        }
         command
             .args(args)
             .current_dir(self.project())
@@ -290,10 +316,6 @@ pub fn end(events: &[Value]) -> &Value {
     let last = events.last().expect("no events at all");
     assert_eq!(kind(last), "turn.ended", "{:?}", kinds(events));
     &last["data"]
-}
-
-pub fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }
 
 pub fn exists(path: &Path) -> bool {

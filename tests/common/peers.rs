@@ -20,14 +20,14 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// What is installed; `None`, and a word of why, where that is not possible. Whoever gets `None` has
-    /// nothing to test and returns.
+    /// What is installed. `None` where that is not possible: then the running test counts as skipped, and
+    /// its caller returns.
     pub fn installed() -> Option<Self> {
         static INSTALLED: OnceLock<Result<Peers, String>> = OnceLock::new();
         match INSTALLED.get_or_init(install) {
             Ok(peers) => Some(peers.clone()),
             Err(why) => {
-                eprintln!("skipped, for there are no programs of others to test with: {why}");
+                super::skipped(&format!("the programs of tests/peers/ are not installed: {why}"));
                 None
             }
         }
