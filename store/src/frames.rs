@@ -27,9 +27,6 @@ const MARGIN: usize = 32;
 const CANCELED: u8 = 1;
 const CAP: u8 = 2;
 const LAST_KIND: u8 = 11;
-/// A whole page, and one change of a page; each is followed by its like whose body is in a file.
-pub(crate) const PAGE: u8 = 8;
-pub(crate) const CHANGE: u8 = 10;
 
 /// Bytes that are not what sled wrote, although what follows them is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,26 +126,11 @@ fn next(bytes: &[u8], at: usize, segment: u64) -> Option<usize> {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Message {
-    pub(crate) kind: u8,
+struct Message {
+    kind: u8,
     segment: u64,
-    /// The page that it is of.
-    pub(crate) page: u64,
-    /// Where its body begins and ends, in the segment.
-    pub(crate) body: usize,
-    pub(crate) end: usize,
-}
-
-/// The number of a segment, and its messages up to the first that is not sound.
-pub(crate) fn messages(bytes: &[u8]) -> Option<(u64, impl Iterator<Item = Message> + '_)> {
-    let segment = number(bytes)?;
-    let mut at = HEADER;
-    let messages = std::iter::from_fn(move || {
-        let message = Message::at(bytes, at).filter(|message| message.segment == segment)?;
-        at = message.end;
-        (message.kind != CAP).then_some(message)
-    });
-    Some((segment, messages))
+    /// Where it ends, in the segment.
+    end: usize,
 }
 
 impl Message {
@@ -163,12 +145,13 @@ impl Message {
             head += size;
             Some(value)
         };
-        let (length, segment, page) = (field()?, field()?, field()?);
+        let (length, segment) = (field()?, field()?);
+        field()?; // the page that it is of
         let end = head.checked_add(usize::try_from(length).ok()?)?;
         (at + end <= SEGMENT).then_some(())?;
         let crc = u32::from_le_bytes(rest.get(..4)?.try_into().ok()?);
         (crc == checksum(rest.get(4..head)?, rest.get(head..end)?)).then_some(())?;
-        Some(Self { kind, segment, page, body: at + head, end: at + end })
+        Some(Self { kind, segment, end: at + end })
     }
 }
 
@@ -180,7 +163,7 @@ fn checksum(head: &[u8], body: &[u8]) -> u32 {
 }
 
 /// A number and how many bytes it takes.
-pub(crate) fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
+fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     let first = *bytes.first()?;
     let byte = |n: usize| bytes.get(n).map(|byte| u64::from(*byte));
     Some(match first {

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`Store`] | the node's hold on a folder: sled's lock, one writer thread, one flush for all who wait |
 //! | [`Log`] | the right to append to one session; there is never more than one |
-//! | [`read`] | one session's events, and nothing else, as fast as can be |
+//! | [`read`] | the first events of one session, and nothing else |
 //! | [`Reader`] | everybody else: works on a private copy, takes no lock, changes nothing |
 //! | [`check`] | everything that can be wrong with a folder |
 //! | [`salvage`] | a new store from what can still be read of a damaged one |
@@ -23,7 +23,6 @@
 mod check;
 mod codec;
 mod database;
-mod direct;
 mod durable;
 mod error;
 mod fault;
@@ -34,7 +33,6 @@ mod head;
 mod log;
 mod lookup;
 mod open_store;
-mod pages;
 mod payloads;
 mod pending;
 mod probe;

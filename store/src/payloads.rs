@@ -71,7 +71,7 @@ pub(crate) fn load(db: &sled::Db, dir: &Path, sha256: Sha256) -> Result<Arc<str>
 }
 
 /// The contents that these records hold, in the order of their parts.
-pub(crate) fn whole<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+fn whole<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     records: &[(K, V)],
     dir: &Path,
     sha256: Sha256,

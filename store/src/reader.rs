@@ -7,23 +7,19 @@ use crate::database::{self, Copy, Print};
 use crate::head::{self, Head};
 use crate::payloads::Cache;
 use crate::scan::{Entry, Scan, Source, Wrong};
-use crate::{Damage, Error, direct, lookup};
+use crate::{Damage, Error, lookup};
 
 /// How often a store that a node is writing to is copied before what is missing in the copy
 /// counts as lost.
 const ATTEMPTS: u32 = 8;
 
-/// The first events of a session (of a fork, with those it shares), as far as `to`. For who wants nothing
-/// else of a store: a long log is read in a fraction of the time that a [`Reader`] takes to open it.
+/// The first events of a session (of a fork, with those it shares), as far as `to`. Damage behind them
+/// is not looked for.
 ///
 /// # Errors
-/// As [`Reader::open`] and [`Reader::read`] have them, if damage stands before `to` or keeps sled from
-/// opening the database.
+/// Those of [`Reader::open`] and [`Reader::read`].
 pub fn read(dir: &Path, session: SessionId, to: Seq) -> Result<Vec<Envelope>, Error> {
-    match direct::read(dir, session, to) {
-        Some(events) => Ok(events),
-        None => Reader::open(dir)?.read_to(session, to),
-    }
+    Reader::open(dir)?.read_between(session, 1, to)
 }
 
 /// A look at a store as it is now. Works on a private copy: takes no lock, changes nothing, and
@@ -137,11 +133,6 @@ impl Reader {
     /// if it is before `from`.
     pub fn read(&self, session: SessionId, from: Seq) -> Result<Vec<Envelope>, Error> {
         self.read_between(session, from, Seq::MAX)
-    }
-
-    /// Those up to `to`; damage behind it is not looked for.
-    fn read_to(&self, session: SessionId, to: Seq) -> Result<Vec<Envelope>, Error> {
-        self.read_between(session, 1, to)
     }
 
     fn read_between(&self, session: SessionId, from: Seq, to: Seq) -> Result<Vec<Envelope>, Error> {
