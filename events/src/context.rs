@@ -14,12 +14,13 @@ pub use consult::question;
 pub(crate) use prefix::request_sha256;
 
 use crate::event::{ModelRef, PromptKind, PromptPart, Purpose};
+use crate::id::Seq;
+use crate::json::Json;
 use crate::kit::ModelSpec;
 use crate::request::{AssistantPart, Request, RequestMessage, ToolResult};
 use crate::state::{
     Ask, Call, Compacting, Message, Phase, Reply, ReplyEnd, ReplyPart, State, words,
 };
-use crate::{Json, Seq};
 
 /// The request for the next step of the turn.
 pub fn request(s: &State) -> Request {

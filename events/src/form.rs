@@ -4,8 +4,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::Json;
 use crate::event::Wanted;
+use crate::json::Json;
 
 /// What is said instead of a value that may be left out.
 pub const LEFT_OUT: &str = "(leave it out)";

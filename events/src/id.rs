@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest, Sha256};
 use ulid::Ulid;
 
-use crate::Time;
+use crate::time::Time;
 
 /// Position of an event in its session's log. The first event has 1.
 pub type Seq = u64;

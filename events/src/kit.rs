@@ -4,8 +4,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Cost, Equipped, ModelRef, Usage};
+use crate::json::Json;
+use crate::payload::Payload;
 use crate::rules::Rule;
-use crate::{Json, Payload};
 
 mod plugin;
 

@@ -5,7 +5,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{Envelope, Event, Payload, Sha256};
+use crate::event::{Envelope, Event};
+use crate::payload::{Payload, Sha256};
 
 /// The version in `v`.
 pub const VERSION: u64 = 1;

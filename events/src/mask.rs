@@ -5,8 +5,10 @@ use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
 
+use crate::event::Envelope;
+use crate::line;
+use crate::payload::Sha256;
 use crate::rewrite::{Rewrite, rewrite};
-use crate::{Envelope, Sha256, line};
 
 /// Stands for what was left out.
 const MASKED: &str = "…[masked]";

@@ -7,10 +7,12 @@
 use serde_json::{Map, Value};
 
 use crate::event::{
-    Access, CallSpec, Compaction, Denial, Equipped, Files, Finished, Model, Permission, Plugin,
-    PromptKind, PromptPart, Resolution, Session, StreamedPart, Subagent, Todo, Tool, Turn, Wanted,
+    Access, CallSpec, Compaction, Denial, Equipped, Event, Files, Finished, Model, Permission,
+    Plugin, PromptKind, PromptPart, Resolution, Session, StreamedPart, Subagent, Todo, Tool, Turn,
+    Wanted,
 };
-use crate::{Event, Json, Payload};
+use crate::json::Json;
+use crate::payload::Payload;
 
 /// Changes texts.
 pub trait Rewrite {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
-use crate::Event;
+use crate::event::Event;
 use crate::rewrite::{Rewrite, rewrite};
 
 pub use put_back::UnknownSecret;
@@ -147,7 +147,7 @@ impl Secrets {
     }
 
     /// The same for every string of a JSON text.
-    pub fn redact_json(&self, json: &mut crate::Json) {
+    pub fn redact_json(&self, json: &mut crate::json::Json) {
         if let Some(known) = &self.0 {
             crate::rewrite::json(json, &**known);
         }

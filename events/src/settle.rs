@@ -1,14 +1,15 @@
 //! From a fact to rest, and from a log to a state.
 
-use crate::event::Turn;
+use crate::event::{Envelope, Event, Fact, Turn};
+use crate::next;
 use crate::state::State;
-use crate::{Envelope, Event, Fact, Time, next};
+use crate::time::Time;
 
 /// Folds a fact and every intent that follows from it, and returns them: one batch for the log.
 /// The fact's time is `now`, or the last event's where the clock has gone back.
 pub fn settle(
     state: &mut State,
-    session: crate::SessionId,
+    session: crate::id::SessionId,
     fact: Fact,
     now: Time,
 ) -> Vec<Envelope> {

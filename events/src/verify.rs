@@ -4,9 +4,10 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::event::{Event, Session, Turn};
+use crate::event::{Envelope, Event, Session, Turn};
+use crate::id::{Seq, SessionId};
 use crate::state::State;
-use crate::{Envelope, Seq, SessionId, line, next};
+use crate::{line, next};
 
 /// Where a log and today's code part.
 #[derive(Clone, Debug, PartialEq, Serialize)]

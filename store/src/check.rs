@@ -6,7 +6,9 @@ use leftfold_events::event::{EndReason, Session, Spill, Subagent, Tool};
 use leftfold_events::{Envelope, Event, Seq, SessionId, Sha256};
 use serde::Serialize;
 
-use crate::{Damage, Error, Reader, files, frames};
+use crate::error::{Damage, Error};
+use crate::reader::Reader;
+use crate::{files, frames};
 
 /// The state of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

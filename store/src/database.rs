@@ -13,8 +13,9 @@ use std::time::Duration;
 use rustix::fs::FlockOperation;
 use tempfile::TempDir;
 
+use crate::error::{Damage, Error};
 use crate::frames::{self, SEGMENT};
-use crate::{Damage, Error, pending};
+use crate::pending;
 
 /// Copies up to this many bytes are made in memory, where sled's own syncs cost nothing.
 const IN_MEMORY: u64 = 256 << 20;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use leftfold_events::Sha256;
 
-use crate::error::Flaw;
-use crate::{Error, durable};
+use crate::durable;
+use crate::error::{Error, Flaw};
 
 pub(crate) const FOLDER: &str = "payloads";
 

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use leftfold_events::{Seq, SessionId};
 
-use crate::database::quiet;
-use crate::{Error, database, head, record};
+use crate::database::{self, quiet};
+use crate::error::Error;
+use crate::{head, record};
 
 /// Removes the own events of `sessions` from the store in `dir`; what others of the family share
 /// with them must be none of these. Contents that other sessions may name stay.

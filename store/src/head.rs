@@ -20,7 +20,7 @@ use leftfold_events::event::{Cost, EndReason, Model, PromptKind, PromptPart, Ses
 use leftfold_events::{Envelope, Event, Seq, SessionId, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::Damage;
+use crate::error::Damage;
 use crate::record::{Link, SCHEMA};
 
 pub(crate) const FOLDER: &str = "heads";

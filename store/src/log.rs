@@ -3,13 +3,13 @@ use std::sync::{Arc, mpsc};
 
 use leftfold_events::{Envelope, Payload, Seq, SessionId, Sha256};
 
+use crate::error::Error;
 use crate::head::{self, Head, Summary};
 use crate::open_store::OpenStore;
-use crate::payloads;
 use crate::pending::{Append, Content, Done, Slot};
 use crate::record::{self, Link, MAX_INLINE, PAYLOADS, Pair, START};
 use crate::scan::{Scan, Source};
-use crate::{Error, codec, lookup};
+use crate::{codec, lookup, payloads};
 
 /// The right to append to one session's log. There is never more than one; dropping it gives the
 /// right back.

@@ -13,12 +13,13 @@ use std::time::Duration;
 
 use leftfold_events::SessionId;
 
+use crate::database;
+use crate::error::Error;
 use crate::payloads::Cache;
 use crate::pending::{Append, Pending};
 use crate::room::Room;
 use crate::scan::Source;
 use crate::writer::Writer;
-use crate::{Error, database};
 
 /// How long closing waits for the writer. It is done in milliseconds, unless a thread of sled's
 /// has died, and then it would never be.

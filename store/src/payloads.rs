@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use leftfold_events::{Envelope, Payload, Sha256};
 
 use crate::database::quiet;
-use crate::error::Flaw;
+use crate::error::{Damage, Flaw};
+use crate::files;
 use crate::record::{self, Body, Fault};
-use crate::{Damage, files};
 
 /// What has been read or written already, so that fifty equal equips share one text. A session
 /// has a handful of distinct ones.

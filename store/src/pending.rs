@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use leftfold_events::{SessionId, Sha256};
 
-use crate::Error;
+use crate::error::Error;
 use crate::record::Pair;
 
 /// A flush takes milliseconds; on a disk that is very busy, a second.

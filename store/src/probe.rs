@@ -5,7 +5,7 @@ use std::path::Path;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
-use crate::Error;
+use crate::error::Error;
 
 /// Whether a node has the store in `dir` open right now. It looks for an instant; a would-be node
 /// that meets it tries again.
@@ -49,7 +49,7 @@ fn remove_all(dir: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Store;
+    use crate::store::Store;
 
     #[test]
     fn a_store_is_in_use_while_it_is_open_and_can_then_not_be_removed() {

@@ -4,10 +4,11 @@ use leftfold_events::event::Session;
 use leftfold_events::{Envelope, Event, Seq, SessionId};
 
 use crate::database::{self, Copy, Print};
+use crate::error::{Damage, Error};
 use crate::head::{self, Head};
+use crate::lookup;
 use crate::payloads::Cache;
 use crate::scan::{Entry, Scan, Source, Wrong};
-use crate::{Damage, Error, lookup};
 
 /// How often a store that a node is writing to is copied before what is missing in the copy
 /// counts as lost.

@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 
 use leftfold_events::{Envelope, Seq, SessionId};
 
+use crate::error::Error;
+use crate::log::Log;
 use crate::open_store::OpenStore;
+use crate::reader::Reader;
 use crate::scan::Scan;
-use crate::{Error, Log, Reader, database, durable, head};
+use crate::{database, durable, head};
 
 /// How long a node waits for another one to let go of a store.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);

@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 use leftfold_events::event::Tool;
 use leftfold_events::{Event, Sha256};
 
-use crate::database::quiet;
+use crate::database::{self, quiet};
+use crate::error::Error;
 use crate::payloads::{self, Cache};
+use crate::probe::in_use;
 use crate::scan::{Scan, Source};
-use crate::{Error, check, database, durable, files, in_use, lookup, record};
+use crate::{check, durable, files, lookup, record};
 
 /// What is removed from a store, or would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

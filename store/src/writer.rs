@@ -9,12 +9,13 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use crate::database::quiet;
+use crate::error::Error;
 use crate::fault::{self, Boundary};
 use crate::payloads::Cache;
 use crate::pending::{Append, Pending, call};
 use crate::record::Pair;
 use crate::room::Room;
-use crate::{Error, durable, files, head};
+use crate::{durable, files, head};
 
 /// Bytes of records in one group; what waits beyond that forms the next one.
 const MAX_GROUP: usize = 1 << 20;

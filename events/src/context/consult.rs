@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{head, overlay};
-use crate::Seq;
 use crate::event::{Hook, ModelRef, PromptKind, PromptPart, Purpose};
+use crate::id::Seq;
 use crate::state::{Call, Consulted, Message, Phase, State};
 
 /// The parameters of the question `asked`; an object.

@@ -3,9 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::Json;
 use crate::event::Hook;
-use crate::json::merge;
+use crate::json::{Json, merge};
 use crate::kit::ToolSpec;
 use crate::request::Request;
 use crate::state::{Compacting, State};

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use sha2::Digest;
 
 use super::{Builder, Files, head, request};
-use crate::Sha256;
 use crate::event::Purpose;
+use crate::payload::Sha256;
 use crate::request::{Request, RequestMessage};
 use crate::state::{Message, State};
 

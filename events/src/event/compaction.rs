@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::Seq;
+use crate::id::Seq;
 
 /// Making room in the model's context.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::Seq;
+use crate::id::Seq;
 
 /// The project's files as they were at some point, and going back there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

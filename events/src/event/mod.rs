@@ -30,7 +30,9 @@ pub use turn::{Denial, EndReason, Ended, Equipped, PromptKind, PromptPart, Turn}
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Payload, Seq, SessionId, Time};
+use crate::id::{Seq, SessionId};
+use crate::payload::Payload;
+use crate::time::Time;
 
 /// One event with its place in a log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

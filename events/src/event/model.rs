@@ -3,7 +3,8 @@ use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Json, Sha256};
+use crate::json::Json;
+use crate::payload::Sha256;
 
 /// Requests to a language model and what came back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

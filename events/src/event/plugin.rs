@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::Json;
+use crate::json::Json;
 
 /// What programs of the user's are asked before something is decided or sent, and what they say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::{Seq, SessionId};
+use crate::id::{Seq, SessionId};
 
 /// The life of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use super::model::{Cost, Usage};
 use super::turn::EndReason;
-use crate::SessionId;
+use crate::id::SessionId;
 
 /// Sessions that a call starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

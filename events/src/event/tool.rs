@@ -1,7 +1,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::model::CallSpec;
-use crate::{Json, Sha256};
+use crate::json::Json;
+use crate::payload::Sha256;
 
 /// A tool call's way from the model's words to a result. `call` is always the model's call id.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::model::{Cost, ModelRef, Usage};
-use crate::Payload;
+use crate::payload::Payload;
 
 /// From a prompt to its answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

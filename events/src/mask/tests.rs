@@ -1,6 +1,8 @@
 use super::*;
-use crate::event::{Equipped, Session, Turn};
-use crate::{Event, Payload, SessionId, Time};
+use crate::event::{Equipped, Event, Session, Turn};
+use crate::id::SessionId;
+use crate::payload::Payload;
+use crate::time::Time;
 
 /// Put together here, so that no token of this shape stands in a file of ours.
 fn tokens() -> Vec<(String, String)> {

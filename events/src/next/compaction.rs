@@ -1,9 +1,10 @@
 //! Making room in the model's context: SPEC 1.6.
 
 use super::{ask_with, decide, end, intent, plugins, retry_scheduled, with_attempts};
-use crate::event::{Compaction, EndReason, FailureClass, Purpose};
+use crate::context;
+use crate::event::{Compaction, EndReason, Envelope, FailureClass, Purpose};
+use crate::id::Seq;
 use crate::state::{Call, Compacting, Message, Phase, State, Turn, Writing};
-use crate::{Envelope, Seq, context};
 
 /// Compactions in a row that leave no room before the turn is given up.
 const COMPACTIONS: u32 = 2;

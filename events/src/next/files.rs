@@ -1,8 +1,7 @@
 //! Snapshots of the project's files (SPEC G10), and going back to one (SPEC G11).
 
 use super::intent;
-use crate::Envelope;
-use crate::event::Files;
+use crate::event::{Envelope, Files};
 use crate::state::{Call, Restore, RestoreStep, State, Turn};
 
 /// How long a snapshot is waited for, in milliseconds: the first of a large project takes longest.

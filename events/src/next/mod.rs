@@ -10,12 +10,13 @@ pub use retry::delay;
 
 use crate::context;
 use crate::event::{
-    Access, Class, Compaction, EndReason, Ended, Event, FailureClass, Finish, Hook, Model,
-    ModelRef, Permission, Purpose, Subagent, Tool, Turn as TurnEvent,
+    Access, Class, Compaction, EndReason, Ended, Envelope, Event, FailureClass, Finish, Hook,
+    Model, ModelRef, Permission, Purpose, Subagent, Tool, Turn as TurnEvent,
 };
+use crate::id::{Seq, SessionId};
+use crate::payload::Sha256;
 use crate::rules::Action;
 use crate::state::{Ask, Call, Failure, Inquired, Open, Phase, State, Titling, Turn, verdict};
-use crate::{Envelope, Seq, SessionId, Sha256};
 
 /// How long a tool may take to work out what a call would do, in milliseconds.
 const CHECK: u64 = 30_000;

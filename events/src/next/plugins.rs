@@ -2,10 +2,10 @@
 //! the settings, so that each knows what the one before has made of it.
 
 use super::{about, intent};
-use crate::event::{Access, Hook, Plugin};
+use crate::event::{Access, Envelope, Hook, Plugin};
+use crate::id::Seq;
 use crate::rules::{Action, Rule};
 use crate::state::{Call, Compacting, Consultation, State, verdict};
-use crate::{Envelope, Seq};
 
 /// How long an answer is waited for that the plugin's own limit should have ended, in milliseconds.
 const GRACE: u64 = 10_000;

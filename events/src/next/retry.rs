@@ -1,7 +1,7 @@
 //! When a failed request is made again: SPEC R1.
 
+use crate::id::{Seq, SessionId};
 use crate::payload::Sha256;
-use crate::{Seq, SessionId};
 
 const FIRST: u64 = 2_000;
 const CAP: u64 = 30_000;

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Secrets;
 use super::forms::{self, BEGIN, END, Form};
-use crate::Json;
+use crate::json::Json;
 
 /// A call names a secret that it cannot be given.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

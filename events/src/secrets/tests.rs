@@ -1,9 +1,9 @@
 use super::*;
-use crate::Json;
-use crate::Payload;
 use crate::event::{
     CallSpec, Equipped, Finished, Model, PartKind, PromptKind, PromptPart, StreamedPart, Tool, Turn,
 };
+use crate::json::Json;
+use crate::payload::Payload;
 
 const TOKEN: &str = "hunter2-hunter2";
 const QUOTED: &str = "pass\"word\\1 ä/+";

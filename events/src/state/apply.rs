@@ -4,9 +4,9 @@
 use super::message::ReplyEnd;
 use super::open::Wait;
 use super::{Ask, Child, Commission, Delegated, Failure, Origin, State, Titling, Turn};
-use crate::event::{EndReason, Event, Session, Subagent, Todo, Turn as TurnEvent};
+use crate::event::{EndReason, Envelope, Event, Session, Subagent, Todo, Turn as TurnEvent};
+use crate::id::Seq;
 use crate::kit::AskMode;
-use crate::{Envelope, Seq};
 
 impl State {
     /// Folds one event, fact or intent.

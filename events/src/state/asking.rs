@@ -2,9 +2,9 @@
 
 use super::open::Wait;
 use super::{Call, Phase, State, repeat, verdict, words};
-use crate::event::{Access, Answer, Denial, EndReason, Permission};
+use crate::event::{Access, Answer, Denial, EndReason, Envelope, Permission};
+use crate::id::Seq;
 use crate::rules::{Action, Rule};
-use crate::{Envelope, Seq};
 
 impl Call {
     fn is_asked_about(&mut self, wait: Wait, permission: &str, patterns: &[String]) {

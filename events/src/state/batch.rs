@@ -4,8 +4,8 @@
 use serde_json::Value;
 
 use super::{Call, Phase, State, switch};
-use crate::Json;
 use crate::event::CallSpec;
+use crate::json::Json;
 
 pub const NAME: &str = "batch";
 /// Entries that are run; more are reported as failed.

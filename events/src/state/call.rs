@@ -7,8 +7,9 @@ use super::inquiry::Inquiry;
 use super::message::ReplyPart;
 use super::open::Wait;
 use super::{State, Veto, repeat, words};
-use crate::event::{Access, Attachment, Class, Finished, Resolution, Tool};
-use crate::{Envelope, Json, Seq};
+use crate::event::{Access, Attachment, Class, Envelope, Finished, Resolution, Tool};
+use crate::id::Seq;
+use crate::json::Json;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Call {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::State;
 use super::files::{Restore, RestoreStep, Revert};
 use super::messages::Messages;
-use crate::Seq;
 use crate::event::Saved;
+use crate::id::Seq;
 
 impl State {
     pub(super) fn checks_out(&mut self, asked: Seq, paths: &[Saved]) {

@@ -7,7 +7,8 @@ use serde_json::json;
 use super::message::{Message, Reply, ReplyEnd, ReplyPart};
 use super::{Call, State};
 use crate::event::{CallSpec, Finish, PromptKind, PromptPart};
-use crate::{Json, Seq};
+use crate::id::Seq;
+use crate::json::Json;
 
 /// The tool that does it.
 const TASK: &str = "task";

@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::message::{Message, Reply};
 use super::open::Wait;
 use super::{Ask, Call, Failure, State, Turn, words};
-use crate::event::{Compaction, FailureClass, Finish, PromptKind};
-use crate::{Envelope, Seq};
+use crate::event::{Compaction, Envelope, FailureClass, Finish, PromptKind};
+use crate::id::Seq;
 
 /// A compaction under way.
 #[derive(Clone, Debug, PartialEq, Serialize)]

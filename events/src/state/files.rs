@@ -8,8 +8,8 @@ use super::message::Message;
 use super::messages::Messages;
 use super::open::{Open, Wait};
 use super::{State, Turn};
-use crate::event::{Change, Class, FileChange, Files as Event, Saved};
-use crate::{Envelope, Seq};
+use crate::event::{Change, Class, Envelope, FileChange, Files as Event, Saved};
+use crate::id::Seq;
 
 #[derive(Clone, Debug, PartialEq, Default, Serialize)]
 pub struct Files {

@@ -8,9 +8,9 @@ use super::call::{Call, Phase};
 use super::message::Message;
 use super::{State, Veto, verdict, words};
 use crate::event::{Access, Denial, Finished, Hook, PromptKind, PromptPart};
-use crate::json::merge;
+use crate::id::Seq;
+use crate::json::{Json, merge};
 use crate::rules::Action;
-use crate::{Json, Seq};
 
 impl State {
     /// A part of an answer that the hook does not know, or of another type, says nothing.

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::{Call, State};
-use crate::{Seq, SessionId};
+use crate::id::{Seq, SessionId};
 
 /// A child that was spawned in what a fork shares.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -6,10 +6,11 @@ use serde_json::Value;
 use super::call::{Call, Phase};
 use super::open::Wait;
 use super::{State, verdict};
-use crate::event::{Access, Answer, Consent, Tool, Wanted};
+use crate::event::{Access, Answer, Consent, Envelope, Tool, Wanted};
 use crate::form::{self, Field};
+use crate::id::Seq;
 use crate::rules::Action;
-use crate::{Envelope, Seq, Time};
+use crate::time::Time;
 
 /// One thing that a running tool wants to know.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -3,8 +3,8 @@
 use super::message::ReplyEnd;
 use super::open::{Open, Wait};
 use super::{Ask, Call, Phase, State, Titling, words};
-use crate::Seq;
 use crate::event::{Class, Cost, EndReason};
+use crate::id::Seq;
 
 impl State {
     /// The end of the turn's time, if it is limited and not stopped yet. It waits for no intent,

@@ -1,8 +1,8 @@
 use serde::Serialize;
 
 use super::call::Call;
-use crate::Seq;
 use crate::event::{Finish, ModelRef, PromptPart, Usage};
+use crate::id::Seq;
 
 /// One entry of the conversation.
 #[derive(Clone, Debug, PartialEq, Serialize)]

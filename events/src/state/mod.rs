@@ -45,9 +45,11 @@ use serde::Serialize;
 use crate::event::{
     Cost, Denial, EndReason, Ended, Equipped, FailureClass, Finish, TodoItem, Usage,
 };
+use crate::id::{Seq, SessionId};
+use crate::kit::Kit;
 use crate::memo::Memo;
 use crate::rules::Rule;
-use crate::{Kit, Seq, SessionId, Time};
+use crate::time::Time;
 
 /// A session at one point of its log.
 #[derive(Clone, Debug, PartialEq, Default, Serialize)]

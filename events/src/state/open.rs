@@ -6,10 +6,11 @@ use serde::Serialize;
 use super::call::{Call, Phase};
 use super::{Ask, State, Titling, Writing};
 use crate::event::{
-    Access, Compaction, Event, Files, Model, Permission, Plugin, Session, Subagent, Todo, Tool,
-    Turn,
+    Access, Compaction, Envelope, Event, Fact, Files, Model, Permission, Plugin, Session, Subagent,
+    Todo, Tool, Turn,
 };
-use crate::{Envelope, Fact, Seq, Time};
+use crate::id::Seq;
+use crate::time::Time;
 
 /// An intent that waits for its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -10,8 +10,9 @@ use super::call::Call;
 use super::message::Message;
 use super::open::Wait;
 use super::{Ask, State};
-use crate::event::{Heard, Hook, Plugin};
-use crate::{Envelope, Json, Seq};
+use crate::event::{Envelope, Heard, Hook, Plugin};
+use crate::id::Seq;
+use crate::json::Json;
 
 #[derive(Clone, Debug, PartialEq, Default, Serialize)]
 pub struct Plugins {

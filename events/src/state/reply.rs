@@ -4,9 +4,10 @@ use super::message::{Message, Reply, ReplyEnd, ReplyPart};
 use super::open::Wait;
 use super::{Ask, Call, Failure, State, Titling, Turn, Writing, words};
 use crate::event::{
-    CallSpec, Cost, FailureClass, Finish, Model, ModelRef, PartKind, Purpose, StreamedPart, Usage,
+    CallSpec, Cost, Envelope, FailureClass, Finish, Model, ModelRef, PartKind, Purpose,
+    StreamedPart, Usage,
 };
-use crate::{Envelope, Seq};
+use crate::id::Seq;
 
 impl State {
     pub(super) fn apply_model(&mut self, envelope: &Envelope, event: &Model) {

@@ -3,8 +3,8 @@
 
 use super::message::{Message, Prompt};
 use super::{Call, State, words};
-use crate::Seq;
 use crate::event::{Answer, PromptPart};
+use crate::id::Seq;
 
 pub const PLAN_ENTER: &str = "plan_enter";
 pub const PLAN_EXIT: &str = "plan_exit";

@@ -6,9 +6,10 @@ use std::path::Path;
 use leftfold_events::{Seq, SessionId, Sha256};
 
 use crate::database::{self, Copy, quiet};
+use crate::error::{Damage, Error};
 use crate::head::Head;
 use crate::record::{self, EVENT_KEY, PAYLOADS};
-use crate::{Damage, Error, codec, files, payloads};
+use crate::{codec, files, payloads};
 
 /// How a damaged database may still be opened; what one way does not give, the other may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

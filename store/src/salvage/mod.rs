@@ -14,11 +14,12 @@ use std::path::{Path, PathBuf};
 use leftfold_events::event::{Session, Subagent};
 use leftfold_events::{Envelope, Event, Payload, Seq, SessionId, Sha256};
 
+use crate::error::{Damage, Error};
 use crate::head::{self, Head};
 use crate::lookup::{self, forked_from};
 use crate::payloads::Cache;
 use crate::scan::{Scan, Source};
-use crate::{Damage, Error, Store};
+use crate::store::Store;
 
 /// Events written at once.
 const BATCH: usize = 200;
@@ -68,7 +69,7 @@ pub struct Fragment {
 /// [`Error::Damaged`] if the database cannot be opened in any way, [`Error::Locked`] while a node has
 /// it open, [`Error::NotAStore`], [`Error::Io`] and [`Error::Full`].
 pub fn salvage(dir: &Path, to: &Path) -> Result<Salvaged, Error> {
-    if crate::in_use(dir) {
+    if crate::probe::in_use(dir) {
         return Err(Error::Locked { dir: dir.to_owned() });
     }
     let (heads, _) = head::read_all(dir);

@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use leftfold_events::{Envelope, Payload, Seq, SessionId, Sha256};
 
 use super::{Fragment, Rescued, Salvaged};
+use crate::error::Error;
 use crate::record::{self, Body, START};
 use crate::scan::Source;
-use crate::{Error, codec, files, payloads};
+use crate::{codec, files, payloads};
 
 type Record = (sled::IVec, sled::IVec);
 
