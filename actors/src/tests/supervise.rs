@@ -124,8 +124,9 @@ async fn a_tool_executor_that_dies_leaves_calls_with_children_alone() {
     let mut live = site.start().await;
     live.prompt(&site, "hi");
     live.until(|e| matches!(e, Event::Subagent(Subagent::Spawned { .. }))).await;
-    kill(&live, Worker::ToolExecutor);
-    // a death is noticed before the state is told
+    let executor = children(&session(&live))[Worker::ToolExecutor as usize].clone();
+    executor.kill_and_wait(None).await.expect("its end");
+    // by now the session has heard of it
     live.view().await;
     std::fs::write(site.project().join("go"), "").expect("a file");
     let log = completed(&site, live).await;
