@@ -13,8 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::log::*;
 pub(crate) use self::peers::*;
-use crate::commands::{auth, completions, doctor, in_terminal, models};
-use crate::{question, terminal};
+use crate::question;
 
 /// A coding agent whose every step is an event in a durable log.
 ///
@@ -94,9 +93,9 @@ pub(crate) enum Command {
     /// List, show and remove sessions
     Sessions(Sessions),
     /// List providers and models: limits, prices, abilities, variants
-    Models(models::Models),
+    Models(Models),
     /// Keep the keys of providers
-    Auth(auth::Auth),
+    Auth(Auth),
     /// List the agents, and where each comes from
     Agents(Agents),
     /// List the MCP servers: how each does, and its tools; try one out; sign in at one
@@ -108,14 +107,14 @@ pub(crate) enum Command {
     /// Run one tool without a model, or print its schema
     Tool(Tool),
     /// What is in force here, what is wrong with it, and what to do
-    Doctor(doctor::Doctor),
+    Doctor(Doctor),
     /// Print completions for a shell
-    Completions(completions::Completions),
+    Completions(Completions),
     /// Print the manual page, of all or of one command
-    Man(completions::Man),
+    Man(Man),
     /// Become the shell of a call, in a terminal that a client has opened for it
-    #[command(name = in_terminal::IN_TERMINAL, hide = true)]
-    InTerminal(in_terminal::InTerminal),
+    #[command(name = leftfold_runtime::IN_TERMINAL, hide = true)]
+    InTerminal(InTerminal),
 }
 
 #[derive(Debug, Args)]
@@ -174,12 +173,12 @@ pub(crate) struct TurnArgs {
 
 impl Talk {
     /// The conversation that these options ask for.
-    pub(crate) fn start(self) -> terminal::Start {
+    pub(crate) fn start(self) -> leftfold_terminal::Start {
         let ask = if self.yes { AskMode::Allow } else { AskMode::Ask };
         let last = self.r#continue.then(|| "last".to_owned());
         let overrides =
             Overrides { model: self.model, agent: self.agent, ask, ..Overrides::default() };
-        terminal::Start { session: last.or(self.session), overrides }
+        leftfold_terminal::Start { session: last.or(self.session), overrides }
     }
 }
 
@@ -310,7 +309,7 @@ pub(crate) struct Observe {
     /// From this event of the session on, with all of the children that had not ended there; a
     /// child is shown from an event of its own on with CHILD:SEQ [default: 1]
     #[arg(long, value_name = "SEQ")]
-    pub(crate) from: Vec<crate::commands::observe::From>,
+    pub(crate) from: Vec<From>,
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
 }

@@ -1,16 +1,12 @@
 //! The command line of Leftfold: wiring, and nothing that decides.
 
-mod acp;
 mod cli;
 mod commands;
 mod drive;
 mod hidden;
-mod import;
 mod memory;
 mod print;
 mod question;
-mod signals;
-mod terminal;
 
 use std::process::ExitCode;
 
@@ -29,13 +25,13 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
-    let Some(command) = cli.command else { return terminal::talk(cli.talk.start()) };
+    let Some(command) = cli.command else { return leftfold_terminal::talk(cli.talk.start()) };
     match command {
         Command::Run(args) => commands::run::run(args),
         Command::Resume(args) => commands::resume::resume(&args),
         Command::Node(args) => {
             memory::give_back();
-            acp::serve(args)
+            leftfold_acp::serve(args.store)
         }
         Command::Demo(args) => commands::demo::demo(args),
         Command::Replay(args) => commands::replay::replay(&args),

@@ -1,8 +1,10 @@
 //! What the commands that read logs can be given.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
+use leftfold_events::{Seq, SessionId};
 
 use super::Format;
 use super::amounts;
@@ -113,7 +115,7 @@ pub(crate) struct Import {
     pub(crate) file: PathBuf,
     /// Whose session it is; without this the file tells
     #[arg(long, value_name = "AGENT", value_enum)]
-    pub(crate) from: Option<crate::import::Origin>,
+    pub(crate) from: Option<leftfold_import::Origin>,
 }
 
 #[derive(Debug, Args)]
@@ -152,4 +154,26 @@ pub(crate) struct Prune {
     /// Say what would be removed, and remove nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+/// Where to begin, as the command line has it: `SEQ`, or `SESSION:SEQ` for a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct From {
+    pub(crate) child: Option<SessionId>,
+    pub(crate) seq: Seq,
+}
+
+impl FromStr for From {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (child, seq) = match text.split_once(':') {
+            Some((child, seq)) => (Some(child.parse().map_err(|e| format!("{e}"))?), seq),
+            None => (None, text),
+        };
+        match seq.parse() {
+            Ok(seq) if seq > 0 => Ok(Self { child, seq }),
+            Ok(_) | Err(_) => Err("expected a seq from 1 on, or CHILD:SEQ".to_owned()),
+        }
+    }
 }

@@ -3,10 +3,9 @@
 use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use crate::cli::Format;
+use crate::cli::{Auth, AuthCommand, Format};
 use crate::hidden;
 use leftfold_config::auth;
 use leftfold_config::{self as settings, Hint, KeySource, KeyState, Offer, Secret, Settings};
@@ -20,43 +19,19 @@ const LONGEST: u64 = 16 * 1024;
 /// As of a shell's command that was interrupted.
 const INTERRUPTED: u8 = 130;
 
-#[derive(Debug, Args)]
-pub(crate) struct Auth {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Store a provider's key: typed unseen on a terminal, or piped into standard input
-    Login {
-        provider: String,
-        /// Refused: others see a command line
-        #[arg(hide = true)]
-        key: Option<String>,
-    },
-    /// List the providers, and where the key of each comes from
-    List {
-        #[arg(long, value_enum, default_value_t)]
-        format: Format,
-    },
-    /// Forget a provider's stored key
-    Logout { provider: String },
-}
-
 pub(crate) fn auth(args: &Auth) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
     let settings = settings::load(&directory, &model::environment).map_err(model::usage)?;
     match &args.command {
-        Command::Login { key: Some(_), .. } => Err(Usage(
+        AuthCommand::Login { key: Some(_), .. } => Err(Usage(
             "a key on the command line is seen by others and kept by the shell: leave it out and \
              type it when asked, or pipe it into standard input"
                 .to_owned(),
         )
         .into()),
-        Command::Login { provider, key: None } => login(&settings, provider),
-        Command::List { format } => list(&settings, *format),
-        Command::Logout { provider } => logout(&settings, provider),
+        AuthCommand::Login { provider, key: None } => login(&settings, provider),
+        AuthCommand::List { format } => list(&settings, *format),
+        AuthCommand::Logout { provider } => logout(&settings, provider),
     }
 }
 

@@ -2,23 +2,9 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory};
-use clap_complete::Shell;
+use clap::CommandFactory;
 
-use crate::cli::Cli;
-
-#[derive(Debug, Args)]
-pub(crate) struct Completions {
-    /// The shell that is to read them
-    #[arg(value_enum)]
-    shell: Shell,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Man {
-    /// Only the page of this command, such as `run` or `permission answer`
-    command: Vec<String>,
-}
+use crate::cli::{Cli, Completions, Man};
 
 pub(crate) fn completions(args: &Completions) -> anyhow::Result<ExitCode> {
     let mut text = Vec::new();

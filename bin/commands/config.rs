@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use crate::cli::{Config, Format};
-use crate::terminal;
 use leftfold_config::{self as settings, Inventory, Item, Kind, Origin, Reference, Shown, Source};
 use leftfold_runtime::Usage;
 use leftfold_runtime::configured;
@@ -37,7 +36,7 @@ pub(crate) fn config(args: &Config) -> anyhow::Result<ExitCode> {
     if args.format == Format::Json {
         return super::print(&format!("{}\n", as_json(&inventory, &items)));
     }
-    let width = std::io::stdout().is_terminal().then(terminal::columns);
+    let width = std::io::stdout().is_terminal().then(leftfold_terminal::columns);
     let table = table(&items, &directory, width);
     let problem = inventory.problem.as_ref();
     let problem = problem.map(|why| format!("Not enough for a run: {}\n", printable(why)));

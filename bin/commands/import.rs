@@ -14,8 +14,8 @@ use leftfold_store::Store;
 use leftfold_tools::surrogates::mended;
 
 use crate::cli::Import;
-use crate::import::{self, Birth, LeftOut, Origin};
 use leftfold_config::worktree_of;
+use leftfold_import::{self as import, Birth, LeftOut, Origin};
 use leftfold_runtime::Usage;
 use leftfold_runtime::home::{self, Place};
 use leftfold_runtime::secrets;

@@ -2,18 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::Args;
-
-/// The name of the command.
-pub(crate) const IN_TERMINAL: &str = "in-terminal";
-
-#[derive(Debug, Args)]
-pub(crate) struct InTerminal {
-    /// A variable that the command is given besides the usual ones
-    #[arg(long, value_name = "NAME")]
-    keep: Vec<String>,
-    line: String,
-}
+use crate::cli::InTerminal;
 
 /// Becomes the shell, and answers only if that can not be.
 pub(crate) fn become_shell(args: &InTerminal) -> anyhow::Result<ExitCode> {

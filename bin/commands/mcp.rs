@@ -17,9 +17,6 @@ use leftfold_runtime::project;
 /// Characters of a tool's description in a line.
 const WIDTH: usize = 72;
 
-pub(crate) use login::{Login, Logout};
-pub(crate) use probe::Probe;
-
 pub(crate) fn mcp(args: &cli::Mcp) -> anyhow::Result<ExitCode> {
     match &args.command {
         None => list(args),

@@ -2,26 +2,17 @@
 
 use std::process::ExitCode;
 
-use clap::Args;
 use leftfold_events::kit::{Limit, Prices};
 use serde_json::{Map, Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use super::auth;
-use crate::cli::Format;
+use crate::cli::{Format, Models};
 use leftfold_config::{self as settings, Hint, KeyState, Offer};
 use leftfold_runtime::Usage;
 use leftfold_runtime::configured;
 use leftfold_runtime::model;
 use leftfold_runtime::model_list::{Row, rows};
-
-#[derive(Debug, Args)]
-pub(crate) struct Models {
-    /// Only those of this provider
-    provider: Option<String>,
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
-}
 
 pub(crate) fn models(args: &Models) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;

@@ -23,11 +23,10 @@ use serde_json::json;
 
 use crate::cli::{Format, Observe};
 use crate::print;
-use crate::signals::Signals;
 use cursors::Cursors;
-pub(crate) use cursors::From;
 use leftfold_runtime::home::Place;
 use leftfold_runtime::lines::Lines;
+use leftfold_runtime::signals::Signals;
 use leftfold_runtime::socket::client::{self, Connection, Identity};
 use leftfold_view::SessionTree;
 use leftfold_view::text::Live;

@@ -9,6 +9,7 @@ use leftfold_store::{Head, Tidied};
 
 use crate::cli::Prune;
 use leftfold_runtime::home;
+use leftfold_runtime::session_list::tidy;
 
 const DAY: u64 = 24 * 60 * 60 * 1_000;
 
@@ -35,22 +36,14 @@ pub(crate) fn prune(args: &Prune) -> anyhow::Result<ExitCode> {
         ))?;
     }
     for store in kept {
-        freed += unused(&store, args.dry_run)?;
+        freed += tell(&store, &tidy(&store, args.dry_run), args.dry_run)?;
     }
     freed += nurseries(args.dry_run)?;
     super::print(&format!("{freed} bytes {}\n", if args.dry_run { "in all" } else { "freed" }))
 }
 
-/// Removes what no session of a store refers to any more, and tells of it. Answers the bytes.
-pub(super) fn unused(store: &Path, dry: bool) -> anyhow::Result<u64> {
-    let tidied = match leftfold_store::tidy(store, dry) {
-        Ok(tidied) => tidied,
-        // nobody can say what a damaged log refers to, or a session that runs is about to
-        Err(error) => {
-            leftfold_runtime::note(&format!("leftfold: nothing unused is removed there: {error}"));
-            return Ok(0);
-        }
-    };
+/// Prints what was removed from a store. Answers the bytes.
+pub(super) fn tell(store: &Path, tidied: &Tidied, dry: bool) -> anyhow::Result<u64> {
     if !tidied.is_empty() {
         let done = if dry { "would be removed" } else { "removed" };
         let Tidied { payloads, spills, temporary, bytes } = tidied;

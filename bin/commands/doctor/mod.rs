@@ -12,25 +12,12 @@ mod sources;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Args;
 use serde_json::json;
 
-use crate::cli::Format;
+use crate::cli::{Doctor, Format};
 use leftfold_config::{self as settings, Survey};
 use leftfold_runtime::configured;
 use leftfold_runtime::model;
-
-#[derive(Debug, Args)]
-pub(crate) struct Doctor {
-    /// Ask remote MCP servers, and read pages with instructions, too
-    #[arg(long)]
-    online: bool,
-    /// Try MCP servers that files of the project name, too
-    #[arg(long)]
-    start: bool,
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
-}
 
 /// How good what was found is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

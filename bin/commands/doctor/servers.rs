@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use leftfold_tools::mcp::{Reach, Report, Servers, Spec, Status};
 
-use super::{Doctor, Findings};
+use super::Findings;
+use crate::cli::Doctor;
 use leftfold_config::{self as settings, Settings};
 use leftfold_runtime::model;
 

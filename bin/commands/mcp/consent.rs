@@ -1,24 +1,13 @@
 //! Bringing a consent page before whoever sits here.
 
+use crate::cli::Consent;
 use std::io::{BufRead, IsTerminal, Write};
 use std::process::{Command, Stdio};
 
-use clap::ValueEnum;
 use leftfold_tools::mcp::{self, Follow};
 
 /// The longest line that is taken for an answer, in bytes.
 const LONGEST: usize = 64 * 1024;
-
-/// How somebody consents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Consent {
-    /// Open the page in a browser; what it leads to may be pasted as well
-    Browser,
-    /// Print the page's address, and wait for what it leads to
-    Print,
-    /// Ask for the page and follow it: for servers that need no consent
-    Follow,
-}
 
 impl Consent {
     /// What suits this place, if nobody has said otherwise.

@@ -3,34 +3,14 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Args;
 use leftfold_tools::mcp::{self, OAuth, Reach, Spec};
 
-use super::consent::Consent;
 use super::probe;
-use crate::cli::Format;
+use crate::cli::{Consent, Format, Login, Logout};
 use leftfold_config::{self as settings, Hint, Settings};
 use leftfold_runtime::Usage;
 use leftfold_runtime::configured;
 use leftfold_runtime::model;
-
-#[derive(Debug, Args)]
-pub(crate) struct Login {
-    /// Its name in settings, or its URL
-    server: String,
-    /// Ask for these as well, such as those that a call was refused for (separated by spaces)
-    #[arg(long, value_name = "SCOPES")]
-    scope: Option<String>,
-    /// How to consent [default: `browser`, or `print` where there is none]
-    #[arg(long, value_enum)]
-    consent: Option<Consent>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Logout {
-    /// Its name in settings, or its URL
-    server: String,
-}
 
 pub(super) fn login(args: &Login, format: Format) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;

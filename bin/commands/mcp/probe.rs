@@ -5,14 +5,12 @@
 
 use std::process::ExitCode;
 
-use clap::Args;
 use leftfold_tools::mcp::{self, Called, Calls, Probed, Reach};
 use serde_json::{Map, Value, json};
 
-use super::consent::Consent;
 use super::login::{failed, wanted};
 use super::{WIDTH, clean};
-use crate::cli::Format;
+use crate::cli::{Consent, Format, Probe};
 use leftfold_runtime::Usage;
 use leftfold_runtime::model;
 
@@ -21,23 +19,6 @@ const SCENARIO: &str = "MCP_CONFORMANCE_SCENARIO";
 const CONTEXT: &str = "MCP_CONFORMANCE_CONTEXT";
 /// What the suite knows us by where a document says who we are.
 const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
-
-#[derive(Debug, Args)]
-pub(crate) struct Probe {
-    /// Its URL, or its name in settings
-    server: String,
-    /// Call this tool; arguments are a JSON object, or made up from its schema (may be given several
-    /// times)
-    #[arg(long, value_name = "TOOL[=JSON]")]
-    call: Vec<String>,
-    /// Call each tool once with arguments that are made up: they may change things
-    #[arg(long, conflicts_with = "call")]
-    call_all: bool,
-    /// How to consent if it wants its user to sign in [default: `browser`, or `print` where there is
-    /// none]
-    #[arg(long, value_enum)]
-    consent: Option<Consent>,
-}
 
 pub(super) fn probe(args: &Probe, format: Format) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;

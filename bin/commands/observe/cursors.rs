@@ -1,34 +1,13 @@
 //! How far a session and its children have been told.
 
 use std::collections::{HashMap, VecDeque};
-use std::str::FromStr;
 
 use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_store::Reader;
 
 use leftfold_runtime::history::spawned;
 
-/// Where to begin, as the command line has it: `SEQ`, or `SESSION:SEQ` for a child.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct From {
-    child: Option<SessionId>,
-    seq: Seq,
-}
-
-impl FromStr for From {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (child, seq) = match text.split_once(':') {
-            Some((child, seq)) => (Some(child.parse().map_err(|e| format!("{e}"))?), seq),
-            None => (None, text),
-        };
-        match seq.parse() {
-            Ok(seq) if seq > 0 => Ok(Self { child, seq }),
-            Ok(_) | Err(_) => Err("expected a seq from 1 on, or CHILD:SEQ".to_owned()),
-        }
-    }
-}
+use crate::cli::From;
 
 /// The next event wanted of each session. The root comes first, children as they were spawned.
 #[derive(Debug)]

@@ -7,7 +7,7 @@
 //! | `gather` | what a configuration reads from the project: system prompt, instructions, skills, tools |
 //! | `agents`, `model`, `variant`, `scribes`, `demo` | who answers: agents and models |
 //! | `configured`, `secrets`, `approvals` | settings with what plugins add, secrets, remembered approvals |
-//! | `project`, `home`, `history` | where sessions are, and what they did |
+//! | `project`, `home`, `history`, `session_list` | where sessions are, and what they did |
 //! | `client` | a session in this process's node or in another one |
 //! | `socket` | the socket of a node: served and called |
 //! | `slash`, `attach` | commands and attachments of a prompt |
@@ -37,6 +37,8 @@ pub mod preview;
 pub mod project;
 mod scribes;
 pub mod secrets;
+pub mod session_list;
+pub mod signals;
 pub mod slash;
 pub mod socket;
 pub mod turn_config;
@@ -44,6 +46,9 @@ pub mod variant;
 pub mod warnings;
 mod watchers;
 pub mod why;
+
+/// The name of the hidden command that becomes the shell of a call, in a terminal that an editor has opened.
+pub const IN_TERMINAL: &str = "in-terminal";
 
 /// Something is wrong with what the user gave, not with what the program did: exit code 2.
 #[derive(Debug)]

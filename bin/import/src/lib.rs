@@ -25,13 +25,16 @@ use leftfold_events::event::{
 };
 use serde_json::Value;
 
-pub(crate) use retell::{Birth, retell};
+pub use retell::{Birth, retell};
 
-use leftfold_runtime::Usage as Misuse;
+/// A file is not what it was taken for: which file, where, and what was expected.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Misuse(pub String);
 
 /// Whose session it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Origin {
+pub enum Origin {
     /// What `leftfold export` has printed
     Leftfold,
     /// A file in ~/.claude/projects
@@ -44,7 +47,7 @@ pub(crate) enum Origin {
 
 impl Origin {
     /// The program's name for people.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Leftfold => "Leftfold",
             Self::Claude => "Claude Code",
@@ -56,27 +59,27 @@ impl Origin {
 
 /// A session as it was kept, in the order in which its model has seen it.
 #[derive(Debug, Default)]
-pub(crate) struct Transcript {
+pub struct Transcript {
     /// What the other program calls it.
-    pub(crate) id: String,
+    pub id: String,
     /// Of that program.
-    pub(crate) version: String,
-    pub(crate) directory: Option<PathBuf>,
-    pub(crate) title: Option<String>,
-    pub(crate) items: Vec<Item>,
+    pub version: String,
+    pub directory: Option<PathBuf>,
+    pub title: Option<String>,
+    pub items: Vec<Item>,
     /// Sessions that calls of this one have started, by the ids of these.
-    pub(crate) children: HashMap<String, Transcript>,
-    pub(crate) left_out: LeftOut,
+    pub children: HashMap<String, Transcript>,
+    pub left_out: LeftOut,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Item {
-    pub(crate) at: Time,
-    pub(crate) what: What,
+pub struct Item {
+    pub at: Time,
+    pub what: What,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum What {
+pub enum What {
     Prompt(Vec<PromptPart>),
     Reply(Reply),
     Outcome(Outcome),
@@ -89,18 +92,18 @@ pub(crate) enum What {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Reply {
+pub struct Reply {
     /// What tells it from others, if its parts may stand apart.
-    pub(crate) id: String,
-    pub(crate) model: ModelRef,
-    pub(crate) parts: Vec<Part>,
-    pub(crate) finish: Finish,
-    pub(crate) usage: Usage,
-    pub(crate) cost: Cost,
+    pub id: String,
+    pub model: ModelRef,
+    pub parts: Vec<Part>,
+    pub finish: Finish,
+    pub usage: Usage,
+    pub cost: Cost,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Part {
+pub enum Part {
     Text(String),
     /// A signature is there only where it may be sent back.
     Reasoning {
@@ -113,12 +116,12 @@ pub(crate) enum Part {
 
 /// What came of a call.
 #[derive(Clone, Debug, PartialEq, Default)]
-pub(crate) struct Outcome {
-    pub(crate) call: String,
-    pub(crate) title: String,
-    pub(crate) output: String,
-    pub(crate) is_error: bool,
-    pub(crate) attachments: Vec<Attachment>,
+pub struct Outcome {
+    pub call: String,
+    pub title: String,
+    pub output: String,
+    pub is_error: bool,
+    pub attachments: Vec<Attachment>,
 }
 
 impl Reply {
@@ -129,11 +132,11 @@ impl Reply {
 
 /// What a log can not hold of a session, or a reader could not make out.
 #[derive(Debug, Default)]
-pub(crate) struct LeftOut {
+pub struct LeftOut {
     /// Each with its line.
-    pub(crate) bad: Vec<String>,
+    pub bad: Vec<String>,
     /// How many of each kind.
-    pub(crate) kinds: BTreeMap<String, usize>,
+    pub kinds: BTreeMap<String, usize>,
 }
 
 impl Transcript {
@@ -173,7 +176,7 @@ impl LeftOut {
 ///
 /// # Errors
 /// There is no session in it.
-pub(crate) fn read(
+pub fn read(
     origin: Origin,
     text: &str,
     name: &str,
@@ -195,7 +198,7 @@ pub(crate) fn read(
 }
 
 /// Whose session a file holds, told from what it says; Leftfold's own if nothing speaks for another's.
-pub(crate) fn origin(text: &str) -> Origin {
+pub fn origin(text: &str) -> Origin {
     const ENOUGH: usize = 200;
     let by_line = text.lines().take(ENOUGH).filter(|line| !line.trim().is_empty());
     let found = by_line.filter_map(|line| serde_json::from_str(line).ok()).find_map(|v| of(&v));

@@ -7,8 +7,8 @@ use leftfold_events::event::{
 use leftfold_events::{Envelope, Json, Seq, SessionId, Sha256, Time};
 use serde_json::Value;
 
-use crate::terminal::render::{Look, Renderer};
-use crate::terminal::style::Style;
+use crate::render::{Look, Renderer};
+use crate::style::Style;
 
 /// A log that grows by one event a second.
 #[derive(Default)]

@@ -11,8 +11,8 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::input::Typed;
 use super::keys::Keys;
-use crate::signals::Signals;
 use leftfold_runtime::client;
+use leftfold_runtime::signals::Signals;
 
 /// How often what is waited for is painted again.
 const TICK: Duration = Duration::from_millis(250);

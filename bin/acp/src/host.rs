@@ -23,7 +23,7 @@ use leftfold_tools::processes::CALL;
 
 use super::agent::Agent;
 use super::shared::Shared;
-use crate::commands::in_terminal::IN_TERMINAL;
+use leftfold_runtime::IN_TERMINAL;
 use leftfold_runtime::edge;
 
 /// The client, as the calls of one session and of its children reach it.

@@ -6,7 +6,7 @@ use leftfold_events::rules::Action;
 use leftfold_events::{Envelope, Seq};
 
 use super::{Question, Told, View, options};
-use crate::acp::{calls, inquiry};
+use crate::{calls, inquiry};
 use leftfold_view::question;
 
 impl View {

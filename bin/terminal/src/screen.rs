@@ -90,7 +90,7 @@ pub(super) fn style() -> Style {
     Style { colour: io::stdout().is_terminal() && !is_dumb() && !refused }
 }
 
-pub(crate) fn columns() -> usize {
+pub fn columns() -> usize {
     match termios::tcgetwinsize(io::stdout()) {
         Ok(size) if size.ws_col > 0 => usize::from(size.ws_col),
         Ok(_) | Err(_) => COLUMNS,

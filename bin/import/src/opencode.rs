@@ -9,7 +9,7 @@ use leftfold_events::{Json, Time};
 use serde_json::Value;
 
 use super::{Item, Outcome, Part, Reply, Transcript, What, count, data_url, media, storage, text};
-use leftfold_runtime::Usage as Misuse;
+use crate::Misuse;
 
 /// The one value in a file, whatever a shell has put before it.
 pub(super) fn whole(file: &str) -> Option<Value> {

@@ -24,20 +24,20 @@ const OURS: [&str; 3] = ["batch", "plan_enter", "plan_exit"];
 const FAR: u64 = 100 * 365 * 24 * 60 * 60 * 1000;
 
 /// Where the session is to be.
-#[derive(Clone)]
-pub(crate) struct Birth<'a> {
-    pub(crate) session: SessionId,
+#[derive(Clone, Debug)]
+pub struct Birth<'a> {
+    pub session: SessionId,
     /// If a call of another has started it.
-    pub(crate) parent: Option<Parent>,
-    pub(crate) directory: String,
-    pub(crate) worktree: String,
-    pub(crate) origin: Origin,
-    pub(crate) secrets: &'a Secrets,
+    pub parent: Option<Parent>,
+    pub directory: String,
+    pub worktree: String,
+    pub origin: Origin,
+    pub secrets: &'a Secrets,
 }
 
 /// The session whose call has started another, and what the call says of that.
 #[derive(Clone, Debug)]
-pub(crate) struct Parent {
+pub struct Parent {
     session: SessionId,
     agent: String,
     title: String,
@@ -48,7 +48,7 @@ type Logs = Vec<(SessionId, Vec<Envelope>)>;
 
 /// The log, which is at rest or waits for a model at most, and those of the sessions that its calls have
 /// started, which are at rest; and what could not be told in them.
-pub(crate) fn retell(birth: &Birth<'_>, transcript: &Transcript) -> (Logs, LeftOut) {
+pub fn retell(birth: &Birth<'_>, transcript: &Transcript) -> (Logs, LeftOut) {
     let Told { sessions, left_out, .. } = tell(birth, transcript);
     (sessions, left_out)
 }

@@ -8,7 +8,7 @@ use leftfold_tools::surrogates::mended;
 use serde_json::{Value, json};
 
 use super::{LeftOut, text};
-use leftfold_runtime::Usage as Misuse;
+use crate::Misuse;
 
 /// The messages of the session `info`, whose file is at `path`, as an export has them.
 pub(super) fn messages(

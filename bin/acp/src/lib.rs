@@ -61,15 +61,20 @@ use leftfold_actors::NodeMessage;
 use ractor::ActorRef;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::cli::Node;
 use leftfold_runtime::client;
 use leftfold_runtime::socket::{Many, Sockets};
+use std::path::PathBuf;
 
 /// How long each step of leaving may take; together they stay below a second.
 const STEP: Duration = Duration::from_millis(300);
 
-pub(crate) fn serve(args: Node) -> anyhow::Result<ExitCode> {
-    let store = args.store.map(std::path::absolute).transpose().context("the store's folder")?;
+/// Serves ACP on standard input and output until the input ends. With `store` all sessions are kept in that
+/// one folder.
+///
+/// # Errors
+/// The node cannot be started, or the connection fails.
+pub fn serve(store: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+    let store = store.map(std::path::absolute).transpose().context("the store's folder")?;
     let runtime = leftfold_runtime::runtime()?;
     let outcome = runtime.block_on(run(store));
     // a read of standard input that never ends must not hold up the end

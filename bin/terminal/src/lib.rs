@@ -36,7 +36,7 @@ use self::ears::Ears;
 use self::input::Input;
 use self::render::{Look, Renderer};
 use self::screen::Screen;
-pub(crate) use self::screen::columns;
+pub use self::screen::columns;
 use self::style::Face;
 use leftfold_runtime::Usage;
 use leftfold_runtime::client::{self, Job};
@@ -50,14 +50,14 @@ const BY: &str = "terminal";
 
 /// How a conversation begins.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Start {
+pub struct Start {
     /// The session to go on with: an id, a unique beginning of one, `last`, or a folder.
-    pub(crate) session: Option<String>,
-    pub(crate) overrides: Overrides,
+    pub session: Option<String>,
+    pub overrides: Overrides,
 }
 
 /// Holds a conversation on this terminal until the user leaves it.
-pub(crate) fn talk(start: Start) -> anyhow::Result<ExitCode> {
+pub fn talk(start: Start) -> anyhow::Result<ExitCode> {
     if !std::io::stdin().is_terminal() {
         return Err(Usage(
             "a conversation needs a terminal, and standard input is none: \

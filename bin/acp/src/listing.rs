@@ -15,9 +15,9 @@ use leftfold_store::Head;
 use super::agent::{Agent, unknown, wish};
 use super::content::invalid;
 use super::conversation::{Wish, to_error};
-use crate::commands::sessions;
 use leftfold_runtime::client;
 use leftfold_runtime::home::Place;
+use leftfold_runtime::session_list;
 
 /// Sessions in one answer.
 const PAGE: usize = 100;
@@ -118,7 +118,7 @@ async fn remove(place: &Place) -> anyhow::Result<()> {
         let place = place.clone();
         let removed = tokio::task::spawn_blocking(move || {
             let head = place.store.join("heads").join(place.session.to_string());
-            if head.is_file() { sessions::remove_one(&place) } else { Ok(()) }
+            if head.is_file() { session_list::remove(&place).map(|_| ()) } else { Ok(()) }
         });
         match removed.await? {
             Err(error) if is_locked(&error) && left > 0 => left -= 1,
@@ -144,6 +144,6 @@ fn place_of(head: &Head) -> String {
 fn info(head: &Head) -> SessionInfo {
     let directory = head.summary.as_ref().map(|summary| summary.directory.clone());
     SessionInfo::new(head.session.to_string(), directory.unwrap_or_default())
-        .title(Some(sessions::title(head)).filter(|title| !title.is_empty()))
+        .title(Some(session_list::title(head)).filter(|title| !title.is_empty()))
         .updated_at(head.at.to_string())
 }

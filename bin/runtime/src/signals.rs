@@ -1,6 +1,7 @@
 //! Signals that ask a program to stop.
 
-pub(crate) struct Signals {
+#[derive(Debug)]
+pub struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
     hangup: tokio::signal::unix::Signal,
@@ -8,7 +9,7 @@ pub(crate) struct Signals {
 
 impl Signals {
     /// From now on they no longer end the process by themselves.
-    pub(crate) fn new() -> std::io::Result<Self> {
+    pub fn new() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -18,7 +19,7 @@ impl Signals {
     }
 
     /// The name of the next signal.
-    pub(crate) async fn next(&mut self) -> &'static str {
+    pub async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.interrupt.recv() => "SIGINT",
             _ = self.terminate.recv() => "SIGTERM",

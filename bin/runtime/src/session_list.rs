@@ -1,0 +1,116 @@
+//! Sessions as lists show them, read from heads alone; and their removal.
+
+use std::path::Path;
+
+use anyhow::bail;
+use leftfold_events::event::EndReason;
+use leftfold_events::{Envelope, SessionId};
+use leftfold_store::{Head, Summary, Tidied};
+
+use crate::history::{History, spawned};
+use crate::home::Place;
+
+/// Characters of a title in a list.
+const TITLE: usize = 60;
+
+/// Removes a session with what belongs to it alone. Answers which files nothing refers to any more.
+///
+/// # Errors
+/// It has forks, belongs to another session, or a node has it open.
+pub fn remove(place: &Place) -> anyhow::Result<Tidied> {
+    let heads = leftfold_store::heads(&place.store);
+    let fork_of = |head: &Head| head.summary.as_ref().and_then(|summary| summary.fork_of);
+    let parent = |head: &Head| head.summary.as_ref().and_then(|summary| summary.parent);
+    let own = heads.iter().find(|head| head.session == place.session);
+    let family = family(&heads, place.session);
+    // one that belongs to a session goes with that
+    let shares = |head: &&Head| {
+        parent(head).is_none() && fork_of(head).is_some_and(|of| family.contains(&of))
+    };
+    let forks = heads.iter().filter(shares).map(|head| head.session.to_string());
+    let forks: Vec<String> = forks.collect();
+    if !forks.is_empty() {
+        bail!(
+            "session {} shares its events, or its children's, with forks, which have to go first: {}",
+            place.session,
+            forks.join(", ")
+        );
+    }
+    if let Some(parent) = own.and_then(parent) {
+        bail!("session {} belongs to {parent}, and goes with it", place.session);
+    } else if own.is_some_and(|head| fork_of(head).is_some()) {
+        return remove_fork(place);
+    }
+    leftfold_store::remove(&place.store)?;
+    Ok(Tidied::default())
+}
+
+/// A fork goes with the children that it has started, and leaves what it shared.
+fn remove_fork(place: &Place) -> anyhow::Result<Tidied> {
+    let (history, _) = History::good(place)?;
+    let mut own = vec![place.session];
+    // parents come before children
+    for (session, events) in history.sessions() {
+        let of_own = |event: &&Envelope| own.contains(&session) && event.session == session;
+        let children: Vec<_> = events.iter().filter(of_own).filter_map(spawned).collect();
+        own.extend(children);
+    }
+    leftfold_store::forget(&place.store, &own)?;
+    Ok(tidy(&place.store, false))
+}
+
+/// Removes files that no session of a store refers to any more. If a session of it runs, or a log is damaged,
+/// nobody can say which those are: then none is removed, and standard error says so.
+pub fn tidy(store: &Path, dry: bool) -> Tidied {
+    leftfold_store::tidy(store, dry).unwrap_or_else(|error| {
+        crate::note(&format!("leftfold: nothing unused is removed there: {error}"));
+        Tidied::default()
+    })
+}
+
+/// What the session has cost with those that descend from it; forks count for themselves.
+pub fn cost(store: &Path, head: &Head) -> f64 {
+    let heads = leftfold_store::heads(store);
+    let family = family(&heads, head.session);
+    let members = heads.iter().filter(|head| family.contains(&head.session));
+    members.filter_map(|head| Some(head.summary.as_ref()?.cost)).sum()
+}
+
+/// A session and those that descend from it, parents before children.
+fn family(heads: &[Head], root: SessionId) -> Vec<SessionId> {
+    let (mut family, mut looked) = (vec![root], 0);
+    let parent = |head: &Head| head.summary.as_ref().and_then(|summary| summary.parent);
+    while let Some(at) = family.get(looked).copied() {
+        looked += 1;
+        let children = heads.iter().filter(|head| parent(head) == Some(at));
+        let new: Vec<_> =
+            children.map(|head| head.session).filter(|child| !family.contains(child)).collect();
+        family.extend(new);
+    }
+    family
+}
+
+/// What the session is called: its title, or how its first prompt begins.
+pub fn title(head: &Head) -> String {
+    let Some(Summary { title, prompt, .. }) = &head.summary else { return "?".to_owned() };
+    let text = title.as_deref().or(prompt.as_deref()).unwrap_or_default();
+    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
+    match line.char_indices().nth(TITLE) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+/// How the session stands, in a word.
+pub fn state(store: &Path, head: &Head) -> &'static str {
+    match head.summary.as_ref().and_then(|summary| summary.ended) {
+        Some(EndReason::Completed) => "completed",
+        Some(EndReason::Blocked) => "blocked",
+        Some(EndReason::Error) => "error",
+        Some(EndReason::Aborted) => "aborted",
+        Some(EndReason::MaxSteps) => "max_steps",
+        Some(EndReason::Limit) => "limit",
+        None if leftfold_store::in_use(store) => "running",
+        None => "interrupted",
+    }
+}
