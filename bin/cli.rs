@@ -4,6 +4,7 @@ mod amounts;
 mod log;
 mod peers;
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use leftfold_events::kit::AskMode;
@@ -13,7 +14,6 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::log::*;
 pub(crate) use self::peers::*;
-use crate::question;
 
 /// A coding agent whose every step is an event in a durable log.
 ///
@@ -171,6 +171,11 @@ pub(crate) struct TurnArgs {
     pub(crate) permission_mode: Option<PermissionMode>,
 }
 
+/// Whether a person sits at this terminal.
+pub(crate) fn somebody_there() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
 impl Talk {
     /// The conversation that these options ask for.
     pub(crate) fn start(self) -> leftfold_terminal::Start {
@@ -190,7 +195,7 @@ impl TurnArgs {
             _ if self.yes => AskMode::Allow,
             Some(PermissionMode::Ask) => AskMode::Ask,
             Some(PermissionMode::Deny) => AskMode::Deny,
-            None if question::somebody_there() => AskMode::Ask,
+            None if somebody_there() => AskMode::Ask,
             None => AskMode::Deny,
         };
         Overrides {

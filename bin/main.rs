@@ -2,11 +2,7 @@
 
 mod cli;
 mod commands;
-mod drive;
-mod hidden;
 mod memory;
-mod print;
-mod question;
 
 use std::process::ExitCode;
 

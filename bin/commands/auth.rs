@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
+use super::password_prompt;
 use crate::cli::{Auth, AuthCommand, Format};
-use crate::hidden;
 use leftfold_config::auth;
 use leftfold_config::{self as settings, Hint, KeySource, KeyState, Offer, Secret, Settings};
 use leftfold_runtime::Usage;
@@ -76,7 +76,7 @@ fn known(settings: &Settings, provider: &str) -> Result<Offer, Usage> {
 /// The key as it was typed or piped; `None` if the user gave up.
 fn read(provider: &str) -> anyhow::Result<Option<String>> {
     if std::io::stdin().is_terminal() {
-        return Ok(hidden::ask(&format!("Key of {provider} (it is not shown): "))?);
+        return Ok(password_prompt::ask(&format!("Key of {provider} (it is not shown): "))?);
     }
     let mut key = String::new();
     let read = std::io::stdin().take(LONGEST + 1).read_to_string(&mut key);

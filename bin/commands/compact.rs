@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
+use super::turn_runner::Task;
 use crate::cli::{Compact, TurnArgs};
 use crate::commands::run;
-use crate::drive::Task;
 use leftfold_runtime::project::Project;
 
 pub(crate) fn compact(args: Compact) -> anyhow::Result<ExitCode> {

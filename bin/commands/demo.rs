@@ -8,9 +8,9 @@ use anyhow::Context;
 use leftfold_events::event::PromptPart;
 use leftfold_runtime::gather::Agent;
 
+use super::turn_runner::Task;
 use crate::cli::{Demo, Format, TurnArgs};
 use crate::commands::run;
-use crate::drive::Task;
 use leftfold_runtime::Usage;
 use leftfold_runtime::demo;
 use leftfold_runtime::home;

@@ -15,7 +15,7 @@ use leftfold_tools::surrogates::mended;
 
 use crate::cli::Import;
 use leftfold_config::worktree_of;
-use leftfold_import::{self as import, Birth, LeftOut, Origin};
+use leftfold_import::{self as import, Birth, LeftOut, Misuse, Origin};
 use leftfold_runtime::Usage;
 use leftfold_runtime::home::{self, Place};
 use leftfold_runtime::secrets;
@@ -74,7 +74,8 @@ fn contents(file: &Path) -> anyhow::Result<(Vec<u8>, String)> {
 
 /// A session of another agent as a log. The same file has the same id, so it is not taken in twice.
 fn foreign(origin: Origin, text: &str, name: &str, path: &Path) -> anyhow::Result<Sessions> {
-    let transcript = import::read(origin, text, name, Some(path).filter(|path| path.exists()))?;
+    let transcript = import::read(origin, text, name, Some(path).filter(|path| path.exists()))
+        .map_err(|Misuse(why)| Usage(why))?;
     let here = std::env::current_dir()?;
     let directory = transcript.directory.clone().filter(|folder| folder.is_absolute());
     let directory = directory.unwrap_or_else(|| here.clone());

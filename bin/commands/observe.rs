@@ -21,8 +21,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use serde::Deserialize;
 use serde_json::json;
 
+use super::printer;
 use crate::cli::{Format, Observe};
-use crate::print;
 use cursors::Cursors;
 use leftfold_runtime::home::Place;
 use leftfold_runtime::lines::Lines;
@@ -273,14 +273,14 @@ impl Output {
     /// Writes `text`, which is empty afterwards.
     fn write(&self, text: &mut String) -> anyhow::Result<bool> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        goes_on(print::flush(text))
+        goes_on(printer::flush(text))
     }
 
     fn show(&mut self, event: &Envelope) -> anyhow::Result<bool> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let masked = mask::shown(event).masked;
         let event = masked.as_deref().unwrap_or(event);
-        goes_on(print::show(&mut self.live, &mut self.kin, event))
+        goes_on(printer::show(&mut self.live, &mut self.kin, event))
     }
 }
 

