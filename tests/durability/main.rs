@@ -16,3 +16,9 @@ mod secrets;
 mod upgrades;
 #[path = "../../providers/tests/it/common/mod.rs"]
 mod vendors;
+
+#[cfg(not(debug_assertions))]
+#[test]
+fn prefixes() {
+    common::skipped("only debug builds check the rules for bodies");
+}

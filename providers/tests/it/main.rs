@@ -11,3 +11,11 @@ mod exchange;
 mod harness;
 mod mending;
 mod sessions;
+
+#[cfg(not(debug_assertions))]
+#[test]
+fn rules_for_bodies() {
+    use std::io::Write;
+    let why = "only debug builds check the rules for bodies";
+    writeln!(std::io::stderr(), "SKIPPED bodies, mending, sessions: {why}").unwrap();
+}
