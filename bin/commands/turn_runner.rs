@@ -17,11 +17,11 @@ use super::question::{Questions, What};
 use crate::cli::{TurnArgs, somebody_there};
 use leftfold_runtime::client::{self, Client, Job};
 use leftfold_runtime::home::Place;
-use leftfold_runtime::note;
 use leftfold_runtime::signals::Signals;
 use leftfold_runtime::socket;
 use leftfold_runtime::socket::remote::Remote;
 use leftfold_runtime::turn_config;
+use leftfold_runtime::{end_all, note};
 use leftfold_view::{OpenQuestions, QuestionId};
 
 /// How long an interrupted turn may take to be printed to its end.
@@ -116,17 +116,6 @@ pub(crate) async fn drive(job: Job, task: Task, turn: &TurnArgs) -> anyhow::Resu
         matches!(&outcome, Ok(Outcome::Ended(ended)) if ended.reason == EndReason::Completed);
     end_all(!completed).await?;
     outcome
-}
-
-/// Ends what this process has started. What is `broken_off`, calls for example, may not come to its own
-/// clean-up before this process leaves.
-async fn end_all(broken_off: bool) -> anyhow::Result<()> {
-    tokio::join!(leftfold_tools::mcp::close(), leftfold_tools::plugins::close());
-    if broken_off {
-        tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants).await?;
-    }
-    leftfold_tools::processes::settled().await;
-    Ok(())
 }
 
 /// A task that the session has been asked.

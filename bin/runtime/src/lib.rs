@@ -3,6 +3,7 @@
 //!
 //! | module | is |
 //! |---|---|
+//! | `embed` | [`Leftfold`] and [`Session`], for programs that embed it |
 //! | `turn_config` | from settings, project and a caller's wishes to a turn's configuration |
 //! | `gather` | what a configuration reads from the project: system prompt, instructions, skills, tools |
 //! | `agents`, `model`, `variant`, `scribes`, `demo` | who answers: agents and models |
@@ -25,6 +26,7 @@ pub mod configured;
 pub mod demo;
 pub mod divergence;
 pub mod edge;
+mod embed;
 pub mod family;
 pub mod forking;
 pub mod gather;
@@ -41,11 +43,18 @@ pub mod session_list;
 pub mod signals;
 pub mod slash;
 pub mod socket;
+pub mod subscription;
 pub mod turn_config;
 pub mod variant;
 pub mod warnings;
 mod watchers;
 pub mod why;
+
+pub use embed::{Leftfold, Session, end_all};
+pub use leftfold_actors::{Answered, Observation, Recorded, Reply};
+pub use leftfold_events as events;
+pub use ractor;
+pub use turn_config::Overrides;
 
 /// The name of the hidden command that becomes the shell of a call, in a terminal that an editor has opened.
 pub const IN_TERMINAL: &str = "in-terminal";

@@ -19,9 +19,9 @@ use super::lines::{self, Line};
 use super::methods;
 use super::pace::Pace;
 use super::server::{Door, House};
-use super::tap::Tap;
 use super::wire::{self, MAX_LINE, Request, RpcError};
 use crate::lines::Lines;
+use crate::subscription::Subscription;
 
 /// Pieces that wait for a client.
 pub const QUEUE: usize = 8;
@@ -192,7 +192,7 @@ impl Connection {
         Ok(())
     }
 
-    async fn watch(&mut self, params: Value) -> Result<Tap, RpcError> {
+    async fn watch(&mut self, params: Value) -> Result<Subscription, RpcError> {
         while self.watches.try_join_next().is_some() {}
         if self.watches.len() >= WATCHES {
             let why = format!("a connection watches {WATCHES} sessions at most: open another one");
@@ -207,7 +207,7 @@ impl Connection {
 }
 
 /// Sends on what happens in a session, to the last of it when the node ends.
-async fn follow(mut tap: Tap, queue: mpsc::Sender<Vec<u8>>, mut house: Option<House>) {
+async fn follow(mut tap: Subscription, queue: mpsc::Sender<Vec<u8>>, mut house: Option<House>) {
     let (mut lines, pace) = (Lines::default(), Pace::new());
     loop {
         let next = tokio::select! {

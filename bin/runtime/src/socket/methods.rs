@@ -17,10 +17,10 @@ use super::forks;
 use super::question::{Search, Which};
 use super::reports;
 use super::server::Door;
-use super::tap::Tap;
 use super::wire::{self, RpcError};
 use crate::client::Client;
 use crate::lines::Lines;
+use crate::subscription::Subscription;
 use leftfold_view::QuestionId;
 
 pub(super) const WATCH: &str = "_leftfold/watch";
@@ -125,12 +125,12 @@ pub(super) async fn call(peer: &Peer, method: &str, params: Value) -> Result<Val
     }
 }
 
-pub(super) async fn watch(peer: &Peer, params: Value) -> Result<Tap, RpcError> {
+pub(super) async fn watch(peer: &Peer, params: Value) -> Result<Subscription, RpcError> {
     let Watch { session, from, children } = wire::params(params)?;
     first(from)?;
     children.iter().flat_map(HashMap::values).try_for_each(|from| first(*from))?;
     let family = children.map_or(Family::Alone, |named| Family::Whole(Arc::new(named)));
-    Tap::open_as(&open(peer, session).await?, from, family).await.map_err(RpcError::of)
+    Subscription::open_as(&open(peer, session).await?, from, family).await.map_err(RpcError::of)
 }
 
 pub(super) async fn open(peer: &Peer, session: SessionId) -> Result<Client, RpcError> {
@@ -267,7 +267,7 @@ async fn answer(peer: &Peer, asked: AnswerTo) -> Result<Value, RpcError> {
     if let Some((session, of)) = descent::question(&client, &which).await? {
         let reply = Reply { answer: reply, feedback, by: peer.by(by.as_deref()) };
         // from before the answer, so that what becomes of it is not missed
-        let tap = Tap::open(&client.of(session), of).await.map_err(RpcError::internal)?;
+        let tap = Subscription::open(&client.of(session), of).await.map_err(RpcError::internal)?;
         let by = match client.answer((session, of), reply).await.map_err(RpcError::internal)? {
             Answered::Accepted => return durable(tap, (session, of)).await,
             Answered::Already { by } => Some(by),
@@ -289,7 +289,7 @@ async fn closed(client: &Client, which: Which) -> Result<Value, RpcError> {
     for session in family {
         // whatever has closed the question may still be on its way to the disk
         if let Ok(state) = client.of(session).view().await {
-            let tap = Tap::open(&client.of(session), state.seq.max(1)).await;
+            let tap = Subscription::open(&client.of(session), state.seq.max(1)).await;
             tap.map_err(RpcError::internal)?.next().await;
         }
         let store = client.reading().await.map_err(RpcError::internal)?;
@@ -303,7 +303,7 @@ async fn closed(client: &Client, which: Which) -> Result<Value, RpcError> {
 }
 
 /// Waits until an answer that was accepted stands in the log, or its question was closed before.
-async fn durable(mut tap: Tap, (session, of): QuestionId) -> Result<Value, RpcError> {
+async fn durable(mut tap: Subscription, (session, of): QuestionId) -> Result<Value, RpcError> {
     while let Some(observation) = tap.next().await {
         let accepted = observation.events.iter().find_map(|event| counts(event, of));
         if let Some(accepted) = accepted {

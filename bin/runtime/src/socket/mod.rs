@@ -41,7 +41,6 @@ pub mod remote;
 mod reports;
 mod server;
 mod sessions;
-mod tap;
 mod wire;
 
 pub use connection::{QUEUE, name_of, serve_lines};

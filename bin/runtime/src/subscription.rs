@@ -1,4 +1,4 @@
-//! An observer that hands what it is told to a task.
+//! A subscription to the events of a session, for a task that is no actor.
 
 use leftfold_actors::{Family, Listener, Observation};
 use leftfold_events::Seq;
@@ -10,22 +10,18 @@ use crate::client::Client;
 /// Events of a session from a seq on. There is one observation at a time: the next comes when
 /// this one is `done`.
 #[derive(Debug)]
-pub(super) struct Tap {
+pub struct Subscription {
     observations: mpsc::UnboundedReceiver<Observation>,
     sink: ActorRef<Observation>,
 }
 
-impl Tap {
-    pub(super) async fn open(client: &Client, from: Seq) -> anyhow::Result<Self> {
+impl Subscription {
+    pub async fn open(client: &Client, from: Seq) -> anyhow::Result<Self> {
         Self::open_as(client, from, Family::Alone).await
     }
 
     /// The same, of children too.
-    pub(super) async fn open_as(
-        client: &Client,
-        from: Seq,
-        family: Family,
-    ) -> anyhow::Result<Self> {
+    pub async fn open_as(client: &Client, from: Seq, family: Family) -> anyhow::Result<Self> {
         let (sender, observations) = mpsc::unbounded_channel();
         let sink = Listener::start(move |observation| {
             // whoever listened may have gone: then `done` is dropped, which is an answer too
@@ -37,12 +33,12 @@ impl Tap {
     }
 
     /// `None` when the node is gone.
-    pub(super) async fn next(&mut self) -> Option<Observation> {
+    pub async fn next(&mut self) -> Option<Observation> {
         self.observations.recv().await
     }
 }
 
-impl Drop for Tap {
+impl Drop for Subscription {
     fn drop(&mut self) {
         // the hub notices with the next event
         self.sink.stop(None);

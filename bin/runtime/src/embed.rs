@@ -1,0 +1,226 @@
+//! Leftfold in a program of your own: open a project, prompt, watch, attach an observer actor. Settings,
+//! providers, MCP servers, plugins and remembered approvals are those of the command line.
+//!
+//! ```no_run
+//! # async fn example() -> anyhow::Result<()> {
+//! use leftfold_runtime::Leftfold;
+//!
+//! let leftfold = Leftfold::open(".").await?;
+//! let mut session = leftfold.new_session().await?;
+//! let ended = session.prompt("Which files are here?").await?;
+//! println!("{}", ended.text);
+//! leftfold.close().await
+//! # }
+//! ```
+//!
+//! It needs a tokio runtime with more than one thread, the default of `#[tokio::main]`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use leftfold_actors::{Family, NodeMessage, Observation, Reply};
+use leftfold_events::event::{Ended, Event, PromptPart, Turn};
+use leftfold_events::{Seq, SessionId};
+use leftfold_view::QuestionId;
+use ractor::ActorRef;
+
+use crate::client::{self, Client, Job};
+use crate::home::{self, Place};
+use crate::project::{Project, new_id};
+use crate::slash::{Given, Prepared};
+use crate::subscription::Subscription;
+use crate::turn_config::{self, Overrides};
+
+/// Who prompts, in the log.
+const BY: &str = "program";
+/// How long sessions may take to stop.
+const STOP: Duration = Duration::from_secs(2);
+
+/// A project, and the node that runs this program's sessions of it.
+#[derive(Debug)]
+pub struct Leftfold {
+    directory: PathBuf,
+    node: ActorRef<NodeMessage>,
+}
+
+impl Leftfold {
+    /// Opens the project that `directory` is in. Nothing is written before the first prompt.
+    ///
+    /// # Errors
+    /// There is no such directory.
+    pub async fn open(directory: impl AsRef<Path>) -> anyhow::Result<Self> {
+        let directory = directory.as_ref();
+        let directory = directory
+            .canonicalize()
+            .with_context(|| format!("{} cannot be opened", directory.display()))?;
+        Ok(Self { directory, node: client::node().await? })
+    }
+
+    /// Begins a session. No one answers permission questions: what would be asked is denied.
+    ///
+    /// # Errors
+    /// The settings are wrong, or name no model that can be used.
+    pub async fn new_session(&self) -> anyhow::Result<Session> {
+        self.new_session_with(Overrides::default()).await
+    }
+
+    /// Begins a session with another agent, model or limits than settings say, or with
+    /// [`Overrides::asking`] for a program that answers permission questions itself.
+    ///
+    /// # Errors
+    /// The settings are wrong, or there is no such agent, model or variant.
+    pub async fn new_session_with(&self, overrides: Overrides) -> anyhow::Result<Session> {
+        let worktree = leftfold_config::worktree_of(&self.directory);
+        let project = Project::new(self.directory.clone(), worktree);
+        Session::open(self.node.clone(), home::new_place(new_id())?, project, overrides).await
+    }
+
+    /// Opens a session that exists: an id, a unique beginning of one, `last`, or a session's folder. If
+    /// another process runs it, this one becomes its client through the node's socket.
+    ///
+    /// # Errors
+    /// There is no such session, or its settings are wrong.
+    pub async fn session(&self, name: &str) -> anyhow::Result<Session> {
+        let place = home::find(name, &leftfold_config::worktree_of(&self.directory))?;
+        let project = Project::of(&place)?;
+        Session::open(self.node.clone(), place, project, Overrides::default()).await
+    }
+
+    /// Ends the sessions of this program, and every server, plugin and process that they started. A turn
+    /// that is under way stays interrupted in its log, and can be resumed.
+    ///
+    /// # Errors
+    /// Processes cannot be ended.
+    pub async fn close(self) -> anyhow::Result<()> {
+        if self.node.stop_and_wait(None, Some(STOP)).await.is_err() {
+            tracing::warn!("the node did not stop in time");
+        }
+        end_all(true).await
+    }
+}
+
+/// Ends the servers and plugins of this process, and waits for processes to be gone. `interrupted`: a call
+/// may still be running, whose processes are ended too.
+///
+/// # Errors
+/// The thread that ends processes died.
+pub async fn end_all(interrupted: bool) -> anyhow::Result<()> {
+    tokio::join!(leftfold_tools::mcp::close(), leftfold_tools::plugins::close());
+    if interrupted {
+        tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants).await?;
+    }
+    leftfold_tools::processes::settled().await;
+    Ok(())
+}
+
+/// A session, in this program's node or in the one of another process.
+#[derive(Debug)]
+pub struct Session {
+    place: Place,
+    project: Project,
+    overrides: Overrides,
+    client: Client,
+    /// The last event that was there when it was opened, or that a prompt has waited for.
+    head: Seq,
+}
+
+impl Session {
+    async fn open(
+        node: ActorRef<NodeMessage>,
+        place: Place,
+        project: Project,
+        overrides: Overrides,
+    ) -> anyhow::Result<Self> {
+        let job = job(place.clone(), project.clone(), overrides.clone()).await?;
+        let (client, opened) = Client::open(node, &job).await?;
+        Ok(Self { place, project, overrides, client, head: opened.head })
+    }
+
+    pub fn id(&self) -> SessionId {
+        self.client.session
+    }
+
+    /// Prompts, and waits for the end of the turn. `/NAME ARGUMENTS` runs a command of the project. A turn
+    /// that was cut off before is closed first, and a turn under way is joined.
+    ///
+    /// # Errors
+    /// The prompt cannot be taken, or the session is closed before the turn ends.
+    pub async fn prompt(&mut self, text: &str) -> anyhow::Result<Ended> {
+        let mut events = self.watch(self.head + 1).await?;
+        let (project, store) = (self.project.clone(), self.place.store.clone());
+        let (overrides, prompt) = (self.overrides.clone(), text.to_owned());
+        let prepared = tokio::task::spawn_blocking(move || {
+            Prepared::new((&project, &store), &overrides, &prompt, Given::ForPrompt)
+        });
+        let prepared = prepared.await??;
+        let (project, overrides) = (prepared.project.clone(), prepared.overrides.clone());
+        let job = job(self.place.clone(), project, overrides).await?;
+        let parts = prepared.parts(&job, vec![PromptPart::text(text)]).await?;
+        self.client.prompt(&job, parts, BY).await?;
+        let (by, mut prompted) = (self.client.name(BY), false);
+        while let Some(Observation { events, done }) = events.next().await {
+            for event in events.iter().filter(|event| event.session == self.client.session) {
+                self.head = event.seq;
+                match &event.event {
+                    Event::Turn(Turn::Prompted { by: whose, .. }) => prompted |= *whose == by,
+                    Event::Turn(Turn::Ended(ended)) if prompted => return Ok(Ended::clone(ended)),
+                    Event::Session(_)
+                    | Event::Turn(_)
+                    | Event::Model(_)
+                    | Event::Tool(_)
+                    | Event::Permission(_)
+                    | Event::Compaction(_)
+                    | Event::Subagent(_)
+                    | Event::Todo(_)
+                    | Event::Files(_)
+                    | Event::Plugin(_) => {}
+                }
+            }
+            // the node may have ended meanwhile
+            let _ = done.send(());
+        }
+        bail!("session {0} is closed: `leftfold resume {0}` goes on", self.client.session)
+    }
+
+    /// Events from seq `from` on, those of subagents included: first those in the log, then as they
+    /// become durable, each exactly once.
+    ///
+    /// # Errors
+    /// The node has ended.
+    pub async fn watch(&self, from: Seq) -> anyhow::Result<Subscription> {
+        Subscription::open_as(&self.client, from, Family::Live).await
+    }
+
+    /// Sends the events to an actor of your own, as [`Session::watch`] does. The actor is sent the next
+    /// ones once it has answered `done`; it misses none, however slow it is.
+    ///
+    /// # Errors
+    /// The node has ended.
+    pub async fn observe(&self, from: Seq, actor: ActorRef<Observation>) -> anyhow::Result<()> {
+        self.client.watch(from, actor, Family::Live).await
+    }
+
+    /// Answers a permission question. Answers whether this was the first answer to it.
+    ///
+    /// # Errors
+    /// The session is closed.
+    pub async fn answer(&self, question: QuestionId, reply: Reply) -> anyhow::Result<bool> {
+        let answered = self.client.answer(question, reply).await?;
+        Ok(answered == leftfold_actors::Answered::Accepted)
+    }
+
+    /// Interrupts the turn that is under way.
+    ///
+    /// # Errors
+    /// The node has ended.
+    pub async fn interrupt(&self) -> anyhow::Result<()> {
+        self.client.interrupt(BY).await
+    }
+}
+
+/// Reads settings and waits for plugins, off the threads of the runtime.
+async fn job(place: Place, project: Project, overrides: Overrides) -> anyhow::Result<Job> {
+    let job = move || turn_config::job(place, &project, &overrides, false);
+    tokio::task::spawn_blocking(job).await?
+}
