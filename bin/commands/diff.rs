@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use leftfold_events::event::{Event, Model};
 use leftfold_events::verify::difference;
 use leftfold_events::{Envelope, Seq, SessionId, State, fold, line, mask};
+use leftfold_view::{event_line, words};
 use serde::Serialize;
 use serde_json::{Value, json};
 use similar::TextDiff;
 
 use crate::cli::{Diff, Format};
 use leftfold_runtime::home::Place;
-use leftfold_view::text;
 
 /// Lines around a change.
 const CONTEXT: usize = 2;
@@ -91,7 +91,7 @@ impl Side {
     fn lines(&self) -> String {
         let told = |event: &&Envelope| !matches!(event.event, Event::Model(Model::Streamed { .. }));
         let line = |event: &Envelope| {
-            let detail = self.without_ids(&text::detail(&event.event));
+            let detail = self.without_ids(&event_line::detail(&event.event));
             format!("{} {detail}", line::type_of(&event.event)).trim_end().to_owned() + "\n"
         };
         self.events.iter().filter(told).map(line).collect()
@@ -126,7 +126,7 @@ fn told(a: &Side, b: &Side, parting: Option<&Parting>) -> String {
         return format!("{a} and {b}: {count} events, equal but for ids and times\n");
     };
     let Parting { seq, field, a: x, b: y } = parting;
-    let value = |value: &Value| text::shorten(&value.to_string(), 200);
+    let value = |value: &Value| words::shorten(&value.to_string(), 200);
     let mut text = format!("they part at {seq}, {field}:\n- {}\n+ {}\n\n", value(x), value(y));
     let (old, new) = (a.lines(), b.lines());
     let diff = TextDiff::from_lines(&old, &new);

@@ -11,11 +11,11 @@ use leftfold_events::context::{self, Built};
 use leftfold_events::event::{Compaction, Event, Model};
 use leftfold_events::request::{AssistantPart, Request, RequestMessage};
 use leftfold_events::{Envelope, Seq, Sha256, fold};
+use leftfold_view::{event_line, words};
 use serde_json::{Value, json};
 
 use crate::cli::{Explain, Format};
 use leftfold_runtime::Usage;
-use leftfold_view::text;
 
 pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
     let (place, events) = super::events(&args.session)?;
@@ -32,8 +32,10 @@ pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
             Format::Text => report.text(),
         });
     };
-    let decided =
-        (event::decided_on(&events, last), text::reason(&fold(&events[..last]), &events[last]));
+    let decided = (
+        event::decided_on(&events, last),
+        leftfold_view::reason(&fold(&events[..last]), &events[last]),
+    );
     let (imported, from) = leftfold_events::verify::imported(&events);
     if args.seq <= imported {
         leftfold_runtime::note(&format!(
@@ -86,7 +88,7 @@ fn requested(event: &Envelope) -> Option<(leftfold_events::event::Purpose, Sha25
 fn elsewhere(events: &[Envelope], seq: Seq) -> String {
     let what = match events.iter().find(|event| event.seq == seq) {
         Some(event) => {
-            let detail = text::detail(&event.event);
+            let detail = event_line::detail(&event.event);
             let kind = leftfold_events::line::type_of(&event.event);
             format!("event {seq} is {kind} {detail}").trim_end().to_owned()
         }
@@ -203,7 +205,7 @@ impl Report<'_> {
 }
 
 fn first(text: &str) -> String {
-    text::quoted(text.trim())
+    words::quoted(text.trim())
 }
 
 fn said(message: &RequestMessage) -> (&'static str, String) {
@@ -216,7 +218,7 @@ fn said(message: &RequestMessage) -> (&'static str, String) {
                 AssistantPart::Text { text } => text.clone(),
                 AssistantPart::Reasoning { .. } => "[reasoning]".to_owned(),
                 AssistantPart::Call { name, input, .. } => {
-                    format!("[{name} {}]", text::brief(&input.value()))
+                    format!("[{name} {}]", words::brief(&input.value()))
                 }
             };
             ("assistant", parts.iter().map(part).collect::<Vec<_>>().join("\n"))

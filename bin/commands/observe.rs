@@ -28,8 +28,8 @@ use leftfold_runtime::home::Place;
 use leftfold_runtime::lines::Lines;
 use leftfold_runtime::signals::Signals;
 use leftfold_runtime::socket::client::{self, Connection, Identity};
-use leftfold_view::SessionTree;
-use leftfold_view::text::Live;
+use leftfold_view::Transcript;
+use leftfold_view::text::TextRenderer;
 
 /// How often a log without a node is looked at.
 const POLL: Duration = Duration::from_millis(100);
@@ -50,8 +50,8 @@ pub(crate) fn observe(args: &Observe) -> anyhow::Result<ExitCode> {
     let writing = Arc::new(Mutex::new(()));
     let output = Output {
         format: args.format,
-        live: Live::default(),
-        kin: SessionTree::new(place.session),
+        transcript: Transcript::live(place.session),
+        renderer: TextRenderer::default(),
         writing: writing.clone(),
     };
     let reader = if args.from.is_empty() { None } else { Reader::open(&place.store).ok() };
@@ -263,8 +263,8 @@ impl Observer {
 
 struct Output {
     format: Format,
-    live: Live,
-    kin: SessionTree,
+    transcript: Transcript,
+    renderer: TextRenderer,
     /// Held while something is written.
     writing: Arc<Mutex<()>>,
 }
@@ -280,7 +280,8 @@ impl Output {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let masked = mask::shown(event).masked;
         let event = masked.as_deref().unwrap_or(event);
-        goes_on(printer::show(&mut self.live, &mut self.kin, event))
+        let changes = self.transcript.apply(event);
+        goes_on(printer::show(&self.renderer.render(&self.transcript, event.session, &changes)))
     }
 }
 

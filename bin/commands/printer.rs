@@ -1,23 +1,19 @@
 //! The first observer: standard output.
 
-use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
 use leftfold_actors::{Observation, Recorded};
-use leftfold_events::event::{
-    Compaction, Ended, Event, Files, Permission, Resolution, Session, Turn,
-};
+use leftfold_events::event::Ended;
 use leftfold_events::{Envelope, SessionId};
+use leftfold_view::text::{TextOutput, TextRenderer};
+use leftfold_view::{Change, OpenQuestion, QuestionId, Transcript};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
 
 use crate::cli::Format;
 use leftfold_runtime::family::Family;
-use leftfold_view::SessionTree;
-use leftfold_view::text::{Live, Shown};
-use leftfold_view::{OpenQuestions, Question, QuestionId};
 
 /// What the driver of a run must know of what was printed.
 #[derive(Debug)]
@@ -27,15 +23,9 @@ pub(crate) enum Printed {
     },
     Ended(Box<Ended>),
     Asked {
-        asked: QuestionId,
-        /// Of the child that asks, if it is one.
+        question: Box<OpenQuestion>,
+        /// Of the subagent that asks, if it is one.
         agent: Option<String>,
-        permission: String,
-        patterns: Vec<String>,
-        /// If a question of the `question` tool is asked: that.
-        inquiry: Option<Box<Question>>,
-        /// If the call would change files: that.
-        change: Option<Arc<Resolution>>,
     },
     /// Questions of this session from before a crash, or before this event, are open again.
     Resumed(QuestionId),
@@ -44,7 +34,7 @@ pub(crate) enum Printed {
     /// The turn of a child is over, and with it all of its questions.
     ChildEnded(SessionId),
     /// Files were put back; or why not.
-    Restored(Option<String>),
+    Restored(Result<(), String>),
     /// Standard output is gone.
     Broken,
 }
@@ -53,9 +43,8 @@ pub(crate) struct Printer;
 
 pub(crate) struct Output {
     format: Format,
-    live: Live,
-    inquiries: HashMap<SessionId, OpenQuestions>,
-    kin: SessionTree,
+    transcript: Transcript,
+    renderer: TextRenderer,
     driver: mpsc::UnboundedSender<Printed>,
     broken: bool,
     family: Family,
@@ -74,9 +63,9 @@ impl Actor for Printer {
         _: ActorRef<Observation>,
         (format, session, driver): Self::Arguments,
     ) -> Result<Output, ActorProcessingErr> {
-        let (live, inquiries) = (Live::default(), HashMap::new());
-        let (kin, family) = (SessionTree::new(session), Family::new(session));
-        Ok(Output { format, live, inquiries, kin, driver, broken: false, family })
+        let (transcript, renderer) = (Transcript::live(session), TextRenderer::default());
+        let family = Family::new(session);
+        Ok(Output { format, transcript, renderer, driver, broken: false, family })
     }
 
     async fn handle(
@@ -95,12 +84,13 @@ impl Actor for Printer {
         if !held && output.family.is_holding() {
             myself.send_after(PATIENCE, reminder);
         }
-        if !output.broken && output.print(&ready).is_err() {
+        let mut reports = Vec::new();
+        if output.print(&ready, &mut reports).is_err() && !output.broken {
             // nobody reads any more; the driver still waits for the end
             output.broken = true;
             output.tell(Printed::Broken);
         }
-        ready.iter().for_each(|event| output.report(event.masked()));
+        reports.into_iter().for_each(|report| output.tell(report));
         // the hub may have gone with the node
         let _ = done.send(());
         Ok(())
@@ -114,84 +104,51 @@ fn reminder() -> Observation {
 }
 
 impl Output {
-    fn print(&mut self, events: &[Recorded]) -> io::Result<()> {
+    /// Prints events, and gathers what the driver must know of them. After a failure it only gathers.
+    fn print(&mut self, events: &[Recorded], reports: &mut Vec<Printed>) -> io::Result<()> {
+        let mut printed = Ok(());
         let mut text = String::new();
-        for event in events {
-            match self.format {
-                Format::Json => {
-                    text.push_str(event.line());
-                    text.push('\n');
-                }
-                Format::Text => show(&mut self.live, &mut self.kin, event.masked())?,
+        for recorded in events {
+            let event = recorded.masked();
+            let changes = self.transcript.apply(event);
+            if self.format == Format::Json {
+                text.push_str(recorded.line());
+                text.push('\n');
+            } else if !self.broken && printed.is_ok() {
+                let output = self.renderer.render(&self.transcript, event.session, &changes);
+                printed = show(&output);
+            }
+            for change in changes {
+                self.report(event, change, reports);
             }
         }
-        flush(&mut text)
+        if self.broken { Ok(()) } else { printed.and_then(|()| flush(&mut text)) }
     }
 
-    fn report(&mut self, event: &Envelope) {
-        self.inquiries.entry(event.session).or_default().follow(event);
-        let closed = self.inquiries.get(&event.session).and_then(|known| known.closed_by(event));
-        if let Some(of) = closed {
-            self.tell(Printed::Closed((event.session, of)));
-        }
-        if self.format == Format::Json {
-            // the other one does so as it shows them
-            self.kin.follow(event);
-        }
-        if self.family.is_root(event) {
-            self.report_turn(event);
-        }
+    fn report(&self, event: &Envelope, change: Change, reports: &mut Vec<Printed>) {
         let session = event.session;
-        if let Event::Turn(Turn::Ended(_)) = &event.event {
-            if !self.family.is_root(event) {
-                self.inquiries.remove(&session);
-                self.tell(Printed::ChildEnded(session));
-            }
-        } else if let Event::Permission(Permission::Asked { permission, patterns, .. }) =
-            &event.event
-        {
-            let (permission, patterns) = (permission.clone(), patterns.clone());
-            let inquiries = self.inquiries.get(&session);
-            let inquiry = inquiries.and_then(|known| known.asked(event.seq));
-            let inquiry = inquiry.cloned().map(Box::new);
-            let change = inquiries.and_then(|known| known.change(event.seq));
-            let agent = self.kin.member(session).map(|member| member.agent.clone());
-            let asked = (session, event.seq);
-            self.tell(Printed::Asked { asked, agent, permission, patterns, inquiry, change });
-        } else if let Event::Session(Session::Resumed { .. }) = &event.event {
-            self.tell(Printed::Resumed((session, event.seq)));
-        } else if let Event::Permission(Permission::Answered { .. })
-        | Event::Session(Session::Elapsed {}) = &event.event
-        {
-            self.tell(Printed::Closed((session, event.of.unwrap_or_default())));
-        }
-    }
-
-    /// What the driver must know of the root's turn.
-    fn report_turn(&self, event: &Envelope) {
-        match &event.event {
-            Event::Turn(Turn::Ended(ended)) => self.tell(Printed::Ended(ended.clone())),
-            Event::Turn(Turn::Prompted { by, .. }) => {
-                self.tell(Printed::Prompted { by: by.clone() });
-            }
-            Event::Compaction(Compaction::Asked { by }) => {
-                self.tell(Printed::Prompted { by: by.clone() });
-            }
-            Event::Files(Files::Restored { .. }) => self.tell(Printed::Restored(None)),
-            Event::Files(Files::SnapshotFailed { message } | Files::RestoreFailed { message }) => {
-                self.tell(Printed::Restored(Some(message.clone())));
-            }
-            Event::Session(_)
-            | Event::Turn(_)
-            | Event::Model(_)
-            | Event::Tool(_)
-            | Event::Permission(_)
-            | Event::Compaction(_)
-            | Event::Subagent(_)
-            | Event::Todo(_)
-            | Event::Files(_)
-            | Event::Plugin(_) => {}
-        }
+        let of_root = self.family.is_root(event);
+        let report = if let Change::QuestionClosed(of) = change {
+            Printed::Closed((session, of))
+        } else if let Change::Asked(of) = change {
+            let view = self.transcript.session(session);
+            let Some(question) = view.and_then(|view| view.question(of)) else { return };
+            let agent = self.transcript.subagent(session).map(|status| status.agent.clone());
+            Printed::Asked { question: Box::new(question.clone()), agent }
+        } else if let Change::Resumed { .. } = change {
+            Printed::Resumed((session, event.seq))
+        } else if let Change::TurnEnded { ended, .. } = change {
+            if of_root { Printed::Ended(ended) } else { Printed::ChildEnded(session) }
+        } else if !of_root {
+            return;
+        } else if let Change::Prompted { by, .. } | Change::CompactionAsked { by } = change {
+            Printed::Prompted { by }
+        } else if let Change::Restored(restored) = change {
+            Printed::Restored(restored)
+        } else {
+            return;
+        };
+        reports.push(report);
     }
 
     fn tell(&self, printed: Printed) {
@@ -200,24 +157,11 @@ impl Output {
     }
 }
 
-/// Prints an event for people: text to standard output, notes to standard error. What a child says is
-/// for its parent; of it there are notes of what it does.
-pub(crate) fn show(live: &mut Live, kin: &mut SessionTree, event: &Envelope) -> io::Result<()> {
-    let line = kin.follow(event);
-    let mut shown = if kin.is_root(event) { live.show(event) } else { Shown::default() };
-    if let Some(line) = line {
-        live.note(&mut shown, &line);
-    }
-    if let Event::Turn(Turn::Ended(ended)) = &event.event
-        && kin.is_root(event)
-        && kin.cost > 0.0
-    {
-        let all = ended.cost + kin.cost;
-        live.note(&mut shown, &format!("${all:.4}, of which subagents ${:.4}", kin.cost));
-    }
+/// Prints text to standard output and notes to standard error.
+pub(crate) fn show(output: &TextOutput) -> io::Result<()> {
     // in the order in which they happened, for a terminal that shows both
-    flush(&mut shown.text)?;
-    if shown.notes.is_empty() { Ok(()) } else { io::stderr().write_all(shown.notes.as_bytes()) }
+    flush(&mut output.text.clone())?;
+    io::stderr().write_all(output.notes.as_bytes())
 }
 
 /// Writes `text`, which is empty afterwards, to standard output.

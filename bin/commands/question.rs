@@ -3,18 +3,17 @@
 
 use std::collections::VecDeque;
 use std::io::{BufRead, Write};
-use std::sync::Arc;
 
 use leftfold_actors::Reply;
 use leftfold_events::SessionId;
-use leftfold_events::event::{Answer, Resolution};
+use leftfold_events::event::Answer;
 use leftfold_tools::Workspace;
 use tokio::sync::mpsc;
 
 use leftfold_runtime::client;
 use leftfold_runtime::edge;
 use leftfold_runtime::preview;
-use leftfold_view::{Question, QuestionId};
+use leftfold_view::{OpenQuestion, QuestionId};
 
 /// Who answers here.
 const BY: &str = "terminal";
@@ -23,7 +22,7 @@ const BY: &str = "terminal";
 #[derive(Default)]
 pub(crate) struct Questions {
     /// The first one is on the screen.
-    open: VecDeque<(QuestionId, What)>,
+    open: VecDeque<What>,
     /// One reader for all: there is one terminal.
     lines: Option<mpsc::UnboundedReceiver<String>>,
     /// There are no more lines.
@@ -35,61 +34,31 @@ pub(crate) struct Questions {
 /// What is to be answered.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct What {
-    kind: Kind,
-    /// Of the child that asks, if it is one.
-    agent: Option<String>,
-    /// The call, if it would change files.
-    change: Option<Arc<Resolution>>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Kind {
-    /// Whether something is allowed.
-    Permission(String),
-    Question(Box<Question>),
+    pub(crate) question: OpenQuestion,
+    /// Of the subagent that asks, if it is one.
+    pub(crate) agent: Option<String>,
 }
 
 impl What {
-    /// Whether something is allowed, or what the `question` tool asks.
-    pub(crate) fn of(
-        permission: &str,
-        patterns: &[String],
-        inquiry: Option<Box<Question>>,
-    ) -> Self {
-        let permission = || Kind::Permission(format!("{permission} on {}", patterns.join(", ")));
-        Self { kind: inquiry.map_or_else(permission, Kind::Question), agent: None, change: None }
-    }
-
-    /// The same, asked by a child.
-    pub(crate) fn by(self, agent: Option<String>) -> Self {
-        Self { agent, ..self }
-    }
-
-    /// The same about a call that would change files.
-    pub(crate) fn about(self, change: Option<Arc<Resolution>>) -> Self {
-        Self { change, ..self }
-    }
-
     /// How it is answered from elsewhere.
     pub(crate) fn how(&self) -> &'static str {
-        match self.kind {
-            Kind::Permission(_) => "once|always|reject",
-            Kind::Question(_) => "once --feedback ANSWER",
+        match self.question.question {
+            None => "once|always|reject",
+            Some(_) => "once --feedback ANSWER",
         }
     }
 
     /// All that is shown of it. The answer is typed behind its end.
     fn shown(&self) -> String {
         let agent = self.agent.as_ref().map(|agent| format!("{agent}: ")).unwrap_or_default();
-        let inquiry = match &self.kind {
-            Kind::Permission(what) => {
-                return format!("  {agent}allow {what}? [o]nce, [a]lways, [n]o, or say why not: ");
-            }
-            Kind::Question(inquiry) => inquiry,
+        let OpenQuestion { permission, patterns, .. } = &self.question;
+        let Some(question) = &self.question.question else {
+            let what = format!("{permission} on {}", patterns.join(", "));
+            return format!("  {agent}allow {what}? [o]nce, [a]lways, [n]o, or say why not: ");
         };
-        let mut shown = format!("  {agent}{}\n", inquiry.titled());
-        inquiry.numbered().for_each(|option| shown.extend(["    ", &option, "\n"]));
-        let how = match (inquiry.options.len(), inquiry.multiple) {
+        let mut shown = format!("  {agent}{}\n", question.titled());
+        question.numbered().for_each(|option| shown.extend(["    ", &option, "\n"]));
+        let how = match (question.options.len(), question.multiple) {
             (0, _) => "your answer",
             (_, false) => "a number, or an answer of your own",
             (_, true) => "numbers with commas between them, or an answer of your own",
@@ -98,9 +67,9 @@ impl What {
     }
 
     fn reply(&self, line: &str) -> Reply {
-        match &self.kind {
-            Kind::Permission(_) => reply(line),
-            Kind::Question(inquiry) => client::reply(inquiry.understood(line), BY),
+        match &self.question.question {
+            None => reply(line),
+            Some(question) => client::reply(question.understood(line), BY),
         }
     }
 }
@@ -110,19 +79,19 @@ impl Questions {
         Self { workspace: Some(workspace), ..Self::default() }
     }
 
-    pub(crate) fn ask(&mut self, asked: QuestionId, what: What) {
-        if self.open.iter().any(|(open, _)| *open == asked) {
+    pub(crate) fn ask(&mut self, what: What) {
+        if self.open.iter().any(|open| open.question.id == what.question.id) {
             return;
         }
-        self.open.push_back((asked, what));
+        self.open.push_back(what);
         if self.open.len() == 1 {
             self.show();
         }
     }
 
     /// The question is settled, by whomever.
-    pub(crate) fn close(&mut self, asked: QuestionId) {
-        self.close_those(|open| open == asked);
+    pub(crate) fn close(&mut self, id: QuestionId) {
+        self.close_those(|open| open == id);
     }
 
     /// Those of a session that has nothing to ask any more.
@@ -131,17 +100,17 @@ impl Questions {
     }
 
     fn close_those(&mut self, closed: impl Fn(QuestionId) -> bool) {
-        let shown = self.open.front().is_some_and(|(first, _)| closed(*first));
-        self.open.retain(|(open, _)| !closed(*open));
+        let shown = self.open.front().is_some_and(|first| closed(first.question.id));
+        self.open.retain(|open| !closed(open.question.id));
         if shown {
             self.show();
         }
     }
 
     fn show(&mut self) {
-        if let Some((_, asked)) = self.open.front().filter(|_| !self.over) {
+        if let Some(asked) = self.open.front().filter(|_| !self.over) {
             // the files as they are now, whoever was asked before
-            let change = asked.change.as_ref().zip(self.workspace.as_ref());
+            let change = asked.question.change.as_ref().zip(self.workspace.as_ref());
             let change = change.map(|(change, workspace)| preview::text(change, workspace));
             let mut stderr = std::io::stderr();
             // a terminal that is gone answers nothing either
@@ -153,12 +122,12 @@ impl Questions {
     /// The next answer. Never, while nothing is asked, and never once the input has ended: then
     /// others may answer, through the socket, until the question's time is over.
     pub(crate) async fn answered(&mut self) -> (QuestionId, Reply) {
-        let Some((asked, what)) = self.open.front().filter(|_| !self.over) else {
+        let Some(what) = self.open.front().filter(|_| !self.over) else {
             return std::future::pending().await;
         };
         let lines = self.lines.get_or_insert_with(read_lines);
         match lines.recv().await {
-            Some(line) => (*asked, what.reply(&line)),
+            Some(line) => (what.question.id, what.reply(&line)),
             None => {
                 self.over = true;
                 std::future::pending().await
@@ -195,6 +164,11 @@ fn reply(line: &str) -> Reply {
 mod tests {
     use super::*;
 
+    fn permission(id: QuestionId, permission: &str) -> What {
+        let question = OpenQuestion::of_access(id, permission, &["ls".to_owned()]);
+        What { question, agent: None }
+    }
+
     #[test]
     fn what_is_typed_is_understood() {
         for (line, answer, feedback) in [
@@ -212,10 +186,11 @@ mod tests {
 
     #[test]
     fn a_question_shows_its_options_and_takes_numbers_or_words() {
-        let inquiry = serde_json::json!({ "question": "Which?", "header": "Colour", "options": [
+        let question = serde_json::json!({ "question": "Which?", "header": "Colour", "options": [
             { "label": "red", "description": "like fire" }, { "label": "blue" },
         ] });
-        let asked = What::of("question", &[], Some(serde_json::from_value(inquiry).unwrap()));
+        let mut asked = permission((SessionId::default(), 1), "question");
+        asked.question.question = Some(serde_json::from_value(question).unwrap());
         assert_eq!(
             asked.shown(),
             "  [Colour] Which?\n    1. red – like fire\n    2. blue\n  a number, or an answer of \
@@ -238,11 +213,11 @@ mod tests {
         let asked = |of| (SessionId::default(), of);
         let child = SessionId::default().child(1, leftfold_events::Time::default());
         for of in 1..=3 {
-            questions.ask(asked(of), What::of("bash", &["ls".to_owned()], None));
+            questions.ask(permission(asked(of), "bash"));
         }
         // said once more, as after a restart
-        questions.ask(asked(3), What::of("bash", &["ls".to_owned()], None));
-        questions.ask((child, 2), What::of("bash", &["ls".to_owned()], None));
+        questions.ask(permission(asked(3), "bash"));
+        questions.ask(permission((child, 2), "bash"));
         questions.close(asked(1));
         sender.send("o".to_owned()).unwrap();
         assert_eq!(questions.answered().await.0, asked(2));
@@ -254,7 +229,7 @@ mod tests {
         assert_eq!(questions.answered().await.0, (child, 2));
         questions.close_all(child);
         assert!(questions.open.is_empty());
-        questions.ask(asked(4), What::of("bash", &[], None));
+        questions.ask(permission(asked(4), "bash"));
         drop(sender);
         let end = tokio::time::timeout(std::time::Duration::from_millis(10), questions.answered());
         assert!(end.await.is_err(), "the end of input is no person's no");

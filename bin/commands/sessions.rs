@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use crate::cli::{Format, Sessions, SessionsCommand};
 use leftfold_runtime::home;
 use leftfold_runtime::session_list::{cost, remove, state, title};
-use leftfold_view::changes;
 
 pub(crate) fn sessions(args: &Sessions) -> anyhow::Result<ExitCode> {
     match &args.command {
@@ -48,7 +47,8 @@ fn show(session: &str, format: Format) -> anyhow::Result<ExitCode> {
     // the head does not say; a log that can not be read does not either
     let log = leftfold_store::Reader::open(&place.store);
     if let Ok(events) = log.and_then(|reader| reader.read(place.session, 1)) {
-        for (name, value) in changes::described(&leftfold_events::fold(&events)) {
+        for (name, value) in leftfold_view::file_changes::described(&leftfold_events::fold(&events))
+        {
             described[name] = value;
         }
     }

@@ -22,7 +22,7 @@ use leftfold_runtime::socket;
 use leftfold_runtime::socket::remote::Remote;
 use leftfold_runtime::turn_config;
 use leftfold_runtime::{end_all, note};
-use leftfold_view::{OpenQuestions, QuestionId};
+use leftfold_view::{OpenQuestion, QuestionId, SessionView};
 
 /// How long an interrupted turn may take to be printed to its end.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -280,11 +280,8 @@ impl Driver {
                     }
                     // of a turn that was cut off before
                     Some(Printed::Ended(_)) => {}
-                    Some(Printed::Asked { asked, agent, permission, patterns, inquiry, change })
-                        if self.asks =>
-                    {
-                        let what = What::of(&permission, &patterns, inquiry);
-                        self.ask(asked, what.by(agent).about(change));
+                    Some(Printed::Asked { question, agent }) if self.asks => {
+                        self.ask(What { question: *question, agent });
                     }
                     Some(Printed::Resumed((child, before))) if self.asks && child != session => {
                         self.ask_all_of(child, before);
@@ -293,8 +290,8 @@ impl Driver {
                     Some(Printed::Asked { .. } | Printed::Resumed(_)) => {}
                     Some(Printed::Closed(asked)) => self.questions.close(asked),
                     Some(Printed::ChildEnded(child)) => self.questions.close_all(child),
-                    Some(Printed::Restored(None)) if self.reverts => return Ok(Outcome::Restored),
-                    Some(Printed::Restored(Some(why))) if self.reverts => {
+                    Some(Printed::Restored(Ok(()))) if self.reverts => return Ok(Outcome::Restored),
+                    Some(Printed::Restored(Err(why))) if self.reverts => {
                         bail!("files and messages are as they were: {why}");
                     }
                     Some(Printed::Restored(_)) => {}
@@ -322,14 +319,15 @@ impl Driver {
     fn ask_all(&mut self, opened: &mut Opened) {
         let open = std::mem::take(&mut opened.questions);
         let read = || Reader::open(&self.place.store)?.read(self.place.session, 1);
-        let inquiries = match open.is_empty() {
-            true => OpenQuestions::default(),
-            false => OpenQuestions::of(&read().unwrap_or_default()),
+        let view = match open.is_empty() {
+            true => SessionView::default(),
+            false => SessionView::of(&read().unwrap_or_default()),
         };
         for (of, access) in open {
-            let inquiry = inquiries.asked(of).cloned().map(Box::new);
-            let what = What::of(&access.permission, &access.patterns, inquiry);
-            self.ask((self.client.session, of), what.about(inquiries.change(of)));
+            let id = (self.client.session, of);
+            let bare = || OpenQuestion::of_access(id, &access.permission, &access.patterns);
+            let question = view.question(of).cloned().unwrap_or_else(bare);
+            self.ask(What { question: OpenQuestion { id, ..question }, agent: None });
         }
     }
 
@@ -337,22 +335,22 @@ impl Driver {
     fn ask_all_of(&mut self, child: SessionId, resumed: Seq) {
         let read = || Reader::open(&self.place.store)?.read(child, 1);
         let Ok(events) = read().inspect_err(|error| tracing::warn!("{error}")) else { return };
-        let (state, inquiries) = (fold(&events), OpenQuestions::of(&events));
-        for (of, access) in state.questions().into_iter().filter(|(of, _)| *of < resumed) {
-            let inquiry = inquiries.asked(of).cloned().map(Box::new);
-            let what = What::of(&access.permission, &access.patterns, inquiry);
-            let what = what.by(Some(state.agent.clone())).about(inquiries.change(of));
-            self.ask((child, of), what);
+        let (state, view) = (fold(&events), SessionView::of(&events));
+        for (of, _) in state.questions().into_iter().filter(|(of, _)| *of < resumed) {
+            if let Some(question) = view.question(of).cloned() {
+                let question = OpenQuestion { id: (child, of), ..question };
+                self.ask(What { question, agent: Some(state.agent.clone()) });
+            }
         }
     }
 
-    fn ask(&mut self, asked: QuestionId, what: What) {
+    fn ask(&mut self, what: What) {
         if !somebody_there() {
             // those who can reach the socket may answer too
-            let ((session, of), how) = (asked, what.how());
+            let ((session, of), how) = (what.question.id, what.how());
             note(&format!("  `leftfold permission answer {session} {of} {how}` answers"));
         }
-        self.questions.ask(asked, what);
+        self.questions.ask(what);
     }
 
     async fn answer(&mut self, asked: QuestionId, reply: Reply) -> anyhow::Result<()> {

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use agent_client_protocol::v1::schema::{Diff, ToolCallContent, ToolCallLocation, ToolKind};
-use leftfold_events::event::{Class, Finished, Resolution};
+use leftfold_events::event::{Class, Finished};
+use leftfold_view::Call;
 
 use super::diffs;
 
@@ -24,15 +25,15 @@ pub(super) fn kind(name: &str, class: Option<Class>) -> ToolKind {
 }
 
 /// A line that says what a call is about.
-pub(super) fn title(resolution: &Resolution) -> String {
-    let input = resolution.input.value();
+pub(super) fn title(call: &Call) -> String {
+    let input = &call.input;
     let said = ["description", "command", "filePath", "path", "pattern", "url"]
         .iter()
         .find_map(|field| input.get(field)?.as_str().filter(|text| !text.trim().is_empty()));
     let asked = || input.get("questions")?.get(0)?.get("question")?.as_str();
     match said.or_else(asked).and_then(|text| text.trim().lines().next()) {
-        Some(said) => format!("{}: {said}", resolution.name),
-        None => resolution.name.clone(),
+        Some(said) => format!("{}: {said}", call.name),
+        None => call.name.clone(),
     }
 }
 

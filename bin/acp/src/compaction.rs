@@ -6,85 +6,50 @@ use agent_client_protocol::v1::schema::{
     CompactionStatus, CompactionUpdate, Meta, SessionUpdate, ToolCall, ToolCallStatus,
     ToolCallUpdate, ToolCallUpdateFields, ToolKind,
 };
-use leftfold_events::event::{Compaction as Event, Event as Any, Turn};
-use leftfold_events::{Envelope, Seq};
+use leftfold_events::Seq;
+use leftfold_view::CompactionEnd;
 use serde_json::json;
 
 use super::calls;
 
-/// Of one session.
-#[derive(Debug, Default)]
-pub(super) struct Compactions {
-    /// Whether the client knows the protocol's own word.
-    known: bool,
-    open: Option<Seq>,
+/// `known`: whether the client knows the protocol's own word.
+pub(super) fn started(compaction: Seq, known: bool) -> SessionUpdate {
+    if known {
+        let update = CompactionUpdate::new(id(compaction), CompactionStatus::InProgress);
+        return SessionUpdate::CompactionUpdate(update);
+    }
+    let mut meta = Meta::new();
+    meta.insert("leftfold/compaction".to_owned(), json!(true));
+    let call = ToolCall::new(id(compaction), "Summing up the conversation")
+        .kind(ToolKind::Think)
+        .status(ToolCallStatus::InProgress)
+        .meta(meta);
+    SessionUpdate::ToolCall(call)
 }
 
-impl Compactions {
-    pub(super) fn new(known: bool) -> Self {
-        Self { known, open: None }
-    }
-
-    pub(super) fn see(&mut self, envelope: &Envelope) -> Option<SessionUpdate> {
-        match &envelope.event {
-            Any::Compaction(Event::Started { .. }) => Some(self.started(envelope.seq)),
-            Any::Compaction(Event::Finished { summary }) => {
-                self.ended(CompactionStatus::Completed, summary)
+pub(super) fn ended(compaction: Seq, end: &CompactionEnd, known: bool) -> SessionUpdate {
+    let id = id(compaction);
+    if known {
+        return SessionUpdate::CompactionUpdate(match end {
+            CompactionEnd::Finished { summary } => {
+                CompactionUpdate::new(id, CompactionStatus::Completed)
+                    .summary(vec![summary.as_str().into()])
             }
-            Any::Compaction(Event::Failed { message }) => {
-                self.ended(CompactionStatus::Failed, message)
+            CompactionEnd::Failed { message } => {
+                CompactionUpdate::new(id, CompactionStatus::Failed).error(message.clone())
             }
-            Any::Turn(Turn::Ended(_)) => self.ended(CompactionStatus::Cancelled, "Stopped."),
-            Any::Compaction(Event::Pruned { .. } | Event::Asked { .. })
-            | Any::Session(_)
-            | Any::Turn(_)
-            | Any::Model(_)
-            | Any::Tool(_)
-            | Any::Permission(_)
-            | Any::Subagent(_)
-            | Any::Todo(_)
-            | Any::Files(_)
-            | Any::Plugin(_) => None,
-        }
+            CompactionEnd::Cancelled => CompactionUpdate::new(id, CompactionStatus::Cancelled),
+        });
     }
-
-    fn started(&mut self, seq: Seq) -> SessionUpdate {
-        self.open = Some(seq);
-        if self.known {
-            let update = CompactionUpdate::new(id(seq), CompactionStatus::InProgress);
-            return SessionUpdate::CompactionUpdate(update);
-        }
-        let mut meta = Meta::new();
-        meta.insert("leftfold/compaction".to_owned(), json!(true));
-        let call = ToolCall::new(id(seq), "Summing up the conversation")
-            .kind(ToolKind::Think)
-            .status(ToolCallStatus::InProgress)
-            .meta(meta);
-        SessionUpdate::ToolCall(call)
-    }
-
-    /// None if none is open.
-    fn ended(&mut self, status: CompactionStatus, text: &str) -> Option<SessionUpdate> {
-        let seq = self.open.take()?;
-        let well = status == CompactionStatus::Completed;
-        if !self.known {
-            let status = if well { ToolCallStatus::Completed } else { ToolCallStatus::Failed };
-            let fields = ToolCallUpdateFields::new().status(status).content(calls::text(text));
-            return Some(SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(id(seq), fields)));
-        }
-        let update = match &status {
-            CompactionStatus::Completed => {
-                CompactionUpdate::new(id(seq), status).summary(vec![text.into()])
-            }
-            CompactionStatus::Failed => {
-                CompactionUpdate::new(id(seq), status).error(text.to_owned())
-            }
-            CompactionStatus::Cancelled | _ => CompactionUpdate::new(id(seq), status),
-        };
-        Some(SessionUpdate::CompactionUpdate(update))
-    }
+    let (status, text) = match end {
+        CompactionEnd::Finished { summary } => (ToolCallStatus::Completed, summary.as_str()),
+        CompactionEnd::Failed { message } => (ToolCallStatus::Failed, message.as_str()),
+        CompactionEnd::Cancelled => (ToolCallStatus::Failed, "Stopped."),
+    };
+    let fields = ToolCallUpdateFields::new().status(status).content(calls::text(text));
+    SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(id, fields))
 }
 
-fn id(seq: Seq) -> String {
-    format!("compaction-{seq}")
+fn id(compaction: Seq) -> String {
+    format!("compaction-{compaction}")
 }

@@ -18,28 +18,28 @@ const WORDS: &str = "words";
 pub(super) fn request(
     session: SessionId,
     call: ToolCallId,
-    inquiry: &Question,
+    question: &Question,
 ) -> CreateElicitationRequest {
     let words = StringPropertySchema::new().title("In your own words".to_owned());
-    let schema = match choice(inquiry) {
+    let schema = match choice(question) {
         Some(choice) => {
             ElicitationSchema::new().property(CHOICE, choice, false).property(WORDS, words, false)
         }
         None => ElicitationSchema::new().property(WORDS, words, false),
     };
     let scope = ElicitationSessionScope::new(session).tool_call_id(call);
-    CreateElicitationRequest::new(ElicitationFormMode::new(scope, schema), inquiry.titled())
+    CreateElicitationRequest::new(ElicitationFormMode::new(scope, schema), question.titled())
 }
 
-fn choice(inquiry: &Question) -> Option<ElicitationPropertySchema> {
+fn choice(question: &Question) -> Option<ElicitationPropertySchema> {
     let option = |choice: &Choice| {
         let description = Some(choice.description.trim()).filter(|text| !text.is_empty());
         EnumOption::new(choice.label.clone(), choice.label.clone())
             .description(description.map(str::to_owned))
     };
-    let options: Vec<EnumOption> = inquiry.options.iter().map(option).collect();
-    let title = if inquiry.header.trim().is_empty() { "Answer" } else { inquiry.header.trim() };
-    match (options.is_empty(), inquiry.multiple) {
+    let options: Vec<EnumOption> = question.options.iter().map(option).collect();
+    let title = if question.header.trim().is_empty() { "Answer" } else { question.header.trim() };
+    match (options.is_empty(), question.multiple) {
         (true, _) => None,
         (false, true) => {
             Some(MultiSelectPropertySchema::titled(options).title(title.to_owned()).into())
@@ -52,11 +52,11 @@ fn choice(inquiry: &Question) -> Option<ElicitationPropertySchema> {
 
 /// The answer in words; none if it was dismissed. Words come before what was chosen, and a form may be
 /// left empty.
-pub(super) fn answer(response: CreateElicitationResponse, inquiry: &Question) -> Option<String> {
+pub(super) fn answer(response: CreateElicitationResponse, question: &Question) -> Option<String> {
     let ElicitationAction::Accept(accepted) = response.action else { return None };
     let mut content = accepted.content.unwrap_or_default();
     let given = [WORDS, CHOICE].into_iter().find_map(|name| words(&mut content, name));
-    given.or_else(|| inquiry.unsaid())
+    given.or_else(|| question.unsaid())
 }
 
 fn words(content: &mut BTreeMap<String, ElicitationContentValue>, name: &str) -> Option<String> {
@@ -78,9 +78,9 @@ mod tests {
     use super::*;
     use leftfold_view::question::GO_ON;
 
-    fn form(inquiry: &Value) -> Value {
-        let inquiry: Question = serde_json::from_value(inquiry.clone()).unwrap();
-        let request = request(SessionId::new("s"), ToolCallId::new("c"), &inquiry);
+    fn form(question: &Value) -> Value {
+        let question: Question = serde_json::from_value(question.clone()).unwrap();
+        let request = request(SessionId::new("s"), ToolCallId::new("c"), &question);
         serde_json::to_value(request).unwrap()
     }
 

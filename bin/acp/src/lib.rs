@@ -18,8 +18,7 @@
 //! | `host` | the client's files and terminals, for calls |
 //! | `terminals` | what a client is shown of calls that run in its terminals: pure |
 //! | `servers` | servers of tools that come with a session |
-//! | `inquiry`, `form` | questions of the model, as permissions or as forms |
-//! | `replies` | what a client answers to either |
+//! | `question`, `form` | questions, as permissions or as forms, and what a client answers |
 //! | `prompts` | prompts that wait for the end of their turn |
 //!
 //! Invariant: whatever a client is told of a session comes from its durable events, but for which of its
@@ -33,18 +32,15 @@ mod compaction;
 mod content;
 mod conversation;
 mod diffs;
-mod family;
 mod flow;
 mod forks;
 mod form;
 mod host;
-mod inquiry;
 mod listing;
 mod opening;
 mod params;
-mod preview;
 mod prompts;
-mod replies;
+mod question;
 mod servers;
 mod shared;
 mod terminals;

@@ -7,23 +7,21 @@ use std::sync::Arc;
 use agent_client_protocol::v1::schema::{RequestPermissionRequest, SessionUpdate};
 use agent_client_protocol::{Error, RequestCancellationHandle};
 use leftfold_actors::{Observation, Recorded};
-use leftfold_events::event::{Event, PromptPart, Session};
+use leftfold_events::event::{Ended, Finish, PromptPart};
 use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_tools::Workspace;
+use leftfold_view::{Change, QuestionId, Transcript};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use super::choices::Offer;
-use super::compaction::Compactions;
-use super::family::Children;
 use super::flow::Flow;
+use super::form;
 use super::opening::Arrival;
-use super::replies::{chosen, told};
+use super::question::{Asking, chosen, replied};
 use super::shared::{BY, Shared};
-use super::view::{self, Question, Told, View};
-use super::{form, preview};
+use super::view::{self, View};
 use leftfold_runtime::home::Place;
 use leftfold_runtime::project::Project;
-use leftfold_view::QuestionId;
 
 pub(super) struct Updates;
 
@@ -33,20 +31,15 @@ pub(super) struct Watching {
     project: Arc<Project>,
     /// Where the calls that are asked about would run.
     workspace: Arc<Workspace>,
+    transcript: Transcript,
     view: View,
-    compactions: Compactions,
-    children: Children,
     flow: Flow,
-    /// Whether events of another session may come first, as this one is a fork of it.
-    shares: bool,
     /// The last event that was told.
     seen: Seq,
     /// Events up to and with this one are history.
     history: Seq,
     /// Whether the turn that history ends in was cut off, so that nobody waits for an answer.
     cut_off: bool,
-    /// Questions of history that are still open.
-    open: Vec<Question>,
     /// To be answered when history has been told.
     arrival: Option<Arrival>,
     /// Whether the client knows the prompts of servers.
@@ -79,26 +72,24 @@ impl Actor for Updates {
     ) -> Result<Watching, ActorProcessingErr> {
         let Arguments { shared, workspace, place, project, from, history, cut_off, arrival } =
             arguments;
-        let (view, flow, asked) = (View::default(), shared.flow.clone(), HashMap::new());
-        let (seen, open, children) = (from - 1, Vec::new(), Children::new(place.session));
+        let (flow, asked, seen) = (shared.flow.clone(), HashMap::new(), from - 1);
         let session = shared.abilities.session.as_ref();
-        let known = session.is_some_and(|session| session.compaction.is_some());
-        let compactions = Compactions::new(known);
+        let knows_compaction = session.is_some_and(|session| session.compaction.is_some());
+        let view = View::new(knows_compaction);
+        let transcript = Transcript::live(place.session);
+        let transcript = if from == 1 { transcript.from_start() } else { transcript };
         shared.has_seen(seen);
         Ok(Watching {
             shared,
             place,
             project,
             workspace,
+            transcript,
             view,
-            compactions,
-            children,
             flow,
-            shares: from == 1,
             seen,
             history,
             cut_off,
-            open,
             arrival,
             told_prompts: false,
             asked,
@@ -113,14 +104,9 @@ impl Actor for Updates {
     ) -> Result<(), ActorProcessingErr> {
         let Observation { events, done } = observation;
         for event in events.iter().map(Recorded::masked) {
-            if watching.is_shared(event) {
-                let root = watching.place.session;
-                watching.tell(&Envelope { session: root, ..event.clone() }).await;
-                continue;
-            }
             // a session that was opened again is watched once more
-            if !watching.children.is_root(event) {
-                watching.tell_of_child(event).await;
+            if !watching.transcript.is_root(event) {
+                watching.tell_of_subagent(event).await;
             } else if event.seq > watching.seen {
                 watching.tell(event).await;
             }
@@ -146,46 +132,31 @@ impl Actor for Updates {
 }
 
 impl Watching {
-    /// Whether the event is one that a fork has in common with the session that it comes from: those
-    /// come before all of its own.
-    fn is_shared(&mut self, event: &Envelope) -> bool {
-        self.shares &= !self.children.is_root(event);
-        self.shares
-    }
-
     async fn tell(&mut self, event: &Envelope) {
         self.seen = event.seq;
         self.shared.has_seen(event.seq);
         let live = event.seq > self.history;
-        self.children.see(event);
-        if let Event::Session(Session::Forked { .. }) = &event.event {
-            // what was asked there is asked there
-            self.open.clear();
-        }
-        if let Some(update) = self.compactions.see(event) {
-            self.update(update);
-        }
-        for told in self.view.see(event) {
-            match told {
-                Told::Update(update) => self.update(*update),
-                Told::Prompted { by, parts } => self.prompted(live, &by, &parts),
-                Told::Switched(agent) if live => self.switched(agent),
+        for change in self.transcript.apply(event) {
+            if let Some(session) = self.transcript.root()
+                && let Some(update) = self.view.updates(session, &change)
+            {
+                self.update(update);
+            }
+            if let Change::Prompted { by, parts } = &change {
+                self.prompted(live, by, parts);
+            } else if let Change::AgentSwitched { agent, .. } = &change
+                && live
+            {
                 // who took over in the past is known from the log
-                Told::Switched(_) => {}
-                Told::Ask(question) if live => self.ask(*question).await,
-                Told::Ask(question) => self.open.push(*question),
-                Told::Settled(of) => self.settled(of),
-                Told::Silent(_) => {}
-                Told::Ended { ended, finish } => {
-                    self.shared.is_now(false);
-                    self.shared.terminals().clear();
-                    self.open.clear();
-                    if live {
-                        self.withdraw_all();
-                        self.tell_prompts_of_servers();
-                        self.shared.prompts.ended(&ended, finish);
-                    }
-                }
+                self.switched(agent.clone());
+            } else if let Change::Asked(question) = &change
+                && live
+            {
+                self.ask_now((self.place.session, *question)).await;
+            } else if let Change::QuestionClosed(question) = &change {
+                self.settled((self.place.session, *question));
+            } else if let Change::TurnEnded { ended, finish, .. } = &change {
+                self.turn_ended(live, ended, *finish);
             }
         }
         if event.seq >= self.history
@@ -213,19 +184,47 @@ impl Watching {
         self.shared.tell_choices(offer.ok().map(|offer| offer.commands()));
     }
 
-    /// Of a turn that nobody goes on with, nothing is asked.
-    async fn tell_of_child(&mut self, event: &Envelope) {
-        for told in self.children.see(event) {
-            match told {
-                Told::Update(update) => self.update(*update),
-                Told::Ask(_) if self.cut_off || !self.children.works(event.session) => {}
-                Told::Ask(question) if self.arrival.is_some() => self.open.push(*question),
-                Told::Ask(question) => self.ask(*question).await,
-                Told::Settled(asked) => self.settled(asked),
-                Told::Silent(child) => self.silent(child),
-                Told::Prompted { .. } | Told::Switched(_) | Told::Ended { .. } => {}
+    fn turn_ended(&mut self, live: bool, ended: &Ended, finish: Option<Finish>) {
+        self.shared.is_now(false);
+        self.shared.terminals().clear();
+        if live {
+            self.withdraw_all();
+            self.tell_prompts_of_servers();
+            self.shared.prompts.ended(ended, finish);
+        }
+    }
+
+    /// What a subagent asks, and what becomes of the calls that it has asked about. Of a turn that nobody
+    /// goes on with, nothing is asked.
+    async fn tell_of_subagent(&mut self, event: &Envelope) {
+        let session = event.session;
+        let worked = self.works(session);
+        let changes = self.transcript.apply(event);
+        for change in &changes {
+            let view = self.transcript.session(session);
+            if let Some(update) = view.and_then(|view| view::of_subagent(view, change)) {
+                self.update(update);
+            }
+            if let Change::Asked(question) = change {
+                if !self.cut_off && self.works(session) && self.arrival.is_none() {
+                    self.ask_now((session, *question)).await;
+                }
+            } else if let Change::QuestionClosed(question) = change {
+                self.settled((session, *question));
+            } else if let Change::TurnEnded { .. } = change {
+                self.silent(session);
             }
         }
+        for change in changes.iter().filter(|_| worked) {
+            if let Some(update) = self.view.progress(&self.transcript, session, change) {
+                self.update(update);
+            }
+        }
+    }
+
+    /// Whether a subagent is at work, as far as its parent knows.
+    fn works(&self, subagent: SessionId) -> bool {
+        self.transcript.subagent(subagent).is_some_and(|status| status.works)
     }
 
     fn prompted(&mut self, live: bool, by: &str, parts: &[PromptPart]) {
@@ -240,13 +239,15 @@ impl Watching {
 
     /// History has been told. What it leaves open is the client's too, unless nobody goes on with it.
     async fn arrived(&mut self) {
-        let open = std::mem::take(&mut self.open);
         if self.cut_off {
             self.shared.is_now(false);
-        } else {
-            for question in open {
-                self.ask(question).await;
-            }
+            return;
+        }
+        let root = self.place.session;
+        let open = self.transcript.open_questions().map(|open| open.id);
+        let open = open.filter(|(session, _)| *session == root || self.works(*session));
+        for id in open.collect::<Vec<_>>() {
+            self.ask_now(id).await;
         }
     }
 
@@ -270,36 +271,43 @@ impl Watching {
         }
     }
 
+    async fn ask_now(&mut self, (session, question): QuestionId) {
+        let view = self.transcript.session(session);
+        if let Some(open) = view.and_then(|view| view.question(question)) {
+            let asking = Asking::new(open, &self.transcript);
+            self.ask(asking).await;
+        }
+    }
+
     /// Asks the client; its answer is the session's to judge.
-    async fn ask(&mut self, question: Question) {
-        let asked = question.asked;
+    async fn ask(&mut self, asking: Asking) {
+        let asked = asking.open.id;
         let (id, shared) = (self.shared.id.clone(), Arc::clone(&self.shared));
-        if let Some(inquiry) = question.inquiry.as_ref().filter(|_| shared.has_forms()) {
-            let request = form::request(id, question.call.tool_call_id, inquiry);
+        if let Some(question) = asking.open.question.as_ref().filter(|_| shared.has_forms()) {
+            let request = form::request(id, asking.call.tool_call_id, question);
             let sent = shared.connection.send_request(request);
             self.asked.insert(asked, sent.cancellation_handle());
-            let inquiry = inquiry.clone();
+            let question = question.clone();
             tokio::spawn(async move {
-                let reply = told(sent.block_task().await, |response| {
-                    leftfold_runtime::client::reply(form::answer(response, &inquiry), BY)
+                let reply = replied(sent.block_task().await, |response| {
+                    leftfold_runtime::client::reply(form::answer(response, &question), BY)
                 });
                 shared.answer(asked, reply).await;
             });
             return;
         }
-        let question = preview::with_change(question, &self.workspace).await;
-        let Question { call, options, answers, .. } = question;
+        let asking = asking.with_change(&self.workspace).await;
+        let Asking { call, options, answers, .. } = asking;
         let sent = shared.connection.send_request(RequestPermissionRequest::new(id, call, options));
         self.asked.insert(asked, sent.cancellation_handle());
         tokio::spawn(async move {
-            let reply = told(sent.block_task().await, |response| chosen(&response, &answers));
+            let reply = replied(sent.block_task().await, |response| chosen(&response, &answers));
             shared.answer(asked, reply).await;
         });
     }
 
     /// The question is open no longer, whoever answered it.
     fn settled(&mut self, asked: QuestionId) {
-        self.open.retain(|question| question.asked != asked);
         if let Some(asked) = self.asked.remove(&asked) {
             // it does nothing if the client was the one who answered
             report(asked.cancel());
@@ -308,7 +316,6 @@ impl Watching {
 
     /// A child's turn is over, and with it whatever it has asked.
     fn silent(&mut self, child: SessionId) {
-        self.open.retain(|question| question.asked.0 != child);
         let cancelled = self.shared.prompts.cancelled();
         let over = self.asked.extract_if(|(session, _), _| *session == child);
         for (_, asked) in over.filter(|_| !cancelled) {

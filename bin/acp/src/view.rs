@@ -1,309 +1,200 @@
-//! What an event is to a client. Follows a session from its first event on, or from where the
-//! client came in.
-
-mod asking;
-mod revised;
+//! What a change in a session is to a client, which knows only the session itself: what its subagents do
+//! stands under the call that started them.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::{
-    ContentBlock, ContentChunk, Cost, ImageContent, PermissionOption, PermissionOptionKind, Plan,
-    PlanEntry, PlanEntryPriority, PlanEntryStatus, SessionInfoUpdate, SessionUpdate, ToolCall,
-    ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, UsageUpdate,
+    ContentBlock, ContentChunk, Cost, ImageContent, MessageId, Plan, PlanEntry, PlanEntryPriority,
+    PlanEntryStatus, SessionInfoUpdate, SessionUpdate, ToolCall, ToolCallContent, ToolCallStatus,
+    ToolCallUpdate, ToolCallUpdateFields, UsageUpdate,
 };
 use leftfold_events::event::{
-    CallSpec, Ended, Event, Finish, Finished, Model, PartKind, PromptKind, PromptPart, Purpose,
-    Resolution, Session, StreamedPart, Todo, TodoItem, TodoPriority, TodoStatus, Tool, Turn, Usage,
+    Finished, PartKind, PromptKind, PromptPart, Purpose, TodoItem, TodoPriority, TodoStatus, Usage,
 };
-use leftfold_events::kit::ModelSpec;
-use leftfold_events::{Envelope, Seq, SessionId};
+use leftfold_events::{Seq, SessionId};
+use leftfold_view::text::subagent_line;
+use leftfold_view::{Call, CallStep, Change, Outcome, SessionView, Transcript};
 
-use super::calls;
-use leftfold_view::{OpenQuestions, QuestionId, question};
+use super::{calls, compaction};
 
-/// What a client is to be told, in order.
+/// Lines that are shown of what the subagents of one call do: the last.
+const LINES: usize = 40;
+
+/// Renders the changes of a session and its subagents.
 #[derive(Debug)]
-pub(super) enum Told {
-    Update(Box<SessionUpdate>),
-    Prompted {
-        by: String,
-        parts: Vec<PromptPart>,
-    },
-    /// Another agent has taken over.
-    Switched(String),
-    Ask(Box<Question>),
-    /// The question is open no longer.
-    Settled(QuestionId),
-    /// This child has nothing to ask any more.
-    Silent(SessionId),
-    Ended {
-        ended: Box<Ended>,
-        /// How the model's last reply ended.
-        finish: Option<Finish>,
-    },
-}
-
-#[derive(Debug)]
-pub(super) struct Question {
-    pub(super) asked: QuestionId,
-    pub(super) call: ToolCallUpdate,
-    pub(super) options: Vec<PermissionOption>,
-    /// The question, if it is one of the `question` tool, and what the options answer.
-    pub(super) inquiry: Option<question::Question>,
-    pub(super) answers: Vec<String>,
-    /// The call, if it would change files.
-    pub(super) change: Option<Arc<Resolution>>,
-}
-
-/// The answers to a question, as ids of options.
-pub(super) const ONCE: &str = "once";
-pub(super) const ALWAYS: &str = "always";
-pub(super) const REJECT: &str = "reject";
-
-#[derive(Debug, Default)]
 pub(super) struct View {
-    /// Of the turn under way: which `model.called` an intent is about.
-    of_call: HashMap<Seq, Seq>,
-    calls: HashMap<Seq, Shown>,
-    /// Of a child: which, and its agent, so that its calls are told from its parent's.
-    child: Option<(SessionId, String)>,
-    inquiries: OpenQuestions,
-    /// Whether the attempt under way has shown text that a retry would make void.
-    shown: bool,
-    /// Requests whose text is not for the conversation.
-    aside: Vec<Seq>,
-    finish: Option<Finish>,
-    /// Tokens that the model can take; 0: unknown.
-    context: u64,
-    /// US dollars, of the events seen.
-    cost: f64,
-}
-
-/// What has been told of a call.
-#[derive(Debug, Default)]
-struct Shown {
-    fields: ToolCallUpdateFields,
-    paths: Vec<String>,
+    /// Whether the client knows the protocol's own word for a compaction.
+    knows_compaction: bool,
+    /// For each call of the session's, what is said of its subagents.
+    lines: HashMap<Seq, Vec<String>>,
 }
 
 impl View {
-    pub(super) fn of_child(session: SessionId, agent: Option<&str>) -> Self {
-        let agent = agent.unwrap_or("subagent").to_owned();
-        Self { child: Some((session, agent)), ..Self::default() }
+    pub(super) fn new(knows_compaction: bool) -> Self {
+        Self { knows_compaction, lines: HashMap::new() }
     }
 
-    pub(super) fn see(&mut self, envelope: &Envelope) -> Vec<Told> {
-        self.inquiries.follow(envelope);
-        let closed = self.inquiries.closed_by(envelope).map(|of| (envelope.session, of));
-        let mut told = self.told(envelope);
-        told.extend(closed.map(Told::Settled));
-        told
-    }
-
-    fn told(&mut self, envelope: &Envelope) -> Vec<Told> {
-        match &envelope.event {
-            Event::Session(event) => self.session(event, envelope),
-            Event::Turn(event) => self.turn(event),
-            Event::Model(event) => self.model(event, envelope),
-            Event::Tool(event) => self.tool(event, envelope),
-            Event::Permission(event) => self.permission(event, envelope),
-            Event::Todo(Todo::Updated { todos }) => vec![update(SessionUpdate::Plan(plan(todos)))],
-            Event::Plugin(event) => self.plugin(event, envelope),
-            Event::Compaction(_) | Event::Subagent(_) | Event::Files(_) => Vec::new(),
-        }
-    }
-
-    fn session(&mut self, event: &Session, envelope: &Envelope) -> Vec<Told> {
-        if let Session::Titled { title } = event {
-            let info = SessionInfoUpdate::new().title(title.clone());
-            return vec![update(SessionUpdate::SessionInfoUpdate(info))];
-        }
-        let Session::Elapsed {} = event else { return Vec::new() };
-        let of = envelope.of.unwrap_or_default();
-        let mut told = vec![Told::Settled((envelope.session, of))];
-        told.extend(self.refused(of, "Nobody answered in time."));
-        told
-    }
-
-    fn turn(&mut self, event: &Turn) -> Vec<Told> {
-        match event {
-            Turn::Prompted { parts, by, .. } => {
-                vec![Told::Prompted { by: by.clone(), parts: parts.clone() }]
+    /// What the client is told of a change in the session itself.
+    pub(super) fn updates(
+        &mut self,
+        session: &SessionView,
+        change: &Change,
+    ) -> Option<SessionUpdate> {
+        match change {
+            Change::Titled(title) => {
+                let info = SessionInfoUpdate::new().title(title.clone());
+                Some(SessionUpdate::SessionInfoUpdate(info))
             }
-            Turn::Equipped(equipped) => {
-                if let Ok(model) = serde_json::from_str::<ModelSpec>(equipped.model.text()) {
-                    self.context = model.limit.context;
-                }
-                Vec::new()
+            Change::Streamed { request, kind, text, purpose: Purpose::Turn } => {
+                // one message for each reply
+                let chunk = ContentChunk::new(text.clone().into());
+                let chunk = chunk.message_id(MessageId::new(request.to_string()));
+                Some(match kind {
+                    PartKind::Text => SessionUpdate::AgentMessageChunk(chunk),
+                    PartKind::Reasoning => SessionUpdate::AgentThoughtChunk(chunk),
+                })
             }
-            Turn::Interrupted { .. } => Vec::new(),
-            Turn::Switched { agent, .. } => vec![Told::Switched(agent.clone())],
-            Turn::Ended(ended) => {
-                self.of_call.clear();
-                self.calls.clear();
-                vec![Told::Ended { ended: ended.clone(), finish: self.finish.take() }]
-            }
-        }
-    }
-
-    fn model(&mut self, event: &Model, envelope: &Envelope) -> Vec<Told> {
-        match event {
-            Model::Requested { purpose, .. } => {
-                match purpose {
-                    Purpose::Turn => self.shown = false,
-                    Purpose::Title | Purpose::Compaction => self.aside.push(envelope.seq),
-                }
-                Vec::new()
-            }
-            _ if envelope.of.is_some_and(|of| self.aside.contains(&of)) => Vec::new(),
-            Model::Streamed { parts } => self.streamed(parts, envelope.of.unwrap_or_default()),
-            Model::Called { call } => vec![self.called(call, envelope.seq)],
-            Model::Replied { finish, usage, cost, .. } => {
-                self.finish = Some(*finish);
-                self.cost += cost;
-                self.usage(usage)
-            }
-            Model::RetryScheduled { error, .. } if std::mem::take(&mut self.shown) => {
+            Change::Replied { usage, purpose: Purpose::Turn } => used(session, usage),
+            Change::Retry { error, void_text, void_reasoning, purpose: Purpose::Turn, .. }
+                if *void_text || *void_reasoning =>
+            {
                 let text = format!("\n[retrying: {error}]\n\n");
-                vec![update(SessionUpdate::AgentMessageChunk(ContentChunk::new(text.into())))]
+                Some(SessionUpdate::AgentMessageChunk(ContentChunk::new(text.into())))
             }
-            Model::RetryScheduled { .. } | Model::Failed { .. } => Vec::new(),
-        }
-    }
-
-    fn streamed(&mut self, parts: &[StreamedPart], of: Seq) -> Vec<Told> {
-        let mut told = Vec::new();
-        for part in parts.iter().filter(|part| !part.text.is_empty()) {
-            // one message for each reply
-            let chunk = ContentChunk::new(part.text.clone().into());
-            let chunk =
-                chunk.message_id(agent_client_protocol::v1::schema::MessageId::new(of.to_string()));
-            self.shown = true;
-            told.push(update(match part.kind {
-                PartKind::Text => SessionUpdate::AgentMessageChunk(chunk),
-                PartKind::Reasoning => SessionUpdate::AgentThoughtChunk(chunk),
-            }));
-        }
-        told
-    }
-
-    fn called(&mut self, call: &CallSpec, seq: Seq) -> Told {
-        let kind = calls::kind(&call.name, None);
-        let input = call.input.value();
-        let fields = ToolCallUpdateFields::new()
-            .title(call.name.clone())
-            .kind(kind)
-            .raw_input(input.clone());
-        self.calls.insert(seq, Shown { fields, paths: Vec::new() });
-        let told = ToolCall::new(self.id(seq), call.name.clone())
-            .kind(kind)
-            .status(ToolCallStatus::Pending)
-            .raw_input(input);
-        update(SessionUpdate::ToolCall(told))
-    }
-
-    fn usage(&self, usage: &Usage) -> Vec<Told> {
-        if self.context == 0 {
-            return Vec::new();
-        }
-        let usage = UsageUpdate::new(usage.total(), self.context).cost(Cost::new(self.cost, "USD"));
-        vec![update(SessionUpdate::UsageUpdate(usage))]
-    }
-
-    fn tool(&mut self, event: &Tool, envelope: &Envelope) -> Vec<Told> {
-        let of = envelope.of.unwrap_or_default();
-        let call = self.call_of(of);
-        match event {
-            Tool::Batched { call } => vec![self.called(call, envelope.seq)],
-            Tool::Checked { .. } => {
-                self.of_call.insert(envelope.seq, of);
-                Vec::new()
+            Change::Call { call, step } => {
+                let call = session.call(*call).filter(|call| call.known)?;
+                match step == &CallStep::Called {
+                    true => Some(called(call)),
+                    false => call_update(call, step, id(call.seq)),
+                }
             }
-            Tool::Resolved(resolution) => self.resolved(call, resolution),
-            Tool::Started { .. } => {
-                self.of_call.insert(envelope.seq, of);
-                let status = ToolCallStatus::InProgress;
-                self.call(of, ToolCallUpdateFields::new().status(status))
+            Change::Todos => Some(SessionUpdate::Plan(plan(&session.todos))),
+            Change::CompactionStarted(compaction) => {
+                Some(compaction::started(*compaction, self.knows_compaction))
             }
-            Tool::Progressed { tail } => {
-                self.call(call, ToolCallUpdateFields::new().content(calls::text(tail)))
+            Change::CompactionEnded { compaction, end } => {
+                Some(compaction::ended((*compaction)?, end, self.knows_compaction))
             }
-            Tool::Finished(finished) => self.finished(call, finished),
-            Tool::Lost { .. } => {
-                self.fail(of, "Cut off by a crash: nobody knows whether or how far it ran.")
+            Change::TurnEnded { .. } => {
+                self.lines.clear();
+                None
             }
-            Tool::Cancelled { .. } => self.fail(of, "Stopped."),
-            Tool::Inquired { .. } => Vec::new(),
-            Tool::Replied { .. } => {
-                self.call(of, ToolCallUpdateFields::new().status(ToolCallStatus::InProgress))
-            }
+            Change::Prompted { .. }
+            | Change::AgentSwitched { .. }
+            | Change::Resumed { .. }
+            | Change::Forked
+            | Change::Requested(_)
+            | Change::Streamed { .. }
+            | Change::Replied { .. }
+            | Change::RequestFailed
+            | Change::Retry { .. }
+            | Change::Asked(_)
+            | Change::QuestionClosed(_)
+            | Change::Answered { .. }
+            | Change::QuestionTimedOut(_)
+            | Change::CompactionAsked { .. }
+            | Change::Restored(_)
+            | Change::Notice(_) => None,
         }
     }
 
-    fn resolved(&mut self, call: Seq, resolution: &Resolution) -> Vec<Told> {
-        if let Some(error) = &resolution.error {
-            return self.fail(call, error);
+    /// The content of the session's call that a subagent works for, with one more line.
+    pub(super) fn progress(
+        &mut self,
+        transcript: &Transcript,
+        subagent: SessionId,
+        change: &Change,
+    ) -> Option<SessionUpdate> {
+        let line = subagent_line(transcript, subagent, change)?;
+        let under = transcript.subagent(subagent)?.under;
+        if under == 0 {
+            return None;
         }
-        let fields = ToolCallUpdateFields::new()
-            .title(calls::title(resolution))
-            .kind(calls::kind(&resolution.name, Some(resolution.class)))
-            .locations(calls::locations(&resolution.paths))
-            .raw_input(resolution.input.value());
-        if let Some(shown) = self.calls.get_mut(&call) {
-            *shown = Shown { fields: fields.clone(), paths: resolution.paths.clone() };
-        }
-        self.call(call, fields)
-    }
-
-    fn finished(&mut self, call: Seq, finished: &Finished) -> Vec<Told> {
-        let paths = self.calls.get(&call).map_or(&[][..], |shown| &shown.paths);
-        let mut content = calls::content(finished, paths);
-        let images = finished.attachments.iter().filter(|media| media.mime.starts_with("image/"));
-        content.extend(images.map(|media| {
-            ToolCallContent::from(ContentBlock::Image(ImageContent::new(
-                media.base64.clone(),
-                media.mime.clone(),
-            )))
-        }));
-        let status =
-            if finished.is_error { ToolCallStatus::Failed } else { ToolCallStatus::Completed };
-        let metadata = finished.metadata.value();
-        if let Some(shown) = self.calls.get_mut(&call) {
-            shown.fields.raw_output = Some(metadata.clone());
-        }
-        let fields = ToolCallUpdateFields::new().status(status).content(content);
-        self.call(call, fields.raw_output(metadata))
-    }
-
-    fn id(&self, call: Seq) -> String {
-        match &self.child {
-            None => id(call),
-            Some((session, _)) => format!("{session}-{}", id(call)),
-        }
-    }
-
-    /// The call that the intent at `of` is about.
-    fn call_of(&self, of: Seq) -> Seq {
-        self.of_call.get(&of).copied().unwrap_or_default()
-    }
-
-    fn fail(&self, call: Seq, why: &str) -> Vec<Told> {
-        let fields = ToolCallUpdateFields::new().status(ToolCallStatus::Failed);
-        self.call(call, fields.content(calls::text(why)))
-    }
-
-    /// An update of a call that the client knows.
-    fn call(&self, call: Seq, fields: ToolCallUpdateFields) -> Vec<Told> {
-        if !self.calls.contains_key(&call) {
-            return Vec::new();
-        }
-        vec![update(SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(self.id(call), fields)))]
+        let lines = self.lines.entry(under).or_default();
+        lines.push(line);
+        let over = lines.len().saturating_sub(LINES);
+        lines.drain(..over);
+        let fields = ToolCallUpdateFields::new().content(calls::text(&lines.join("\n")));
+        Some(SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(id(under), fields)))
     }
 }
 
-fn update(update: SessionUpdate) -> Told {
-    Told::Update(Box::new(update))
+/// What becomes of a subagent's call that the client was asked about.
+pub(super) fn of_subagent(session: &SessionView, change: &Change) -> Option<SessionUpdate> {
+    let Change::Call { call, step } = change else { return None };
+    let call = session.call(*call).filter(|call| call.known && call.asked)?;
+    call_update(call, step, id_in_subagent(session.id, call.seq))
+}
+
+/// An update of a call that the client knows.
+fn call_update(call: &Call, step: &CallStep, id: String) -> Option<SessionUpdate> {
+    let new = ToolCallUpdateFields::new();
+    let changed = match step {
+        CallStep::Called => return None,
+        CallStep::Resolved => fields(call),
+        CallStep::Running => new.status(ToolCallStatus::InProgress),
+        CallStep::Progressed => new.content(calls::text(&call.tail)),
+        CallStep::Revised { title, metadata } => {
+            let mut revised = new;
+            (revised.title, revised.raw_output) = (title.clone(), metadata.clone());
+            revised
+        }
+        CallStep::Ended { outcome, .. } => ended(call, outcome),
+    };
+    Some(SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(id, changed)))
+}
+
+fn called(call: &Call) -> SessionUpdate {
+    let told = ToolCall::new(id(call.seq), call.name.clone())
+        .kind(calls::kind(&call.name, None))
+        .status(ToolCallStatus::Pending)
+        .raw_input(call.input.clone());
+    SessionUpdate::ToolCall(told)
+}
+
+/// All that is known of a call before it runs.
+pub(super) fn fields(call: &Call) -> ToolCallUpdateFields {
+    let fields = ToolCallUpdateFields::new()
+        .kind(calls::kind(&call.name, call.class))
+        .raw_input(call.input.clone());
+    match call.class {
+        None => fields.title(call.name.clone()),
+        Some(_) => fields.title(calls::title(call)).locations(calls::locations(&call.paths)),
+    }
+}
+
+fn ended(call: &Call, outcome: &Outcome) -> ToolCallUpdateFields {
+    let why = match outcome {
+        Outcome::Finished(result) => return finished(call, result),
+        Outcome::Unresolved(error) => error.clone(),
+        Outcome::Denied => "Denied by the permission rules.".to_owned(),
+        Outcome::Rejected { by, feedback, .. } => {
+            let why = feedback.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+            format!("Rejected by {by}{why}")
+        }
+        Outcome::TimedOut { .. } => "Nobody answered in time.".to_owned(),
+        Outcome::Lost => "Cut off by a crash: nobody knows whether or how far it ran.".to_owned(),
+        Outcome::Cancelled => "Stopped.".to_owned(),
+    };
+    ToolCallUpdateFields::new().status(ToolCallStatus::Failed).content(calls::text(&why))
+}
+
+fn finished(call: &Call, finished: &Finished) -> ToolCallUpdateFields {
+    let mut content = calls::content(finished, &call.paths);
+    let images = finished.attachments.iter().filter(|media| media.mime.starts_with("image/"));
+    content.extend(images.map(|media| {
+        let image = ImageContent::new(media.base64.clone(), media.mime.clone());
+        ToolCallContent::from(ContentBlock::Image(image))
+    }));
+    let status = if finished.is_error { ToolCallStatus::Failed } else { ToolCallStatus::Completed };
+    let fields = ToolCallUpdateFields::new().status(status).content(content);
+    fields.raw_output(finished.metadata.value())
+}
+
+fn used(session: &SessionView, usage: &Usage) -> Option<SessionUpdate> {
+    let size = session.context_size;
+    let usage = UsageUpdate::new(usage.total(), size).cost(Cost::new(session.cost, "USD"));
+    (size > 0).then_some(SessionUpdate::UsageUpdate(usage))
 }
 
 /// Models repeat their call ids, logs not their seqs.
@@ -311,17 +202,8 @@ pub(super) fn id(call: Seq) -> String {
     format!("call-{call}")
 }
 
-fn options(permission: &str, always: &[String]) -> Vec<PermissionOption> {
-    let always = if always.is_empty() {
-        "Always allow".to_owned()
-    } else {
-        format!("Always allow {permission}: {}", always.join(", "))
-    };
-    vec![
-        PermissionOption::new(ONCE, "Allow once", PermissionOptionKind::AllowOnce),
-        PermissionOption::new(ALWAYS, always, PermissionOptionKind::AllowAlways),
-        PermissionOption::new(REJECT, "Reject", PermissionOptionKind::RejectOnce),
-    ]
+pub(super) fn id_in_subagent(session: SessionId, call: Seq) -> String {
+    format!("{session}-{}", id(call))
 }
 
 fn plan(todos: &[TodoItem]) -> Plan {

@@ -6,9 +6,8 @@ use std::fmt::Write;
 use leftfold_events::event::{Compaction, Event, Model, Permission, Tool, Turn};
 use leftfold_events::rules::Rule;
 use leftfold_events::{Envelope, Seq, State, fold, line, next};
+use leftfold_view::event_line;
 use serde_json::{Value, json};
-
-use leftfold_view::text;
 
 /// Outcomes that are named at most.
 const OUTCOMES: usize = 8;
@@ -41,7 +40,7 @@ impl<'a> Report<'a> {
             events,
             event,
             decided: decided.map(|fact| (fact, same())),
-            reason: text::reason(&before, event),
+            reason: leftfold_view::reason(&before, event),
             rule: rule(&event.event),
             from: Sources { events, at, found: BTreeSet::new() }.of(&before),
             then: then(events, at),
@@ -56,13 +55,13 @@ impl<'a> Report<'a> {
     pub(super) fn json(&self) -> Value {
         let each = |seqs: &[Seq]| -> Vec<Value> {
             let events = seqs.iter().filter_map(|seq| self.named(*seq));
-            let told = |e: &Envelope| json!({ "seq": e.seq, "type": line::type_of(&e.event), "what": text::detail(&e.event) });
+            let told = |e: &Envelope| json!({ "seq": e.seq, "type": line::type_of(&e.event), "what": event_line::detail(&e.event) });
             events.map(told).collect()
         };
         json!({
             "seq": self.event.seq,
             "type": line::type_of(&self.event.event),
-            "what": text::detail(&self.event.event),
+            "what": event_line::detail(&self.event.event),
             "decided_on": self.decided.map(|(fact, _)| fact),
             "same_today": self.decided.map(|(_, same)| same),
             "reason": self.reason,
@@ -110,7 +109,7 @@ impl<'a> Report<'a> {
 }
 
 fn told(event: &Envelope) -> String {
-    let detail = text::detail(&event.event);
+    let detail = event_line::detail(&event.event);
     format!("{}: {} {detail}", event.seq, line::type_of(&event.event)).trim_end().to_owned()
 }
 

@@ -12,8 +12,7 @@ use self::filter::Filter;
 use crate::cli::Replay;
 use leftfold_runtime::Usage;
 use leftfold_runtime::home::Place;
-use leftfold_view::OpenQuestions;
-use leftfold_view::text;
+use leftfold_view::{SessionView, event_line};
 
 pub(crate) fn replay(args: &Replay) -> anyhow::Result<ExitCode> {
     let from = args.from.unwrap_or(1);
@@ -66,7 +65,7 @@ fn state(events: &[Envelope]) -> anyhow::Result<Value> {
 /// Tells the events of a session one after the other.
 struct Telling {
     began: Time,
-    inquiries: OpenQuestions,
+    view: SessionView,
     /// Of all that has been told.
     state: State,
 }
@@ -74,12 +73,12 @@ struct Telling {
 impl Telling {
     fn of(events: &[Envelope]) -> Self {
         let began = events.first().map_or(Time::default(), |event| event.at);
-        Self { began, inquiries: OpenQuestions::default(), state: State::default() }
+        Self { began, view: SessionView::default(), state: State::default() }
     }
 
     fn line(&mut self, event: &Envelope) -> String {
-        self.inquiries.follow(event);
-        let line = text::replayed(event, &self.state, self.began, &self.inquiries);
+        self.view.apply(event);
+        let line = event_line::replayed(event, &self.state, self.began, &self.view);
         self.state.apply(event);
         line
     }

@@ -8,8 +8,7 @@ use leftfold_events::{Envelope, Seq, State, Time, line, mask, next};
 
 use super::Filter;
 use leftfold_runtime::edge;
-use leftfold_view::OpenQuestions;
-use leftfold_view::text;
+use leftfold_view::{SessionView, event_line};
 
 /// Events between two states that are kept, so that a step back folds only what lies between them. They
 /// share their messages.
@@ -100,8 +99,8 @@ impl<'a> Walk<'a> {
             return "no event to be told".to_owned();
         };
         let (events, began) = (self.events, self.began);
-        let inquiries = OpenQuestions::of(&events[self.turn_of(index)..=index]);
-        let line = text::replayed(&events[index], self.after(index), began, &inquiries);
+        let view = SessionView::of(&events[self.turn_of(index)..=index]);
+        let line = event_line::replayed(&events[index], self.after(index), began, &view);
         let state = self.after(index + 1);
         let decides = match next(state) {
             Some(intent) => format!("then {}", line::type_of(&intent.event)),

@@ -10,11 +10,11 @@ use leftfold_events::{Envelope, Fact, Seq, State, Time, settle};
 use leftfold_store::Log;
 use leftfold_tools::Workspace;
 use leftfold_tools::snapshots::{Snapshots, Taken};
+use leftfold_view::file_changes;
 use tokio_util::sync::CancellationToken;
 
 use crate::Usage;
 use crate::home;
-use leftfold_view::changes;
 
 /// Who asks for it.
 const BY: &str = "fork";
@@ -127,7 +127,7 @@ pub(crate) fn restore(
         let batch = settle(state, log.session(), fact, now);
         log.append_wait(&batch)?;
         if let Event::Files(Files::Restored { files, .. }) = &outcome {
-            return Ok(changes::sum(&Figures::of(files.iter())));
+            return Ok(file_changes::sum(&Figures::of(files.iter())));
         }
         if let Event::Files(Files::RestoreFailed { message } | Files::SnapshotFailed { message }) =
             outcome

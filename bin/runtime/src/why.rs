@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::history::History;
 use crate::home::Place;
-use leftfold_view::{text, words};
+use leftfold_view::{event_line, words};
 
 /// One wait of a session.
 #[derive(Serialize)]
@@ -170,7 +170,7 @@ fn owner(kind: Open, state: &State, intent: Seq) -> String {
 
 /// What the intent is about: of one that belongs to a call, the call.
 fn what(event: &Envelope, state: &State) -> String {
-    let detail = text::detail(&event.event);
+    let detail = event_line::detail(&event.event);
     let about = matches!(event.event, Event::Tool(_) | Event::Subagent(_));
     let call = event.of.filter(|_| about);
     let call = call.and_then(|of| state.calls().find(|call| call.seq == of));

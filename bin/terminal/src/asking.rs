@@ -2,26 +2,26 @@
 
 use leftfold_actors::{Answered, Reply};
 
-use super::children::Pending;
 use super::conversation::{Conversation, Leave, Stage};
 use super::input::Read;
+use super::keys;
 use super::question::{self, Choice};
 use super::style::Face;
-use super::{inquiry, keys};
-use leftfold_view::QuestionId;
+use leftfold_view::{OpenQuestion, QuestionId};
 
 impl Conversation<'_> {
     /// Asks the first question that is open, and stops asking one that is not.
     pub(super) fn see_to_questions(&mut self) -> anyhow::Result<()> {
-        let pending = self.children.pending(self.job.place.session, &self.renderer);
+        let pending: Vec<OpenQuestion> =
+            self.renderer.transcript.open_questions().cloned().collect();
         if let Stage::Question(asked) = self.stage {
-            if pending.iter().any(|question| question.asked == asked) {
+            if pending.iter().any(|question| question.id == asked) {
                 return Ok(());
             }
             self.stop_asking();
         }
         let mut open = pending.into_iter();
-        let Some(question) = open.find(|question| !self.answered.contains(&question.asked)) else {
+        let Some(question) = open.find(|question| !self.answered.contains(&question.id)) else {
             return Ok(());
         };
         if self.stage == Stage::Prompt {
@@ -29,17 +29,17 @@ impl Conversation<'_> {
         }
         let Stage::Turn { running: true } = self.stage else { return Ok(()) };
         let text = self.shown(&question);
-        self.stage = Stage::Question(question.asked);
+        self.stage = Stage::Question(question.id);
         self.chosen.clear();
-        let inquiry = question.inquiry();
-        let keys = inquiry
-            .map_or_else(|| question::PERMISSION.to_owned(), |inquiry| inquiry::keys(inquiry, &[]));
+        let asked = question.question.as_ref();
+        let keys = asked
+            .map_or_else(|| question::PERMISSION.to_owned(), |asked| question::keys(asked, &[]));
         self.ask(&text, &keys)
     }
 
     /// Shows a question of somebody else's turn while a line is being typed.
-    fn announce(&mut self, question: &Pending) -> anyhow::Result<()> {
-        if self.announced.insert(question.asked) {
+    fn announce(&mut self, question: &OpenQuestion) -> anyhow::Result<()> {
+        if self.announced.insert(question.id) {
             let mut text = self.shown(question);
             text += &self.renderer.note(Face::DIM, question::ANNOUNCED);
             self.paint(&text)?;
@@ -48,10 +48,10 @@ impl Conversation<'_> {
     }
 
     /// What a question is about, with what would become of the files as they are now.
-    fn shown(&mut self, question: &Pending) -> String {
-        let change = self.children.change_of(question.asked, &self.renderer);
-        let files = change.and_then(|call| leftfold_tools::preview(&call, &self.job.workspace));
-        self.children.question(question, &files.unwrap_or_default(), &mut self.renderer)
+    fn shown(&mut self, question: &OpenQuestion) -> String {
+        let change = question.change.as_ref();
+        let files = change.and_then(|call| leftfold_tools::preview(call, &self.job.workspace));
+        self.renderer.question(question, &files.unwrap_or_default())
     }
 
     pub(super) fn ask_to_resume(&mut self) -> anyhow::Result<()> {
@@ -78,8 +78,8 @@ impl Conversation<'_> {
     pub(super) async fn keys(&mut self, keys: &str) -> anyhow::Result<Option<Leave>> {
         let key = keys::single(keys);
         match self.stage {
-            Stage::Question(of) => match (self.children.inquiry_of(of, &self.renderer), key) {
-                (Some(inquiry), _) => self.choose(of, &inquiry, keys).await?,
+            Stage::Question(of) => match (self.renderer.question_of(of), key) {
+                (Some(asked), _) => self.choose(of, &asked, keys).await?,
                 (None, Some(key)) => self.allow(of, key).await?,
                 (None, None) => {}
             },

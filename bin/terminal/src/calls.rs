@@ -1,30 +1,16 @@
 //! Tool calls as they are shown: a heading with how it went, and a short look at what it did.
 
-use leftfold_events::Time;
 use leftfold_events::event::Finished;
 use leftfold_tools::FilePreview;
+use leftfold_view::{Call, words};
 use serde_json::Value;
 
-use super::style::{Face, Style};
+use super::style::{Face, Look};
 use leftfold_runtime::preview::LINES;
-use leftfold_view::clean::clip;
-use leftfold_view::clean::{clean, clean_line};
+use leftfold_view::clean::{clean, clean_line, clip};
 
 /// Lines of a diff, or of the end of what a command printed.
 const EXCERPT: usize = 12;
-
-/// A call that has not come to its end.
-#[derive(Clone, Debug)]
-pub(super) struct Call {
-    pub(super) name: String,
-    pub(super) input: Value,
-    /// Since when it runs.
-    pub(super) running: Option<Time>,
-    /// The last line that it has printed.
-    pub(super) tail: String,
-    /// Whether a question has shown already what it would change.
-    pub(super) previewed: bool,
-}
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,42 +21,45 @@ pub(super) enum Mark {
     Not,
 }
 
-impl Call {
-    pub(super) fn new(name: &str, input: Value) -> Self {
-        let name = clean_line(name);
-        Self { name, input, running: None, tail: String::new(), previewed: false }
+/// A call as it is shown on a terminal like this.
+#[derive(Clone, Copy)]
+pub(super) struct CallBlock<'a> {
+    pub(super) call: &'a Call,
+    pub(super) look: Look,
+}
+
+impl CallBlock<'_> {
+    pub(super) fn name(self) -> String {
+        clean_line(&self.call.name)
     }
 
     /// The argument that says most.
-    pub(super) fn argument(&self) -> String {
-        ["command", "filePath", "pattern", "url", "description"]
-            .iter()
-            .find_map(|key| self.input.get(key)?.as_str())
-            .or_else(|| self.input.get("questions")?.get(0)?.get("question")?.as_str())
-            .map(clean)
-            .unwrap_or_default()
+    pub(super) fn argument(self) -> String {
+        words::argument(&self.call.input).map(clean).unwrap_or_default()
     }
 
     /// The tool, and the argument that says most, in one line.
-    pub(super) fn heading(&self) -> String {
+    pub(super) fn heading(self) -> String {
         let brief = self.argument();
         let mut lines = brief.trim().lines();
         let first = lines.next().unwrap_or_default();
         let more = if lines.next().is_some() { " …" } else { "" };
-        format!("{} {first}{more}", self.name).trim_end().to_owned()
+        format!("{} {first}{more}", self.name()).trim_end().to_owned()
+    }
+
+    /// The last line that the call has printed so far.
+    pub(super) fn tail(self) -> String {
+        let text = clean(&self.call.tail);
+        let last = text.lines().rev().find(|line| !line.trim().is_empty());
+        last.unwrap_or_default().trim().to_owned()
     }
 
     /// What would change, for whoever has to allow it; from the arguments alone where no more is known.
-    pub(super) fn preview(
-        &self,
-        change: &[FilePreview],
-        style: Style,
-        columns: usize,
-    ) -> Vec<String> {
+    pub(super) fn preview(self, change: &[FilePreview]) -> Vec<String> {
         if !change.is_empty() {
-            return changes(&leftfold_runtime::preview::lines(change), LINES, style, columns);
+            return changes(&leftfold_runtime::preview::lines(change), LINES, self.look);
         }
-        let text = |key| self.input.get(key).and_then(Value::as_str).map(clean);
+        let text = |key| self.call.input.get(key).and_then(Value::as_str).map(clean);
         let mut lines = Vec::new();
         if let (Some(old), Some(new)) = (text("oldString"), text("newString")) {
             lines.extend(old.lines().map(|line| format!("-{line}")));
@@ -80,16 +69,17 @@ impl Call {
         } else if let Some(command) = text("command").filter(|command| command.contains('\n')) {
             lines.extend(command.lines().map(|line| format!(" {line}")));
         }
-        changes(&lines, LINES, style, columns)
+        changes(&lines, LINES, self.look)
     }
 
-    /// The whole block of a call that has come to its end.
-    pub(super) fn ended(&self, mark: Mark, note: &str, style: Style, columns: usize) -> String {
+    /// The heading of a call that has come to its end.
+    pub(super) fn ended(self, mark: Mark, note: &str) -> String {
         let (face, sign) = match mark {
             Mark::Well => (Face::GREEN, "✓"),
             Mark::Failed => (Face::RED, "✗"),
             Mark::Not => (Face::YELLOW, "–"),
         };
+        let Look { style, columns } = self.look;
         let room = columns.saturating_sub(3);
         let note = clip(&clean_line(note), room / 2);
         let heading = clip(&self.heading(), room.saturating_sub(note.chars().count() + 2));
@@ -101,13 +91,9 @@ impl Call {
         line
     }
 
-    pub(super) fn finished(
-        &self,
-        finished: &Finished,
-        at: Time,
-        style: Style,
-        columns: usize,
-    ) -> Vec<String> {
+    /// The whole block of a call that has run. `previewed`: a question has shown already what it would
+    /// change.
+    pub(super) fn finished(self, finished: &Finished, previewed: bool) -> Vec<String> {
         let metadata = finished.metadata.value();
         let exit = metadata.get("exit").and_then(Value::as_i64).filter(|exit| *exit != 0);
         let failed = finished.is_error || exit.is_some();
@@ -117,18 +103,18 @@ impl Call {
         }
         notes.extend(exit.map(|exit| format!("exit {exit}")));
         notes.extend(counted(&metadata));
-        let took = self.running.map_or(0, |since| at.since(since));
+        let times = self.call.started.zip(self.call.ended);
+        let took = times.map_or(0, |(started, ended)| ended.since(started));
         if took >= 1000 {
             notes.push(duration(took));
         }
         let mark = if failed { Mark::Failed } else { Mark::Well };
-        let mut block = vec![self.ended(mark, &notes.join(" · "), style, columns)];
-        let diff = metadata.get("diff").and_then(Value::as_str);
-        match diff {
-            Some(_) if self.previewed => {}
-            Some(diff) => block.extend(changes(&diff_lines(diff), EXCERPT, style, columns)),
+        let mut block = vec![self.ended(mark, &notes.join(" · "))];
+        match metadata.get("diff").and_then(Value::as_str) {
+            Some(_) if previewed => {}
+            Some(diff) => block.extend(changes(&diff_lines(diff), EXCERPT, self.look)),
             None if metadata.get("exit").is_some() => {
-                block.extend(output(&finished.output, style, columns));
+                block.extend(output(&finished.output, self.look));
             }
             None => {}
         }
@@ -151,7 +137,8 @@ fn diff_lines(diff: &str) -> Vec<String> {
 }
 
 /// The beginning of a diff, coloured.
-fn changes(lines: &[String], most: usize, style: Style, columns: usize) -> Vec<String> {
+fn changes(lines: &[String], most: usize, look: Look) -> Vec<String> {
+    let Look { style, columns } = look;
     let painted = |line: &String| {
         let face = match line.chars().next() {
             Some('+') => Face::GREEN,
@@ -169,7 +156,8 @@ fn changes(lines: &[String], most: usize, style: Style, columns: usize) -> Vec<S
 }
 
 /// The end of what a command printed.
-fn output(output: &str, style: Style, columns: usize) -> Vec<String> {
+fn output(output: &str, look: Look) -> Vec<String> {
+    let Look { style, columns } = look;
     let text = clean(output);
     let lines: Vec<&str> = text.trim_end().lines().collect();
     let mut shown = Vec::new();

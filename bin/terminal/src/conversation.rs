@@ -10,7 +10,6 @@ use leftfold_events::{Envelope, Seq, Time};
 use ractor::ActorRef;
 
 use super::BY;
-use super::children::Children;
 use super::ears::{Ears, Heard};
 use super::input::{Input, Read};
 use super::keys::Mode;
@@ -68,7 +67,6 @@ pub(super) struct Conversation<'a> {
     pub(super) unfinished: bool,
     /// Ctrl-C has been pressed to no effect.
     pub(super) warned: bool,
-    pub(super) children: Children,
     /// The questions that were answered here.
     pub(super) answered: HashSet<QuestionId>,
     /// The options, by their places, that are chosen for the question on the screen.
@@ -92,7 +90,6 @@ impl<'a> Conversation<'a> {
         screen: Screen,
     ) -> Self {
         Self {
-            children: Children::new(job.place.session),
             job,
             project,
             overrides,
@@ -176,14 +173,16 @@ impl<'a> Conversation<'a> {
         // a session that was opened again is watched once more
         let seen = self.seen;
         for event in events.iter().map(Recorded::masked) {
-            self.children.follow(event, &self.renderer);
-            if self.children.is_root(event) && event.seq > seen {
-                text += &self.renderer.show(event);
+            let own = self.renderer.transcript.is_root(event);
+            if own && event.seq <= seen {
+                continue;
+            }
+            text += &self.renderer.show(event);
+            if own {
                 last = self.follow(event).or(last);
                 self.seen = self.seen.max(event.seq);
             }
         }
-        self.renderer.delegated = self.children.status();
         let gone = self.paint(&text)?;
         // the hub may have gone with the node
         let _ = done.send(());
@@ -200,7 +199,7 @@ impl<'a> Conversation<'a> {
     fn follow(&mut self, event: &Envelope) -> Option<Stage> {
         let resumed = matches!(event.event, Event::Session(Session::Resumed { .. }));
         if let Stage::History(head) = self.stage {
-            let under_way = self.renderer.turn.is_some();
+            let under_way = self.renderer.turn().is_some();
             return (event.seq >= head).then_some(match (self.unfinished, under_way) {
                 (true, _) => Stage::Resume,
                 (false, true) => Stage::Turn { running: true },
@@ -251,7 +250,7 @@ impl<'a> Conversation<'a> {
         self.renderer.asking = None;
         self.mode.watch();
         self.stage = Stage::Turn { running: true };
-        if self.renderer.turn.is_none() {
+        if self.renderer.turn().is_none() {
             // it has ended in the same breath
             return self.take_prompt();
         }

@@ -3,18 +3,15 @@
 mod asking;
 mod back;
 mod calls;
-mod children;
 mod conversation;
 mod ears;
 mod inline;
 mod input;
-mod inquiry;
 mod keys;
 mod markdown;
 mod question;
 mod render;
 mod screen;
-mod spent;
 mod status;
 mod style;
 #[cfg(test)]
@@ -34,10 +31,10 @@ use leftfold_store::Reader;
 use self::conversation::{Conversation, Leave};
 use self::ears::Ears;
 use self::input::Input;
-use self::render::{Look, Renderer};
+use self::render::Renderer;
 use self::screen::Screen;
 pub use self::screen::columns;
-use self::style::Face;
+use self::style::{Face, Look};
 use leftfold_runtime::Usage;
 use leftfold_runtime::client::{self, Job};
 use leftfold_runtime::home;
@@ -101,7 +98,7 @@ async fn converse(
     let mut screen = Screen::new();
     screen.print(&greeting(&job, look))?;
     let head = history.last().map_or(0, |event| event.seq);
-    let renderer = Renderer::new(look, head);
+    let renderer = Renderer::new(look, job.place.session, head);
     let (node, ears) = (client::node().await?, Ears::new(lines).await?);
     let sessions = Many::new(node.clone(), None);
     sessions.learn(job.place.clone(), Arc::clone(project), overrides.clone());
@@ -157,7 +154,7 @@ impl Conversation<'_> {
         self.let_go_of_terminal();
         if let Some(client) = &self.client {
             // in the node of another process the turn goes on
-            let cut = self.renderer.turn.is_some() || self.unfinished;
+            let cut = self.renderer.turn().is_some() || self.unfinished;
             let cut = cut && client.remote().is_none();
             // nothing of what is broken off here may still become an outcome: first the node, then
             // what it has started

@@ -1,13 +1,22 @@
-//! What a question shows, and which key answers what.
+//! Questions on the terminal: what they show, and which keys answer what. A permission takes one key. To a
+//! question in words digits choose, Enter answers, and anything else begins an answer in the user's own
+//! words.
 
 use leftfold_actors::Reply;
 use leftfold_events::event::Answer;
 use leftfold_tools::FilePreview;
+use leftfold_view::{OpenQuestion, Question, QuestionId};
 
 use super::BY;
-use super::render::{Look, Question, Renderer};
-use super::style::Face;
+use super::calls::CallBlock;
+use super::conversation::{Conversation, Stage};
+use super::input::Read;
+use super::keys::CTRL_D;
+use super::render::Renderer;
+use super::style::{Face, Look};
 use super::wrap::Wrap;
+use leftfold_runtime::client;
+use leftfold_view::clean::{clean, clean_line};
 
 /// The keys of a permission question.
 pub(super) const PERMISSION: &str = "  allow? [o]nce  [a]lways  [n]o  no [b]ecause… ";
@@ -39,34 +48,255 @@ pub(super) fn reply(answer: Answer, feedback: Option<String>) -> Reply {
     Reply { answer, feedback, by: BY.to_owned() }
 }
 
+/// Options that have a digit of their own. Of more, the number is typed as a line.
+const DIGITS: usize = 9;
+
+/// What keys come to.
+#[derive(Debug, PartialEq, Eq)]
+enum Pressed {
+    /// Other options are chosen, or none.
+    Chosen,
+    Answer,
+    Dismiss,
+    /// A line begins, with this in it.
+    Words(String),
+}
+
+/// What these keys, pressed at once, come to after those that have `chosen` options already.
+fn pressed(question: &Question, chosen: &mut Vec<usize>, keys: &str) -> Pressed {
+    let digits = question.options.len() <= DIGITS && !question.options.is_empty();
+    for (at, key) in keys.char_indices() {
+        match key {
+            '\n' if chosen.is_empty() => {}
+            '\n' => return Pressed::Answer,
+            CTRL_D => return Pressed::Dismiss,
+            '0'..='9' if digits => choose(question, chosen, key),
+            _ => {
+                let line = keys[at..].lines().next().unwrap_or_default();
+                let words = line.chars().filter(|c| !c.is_control()).collect::<String>();
+                return Pressed::Words(words.trim_start().to_owned());
+            }
+        }
+    }
+    Pressed::Chosen
+}
+
+/// The option of a digit, instead of the one before, or besides the others; or no longer.
+fn choose(question: &Question, chosen: &mut Vec<usize>, digit: char) {
+    let place = digit.to_digit(10).and_then(|digit| usize::try_from(digit).ok()?.checked_sub(1));
+    let Some(place) = place.filter(|place| *place < question.options.len()) else { return };
+    let known = chosen.contains(&place);
+    if question.multiple {
+        chosen.retain(|other| *other != place);
+    } else {
+        chosen.clear();
+    }
+    if !known || !question.multiple {
+        chosen.push(place);
+    }
+    chosen.sort_unstable();
+}
+
+/// The line that says what is chosen and what the keys do.
+pub(super) fn keys(question: &Question, chosen: &[usize]) -> String {
+    if !chosen.is_empty() {
+        let numbers: Vec<_> = chosen.iter().map(|place| (place + 1).to_string()).collect();
+        let answer = clean_line(&question.chosen(chosen));
+        return format!("  [Enter] answers {}: {answer}", numbers.join(", "));
+    }
+    let count = question.options.len();
+    let choose = match count {
+        0 => "type an answer".to_owned(),
+        1 => "[1] chooses, or type an answer".to_owned(),
+        2..=DIGITS if question.multiple => format!("[1-{count}] choose, or type an answer"),
+        2..=DIGITS => format!("[1-{count}] chooses, or type an answer"),
+        _ => "type a number or an answer".to_owned(),
+    };
+    format!("  {choose}; [Ctrl-D] dismisses ")
+}
+
+/// What a typed line answers. `None`: there is nothing in it.
+pub(super) fn typed(question: &Question, line: &str) -> Option<Reply> {
+    question.understood(line).map(|words| client::reply(Some(words), BY))
+}
+
+impl Conversation<'_> {
+    pub(super) async fn choose(
+        &mut self,
+        of: QuestionId,
+        question: &Question,
+        keys: &str,
+    ) -> anyhow::Result<()> {
+        match pressed(question, &mut self.chosen, keys) {
+            Pressed::Chosen => {
+                let keys = self::keys(question, &self.chosen);
+                if self.renderer.asking.as_ref() != Some(&keys) {
+                    self.screen.remind(&keys)?;
+                    self.renderer.asking = Some(keys);
+                    self.paint("")?;
+                }
+            }
+            Pressed::Answer => {
+                let answer = question.chosen(&self.chosen);
+                self.stop_asking();
+                self.answer(of, client::reply(Some(answer), BY)).await?;
+            }
+            Pressed::Dismiss => {
+                self.stop_asking();
+                self.answer(of, client::reply(None, BY)).await?;
+            }
+            Pressed::Words(words) => self.begin_line(of, Read::Answer(words))?,
+        }
+        Ok(())
+    }
+
+    /// Has a line typed, instead of a key, for the question.
+    pub(super) fn begin_line(&mut self, of: QuestionId, read: Read) -> anyhow::Result<()> {
+        self.stop_asking();
+        self.screen.print("")?;
+        self.mode.restore();
+        self.stage = Stage::Reason(of);
+        self.input.read(read);
+        Ok(())
+    }
+}
+
 impl Renderer {
     /// What a question is about, before its keys are named: with `change`, what its call would change,
     /// as far as that is known. Nothing else that has to be allowed is cut.
-    pub(super) fn question(&mut self, question: &Question, change: &[FilePreview]) -> String {
-        if let Some(inquiry) = &question.inquiry {
-            return self.inquiry(inquiry);
+    pub(super) fn question(&mut self, open: &OpenQuestion, change: &[FilePreview]) -> String {
+        let mut out = self.asked_by(open);
+        if let Some(question) = &open.question {
+            return out + &self.question_in_words(question);
         }
-        let Look { style, columns } = self.look;
-        let mut out = self.text_ends();
+        let (look, (session, _)) = (self.look, open.id);
+        let Look { style, columns } = look;
+        out += &self.text_ends();
         let mut wrap = Wrap::new(style, columns.saturating_sub(1));
         let mut argument = String::new();
-        if let Some(call) = self.calls.get_mut(&question.called) {
-            argument = call.argument().trim().to_owned();
+        let call = self.transcript.session(session).and_then(|view| view.call(open.call));
+        if let Some(call) = call.filter(|call| call.known) {
+            let block = CallBlock { call, look };
+            argument = block.argument().trim().to_owned();
             let several = argument.contains('\n');
             wrap.begin(Face::YELLOW, "? ", &mut out);
-            let shown = if several { call.heading() } else { format!("{} {argument}", call.name) };
+            let shown =
+                if several { block.heading() } else { format!("{} {argument}", block.name()) };
             wrap.push(Face::PLAIN, &shown, &mut out);
             wrap.end_line(&mut out);
-            let preview = call.preview(change, style, columns);
-            call.previewed = !preview.is_empty();
+            let preview = block.preview(change);
+            if !preview.is_empty() {
+                self.previewed.insert((session, open.call));
+            }
             preview.iter().for_each(|line| out.extend([line, "\n"]));
         }
-        if question.patterns != [argument] {
+        let patterns: Vec<String> = open.patterns.iter().map(|text| clean_line(text)).collect();
+        if patterns != [argument] {
             wrap.begin(Face::PLAIN, "  ", &mut out);
-            let what = format!("{}: {}", question.permission, question.patterns.join(", "));
+            let what = format!("{}: {}", clean_line(&open.permission), patterns.join(", "));
             wrap.push(Face::YELLOW, &what, &mut out);
             wrap.end_line(&mut out);
         }
         out
+    }
+
+    /// Which subagent asks, if it is one.
+    fn asked_by(&mut self, open: &OpenQuestion) -> String {
+        let Some(status) = self.transcript.subagent(open.id.0) else { return String::new() };
+        let from = format!("  {} asks:", clean_line(&status.agent));
+        self.note(Face::DIM, &from)
+    }
+
+    /// The question and its options, in as many rows as they need.
+    pub(super) fn question_in_words(&mut self, question: &Question) -> String {
+        let Look { style, columns } = self.look;
+        let mut out = self.text_ends();
+        let mut wrap = Wrap::new(style, columns.saturating_sub(1));
+        for (n, line) in clean(&question.titled()).trim().lines().enumerate() {
+            let begin = if n == 0 { "? " } else { "  " };
+            wrap.begin(Face::YELLOW, begin, &mut out);
+            wrap.push(Face::BOLD, line, &mut out);
+            wrap.end_line(&mut out);
+        }
+        let digits = question.options.len().to_string().len();
+        for (option, number) in question.options.iter().zip(1_usize..) {
+            wrap.begin(Face::YELLOW, &format!("  {number:>digits$}. "), &mut out);
+            wrap.push(Face::PLAIN, &clean_line(&option.label), &mut out);
+            let description = clean_line(&option.description);
+            if !description.is_empty() {
+                wrap.push(Face::DIM, &format!(" – {description}"), &mut out);
+            }
+            wrap.end_line(&mut out);
+        }
+        out
+    }
+
+    /// What was said to a question in words.
+    pub(super) fn answered_in_words(
+        &mut self,
+        reply: Answer,
+        words: Option<&str>,
+        by: &str,
+    ) -> String {
+        let said = clean_line(words.unwrap_or_default());
+        let answer = match reply {
+            Answer::Reject if said.is_empty() => format!("  → dismissed{by}"),
+            Answer::Reject => format!("  → not answered{by}: {said}"),
+            Answer::Once | Answer::Always => format!("  → {said}{by}"),
+        };
+        self.note(Face::DIM, &answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn question(options: usize, multiple: bool) -> Question {
+        let options: Vec<_> = (1..=options).map(|n| json!({ "label": format!("l{n}") })).collect();
+        let question = json!({ "question": "?", "options": options, "multiple": multiple });
+        serde_json::from_value(question).unwrap()
+    }
+
+    #[test]
+    fn keys_choose_and_answer() {
+        let words = |words: &str| Pressed::Words(words.to_owned());
+        for (multiple, keys, expected, places) in [
+            (false, "2", Pressed::Chosen, vec![1]),
+            (false, "23", Pressed::Chosen, vec![2]),
+            (false, "22", Pressed::Chosen, vec![1]),
+            (false, "4", Pressed::Chosen, vec![]),
+            (false, "0", Pressed::Chosen, vec![]),
+            (false, "\n", Pressed::Chosen, vec![]),
+            (false, "2\n", Pressed::Answer, vec![1]),
+            (true, "31\n", Pressed::Answer, vec![0, 2]),
+            (true, "313", Pressed::Chosen, vec![0]),
+            (true, "3\u{4}", Pressed::Dismiss, vec![2]),
+            (false, "neither\n", words("neither"), vec![]),
+            (false, " \n", words(""), vec![]),
+        ] {
+            let mut chosen = Vec::new();
+            assert_eq!(pressed(&question(3, multiple), &mut chosen, keys), expected, "{keys:?}");
+            assert_eq!(chosen, places, "{keys:?}");
+        }
+        // there are no digits for so many, and nothing to choose from among none
+        for options in [0, 10] {
+            assert_eq!(pressed(&question(options, true), &mut Vec::new(), "10"), words("10"));
+        }
+    }
+
+    #[test]
+    fn the_keys_are_named() {
+        for (options, multiple, chosen, expected) in [
+            (0, false, &[][..], "  type an answer; [Ctrl-D] dismisses "),
+            (3, false, &[], "  [1-3] chooses, or type an answer; [Ctrl-D] dismisses "),
+            (12, false, &[], "  type a number or an answer; [Ctrl-D] dismisses "),
+            (3, false, &[1], "  [Enter] answers 2: l2"),
+            (3, true, &[0, 2], "  [Enter] answers 1, 3: l1, l3"),
+        ] {
+            assert_eq!(keys(&question(options, multiple), chosen), expected);
+        }
     }
 }

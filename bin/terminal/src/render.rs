@@ -1,45 +1,21 @@
 //! From events to what a terminal shows of them: no I/O, no clock.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::HashSet;
 
-use leftfold_events::event::{
-    Answer, Compaction, EndReason, Ended, Event, Model, PartKind, Permission, PromptKind, Purpose,
-    Session, Tool, Turn,
-};
-use leftfold_events::rules::Action;
-use leftfold_events::{Envelope, Seq, Time};
+use leftfold_events::event::{Answer, EndReason, Ended, PartKind, PromptKind, PromptPart};
+use leftfold_events::{Envelope, Seq, SessionId, Time};
+use leftfold_view::text::stopped;
+use leftfold_view::words::first_line;
+use leftfold_view::{CallStep, Change, CompactionEnd, Outcome, Question, QuestionId, Transcript};
 
 use super::BY;
-use super::calls::{Call, Mark, duration};
+use super::calls::{CallBlock, Mark, duration};
 use super::markdown::Markdown;
-use super::spent::spent;
-use super::style::{Face, Style};
+use super::style::{Face, Look, Style};
 use super::wrap::Wrap;
-use leftfold_view::TitleRequest;
 use leftfold_view::clean::{Cleaner, clean, clean_line};
-use leftfold_view::{OpenQuestions, question};
 
-/// What the terminal is like.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Look {
-    pub(super) style: Style,
-    pub(super) columns: usize,
-}
-
-/// A permission question that waits for its answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Question {
-    /// The seq of `permission.asked`.
-    pub(super) of: Seq,
-    pub(super) called: Seq,
-    pub(super) permission: String,
-    pub(super) patterns: Vec<String>,
-    pub(super) always: Vec<String>,
-    /// If it is one of the `question` tool: what is asked.
-    pub(super) inquiry: Option<question::Question>,
-}
-
-/// Follows a session.
+/// Follows a session and its subagents.
 #[derive(Debug)]
 pub(super) struct Renderer {
     pub(super) look: Look,
@@ -50,49 +26,36 @@ pub(super) struct Renderer {
     /// Prompts of this terminal up to here come from the log, those after it from the user's own
     /// line, which shows them already.
     head: Seq,
-    pub(super) calls: BTreeMap<Seq, Call>,
-    /// From the intents about a call to its `model.called`.
-    links: HashMap<Seq, Seq>,
-    pub(super) questions: VecDeque<Question>,
-    /// When the turn under way began.
-    pub(super) turn: Option<Time>,
-    /// Since when the model is waited for, and for what.
-    pub(super) asked: Option<(Time, Purpose)>,
-    /// The last event that showed something of a reply.
-    pub(super) streamed: Time,
-    /// Until when a retry waits, and why.
-    pub(super) retry: Option<(Time, String)>,
-    /// What its children do.
-    pub(super) delegated: Option<String>,
+    pub(super) transcript: Transcript,
+    /// The calls of which a question has shown already what they would change.
+    pub(super) previewed: HashSet<(SessionId, Seq)>,
     /// The keys that an open question wants.
     pub(super) asking: Option<String>,
-    /// Whether the attempt under way has shown text that a retry would make void.
-    shown: bool,
-    titles: TitleRequest,
-    pub(super) inquiries: OpenQuestions,
 }
 
 impl Renderer {
-    pub(super) fn new(look: Look, head: Seq) -> Self {
+    pub(super) fn new(look: Look, root: SessionId, head: Seq) -> Self {
         Self {
             markdown: Markdown::new(look.style, look.columns),
             cleaner: Cleaner::default(),
             look,
             me: BY.to_owned(),
             head,
-            calls: BTreeMap::new(),
-            links: HashMap::new(),
-            questions: VecDeque::new(),
-            turn: None,
-            asked: None,
-            streamed: Time::default(),
-            retry: None,
-            delegated: None,
+            transcript: Transcript::live(root),
+            previewed: HashSet::new(),
             asking: None,
-            shown: false,
-            titles: TitleRequest::default(),
-            inquiries: OpenQuestions::default(),
         }
+    }
+
+    /// When the turn under way began.
+    pub(super) fn turn(&self) -> Option<Time> {
+        self.transcript.root()?.turn
+    }
+
+    /// The open question at this place, if it is one in words.
+    pub(super) fn question_of(&self, id: QuestionId) -> Option<Question> {
+        let mut open = self.transcript.open_questions();
+        open.find(|open| open.id == id)?.question.clone()
     }
 
     /// The terminal has another width now: lines that begin from here on have it, too.
@@ -103,263 +66,155 @@ impl Renderer {
         }
     }
 
-    /// What is to be printed for good.
+    /// What is to be printed for good. What a subagent shows is for its parent.
     pub(super) fn show(&mut self, event: &Envelope) -> String {
-        self.inquiries.follow(event);
-        if let Some(of) = self.inquiries.closed_by(event) {
-            self.forget_question(of);
+        let changes = self.transcript.apply(event);
+        if !self.transcript.is_root(event) {
+            return String::new();
         }
-        match &event.event {
-            Event::Session(session) => self.session(session, event),
-            Event::Turn(turn) => self.turn(turn, event),
-            Event::Model(_) if self.titles.has(event) => String::new(),
-            Event::Model(model) => self.model(model, event),
-            Event::Tool(tool) => self.tool(tool, event),
-            Event::Permission(permission) => self.permission(permission, event),
-            Event::Compaction(compaction) => self.compaction(compaction),
-            Event::Files(_) | Event::Plugin(_) => {
-                let lines = leftfold_view::consulted::lines(&event.event);
-                lines.iter().map(|line| self.note(Face::DIM, &clean_line(line))).collect()
-            }
-            Event::Subagent(_) | Event::Todo(_) => String::new(),
-        }
+        changes.into_iter().map(|change| self.change(change, event)).collect()
     }
 
-    fn session(&mut self, session: &Session, event: &Envelope) -> String {
-        if let Session::Resumed { close: false, .. } = session {
-            return self.note(Face::DIM, "[resumed]");
-        }
-        let Session::Elapsed {} = session else { return String::new() };
-        self.elapsed(event.of.unwrap_or_default())
-    }
-
-    fn turn(&mut self, turn: &Turn, event: &Envelope) -> String {
-        match turn {
-            Turn::Prompted { parts, by, .. } => {
-                self.turn.get_or_insert(event.at);
-                if *by == self.me && event.seq > self.head {
-                    return String::new();
-                }
-                let typed = parts.iter().filter(|part| part.kind != PromptKind::Task);
-                let text = typed.map(|part| clean(&part.text)).collect::<Vec<_>>().join(" ");
-                let from = if *by == self.me {
-                    String::new()
-                } else {
-                    format!("  (by {})", clean_line(by))
-                };
-                let lines = text.trim().replace('\n', "\n  ");
-                let look = self.look.style;
-                let shown = format!(
-                    "{} {lines}{}",
-                    look.paint(Face::CYAN, "›"),
-                    look.paint(Face::DIM, &from)
-                );
-                self.line(&shown)
-            }
-            Turn::Interrupted { .. } | Turn::Equipped(_) => String::new(),
-            Turn::Switched { agent, model } => {
+    fn change(&mut self, change: Change, event: &Envelope) -> String {
+        match change {
+            Change::Prompted { by, parts } => self.prompted(&by, &parts, event.seq),
+            Change::AgentSwitched { agent, model } => {
                 self.note(Face::DIM, &format!("[agent: {agent}, {model}]"))
             }
-            Turn::Ended(ended) => self.ended(ended, event.at),
+            Change::Resumed { close: false } => self.note(Face::DIM, "[resumed]"),
+            Change::Streamed { kind: PartKind::Text, text, .. } => {
+                let text = self.cleaner.clean(&text);
+                self.markdown.push(&text)
+            }
+            Change::Call { call, step: CallStep::Called } => {
+                let call = self.transcript.root().and_then(|session| session.call(call));
+                match call.is_some_and(|call| call.parent.is_none()) {
+                    true => self.text_ends(),
+                    false => String::new(),
+                }
+            }
+            Change::Call { call, step: CallStep::Ended { outcome, first: true } } => {
+                self.call_ended(call, &outcome)
+            }
+            Change::Replied { .. } | Change::RequestFailed => self.text_ends(),
+            Change::Retry { error, until, void_text, .. } => {
+                let void = if void_text { "; the text above does not count" } else { "" };
+                let wait = until.map(|until| duration(until.since(event.at)));
+                let wait = wait.map(|wait| format!(" in {wait}")).unwrap_or_default();
+                let note = format!("[retrying{wait}: {}{void}]", clean_line(&error));
+                self.note(Face::YELLOW, &note)
+            }
+            Change::Answered { question, reply, feedback, by } => {
+                self.answered(question, reply, feedback.as_deref(), &by)
+            }
+            Change::QuestionTimedOut(_) => self.note(Face::DIM, "  → nobody answered in time"),
+            Change::CompactionStarted(_) => {
+                self.note(Face::DIM, "[making room: a summary is written]")
+            }
+            Change::CompactionEnded { end: CompactionEnd::Failed { message }, .. } => {
+                self.note(Face::YELLOW, &format!("[no summary: {}]", clean_line(&message)))
+            }
+            Change::Notice(line) => self.note(Face::DIM, &clean_line(&line)),
+            Change::TurnEnded { ended, since, .. } => {
+                self.ended(&ended, event.at.since(since.unwrap_or(event.at)))
+            }
+            Change::Resumed { .. }
+            | Change::Titled(_)
+            | Change::Forked
+            | Change::Requested(_)
+            | Change::Streamed { .. }
+            | Change::Call { .. }
+            | Change::Asked(_)
+            | Change::QuestionClosed(_)
+            | Change::CompactionAsked { .. }
+            | Change::CompactionEnded { .. }
+            | Change::Todos
+            | Change::Restored(_) => String::new(),
         }
     }
 
-    fn ended(&mut self, ended: &Ended, at: Time) -> String {
+    fn prompted(&mut self, by: &str, parts: &[PromptPart], seq: Seq) -> String {
+        if by == self.me && seq > self.head {
+            return String::new();
+        }
+        let typed = parts.iter().filter(|part| part.kind != PromptKind::Task);
+        let text = typed.map(|part| clean(&part.text)).collect::<Vec<_>>().join(" ");
+        let from = if by == self.me { String::new() } else { format!("  (by {})", clean_line(by)) };
+        let lines = text.trim().replace('\n', "\n  ");
+        let look = self.look.style;
+        let shown =
+            format!("{} {lines}{}", look.paint(Face::CYAN, "›"), look.paint(Face::DIM, &from));
+        self.line(&shown)
+    }
+
+    fn ended(&mut self, ended: &Ended, millis: u64) -> String {
         let mut out = self.text_ends();
-        self.calls.clear();
-        self.links.clear();
-        self.questions.clear();
-        self.delegated = None;
-        (self.asked, self.retry) = (None, None);
-        let began = self.turn.take().unwrap_or(at);
-        let (face, reason) = match ended.reason {
-            EndReason::Completed => (Face::PLAIN, ""),
-            EndReason::Error => (Face::RED, "error"),
-            EndReason::Blocked => (Face::YELLOW, "stopped: a call was rejected"),
-            EndReason::Aborted => (Face::YELLOW, "interrupted"),
-            EndReason::MaxSteps => (Face::YELLOW, "stopped: the limit of steps is reached"),
-            EndReason::Limit => (Face::YELLOW, "stopped: a limit is reached"),
-        };
-        if !reason.is_empty() {
+        self.previewed.clear();
+        if let Some(reason) = stopped(ended.reason) {
+            let face = if ended.reason == EndReason::Error { Face::RED } else { Face::YELLOW };
             let error = ended.error.as_deref().map(|error| format!(": {}", clean_line(error)));
             out += &self.note(face, &format!("{reason}{}", error.unwrap_or_default()));
         }
-        out + &self.note(Face::DIM, &spent(ended, at.since(began)))
+        out + &self.note(Face::DIM, &spent(ended, millis))
     }
 
-    fn model(&mut self, model: &Model, event: &Envelope) -> String {
-        match model {
-            Model::Requested { purpose, .. } => {
-                (self.asked, self.retry) = (Some((event.at, *purpose)), None);
-                (self.shown, self.streamed) = (false, Time::default());
-                String::new()
+    fn call_ended(&mut self, seq: Seq, outcome: &Outcome) -> String {
+        let session = self.transcript.root();
+        let call = session.and_then(|session| session.call(seq)).filter(|call| call.known);
+        let Some((call, session)) = call.zip(session) else { return String::new() };
+        let block = CallBlock { call, look: self.look };
+        let shown = match outcome {
+            Outcome::Finished(finished) => {
+                let previewed = self.previewed.contains(&(session.id, seq));
+                block.finished(finished, previewed).join("\n")
             }
-            Model::Streamed { parts } => {
-                let mut out = String::new();
-                for part in parts.iter().filter(|part| part.kind == PartKind::Text) {
-                    let text = self.cleaner.clean(&part.text);
-                    self.shown |= !text.is_empty();
-                    self.streamed = event.at;
-                    out += &self.markdown.push(&text);
-                }
-                out
+            Outcome::Unresolved(error) => block.ended(Mark::Failed, first_line(error)),
+            Outcome::Denied => block.ended(Mark::Not, "not allowed by the rules"),
+            // the answer is all there is to say of it
+            Outcome::Rejected { in_words: true, .. } => return String::new(),
+            Outcome::Rejected { by, feedback, .. } => {
+                let why = feedback.as_deref().map(|why| format!(": {}", clean_line(why)));
+                let note = format!("rejected{}{}", self.by(by), why.unwrap_or_default());
+                block.ended(Mark::Not, &note)
             }
-            Model::Called { call } => {
-                self.calls.insert(event.seq, Call::new(&call.name, call.input.value()));
-                self.text_ends()
+            Outcome::TimedOut { asked: true } => {
+                block.ended(Mark::Not, "not allowed: nobody answered in time")
             }
-            Model::Replied { .. } => {
-                self.asked = None;
-                self.text_ends()
-            }
-            Model::Failed { .. } => {
-                self.asked = None;
-                self.text_ends()
-            }
-            Model::RetryScheduled { error, .. } => {
-                let error = clean_line(error);
-                let void = if self.shown { "; the text above does not count" } else { "" };
-                let wait = event.until.map(|until| duration(until.since(event.at)));
-                let wait = wait.map(|wait| format!(" in {wait}")).unwrap_or_default();
-                let note = format!("[retrying{wait}: {error}{void}]");
-                self.retry = event.until.map(|until| (until, error));
-                self.note(Face::YELLOW, &note)
-            }
+            Outcome::TimedOut { asked: false } => block.ended(Mark::Not, "timed out"),
+            Outcome::Lost => block.ended(Mark::Not, "outcome unknown after a crash"),
+            Outcome::Cancelled => block.ended(Mark::Not, "stopped"),
+        };
+        self.line(&shown)
+    }
+
+    fn answered(
+        &mut self,
+        question: Seq,
+        reply: Answer,
+        feedback: Option<&str>,
+        by: &str,
+    ) -> String {
+        let by = self.by(by);
+        let open = self.transcript.root().and_then(|session| session.question(question));
+        if open.is_some_and(|open| open.question.is_some()) {
+            return self.answered_in_words(reply, feedback, &by);
         }
+        let note = match reply {
+            // the end of the call says so
+            Answer::Reject => return String::new(),
+            Answer::Once => format!("  allowed once{by}"),
+            Answer::Always => {
+                let always = open.map(|open| open.always.iter().map(|text| clean_line(text)));
+                let always: Vec<String> = always.into_iter().flatten().collect();
+                format!("  allowed from now on{by}: {}", always.join(", "))
+            }
+        };
+        self.note(Face::DIM, &note)
     }
 
-    fn tool(&mut self, tool: &Tool, event: &Envelope) -> String {
-        let of = event.of.unwrap_or_default();
-        match tool {
-            Tool::Batched { call } => {
-                self.calls.insert(event.seq, Call::new(&call.name, call.input.value()));
-                String::new()
-            }
-            Tool::Checked { .. } => {
-                self.links.insert(event.seq, of);
-                String::new()
-            }
-            Tool::Resolved(resolution) => {
-                if let Some(call) = self.call(of) {
-                    call.name = clean_line(&resolution.name);
-                    call.input = resolution.input.value();
-                }
-                match &resolution.error {
-                    Some(error) => {
-                        self.end_call(of, Mark::Failed, leftfold_view::text::first_line(error))
-                    }
-                    None => String::new(),
-                }
-            }
-            Tool::Started { .. } => {
-                self.links.insert(event.seq, of);
-                if let Some(call) = self.call(of) {
-                    call.running = Some(event.at);
-                }
-                String::new()
-            }
-            Tool::Progressed { tail } => {
-                if let Some(call) = self.call(of) {
-                    let text = clean(tail);
-                    let last = text.lines().rev().find(|line| !line.trim().is_empty());
-                    call.tail = last.unwrap_or_default().trim().to_owned();
-                }
-                String::new()
-            }
-            Tool::Finished(finished) => {
-                let Some(call) = self.take(of) else { return String::new() };
-                let block = call.finished(finished, event.at, self.look.style, self.look.columns);
-                self.line(&block.join("\n"))
-            }
-            Tool::Lost { .. } => self.end_call(of, Mark::Not, "outcome unknown after a crash"),
-            Tool::Cancelled { .. } => self.end_call(of, Mark::Not, "stopped"),
-            Tool::Inquired { .. } | Tool::Replied { .. } => String::new(),
-        }
-    }
-
-    fn permission(&mut self, permission: &Permission, event: &Envelope) -> String {
-        let of = event.of.unwrap_or_default();
-        match permission {
-            Permission::Ruled { action: Action::Deny, .. } => {
-                self.end_call(of, Mark::Not, "not allowed by the rules")
-            }
-            Permission::Ruled { .. } => String::new(),
-            Permission::Asked { permission, patterns, always, .. } => {
-                self.links.insert(event.seq, of);
-                self.questions.push_back(Question {
-                    of: event.seq,
-                    called: of,
-                    permission: clean_line(permission),
-                    patterns: patterns.iter().map(|text| clean_line(text)).collect(),
-                    always: always.iter().map(|text| clean_line(text)).collect(),
-                    inquiry: self.inquiries.asked(event.seq).cloned(),
-                });
-                String::new()
-            }
-            Permission::Answered { reply, by, feedback } => {
-                let question = self.questions.iter().find(|question| question.of == of).cloned();
-                self.forget_question(of);
-                let by =
-                    if *by == self.me { String::new() } else { format!(" by {}", clean_line(by)) };
-                if self.inquiries.asked(of).is_some() {
-                    return self.inquiry_answered(*reply, feedback.as_deref(), &by, of);
-                }
-                match reply {
-                    Answer::Reject => {
-                        let why = feedback.as_deref().map(|why| format!(": {}", clean_line(why)));
-                        let note = format!("rejected{by}{}", why.unwrap_or_default());
-                        self.end_call(of, Mark::Not, &note)
-                    }
-                    Answer::Once => self.note(Face::DIM, &format!("  allowed once{by}")),
-                    Answer::Always => {
-                        let always = question.map(|question| question.always).unwrap_or_default();
-                        let what = always.join(", ");
-                        self.note(Face::DIM, &format!("  allowed from now on{by}: {what}"))
-                    }
-                }
-            }
-        }
-    }
-
-    fn compaction(&mut self, compaction: &Compaction) -> String {
-        match compaction {
-            Compaction::Started { .. } => {
-                self.note(Face::DIM, "[making room: a summary is written]")
-            }
-            Compaction::Failed { message } => {
-                self.note(Face::YELLOW, &format!("[no summary: {}]", clean_line(message)))
-            }
-            Compaction::Finished { .. } | Compaction::Pruned { .. } | Compaction::Asked { .. } => {
-                String::new()
-            }
-        }
-    }
-
-    /// What the open question of this intent asks, if it is one of the `question` tool.
-    pub(super) fn inquiry_of(&self, of: Seq) -> Option<question::Question> {
-        self.questions.iter().find(|question| question.of == of)?.inquiry.clone()
-    }
-
-    /// The call that an event is about, which names an intent about it or the call itself.
-    fn called(&self, of: Seq) -> Seq {
-        self.links.get(&of).copied().unwrap_or(of)
-    }
-
-    fn call(&mut self, of: Seq) -> Option<&mut Call> {
-        let called = self.called(of);
-        self.calls.get_mut(&called)
-    }
-
-    pub(super) fn take(&mut self, of: Seq) -> Option<Call> {
-        let called = self.called(of);
-        self.questions.retain(|question| question.called != called);
-        self.calls.remove(&called)
-    }
-
-    pub(super) fn end_call(&mut self, of: Seq, mark: Mark, note: &str) -> String {
-        let Some(call) = self.take(of) else { return String::new() };
-        let block = call.ended(mark, note, self.look.style, self.look.columns);
-        self.line(&block)
+    /// Who has answered, if it was not this terminal.
+    fn by(&self, by: &str) -> String {
+        if by == self.me { String::new() } else { format!(" by {}", clean_line(by)) }
     }
 
     /// A line of its own, in one face; in as many rows as it needs.
@@ -386,4 +241,36 @@ impl Renderer {
         self.cleaner = Cleaner::default();
         self.markdown.finish()
     }
+}
+
+/// What a turn has cost: tokens, money and time.
+fn spent(ended: &Ended, millis: u64) -> String {
+    let usage = &ended.usage;
+    let input = usage.input + usage.cache_read + usage.cache_write;
+    let cached = match usage.cache_read {
+        0 => String::new(),
+        cached => format!(" ({} cached)", thousands(cached)),
+    };
+    let mut parts = Vec::new();
+    if usage.total() > 0 {
+        parts.push(format!("{} in{cached}", thousands(input)));
+        parts.push(format!("{} out", thousands(usage.output + usage.reasoning)));
+    }
+    if ended.cost > 0.0 {
+        parts.push(format!("${:.4}", ended.cost));
+    }
+    parts.push(duration(millis));
+    parts.join(" · ")
+}
+
+fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
 }

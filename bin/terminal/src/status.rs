@@ -3,10 +3,12 @@
 
 use leftfold_events::Time;
 use leftfold_events::event::Purpose;
+use leftfold_view::{Request, Retry, SubagentStatus};
 
-use super::calls::duration;
+use super::calls::{CallBlock, duration};
 use super::render::Renderer;
 use super::style::Face;
+use leftfold_view::clean::clean_line;
 use leftfold_view::clean::clip;
 
 const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -35,25 +37,27 @@ impl Renderer {
 
     /// What is waited for, and for how long already.
     fn status(&self, now: Time) -> Option<String> {
-        if let Some((until, error)) = &self.retry {
+        let session = self.transcript.root()?;
+        if let Some(Retry { until, error }) = &session.retry {
             let left = until.since(now).div_ceil(1000);
-            return Some(format!("retrying in {left} s: {error}"));
+            return Some(format!("retrying in {left} s: {}", clean_line(error)));
         }
         let spinner = usize::try_from(now.millis() / FRAME).unwrap_or(0) % SPINNER.len();
         let spinner = SPINNER[spinner];
-        let mut running = self.calls.values().filter(|call| call.running.is_some());
+        let mut running = session.calls().filter(|call| call.is_running());
         if let Some(call) = running.next() {
-            let since = waited(now.since(call.running.unwrap_or(now)));
+            let since = waited(now.since(call.started.unwrap_or(now)));
             let more = running.count();
             let more = if more > 0 { format!(" · and {more} more") } else { String::new() };
-            let rest = self.delegated.as_ref().unwrap_or(&call.tail);
+            let call = CallBlock { call, look: self.look };
+            let rest = self.delegated().unwrap_or_else(|| call.tail());
             let tail = if rest.is_empty() { "" } else { " · " };
             let heading = call.heading();
             let heading = clip(&heading, self.look.columns / 2);
             return Some(format!("{spinner} {heading} · {since}{more}{tail}{rest}"));
         }
-        let (asked, purpose) = self.asked?;
-        let since = if self.streamed > asked { self.streamed } else { asked };
+        let Request { since: asked, purpose, text_at, .. } = session.request?;
+        let since = text_at.unwrap_or(asked);
         if since != asked && now.since(since) < PAUSE {
             return None;
         }
@@ -63,6 +67,20 @@ impl Renderer {
             Purpose::Compaction => "writing a summary",
         };
         Some(format!("{spinner} {what} · {}", waited(now.since(since))))
+    }
+
+    /// What the subagents at work do.
+    fn delegated(&self) -> Option<String> {
+        let said = |status: &SubagentStatus| {
+            let calls = match status.calls {
+                0 => "begins".to_owned(),
+                1 => format!("{} (1 call)", status.last),
+                calls => format!("{} ({calls} calls)", status.last),
+            };
+            clean_line(&format!("{}: {calls}", status.agent))
+        };
+        let said: Vec<String> = self.transcript.at_work().map(said).collect();
+        (!said.is_empty()).then(|| said.join(" · "))
     }
 }
 

@@ -67,3 +67,10 @@ impl Style {
         let _ = write!(out, "\x1b[{}m{text}\x1b[0m", codes.join(";"));
     }
 }
+
+/// What the terminal is like.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    pub(super) style: Style,
+    pub(super) columns: usize,
+}

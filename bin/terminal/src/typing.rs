@@ -6,7 +6,7 @@ use super::BY;
 use super::conversation::{Conversation, Leave, Stage};
 use super::input::Typed;
 use super::style::Face;
-use super::{back, inquiry, question};
+use super::{back, question};
 use leftfold_runtime::agents::Agents;
 use leftfold_runtime::client::{self, Job};
 use leftfold_runtime::configured;
@@ -42,7 +42,7 @@ impl Conversation<'_> {
                 None => self.prompt(line).await?,
             },
             None if line.trim().is_empty() => {
-                if self.renderer.turn.is_some() && !self.unfinished {
+                if self.renderer.turn().is_some() && !self.unfinished {
                     self.join_turn()?;
                 } else {
                     self.take_prompt()?;
@@ -159,15 +159,15 @@ impl Conversation<'_> {
             Typed::Gone(_) => return Ok(Some(Leave::Gone)),
             Typed::Interrupted { .. } => self.client()?.interrupt("SIGINT").await?,
             Typed::Line(line) if !line.trim().is_empty() => {
-                let answer = self.children.inquiry_of(of, &self.renderer);
-                let answer = answer.and_then(|asked| inquiry::typed(&asked, &line));
+                let answer = self.renderer.question_of(of);
+                let answer = answer.and_then(|asked| question::typed(&asked, &line));
                 let because = || question::reply(Answer::Reject, Some(line.trim().to_owned()));
                 self.answer(of, answer.unwrap_or_else(because)).await?;
             }
             // without a word the question stands as it stood
             Typed::Line(_) | Typed::End => {}
         }
-        if self.renderer.turn.is_none() {
+        if self.renderer.turn().is_none() {
             self.take_prompt()?;
         }
         self.see_to_questions()?;

@@ -1,28 +1,35 @@
-//! Events as people see them. Every front end folds a session and its subagents with this crate and
-//! renders what it finds.
+//! Events as people see them. Every front end folds a session and its subagents with a [`Transcript`] and
+//! renders what that tells it.
 //!
 //! | module | is |
 //! |---|---|
-//! | `changes` | what files a session has changed |
-//! | `clean` | text without anything that could drive a terminal |
-//! | `consulted` | what plugins were asked and have answered |
-//! | `text` | the plain-text form of events |
+//! | `transcript` | a root session and the tree of its subagents |
+//! | `session` | one session: messages with their parts, calls, questions, retries, usage, todos |
+//! | `change` | what an event changes in a session, for front ends that print as it happens |
 //! | `question` | the questions that a session asks people, and what a typed answer means |
-//! | `session_tree` | a session and its subagents, with a line for each thing that a subagent does |
-//! | `title_request` | the model request for a title, which is no part of the conversation |
+//! | `text` | changes as plain text, for `run` and `observe`, and lines about subagents |
+//! | `event_line`, `reason` | an event in one line, and why it was decided, for `replay` and others |
+//! | `file_changes` | changed files in words |
+//! | `clean` | text without anything that could drive a terminal |
 //! | `words` | texts cut down to one line, without tokens |
 //!
 //! Invariant: nothing here does I/O, reads a clock or knows an actor.
 
-pub mod changes;
+mod change;
 pub mod clean;
-pub mod consulted;
+pub mod event_line;
+pub mod file_changes;
 pub mod question;
-mod session_tree;
+mod reason;
+mod session;
+#[cfg(test)]
+mod tests;
 pub mod text;
-mod title_request;
+mod transcript;
 pub mod words;
 
-pub use question::{Choice, OpenQuestions, Question, QuestionId};
-pub use session_tree::{SessionTree, SubagentStatus};
-pub use title_request::TitleRequest;
+pub use change::{CallStep, Change, CompactionEnd, Outcome};
+pub use question::{Choice, OpenQuestion, Question, QuestionId};
+pub use reason::reason;
+pub use session::{Call, CallStatus, Message, Part, Prompt, Reply, Request, Retry, SessionView};
+pub use transcript::{SubagentStatus, Transcript};

@@ -1,165 +1,240 @@
-//! Events as people read them: what a run prints as it goes, and (in `detail`) what a replay prints of it
-//! later.
+//! A transcript as plain text: what `run`, `observe` and the lines about subagents show.
 
-mod detail;
-mod reason;
+use leftfold_events::SessionId;
+use leftfold_events::event::{Answer, EndReason, Ended, Finished, PartKind};
 
-use crate::{OpenQuestions, Question, TitleRequest};
-use leftfold_events::event::{
-    Answer, Compaction, EndReason, Ended, Event, Finished, Model, PartKind, Permission, Session,
-    Tool, Turn,
-};
-use leftfold_events::rules::Action;
-use leftfold_events::{Envelope, Seq};
-
-pub use self::detail::{detail, replayed};
-pub use self::reason::reason;
-use crate::changes;
-pub use crate::words::{brief, first_line, quoted, shorten};
+use crate::change::{CallStep, Change, CompactionEnd, Outcome};
+use crate::file_changes;
+use crate::question::{OpenQuestion, Question};
+use crate::session::{Call, SessionView};
+use crate::transcript::{SubagentStatus, Transcript};
+use crate::words::{first_line, shorten};
 
 /// Text for standard output, and notes for standard error.
-#[derive(Debug, Default, PartialEq)]
-pub struct Shown {
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct TextOutput {
     pub text: String,
     pub notes: String,
 }
 
-/// Follows a session and turns each event into what is to be shown of it.
+/// Turns the changes of a transcript into text.
 #[derive(Debug, Default)]
-pub struct Live {
+pub struct TextRenderer {
     /// Whether the last thing on standard output was text without an end of line.
-    open: bool,
-    /// Whether the attempt under way has shown text that a retry would make void.
-    shown: bool,
-    titles: TitleRequest,
-    inquiries: OpenQuestions,
-    changed: changes::Tally,
+    open_line: bool,
 }
 
-impl Live {
-    pub fn show(&mut self, event: &Envelope) -> Shown {
-        let mut shown = Shown::default();
-        self.inquiries.follow(event);
-        self.changed.follow(event).iter().for_each(|line| self.note(&mut shown, line));
-        match &event.event {
-            Event::Model(_) if self.titles.has(event) => {}
-            Event::Model(event) => self.model(event, &mut shown),
-            Event::Tool(event) => self.tool(event, &mut shown),
-            Event::Permission(permission) => self.permission(permission, event, &mut shown),
-            Event::Turn(Turn::Ended(ended)) => self.ended(ended, &mut shown),
-            Event::Session(Session::Resumed { .. }) => self.note(&mut shown, "[resumed]"),
-            Event::Compaction(Compaction::Started { .. }) => {
-                self.note(&mut shown, "[making room: a summary is written]");
+impl TextRenderer {
+    /// What is shown of `changes` in `session`. What a subagent says is for the model that has started it;
+    /// of what it does there are notes.
+    pub fn render(
+        &mut self,
+        transcript: &Transcript,
+        session: SessionId,
+        changes: &[Change],
+    ) -> TextOutput {
+        let mut output = TextOutput::default();
+        let own = transcript.root().filter(|root| root.id == session);
+        for change in changes {
+            match own {
+                Some(root) => self.change(root, change, &mut output),
+                None => {
+                    let line = subagent_line(transcript, session, change);
+                    line.iter().for_each(|line| self.note(&mut output, line));
+                }
             }
-            Event::Compaction(Compaction::Finished { summary }) => {
+            if let Change::TurnEnded { ended, .. } = change
+                && own.is_some()
+                && transcript.subagent_cost > 0.0
+            {
+                let cost = transcript.subagent_cost;
+                let all = ended.cost + cost;
+                self.note(&mut output, &format!("${all:.4}, of which subagents ${cost:.4}"));
+            }
+        }
+        output
+    }
+
+    fn change(&mut self, session: &SessionView, change: &Change, output: &mut TextOutput) {
+        match change {
+            Change::Streamed { kind: PartKind::Text, text, .. } => {
+                output.text.push_str(text);
+                self.open_line = !text.ends_with('\n');
+            }
+            Change::Call { call, step } => {
+                if let Some(call) = session.call(*call) {
+                    self.call(call, step, output);
+                }
+            }
+            Change::Replied { .. } => self.end_line(output),
+            Change::Retry { error, void_text, .. } => {
+                self.end_line(output);
+                let to = if *void_text { &mut output.text } else { &mut output.notes };
+                to.push_str(&format!("[retrying: {error}]\n"));
+            }
+            Change::TurnEnded { ended, changed, .. } => {
+                if changed.files > 0 {
+                    self.note(output, &file_changes::sum(changed));
+                }
+                self.turn_ended(ended, output);
+            }
+            Change::Resumed { .. } => self.note(output, "[resumed]"),
+            Change::Notice(line) => self.note(output, line),
+            Change::CompactionStarted(_) => {
+                self.note(output, "[making room: a summary is written]");
+            }
+            Change::CompactionEnded { end: CompactionEnd::Finished { summary }, .. } => {
                 let written = format!("[summary of {} characters]", summary.chars().count());
-                self.note(&mut shown, &written);
+                self.note(output, &written);
             }
-            Event::Session(_)
-            | Event::Turn(_)
-            | Event::Compaction(_)
-            | Event::Subagent(_)
-            | Event::Todo(_)
-            | Event::Files(_)
-            | Event::Plugin(_) => {}
-        }
-        shown
-    }
-
-    fn permission(&mut self, event: &Permission, envelope: &Envelope, shown: &mut Shown) {
-        let asked = |of: Option<Seq>| self.inquiries.asked(of?).map(Question::titled);
-        let line = match event {
-            Permission::Ruled { action: Action::Deny, .. } => "  denied".to_owned(),
-            Permission::Ruled { .. } => return,
-            Permission::Asked { permission, patterns, .. } => match asked(Some(envelope.seq)) {
-                Some(question) => format!("  ? {question}"),
-                None => format!("  asks for {permission}: {}", patterns.join(", ")),
-            },
-            Permission::Answered { reply, feedback, .. } => match asked(envelope.of) {
-                Some(question) => format!("  ? {question} → {}", said(*reply, feedback.as_deref())),
-                None => return,
-            },
-        };
-        self.note(shown, &line);
-    }
-
-    fn model(&mut self, event: &Model, shown: &mut Shown) {
-        match event {
-            Model::Requested { .. } => self.shown = false,
-            Model::Streamed { parts } => {
-                for part in parts.iter().filter(|part| part.kind == PartKind::Text) {
-                    shown.text.push_str(&part.text);
-                }
-                if let Some(last) = shown.text.chars().last() {
-                    (self.open, self.shown) = (last != '\n', true);
+            Change::Asked(question) => {
+                if let Some(open) = session.question(*question) {
+                    self.note(
+                        output,
+                        &match &open.question {
+                            Some(question) => format!("  ? {}", question.titled()),
+                            None => format!("  {}", asks(open)),
+                        },
+                    );
                 }
             }
-            Model::Called { .. } | Model::Replied { .. } => self.end_line(shown),
-            Model::RetryScheduled { error, .. } => {
-                self.end_line(shown);
-                let line = format!("[retrying: {error}]\n");
-                if self.shown { shown.text.push_str(&line) } else { shown.notes.push_str(&line) }
+            Change::Answered { question, reply, feedback, .. } => {
+                let asked = session.question(*question).and_then(|open| open.question.as_ref());
+                if let Some(asked) = asked.map(Question::titled) {
+                    let said = said(*reply, feedback.as_deref());
+                    self.note(output, &format!("  ? {asked} → {said}"));
+                }
             }
-            Model::Failed { .. } => {}
+            Change::Prompted { .. }
+            | Change::AgentSwitched { .. }
+            | Change::Titled(_)
+            | Change::Forked
+            | Change::Requested(_)
+            | Change::Streamed { .. }
+            | Change::RequestFailed
+            | Change::QuestionClosed(_)
+            | Change::QuestionTimedOut(_)
+            | Change::CompactionAsked { .. }
+            | Change::CompactionEnded { .. }
+            | Change::Restored(_)
+            | Change::Todos => {}
         }
     }
 
-    fn tool(&mut self, event: &Tool, shown: &mut Shown) {
-        match event {
-            Tool::Resolved(resolution) => {
-                let what = resolution.input.value();
-                let line = format!("● {} {}", resolution.name, brief(&what));
-                self.note(shown, line.trim_end());
-                if let Some(error) = &resolution.error {
-                    self.note(shown, &format!("  {}", first_line(error)));
+    fn call(&mut self, call: &Call, step: &CallStep, output: &mut TextOutput) {
+        match step {
+            CallStep::Called if call.parent.is_none() => self.end_line(output),
+            CallStep::Resolved => self.note(output, &format!("● {}", call.heading())),
+            CallStep::Ended { outcome, .. } => {
+                if let Outcome::Unresolved(_) = outcome {
+                    self.note(output, &format!("● {}", call.heading()));
                 }
+                self.call_ended(outcome, output);
             }
-            Tool::Finished(finished) => {
-                self.note(shown, &format!("  {}", summary(finished)));
+            CallStep::Called
+            | CallStep::Running
+            | CallStep::Progressed
+            | CallStep::Revised { .. } => {}
+        }
+    }
+
+    fn call_ended(&mut self, outcome: &Outcome, output: &mut TextOutput) {
+        match outcome {
+            Outcome::Finished(finished) => {
+                self.note(output, &format!("  {}", summary(finished)));
                 for line in excerpt(finished) {
-                    self.note(shown, &format!("    {line}"));
+                    self.note(output, &format!("    {line}"));
                 }
             }
-            Tool::Lost { .. } => self.note(shown, "  ? outcome unknown after a crash"),
-            Tool::Cancelled { .. } => self.note(shown, "  ✗ stopped"),
-            Tool::Checked { .. }
-            | Tool::Batched { .. }
-            | Tool::Started { .. }
-            | Tool::Progressed { .. }
-            | Tool::Inquired { .. }
-            | Tool::Replied { .. } => {}
+            Outcome::Unresolved(error) => self.note(output, &format!("  {}", first_line(error))),
+            Outcome::Denied => self.note(output, "  denied"),
+            Outcome::Lost => self.note(output, "  ? outcome unknown after a crash"),
+            Outcome::Cancelled => self.note(output, "  ✗ stopped"),
+            Outcome::Rejected { .. } | Outcome::TimedOut { .. } => {}
         }
     }
 
-    fn ended(&mut self, ended: &Ended, shown: &mut Shown) {
-        self.end_line(shown);
-        let reason = match ended.reason {
-            EndReason::Completed => return,
-            EndReason::Error => "error",
-            EndReason::Blocked => "stopped: a call was rejected",
-            EndReason::Aborted => "interrupted",
-            EndReason::MaxSteps => "stopped: the limit of steps is reached",
-            EndReason::Limit => "stopped: a limit is reached",
-        };
+    fn turn_ended(&mut self, ended: &Ended, output: &mut TextOutput) {
+        self.end_line(output);
+        let Some(reason) = stopped(ended.reason) else { return };
         let error = ended.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
-        self.note(shown, &format!("{reason}{error}"));
+        self.note(output, &format!("{reason}{error}"));
     }
 
-    pub fn note(&mut self, shown: &mut Shown, line: &str) {
-        self.end_line(shown);
-        shown.notes.push_str(line);
-        shown.notes.push('\n');
+    fn note(&mut self, output: &mut TextOutput, line: &str) {
+        self.end_line(output);
+        output.notes.push_str(line);
+        output.notes.push('\n');
     }
 
-    fn end_line(&mut self, shown: &mut Shown) {
-        if std::mem::take(&mut self.open) {
-            shown.text.push('\n');
+    fn end_line(&mut self, output: &mut TextOutput) {
+        if std::mem::take(&mut self.open_line) {
+            output.text.push('\n');
         }
     }
+}
+
+/// Why a turn ended before its time.
+pub fn stopped(reason: EndReason) -> Option<&'static str> {
+    match reason {
+        EndReason::Completed => None,
+        EndReason::Error => Some("error"),
+        EndReason::Blocked => Some("stopped: a call was rejected"),
+        EndReason::Aborted => Some("interrupted"),
+        EndReason::MaxSteps => Some("stopped: the limit of steps is reached"),
+        EndReason::Limit => Some("stopped: a limit is reached"),
+    }
+}
+
+/// The line that a change in a subagent is worth, indented by its depth.
+pub fn subagent_line(
+    transcript: &Transcript,
+    session: SessionId,
+    change: &Change,
+) -> Option<String> {
+    let (status, view) = (transcript.subagent(session)?, transcript.session(session)?);
+    let said = if let Change::Call { call, step } = change {
+        called(status, view.call(*call)?, step)?
+    } else if let Change::Asked(question) = change {
+        asks(view.question(*question)?)
+    } else if let Change::TurnEnded { ended, .. } = change {
+        let how = match ended.reason {
+            EndReason::Completed => return None,
+            EndReason::Blocked => "was stopped: a call was rejected",
+            EndReason::Error => "failed",
+            EndReason::Aborted => "was interrupted",
+            EndReason::MaxSteps => "has used up its steps",
+            EndReason::Limit => "has reached a limit",
+        };
+        how.to_owned()
+    } else {
+        return None;
+    };
+    Some(format!("{}{} {said}", "  ".repeat(status.depth), status.agent))
+}
+
+fn called(status: &SubagentStatus, call: &Call, step: &CallStep) -> Option<String> {
+    let heading = if call.name.is_empty() { status.last.clone() } else { call.heading() };
+    match step {
+        CallStep::Resolved => Some(format!("● {heading}")),
+        CallStep::Ended { outcome: Outcome::Unresolved(error), .. } => {
+            Some(format!("✗ {heading}: {}", first_line(error)))
+        }
+        CallStep::Ended { outcome: Outcome::Denied, .. } => Some(format!("✗ {heading}: denied")),
+        CallStep::Called
+        | CallStep::Running
+        | CallStep::Progressed
+        | CallStep::Revised { .. }
+        | CallStep::Ended { .. } => None,
+    }
+}
+
+fn asks(open: &OpenQuestion) -> String {
+    format!("asks for {}: {}", open.permission, open.patterns.join(", "))
 }
 
 /// What somebody said to a question of the `question` tool.
-fn said(reply: Answer, feedback: Option<&str>) -> String {
+pub(crate) fn said(reply: Answer, feedback: Option<&str>) -> String {
     match (reply, feedback.map(str::trim).filter(|words| !words.is_empty())) {
         (Answer::Once | Answer::Always, Some(answer)) => answer.to_owned(),
         (Answer::Once | Answer::Always, None) => "(agreed, without a word)".to_owned(),
@@ -187,7 +262,7 @@ fn summary(finished: &Finished) -> String {
 }
 
 /// What changed in a file, or the end of what a command printed.
-fn excerpt(finished: &Finished) -> Vec<String> {
+pub(crate) fn excerpt(finished: &Finished) -> Vec<String> {
     let metadata = finished.metadata.value();
     if let Some(diff) = metadata.get("diff").and_then(serde_json::Value::as_str) {
         let header = |line: &&str| !line.starts_with("+++") && !line.starts_with("---");
@@ -203,53 +278,4 @@ fn excerpt(finished: &Finished) -> Vec<String> {
 
 fn clip(line: &str) -> String {
     shorten(line, 120)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use leftfold_events::event::StreamedPart;
-    use leftfold_events::{SessionId, Time};
-
-    fn envelope(event: impl Into<Event>) -> Envelope {
-        Envelope {
-            session: SessionId::default(),
-            seq: 1,
-            at: Time::default(),
-            of: None,
-            until: None,
-            event: event.into(),
-        }
-    }
-
-    fn text(text: &str) -> Envelope {
-        envelope(Model::Streamed {
-            parts: vec![StreamedPart {
-                id: "0".into(),
-                kind: PartKind::Text,
-                text: text.into(),
-                signature: None,
-                redacted: false,
-            }],
-        })
-    }
-
-    #[test]
-    fn notes_never_run_into_text() {
-        let mut live = Live::default();
-        assert_eq!(live.show(&text("half")).text, "half");
-        let lost = Tool::Lost { call: "c".into(), attempt: 1 };
-        let shown = live.show(&envelope(lost));
-        assert_eq!(shown.text, "\n");
-        assert!(shown.notes.contains("unknown"));
-    }
-
-    #[test]
-    fn text_of_an_abandoned_attempt_is_marked_as_such() {
-        let retry = || envelope(Model::RetryScheduled { attempt: 1, error: "busy".into() });
-        let mut live = Live::default();
-        assert_eq!(live.show(&retry()).notes, "[retrying: busy]\n");
-        live.show(&text("half"));
-        assert_eq!(live.show(&retry()).text, "\n[retrying: busy]\n");
-    }
 }

@@ -6,14 +6,17 @@ use std::borrow::Cow;
 use leftfold_events::mask;
 use serde_json::Value;
 
-/// The argument of a call that says most, in one line; empty without one.
-pub fn brief(input: &Value) -> String {
+/// The argument of a call that says most.
+pub fn argument(input: &Value) -> Option<&str> {
     ["command", "filePath", "pattern", "url", "description"]
         .iter()
         .find_map(|key| input.get(key)?.as_str())
         .or_else(|| input.get("questions")?.get(0)?.get("question")?.as_str())
-        .map(|text| shorten(first_line(text), 100))
-        .unwrap_or_default()
+}
+
+/// The argument of a call that says most, in one line; empty without one.
+pub fn brief(input: &Value) -> String {
+    argument(input).map(|text| shorten(first_line(text), 100)).unwrap_or_default()
 }
 
 /// `text` in quotes, in one line of at most 160 characters.
@@ -33,4 +36,9 @@ pub fn shorten(text: &str, most: usize) -> String {
 /// The first line that is not blank, trimmed.
 pub fn first_line(text: &str) -> &str {
     text.trim().lines().next().unwrap_or_default()
+}
+
+/// A call in one line: its tool and the argument that says most.
+pub fn heading(name: &str, input: &Value) -> String {
+    format!("{name} {}", brief(input)).trim_end().to_owned()
 }

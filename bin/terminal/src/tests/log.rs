@@ -7,8 +7,8 @@ use leftfold_events::event::{
 use leftfold_events::{Envelope, Json, Seq, SessionId, Sha256, Time};
 use serde_json::Value;
 
-use crate::render::{Look, Renderer};
-use crate::style::Style;
+use crate::render::Renderer;
+use crate::style::{Look, Style};
 
 /// A log that grows by one event a second.
 #[derive(Default)]
@@ -130,7 +130,8 @@ impl Log {
     }
 
     pub(super) fn shown(&self, colour: bool, columns: usize) -> String {
-        let mut renderer = Renderer::new(Look { style: Style { colour }, columns }, 0);
+        let look = Look { style: Style { colour }, columns };
+        let mut renderer = Renderer::new(look, SessionId::default(), 0);
         self.events.iter().map(|event| renderer.show(event)).collect()
     }
 }

@@ -7,14 +7,15 @@ use std::cell::RefCell;
 use std::io::Write;
 use std::rc::Rc;
 
+use leftfold_events::SessionId;
 use leftfold_events::event::{Answer, EndReason, Model, Permission, Session, Tool};
 use leftfold_events::rules::Action;
 use serde_json::json;
 
 use self::log::Log;
-use super::render::{Look, Renderer};
+use super::render::Renderer;
 use super::screen::Screen;
-use super::style::Style;
+use super::style::{Look, Style};
 
 /// The text of a reply in pieces of so many characters.
 fn reply(text: &str, chunk: usize) -> Log {
@@ -215,9 +216,9 @@ fn a_question_shows_all_that_it_is_about() {
         let called = log.called(asked, "bash", &input, None);
         log.asked(called, "bash", &patterns);
         let look = Look { style: Style::default(), columns: 80 };
-        let mut renderer = Renderer::new(look, 0);
+        let mut renderer = Renderer::new(look, SessionId::default(), 0);
         log.events.iter().for_each(|event| drop(renderer.show(event)));
-        let question = renderer.questions.front().cloned().unwrap();
+        let question = renderer.transcript.open_questions().next().cloned().unwrap();
         assert_eq!(renderer.question(&question, &[]), expected);
     }
 }
@@ -259,7 +260,7 @@ fn screens(log: &Log, columns: u16, after: u64) -> Vec<String> {
     let size = |n| std::num::NonZero::new(n).unwrap();
     let mut parser = vt100::Parser::new(size(40), size(columns), 0);
     let look = Look { style: Style { colour: true }, columns: usize::from(columns) };
-    let mut renderer = Renderer::new(look, 0);
+    let mut renderer = Renderer::new(look, SessionId::default(), 0);
     let painted = Painted::default();
     let mut screen = Screen::on(painted.clone(), true);
     let shown = log.events.iter().map(|event| {

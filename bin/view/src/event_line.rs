@@ -1,26 +1,23 @@
-//! Events in a line each: what a replay prints of them, and whoever names one.
+//! Events in a line each, as `replay` prints them and others name them.
 
 use std::fmt::Write;
 
 use leftfold_events::event::{
-    Compaction, Consent, Ended, Event, Finished, Model, Permission, Purpose, Session, Subagent,
-    Tool, Turn,
+    Compaction, Consent, Ended, Event, Finished, Heard, Model, Permission, Plugin, Purpose,
+    Session, Subagent, Tool, Turn,
 };
 use leftfold_events::{Envelope, Seq, State, Time};
 
-use super::{brief, excerpt, first_line, quoted, reason, said};
-use crate::OpenQuestions;
-use crate::changes;
+use crate::file_changes;
+use crate::reason::reason;
+use crate::session::SessionView;
+use crate::text::{excerpt, said};
+use crate::words::{brief, first_line, quoted, shorten};
 
 /// One event of a replay, with seq, the time since the session began, and why it was decided; below it
 /// what changed in a file, or how a command's output ended that failed. `before` is the state that it
-/// found, `inquiries` has followed the session up to it.
-pub fn replayed(
-    event: &Envelope,
-    before: &State,
-    began: Time,
-    inquiries: &OpenQuestions,
-) -> String {
+/// found, `view` is the session's view with it.
+pub fn replayed(event: &Envelope, before: &State, began: Time, view: &SessionView) -> String {
     let since = event.at.since(began);
     let mut line = format!(
         "{:>5} {:>3}.{:03}s  {}",
@@ -32,7 +29,7 @@ pub fn replayed(
     if let Some(of) = event.of {
         let _ = write!(line, " of {of}");
     }
-    let detail = asked(event, inquiries).unwrap_or_else(|| detail(&event.event));
+    let detail = asked(event, view).unwrap_or_else(|| detail(&event.event));
     if !detail.is_empty() {
         let _ = write!(line, "  {detail}");
     }
@@ -61,24 +58,25 @@ fn is_seen_below(finished: &Finished) -> bool {
 
 /// Of a question of the `question` tool and of its answer: both, so that neither has to be looked
 /// for.
-fn asked(event: &Envelope, inquiries: &OpenQuestions) -> Option<String> {
+fn asked(event: &Envelope, view: &SessionView) -> Option<String> {
     let Event::Permission(permission) = &event.event else { return None };
     match permission {
         Permission::Ruled { .. } => None,
         Permission::Asked { .. } => {
-            let inquiry = inquiries.asked(event.seq)?;
-            let options: Vec<&str> = inquiry.options.iter().map(|o| o.label.as_str()).collect();
-            let line = format!("{} {}", quoted(&inquiry.titled()), options.join(" | "));
+            let question = view.question(event.seq)?.question.as_ref()?;
+            let options: Vec<&str> = question.options.iter().map(|o| o.label.as_str()).collect();
+            let line = format!("{} {}", quoted(&question.titled()), options.join(" | "));
             Some(line.trim_end().to_owned())
         }
         Permission::Answered { reply, by, feedback } => {
-            let inquiry = inquiries.asked(event.of?)?;
+            let question = view.question(event.of?)?.question.as_ref()?;
             let said = said(*reply, feedback.as_deref());
-            Some(format!("{} → {} by {by}", quoted(&inquiry.titled()), quoted(&said)))
+            Some(format!("{} → {} by {by}", quoted(&question.titled()), quoted(&said)))
         }
     }
 }
 
+/// What an event says beside its type; empty if that is all.
 pub fn detail(event: &Event) -> String {
     match event {
         Event::Session(Session::Created { directory, agent, .. }) => {
@@ -117,8 +115,8 @@ pub fn detail(event: &Event) -> String {
         Event::Todo(leftfold_events::event::Todo::Updated { todos }) => {
             format!("{} items", todos.len())
         }
-        Event::Files(event) => changes::detail(event),
-        Event::Plugin(event) => crate::consulted::detail(event),
+        Event::Files(event) => file_changes::detail(event),
+        Event::Plugin(event) => plugin_detail(event),
         Event::Session(_) => String::new(),
     }
 }
@@ -205,5 +203,18 @@ fn tool_detail(event: &Tool) -> String {
         Tool::Replied { consent: Consent::Accepted, content, .. } => format!("accepted {content}"),
         Tool::Replied { consent, .. } => format!("{consent:?}").to_lowercase(),
         Tool::Checked { .. } | Tool::Lost { .. } | Tool::Cancelled { .. } => String::new(),
+    }
+}
+
+fn plugin_detail(event: &Plugin) -> String {
+    match event {
+        Plugin::Asked { plugin, hook } => format!("{plugin}, {}", hook.name()),
+        Plugin::Answered { outcome: Heard::Answered, output, .. } => match output.as_str() {
+            "{}" => "nothing to say".to_owned(),
+            said => shorten(said, 120),
+        },
+        Plugin::Answered { message, .. } => {
+            first_line(message.as_deref().unwrap_or("no answer")).to_owned()
+        }
     }
 }

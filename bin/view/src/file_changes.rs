@@ -1,15 +1,15 @@
-//! What is said of files that calls have changed, or that were put back.
+//! Files that calls have changed or that were put back, in words.
 
-use leftfold_events::event::{Change, Event, FileChange, Files, Turn};
+use leftfold_events::event::{Change, FileChange, Files};
 use leftfold_events::state::Figures;
-use leftfold_events::{Envelope, Seq, State};
+use leftfold_events::{Seq, State};
 use serde_json::{Value, json};
 
 /// Files that are named one by one.
 const NAMED: usize = 50;
 
-/// Lines about an event, for people.
-pub fn lines(event: &Files) -> Vec<String> {
+/// The lines that people are shown of an event.
+pub fn notices(event: &Files) -> Vec<String> {
     match event {
         Files::SnapshotFailed { message } => vec![format!("[no snapshot of files: {message}]")],
         Files::RestoreFailed { message } => {
@@ -34,7 +34,7 @@ pub fn lines(event: &Files) -> Vec<String> {
     }
 }
 
-/// The same in a few words, for lists of events.
+/// An event in a few words, for lists of events.
 pub fn detail(event: &Files) -> String {
     match event {
         Files::SnapshotStarted {} => String::new(),
@@ -68,7 +68,8 @@ pub fn sum(figures: &Figures) -> String {
     format!("{files} file{s} changed, +{additions} -{deletions}")
 }
 
-/// What a session and each of its turns has changed that was not reverted, as fields of an object.
+/// The changes of a session and of each of its turns, without those that were reverted, as fields of an
+/// object.
 pub fn described(state: &State) -> Vec<(&'static str, Value)> {
     let mut turns: Vec<Seq> = state.files.changes.iter().map(|changed| changed.turn).collect();
     turns.dedup();
@@ -80,36 +81,4 @@ pub fn described(state: &State) -> Vec<(&'static str, Value)> {
         ("changes", json!(state.figures(None))),
         ("changes_by_turn", turns.into_iter().map(of_turn).collect()),
     ]
-}
-
-/// Gathers what the calls of a turn have changed.
-#[derive(Debug, Default)]
-pub struct Tally(Vec<FileChange>);
-
-impl Tally {
-    /// Takes an event in: what there is to be said of it.
-    pub fn follow(&mut self, event: &Envelope) -> Vec<String> {
-        match &event.event {
-            Event::Files(files) => {
-                if let Files::Snapshotted { files, .. } = files {
-                    self.0.extend(files.iter().cloned());
-                }
-                lines(files)
-            }
-            Event::Turn(Turn::Ended(_)) => {
-                let files = std::mem::take(&mut self.0);
-                let any = !files.is_empty();
-                any.then(|| sum(&Figures::of(files.iter()))).into_iter().collect()
-            }
-            Event::Plugin(_) => crate::consulted::lines(&event.event),
-            Event::Session(_)
-            | Event::Turn(_)
-            | Event::Model(_)
-            | Event::Tool(_)
-            | Event::Permission(_)
-            | Event::Compaction(_)
-            | Event::Subagent(_)
-            | Event::Todo(_) => Vec::new(),
-        }
-    }
 }

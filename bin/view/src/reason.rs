@@ -1,5 +1,5 @@
-//! Why a session decided what it did, and how long what it waited for has taken: read off the state
-//! right before the event.
+//! Why a session decided an event, and how long it waited for it: read off the state right before the
+//! event.
 
 use leftfold_events::event::{
     Compaction, EndReason, Ended, Event, Model, Permission, Purpose, Session, Tool, Turn,
@@ -10,9 +10,9 @@ use leftfold_events::state::{Ask, Call, Open, Phase, Wait};
 use leftfold_events::{Envelope, Seq, State};
 use serde_json::json;
 
-use super::shorten;
+use crate::words::shorten;
 
-/// `None` where the event says all there is.
+/// The reason of `event`, which `before` was the state for. `None` where the event says all there is.
 pub fn reason(before: &State, event: &Envelope) -> Option<String> {
     match &event.event {
         Event::Model(model) => model_reason(before, event, model),

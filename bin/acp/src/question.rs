@@ -1,0 +1,186 @@
+//! Questions, as clients can ask them that know of permissions alone: each answer is an option, and so is
+//! none.
+
+use std::sync::Arc;
+
+use agent_client_protocol::v1::schema::{
+    PermissionOption, PermissionOptionKind, RequestPermissionOutcome, RequestPermissionResponse,
+    ToolCallContent, ToolCallStatus, ToolCallUpdate,
+};
+use agent_client_protocol::{Error, is_connection_terminated, is_incoming_transport_closed};
+use leftfold_actors::Reply;
+use leftfold_events::event::Answer;
+use leftfold_tools::{FilePreview, Workspace};
+use leftfold_view::{OpenQuestion, Question, Transcript};
+
+use super::shared::BY;
+use super::{calls, view};
+
+/// The answers to a permission, as ids of options.
+const ONCE: &str = "once";
+const ALWAYS: &str = "always";
+const REJECT: &str = "reject";
+/// What the ids of other answers begin with; their place follows.
+const ANSWER: &str = "answer-";
+
+/// A question as a client is asked it.
+#[derive(Debug)]
+pub(super) struct Asking {
+    pub(super) open: OpenQuestion,
+    pub(super) call: ToolCallUpdate,
+    pub(super) options: Vec<PermissionOption>,
+    /// What the options of a question in words answer.
+    pub(super) answers: Vec<String>,
+}
+
+impl Asking {
+    /// The question with the call that it is about, and all that was said of that.
+    pub(super) fn new(open: &OpenQuestion, transcript: &Transcript) -> Self {
+        let (session, _) = open.id;
+        let (what, answers, options) = match &open.question {
+            Some(question) => {
+                let answers = answers(question);
+                let options = options(&answers);
+                (text(question), answers, options)
+            }
+            None => {
+                let what = format!("{}: {}", open.permission, open.patterns.join(", "));
+                (what, Vec::new(), permission_options(&open.permission, &open.always))
+            }
+        };
+        let call = transcript.session(session).and_then(|view| view.call(open.call));
+        let known = call.filter(|call| call.known).map(view::fields).unwrap_or_default();
+        let mut fields = known.status(ToolCallStatus::Pending).content(calls::text(&what));
+        let id = match transcript.subagent(session) {
+            None => view::id(open.call),
+            Some(status) => {
+                fields.title = fields.title.map(|title| format!("{}: {title}", status.agent));
+                view::id_in_subagent(session, open.call)
+            }
+        };
+        let call = ToolCallUpdate::new(id, fields);
+        Self { open: open.clone(), call, options, answers }
+    }
+
+    /// The question with what would become of the files as they are now, where that can be said.
+    pub(super) async fn with_change(mut self, workspace: &Arc<Workspace>) -> Self {
+        let Some(change) = self.open.change.take() else { return self };
+        let workspace = Arc::clone(workspace);
+        let files = move || leftfold_tools::preview(&change, &workspace);
+        // files are read; without an answer the question is as good as it was
+        let files = tokio::task::spawn_blocking(files).await.ok().flatten();
+        let content = self.call.fields.content.get_or_insert_default();
+        content.extend(files.unwrap_or_default().iter().flat_map(preview));
+        self
+    }
+}
+
+fn preview(file: &FilePreview) -> Vec<ToolCallContent> {
+    let mut shown = calls::changes(&file.diff, &file.path.to_string_lossy());
+    if file.cut {
+        let FilePreview { name, additions, deletions, .. } = file;
+        let more =
+            format!("{name}: +{additions} -{deletions}, which is too long to be shown whole");
+        shown.extend(calls::text(&more));
+    }
+    shown
+}
+
+fn permission_options(permission: &str, always: &[String]) -> Vec<PermissionOption> {
+    let always = if always.is_empty() {
+        "Always allow".to_owned()
+    } else {
+        format!("Always allow {permission}: {}", always.join(", "))
+    };
+    vec![
+        PermissionOption::new(ONCE, "Allow once", PermissionOptionKind::AllowOnce),
+        PermissionOption::new(ALWAYS, always, PermissionOptionKind::AllowAlways),
+        PermissionOption::new(REJECT, "Reject", PermissionOptionKind::RejectOnce),
+    ]
+}
+
+/// What may be answered. One option can be chosen, so of questions that take several answers, too,
+/// it is one. Whoever has other words dismisses the question and prompts with them.
+fn answers(question: &Question) -> Vec<String> {
+    match question.options.as_slice() {
+        [] => question.unsaid().into_iter().collect(),
+        options => options.iter().map(|option| option.label.clone()).collect(),
+    }
+}
+
+fn options(answers: &[String]) -> Vec<PermissionOption> {
+    let answer = |(place, answer): (usize, &String)| {
+        let id = format!("{ANSWER}{place}");
+        PermissionOption::new(id, answer.clone(), PermissionOptionKind::AllowOnce)
+    };
+    let dismiss = PermissionOption::new(REJECT, "Dismiss", PermissionOptionKind::RejectOnce);
+    answers.iter().enumerate().map(answer).chain([dismiss]).collect()
+}
+
+/// The answer to a question in words that the option of this id stands for.
+fn answer_of<'a>(id: &str, answers: &'a [String]) -> Option<&'a String> {
+    answers.get(id.strip_prefix(ANSWER)?.parse::<usize>().ok()?)
+}
+
+/// What the client shows of the question: options have no room for what they would mean.
+fn text(question: &Question) -> String {
+    let mut text = question.titled();
+    question.numbered().for_each(|option| text.extend(["\n", &option]));
+    text
+}
+
+/// What the client's answer is to the session; none if the connection is gone, so that the question
+/// stays open.
+pub(super) fn replied<T>(
+    response: Result<T, Error>,
+    reply: impl FnOnce(T) -> Reply,
+) -> Option<Reply> {
+    match response {
+        Ok(response) => Some(reply(response)),
+        Err(error) if is_incoming_transport_closed(&error) || is_connection_terminated(&error) => {
+            None
+        }
+        Err(error) => {
+            let why = format!("The client could not be asked: {}", error.message);
+            Some(Reply { answer: Answer::Reject, feedback: Some(why), by: BY.to_owned() })
+        }
+    }
+}
+
+/// The answer that the chosen option stands for.
+pub(super) fn chosen(response: &RequestPermissionResponse, answers: &[String]) -> Reply {
+    let chosen = match &response.outcome {
+        RequestPermissionOutcome::Selected(selected) => &*selected.option_id.0,
+        RequestPermissionOutcome::Cancelled | _ => REJECT,
+    };
+    let (answer, feedback) = match chosen {
+        id if let Some(answer) = answer_of(id, answers) => (Answer::Once, Some(answer.clone())),
+        ONCE => (Answer::Once, None),
+        ALWAYS => (Answer::Always, None),
+        _ => (Answer::Reject, None),
+    };
+    Reply { answer, feedback, by: BY.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_option_stands_for_its_answer() {
+        let question = json!({ "question": "Which?", "options": [
+            { "label": "red" }, { "label": "reject", "description": "none of them" },
+        ] });
+        let question: Question = serde_json::from_value(question).unwrap();
+        let answers = answers(&question);
+        let options = options(&answers);
+        let ids: Vec<&str> = options.iter().map(|option| &*option.option_id.0).collect();
+        let names: Vec<&str> = options.iter().map(|option| option.name.as_str()).collect();
+        assert_eq!(names, ["red", "reject", "Dismiss"]);
+        let chosen = ids.iter().map(|id| answer_of(id, &answers).map(String::as_str));
+        assert!(chosen.eq([Some("red"), Some("reject"), None]));
+        assert_eq!(text(&question), "Which?\n1. red\n2. reject – none of them");
+    }
+}

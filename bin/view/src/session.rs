@@ -1,0 +1,845 @@
+//! One session as people see it: its messages and their parts, its calls and questions, and how things
+//! stand.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use leftfold_events::event::{
+    Answer, CallSpec, Class, Compaction, Cost, Ended, Event, FileChange, Files, Finish, Hook,
+    Model, ModelRef, PartKind, Permission, Plugin, PromptPart, Purpose, Resolution, Session, Todo,
+    TodoItem, Tool, Turn, Usage,
+};
+use leftfold_events::kit::ModelSpec;
+use leftfold_events::rules::Action;
+use leftfold_events::state::Figures;
+use leftfold_events::{Envelope, Json, Seq, SessionId, Time, context, form};
+use serde_json::{Value, json};
+
+use crate::change::{CallStep, Change, CompactionEnd, Outcome};
+use crate::question::{self, OpenQuestion, Question};
+use crate::{file_changes, words};
+
+/// The fold of one session's events.
+#[derive(Debug, Default)]
+pub struct SessionView {
+    pub id: SessionId,
+    /// The last event applied; 0 before the first.
+    pub seq: Seq,
+    pub at: Time,
+    pub title: Option<String>,
+    pub agent: String,
+    pub model: Option<ModelRef>,
+    /// When the turn under way began.
+    pub turn: Option<Time>,
+    /// The model request that is waited for; one for a title is none.
+    pub request: Option<Request>,
+    pub retry: Option<Retry>,
+    /// The `compaction.started` under way.
+    pub compaction: Option<Seq>,
+    pub todos: Vec<TodoItem>,
+    /// Tokens that the last exchange took up in the model's context; `None` before the first, and after
+    /// a summary.
+    pub context_used: Option<u64>,
+    /// Tokens that the model can take; 0 if that is not known.
+    pub context_size: u64,
+    /// Of this session's own requests; its subagents have their own.
+    pub usage: Usage,
+    pub cost: Cost,
+    /// How the last turn ended.
+    pub ended: Option<Box<Ended>>,
+    /// When a node last went on with the session.
+    pub resumed: Time,
+    /// Whether messages are kept, and the calls of all turns.
+    keeps: bool,
+    messages: Vec<Message>,
+    /// The first message that a revert hides.
+    reverted: Option<Seq>,
+    /// Where the restore under way goes back to.
+    restoring: Option<Seq>,
+    calls: BTreeMap<Seq, Call>,
+    /// Those of this turn.
+    questions: BTreeMap<Seq, OpenQuestion>,
+    /// Those that wait for an answer, in the order in which they were asked.
+    open: Vec<Seq>,
+    /// From the intents about a call to the call.
+    links: HashMap<Seq, Seq>,
+    /// Requests whose replies are no part of the conversation.
+    titles: HashSet<Seq>,
+    compactions: HashSet<Seq>,
+    /// Whether the last attempt has shown text, and reasoning.
+    shown: (bool, bool),
+    finish: Option<Finish>,
+    /// What the calls of this turn have changed.
+    changed: Vec<FileChange>,
+}
+
+/// A model request under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    pub seq: Seq,
+    pub since: Time,
+    pub purpose: Purpose,
+    /// When text last came.
+    pub text_at: Option<Time>,
+}
+
+/// A model request that failed and is made again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retry {
+    pub until: Time,
+    pub error: String,
+}
+
+/// One entry of the conversation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Message {
+    User(Prompt),
+    Assistant(Reply),
+    /// Stands for everything before it in what the model is sent.
+    Summary {
+        seq: Seq,
+        at: Time,
+        text: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prompt {
+    pub seq: Seq,
+    pub at: Time,
+    pub parts: Vec<PromptPart>,
+    pub agent: String,
+    pub model: ModelRef,
+    pub by: String,
+}
+
+/// What a model answered to one request.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reply {
+    /// Of its `model.requested`, or of the `tool.batched` where a prompt has made the call.
+    pub seq: Seq,
+    pub at: Time,
+    pub model: ModelRef,
+    pub step: u32,
+    pub attempt: u32,
+    pub parts: Vec<Part>,
+    /// `None` while it streams, and where it failed.
+    pub finish: Option<Finish>,
+    pub error: Option<String>,
+    /// The request was made again, and the next reply stands for this one.
+    pub void: bool,
+    pub usage: Usage,
+    pub cost: Cost,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    Text {
+        id: String,
+        text: String,
+    },
+    Reasoning {
+        id: String,
+        text: String,
+    },
+    /// See [`SessionView::call`].
+    Call(Seq),
+}
+
+/// A tool call.
+#[derive(Clone, Debug, Default)]
+pub struct Call {
+    pub seq: Seq,
+    /// The model's id for it.
+    pub id: String,
+    /// As the model wrote it, and as it was repaired once it is resolved.
+    pub name: String,
+    pub input: Value,
+    /// Whether the call's beginning was seen. Without it, name and input may be missing.
+    pub known: bool,
+    /// The call or prompt that brought it forth.
+    pub parent: Option<Seq>,
+    pub class: Option<Class>,
+    /// Absolute paths that it reads or writes.
+    pub paths: Vec<String>,
+    /// A person was asked about it, or by it.
+    pub asked: bool,
+    /// When it last began to run.
+    pub started: Option<Time>,
+    pub ended: Option<Time>,
+    /// How it ended, where the transcript keeps messages.
+    pub outcome: Option<Outcome>,
+    /// The end of what it has printed so far.
+    pub tail: String,
+    /// The result's title, where a plugin has given it another one.
+    pub title: Option<String>,
+    pub metadata: Option<Value>,
+    /// The subagent that works for it.
+    pub subagent: Option<SessionId>,
+    /// The call, if it would change files and has not begun.
+    change: Option<Arc<Resolution>>,
+    /// What it asks, and whether it has asked it already.
+    asks: Vec<(Question, bool)>,
+}
+
+/// How things stand with a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallStatus {
+    /// It is looked into, or waits for a person or for other calls.
+    Pending,
+    Running,
+    Completed,
+    Failed,
+}
+
+impl Call {
+    /// The tool and the argument that says most, in one line.
+    pub fn heading(&self) -> String {
+        words::heading(&self.name, &self.input)
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.started.is_some() && self.ended.is_none()
+    }
+
+    /// How things stand; of an ended call only in a transcript that keeps messages.
+    pub fn status(&self) -> CallStatus {
+        match &self.outcome {
+            Some(Outcome::Finished(finished)) if !finished.is_error => CallStatus::Completed,
+            Some(_) => CallStatus::Failed,
+            None if self.is_running() => CallStatus::Running,
+            None => CallStatus::Pending,
+        }
+    }
+
+    /// What is asked as the first of `texts`; the others are what was wrong with the last answer.
+    fn next_question(&mut self, texts: &[String]) -> Question {
+        let (text, wrong) = texts.split_first().map_or(("", texts), |(text, wrong)| (text, wrong));
+        let matching = |asked: bool| {
+            move |(question, already): &(Question, bool)| {
+                question.question == text && asked == *already
+            }
+        };
+        let place = self.asks.iter().position(matching(false)).filter(|_| wrong.is_empty());
+        let place = place.or_else(|| self.asks.iter().rposition(matching(true)));
+        let mut question = match place.and_then(|place| self.asks.get_mut(place)) {
+            Some((question, asked)) => {
+                *asked = true;
+                question.clone()
+            }
+            None => Question::bare(text),
+        };
+        for wrong in wrong {
+            question.question.push_str(&format!("\n{wrong}"));
+        }
+        question
+    }
+}
+
+impl Message {
+    pub fn seq(&self) -> Seq {
+        match self {
+            Self::User(prompt) => prompt.seq,
+            Self::Assistant(reply) => reply.seq,
+            Self::Summary { seq, .. } => *seq,
+        }
+    }
+}
+
+impl SessionView {
+    pub(crate) fn new(id: SessionId, keeps: bool) -> Self {
+        Self { id, keeps, ..Self::default() }
+    }
+
+    /// The view of a log, at least from the beginning of a turn. It keeps no messages.
+    pub fn of<'a>(events: impl IntoIterator<Item = &'a Envelope>) -> Self {
+        let mut view = Self::default();
+        for event in events {
+            view.id = event.session;
+            view.apply(event);
+        }
+        view
+    }
+
+    /// The conversation without what a revert hides; empty in a transcript that keeps no messages.
+    pub fn messages(&self) -> impl DoubleEndedIterator<Item = &Message> {
+        let end = self.reverted.unwrap_or(Seq::MAX);
+        self.messages.iter().filter(move |message| message.seq() < end)
+    }
+
+    pub fn call(&self, seq: Seq) -> Option<&Call> {
+        self.calls.get(&seq)
+    }
+
+    /// The calls of the turn, in the order in which they were made.
+    pub fn calls(&self) -> impl Iterator<Item = &Call> {
+        self.calls.values().filter(|call| call.known)
+    }
+
+    /// A question of this turn, answered or not.
+    pub fn question(&self, seq: Seq) -> Option<&OpenQuestion> {
+        self.questions.get(&seq)
+    }
+
+    /// The questions that wait for an answer, in the order in which they were asked.
+    pub fn open_questions(&self) -> impl Iterator<Item = &OpenQuestion> {
+        self.open.iter().filter_map(|seq| self.questions.get(seq))
+    }
+
+    /// Forgets what is under way: nobody goes on with it.
+    pub(crate) fn rest(&mut self) {
+        if !self.keeps {
+            self.calls.clear();
+        }
+        self.links.clear();
+        self.questions.clear();
+        self.open.clear();
+        (self.request, self.retry) = (None, None);
+    }
+
+    /// Takes an event in. Returns what it changes for people, in the order in which they see it.
+    pub fn apply(&mut self, event: &Envelope) -> Vec<Change> {
+        (self.seq, self.at) = (event.seq, event.at);
+        match &event.event {
+            Event::Session(session) => self.session(session, event),
+            Event::Turn(turn) => self.turn(turn, event),
+            Event::Model(model) => self.model(model, event),
+            Event::Tool(tool) => self.tool(tool, event),
+            Event::Permission(permission) => self.permission(permission, event),
+            Event::Compaction(compaction) => self.compaction(compaction, event),
+            Event::Todo(Todo::Updated { todos }) => {
+                self.todos.clone_from(todos);
+                vec![Change::Todos]
+            }
+            Event::Files(files) => self.files(files),
+            Event::Plugin(plugin) => self.plugin(plugin, event),
+            Event::Subagent(_) => Vec::new(),
+        }
+    }
+
+    fn session(&mut self, session: &Session, event: &Envelope) -> Vec<Change> {
+        match session {
+            Session::Created { agent, .. } => {
+                self.agent.clone_from(agent);
+                Vec::new()
+            }
+            Session::Titled { title } => {
+                self.title = Some(title.clone());
+                vec![Change::Titled(title.clone())]
+            }
+            Session::Resumed { close, .. } => {
+                self.resumed = event.at;
+                vec![Change::Resumed { close: *close }]
+            }
+            Session::Forked { .. } => {
+                self.open.clear();
+                (self.request, self.retry) = (None, None);
+                vec![Change::Forked]
+            }
+            Session::Elapsed {} => self.elapsed(event.of.unwrap_or_default(), event.at),
+            Session::Adopted { .. } | Session::Imported { .. } => Vec::new(),
+        }
+    }
+
+    /// The wait for the intent at `of` is over.
+    fn elapsed(&mut self, of: Seq, at: Time) -> Vec<Change> {
+        let asked = self.close_question(of);
+        let mut changes = vec![Change::QuestionClosed(of)];
+        if self.is_in_run(of) {
+            changes.push(Change::QuestionTimedOut(of));
+        } else if self.links.contains_key(&of) || self.calls.contains_key(&of) {
+            let call = self.call_of(of);
+            changes.extend(self.end_call(call, Outcome::TimedOut { asked }, at));
+        }
+        changes
+    }
+
+    fn turn(&mut self, turn: &Turn, event: &Envelope) -> Vec<Change> {
+        match turn {
+            Turn::Prompted { parts, agent, model, by } => {
+                self.turn.get_or_insert(event.at);
+                self.agent.clone_from(agent);
+                self.model = Some(model.clone());
+                self.drop_reverted();
+                let (parts, by) = (parts.clone(), by.clone());
+                if self.keeps {
+                    self.messages.push(Message::User(Prompt {
+                        seq: event.seq,
+                        at: event.at,
+                        parts: parts.clone(),
+                        agent: agent.clone(),
+                        model: model.clone(),
+                        by: by.clone(),
+                    }));
+                }
+                vec![Change::Prompted { by, parts }]
+            }
+            Turn::Equipped(equipped) => {
+                if let Ok(model) = serde_json::from_str::<ModelSpec>(equipped.model.text()) {
+                    self.context_size = model.limit.context;
+                }
+                Vec::new()
+            }
+            Turn::Interrupted { .. } => Vec::new(),
+            Turn::Switched { agent, model } => {
+                self.agent.clone_from(agent);
+                self.model = Some(model.clone());
+                vec![Change::AgentSwitched { agent: agent.clone(), model: model.clone() }]
+            }
+            Turn::Ended(ended) => self.turn_ended(ended),
+        }
+    }
+
+    fn turn_ended(&mut self, ended: &Ended) -> Vec<Change> {
+        self.rest();
+        self.titles.clear();
+        self.compactions.clear();
+        self.ended = Some(Box::new(ended.clone()));
+        let mut changes = Vec::new();
+        if let Some(compaction) = self.compaction.take() {
+            let end = CompactionEnd::Cancelled;
+            changes.push(Change::CompactionEnded { compaction: Some(compaction), end });
+        }
+        changes.push(Change::TurnEnded {
+            ended: Box::new(ended.clone()),
+            finish: self.finish.take(),
+            since: self.turn.take(),
+            changed: Figures::of(std::mem::take(&mut self.changed).iter()),
+        });
+        changes
+    }
+
+    fn model(&mut self, model: &Model, event: &Envelope) -> Vec<Change> {
+        let of = event.of.unwrap_or_default();
+        let purpose = match model {
+            Model::Requested { purpose, .. } => *purpose,
+            _ if self.titles.contains(&of) => Purpose::Title,
+            _ if self.compactions.contains(&of) => Purpose::Compaction,
+            Model::Streamed { .. }
+            | Model::Called { .. }
+            | Model::Replied { .. }
+            | Model::Failed { .. }
+            | Model::RetryScheduled { .. } => Purpose::Turn,
+        };
+        if let Model::Replied { usage, cost, .. } = model {
+            self.usage += *usage;
+            self.cost += cost;
+        }
+        match model {
+            Model::Requested { .. } if purpose == Purpose::Title => {
+                self.titles.insert(event.seq);
+                Vec::new()
+            }
+            _ if purpose == Purpose::Title => Vec::new(),
+            Model::Requested { model, step, attempt, .. } => {
+                self.requested(model, (*step, *attempt), purpose, event)
+            }
+            Model::Streamed { parts } => parts
+                .iter()
+                .filter(|part| !part.text.is_empty())
+                .map(|part| self.streamed(of, (part.kind, &part.id), &part.text, purpose, event.at))
+                .collect(),
+            Model::Called { call } => self.called(call, None, event),
+            Model::Replied { finish, usage, cost, .. } => {
+                self.request = None;
+                if purpose == Purpose::Turn {
+                    self.finish = Some(*finish);
+                    self.context_used = Some(usage.total());
+                }
+                if let Some(reply) = self.reply(of) {
+                    (reply.finish, reply.usage, reply.cost) = (Some(*finish), *usage, *cost);
+                }
+                vec![Change::Replied { usage: *usage, purpose }]
+            }
+            Model::Failed { message, .. } => {
+                self.request = None;
+                if let Some(reply) = self.reply(of) {
+                    reply.error = Some(message.clone());
+                }
+                vec![Change::RequestFailed]
+            }
+            Model::RetryScheduled { error, .. } => self.retried(error, purpose, event.until),
+        }
+    }
+
+    fn requested(
+        &mut self,
+        model: &ModelRef,
+        (step, attempt): (u32, u32),
+        purpose: Purpose,
+        event: &Envelope,
+    ) -> Vec<Change> {
+        let (seq, at) = (event.seq, event.at);
+        self.request = Some(Request { seq, since: at, purpose, text_at: None });
+        (self.retry, self.shown) = (None, (false, false));
+        if purpose == Purpose::Compaction {
+            self.compactions.insert(seq);
+        } else if self.keeps {
+            let model = model.clone();
+            let reply = Reply { seq, at, model, step, attempt, ..Reply::default() };
+            self.messages.push(Message::Assistant(reply));
+        }
+        vec![Change::Requested(purpose)]
+    }
+
+    fn streamed(
+        &mut self,
+        request: Seq,
+        (kind, id): (PartKind, &str),
+        text: &str,
+        purpose: Purpose,
+        at: Time,
+    ) -> Change {
+        match kind {
+            PartKind::Text => {
+                self.shown.0 = true;
+                if let Some(request) = &mut self.request {
+                    request.text_at = Some(at);
+                }
+            }
+            PartKind::Reasoning => self.shown.1 = true,
+        }
+        if let Some(reply) = self.reply(request) {
+            reply.append(kind, id, text);
+        }
+        Change::Streamed { request, kind, text: text.to_owned(), purpose }
+    }
+
+    fn retried(&mut self, error: &str, purpose: Purpose, until: Option<Time>) -> Vec<Change> {
+        let (void_text, void_reasoning) = std::mem::take(&mut self.shown);
+        let error = error.to_owned();
+        self.retry = until.map(|until| Retry { until, error: error.clone() });
+        let last = self.messages.iter_mut().rev().find_map(|message| match message {
+            Message::Assistant(reply) => Some(reply),
+            Message::User(_) | Message::Summary { .. } => None,
+        });
+        if let Some(reply) = last.filter(|_| purpose == Purpose::Turn) {
+            // once there is a call, the reply stands as far as it came
+            reply.void = !reply.parts.iter().any(|part| matches!(part, Part::Call(_)));
+        }
+        vec![Change::Retry { error, until, void_text, void_reasoning, purpose }]
+    }
+
+    fn reply(&mut self, request: Seq) -> Option<&mut Reply> {
+        self.messages.iter_mut().rev().find_map(|message| match message {
+            Message::Assistant(reply) if reply.seq == request => Some(reply),
+            Message::Assistant(_) | Message::User(_) | Message::Summary { .. } => None,
+        })
+    }
+
+    fn called(&mut self, spec: &CallSpec, parent: Option<Seq>, event: &Envelope) -> Vec<Change> {
+        let seq = event.seq;
+        let call = Call {
+            seq,
+            id: spec.id.clone(),
+            name: spec.name.clone(),
+            input: spec.input.value(),
+            known: true,
+            parent,
+            ..Call::default()
+        };
+        self.calls.insert(seq, call);
+        if self.keeps {
+            self.place_call(seq, parent, event);
+        }
+        vec![Change::Call { call: seq, step: CallStep::Called }]
+    }
+
+    /// A call stands in the reply that has made it, or in the one of the call that has.
+    fn place_call(&mut self, call: Seq, parent: Option<Seq>, event: &Envelope) {
+        let of = event.of.unwrap_or_default();
+        let reply = self.messages.iter_mut().rev().find_map(|message| match message {
+            Message::Assistant(reply) => {
+                (reply.seq == of || reply.parts.contains(&Part::Call(of))).then_some(reply)
+            }
+            Message::User(_) | Message::Summary { .. } => None,
+        });
+        match reply {
+            Some(reply) => reply.parts.push(Part::Call(call)),
+            None if parent.is_some() => {
+                let model = self.model.clone().unwrap_or_default();
+                let parts = vec![Part::Call(call)];
+                let reply = Reply { seq: call, at: event.at, model, parts, ..Reply::default() };
+                self.messages.push(Message::Assistant(reply));
+            }
+            None => {}
+        }
+    }
+
+    /// The call that an event is about, which names an intent about it or the call itself.
+    fn call_of(&self, of: Seq) -> Seq {
+        self.links.get(&of).copied().unwrap_or(of)
+    }
+
+    fn call_mut(&mut self, seq: Seq) -> &mut Call {
+        self.calls.entry(seq).or_insert_with(|| Call { seq, ..Call::default() })
+    }
+
+    fn tool(&mut self, tool: &Tool, event: &Envelope) -> Vec<Change> {
+        let of = event.of.unwrap_or_default();
+        let call = self.call_of(of);
+        match tool {
+            Tool::Batched { call } => self.called(call, Some(of), event),
+            Tool::Checked { .. } => {
+                self.links.insert(event.seq, of);
+                Vec::new()
+            }
+            Tool::Resolved(resolution) => self.resolved(call, resolution, event.at),
+            Tool::Started { .. } => {
+                self.links.insert(event.seq, of);
+                let running = self.call_mut(of);
+                running.started = Some(event.at);
+                running.change = None;
+                vec![Change::Call { call: of, step: CallStep::Running }]
+            }
+            Tool::Progressed { tail } => {
+                self.call_mut(call).tail.clone_from(tail);
+                vec![Change::Call { call, step: CallStep::Progressed }]
+            }
+            Tool::Finished(finished) => {
+                let finished = Arc::new((**finished).clone());
+                if let Some(known) = self.calls.get_mut(&call).filter(|call| call.known) {
+                    known.metadata = Some(finished.metadata.value());
+                }
+                self.end_run(call, Outcome::Finished(finished), event.at)
+            }
+            Tool::Lost { .. } => self.end_run(of, Outcome::Lost, event.at),
+            Tool::Cancelled { .. } => self.end_run(of, Outcome::Cancelled, event.at),
+            Tool::Inquired { inquiry, from, message, wanted } => {
+                let fields = form::fields(message, wanted).unwrap_or_default().into_iter();
+                let asks = fields.map(|field| (Question::of_field(*inquiry, from, field), false));
+                self.call_mut(call).asks.extend(asks);
+                Vec::new()
+            }
+            Tool::Replied { inquiry, .. } => {
+                self.call_mut(of).asks.retain(|(question, _)| !question.belongs_to(*inquiry));
+                if let Some(open) = self.question_in_run(of) {
+                    self.close_question(open);
+                }
+                vec![Change::Call { call: of, step: CallStep::Running }]
+            }
+        }
+    }
+
+    fn resolved(&mut self, seq: Seq, resolution: &Resolution, at: Time) -> Vec<Change> {
+        let call = self.call_mut(seq);
+        call.name.clone_from(&resolution.name);
+        call.input = resolution.input.value();
+        if let Some(error) = &resolution.error {
+            return self.end_call(seq, Outcome::Unresolved(error.clone()), at);
+        }
+        call.class = Some(resolution.class);
+        call.paths.clone_from(&resolution.paths);
+        if resolution.access.iter().any(|access| access.permission == question::PERMISSION)
+            && let Some(questions) = question::of_tool(&call.input)
+        {
+            call.asks = questions.into_iter().map(|question| (question, false)).collect();
+        }
+        if resolution.class == Class::Write {
+            call.change = Some(Arc::new(resolution.clone()));
+        }
+        vec![Change::Call { call: seq, step: CallStep::Resolved }]
+    }
+
+    /// The end of a call that may have been running, and of the question that it was asking.
+    fn end_run(&mut self, call: Seq, outcome: Outcome, at: Time) -> Vec<Change> {
+        let asking = self.question_in_run(call);
+        let mut changes = self.end_call(call, outcome, at);
+        changes.extend(asking.map(Change::QuestionClosed));
+        changes
+    }
+
+    fn end_call(&mut self, seq: Seq, outcome: Outcome, at: Time) -> Vec<Change> {
+        let keeps = self.keeps;
+        let call = self.call_mut(seq);
+        let first = call.ended.is_none();
+        call.ended.get_or_insert(at);
+        call.tail.clear();
+        if keeps && first {
+            call.outcome = Some(outcome.clone());
+        }
+        let questions = &self.questions;
+        self.open.retain(|open| questions.get(open).is_none_or(|open| open.call != seq));
+        vec![Change::Call { call: seq, step: CallStep::Ended { outcome, first } }]
+    }
+
+    /// The question that a running call waits for.
+    fn question_in_run(&self, call: Seq) -> Option<Seq> {
+        let mut open = self.open_questions().filter(|open| open.call == call);
+        open.find(|open| open.is_in_run()).map(|open| open.id.1)
+    }
+
+    fn is_in_run(&self, question: Seq) -> bool {
+        self.questions.get(&question).is_some_and(OpenQuestion::is_in_run)
+    }
+
+    /// Whether the question was open.
+    fn close_question(&mut self, seq: Seq) -> bool {
+        let before = self.open.len();
+        self.open.retain(|open| *open != seq);
+        self.open.len() < before
+    }
+
+    fn permission(&mut self, event: &Permission, envelope: &Envelope) -> Vec<Change> {
+        let (of, at) = (envelope.of.unwrap_or_default(), envelope.at);
+        match event {
+            Permission::Ruled { action: Action::Deny, .. } => {
+                self.end_call(of, Outcome::Denied, at)
+            }
+            Permission::Ruled { .. } => Vec::new(),
+            Permission::Asked { permission, patterns, always, .. } => {
+                self.links.insert(envelope.seq, of);
+                let id = (self.id, envelope.seq);
+                let call = self.call_mut(of);
+                call.asked = true;
+                let in_words = permission == question::PERMISSION;
+                let question = OpenQuestion {
+                    id,
+                    call: of,
+                    permission: permission.clone(),
+                    patterns: patterns.clone(),
+                    always: always.clone(),
+                    question: in_words.then(|| call.next_question(patterns)),
+                    change: call.change.clone().filter(|_| !in_words),
+                };
+                self.questions.insert(envelope.seq, question);
+                self.open.push(envelope.seq);
+                vec![Change::Asked(envelope.seq)]
+            }
+            Permission::Answered { reply, by, feedback } => {
+                self.close_question(of);
+                let (reply, by, feedback) = (*reply, by.clone(), feedback.clone());
+                let rejected = reply == Answer::Reject && !self.is_in_run(of);
+                let outcome = rejected.then(|| Outcome::Rejected {
+                    by: by.clone(),
+                    feedback: feedback.clone(),
+                    in_words: self.question(of).is_some_and(|asked| asked.question.is_some()),
+                });
+                let answered = Change::Answered { question: of, reply, feedback, by };
+                let mut changes = vec![Change::QuestionClosed(of), answered];
+                if let Some(outcome) = outcome {
+                    changes.extend(self.end_call(self.call_of(of), outcome, at));
+                }
+                changes
+            }
+        }
+    }
+
+    fn compaction(&mut self, event: &Compaction, envelope: &Envelope) -> Vec<Change> {
+        let end = match event {
+            Compaction::Started { .. } => {
+                self.compaction = Some(envelope.seq);
+                return vec![Change::CompactionStarted(envelope.seq)];
+            }
+            Compaction::Finished { summary } => {
+                self.context_used = None;
+                if self.keeps {
+                    let (seq, at, text) = (envelope.seq, envelope.at, summary.clone());
+                    self.messages.push(Message::Summary { seq, at, text });
+                }
+                CompactionEnd::Finished { summary: summary.clone() }
+            }
+            Compaction::Failed { message } => CompactionEnd::Failed { message: message.clone() },
+            Compaction::Asked { by } => return vec![Change::CompactionAsked { by: by.clone() }],
+            Compaction::Pruned { .. } => return Vec::new(),
+        };
+        vec![Change::CompactionEnded { compaction: self.compaction.take(), end }]
+    }
+
+    fn files(&mut self, files: &Files) -> Vec<Change> {
+        let mut changes: Vec<Change> =
+            file_changes::notices(files).into_iter().map(Change::Notice).collect();
+        match files {
+            Files::Snapshotted { files, .. } => self.changed.extend(files.iter().cloned()),
+            Files::RestoreStarted { to, .. } => self.restoring = *to,
+            Files::Restored { .. } => {
+                self.reverted = self.restoring.take();
+                if self.turn.is_some() {
+                    self.drop_reverted();
+                }
+                changes.push(Change::Restored(Ok(())));
+            }
+            Files::SnapshotFailed { message } | Files::RestoreFailed { message } => {
+                changes.push(Change::Restored(Err(message.clone())));
+            }
+            Files::SnapshotStarted {}
+            | Files::RevertAsked { .. }
+            | Files::UnrevertAsked { .. }
+            | Files::CheckoutAsked { .. } => {}
+        }
+        changes
+    }
+
+    /// What was reverted is gone for good.
+    fn drop_reverted(&mut self) {
+        if let Some(from) = self.reverted.take() {
+            self.messages.retain(|message| message.seq() < from);
+        }
+    }
+
+    fn plugin(&mut self, plugin: &Plugin, event: &Envelope) -> Vec<Change> {
+        let of = event.of.unwrap_or_default();
+        match plugin {
+            Plugin::Asked { hook: Hook::ToolAfter, .. } => {
+                self.links.insert(event.seq, of);
+                Vec::new()
+            }
+            Plugin::Asked { .. } => Vec::new(),
+            Plugin::Answered { output, .. } => {
+                let notice = plugin_notice(plugin).map(Change::Notice);
+                notice.into_iter().chain(self.revised(self.call_of(of), output)).collect()
+            }
+        }
+    }
+
+    /// What a plugin makes of a call's result.
+    fn revised(&mut self, seq: Seq, output: &Json) -> Option<Change> {
+        let call = self.calls.get_mut(&seq).filter(|call| call.known)?;
+        let said = output.value();
+        let title = said["title"].as_str().map(str::to_owned);
+        let metadata = said["metadata"].is_object().then(|| {
+            let metadata = call.metadata.get_or_insert_with(|| json!({}));
+            context::merge(metadata, &said["metadata"]);
+            metadata.clone()
+        });
+        if title.is_none() && metadata.is_none() {
+            return None;
+        }
+        if title.is_some() {
+            call.title.clone_from(&title);
+        }
+        Some(Change::Call { call: seq, step: CallStep::Revised { title, metadata } })
+    }
+
+    pub(crate) fn set_subagent(&mut self, call: Seq, subagent: SessionId) {
+        if let Some(call) = self.calls.get_mut(&call) {
+            call.subagent = Some(subagent);
+        }
+    }
+}
+
+impl Reply {
+    /// A piece belongs to the part of its id.
+    fn append(&mut self, kind: PartKind, id: &str, piece: &str) {
+        let known = self.parts.iter_mut().find_map(|part| match (part, kind) {
+            (Part::Text { id: known, text }, PartKind::Text)
+            | (Part::Reasoning { id: known, text }, PartKind::Reasoning) => {
+                (known == id).then_some(text)
+            }
+            (Part::Text { .. } | Part::Reasoning { .. } | Part::Call(_), _) => None,
+        });
+        let (id, text) = (id.to_owned(), piece.to_owned());
+        match (known, kind) {
+            (Some(known), _) => known.push_str(piece),
+            (None, PartKind::Text) => self.parts.push(Part::Text { id, text }),
+            (None, PartKind::Reasoning) => self.parts.push(Part::Reasoning { id, text }),
+        }
+    }
+}
+
+/// What people are told at once of a plugin that is in trouble.
+fn plugin_notice(event: &Plugin) -> Option<String> {
+    let Plugin::Answered { outcome, message: Some(message), .. } = event else { return None };
+    let without = if outcome.cuts_off() { "; the turn goes on without it" } else { "" };
+    Some(format!("[warning: {}{without}]", words::first_line(message)))
+}

@@ -1,0 +1,192 @@
+//! A session and its subagents as people see them.
+
+use std::collections::BTreeMap;
+
+use leftfold_events::event::{Cost, Event, Subagent, Tool, Turn};
+use leftfold_events::{Envelope, Seq, SessionId};
+
+use crate::change::Change;
+use crate::question::OpenQuestion;
+use crate::session::SessionView;
+use crate::words::heading;
+
+/// The fold of the events of a root session and of the sessions that descend from it.
+///
+/// Each event counts once: one that comes again, because its session was watched once more, changes
+/// nothing.
+#[derive(Debug)]
+pub struct Transcript {
+    root: SessionId,
+    /// Whether events of another session that come before any of the root's are its own: a fork shares
+    /// them with the session that it comes from.
+    prefix: bool,
+    keeps: bool,
+    sessions: BTreeMap<SessionId, (SessionView, SubagentStatus)>,
+    /// What subagents have cost in this turn, or in the last one.
+    pub subagent_cost: Cost,
+}
+
+/// How things stand with a session that descends from the root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubagentStatus {
+    pub agent: String,
+    /// The session that has spawned it, if that was seen.
+    pub parent: Option<SessionId>,
+    /// The seq of the root's call that it works for; 0 if it is not known.
+    pub under: Seq,
+    /// 1 for the root's own children.
+    pub depth: usize,
+    pub works: bool,
+    /// How many calls it has made since it was spawned.
+    pub calls: usize,
+    /// Its last call, in one line.
+    pub last: String,
+}
+
+impl SubagentStatus {
+    fn new(agent: &str) -> Self {
+        let (agent, last) = (agent.to_owned(), String::new());
+        Self { agent, parent: None, under: 0, depth: 1, works: true, calls: 0, last }
+    }
+}
+
+impl Transcript {
+    /// A transcript that follows what happens: it has the calls and questions of the turn under way, and
+    /// keeps no messages.
+    pub fn live(root: SessionId) -> Self {
+        let sessions = BTreeMap::new();
+        Self { root, prefix: false, keeps: false, sessions, subagent_cost: 0.0 }
+    }
+
+    /// A transcript that keeps all messages with their parts, calls and results.
+    pub fn whole(root: SessionId) -> Self {
+        Self { keeps: true, ..Self::live(root) }
+    }
+
+    /// The same for a log that is applied from its first event on, so that a fork's prefix comes first.
+    pub fn from_start(self) -> Self {
+        Self { prefix: true, ..self }
+    }
+
+    /// The session whose transcript an event belongs to.
+    pub fn session_of(&self, event: &Envelope) -> SessionId {
+        if self.prefix { self.root } else { event.session }
+    }
+
+    pub fn is_root(&self, event: &Envelope) -> bool {
+        self.session_of(event) == self.root
+    }
+
+    /// `None` before its first event.
+    pub fn session(&self, id: SessionId) -> Option<&SessionView> {
+        self.sessions.get(&id).map(|(view, _)| view)
+    }
+
+    pub fn root(&self) -> Option<&SessionView> {
+        self.session(self.root)
+    }
+
+    /// `None` for the root, and before the session was spawned.
+    pub fn subagent(&self, id: SessionId) -> Option<&SubagentStatus> {
+        let status = self.sessions.get(&id).map(|(_, status)| status);
+        status.filter(|_| id != self.root)
+    }
+
+    /// Every subagent. Those of one parent have it as their `parent`.
+    pub fn subagents(&self) -> impl Iterator<Item = (SessionId, &SubagentStatus)> {
+        let all = self.sessions.iter().filter(|(id, _)| **id != self.root);
+        all.map(|(id, (_, status))| (*id, status))
+    }
+
+    /// The subagents that are at work.
+    pub fn at_work(&self) -> impl Iterator<Item = &SubagentStatus> {
+        self.subagents().map(|(_, status)| status).filter(|status| status.works)
+    }
+
+    /// Every open question, the root's own first. After a crash a subagent's count once it goes on.
+    pub fn open_questions(&self) -> impl Iterator<Item = &OpenQuestion> {
+        let resumed = self.root().map(|root| root.resumed).unwrap_or_default();
+        let children = self.sessions.values().map(|(view, _)| view);
+        let children = children.filter(move |view| view.id != self.root && view.at >= resumed);
+        self.root().into_iter().chain(children).flat_map(SessionView::open_questions)
+    }
+
+    /// Takes an event in. Returns what it changes for people in the session that it belongs to, in the
+    /// order in which they see it.
+    pub fn apply(&mut self, event: &Envelope) -> Vec<Change> {
+        self.prefix &= event.session != self.root;
+        let id = self.session_of(event);
+        let keeps = self.keeps;
+        let new = || (SessionView::new(id, keeps), SubagentStatus::new("subagent"));
+        let (view, status) = self.sessions.entry(id).or_insert_with(new);
+        if event.seq <= view.seq {
+            return Vec::new();
+        }
+        let changes = view.apply(event);
+        match &event.event {
+            Event::Tool(Tool::Resolved(resolution)) => {
+                status.calls += 1;
+                status.last = heading(&resolution.name, &resolution.input.value());
+            }
+            Event::Subagent(subagent) => self.subagent_event(subagent, id, event),
+            Event::Turn(Turn::Ended(_)) if id != self.root => status.works = false,
+            Event::Turn(Turn::Prompted { .. }) if id == self.root => self.subagent_cost = 0.0,
+            Event::Turn(Turn::Ended(_)) => self.rest(),
+            Event::Session(_)
+            | Event::Turn(_)
+            | Event::Model(_)
+            | Event::Tool(_)
+            | Event::Permission(_)
+            | Event::Compaction(_)
+            | Event::Todo(_)
+            | Event::Files(_)
+            | Event::Plugin(_) => {}
+        }
+        changes
+    }
+
+    /// No subagent outlives the root's turn.
+    fn rest(&mut self) {
+        for (_, (view, status)) in self.sessions.iter_mut().filter(|(id, _)| **id != self.root) {
+            status.works = false;
+            view.rest();
+        }
+    }
+
+    fn subagent_event(&mut self, subagent: &Subagent, parent: SessionId, event: &Envelope) {
+        match subagent {
+            Subagent::Spawned { session, agent, .. } => {
+                let call = event.of.unwrap_or_default();
+                let (under, depth) = match self.subagent(parent) {
+                    Some(parent) => (parent.under, parent.depth + 1),
+                    None => (call, 1),
+                };
+                let spawned = SubagentStatus {
+                    parent: Some(parent),
+                    under,
+                    depth,
+                    ..SubagentStatus::new(agent)
+                };
+                if let Some((view, _)) = self.sessions.get_mut(&parent) {
+                    view.set_subagent(call, *session);
+                }
+                let keeps = self.keeps;
+                let new = || (SessionView::new(*session, keeps), spawned.clone());
+                self.sessions.entry(*session).or_insert_with(new).1 = spawned.clone();
+            }
+            Subagent::Ended { session, cost, .. } => {
+                if parent == self.root {
+                    self.subagent_cost += cost;
+                }
+                self.ended(*session);
+            }
+            Subagent::EndedUncounted { session, .. } => self.ended(*session),
+        }
+    }
+
+    fn ended(&mut self, session: SessionId) {
+        if let Some((_, status)) = self.sessions.get_mut(&session) {
+            status.works = false;
+        }
+    }
+}
