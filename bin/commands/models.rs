@@ -3,12 +3,13 @@
 use std::process::ExitCode;
 
 use leftfold_events::kit::{Limit, Prices};
+use leftfold_events::providers::KnownWire;
 use serde_json::{Map, Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use super::auth;
 use crate::cli::{Format, Models};
-use leftfold_config::{self as settings, Hint, KeyState, Offer};
+use leftfold_config::{Hint, KeyState, Offer};
 use leftfold_runtime::Usage;
 use leftfold_runtime::configured;
 use leftfold_runtime::model;
@@ -58,7 +59,7 @@ fn as_json(offer: &Offer, row: &Row) -> Value {
         ("provider", json!(provider)),
         ("id", json!(id)),
         ("family", json!(row.family)),
-        ("wire", json!(offer.wire.map(settings::Wire::name))),
+        ("wire", json!(offer.wire.map(KnownWire::name))),
         ("limit", json!(row.limit)),
         ("cost", json!(row.cost)),
         ("tools", json!(row.tools)),
@@ -76,7 +77,7 @@ fn as_json(offer: &Offer, row: &Row) -> Value {
 
 /// A line for the provider, and one for each of its models.
 fn section(offer: &Offer, rows: &[Row]) -> String {
-    let wire = offer.wire.map_or("no wire format", settings::Wire::name);
+    let wire = offer.wire.map_or("no wire format", KnownWire::name);
     let key = match &offer.key {
         KeyState::From(_) => format!("key: {}", auth::describe(&offer.key)),
         KeyState::Unneeded | KeyState::Missing(_) => auth::describe(&offer.key),

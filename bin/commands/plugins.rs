@@ -8,11 +8,10 @@ use serde_json::{Value, json};
 use crate::cli::{self, Format};
 use leftfold_config as settings;
 use leftfold_runtime::configured;
-use leftfold_runtime::model;
 
 pub(crate) fn plugins(args: &cli::Plugins) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
-    let settings = settings::load(&directory, &model::environment).map_err(model::usage)?;
+    let settings = configured::without_plugins(&directory)?;
     let worktree = settings::worktree_of(&directory);
     // there is no session, and so no node that could be reached
     let (plugins, wrong) =

@@ -31,8 +31,7 @@ pub(crate) fn tool(args: &Tool) -> anyhow::Result<ExitCode> {
 
 fn workspace() -> anyhow::Result<Workspace> {
     let directory = std::env::current_dir()?;
-    let settings = settings::load(&directory, &leftfold_runtime::model::environment)
-        .map_err(leftfold_runtime::model::usage)?;
+    let settings = leftfold_runtime::configured::without_plugins(&directory)?;
     let spill = leftfold_runtime::home::home()?.join("spill");
     let mut workspace = Workspace::new(&directory, settings::worktree_of(&directory), spill);
     workspace.limits = leftfold_runtime::project::output_limits(&settings);

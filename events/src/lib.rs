@@ -14,6 +14,7 @@ pub mod mask;
 mod memo;
 mod next;
 mod payload;
+pub mod providers;
 pub mod request;
 pub mod rewrite;
 pub mod rules;

@@ -55,14 +55,15 @@ pub mod variants;
 mod vendors;
 
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+
+use leftfold_events::providers::{KnownProviders, KnownWire};
 
 pub use config::{Config, DEFAULT_STALL, Error, Faulty, ScriptSource, Wire};
 pub use errors::{Failure, LONGEST_WAIT_MS};
 pub use http::warm;
 pub use leftfold_events::Request;
 pub use stream::{Extra, Provider, StreamEvent};
-pub use vendors::{Builtin, builtin};
 
 /// Every wire format, in the order in which people see them.
 pub const WIRES: [Wire; 5] =
@@ -79,6 +80,21 @@ impl FromStr for Wire {
             known: WIRES.map(|wire| format!("`{wire}`")).join(" or "),
         })
     }
+}
+
+/// The tables of wire formats and vendors, as far as settings refer to them.
+pub fn known() -> &'static KnownProviders {
+    static KNOWN: LazyLock<KnownProviders> = LazyLock::new(|| {
+        let wire = |wire: Wire| KnownWire {
+            name: wire.name(),
+            npm: wire.npm(),
+            is_remote: wire.is_remote(),
+        };
+        let wires = WIRES.map(wire).to_vec();
+        let usual_wire = wires.iter().copied().find(|wire| wire.name == vendors::GENERIC.wire);
+        KnownProviders { wires, builtin: vendors::builtin().copied().collect(), usual_wire }
+    });
+    &KNOWN
 }
 
 /// Makes a provider from its settings. A scripted provider reads its script here; no other I/O
@@ -145,8 +161,9 @@ mod tests {
         for vendor in vendors::VENDORS {
             assert!(vendor.wire.parse::<Wire>().is_ok(), "{}", vendor.names[0]);
         }
-        for Builtin { name, wire, .. } in builtin() {
-            assert!(wire.parse::<Wire>().is_ok(), "{name}");
+        for builtin in vendors::builtin() {
+            assert!(builtin.wire.parse::<Wire>().is_ok(), "{}", builtin.name);
         }
+        assert_eq!(known().usual_wire.map(KnownWire::name), Some("openai-chat"));
     }
 }

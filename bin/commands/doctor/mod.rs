@@ -104,7 +104,7 @@ pub(crate) fn doctor(args: &Doctor) -> anyhow::Result<ExitCode> {
 fn examine(directory: &Path, args: &Doctor) -> anyhow::Result<Findings> {
     let mut found = Findings::default();
     // what is wrong with the files themselves is found below
-    let layers = configured::layers(directory).unwrap_or_default();
+    let layers = configured::layers(directory).unwrap_or_else(|_| configured::no_layers());
     let survey = settings::survey(directory, &model::environment, &layers);
     found.area("program");
     found.fine(format!(

@@ -10,7 +10,6 @@ use crate::cli::{Consent, Format, Login, Logout};
 use leftfold_config::{self as settings, Hint, Settings};
 use leftfold_runtime::Usage;
 use leftfold_runtime::configured;
-use leftfold_runtime::model;
 
 pub(super) fn login(args: &Login, format: Format) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
@@ -46,7 +45,7 @@ pub(super) fn failed(spec: &Spec, why: &str) -> anyhow::Error {
 pub(super) fn wanted(directory: &Path, named: &str) -> anyhow::Result<Spec> {
     let is_url = named.starts_with("http://") || named.starts_with("https://");
     let settings = match is_url {
-        true => settings::load(directory, &model::environment).map_err(model::usage)?,
+        true => configured::without_plugins(directory)?,
         false => configured::shown(directory)?,
     };
     if let Some((name, mcp)) = settings.mcp.iter().find(|(name, _)| name == named) {

@@ -1,68 +1,12 @@
-//! Providers that need no settings, and where keys come from: settings, then variables, then what
+//! Where keys come from: settings, then variables, then what
 //! `leftfold auth login` was given.
 
-use super::{Env, Provider, Secret, Wire};
+use leftfold_events::providers::Builtin;
 
-/// A provider that needs no settings.
-pub(super) struct Builtin {
-    pub(super) name: &'static str,
-    pub(super) wire: Wire,
-    /// Variables with a key, of which the first that is set counts.
-    pub(super) keys: &'static [&'static str],
-    pub(super) base_url: &'static str,
-    /// Used if no model is set and the key is there; empty: none is.
-    pub(super) model: &'static str,
-}
+use super::{Env, Provider, Secret};
 
-/// How many of [`BUILTIN`] are shown to those who have not asked for them.
+/// How many of the built-in providers are shown to those who have not asked for them.
 pub(super) const MAIN: usize = 3;
-
-pub(super) const BUILTIN: [Builtin; 12] = [
-    Builtin {
-        name: "anthropic",
-        wire: Wire::Anthropic,
-        keys: &["ANTHROPIC_API_KEY"],
-        base_url: "ANTHROPIC_BASE_URL",
-        model: "claude-sonnet-5-5",
-    },
-    Builtin {
-        name: "openai",
-        wire: Wire::OpenaiResponses,
-        keys: &["OPENAI_API_KEY"],
-        base_url: "OPENAI_BASE_URL",
-        model: "gpt-6.2-sol",
-    },
-    Builtin {
-        name: "google",
-        wire: Wire::Gemini,
-        keys: &["GEMINI_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"],
-        base_url: "GEMINI_BASE_URL",
-        model: "gemini-3.8-flash",
-    },
-    chat("xai", &["XAI_API_KEY"], "XAI_BASE_URL", "grok-4.7"),
-    chat("deepseek", &["DEEPSEEK_API_KEY"], "DEEPSEEK_BASE_URL", "deepseek-flash"),
-    chat("mistral", &["MISTRAL_API_KEY"], "MISTRAL_BASE_URL", "mistral-medium-3.5"),
-    chat("groq", &["GROQ_API_KEY"], "GROQ_BASE_URL", "openai/gpt-oss-120b"),
-    chat("moonshotai", &["MOONSHOT_API_KEY"], "MOONSHOT_BASE_URL", "kimi-k3"),
-    chat("alibaba", &["DASHSCOPE_API_KEY"], "DASHSCOPE_BASE_URL", "qwen3.7-max"),
-    chat("openrouter", &["OPENROUTER_API_KEY"], "OPENROUTER_BASE_URL", ""),
-    chat("ollama", &[], "OLLAMA_BASE_URL", ""),
-    chat("lmstudio", &[], "LMSTUDIO_BASE_URL", ""),
-];
-
-/// One that speaks Chat Completions, at an address that its wire knows.
-const fn chat(
-    name: &'static str,
-    keys: &'static [&'static str],
-    base_url: &'static str,
-    model: &'static str,
-) -> Builtin {
-    Builtin { name, wire: Wire::OpenaiChat, keys, base_url, model }
-}
-
-pub(super) fn builtin(name: &str) -> Option<&'static Builtin> {
-    BUILTIN.iter().find(|builtin| builtin.name == name)
-}
 
 /// Where a key comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::builtin::{BUILTIN, set};
+use super::builtin::set;
 use super::{Env, Provider, Secret, Settings, secrecy};
 
 /// Names and values.
@@ -18,10 +18,10 @@ impl Settings {
         }
         options(&self.kept, &mut Vec::new(), &mut found);
         let own = self.providers.iter().flat_map(|(_, provider)| &provider.env);
-        let builtin = BUILTIN.iter().flat_map(|builtin| builtin.keys);
+        let builtin = self.known.builtin.iter().flat_map(|builtin| builtin.keys);
         let variables = own.map(String::as_str).chain(builtin.copied());
         found.extend(variables.filter_map(|name| Some((name.to_owned(), set(env, name)?))));
-        let addresses = BUILTIN.iter().map(|builtin| builtin.base_url);
+        let addresses = self.known.builtin.iter().map(|builtin| builtin.base_url);
         for name in addresses.filter(|name| !name.is_empty()) {
             address(name, set(env, name).as_deref(), &mut found);
         }

@@ -73,7 +73,7 @@ pub fn inventory(
     env: Env<'_>,
     layers: &Layers,
 ) -> Result<Inventory, Error> {
-    let merged = merge(directory, env, layers.all())?;
+    let merged = merge(directory, env, layers)?;
     let mut list = List::default();
     for key in keys::top() {
         list.top(key, &merged);

@@ -4,15 +4,18 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use leftfold_events::providers::KnownProviders;
 use serde_json::{Map, Value};
 
 use super::sources::Source;
 use super::tree::{self, Entry, Node, Tree, below};
 use super::{Env, Error, Place, merge, substitute, told};
 
-/// What each plugin adds, in the order in which they were asked.
-#[derive(Clone, Default)]
+/// What settings rest on besides files: the providers that this build knows, and what each plugin adds,
+/// in the order in which they were asked.
+#[derive(Clone)]
 pub struct Layers {
+    pub(super) providers: &'static KnownProviders,
     all: Vec<Layer>,
     warnings: Vec<String>,
 }
@@ -43,6 +46,10 @@ impl Layer {
 }
 
 impl Layers {
+    pub fn new(providers: &'static KnownProviders) -> Self {
+        Self { providers, all: Vec::new(), warnings: Vec::new() }
+    }
+
     pub(super) fn all(&self) -> &[Layer] {
         &self.all
     }
@@ -69,7 +76,7 @@ impl Layers {
         (name, place): (&str, &str),
         ask: impl FnOnce(Value) -> Result<Value, String>,
     ) -> Result<(), Error> {
-        let known = merge(directory, env, &self.all)?;
+        let known = merge(directory, env, self)?;
         let mut value = match ask(told::settings(&known)) {
             Ok(value) => value,
             Err(why) => {
@@ -85,7 +92,7 @@ impl Layers {
             self.warn(format!("plugin {name}: `plugin` is not for plugins to set, and left out"));
         }
         self.all.push(Layer { plugin: name.to_owned(), value });
-        if let Err(error) = merge(directory, env, &self.all) {
+        if let Err(error) = merge(directory, env, self) {
             self.all.pop();
             self.warn(format!("{error}. Nothing of what this plugin adds to settings counts"));
         }

@@ -42,11 +42,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use leftfold_events::providers::KnownProviders;
 use leftfold_events::rules::Rule;
 use serde_json::{Map, Value};
 
 use crate::auth::Keys;
-use layers::Layer;
 use permission::Said;
 
 pub use agent::{Agent, Command, Mode, meant};
@@ -59,7 +59,7 @@ pub use model::{Abilities, Costs, Limits, Model};
 pub use oauth::vault;
 pub use offer::{KeyState, Offer};
 pub use plugin::Plugin;
-pub use provider::{NEVER, Provider, Script, Secret, Wire};
+pub use provider::{NEVER, Provider, Script, Secret};
 pub use resolve::{BaseUrl, Chosen};
 pub use secrecy::{has_credential, masked};
 pub use sources::{Kind, Source, worktree_of};
@@ -86,6 +86,8 @@ pub struct Settings {
     pub default_agent: Option<(String, Place)>,
     /// In the order in which they are first named.
     pub providers: Vec<(String, Provider)>,
+    /// The wire formats and providers that this build knows.
+    known: &'static KnownProviders,
     /// If given, no others may be used.
     pub enabled_providers: Option<Vec<String>>,
     pub disabled_providers: Vec<String>,
@@ -199,6 +201,9 @@ impl Default for Retry {
     }
 }
 
+static NONE_KNOWN: KnownProviders =
+    KnownProviders { wires: Vec::new(), builtin: Vec::new(), usual_wire: None };
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -207,6 +212,7 @@ impl Default for Settings {
             small_model: None,
             default_agent: None,
             providers: Vec::new(),
+            known: &NONE_KNOWN,
             enabled_providers: None,
             disabled_providers: Vec::new(),
             stored: Keys::default(),
@@ -266,13 +272,17 @@ impl Settings {
 ///
 /// # Errors
 /// The first thing that is wrong in any source, with file, line, column and key: see [`Error`].
-pub fn load(directory: &Path, env: Env<'_>) -> Result<Settings, Error> {
-    load_with(directory, env, &Layers::default())
+pub fn load(
+    directory: &Path,
+    env: Env<'_>,
+    providers: &'static KnownProviders,
+) -> Result<Settings, Error> {
+    load_with(directory, env, &Layers::new(providers))
 }
 
 /// The same, with what plugins add.
 pub fn load_with(directory: &Path, env: Env<'_>, layers: &Layers) -> Result<Settings, Error> {
-    let mut settings = merge(directory, env, layers.all())?.settings;
+    let mut settings = merge(directory, env, layers)?.settings;
     settings.warnings.extend(layers.warnings().iter().cloned());
     Ok(settings)
 }
@@ -286,15 +296,15 @@ struct Merged {
     agent_rules: Vec<(String, Vec<Said>)>,
 }
 
-fn merge(directory: &Path, env: Env<'_>, layers: &[Layer]) -> Result<Merged, Error> {
+fn merge(directory: &Path, env: Env<'_>, layers: &Layers) -> Result<Merged, Error> {
     let mut tree: Option<tree::Node> = None;
     let mut rules = Vec::new();
     let mut agent_rules: Vec<(String, Vec<Said>)> = Vec::new();
     let mut sources = Vec::new();
     let mut strangers = Vec::new();
-    for document in sources::read_all(directory, env, layers)? {
+    for document in sources::read_all(directory, env, layers.all())? {
         let node = legacy::node(&document, env)?;
-        let root = view::View::root(&node);
+        let root = view::View::root(&node, layers.providers);
         keys::read(&root)?;
         rules.extend(permission::rules(&root, &[])?);
         for (agent, part) in permission::agents(&root)? {
@@ -313,7 +323,7 @@ fn merge(directory: &Path, env: Env<'_>, layers: &[Layer]) -> Result<Merged, Err
         }
     }
     let mut settings = match &tree {
-        Some(tree) => keys::read(&view::View::root(tree))?,
+        Some(tree) => keys::read(&view::View::root(tree, layers.providers))?,
         None => Settings::default(),
     };
     // rules go one after the other, which a merge of objects would not keep
@@ -322,6 +332,7 @@ fn merge(directory: &Path, env: Env<'_>, layers: &[Layer]) -> Result<Merged, Err
     settings.agent_rules =
         agent_rules.iter().map(|(name, said)| (name.clone(), bare(said))).collect();
     settings.sources = sources;
+    settings.known = layers.providers;
     let of_agents = agent_rules.iter().map(|(_, said)| said);
     let of_all = [&rules].into_iter().chain(of_agents);
     settings.warnings = of_all.flat_map(|said| permission::without_effect(said)).collect();

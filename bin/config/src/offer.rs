@@ -1,14 +1,16 @@
 //! Every provider that there is, with what is known of it, whether it can be used or not.
 
-use super::builtin::{KeySource, builtin, key, variables};
-use super::{BaseUrl, Env, Model, Provider, Secret, Settings, Wire, resolve};
+use leftfold_events::providers::KnownWire;
+
+use super::builtin::{KeySource, key, variables};
+use super::{BaseUrl, Env, Model, Provider, Secret, Settings, resolve};
 
 /// A provider as `leftfold models` and `leftfold auth` show it.
 #[derive(Clone, Debug)]
 pub struct Offer {
     pub name: String,
     /// `None`: settings do not say enough.
-    pub wire: Option<Wire>,
+    pub wire: Option<KnownWire>,
     pub vendor: Option<String>,
     pub base_url: Option<BaseUrl>,
     pub key: KeyState,
@@ -46,10 +48,10 @@ impl Settings {
 
     fn offer(&self, name: &str, env: Env<'_>) -> Offer {
         let provider = self.provider(name).cloned().unwrap_or_default();
-        let builtin = builtin(name);
+        let builtin = self.known.builtin(name);
         Offer {
             name: name.to_owned(),
-            wire: resolve::wire(name, &provider, builtin),
+            wire: resolve::wire(self.known, name, &provider),
             vendor: provider.vendor.clone(),
             base_url: resolve::base_url(&provider, builtin, env),
             key: self.key_state(name, &provider, env),
@@ -61,7 +63,7 @@ impl Settings {
     }
 
     fn key_state(&self, name: &str, provider: &Provider, env: Env<'_>) -> KeyState {
-        let builtin = builtin(name);
+        let builtin = self.known.builtin(name);
         let of_key = |key: &str| key.ends_with(".apiKey");
         let unset = provider.unset.iter().find(|unset| of_key(&unset.key));
         if let Some(unset) = unset {

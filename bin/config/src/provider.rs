@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use leftfold_events::providers::KnownWire;
 use serde_json::{Map, Value};
 
 use super::model::{self, Model};
@@ -35,48 +36,6 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// How a provider is spoken to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wire {
-    Anthropic,
-    OpenaiChat,
-    OpenaiResponses,
-    Gemini,
-    /// Plays a script instead of asking a model.
-    Scripted,
-}
-
-impl Wire {
-    pub const ALL: [(&str, Self); 5] = [
-        ("anthropic", Self::Anthropic),
-        ("openai-chat", Self::OpenaiChat),
-        ("openai-responses", Self::OpenaiResponses),
-        ("gemini", Self::Gemini),
-        ("scripted", Self::Scripted),
-    ];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Anthropic => "anthropic",
-            Self::OpenaiChat => "openai-chat",
-            Self::OpenaiResponses => "openai-responses",
-            Self::Gemini => "gemini",
-            Self::Scripted => "scripted",
-        }
-    }
-
-    /// The wire of an npm package by which OpenCode's settings name it.
-    pub(super) fn of_npm(package: &str) -> Option<Self> {
-        match package {
-            "@ai-sdk/anthropic" => Some(Self::Anthropic),
-            "@ai-sdk/openai" => Some(Self::OpenaiResponses),
-            "@ai-sdk/openai-compatible" => Some(Self::OpenaiChat),
-            "@ai-sdk/google" => Some(Self::Gemini),
-            _ => None,
-        }
-    }
-}
-
 /// What a scripted provider plays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Script {
@@ -98,7 +57,7 @@ pub struct Unset {
 pub struct Provider {
     /// What people call it.
     pub name: Option<String>,
-    pub wire: Option<Wire>,
+    pub wire: Option<KnownWire>,
     pub npm: Option<String>,
     /// Whose quirks to expect on that wire.
     pub vendor: Option<String>,
@@ -184,7 +143,7 @@ impl Provider {
         let mut api = None;
         for (key, view) in view.known(&KEYS)? {
             match key {
-                "wire" => provider.wire = Some(view.one_of(&Wire::ALL)?),
+                "wire" => provider.wire = Some(view.wire()?),
                 "npm" => provider.npm = view.filled()?,
                 "vendor" => provider.vendor = view.filled()?,
                 "name" => provider.name = view.filled()?,

@@ -3,21 +3,20 @@
 use std::fmt;
 
 use leftfold_events::kit::{self, Limit, Prices};
+use leftfold_events::providers::{Builtin, KnownProviders, KnownWire};
 use serde_json::{Map, Value};
 
-use super::builtin::{BUILTIN, Builtin, builtin, key, set, variables};
+use super::builtin::{key, set, variables};
 use super::error::{Hint, Listed, Npm, Origin};
 use super::tree::below;
 use super::view::alternatives;
-use super::{
-    Abilities, Costs, Env, Error, Limits, Model, Provider, Script, Secret, Settings, Wire,
-};
+use super::{Abilities, Costs, Env, Error, Limits, Model, Provider, Script, Secret, Settings};
 
 /// A model that can be used.
 #[derive(Clone, PartialEq)]
 pub struct Chosen {
     pub provider: String,
-    pub wire: Wire,
+    pub wire: KnownWire,
     pub vendor: Option<String>,
     /// The model as settings and users call it.
     pub model: String,
@@ -106,6 +105,7 @@ struct Wanted<'a> {
     origin: Origin,
     /// The key that `leftfold auth login` was given.
     stored: Option<Secret>,
+    known: &'static KnownProviders,
 }
 
 impl Settings {
@@ -153,7 +153,7 @@ impl Settings {
         if let [only] = listed.as_slice() {
             return Ok((only.clone(), "no other is listed".to_owned()));
         }
-        match BUILTIN.iter().find(|builtin| has_key(builtin)) {
+        match self.known.builtin.iter().find(|builtin| has_key(builtin)) {
             Some(Builtin { name, model, .. }) => {
                 Ok((format!("{name}/{model}"), format!("there is a key for {name}")))
             }
@@ -182,7 +182,7 @@ impl Settings {
             let by = format!("{}.{list}", wanted.path());
             return Err(Error::Hidden { model: name.to_owned(), origin: wanted.origin, by });
         }
-        let builtin = builtin(wanted.provider);
+        let builtin = self.known.builtin(wanted.provider);
         let default;
         let provider = match (self.provider(wanted.provider), builtin) {
             (Some(provider), _) => provider,
@@ -201,7 +201,8 @@ impl Settings {
             && !provider.is_empty()
             && !id.is_empty()
         {
-            return Ok(Wanted { name, provider, id, origin, stored: self.stored_key(provider) });
+            let stored = self.stored_key(provider);
+            return Ok(Wanted { name, provider, id, origin, stored, known: self.known });
         }
         let listed = self.listed();
         let ending = format!("/{name}");
@@ -214,9 +215,9 @@ impl Settings {
 
     /// The names of all providers, the built-in ones first.
     pub fn provider_names(&self) -> Vec<&str> {
-        let known = BUILTIN.iter().map(|builtin| builtin.name);
+        let known = self.known.builtin.iter().map(|builtin| builtin.name);
         let others = self.providers.iter().map(|(name, _)| name.as_str());
-        known.chain(others.filter(|name| builtin(name).is_none())).collect()
+        known.chain(others.filter(|name| self.known.builtin(name).is_none())).collect()
     }
 
     fn no_provider(&self, wanted: Wanted<'_>) -> Error {
@@ -253,8 +254,8 @@ impl Wanted<'_> {
         builtin: Option<&Builtin>,
         env: Env<'_>,
     ) -> Result<Chosen, Error> {
-        let wire = self.wire(provider, builtin)?;
-        if wire != Wire::Scripted {
+        let wire = self.wire(provider)?;
+        if wire.is_remote {
             self.complete(provider, builtin, env)?;
         }
         Ok(Chosen {
@@ -278,12 +279,12 @@ impl Wanted<'_> {
         })
     }
 
-    fn wire(&self, provider: &Provider, builtin: Option<&Builtin>) -> Result<Wire, Error> {
-        wire(self.provider, provider, builtin).ok_or_else(|| Error::NoWire {
+    fn wire(&self, provider: &Provider) -> Result<KnownWire, Error> {
+        wire(self.known, self.provider, provider).ok_or_else(|| Error::NoWire {
             provider: self.provider.to_owned(),
             npm: Npm(provider.npm.clone()),
             path: self.path(),
-            known: alternatives(&Wire::ALL.map(|(name, _)| name)),
+            known: alternatives(&self.known.wires.iter().map(|wire| wire.name).collect::<Vec<_>>()),
         })
     }
 
@@ -325,16 +326,12 @@ impl Wanted<'_> {
 }
 
 /// What is said outright, or what the npm package, the name or an address alone lead to.
-pub(super) fn wire(name: &str, provider: &Provider, builtin: Option<&Builtin>) -> Option<Wire> {
-    let by_npm = || provider.npm.as_deref().and_then(Wire::of_npm);
-    let by_name = || match name {
-        "gemini" => Some(Wire::Gemini),
-        _ => builtin.map(|builtin| builtin.wire),
-    };
+pub(super) fn wire(known: &KnownProviders, name: &str, provider: &Provider) -> Option<KnownWire> {
+    let by_npm = || provider.npm.as_deref().and_then(|package| known.wire_of_npm(package));
     // an address without more is what most servers of other people's models need
     let by_address =
-        || (provider.npm.is_none() && provider.base_url.is_some()).then_some(Wire::OpenaiChat);
-    provider.wire.or_else(by_npm).or_else(by_name).or_else(by_address)
+        || known.usual_wire.filter(|_| provider.npm.is_none() && provider.base_url.is_some());
+    provider.wire.or_else(by_npm).or_else(|| known.wire_of(name)).or_else(by_address)
 }
 
 pub(super) fn base_url(

@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use leftfold_events::providers::KnownProviders;
+
 use super::sources::{self, Document, Kind, Source};
 use super::tree::{Node, Tree, below};
 use super::{Env, Error, Layers, Place, Settings, keys, legacy, permission, reach, view};
@@ -31,7 +33,9 @@ pub fn survey(directory: &Path, env: Env<'_>, layers: &Layers) -> Survey {
     let project = Project::of(directory, env);
     match sources::read_all(directory, env, layers.all()) {
         Ok(documents) => {
-            documents.iter().for_each(|document| survey.document(document, &project, env));
+            documents
+                .iter()
+                .for_each(|document| survey.document(document, &project, env, layers.providers));
         }
         Err(error) => survey.errors.push(error),
     }
@@ -45,9 +49,15 @@ pub fn survey(directory: &Path, env: Env<'_>, layers: &Layers) -> Survey {
 }
 
 impl Survey {
-    fn document(&mut self, document: &Document, project: &Project, env: Env<'_>) {
+    fn document(
+        &mut self,
+        document: &Document,
+        project: &Project,
+        env: Env<'_>,
+        providers: &'static KnownProviders,
+    ) {
         self.sources.push(Arc::clone(&document.source));
-        match read(document, env) {
+        match read(document, env, providers) {
             Ok(node) => {
                 self.idle.extend(idle(&node));
                 if project.has(&document.source) {
@@ -59,9 +69,13 @@ impl Survey {
     }
 }
 
-fn read(document: &Document, env: Env<'_>) -> Result<Node, Error> {
+fn read(
+    document: &Document,
+    env: Env<'_>,
+    providers: &'static KnownProviders,
+) -> Result<Node, Error> {
     let node = legacy::node(document, env)?;
-    let root = view::View::root(&node);
+    let root = view::View::root(&node, providers);
     keys::read(&root)?;
     permission::rules(&root, &[])?;
     permission::agents(&root)?;

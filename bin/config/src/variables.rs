@@ -1,6 +1,6 @@
 //! What environment variables say of providers where files say nothing.
 
-use super::builtin::{BUILTIN, MAIN, builtin, set, variables};
+use super::builtin::{MAIN, set, variables};
 use super::{Env, Settings};
 
 /// A setting of a provider that can come from a variable.
@@ -16,7 +16,7 @@ impl Settings {
     /// Keys and addresses that no file gives to the providers which may be used: from the variable
     /// that is set, or from the first that could be.
     pub(super) fn in_variables(&self, env: Env<'_>) -> Vec<FromEnv> {
-        let builtin = BUILTIN.iter().map(|builtin| builtin.name);
+        let builtin = self.known.builtin.iter().map(|builtin| builtin.name);
         let mut names: Vec<&str> = self.providers.iter().map(|(name, _)| name.as_str()).collect();
         names.extend(builtin.filter(|name| self.provider(name).is_none()));
         names.retain(|name| self.allows(name).is_ok());
@@ -31,7 +31,7 @@ impl Settings {
     pub(super) fn by_stored_key(&self, env: Env<'_>) -> Vec<&str> {
         let counts = |name: &&str| {
             let provider = self.provider(name).cloned().unwrap_or_default();
-            let variables: Vec<&str> = variables(&provider, builtin(name)).collect();
+            let variables: Vec<&str> = variables(&provider, self.known.builtin(name)).collect();
             provider.api_key.is_none() && variables.iter().all(|name| set(env, name).is_none())
         };
         let usable = |name: &&str| self.allows(name).is_ok();
@@ -40,9 +40,9 @@ impl Settings {
 
     fn key(&self, name: &str, env: Env<'_>) -> Option<FromEnv> {
         let provider = self.provider(name).cloned().unwrap_or_default();
-        let names: Vec<&str> = variables(&provider, builtin(name)).collect();
+        let names: Vec<&str> = variables(&provider, self.known.builtin(name)).collect();
         let found = names.iter().find(|name| set(env, name).is_some());
-        let of_few = BUILTIN[MAIN..].iter().any(|builtin| builtin.name == name);
+        let of_few = self.known.builtin.iter().skip(MAIN).any(|builtin| builtin.name == name);
         if found.is_none()
             && (of_few && self.provider(name).is_none() || self.stored_key(name).is_some())
         {
@@ -54,7 +54,7 @@ impl Settings {
 
     fn address(&self, name: &str, env: Env<'_>) -> Option<FromEnv> {
         let given = self.provider(name).is_some_and(|provider| provider.base_url.is_some());
-        let builtin = builtin(name).filter(|_| !given)?;
+        let builtin = self.known.builtin(name).filter(|_| !given)?;
         Some(FromEnv::new(name, "baseURL", builtin.base_url, env))
     }
 }

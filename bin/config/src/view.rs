@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use leftfold_events::providers::{KnownProviders, KnownWire};
 use serde_json::Value;
 
 use super::error::{Hint, is_slip};
@@ -15,11 +16,13 @@ pub(super) struct View<'a> {
     /// Where its key stands, if it has one: what is wrong about the key is wrong there.
     key_at: &'a Place,
     pub(super) path: String,
+    /// Which wire formats there are to name.
+    providers: &'static KnownProviders,
 }
 
 impl<'a> View<'a> {
-    pub(super) fn root(node: &'a Node) -> Self {
-        Self { node, key_at: &node.at, path: String::new() }
+    pub(super) fn root(node: &'a Node, providers: &'static KnownProviders) -> Self {
+        Self { node, key_at: &node.at, path: String::new(), providers }
     }
 
     pub(super) fn at(&self) -> &'a Place {
@@ -105,6 +108,7 @@ impl<'a> View<'a> {
             node,
             key_at: &node.at,
             path: format!("{}[{i}]", self.path),
+            providers: self.providers,
         });
         Ok(views.collect())
     }
@@ -119,7 +123,10 @@ impl<'a> View<'a> {
         let Tree::Map(entries) = &self.node.tree else { return Err(self.wrong("an object")) };
         let views = entries.iter().map(|entry| {
             let path = below(&self.path, &entry.key);
-            (entry.key.as_str(), Self { node: &entry.node, key_at: &entry.at, path })
+            (
+                entry.key.as_str(),
+                Self { node: &entry.node, key_at: &entry.at, path, providers: self.providers },
+            )
         });
         Ok(views.collect())
     }
@@ -156,6 +163,12 @@ impl<'a> View<'a> {
     /// The value under `key` of what has to be an object.
     pub(super) fn get(&self, key: &str) -> Result<Option<Self>, Error> {
         Ok(self.entries()?.into_iter().find(|(name, _)| *name == key).map(|(_, view)| view))
+    }
+
+    /// The name of a wire format.
+    pub(super) fn wire(&self) -> Result<KnownWire, Error> {
+        let wires = self.providers.wires.iter();
+        self.one_of(&wires.map(|wire| (wire.name, *wire)).collect::<Vec<_>>())
     }
 
     /// One of some names.

@@ -38,7 +38,7 @@ impl Configured {
     /// The settings are wrong. What is wrong with a plugin is among their warnings.
     pub fn of(project: &Project, store: &Path) -> anyhow::Result<Self> {
         let directory = &project.directory;
-        let found = settings::load(directory, &model::environment).map_err(model::usage)?;
+        let found = without_plugins(directory)?;
         let (plugins, wrong) = plugins(directory, &project.worktree, store, &found);
         warnings::tell(&wrong);
         project.plugins.hold(&plugins);
@@ -56,7 +56,7 @@ impl Configured {
 /// # Errors
 /// The settings are wrong.
 pub fn settings(directory: &Path, plugins: &Plugins) -> anyhow::Result<Settings> {
-    let layers = asked(directory, plugins)?.unwrap_or_default();
+    let layers = asked(directory, plugins)?.unwrap_or_else(no_layers);
     settings::load_with(directory, &model::environment, &layers).map_err(model::usage)
 }
 
@@ -76,18 +76,32 @@ pub fn shown(directory: &Path) -> anyhow::Result<Settings> {
 /// # Errors
 /// The settings are wrong.
 pub fn layers(directory: &Path) -> anyhow::Result<Layers> {
-    let found = settings::load(directory, &model::environment).map_err(model::usage)?;
+    let found = without_plugins(directory)?;
     if found.plugins.is_empty() {
-        return Ok(Layers::default());
+        return Ok(no_layers());
     }
     // there is no session, and so no node that could be reached
     let store = Path::new("");
     let (plugins, _) = plugins(directory, &settings::worktree_of(directory), store, &found);
     crate::run_async(async {
-        let mut layers = asked(directory, &plugins)?.unwrap_or_default();
+        let mut layers = asked(directory, &plugins)?.unwrap_or_else(no_layers);
         plugins.problems().into_iter().for_each(|problem| layers.warn(problem));
         Ok(layers)
     })?
+}
+
+/// The settings of files and variables alone, without what plugins add.
+///
+/// # Errors
+/// The settings are wrong.
+pub fn without_plugins(directory: &Path) -> anyhow::Result<Settings> {
+    settings::load(directory, &model::environment, leftfold_providers::known())
+        .map_err(model::usage)
+}
+
+/// What settings rest on where no plugin adds to them.
+pub fn no_layers() -> Layers {
+    Layers::new(leftfold_providers::known())
 }
 
 /// `None` if nobody has anything to add.
@@ -97,7 +111,7 @@ fn asked(directory: &Path, plugins: &Plugins) -> anyhow::Result<Option<Layers>> 
     if advisers.is_empty() {
         return Ok(None);
     }
-    let mut layers = Layers::default();
+    let mut layers = no_layers();
     for adviser in advisers {
         let who = (adviser.name(), adviser.place());
         layers

@@ -57,7 +57,7 @@ pub fn choose(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<Model
     let request = Json::from_value(&chosen.options.clone().into());
     let config = config(chosen, wire);
     let encrypted = config.base_url.as_ref().is_none_or(|url| url.starts_with("https:"));
-    if wire != Wire::SCRIPTED {
+    if wire.is_remote() {
         // while the store is being opened
         std::thread::spawn(move || leftfold_providers::warm(encrypted));
     }

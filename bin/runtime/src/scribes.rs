@@ -105,7 +105,7 @@ mod tests {
         merge(&mut text, more.clone());
         let text = text.to_string();
         let env = |name: &str| (name == "LEFTFOLD_CONFIG_CONTENT").then(|| text.clone());
-        let settings = settings::load(folder.path(), &env).unwrap();
+        let settings = settings::load(folder.path(), &env, leftfold_providers::known()).unwrap();
         let model = model::choose(&settings, None)?;
         model::options(&settings, &model)
     }

@@ -13,7 +13,7 @@ use leftfold_config::{self as settings, Env, Settings};
 
 /// Those of a project whose settings were found to be right before; none if they are no longer.
 pub fn of(directory: &Path) -> Secrets {
-    let known = settings::load(directory, &model::environment)
+    let known = settings::load(directory, &model::environment, leftfold_providers::known())
         .map_err(model::usage)
         .and_then(|settings| known(&settings, &model::environment));
     known.inspect_err(|error| tracing::warn!("{error:#}")).unwrap_or_default()

@@ -9,6 +9,7 @@ mod models;
 mod table;
 
 use leftfold_events::kit::{Abilities, Limit, ModelSpec, Prices};
+use leftfold_events::providers::Builtin;
 use reqwest::Url;
 
 use crate::ids::{Form, SHORT};
@@ -81,25 +82,8 @@ pub(crate) enum Marks {
     Always,
 }
 
-/// A provider that needs no settings but a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Builtin {
-    /// The provider's name in settings.
-    pub name: &'static str,
-    /// Other names of providers that speak its wire format.
-    pub aliases: &'static [&'static str],
-    /// The name of its wire format.
-    pub wire: &'static str,
-    /// Environment variables with a key; the first that is set counts.
-    pub keys: &'static [&'static str],
-    /// The environment variable with another base URL.
-    pub base_url: &'static str,
-    /// The model used if no model is set and the key is there; empty: none.
-    pub model: &'static str,
-}
-
 /// The providers that need no settings, in the order in which people see them.
-pub fn builtin() -> impl Iterator<Item = &'static Builtin> {
+pub(crate) fn builtin() -> impl Iterator<Item = &'static Builtin> {
     VENDORS.iter().filter_map(|vendor| vendor.builtin.as_ref())
 }
 

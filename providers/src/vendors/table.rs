@@ -1,8 +1,9 @@
 //! The table of vendors, after their public API references.
 
 use super::models::{ALIBABA, DEEPSEEK, GROQ, MISTRAL, MOONSHOT, XAI};
-use super::{Builtin, CLAUDES, GEMINIS, GPTS, LimitName, Marks, Vendor};
+use super::{CLAUDES, GEMINIS, GPTS, LimitName, Marks, Vendor};
 use crate::ids::Form;
+use leftfold_events::providers::Builtin;
 
 /// Every vendor. The built-in ones stand in the order in which people see them.
 pub(crate) const VENDORS: &[Vendor] = &[

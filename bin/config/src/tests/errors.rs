@@ -212,7 +212,7 @@ fn damaged_text_gives_an_error_and_never_a_panic() {
     let world = World::new();
     let read = |text: &str| {
         let env = |name: &str| (name == "LEFTFOLD_CONFIG_CONTENT").then(|| text.to_owned());
-        load(&world.path(""), &env)
+        load(&world.path(""), &env, known())
     };
     let cuts: Vec<usize> = text.char_indices().map(|(at, _)| at).filter(|at| *at > 0).collect();
     for cut in &cuts {

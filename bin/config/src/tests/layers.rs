@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::World;
+use super::{World, known};
 use crate::{Layers, Settings, inventory, load_with};
 
 const PLACE: &str = "leftfold.json:1:2";
@@ -24,7 +24,7 @@ fn plugins_come_after_files_and_before_variables() {
     let world =
         World::with(r#"{"model": "file/m", "title": false, "permission": {"edit": "ask"}}"#)
             .var("LEFTFOLD_CONFIG_CONTENT", r#"{"small_model": "variable/m"}"#);
-    let mut layers = Layers::default();
+    let mut layers = Layers::new(known());
     world.advised(&mut layers, |told| {
         assert_eq!(
             (&told["model"], &told["small_model"]),
@@ -55,7 +55,7 @@ fn what_is_wrong_counts_for_nothing_and_is_told() {
         (json!({ "model": "plugin/m", "tui": { "a": deep } }), "nested more than 100 deep"),
         (json!("x"), "plugin g: the settings as a whole: expected an object, found a string"),
     ] {
-        let mut layers = Layers::default();
+        let mut layers = Layers::new(known());
         world.advised(&mut layers, |_| answer);
         let settings = world.with_layers(&layers);
         assert_eq!(settings.model.as_deref(), Some("file/m"));
@@ -64,7 +64,7 @@ fn what_is_wrong_counts_for_nothing_and_is_told() {
         assert!(warning.ends_with("Nothing of what this plugin adds to settings counts"));
     }
     // but for `plugin`, which is left out by itself
-    let mut layers = Layers::default();
+    let mut layers = Layers::new(known());
     world.advised(&mut layers, |_| json!({ "plugin": [["sh"]], "model": "plugin/m" }));
     let settings = world.with_layers(&layers);
     assert_eq!((settings.model.as_deref(), settings.plugins.len()), (Some("plugin/m"), 0));
@@ -93,7 +93,7 @@ fn whoever_says_again_what_it_was_told_changes_nothing() {
         }"#,
     )
     .var("HOST", "hidden-host");
-    let mut layers = Layers::default();
+    let mut layers = Layers::new(known());
     world.advised(&mut layers, |told| {
         assert!(!told.to_string().contains("hidden"), "{told}");
         assert_eq!(told["mcp"]["b"]["url"], "https://{env:HOST}/mcp");

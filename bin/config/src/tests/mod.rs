@@ -2,6 +2,7 @@
 //! environment is looked at.
 
 mod errors;
+mod known;
 mod layers;
 mod models;
 mod reading;
@@ -11,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{Env, Error, Settings, load};
+use known::known;
 
 /// A home, and in it a project with a worktree.
 struct World {
@@ -59,7 +61,7 @@ impl World {
     }
 
     fn load_in(&self, folder: &str) -> Result<Settings, Error> {
-        load(&self.path(folder), &self.env())
+        load(&self.path(folder), &self.env(), known())
     }
 
     fn load(&self) -> Settings {

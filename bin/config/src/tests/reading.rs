@@ -1,12 +1,14 @@
 //! Which sources count, how they are merged, and what stands in for `{env:X}` and `{file:X}`.
 
-use super::super::{Script, Wire};
+use leftfold_events::providers::KnownWire;
+
+use super::super::Script;
 use super::*;
 
 #[test]
 fn nothing_at_all_gives_the_defaults() {
-    let settings = load(&World::new().path(""), nothing()).unwrap();
-    assert_eq!(settings, Settings::default());
+    let settings = load(&World::new().path(""), nothing(), known()).unwrap();
+    assert_eq!(settings, Settings { known: known(), ..Settings::default() });
     assert!(settings.title && settings.snapshot && settings.compaction.auto);
     assert_eq!(settings.tool_output.max_bytes, 51_200);
     assert_eq!(settings.retry.attempts, 10);
@@ -73,7 +75,7 @@ fn the_configuration_folder_can_be_elsewhere() {
         let env = |name: &str| {
             variables.iter().rev().find(|(known, _)| known == name).map(|(_, v)| v.clone())
         };
-        let settings = load(&world.path(""), &env).unwrap();
+        let settings = load(&world.path(""), &env, known()).unwrap();
         assert_eq!((settings.title, settings.snapshot), (title, snapshot), "{value:?}");
     }
 }
@@ -241,7 +243,7 @@ fn paths_start_at_the_file_they_stand_in() {
         ("e", Script::Path("/s.json".into())),
     ] {
         let provider = settings.provider(name).unwrap();
-        assert_eq!(provider.wire, Some(Wire::Scripted));
+        assert_eq!(provider.wire.map(KnownWire::name), Some("scripted"));
         assert_eq!(provider.script.as_ref(), Some(&script), "{name}");
     }
 }

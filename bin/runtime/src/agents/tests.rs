@@ -7,7 +7,7 @@ fn read(text: &str) -> (Settings, Agents) {
     let folder = tempfile::tempdir().unwrap();
     let text = text.to_owned();
     let env = |name: &str| (name == "LEFTFOLD_CONFIG_CONTENT").then(|| text.clone());
-    let settings = settings::load(folder.path(), &env).unwrap();
+    let settings = settings::load(folder.path(), &env, leftfold_providers::known()).unwrap();
     let agents = Agents::of(&settings);
     (settings, agents)
 }
