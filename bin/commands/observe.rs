@@ -26,8 +26,8 @@ use crate::cli::{Format, Observe};
 use cursors::Cursors;
 use leftfold_runtime::home::Place;
 use leftfold_runtime::lines::Lines;
+use leftfold_runtime::remote::client::{self, Connection, Identity};
 use leftfold_runtime::signals::Signals;
-use leftfold_runtime::socket::client::{self, Connection, Identity};
 use leftfold_view::Transcript;
 use leftfold_view::text::TextRenderer;
 

@@ -14,8 +14,8 @@ use leftfold_runtime::agents::{self, Agents};
 use leftfold_runtime::client::is_leaving;
 use leftfold_runtime::configured;
 use leftfold_runtime::home::Place;
+use leftfold_runtime::remote::client;
 use leftfold_runtime::socket::RpcError;
-use leftfold_runtime::socket::client;
 use leftfold_runtime::socket::question::{Search, Which};
 
 pub(crate) fn permission(command: &PermissionCommand) -> anyhow::Result<ExitCode> {

@@ -7,9 +7,9 @@ use anyhow::bail;
 use leftfold_events::event::PromptPart;
 use leftfold_runtime::forking::Wanted;
 use leftfold_runtime::home::{self, Place};
+use leftfold_runtime::job::Job;
 use leftfold_runtime::project::{Project, new_id};
 use leftfold_runtime::slash::{Given, Prepared};
-use leftfold_runtime::turn_config::job;
 use leftfold_runtime::{Usage, attach};
 
 use super::fork;
@@ -55,7 +55,7 @@ pub(crate) fn take(
     let outcome = leftfold_runtime::run_async(async {
         let (overrides, store) = (turn.overrides(), place.store.as_path());
         let prepared = Prepared::new((&project, store), &overrides, &prompt, Given::ForPrompt)?;
-        let job = job(place, &prepared.project, &prepared.overrides, false)?;
+        let job = Job::new(place, &prepared.project, &prepared.overrides, false)?;
         let mut parts = prepared.parts(&job, vec![PromptPart::text(prompt)]).await?;
         parts.extend(files);
         turn_runner::drive(job, Task::Prompt(parts), turn).await
@@ -71,7 +71,7 @@ pub(crate) fn turn(
     task: Task,
 ) -> anyhow::Result<ExitCode> {
     let outcome = leftfold_runtime::run_async(async {
-        let job = job(place, project, &turn.overrides(), task == Task::Resume)?;
+        let job = Job::new(place, project, &turn.overrides(), task == Task::Resume)?;
         turn_runner::drive(job, task, turn).await
     })??;
     Ok(ExitCode::from(outcome.exit_code()))

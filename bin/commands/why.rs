@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use leftfold_runtime::socket::remote::Remote;
+use leftfold_runtime::remote::Remote;
 use leftfold_runtime::why::{report, text};
 
 use crate::cli::{Format, Why};

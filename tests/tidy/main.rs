@@ -235,7 +235,7 @@ fn modules(sources: &[Source], root: &str, crates: &[(String, String, Vec<String
 
 /// Cycles among the top-level modules of a crate that are yet to be untied. An entry may only get
 /// shorter and go.
-const KNOWN_CYCLES: [(&str, &[&str]); 5] = [
+const KNOWN_CYCLES: [(&str, &[&str]); 4] = [
     (
         "bin/acp",
         &[
@@ -277,24 +277,6 @@ const KNOWN_CYCLES: [(&str, &[&str]); 5] = [
             "tree",
             "variables",
             "view",
-        ],
-    ),
-    (
-        "bin/runtime",
-        &[
-            "agents",
-            "client",
-            "configured",
-            "demo",
-            "forking",
-            "model",
-            "project",
-            "scribes",
-            "secrets",
-            "socket",
-            "turn_config",
-            "variant",
-            "watchers",
         ],
     ),
     (

@@ -1,5 +1,6 @@
 //! What a client may choose for a session: its agent (a mode, to the protocol), model and variant.
 
+use leftfold_runtime::job::Job;
 use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::{
@@ -19,7 +20,6 @@ use leftfold_runtime::model;
 use leftfold_runtime::model_list;
 use leftfold_runtime::project::Project;
 use leftfold_runtime::slash;
-use leftfold_runtime::turn_config;
 use leftfold_runtime::turn_config::Overrides;
 
 /// The ids of what can be chosen.
@@ -103,7 +103,7 @@ impl Offer {
     /// # Errors
     /// The settings are wrong, or say too little for a prompt to be taken.
     pub(super) fn of(place: &Place, project: &Project, chosen: &Chosen) -> anyhow::Result<Self> {
-        let job = turn_config::job(place.clone(), project, &chosen.overrides(), false)?;
+        let job = Job::new(place.clone(), project, &chosen.overrides(), false)?;
         let settings = configured::settings(&project.directory, &job.workspace.plugins)?;
         let agents = Agents::of(&settings);
         let primary = agents

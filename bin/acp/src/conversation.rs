@@ -1,6 +1,7 @@
 //! One session of the connection. It takes what the client wants of it one after the other, so that
 //! a cancel never overtakes the prompt it is for.
 
+use leftfold_runtime::job::Job;
 use std::sync::Arc;
 
 use agent_client_protocol::Error;
@@ -126,8 +127,7 @@ impl Talk {
             text,
             Given::ForAll,
         )?;
-        let job =
-            turn_config::job(self.place.clone(), &prepared.project, &prepared.overrides, false)?;
+        let job = Job::new(self.place.clone(), &prepared.project, &prepared.overrides, false)?;
         // servers may take long to start, and whoever takes the prompt back is not to wait for them
         tokio::select! {
             () = turn_config::ready(&job.workspace) => {}

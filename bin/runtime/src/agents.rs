@@ -8,7 +8,6 @@ use leftfold_events::rules::{self, Action, Rule};
 use serde_json::Value;
 
 use crate::Usage;
-use crate::turn_config::may_call;
 use leftfold_config::{self as settings, Place, Settings, meant};
 
 /// The permission for every change of a file.
@@ -172,6 +171,11 @@ fn reader(said: &[Rule], built: &[Rule]) -> Vec<Rule> {
         Rule::new(EDIT, rule.pattern.clone(), action)
     });
     [Rule::new(EDIT, "*", Action::Deny)].into_iter().chain(open).collect()
+}
+
+/// Whether an agent with these rules may start the agent `name`, asked or not.
+fn may_call(rules: &[Rule], name: &str) -> bool {
+    rules::evaluate(rules, "task", name).is_none_or(|rule| rule.action != Action::Deny)
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! A session in this process's node, as those who drive it see it.
 
-mod job;
 mod revert;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,10 +16,9 @@ use ractor::{Actor, ActorRef, RpcReplyPort};
 
 use crate::approvals::Memory;
 use crate::home::Place;
-use crate::socket::remote::Remote;
-use crate::socket::{self, RpcError};
+use crate::job::{Equipment, Job};
+use crate::remote::{self, Remote, RpcError};
 use crate::turn_config;
-pub use job::{Equipment, Job};
 use leftfold_view::QuestionId;
 
 /// Clones talk to the same session.
@@ -107,7 +105,9 @@ impl Client {
         // what a crash kept from being remembered is remembered now
         let from = if opened.unfinished { 1 } else { opened.head + 1 };
         client.watch(from, sink, Family::Live).await?;
-        crate::watchers::start(&client, &job.workspace.plugins, opened.head + 1).await?;
+        if let Some(sink) = crate::watchers::start(session, &job.workspace.plugins).await? {
+            client.watch(opened.head + 1, sink, Family::Live).await?;
+        }
         Ok((client, opened))
     }
 
@@ -146,7 +146,7 @@ impl Client {
     pub fn name(&self, by: &str) -> String {
         match &self.link {
             Link::Here { .. } => by.to_owned(),
-            Link::There(_) => socket::name_of(by, i32::try_from(std::process::id()).ok()),
+            Link::There(_) => remote::name_of(by, i32::try_from(std::process::id()).ok()),
         }
     }
 

@@ -2,26 +2,13 @@
 //! (SPEC X1, the hook `config`).
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use leftfold_tools::plugins::{Plugins, Root};
 
 use crate::model;
 use crate::project::Project;
-use crate::socket;
 use crate::warnings;
 use leftfold_config::{self as settings, Layers, Settings};
-
-/// The plugins of a project that have been asked last, so that they go on until a session works with
-/// them, and from prompt to prompt. Clones are the same.
-#[derive(Clone, Debug, Default)]
-pub struct Held(Arc<Mutex<Plugins>>);
-
-impl Held {
-    fn hold(&self, plugins: &Plugins) {
-        plugins.clone_into(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-}
 
 /// Settings, and the plugins that have been asked for their part.
 #[derive(Debug)]
@@ -136,7 +123,7 @@ pub fn plugins(
         directory: directory.to_owned(),
         worktree: worktree.to_owned(),
         environment: settings.environment.clone(),
-        socket: store.join(socket::NAME),
+        socket: store.join(crate::home::SOCKET),
     };
     (Plugins::of(root, specs.into_iter().filter_map(Result::ok).collect()), wrong)
 }

@@ -25,12 +25,13 @@ use leftfold_events::{Seq, SessionId};
 use leftfold_view::QuestionId;
 use ractor::ActorRef;
 
-use crate::client::{self, Client, Job};
+use crate::client::{self, Client};
 use crate::home::{self, Place};
+use crate::job::Job;
 use crate::project::{Project, new_id};
 use crate::slash::{Given, Prepared};
 use crate::subscription::Subscription;
-use crate::turn_config::{self, Overrides};
+use crate::turn_config::Overrides;
 
 /// Who prompts, in the log.
 const BY: &str = "program";
@@ -221,6 +222,6 @@ impl Session {
 
 /// Reads settings and waits for plugins, off the threads of the runtime.
 async fn job(place: Place, project: Project, overrides: Overrides) -> anyhow::Result<Job> {
-    let job = move || turn_config::job(place, &project, &overrides, false);
+    let job = move || Job::new(place, &project, &overrides, false);
     tokio::task::spawn_blocking(job).await?
 }

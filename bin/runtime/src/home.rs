@@ -8,6 +8,9 @@ use leftfold_store::Head;
 
 use crate::Usage;
 
+/// The socket's name in its store's folder.
+pub const SOCKET: &str = "socket";
+
 /// A session and the folder of its store.
 #[derive(Clone, Debug)]
 pub struct Place {

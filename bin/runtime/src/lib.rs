@@ -6,11 +6,11 @@
 //! | `embed` | [`Leftfold`] and [`Session`], for programs that embed it |
 //! | `turn_config` | from settings, project and a caller's wishes to a turn's configuration |
 //! | `gather` | what a configuration reads from the project: system prompt, instructions, skills, tools |
-//! | `agents`, `model`, `variant`, `scribes`, `demo` | who answers: agents and models |
+//! | `agents`, `model`, `auxiliary_agents`, `demo` | who answers: agents and models |
 //! | `configured`, `secrets`, `approvals` | settings with what plugins add, secrets, remembered approvals |
 //! | `project`, `home`, `history`, `session_list` | where sessions are, and what they did |
-//! | `client` | a session in this process's node or in another one |
-//! | `socket` | the socket of a node: served and called |
+//! | `job`, `client` | what it takes to open a session; a session in this process's node or in another one |
+//! | `remote`, `socket` | the socket of a node: called, and served |
 //! | `slash`, `attach` | commands and attachments of a prompt |
 //! | `forking`, `checkout` | forks |
 //! | `edge`, `warnings`, `lines`, `preview` | words that leave the process |
@@ -20,6 +20,7 @@
 pub mod agents;
 pub mod approvals;
 pub mod attach;
+mod auxiliary_agents;
 mod checkout;
 pub mod client;
 pub mod configured;
@@ -32,12 +33,13 @@ pub mod forking;
 pub mod gather;
 pub mod history;
 pub mod home;
+pub mod job;
 pub mod lines;
 pub mod model;
 pub mod model_list;
 pub mod preview;
 pub mod project;
-mod scribes;
+pub mod remote;
 pub mod secrets;
 pub mod session_list;
 pub mod signals;
@@ -45,7 +47,6 @@ pub mod slash;
 pub mod socket;
 pub mod subscription;
 pub mod turn_config;
-pub mod variant;
 pub mod warnings;
 mod watchers;
 pub mod why;

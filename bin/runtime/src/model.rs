@@ -6,13 +6,13 @@ use std::time::Duration;
 use crate::gather::{self, Agent};
 use leftfold_events::Json;
 use leftfold_events::kit::{ModelSpec, Options};
-use leftfold_providers::{Config, Provider, ScriptSource, Wire, catalog};
-use serde_json::Value;
+use leftfold_providers::{
+    Config, Provider, ScriptSource, Wire, catalog, variants as builtin_variants,
+};
+use serde_json::{Map, Value};
 
 use crate::Usage;
 use crate::note;
-use crate::scribes;
-use crate::variant;
 use leftfold_config::{BaseUrl, Chosen, Script, Settings};
 
 /// A model that is ready to be asked.
@@ -53,7 +53,7 @@ pub fn choose(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<Model
     };
     let timeout = chosen.timeout;
     let reasons = chosen.abilities.reasoning;
-    let variants = variant::known(wire, vendor, &chosen.model_id, reasons, &chosen.variants);
+    let variants = variants(wire, vendor, &chosen.model_id, reasons, &chosen.variants);
     let request = Json::from_value(&chosen.options.clone().into());
     let config = config(chosen, wire);
     let encrypted = config.base_url.as_ref().is_none_or(|url| url.starts_with("https:"));
@@ -146,12 +146,9 @@ fn config(chosen: Chosen, wire: Wire) -> Config {
     config
 }
 
-/// What settings and model say of how a session goes.
-///
-/// # Errors
-/// An agent that writes for Leftfold itself names a model that can not be used.
-pub fn options(settings: &Settings, model: &Model) -> anyhow::Result<Options> {
-    let mut options = Options {
+/// The options that settings and model give to a turn.
+pub fn options(settings: &Settings, model: &Model) -> Options {
+    Options {
         timeout: model.timeout,
         retries: settings.retry.attempts,
         reserved: settings.compaction.reserved,
@@ -162,11 +159,123 @@ pub fn options(settings: &Settings, model: &Model) -> anyhow::Result<Options> {
         small_model: small(settings),
         snapshot: settings.snapshot && leftfold_tools::snapshots::is_possible(),
         ..Options::default()
-    };
-    scribes::lay_over(&mut options, settings, model)?;
-    Ok(options)
+    }
 }
 
 pub fn usage(error: impl std::fmt::Display) -> anyhow::Error {
     Usage(error.to_string()).into()
+}
+
+/// What the model has: its own in settings, and those that its wire is known to understand, where
+/// settings have none of that name and do not say that it `reasons` not at all.
+pub fn variants(
+    wire: Wire,
+    vendor: &str,
+    id: &str,
+    reasons: Option<bool>,
+    own: &Map<String, Value>,
+) -> Vec<(String, Value)> {
+    let builtin = builtin_variants::of(wire, vendor, id).into_iter();
+    let mut all: Vec<(String, Value)> = builtin
+        .filter(|(name, _)| reasons != Some(false) && !own.contains_key(*name))
+        .map(|(name, options)| (name.to_owned(), options))
+        .collect();
+    all.extend(own.iter().map(|(name, options)| (name.clone(), options.clone())));
+    all
+}
+
+/// Lays the variant that the caller names over the model's options; where it names none and no
+/// other model either, the one it was `given` before it was cut off. Its name.
+///
+/// # Errors
+/// The model has no such variant: which it has.
+pub(crate) fn choose_variant(
+    model: &mut Model,
+    wanted: Option<&str>,
+    given: Option<&Options>,
+) -> anyhow::Result<Option<String>> {
+    if let Some(name) = wanted {
+        vary(model, name)?;
+        return Ok(Some(name.to_owned()));
+    }
+    let before = given.and_then(|given| given.variant.as_ref());
+    let Some(name) = before else { return Ok(None) };
+    match vary(model, name) {
+        Ok(()) => Ok(Some(name.clone())),
+        Err(error) => {
+            // the settings have changed meanwhile, and the turn is to go on
+            note(&format!("leftfold: going on without it: {error}"));
+            Ok(None)
+        }
+    }
+}
+
+fn vary(model: &mut Model, name: &str) -> Result<(), Usage> {
+    let Some((_, options)) = model.variants.iter().find(|(known, _)| known == name) else {
+        return Err(unknown(model, name));
+    };
+    if !options.is_object() {
+        let at =
+            format!("provider.{}.models.{}.variants.{name}", model.spec.provider, model.spec.id);
+        return Err(Usage(format!("`{at}` is no set of options: expected an object")));
+    }
+    let mut request = model.request.value();
+    merge_options(&mut request, options);
+    model.request = Json::from_value(&request);
+    Ok(())
+}
+
+fn unknown(model: &Model, name: &str) -> Usage {
+    let known: Vec<&str> = model.variants.iter().map(|(name, _)| name.as_str()).collect();
+    let (provider, id) = (&model.spec.provider, &model.spec.id);
+    let hint = if known.is_empty() {
+        format!("it has none; `provider.{provider}.models.{id}.variants` in the settings adds some")
+    } else {
+        format!("known are {}", known.join(", "))
+    };
+    Usage(format!("model `{provider}/{id}` has no variant `{name}`: {hint}"))
+}
+
+/// Objects member by member, anything else as a whole; the later wins.
+fn merge_options(under: &mut Value, over: &Value) {
+    match (under, over) {
+        (Value::Object(under), Value::Object(over)) => {
+            for (key, value) in over {
+                merge_options(under.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (under, over) => *under = over.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn options_are_merged_deeply_and_the_later_wins() {
+        let mut options = json!({ "a": { "b": 1, "c": 2 }, "d": 3, "e": [1] });
+        merge_options(
+            &mut options,
+            &json!({ "a": { "b": 4, "x": 5 }, "d": { "y": 6 }, "e": [2], "z": null }),
+        );
+        let merged =
+            json!({ "a": { "b": 4, "c": 2, "x": 5 }, "d": { "y": 6 }, "e": [2], "z": null });
+        assert_eq!(options, merged);
+    }
+
+    #[test]
+    fn settings_replace_what_is_built_in() {
+        let own = json!({ "high": { "effort": "low" }, "odd": {} });
+        let own = own.as_object().unwrap();
+        let all = variants(Wire::ANTHROPIC, "anthropic", "claude-opus-5", None, own);
+        let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["low", "medium", "xhigh", "max", "high", "odd"]);
+        assert_eq!(all[4].1, json!({ "effort": "low" }));
+        let all = variants(Wire::ANTHROPIC, "anthropic", "claude-opus-5", Some(false), own);
+        let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["high", "odd"]);
+    }
 }

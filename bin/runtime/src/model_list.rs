@@ -5,7 +5,7 @@ use leftfold_events::kit::{Limit, Prices};
 use leftfold_providers::catalog::{self, Thinking};
 use leftfold_providers::{Wire, catalog::Model as Listed};
 
-use crate::{model, variant};
+use crate::model;
 
 /// One model, as it would be used.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ pub fn rows(settings: &Settings, offer: &Offer, default: Option<&str>) -> Vec<Ro
 fn row(name: String, wire: Wire, vendor: &str, called: &str, own: &Model, default: bool) -> Row {
     let listed = catalog::model(wire, vendor, called);
     let known = catalog::describe(wire, vendor, called);
-    let variants = variant::known(wire, vendor, called, own.abilities.reasoning, &own.variants);
+    let variants = model::variants(wire, vendor, called, own.abilities.reasoning, &own.variants);
     let is = |ours: Option<bool>, theirs: fn(&Listed) -> bool, unlisted: bool| {
         ours.unwrap_or_else(|| listed.map_or(unlisted, theirs))
     };

@@ -1,22 +1,33 @@
 //! A project, and what a session of it did last.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use leftfold_config::Settings;
 use leftfold_events::SessionId;
 use leftfold_events::kit::Options;
 use leftfold_tools::mcp::{Servers, Spec};
+use leftfold_tools::plugins::Plugins;
 use leftfold_tools::{Homes, OutputLimits, Workspace};
 
 use crate::Usage;
-use crate::configured::Held;
 use crate::gather::{Named, Sources};
 use crate::home::{self, Place};
-use crate::socket;
 
 /// The id of a session that is about to be made.
 pub fn new_id() -> SessionId {
     SessionId::from_ulid(ulid::Ulid::new())
+}
+
+/// The plugins of a project that were asked for settings last. They keep running until a session works with
+/// them, and from prompt to prompt. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct HeldPlugins(Arc<Mutex<Plugins>>);
+
+impl HeldPlugins {
+    pub(crate) fn hold(&self, plugins: &Plugins) {
+        plugins.clone_into(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
 }
 
 /// Where a session works, with which model and agent it did so last, and what a turn that was cut
@@ -30,13 +41,13 @@ pub struct Project {
     pub given: Option<Box<Options>>,
     /// Servers of tools besides those in settings, before any of the same name there.
     pub servers: Vec<Spec>,
-    pub plugins: Held,
+    pub plugins: HeldPlugins,
 }
 
 impl Project {
     /// Of a session that does not exist yet.
     pub fn new(directory: PathBuf, worktree: PathBuf) -> Self {
-        let (servers, plugins) = (Vec::new(), Held::default());
+        let (servers, plugins) = (Vec::new(), HeldPlugins::default());
         Self { directory, worktree, model: None, agent: None, given: None, servers, plugins }
     }
 
@@ -68,7 +79,7 @@ impl Project {
         workspace.task_timeout = settings.task.timeout;
         workspace.environment.clone_from(&settings.environment);
         workspace.mcp = servers(&self.directory, settings, &self.servers);
-        workspace.socket = Some(store.join(socket::NAME));
+        workspace.socket = Some(store.join(home::SOCKET));
         workspace.data = home::home().ok();
         workspace
     }

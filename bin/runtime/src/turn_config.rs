@@ -8,22 +8,20 @@ use std::time::SystemTime;
 use leftfold_actors::{ChildConfig, Models, TurnConfigs};
 use leftfold_config::{Mode, Settings};
 use leftfold_events::kit::{AskMode, Options};
-use leftfold_events::rules::{self, Action, Rule};
+use leftfold_events::rules::{Action, Rule};
 use leftfold_events::state::switch::{PLAN_ENTER, PLAN_EXIT};
-use leftfold_events::{Kit, SessionId, Time};
+use leftfold_events::{Kit, Time};
 use leftfold_providers::Provider;
 use leftfold_tools::Workspace;
 use leftfold_tools::mcp::Servers;
 use leftfold_tools::plugins::Plugins;
 
 use crate::agents::{self, Agents};
-use crate::client::Job;
-use crate::configured::{self, Configured};
+use crate::configured;
 use crate::gather::{self, Agent, Setup};
-use crate::home::{self, Place};
 use crate::model::{self, Model};
 use crate::project::{Project, sources};
-use crate::{Usage, approvals, demo, secrets, variant, warnings};
+use crate::{Usage, approvals, auxiliary_agents, demo, warnings};
 
 /// Tools that a child has only if its own rules name them: the to-do list belongs to the parent, and
 /// only agents made for it start children of their own.
@@ -57,7 +55,7 @@ impl Overrides {
 
 /// What a turn takes over from another one.
 #[derive(Clone, Copy, Debug)]
-enum Inherited<'a> {
+pub(crate) enum Inherited<'a> {
     Nothing,
     /// A turn that was cut off goes on with its model and the options that it was given.
     Resumed(Option<&'a Options>),
@@ -86,15 +84,15 @@ impl<'a> Inherited<'a> {
 }
 
 /// Everything but what [`gather`] reads from the project at the moment of a prompt.
-struct Resolved {
-    setup: Setup,
-    provider: (String, Arc<dyn Provider>),
+pub(crate) struct Resolved {
+    pub(crate) setup: Setup,
+    pub(crate) provider: (String, Arc<dyn Provider>),
     /// Those that later prompts may need.
-    others: Vec<(String, Arc<dyn Provider>)>,
+    pub(crate) others: Vec<(String, Arc<dyn Provider>)>,
 }
 
 /// Resolves agent, model, options and limits. `plan` is the file for the session's plan.
-fn resolve(
+pub(crate) fn resolve(
     settings: &Settings,
     project: &Project,
     overrides: &Overrides,
@@ -113,13 +111,14 @@ fn resolve(
     let resumes = matches!(inherited, Inherited::Resumed(_));
     let wanted = overrides.model.as_deref().or(last.as_deref().filter(|_| resumes));
     let mut model = choose_model(settings, &agent, wanted, last.as_deref())?;
-    let mut options = model::options(settings, &model)?;
+    let mut options = model::options(settings, &model);
+    auxiliary_agents::lay_over(&mut options, settings, &model)?;
     model::tune(&agent, &model, &mut options);
     model.request.clone_from(&options.request);
     // another model may have no such variant
     let same_model = inherited.kit().is_none_or(|kit| kit.model.name() == model.spec.name());
-    let given = inherited.options().filter(|_| same_model);
-    options.variant = variant::choose(&mut model, overrides, given)?;
+    let given = inherited.options().filter(|_| same_model && overrides.model.is_none());
+    options.variant = model::choose_variant(&mut model, overrides.variant.as_deref(), given)?;
     options.request.clone_from(&model.request);
     limit(&mut options, &agents, &agent, overrides, inherited);
     let mut rules = agents::rules(
@@ -235,11 +234,6 @@ fn denied_to_children(settings: &Settings, agent: &Agent) -> Vec<Rule> {
     denied.map(|tool| Rule::new(*tool, "*", Action::Deny)).collect()
 }
 
-/// Whether an agent with these rules may start the agent `name`, asked or not.
-pub(crate) fn may_call(rules: &[Rule], name: &str) -> bool {
-    rules::evaluate(rules, "task", name).is_none_or(|rule| rule.action != Action::Deny)
-}
-
 /// The configuration in force now: the project's instructions, skills and approvals as they are, with the
 /// tools of servers and plugins that could be started. Warnings go to standard error. Waits for servers, so
 /// it may block.
@@ -260,48 +254,6 @@ pub(crate) fn gather(mut setup: Setup, servers: &Servers, plugins: &Plugins) -> 
 /// Starts servers and plugins, and waits for them.
 pub async fn ready(workspace: &Workspace) {
     tokio::join!(workspace.mcp.ready(), workspace.plugins.ready());
-}
-
-/// What it takes to open a session and to prompt it. Waits for plugins, so it may block. With `resumes`
-/// the turn goes on with what it was given before it was cut off.
-///
-/// # Errors
-/// [`Usage`]: settings, agent, model or variant are wrong.
-pub fn job(
-    place: Place,
-    project: &Project,
-    overrides: &Overrides,
-    resumes: bool,
-) -> anyhow::Result<Job> {
-    let Configured { settings, plugins } = Configured::of(project, &place.store)?;
-    warnings::tell(&settings.warnings);
-    let inherited = match resumes {
-        true => Inherited::Resumed(project.given.as_deref()),
-        false => Inherited::Nothing,
-    };
-    let plan = plan(&settings, project, place.session)?;
-    let Resolved { setup, provider, others } =
-        resolve(&settings, project, overrides, inherited, plan)?;
-    if settings.snapshot && !setup.options.snapshot {
-        warnings::tell(&[leftfold_tools::snapshots::Error::NoGit.to_string()]);
-    }
-    let mut workspace = project.workspace(&place.store, &settings);
-    workspace.plugins = plugins;
-    workspace.secrets = secrets::known(&settings, &leftfold_config::environment)?;
-    workspace.subagents = setup.subagents.iter().map(|(name, _)| name.clone()).collect();
-    Ok(Job { place, setup, provider, others, workspace })
-}
-
-/// The file for the session's plan, if there are both agents, so that one can take over from the other.
-fn plan(
-    settings: &Settings,
-    project: &Project,
-    session: SessionId,
-) -> anyhow::Result<Option<PathBuf>> {
-    let agents = Agents::of(settings);
-    let file = gather::plan::file(&project.worktree, &home::home()?, session);
-    let can_switch = ["plan", "build"].into_iter().all(|name| agents.to_prompt(name).is_ok());
-    Ok(can_switch.then_some(file))
 }
 
 /// Builds the configurations that calls of a session ask for: for children, and for an agent that takes over.

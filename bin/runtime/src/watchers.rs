@@ -6,13 +6,12 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use leftfold_actors::{Family, Observation};
+use leftfold_actors::Observation;
 use leftfold_events::{Seq, SessionId};
 use leftfold_tools::plugins::Plugins;
-use ractor::{Actor, ActorProcessingErr};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::watch;
 
-use crate::client::Client;
 use crate::family;
 use crate::warnings;
 
@@ -23,16 +22,19 @@ const PATIENCE: Duration = Duration::from_secs(2);
 static TOLD: LazyLock<Mutex<HashMap<SessionId, watch::Receiver<Seq>>>> =
     LazyLock::new(Mutex::default);
 
-/// Has the plugins that want it told of what happens from `from` on.
-pub(crate) async fn start(client: &Client, plugins: &Plugins, from: Seq) -> anyhow::Result<()> {
+/// Starts an observer for the plugins that want to be told of events; `None` if none does.
+pub(crate) async fn start(
+    session: SessionId,
+    plugins: &Plugins,
+) -> anyhow::Result<Option<ActorRef<Observation>>> {
     if plugins.watchers().is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let (through, told) = watch::channel(0);
-    let family = family::Family::new(client.session);
+    let family = family::Family::new(session);
     let (sink, _) = Actor::spawn(None, Teller, (plugins.clone(), family, through)).await?;
-    TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(client.session, told);
-    client.watch(from, sink, Family::Live).await
+    TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(session, told);
+    Ok(Some(sink))
 }
 
 /// Waits until plugins have been told of everything up to and with `head`.

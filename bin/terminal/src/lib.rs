@@ -36,11 +36,12 @@ use self::screen::Screen;
 pub use self::screen::columns;
 use self::style::{Face, Look};
 use leftfold_runtime::Usage;
-use leftfold_runtime::client::{self, Job};
+use leftfold_runtime::client;
 use leftfold_runtime::home;
+use leftfold_runtime::job::Job;
 use leftfold_runtime::project::{self, Project};
 use leftfold_runtime::socket::{Many, Sockets};
-use leftfold_runtime::turn_config::{self, Overrides};
+use leftfold_runtime::turn_config::Overrides;
 
 /// Who prompts and answers here.
 const BY: &str = "terminal";
@@ -79,7 +80,7 @@ pub fn talk(start: Start) -> anyhow::Result<ExitCode> {
     let overrides = start.overrides;
     let project = Arc::new(project);
     leftfold_runtime::run_async(async {
-        let job = turn_config::job(place, &project, &overrides, false)?;
+        let job = Job::new(place, &project, &overrides, false)?;
         converse(job, &project, overrides, &history).await
     })?
 }

@@ -8,11 +8,12 @@ use super::input::Typed;
 use super::style::Face;
 use super::{back, question};
 use leftfold_runtime::agents::Agents;
-use leftfold_runtime::client::{self, Job};
+use leftfold_runtime::client;
 use leftfold_runtime::configured;
 use leftfold_runtime::edge;
+use leftfold_runtime::job::Job;
 use leftfold_runtime::slash::{self, Given, Prepared};
-use leftfold_runtime::turn_config::{self, Overrides};
+use leftfold_runtime::turn_config::Overrides;
 use leftfold_view::QuestionId;
 use leftfold_view::clean::clean_line;
 
@@ -92,7 +93,7 @@ impl Conversation<'_> {
         text: String,
     ) -> anyhow::Result<(Job, Vec<PromptPart>)> {
         let place = self.job.place.clone();
-        let job = turn_config::job(place, &prepared.project, &prepared.overrides, false)?;
+        let job = Job::new(place, &prepared.project, &prepared.overrides, false)?;
         let parts = prepared.parts(&job, vec![PromptPart::text(text)]).await?;
         Ok((job, parts))
     }
@@ -145,7 +146,7 @@ impl Conversation<'_> {
         }
         agents.to_prompt(name).map_err(anyhow::Error::new)?;
         let overrides = Overrides { agent: Some(name.to_owned()), ..self.overrides.clone() };
-        self.job = turn_config::job(self.job.place.clone(), self.project, &overrides, false)?;
+        self.job = Job::new(self.job.place.clone(), self.project, &overrides, false)?;
         self.sessions.drive(self.job.place.session, overrides.clone());
         self.overrides = overrides;
         Ok(format!("agent: {name}, {}", self.job.setup.model.name()))

@@ -19,8 +19,8 @@ use serde_json::json;
 
 use crate::Usage;
 use crate::agents::Agents;
-use crate::client::Job;
 use crate::configured::{self, Configured};
+use crate::job::Job;
 use crate::project::Project;
 use crate::turn_config::Overrides;
 use leftfold_config::{self as settings, Settings, meant};

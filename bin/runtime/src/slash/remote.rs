@@ -4,7 +4,7 @@ use leftfold_events::event::{PromptKind, PromptPart};
 
 use super::{Call, template};
 use crate::Usage;
-use crate::client::Job;
+use crate::job::Job;
 use crate::project::Project;
 use leftfold_config::Settings;
 

@@ -11,7 +11,7 @@ use leftfold_tools::{Context, Output};
 use serde_json::json;
 
 use super::{Desk, template};
-use crate::client::Job;
+use crate::job::Job;
 use crate::warnings;
 
 /// The parts of a prompt, and what the resources have that are named in its words. What is attached to it

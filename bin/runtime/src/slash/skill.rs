@@ -7,7 +7,7 @@ use leftfold_tools::skills;
 use serde_json::json;
 
 use super::{Call, Desk};
-use crate::client::Job;
+use crate::job::Job;
 use crate::project::{self, Project};
 use leftfold_config::Settings;
 

@@ -15,12 +15,12 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::Sessions;
-use super::lines::{self, Line};
 use super::methods;
 use super::pace::Pace;
 use super::server::{Door, House};
-use super::wire::{self, MAX_LINE, Request, RpcError};
 use crate::lines::Lines;
+use crate::remote::lines::{self, Line};
+use crate::remote::wire::{self, MAX_LINE, Request, RpcError, name_of};
 use crate::subscription::Subscription;
 
 /// Pieces that wait for a client.
@@ -84,9 +84,6 @@ pub(super) struct Peer {
     pid: Option<i32>,
 }
 
-/// Characters of a client's own name that are kept.
-const NAME: usize = 100;
-
 impl Peer {
     /// This process's own client.
     pub(super) fn own(sessions: Arc<dyn Sessions>, name: &'static str) -> Self {
@@ -96,15 +93,6 @@ impl Peer {
     /// Who and where, for the log.
     pub(super) fn by(&self, name: Option<&str>) -> String {
         name_of(name.unwrap_or(self.name), self.pid)
-    }
-}
-
-/// Who a client with this name, of the process `pid`, is in the log.
-pub fn name_of(name: &str, pid: Option<i32>) -> String {
-    let name: String = name.chars().filter(|c| !c.is_control()).take(NAME).collect();
-    match pid {
-        Some(pid) => format!("{name} (pid {pid})"),
-        None => name,
     }
 }
 

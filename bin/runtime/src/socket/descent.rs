@@ -3,8 +3,8 @@
 use leftfold_events::{Seq, SessionId};
 
 use super::question::Which;
-use super::wire::RpcError;
 use crate::client::Client;
+use crate::remote::wire::RpcError;
 use leftfold_view::QuestionId;
 
 /// Ancestors at most between a session and the one that it is reached by.

@@ -5,15 +5,15 @@ use leftfold_store::Store;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::client;
 use super::connection::Peer;
 use super::methods::blocking;
-use super::remote::Remote;
 use super::server::Door;
-use super::wire::{self, RpcError};
 use crate::Usage;
 use crate::forking::{self, Forked, Wanted};
 use crate::home::Place;
+use crate::remote::Remote;
+use crate::remote::client;
+use crate::remote::wire::{self, RpcError};
 
 pub(super) const FORK: &str = "_leftfold/fork";
 

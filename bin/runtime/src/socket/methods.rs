@@ -17,9 +17,9 @@ use super::forks;
 use super::question::{Search, Which};
 use super::reports;
 use super::server::Door;
-use super::wire::{self, RpcError};
 use crate::client::Client;
 use crate::lines::Lines;
+use crate::remote::wire::{self, RpcError};
 use crate::subscription::Subscription;
 use leftfold_view::QuestionId;
 

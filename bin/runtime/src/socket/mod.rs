@@ -28,26 +28,20 @@
 //!
 //! Invariant: a client that is slow, wrong or gone costs the node nothing but its own connection.
 
-pub mod client;
 mod connection;
 mod descent;
 mod forks;
-mod lines;
 mod methods;
 mod pace;
-mod path;
 pub mod question;
-pub mod remote;
 mod reports;
 mod server;
 mod sessions;
-mod wire;
 
-pub use connection::{QUEUE, name_of, serve_lines};
+pub use crate::remote::{RpcError, name_of};
+pub use connection::{QUEUE, serve_lines};
 pub use forks::{Fault, ask as ask_to_fork};
 pub use methods::{METHODS, is_ours};
-pub use path::NAME;
 pub use reports::fork;
 pub use server::{Bound, Sockets, bind};
 pub use sessions::{Many, One, Sessions};
-pub use wire::RpcError;

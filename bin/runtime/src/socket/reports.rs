@@ -11,8 +11,8 @@ use super::Sessions;
 use super::connection::Peer;
 use super::forks;
 use super::methods::{blocking, open};
-use super::wire::{self, RpcError};
 use crate::divergence::divergences;
+use crate::remote::wire::{self, RpcError};
 use crate::why;
 
 pub(super) const VERIFY: &str = "_leftfold/verify";

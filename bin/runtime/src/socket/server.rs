@@ -9,8 +9,8 @@ use leftfold_actors::{Hold, Keeper};
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, watch};
 
-use super::path::{self, Identity};
 use super::{Sessions, connection};
+use crate::remote::path::{self, Identity};
 
 /// How long a machine that has no more file descriptors is left alone.
 const BREATH: Duration = Duration::from_millis(100);
@@ -92,7 +92,7 @@ pub fn bind(store: &Path) -> anyhow::Result<Bound> {
         UnixListener::from_std(listener)
     };
     let listener = listen().with_context(|| {
-        let socket = store.join(path::NAME);
+        let socket = store.join(crate::home::SOCKET);
         format!("other processes can not reach this node: no socket {}", socket.display())
     })?;
     let standing = Standing { store: store.to_owned(), bound: path::identity(store) };

@@ -14,10 +14,11 @@ use ractor::ActorRef;
 
 use super::descent;
 use super::forks::Holder;
-use super::wire::RpcError;
-use crate::client::{Client, Equipment, Job};
+use crate::client::Client;
 use crate::home::{self, Place};
+use crate::job::{Equipment, Job};
 use crate::project::Project;
+use crate::remote::wire::RpcError;
 use crate::turn_config;
 use crate::turn_config::Overrides;
 
@@ -154,7 +155,7 @@ struct Known {
 
 impl Known {
     fn job(&self) -> anyhow::Result<Job> {
-        turn_config::job(self.place.clone(), &self.project, &self.overrides, false)
+        Job::new(self.place.clone(), &self.project, &self.overrides, false)
     }
 }
 

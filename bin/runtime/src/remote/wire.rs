@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::edge;
 
 /// Bytes in a line from a client at most.
-pub(super) const MAX_LINE: usize = 16 << 20;
+pub(crate) const MAX_LINE: usize = 16 << 20;
 
 const LEAVING: i64 = -32001;
 const PARAMS: i64 = -32602;
@@ -79,7 +79,7 @@ impl std::error::Error for RpcError {}
 
 /// What a client asks.
 #[derive(Debug)]
-pub(super) struct Request {
+pub(crate) struct Request {
     /// `None`: a notification, which is never answered.
     pub id: Option<Value>,
     pub method: String,
@@ -87,7 +87,7 @@ pub(super) struct Request {
 }
 
 /// Reads a request; an error comes with the id to be answered under.
-pub(super) fn request(line: &[u8]) -> Result<Request, (Value, RpcError)> {
+pub(crate) fn request(line: &[u8]) -> Result<Request, (Value, RpcError)> {
     let value = serde_json::from_slice(line).map_err(|e| (Value::Null, RpcError::parse(e)))?;
     let Value::Object(mut object) = value else {
         let why = "a request is one JSON object; batches are not known here";
@@ -114,7 +114,7 @@ pub(super) fn request(line: &[u8]) -> Result<Request, (Value, RpcError)> {
 }
 
 /// The params of a method; the error names the field.
-pub(super) fn params<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> {
+pub(crate) fn params<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> {
     serde_path_to_error::deserialize(params).map_err(|error| {
         let path = error.path().to_string();
         let at = if path == "." { String::new() } else { format!("`{path}`: ") };
@@ -123,7 +123,7 @@ pub(super) fn params<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> 
 }
 
 /// The line of an answer, with its end.
-pub(super) fn answer(id: &Value, result: Result<Value, RpcError>) -> Vec<u8> {
+pub(crate) fn answer(id: &Value, result: Result<Value, RpcError>) -> Vec<u8> {
     let answer = match result {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
         Err(error) => json!({ "jsonrpc": "2.0", "id": id, "error": error }),
@@ -134,7 +134,7 @@ pub(super) fn answer(id: &Value, result: Result<Value, RpcError>) -> Vec<u8> {
 const EVENT: &str = r#"{"jsonrpc":"2.0","method":"_leftfold/event","params":"#;
 
 /// Adds the notification that carries a line of an export, with its end.
-pub(super) fn event(line: &str, to: &mut Vec<u8>) {
+pub(crate) fn event(line: &str, to: &mut Vec<u8>) {
     [EVENT, line, "}\n"].into_iter().for_each(|text| to.extend_from_slice(text.as_bytes()));
 }
 
@@ -143,16 +143,28 @@ pub fn carried(notification: &str) -> Option<&str> {
     notification.strip_prefix(EVENT)?.strip_suffix('}')
 }
 
-pub(super) const RESTED_METHOD: &str = "_leftfold/rested";
+pub(crate) const RESTED_METHOD: &str = "_leftfold/rested";
 const RESTED: &str = r#"{"jsonrpc":"2.0","method":"_leftfold/rested","params":{}}"#;
 
 /// The notification that the node lets go of the store because all in it is at rest, with its end.
-pub(super) fn rested() -> Vec<u8> {
+pub(crate) fn rested() -> Vec<u8> {
     [RESTED, "\n"].concat().into_bytes()
 }
 
-pub(super) fn is_rested(notification: &str) -> bool {
+pub(crate) fn is_rested(notification: &str) -> bool {
     notification == RESTED
+}
+
+/// Characters of a client's own name that are kept.
+const NAME: usize = 100;
+
+/// Who a client with this name, of the process `pid`, is in the log.
+pub fn name_of(name: &str, pid: Option<i32>) -> String {
+    let name: String = name.chars().filter(|c| !c.is_control()).take(NAME).collect();
+    match pid {
+        Some(pid) => format!("{name} (pid {pid})"),
+        None => name,
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Where the socket is, and how it comes to be there.
 
+use crate::home::SOCKET;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -7,9 +8,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-
-/// The socket's name in its store's folder.
-pub const NAME: &str = "socket";
 
 /// How the folder begins in which a socket is made.
 const NURSERY: &str = ".socket-";
@@ -27,7 +25,7 @@ pub struct Identity {
 
 /// The socket that stands in the store's folder, whether or not somebody serves it.
 pub fn identity(store: &Path) -> Option<Identity> {
-    let metadata = fs::symlink_metadata(store.join(NAME)).ok()?;
+    let metadata = fs::symlink_metadata(store.join(SOCKET)).ok()?;
     Some(Identity {
         device: metadata.dev(),
         inode: metadata.ino(),
@@ -51,7 +49,7 @@ fn way(folder: &Path, name: &str) -> io::Result<(PathBuf, Option<File>)> {
 ///
 /// The socket is made in a folder that nobody else can enter, and moved into its place once its
 /// own mode is right: there is no moment at which others could connect.
-pub(super) fn bind(store: &Path) -> io::Result<UnixListener> {
+pub(crate) fn bind(store: &Path) -> io::Result<UnixListener> {
     clear(store);
     let nursery = store.join(format!("{NURSERY}{}", std::process::id()));
     DirBuilder::new().mode(0o700).create(&nursery)?;
@@ -61,10 +59,10 @@ pub(super) fn bind(store: &Path) -> io::Result<UnixListener> {
 }
 
 fn bind_in(nursery: &Path, store: &Path) -> io::Result<UnixListener> {
-    let (path, _open) = way(nursery, NAME)?;
+    let (path, _open) = way(nursery, SOCKET)?;
     let listener = UnixListener::bind(&path)?;
     fs::set_permissions(&path, Permissions::from_mode(0o600))?;
-    fs::rename(nursery.join(NAME), store.join(NAME))?;
+    fs::rename(nursery.join(SOCKET), store.join(SOCKET))?;
     Ok(listener)
 }
 
@@ -78,14 +76,14 @@ fn clear(store: &Path) {
 }
 
 /// Connects to the node of the store. Fails if there is none.
-pub(super) fn connect(store: &Path) -> io::Result<UnixStream> {
-    let (path, _open) = way(store, NAME)?;
+pub(crate) fn connect(store: &Path) -> io::Result<UnixStream> {
+    let (path, _open) = way(store, SOCKET)?;
     UnixStream::connect(path)
 }
 
 /// Removes the socket, if it is still this one.
-pub(super) fn remove(store: &Path, bound: Option<Identity>) {
+pub(crate) fn remove(store: &Path, bound: Option<Identity>) {
     if bound.is_some() && identity(store) == bound {
-        let _ = fs::remove_file(store.join(NAME));
+        let _ = fs::remove_file(store.join(SOCKET));
     }
 }

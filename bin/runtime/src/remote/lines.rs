@@ -4,7 +4,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
 /// What came up to the next end of line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(crate) enum Line {
     Whole(Vec<u8>),
     /// Longer than allowed: passed over, not kept.
     TooLong,
@@ -16,7 +16,7 @@ pub(super) enum Line {
 ///
 /// # Errors
 /// Those of the connection.
-pub(super) async fn next(
+pub(crate) async fn next(
     from: &mut (impl AsyncBufRead + Unpin),
     most: usize,
 ) -> std::io::Result<Option<Line>> {

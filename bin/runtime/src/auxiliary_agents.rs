@@ -107,7 +107,9 @@ mod tests {
         let env = |name: &str| (name == "LEFTFOLD_CONFIG_CONTENT").then(|| text.clone());
         let settings = settings::load(folder.path(), &env, leftfold_providers::known()).unwrap();
         let model = model::choose(&settings, None)?;
-        model::options(&settings, &model)
+        let mut options = model::options(&settings, &model);
+        lay_over(&mut options, &settings, &model)?;
+        Ok(options)
     }
 
     fn id(model: Option<&ModelSpec>) -> Option<&str> {

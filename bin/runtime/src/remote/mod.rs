@@ -1,5 +1,12 @@
 //! A session in the node of another process, reached through the socket of its store.
 
+pub mod client;
+pub(crate) mod lines;
+pub(crate) mod path;
+pub(crate) mod wire;
+
+pub use wire::{RpcError, name_of};
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,9 +24,6 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::{Mutex, watch};
 
-use super::wire::{self, RpcError};
-use super::{lines, path};
-use crate::client;
 use crate::home::Place;
 use leftfold_view::QuestionId;
 
@@ -90,7 +94,7 @@ impl Remote {
             tokio::time::timeout(PATIENCE, talk.call(method, params)).await
         });
         match asked.await.context("asking failed")? {
-            Ok(Err(error)) if client::is_leaving(&error) => {
+            Ok(Err(error)) if error.downcast_ref().is_some_and(RpcError::is_leaving) => {
                 self.end(true);
                 Err(error)
             }

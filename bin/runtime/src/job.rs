@@ -1,18 +1,23 @@
 //! What it takes to open a session, and to prompt it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use leftfold_actors::{Models, Open, World};
+use leftfold_config::Settings;
 use leftfold_events::event::{ModelRef, Session};
 use leftfold_events::kit::AskMode;
-use leftfold_events::{Kit, POLICY};
+use leftfold_events::{Kit, POLICY, SessionId};
 use leftfold_providers::Provider;
 use leftfold_tools::Workspace;
 
+use crate::agents::Agents;
+use crate::configured::Configured;
 use crate::gather::Setup;
 use crate::home::Place;
 use crate::project::Project;
-use crate::turn_config::{self, SessionConfigs};
+use crate::turn_config::{self, Inherited, Overrides, Resolved, SessionConfigs, resolve};
+use crate::{gather, home, secrets, warnings};
 
 /// What goes with a prompt: the configuration, and who is to answer with which model.
 #[derive(Clone, Debug)]
@@ -40,6 +45,36 @@ impl std::fmt::Debug for Job {
 }
 
 impl Job {
+    /// Reads settings, and resolves agent, model and limits. Waits for plugins, so it may block. With `resumes`
+    /// the turn goes on with what it was given before it was cut off.
+    ///
+    /// # Errors
+    /// [`Usage`]: settings, agent, model or variant are wrong.
+    pub fn new(
+        place: Place,
+        project: &Project,
+        overrides: &Overrides,
+        resumes: bool,
+    ) -> anyhow::Result<Self> {
+        let Configured { settings, plugins } = Configured::of(project, &place.store)?;
+        warnings::tell(&settings.warnings);
+        let inherited = match resumes {
+            true => Inherited::Resumed(project.given.as_deref()),
+            false => Inherited::Nothing,
+        };
+        let plan = plan(&settings, project, place.session)?;
+        let Resolved { setup, provider, others } =
+            resolve(&settings, project, overrides, inherited, plan)?;
+        if settings.snapshot && !setup.options.snapshot {
+            warnings::tell(&[leftfold_tools::snapshots::Error::NoGit.to_string()]);
+        }
+        let mut workspace = project.workspace(&place.store, &settings);
+        workspace.plugins = plugins;
+        workspace.secrets = secrets::known(&settings, &leftfold_config::environment)?;
+        workspace.subagents = setup.subagents.iter().map(|(name, _)| name.clone()).collect();
+        Ok(Self { place, setup, provider, others, workspace })
+    }
+
     /// The configuration in force right now.
     pub fn kit(&self) -> Kit {
         turn_config::gather(self.setup.clone(), &self.workspace.mcp, &self.workspace.plugins)
@@ -67,7 +102,7 @@ impl Job {
         }
     }
 
-    pub(super) fn open(&self) -> Open {
+    pub(crate) fn open(&self) -> Open {
         let (name, provider) = &self.provider;
         let others = self.others.iter().cloned();
         let models = Models::new(others.chain([(name.clone(), Arc::clone(provider))]));
@@ -90,4 +125,16 @@ impl Job {
             birth: self.birth(),
         }
     }
+}
+
+/// The file for the session's plan, if there are both agents, so that one can take over from the other.
+fn plan(
+    settings: &Settings,
+    project: &Project,
+    session: SessionId,
+) -> anyhow::Result<Option<PathBuf>> {
+    let agents = Agents::of(settings);
+    let file = gather::plan::file(&project.worktree, &home::home()?, session);
+    let can_switch = ["plan", "build"].into_iter().all(|name| agents.to_prompt(name).is_ok());
+    Ok(can_switch.then_some(file))
 }
