@@ -361,6 +361,25 @@ fn nothing_below_the_commands_imports_the_command_line() {
 }
 
 #[test]
+fn documents_name_files_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let tops = ["actors", "bin", "events", "prompts", "providers", "store", "tests", "tools"];
+    let mut missing = Vec::new();
+    for name in ["ARCHITECTURE.md", "CONTRIBUTING.md", "PROMISES.md", "README.md"] {
+        let text = std::fs::read_to_string(root.join(name)).unwrap();
+        // what stands between two backticks
+        for quoted in text.split('`').skip(1).step_by(2) {
+            let top = quoted.split_once('/').is_some_and(|(top, _)| tops.contains(&top));
+            let plain = quoted.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
+            if top && plain && !quoted.contains("NAME") && !root.join(quoted).exists() {
+                missing.push(format!("{name}: {quoted}"));
+            }
+        }
+    }
+    assert_none("documents name files that do not exist", &missing);
+}
+
+#[test]
 fn nothing_is_left_for_later() {
     let words = ["todo!(", "unimplemented!(", "dbg!(", "#[ignore", "#[allow(dead_code)]"];
     let all = |source: &Source| !source.path.starts_with("tests/tidy/");
