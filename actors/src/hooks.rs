@@ -8,8 +8,8 @@ use std::sync::Arc;
 use futures::FutureExt;
 use leftfold_events::event::{Heard, Hook, Plugin as PluginEvent};
 use leftfold_events::{Fact, Json, Seq};
+use leftfold_plugins::{Plugins, Said};
 use leftfold_tools::Workspace;
-use leftfold_tools::plugins::Said;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::JoinSet;
 
@@ -22,6 +22,7 @@ pub(crate) struct Hooks;
 pub(crate) struct Calling {
     owner: ActorRef<SessionMessage>,
     workspace: Arc<Workspace>,
+    plugins: Plugins,
     /// Answers in place of the plugins.
     recording: Option<Arc<dyn Recording>>,
     /// Dropped with the actor, which ends them.
@@ -38,8 +39,8 @@ impl Actor for Hooks {
         _: ActorRef<Self::Msg>,
         (owner, world): Self::Arguments,
     ) -> Result<Calling, ActorProcessingErr> {
-        let World { workspace, recording, .. } = world;
-        Ok(Calling { owner, workspace, recording, calls: JoinSet::new() })
+        let World { workspace, plugins, recording, .. } = world;
+        Ok(Calling { owner, workspace, plugins, recording, calls: JoinSet::new() })
     }
 
     async fn handle(
@@ -69,9 +70,9 @@ impl Calling {
             });
             return;
         }
-        let workspace = Arc::clone(&self.workspace);
+        let (workspace, plugins) = (Arc::clone(&self.workspace), self.plugins.clone());
         self.calls.spawn(async move {
-            let returned = AssertUnwindSafe(ask(&call, &workspace)).catch_unwind().await;
+            let returned = AssertUnwindSafe(ask(&call, &plugins, &workspace)).catch_unwind().await;
             let (event, secrets) = returned.unwrap_or_else(|_| {
                 (failed("asking it failed unexpectedly".to_owned()), HookSecrets::default())
             });
@@ -89,13 +90,17 @@ fn report(owner: &ActorRef<SessionMessage>, of: Seq, event: PluginEvent, secrets
 
 /// Puts the hook to its plugin, and divides what it returns into what the log gets and what it never
 /// gets.
-async fn ask(call: &CallHook, workspace: &Workspace) -> (PluginEvent, HookSecrets) {
+async fn ask(
+    call: &CallHook,
+    plugins: &Plugins,
+    workspace: &Workspace,
+) -> (PluginEvent, HookSecrets) {
     let CallHook { of, asked, question, provider } = call;
     let mut question = question.clone();
     if let Some(socket) = &workspace.socket {
         question["socket"] = socket.display().to_string().into();
     }
-    let said = workspace.plugins.ask(&asked.plugin, asked.hook, question).await;
+    let said = plugins.ask(&asked.plugin, asked.hook, question).await;
     let Said { outcome, output, message, values, key } = said;
     let message = message.map(|why| format!("plugin `{}`: {why}", asked.plugin));
     let output = cut(asked.hook, output, workspace, &of.to_string());

@@ -77,7 +77,7 @@ impl Actor for Node {
         myself: ActorRef<Self::Msg>,
         (): (),
     ) -> Result<Sessions, ActorProcessingErr> {
-        if let Err(error) = leftfold_tools::processes::become_subreaper() {
+        if let Err(error) = leftfold_process::become_subreaper() {
             tracing::warn!("what commands leave behind can not be adopted: {error}");
         }
         let (observers, _) = Actor::spawn_linked(None, Observers, (), myself.get_cell()).await?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use leftfold_events::event::{Files, Saved};
 use leftfold_events::{Fact, Seq};
-use leftfold_tools::snapshots::{Snapshots as Store, Taken};
+use leftfold_snapshots::{Snapshots as Store, Taken};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::sync::CancellationToken;
 
@@ -34,8 +34,10 @@ impl Actor for Snapshots {
         _: ActorRef<Self::Msg>,
         (owner, world): Self::Arguments,
     ) -> Result<Keeping, ActorProcessingErr> {
-        let store = Store::of(&world.workspace).map(Arc::new);
-        let World { recording, .. } = world;
+        let World { workspace, recording, .. } = world;
+        let home = workspace.homes.home.as_deref();
+        let data = workspace.data.as_deref();
+        let store = data.map(|data| Arc::new(Store::of_project(data, &workspace.worktree, home)));
         Ok(Keeping { owner, store, recording, taking: CancellationToken::new() })
     }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use leftfold_events::event::{CallSpec, Files, Plugin, Resolution};
 use leftfold_events::{Kit, Seq, State, Time};
+use leftfold_plugins::Plugins;
 use leftfold_providers::{Extra, Provider};
 use leftfold_tools::{Output, Workspace};
 
@@ -84,6 +85,8 @@ pub(crate) trait Recording: fmt::Debug + Send + Sync {
 pub struct World {
     pub models: Models,
     pub workspace: Arc<Workspace>,
+    /// Those whose hooks are called.
+    pub plugins: Plugins,
     /// `None`: calls start no child sessions and switch no agents.
     pub turn_configs: Option<Arc<dyn TurnConfigs>>,
     /// `None`, but when a log is run again: then nothing of the world outside is reached.
@@ -96,6 +99,12 @@ impl World {
         workspace: Arc<Workspace>,
         turn_configs: Option<Arc<dyn TurnConfigs>>,
     ) -> Self {
-        Self { models, workspace, turn_configs, recording: None }
+        Self { models, workspace, plugins: Plugins::default(), turn_configs, recording: None }
+    }
+
+    /// The same world, with the hooks of these plugins.
+    #[must_use]
+    pub fn with_plugins(self, plugins: Plugins) -> Self {
+        Self { plugins, ..self }
     }
 }

@@ -10,8 +10,8 @@ use std::sync::{Arc, mpsc};
 use anyhow::{Context, bail};
 use leftfold_events::line::{self, Line};
 use leftfold_events::{Envelope, SessionId, Sha256};
+use leftfold_framing::surrogates::mended;
 use leftfold_store::Store;
-use leftfold_tools::surrogates::mended;
 
 use crate::cli::Import;
 use leftfold_config::worktree_of;

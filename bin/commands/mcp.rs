@@ -6,7 +6,7 @@ mod probe;
 
 use std::process::ExitCode;
 
-use leftfold_tools::mcp::{Report, Status};
+use leftfold_mcp::{Report, Status};
 use serde_json::{Value, json};
 
 use crate::cli::{self, Format};

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use leftfold_tools::plugins::{Report, Status};
+use leftfold_plugins::{Report, Status};
 use serde_json::{Value, json};
 
 use crate::cli::{self, Format};

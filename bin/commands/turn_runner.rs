@@ -21,7 +21,6 @@ use leftfold_runtime::job::Job;
 use leftfold_runtime::remote::Remote;
 use leftfold_runtime::signals::Signals;
 use leftfold_runtime::socket;
-use leftfold_runtime::turn_config;
 use leftfold_runtime::{end_all, note};
 use leftfold_view::{OpenQuestion, QuestionId, SessionView};
 
@@ -140,13 +139,13 @@ async fn begin(
         Task::Compact => return begin_compaction(job, node, sink).await,
         Task::Revert(back) => return begin_revert(job, node, sink, back).await,
         Task::Resume => {
-            let (client, opened) =
-                match Client::open_here(node, job, turn_config::ready(&job.workspace)).await {
-                    Err(error) if client::is_locked(&error) => {
-                        return Err(held(&job.place).unwrap_or(error));
-                    }
-                    opened => opened?,
-                };
+            let (client, opened) = match Client::open_here(node, job, job.extensions.ready()).await
+            {
+                Err(error) if client::is_locked(&error) => {
+                    return Err(held(&job.place).unwrap_or(error));
+                }
+                opened => opened?,
+            };
             if !opened.unfinished && client.view().await?.files.restore.is_none() {
                 return Ok(None);
             }

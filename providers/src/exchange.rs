@@ -14,8 +14,8 @@ use reqwest::{Response, StatusCode, Url};
 use crate::endpoint::Endpoint;
 use crate::errors::{Details, Failure, is_markup};
 use crate::http;
-use crate::sse::Parser;
 use crate::stream::{Decoder, StreamEvent};
+use leftfold_framing::sse::Parser;
 
 /// Bytes of an error body that are read.
 const LONGEST_ERROR: usize = 64 * 1024;

@@ -2,9 +2,9 @@
 
 use crate::config::Wire;
 use crate::exchange;
-use crate::sse::{Parser, SseEvent};
 use crate::stream::StreamEvent;
 use crate::vendors::GENERIC;
+use leftfold_framing::sse::{Parser, SseEvent};
 
 const NAME: &str = "p";
 

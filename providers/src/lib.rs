@@ -47,7 +47,6 @@ mod openai_responses;
 mod parts;
 pub mod scripted;
 mod shape;
-pub mod sse;
 mod stream;
 #[cfg(test)]
 mod testing;

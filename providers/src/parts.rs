@@ -7,8 +7,8 @@ use leftfold_events::event::FailureClass;
 use serde_json::Value;
 
 use crate::errors::{Details, Failure};
-use crate::sse::SseEvent;
 use crate::stream::StreamEvent;
+use leftfold_framing::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;
 

@@ -7,7 +7,7 @@ use leftfold_events::event::{CallSpec, Finish, Usage};
 use leftfold_events::{Request, Sha256};
 
 use crate::errors::Failure;
-use crate::sse::SseEvent;
+use leftfold_framing::sse::SseEvent;
 
 /// Something that answers requests as a language model does.
 pub trait Provider: Send + Sync + Debug {

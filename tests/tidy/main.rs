@@ -123,8 +123,8 @@ fn each_dependency_stays_where_it_belongs() {
     for (words, at_home) in [
         (&["bincode"][..], &["store/src/codec.rs"][..]),
         (&["sled::"], &["store/"]),
-        (&["reqwest"], &["providers/", "tools/src/webfetch", "tools/src/mcp/"]),
-        (&["rmcp"], &["tools/src/mcp/"]),
+        (&["reqwest"], &["providers/", "tools/src/webfetch", "tools/mcp/"]),
+        (&["rmcp"], &["tools/mcp/"]),
         (&["clap"], &["bin/"]),
         (&["anyhow"], &["bin/"]),
     ] {
@@ -139,7 +139,7 @@ fn each_dependency_stays_where_it_belongs() {
 const CRATES: [(&str, &[&str]); 19] = [
     ("events", &[]),
     ("store", &["events"]),
-    ("providers", &["events"]),
+    ("providers", &["events", "tools/framing"]),
     // used by tools: lines of a stream, and child processes
     ("tools/framing", &[]),
     ("tools/process", &["tools/framing"]),
@@ -235,7 +235,7 @@ fn modules(sources: &[Source], root: &str, crates: &[(String, String, Vec<String
 
 /// Cycles among the top-level modules of a crate that are yet to be untied. An entry may only get
 /// shorter and go.
-const KNOWN_CYCLES: [(&str, &[&str]); 4] = [
+const KNOWN_CYCLES: [(&str, &[&str]); 3] = [
     (
         "bin/acp",
         &[
@@ -277,48 +277,6 @@ const KNOWN_CYCLES: [(&str, &[&str]); 4] = [
             "tree",
             "variables",
             "view",
-        ],
-    ),
-    (
-        "tools",
-        &[
-            "apply_patch",
-            "args",
-            "bash",
-            "batch",
-            "capture",
-            "command",
-            "confined",
-            "diff",
-            "edit",
-            "glob",
-            "grep",
-            "host",
-            "inquire",
-            "instructions",
-            "invalid",
-            "lines",
-            "mcp",
-            "multiedit",
-            "paths",
-            "plan_switch",
-            "plugins",
-            "preview",
-            "question",
-            "read",
-            "registry",
-            "seen",
-            "skill",
-            "skills",
-            "task",
-            "text",
-            "todoread",
-            "todowrite",
-            "tool",
-            "truncate",
-            "walk",
-            "webfetch",
-            "write",
         ],
     ),
 ];

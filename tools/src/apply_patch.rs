@@ -21,7 +21,7 @@ use leftfold_events::event::{Access, Class};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::host::Desk;
+use crate::text_files::TextFiles;
 use crate::tool::Typed;
 use crate::{Context, Error, FilePreview, Output, Plan, Seen, Workspace, locks, paths, seen};
 use commit::{Stage, Write};
@@ -128,7 +128,7 @@ impl Args {
         judged: &[PathBuf],
         cx: &Workspace,
     ) -> Result<Vec<FilePreview>, Error> {
-        let base = Base { desk: &Desk::of_workspace(cx), seen: &Seen::new() };
+        let base = Base { texts: &TextFiles::of_workspace(cx), seen: &Seen::new() };
         Ok(report::previews(&self.files(judged, cx, &base)?))
     }
 }
@@ -147,14 +147,14 @@ fn within(given: &str, judged: &[PathBuf], cx: &Workspace) -> Result<PathBuf, Er
 /// Does it: on disk, because all of it is to be done or nothing, which no client can promise. A client
 /// is told afterwards, so that what it shows is what is there.
 fn apply(args: &Args, judged: &[PathBuf], cx: &Context) -> Result<Output, Error> {
-    let desk = Desk::of(cx);
-    let files = args.files(judged, &cx.workspace, &Base { desk: &desk, seen: &cx.seen })?;
+    let texts = TextFiles::of(cx);
+    let files = args.files(judged, &cx.workspace, &Base { texts: &texts, seen: &cx.seen })?;
     let output = report::report(&files);
     let writes: Vec<_> = files.all.iter().filter_map(|file| write_of(&files, file)).collect();
     let mut written = Stage::new(&writes)?.commit()?;
     for (path, file) in &mut written {
         if let Some(text) = writes.iter().find(|write| write.path == path).and_then(|w| w.text) {
-            *file = desk.told(path, text, file.clone());
+            *file = texts.told(path, text, file.clone());
         }
     }
     Ok(seen::told_all(output, &written))

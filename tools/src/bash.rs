@@ -27,7 +27,7 @@ use serde_json::json;
 
 use crate::command::{self, Ended};
 use crate::tool::Typed;
-use crate::{Context, Error, Output, Plan, Workspace, args, host, paths};
+use crate::{Context, Error, Output, Plan, Workspace, args, host_terminal, paths};
 
 /// Milliseconds.
 const TIMEOUT: u64 = 120_000;
@@ -110,7 +110,7 @@ impl Typed for Bash {
             Err(error) => return Err(Error::io("run in", &folder, &error)),
         }
         let failed = |error| Error::Io(format!("The shell could not be started: {error}."));
-        let ended = match host::run(&args.command, &folder, &cx).await? {
+        let ended = match host_terminal::run(&args.command, &folder, &cx).await? {
             Some(ended) => ended,
             None => command::run(&args.command, &folder, &cx).await.map_err(failed)?,
         };

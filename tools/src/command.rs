@@ -9,15 +9,15 @@ use std::process::{self, ExitStatus, Stdio};
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use leftfold_process::{self as processes, Running, environment};
 use rustix::process::Pid;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
+use crate::Context;
 use crate::capture::{Capture, Captured};
-use crate::processes::{self, Running};
-use crate::{Context, environment};
 
 /// How long output is still taken after the shell has ended: a process left in the background may
 /// hold the pipe open for ever.
@@ -46,8 +46,8 @@ static SHELL: LazyLock<&str> = LazyLock::new(|| {
     if found { "bash" } else { "sh" }
 });
 
-/// What command lines are run by.
-pub(crate) fn shell() -> &'static str {
+/// The program that runs command lines: `bash`, or `sh` where there is none.
+pub fn shell() -> &'static str {
     &SHELL
 }
 

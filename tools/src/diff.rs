@@ -1,5 +1,6 @@
 //! What a change did to a file.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -10,6 +11,50 @@ const MAX_DIFF: usize = 32 * 1024;
 
 /// After this the diff becomes coarser instead of slower.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What a call would make of one file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FilePreview {
+    /// As the call names it; of a file that is moved, the old name.
+    pub name: String,
+    /// Absolute, with links resolved; of a file that is moved, the new place.
+    pub path: PathBuf,
+    /// Lines.
+    pub additions: u64,
+    pub deletions: u64,
+    /// A unified diff with whole lines, headers included.
+    pub diff: String,
+    /// Whether the diff is longer than that.
+    pub cut: bool,
+}
+
+impl FilePreview {
+    /// `fields` are those of [`describe`].
+    pub(crate) fn new(name: &str, path: &Path, fields: &Map<String, Value>) -> Self {
+        let number = |name| fields.get(name).and_then(Value::as_u64).unwrap_or_default();
+        let mut diff = fields.get("diff").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let cut = fields.contains_key("diff_truncated");
+        if cut {
+            diff.truncate(diff.rfind('\n').map_or(0, |end| end + 1));
+        }
+        Self {
+            name: name.to_owned(),
+            path: path.to_owned(),
+            additions: number("additions"),
+            deletions: number("deletions"),
+            diff,
+            cut,
+        }
+    }
+}
+
+/// A file as it is, `None` if there is none, and as a call would leave it.
+pub(crate) struct ProposedFile {
+    /// As the call names it.
+    pub(crate) name: String,
+    pub(crate) before: Option<String>,
+    pub(crate) after: String,
+}
 
 /// Metadata fields: `path`, `created`, `additions`, `deletions` (lines) and `diff`, a unified diff,
 /// with `diff_truncated` if it was too long.

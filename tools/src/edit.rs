@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::host::{Desk, Held};
-use crate::preview::WouldBe;
+use crate::diff::ProposedFile;
+use crate::text_files::{Held, TextFiles};
 use crate::tool::{Seen, Typed};
 use crate::{
     Context, Error, Output, Plan, Workspace, args, confined, diff, nearby, paths, seen, write,
@@ -72,10 +72,10 @@ impl Args {
     }
 
     /// What is there, and what it would be. Nothing is written.
-    pub(crate) fn would_be(&self, path: &Path, desk: &Desk) -> Result<WouldBe, Error> {
-        let (_, before) = load(path, &Seen::new(), desk)?;
+    pub(crate) fn would_be(&self, path: &Path, texts: &TextFiles) -> Result<ProposedFile, Error> {
+        let (_, before) = load(path, &Seen::new(), texts)?;
         let after = self.change().apply(before.as_deref(), path)?.text().to_owned();
-        Ok(WouldBe { name: self.file_path.clone(), before, after })
+        Ok(ProposedFile { name: self.file_path.clone(), before, after })
     }
 }
 
@@ -180,13 +180,13 @@ impl Typed for Edit {
     }
 
     async fn run(args: Args, paths: Vec<PathBuf>, cx: Context) -> Result<Output, Error> {
-        let (seen, desk) = (cx.seen.clone(), Desk::of(&cx));
-        write::changing(paths, cx, move |path| edit(&args, path, &seen, &desk)).await
+        let (seen, texts) = (cx.seen.clone(), TextFiles::of(&cx));
+        write::changing(paths, cx, move |path| edit(&args, path, &seen, &texts)).await
     }
 }
 
-fn edit(args: &Args, path: &Path, seen: &Seen, desk: &Desk) -> Result<Output, Error> {
-    change_file(&args.file_path, path, seen, desk, |before| {
+fn edit(args: &Args, path: &Path, seen: &Seen, texts: &TextFiles) -> Result<Output, Error> {
+    change_file(&args.file_path, path, seen, texts, |before| {
         let done = args.change().apply(before, path)?;
         let did = match (&done, done.count()) {
             (Done::Created(_), _) => "Created".to_owned(),
@@ -216,10 +216,10 @@ pub(crate) struct Changed {
 pub(crate) fn load(
     path: &Path,
     seen: &Seen,
-    desk: &Desk,
+    texts: &TextFiles,
 ) -> Result<(Option<Metadata>, Option<String>), Error> {
     let Some(found) = confined::look(path)? else { return Ok((None, None)) };
-    let Held { text, .. } = desk.load(path, &found, seen)?;
+    let Held { text, .. } = texts.load(path, &found, seen)?;
     Ok((Some(found), Some(text)))
 }
 
@@ -228,12 +228,12 @@ pub(crate) fn change_file(
     title: &str,
     path: &Path,
     seen: &Seen,
-    desk: &Desk,
+    texts: &TextFiles,
     change: impl FnOnce(Option<&str>) -> Result<Changed, Error>,
 ) -> Result<Output, Error> {
-    let (found, before) = load(path, seen, desk)?;
+    let (found, before) = load(path, seen, texts)?;
     let Changed { text, did, fields, notes } = change(before.as_deref())?;
-    let put = desk.put(path, found.as_ref(), &text)?;
+    let put = texts.put(path, found.as_ref(), &text)?;
     let mut meta = diff::describe(title, before.as_deref(), &text);
     meta.extend(fields);
     let (additions, deletions) = (&meta["additions"], &meta["deletions"]);

@@ -85,15 +85,16 @@ pub enum Error {
     /// An answer over HTTP that is no success.
     #[error("{0}")]
     HttpStatus(String),
-    /// A server of the Model Context Protocol refused a call, or is not there.
-    #[error("{0}")]
-    Mcp(String),
+    /// What a [`ToolSource`](crate::ToolSource) says of a call, or what became of it.
+    #[error("{message}")]
+    External {
+        /// The word for [`Error::kind`].
+        kind: &'static str,
+        message: String,
+    },
     /// The client (an editor) was asked to do it, and nobody knows whether it did.
     #[error("{0}")]
     Client(String),
-    /// What a plugin says of a call, or what became of the plugin.
-    #[error("{0}")]
-    Plugin(String),
     #[error("The call was cancelled before it had any effect.")]
     Cancelled,
     #[error("The call did not end within {0} ms.")]
@@ -136,12 +137,19 @@ impl Error {
             Self::Network(_) => "network",
             Self::Client(_) => "client_silent",
             Self::HttpStatus(_) => "http_status",
-            Self::Mcp(_) => "mcp",
-            Self::Plugin(_) => "plugin",
+            Self::External { kind, .. } => kind,
             Self::Cancelled => "cancelled",
             Self::Timeout(_) => "timeout",
             Self::Io(_) => "io",
         }
+    }
+
+    /// The file at `path` is not as the model was last told.
+    pub(crate) fn changed(path: &Path) -> Self {
+        Self::ChangedOnDisk(format!(
+            "{} has changed on disk since you read it: read it again. Nothing was written.",
+            path.display()
+        ))
     }
 
     /// What the operating system said when it was asked to `act` ("read", "write") on `path`.

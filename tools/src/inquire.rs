@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use leftfold_events::Json;
 use leftfold_events::event::{Consent, Wanted};
-
-use crate::BoxFuture;
 
 /// One thing that a tool wants to know.
 #[derive(Clone, Debug, PartialEq)]

@@ -15,20 +15,21 @@ mod command;
 mod confined;
 mod diff;
 mod edit;
-mod environment;
 mod error;
+pub mod external;
 pub mod front_matter;
 #[doc(hidden)]
 pub mod fuzzing;
 mod glob;
 mod grep;
+mod homes;
 pub mod host;
+mod host_terminal;
 mod inquire;
 pub mod instructions;
 mod invalid;
 mod lines;
 mod locks;
-pub mod mcp;
 mod media;
 mod multiedit;
 mod nearby;
@@ -36,24 +37,21 @@ mod newest;
 mod paths;
 mod pattern;
 mod plan_switch;
-pub mod plugins;
 mod preview;
-pub mod processes;
 mod question;
 mod read;
 mod registry;
 mod seen;
 mod skill;
 pub mod skills;
-pub mod snapshots;
 mod spill;
-pub mod surrogates;
 mod task;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
 mod text;
+mod text_files;
 mod todoread;
 mod todowrite;
 mod tool;
@@ -62,18 +60,19 @@ mod walk;
 mod webfetch;
 mod write;
 
-pub use command::become_shell;
+pub use command::{become_shell, shell};
+pub use diff::FilePreview;
 pub use edit::{Replaced, Strategy, replace};
-pub use environment::{environment, is_credential};
 pub use error::Error;
+pub use futures::future::BoxFuture;
+pub use homes::Homes;
 pub use inquire::{Inquire, Inquiry, Reply};
 pub use media::{Media, base64, decode, recognise};
-pub use preview::{FilePreview, preview, previews};
+pub use preview::{preview, previews};
 pub use registry::{TOOLS, find, offered, offered_to, resolve, run, run_alone};
 pub use spill::prune;
-pub use task::TASK_TIMEOUT;
 pub use tool::{
-    BoxFuture, Context, Homes, Instructed, Output, OutputLimits, Plan, Progress, Seen, Tool,
-    Workspace,
+    Context, Instructed, Output, OutputLimits, Plan, Progress, Seen, TASK_TIMEOUT, Tool,
+    ToolSource, Workspace,
 };
 pub use truncate::limited;

@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
+use crate::diff::ProposedFile;
 use crate::edit::{self, Change, Changed, Done};
-use crate::host::Desk;
-use crate::preview::WouldBe;
+use crate::text_files::TextFiles;
 use crate::tool::{Seen, Typed};
 use crate::{Context, Error, Output, Plan, Workspace, paths, write};
 
@@ -43,8 +43,8 @@ impl Typed for MultiEdit {
     }
 
     async fn run(args: Args, paths: Vec<PathBuf>, cx: Context) -> Result<Output, Error> {
-        let (seen, desk) = (cx.seen.clone(), Desk::of(&cx));
-        write::changing(paths, cx, move |path| multiedit(&args, path, &seen, &desk)).await
+        let (seen, texts) = (cx.seen.clone(), TextFiles::of(&cx));
+        write::changing(paths, cx, move |path| multiedit(&args, path, &seen, &texts)).await
     }
 }
 
@@ -64,16 +64,16 @@ impl Args {
     }
 
     /// What is there, and what it would be. Nothing is written.
-    pub(crate) fn would_be(&self, path: &Path, desk: &Desk) -> Result<WouldBe, Error> {
-        let (_, before) = edit::load(path, &Seen::new(), desk)?;
+    pub(crate) fn would_be(&self, path: &Path, texts: &TextFiles) -> Result<ProposedFile, Error> {
+        let (_, before) = edit::load(path, &Seen::new(), texts)?;
         let done = self.apply(before.as_deref(), path)?;
         let after = done.last().map(|done| done.text().to_owned()).unwrap_or_default();
-        Ok(WouldBe { name: self.file_path.clone(), before, after })
+        Ok(ProposedFile { name: self.file_path.clone(), before, after })
     }
 }
 
-fn multiedit(args: &Args, path: &Path, seen: &Seen, desk: &Desk) -> Result<Output, Error> {
-    edit::change_file(&args.file_path, path, seen, desk, |before| {
+fn multiedit(args: &Args, path: &Path, seen: &Seen, texts: &TextFiles) -> Result<Output, Error> {
+    edit::change_file(&args.file_path, path, seen, texts, |before| {
         let done = args.apply(before, path)?;
         let count: usize = done.iter().map(Done::count).sum();
         let strategies: Vec<_> = done.iter().map(Done::strategy).collect();

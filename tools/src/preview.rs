@@ -3,12 +3,10 @@
 //!
 //! It is a help and no promise: files may change until the call runs, which then works it out again.
 
-use std::path::{Path, PathBuf};
-
 use leftfold_events::event::Resolution;
-use serde_json::{Map, Value};
 
-use crate::host::Desk;
+use crate::diff::{FilePreview, ProposedFile};
+use crate::text_files::TextFiles;
 use crate::{
     Error, Workspace, apply_patch, args, confined, diff, edit, multiedit, paths, registry, write,
 };
@@ -18,50 +16,6 @@ const MAX_FILE: u64 = 1024 * 1024;
 
 /// Bytes of all diffs of a call.
 const MAX_DIFFS: usize = 64 * 1024;
-
-/// What a call would make of one file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FilePreview {
-    /// As the call names it; of a file that is moved, the old name.
-    pub name: String,
-    /// Absolute, with links resolved; of a file that is moved, the new place.
-    pub path: PathBuf,
-    /// Lines.
-    pub additions: u64,
-    pub deletions: u64,
-    /// A unified diff with whole lines, headers included.
-    pub diff: String,
-    /// Whether the diff is longer than that.
-    pub cut: bool,
-}
-
-impl FilePreview {
-    /// `fields` are those of [`diff::describe`].
-    pub(crate) fn new(name: &str, path: &Path, fields: &Map<String, Value>) -> Self {
-        let number = |name| fields.get(name).and_then(Value::as_u64).unwrap_or_default();
-        let mut diff = fields.get("diff").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let cut = fields.contains_key("diff_truncated");
-        if cut {
-            diff.truncate(diff.rfind('\n').map_or(0, |end| end + 1));
-        }
-        Self {
-            name: name.to_owned(),
-            path: path.to_owned(),
-            additions: number("additions"),
-            deletions: number("deletions"),
-            diff,
-            cut,
-        }
-    }
-}
-
-/// A file as it is, `None` if there is none, and as a call would leave it.
-pub(crate) struct WouldBe {
-    /// As the call names it.
-    pub(crate) name: String,
-    pub(crate) before: Option<String>,
-    pub(crate) after: String,
-}
 
 /// Whether calls of this tool can be previewed at all.
 pub fn previews(tool: &str) -> bool {
@@ -107,14 +61,14 @@ fn planned(resolved: &Resolution, cx: &Workspace) -> Result<Vec<FilePreview>, Er
     if name == "apply_patch" {
         return args::parse::<apply_patch::Args>(name, input)?.would_be(&plan.paths, cx);
     }
-    let (path, desk) = (paths::only(plan.paths)?, Desk::of_workspace(cx));
+    let (path, texts) = (paths::only(plan.paths)?, TextFiles::of_workspace(cx));
     let would_be = match name {
-        "write" => args::parse::<write::Args>(name, input)?.would_be(&path, &desk)?,
-        "edit" => args::parse::<edit::Args>(name, input)?.would_be(&path, &desk)?,
-        "multiedit" => args::parse::<multiedit::Args>(name, input)?.would_be(&path, &desk)?,
+        "write" => args::parse::<write::Args>(name, input)?.would_be(&path, &texts)?,
+        "edit" => args::parse::<edit::Args>(name, input)?.would_be(&path, &texts)?,
+        "multiedit" => args::parse::<multiedit::Args>(name, input)?.would_be(&path, &texts)?,
         _ => return Ok(Vec::new()),
     };
-    let WouldBe { name, before, after } = would_be;
+    let ProposedFile { name, before, after } = would_be;
     if u64::try_from(after.len()).is_ok_and(|bytes| bytes > MAX_FILE) {
         return Err(Error::TooLarge(format!("{} would be too large to show.", path.display())));
     }

@@ -9,9 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::host::Desk;
 use crate::lines::{self, Wanted, Window};
 use crate::media::{self, Media};
+use crate::text_files::TextFiles;
 use crate::tool::Typed;
 use crate::{
     Context, Error, Output, OutputLimits, Plan, Workspace, args, confined, instructions, nearby,
@@ -115,7 +115,7 @@ fn read(title: &str, path: &Path, wanted: Wanted, cx: &Context) -> Result<Output
 fn unsaved(path: &Path, opened: &Metadata, cx: &Context) -> Option<String> {
     cx.workspace.host.as_ref()?;
     let disk = text::load(path, opened).ok()?;
-    Desk::of(cx).unsaved(path, opened, &disk)
+    TextFiles::of(cx).unsaved(path, opened, &disk)
 }
 
 fn lines_output(

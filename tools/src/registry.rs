@@ -12,9 +12,8 @@ use serde_json::json;
 
 use crate::tool::{self, Context, Output, Plan, Tool, Workspace};
 use crate::{
-    Error, apply_patch, bash, batch, edit, glob, grep, invalid, mcp, multiedit, paths, plan_switch,
-    plugins, processes, question, read, skill, task, text, todoread, todowrite, truncate, webfetch,
-    write,
+    Error, apply_patch, bash, batch, edit, glob, grep, invalid, multiedit, paths, plan_switch,
+    question, read, skill, task, text, todoread, todowrite, truncate, webfetch, write,
 };
 
 /// Bytes of a name that are said back.
@@ -87,7 +86,7 @@ pub fn resolve(call: &CallSpec, cx: &Workspace) -> Resolution {
             Err(unknown) => tool::refused(tool.name(), &call.input, &unknown.into()),
         },
         None => {
-            plugins::resolve(call, cx).or_else(|| mcp::resolve(call, cx)).unwrap_or_else(|| {
+            cx.sources.iter().find_map(|source| source.resolve(call, cx)).unwrap_or_else(|| {
                 let error = unknown(&call.name);
                 let name = text::clip(call.name.clone(), MAX_NAME);
                 let input = json!({ "tool": name, "error": error.to_string() });
@@ -114,10 +113,12 @@ fn unknown(name: &str) -> Error {
 /// Arguments may differ from those resolved (secrets are put back at this moment), paths may not:
 /// it resolves again and refuses if they have changed since they were judged.
 pub async fn run(resolved: &Resolution, cx: Context) -> Output {
-    if find(&resolved.name).is_none()
-        && let Some(output) = plugins::run_or_server(resolved, &cx).await
-    {
-        return finished(output, &cx.workspace, &cx.call);
+    if find(&resolved.name).is_none() {
+        for source in &cx.workspace.sources {
+            if let Some(output) = source.run(resolved, &cx).await {
+                return finished(output, &cx.workspace, &cx.call);
+            }
+        }
     }
     match replan(resolved, &cx.workspace) {
         Ok((tool, plan)) => execute(tool, plan, cx).await,
@@ -194,7 +195,7 @@ pub async fn run_alone(name: &str, args: &str, workspace: Workspace) -> Result<O
             timed_out(running.await, limit)
         }
     };
-    processes::settled().await;
+    leftfold_process::settled().await;
     Ok(output)
 }
 
@@ -243,6 +244,7 @@ mod tests {
     use leftfold_events::event::Class;
 
     use super::*;
+    use crate::external;
     use crate::testing::Site;
 
     fn call(name: &str, input: &str) -> CallSpec {
@@ -377,6 +379,51 @@ mod tests {
         let output = run(&resolved, site.context()).await;
         assert_eq!(output.meta()["error_kind"], "paths_changed");
         assert!(!output.output.contains("secret"));
+    }
+
+    /// Has every tool whose name begins with `far_`, and one named as a built-in tool.
+    #[derive(Debug)]
+    struct Source;
+
+    impl tool::ToolSource for Source {
+        fn resolve(&self, call: &CallSpec, workspace: &Workspace) -> Option<Resolution> {
+            let is_known = call.name.starts_with("far_") || call.name == "read";
+            is_known.then(|| external::resolve(&call.name, &call.input, workspace, true, None))
+        }
+
+        fn run<'a>(
+            &'a self,
+            resolved: &'a Resolution,
+            _: &'a Context,
+        ) -> crate::BoxFuture<'a, Option<Output>> {
+            let said = resolved.input.as_str().to_owned();
+            let is_known = resolved.name.starts_with("far_");
+            Box::pin(async move { is_known.then(|| Output::new("far", said, &json!({}))) })
+        }
+    }
+
+    #[tokio::test]
+    async fn calls_of_no_built_in_tool_go_to_the_sources() {
+        let site = Site::new();
+        let secrets = leftfold_events::Secrets::default()
+            .and([("KEY".to_owned(), "hunter2-hunter2".to_owned())]);
+        let workspace = Workspace {
+            sources: vec![Arc::new(Source)],
+            secrets: secrets.unwrap(),
+            ..site.workspace()
+        };
+        let resolved = resolve(&call("far_away", r#"{"a":"hunter2-hunter2"}"#), &workspace);
+        assert_eq!(
+            (resolved.name.as_str(), resolved.access[0].permission.as_str()),
+            ("far_away", "far_away")
+        );
+        assert!(!resolved.input.as_str().contains("hunter2"), "{:?}", resolved.input);
+        let built_in = resolve(&call("read", "{}"), &workspace);
+        assert!(built_in.error.unwrap().contains("filePath"));
+        assert_eq!(resolve(&call("near", "{}"), &workspace).name, "invalid");
+        let cx = Context::new(Arc::new(workspace), "c1", "");
+        let output = run(&resolved, cx).await;
+        assert!(output.title == "far" && !output.output.contains("hunter2"), "{output:?}");
     }
 
     #[tokio::test]

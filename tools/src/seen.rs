@@ -7,23 +7,17 @@
 
 use std::collections::BTreeMap;
 use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use leftfold_events::Sha256;
 use serde_json::json;
 
+use crate::confined::stamp;
 use crate::host::Put;
 use crate::{Error, Output, text};
 
 /// How the stamp of a text begins that is not on disk.
 const TEXT: &str = "text-";
-
-/// Nanoseconds since 1970 of the last change, and bytes.
-fn stamp(file: &Metadata) -> String {
-    let changed = i128::from(file.mtime()) * 1_000_000_000 + i128::from(file.mtime_nsec());
-    format!("{changed}-{}", file.len())
-}
 
 /// Of a text that is not on disk.
 fn stamp_of_text(text: &str) -> String {
@@ -75,9 +69,9 @@ pub(crate) fn check(
         // it was not on disk then, and may be now
         Some(told) if told.starts_with(TEXT) => match text::load(path, file) {
             Ok(text) if *told == stamp_of_text(&text) => Ok(()),
-            Ok(_) | Err(_) => Err(changed(path)),
+            Ok(_) | Err(_) => Err(Error::changed(path)),
         },
-        Some(told) if *told != stamp(file) => Err(changed(path)),
+        Some(told) if *told != stamp(file) => Err(Error::changed(path)),
         Some(_) | None => Ok(()),
     }
 }
@@ -99,16 +93,4 @@ pub(crate) fn check_unsaved(
         ))),
         Some(_) | None => Ok(()),
     }
-}
-
-/// Whether both are the same file with the same content, as far as its stamp can say.
-pub(crate) fn same(one: &Metadata, other: &Metadata) -> bool {
-    (one.dev(), one.ino()) == (other.dev(), other.ino()) && stamp(one) == stamp(other)
-}
-
-pub(crate) fn changed(path: &Path) -> Error {
-    Error::ChangedOnDisk(format!(
-        "{} has changed on disk since you read it: read it again. Nothing was written.",
-        path.display()
-    ))
 }

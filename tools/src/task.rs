@@ -10,10 +10,6 @@ use serde::{Deserialize, Serialize};
 use crate::tool::Typed;
 use crate::{Context, Error, Output, Plan, Workspace, text};
 
-/// How long a child may take unless settings say otherwise, in milliseconds: an hour. It ends and
-/// reports, whatever comes of it.
-pub const TASK_TIMEOUT: u64 = 60 * 60 * 1_000;
-
 #[derive(Debug)]
 pub(crate) struct Task;
 

@@ -4,7 +4,9 @@ use std::fs::Metadata;
 use std::io::Read;
 use std::path::Path;
 
-use crate::{Error, confined, seen};
+pub(crate) use leftfold_framing::{clip, floor};
+
+use crate::{Error, confined};
 
 /// Bytes at the start of a file that decide what it is.
 pub(crate) const SAMPLE: usize = 8 * 1024;
@@ -71,8 +73,8 @@ pub(crate) fn load(path: &Path, found: &Metadata) -> Result<String, Error> {
         )));
     }
     let (file, opened) = confined::open_found(path)?;
-    if !seen::same(found, &opened) {
-        return Err(seen::changed(path));
+    if !confined::same(found, &opened) {
+        return Err(Error::changed(path));
     }
     let mut bytes = Vec::new();
     file.take(MAX_EDITABLE)
@@ -89,20 +91,6 @@ pub(crate) fn load(path: &Path, found: &Metadata) -> Result<String, Error> {
             error.utf8_error().valid_up_to()
         ))),
     }
-}
-
-/// The last boundary between characters of `text` at or before byte `at`.
-pub(crate) fn floor(text: &str, at: usize) -> usize {
-    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
-}
-
-/// `text` with an end at `max` bytes, for messages that quote what may have any length.
-pub(crate) fn clip(mut text: String, max: usize) -> String {
-    if text.len() > max {
-        text.truncate(floor(&text, max));
-        text.push('…');
-    }
-    text
 }
 
 #[cfg(test)]
@@ -124,14 +112,6 @@ mod tests {
             ("utf16.txt", b"\xff\xfeh\0i\0", false),
         ] {
             assert_eq!(require(Path::new(name), sample).is_ok(), text, "{name}");
-        }
-    }
-
-    #[test]
-    fn long_texts_are_clipped_between_characters() {
-        for (text, max, clipped) in [("äö", 4, "äö"), ("äö", 3, "ä…"), ("äö", 1, "…"), ("", 0, "")]
-        {
-            assert_eq!(clip(text.to_owned(), max), clipped);
         }
     }
 

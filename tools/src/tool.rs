@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use leftfold_events::event::{Access, Attachment, Class, Resolution, Spill, TodoItem};
+use futures::future::BoxFuture;
+use leftfold_events::event::{Access, Attachment, CallSpec, Class, Resolution, Spill, TodoItem};
 use leftfold_events::state::batch::Part;
 use leftfold_events::{Json, Secrets};
 use schemars::JsonSchema;
@@ -16,17 +16,17 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
+use crate::homes::Homes;
 use crate::host::Host;
 use crate::inquire::{self, Inquire};
-use crate::mcp::Servers;
-use crate::plugins::Plugins;
-use crate::skills::Named;
 use crate::{Error, args};
 
 /// How long a call may run unless its tool says otherwise, in milliseconds.
 pub(crate) const TIMEOUT: u64 = 60_000;
 
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// How long a child may take unless settings say otherwise, in milliseconds: an hour. It ends and
+/// reports, whatever comes of it.
+pub const TASK_TIMEOUT: u64 = 60 * 60 * 1_000;
 
 /// Takes the last part of what a running tool has printed so far.
 pub type Progress = Arc<dyn Fn(String) + Send + Sync>;
@@ -60,6 +60,21 @@ pub trait Tool: Send + Sync {
             Err(error) => refused(self.name(), input, &error),
         }
     }
+}
+
+/// Tools from outside this crate, such as those of MCP servers and of plugins. A built-in tool of the same
+/// name comes first.
+pub trait ToolSource: fmt::Debug + Send + Sync {
+    /// Works out what a call would do; `None` if this source never has a tool of that name. Has no effect.
+    /// May block until a source has started that is just being started.
+    fn resolve(&self, call: &CallSpec, workspace: &Workspace) -> Option<Resolution>;
+
+    /// Runs what [`ToolSource::resolve`] answered; `None` if that is no call of this source's.
+    fn run<'a>(
+        &'a self,
+        resolved: &'a Resolution,
+        cx: &'a Context,
+    ) -> BoxFuture<'a, Option<Output>>;
 }
 
 /// A tool whose arguments are a Rust type, which gives the schema and the checks.
@@ -191,7 +206,7 @@ pub struct Workspace {
     pub private_addresses: bool,
     /// Where the user's own skills are.
     pub homes: Homes,
-    /// Names of variables that commands are given besides the usual ones ([`crate::environment`]).
+    /// Names of variables that commands are given besides the usual ones ([`leftfold_process::environment`]).
     pub environment: Vec<String>,
     /// The agents that `task` may name.
     pub subagents: Vec<String>,
@@ -201,12 +216,10 @@ pub struct Workspace {
     pub data: Option<PathBuf>,
     /// What stands nowhere but in arguments at the moment of running.
     pub secrets: Secrets,
-    /// Servers whose tools can be called besides the built-in ones.
-    pub mcp: Servers,
+    /// Where calls go that are of no built-in tool, in this order.
+    pub sources: Vec<Arc<dyn ToolSource>>,
     /// Whoever has files and terminals of its own.
     pub host: Option<Arc<dyn Host>>,
-    /// Programs of the user's, some of which bring tools.
-    pub plugins: Plugins,
     /// The socket of the session's node, for plugins.
     pub socket: Option<PathBuf>,
 }
@@ -226,12 +239,11 @@ impl Workspace {
             homes: Homes::of_environment(),
             environment: Vec::new(),
             subagents: Vec::new(),
-            task_timeout: crate::TASK_TIMEOUT,
+            task_timeout: TASK_TIMEOUT,
             data: None,
             secrets: Secrets::default(),
-            mcp: Servers::default(),
+            sources: Vec::new(),
             host: None,
-            plugins: Plugins::default(),
             socket: None,
         }
     }
@@ -248,25 +260,6 @@ pub struct Instructed {
     pub files: BTreeSet<String>,
     /// What calls are reading now that were started before: they tell of what lies on their way.
     pub reading: Vec<PathBuf>,
-}
-
-/// The user's folders; absolute.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Homes {
-    pub home: Option<PathBuf>,
-    /// `XDG_CONFIG_HOME`, or `.config` in `home`.
-    pub config: Option<PathBuf>,
-    /// Where settings say that there are more skills.
-    pub skills: Vec<Named>,
-}
-
-impl Homes {
-    pub fn of_environment() -> Self {
-        let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
-        let home = absolute("HOME");
-        let config = absolute("XDG_CONFIG_HOME").or_else(|| Some(home.as_ref()?.join(".config")));
-        Self { home, config, skills: Vec::new() }
-    }
 }
 
 /// What one run of a tool is given.
@@ -338,7 +331,8 @@ pub struct Output {
 }
 
 impl Output {
-    pub(crate) fn new(title: impl Into<String>, output: impl Into<String>, meta: &Value) -> Self {
+    /// A successful output, with `meta` (an object) for programs.
+    pub fn new(title: impl Into<String>, output: impl Into<String>, meta: &Value) -> Self {
         Self {
             title: title.into(),
             output: output.into(),
@@ -347,12 +341,14 @@ impl Output {
         }
     }
 
-    pub(crate) fn failed(error: &Error) -> Self {
+    /// An output that tells the model of `error`.
+    pub fn failed(error: &Error) -> Self {
         let meta = serde_json::json!({ "error_kind": error.kind() });
         Self { is_error: true, ..Self::new("", error.to_string(), &meta) }
     }
 
-    pub(crate) fn meta(&self) -> Map<String, Value> {
+    /// The fields of the metadata.
+    pub fn meta(&self) -> Map<String, Value> {
         match self.metadata.value() {
             Value::Object(map) => map,
             Value::Null
@@ -364,7 +360,7 @@ impl Output {
     }
 
     /// Sets one field of the metadata.
-    pub(crate) fn mark(&mut self, key: &str, value: impl Into<Value>) {
+    pub fn mark(&mut self, key: &str, value: impl Into<Value>) {
         let mut meta = self.meta();
         meta.insert(key.to_owned(), value.into());
         self.metadata = Json::from_value(&Value::Object(meta));

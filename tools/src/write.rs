@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::host::Desk;
-use crate::preview::WouldBe;
+use crate::diff::ProposedFile;
+use crate::text_files::TextFiles;
 use crate::tool::{Seen, Typed};
 use crate::{Context, Error, Output, Plan, Workspace, confined, diff, locks, paths, seen};
 
@@ -35,8 +35,8 @@ impl Typed for Write {
     }
 
     async fn run(args: Args, paths: Vec<PathBuf>, cx: Context) -> Result<Output, Error> {
-        let (seen, desk) = (cx.seen.clone(), Desk::of(&cx));
-        changing(paths, cx, move |path| write(&args, path, &seen, &desk)).await
+        let (seen, texts) = (cx.seen.clone(), TextFiles::of(&cx));
+        changing(paths, cx, move |path| write(&args, path, &seen, &texts)).await
     }
 }
 
@@ -58,18 +58,18 @@ pub(crate) async fn changing(
 
 impl Args {
     /// What is there, if that is text, and what it would be. Nothing is written.
-    pub(crate) fn would_be(&self, path: &Path, desk: &Desk) -> Result<WouldBe, Error> {
+    pub(crate) fn would_be(&self, path: &Path, texts: &TextFiles) -> Result<ProposedFile, Error> {
         let found = confined::look(path)?;
-        let before = found.map(|found| desk.load(path, &found, &Seen::new())).transpose()?;
+        let before = found.map(|found| texts.load(path, &found, &Seen::new())).transpose()?;
         let before = before.map(|held| held.text);
-        Ok(WouldBe { name: self.file_path.clone(), before, after: self.content.clone() })
+        Ok(ProposedFile { name: self.file_path.clone(), before, after: self.content.clone() })
     }
 }
 
-fn write(args: &Args, path: &Path, seen: &Seen, desk: &Desk) -> Result<Output, Error> {
+fn write(args: &Args, path: &Path, seen: &Seen, texts: &TextFiles) -> Result<Output, Error> {
     let found = confined::look(path)?;
     let mut unsaved = false;
-    let before = match found.as_ref().map(|found| desk.load(path, found, seen)) {
+    let before = match found.as_ref().map(|found| texts.load(path, found, seen)) {
         None => Before::Nothing,
         Some(Ok(held)) => {
             unsaved = held.unsaved;
@@ -85,7 +85,7 @@ fn write(args: &Args, path: &Path, seen: &Seen, desk: &Desk) -> Result<Output, E
     {
         return Ok(seen::told(unchanged(args, path), path, found));
     }
-    let put = desk.put(path, found.as_ref(), &args.content)?;
+    let put = texts.put(path, found.as_ref(), &args.content)?;
     Ok(seen::told_put(written(args, path, &before), path, &args.content, &put))
 }
 

@@ -72,8 +72,8 @@ impl Sessions {
             let used = folder.join("db").exists();
             let outcome = Store::open(&folder).map_err(Error::from);
             if let Some(store) = outcome.as_ref().ok().filter(|_| used) {
-                let ended = leftfold_tools::processes::end_strays(&store.identity())
-                    + leftfold_tools::processes::end_orphans();
+                let ended = leftfold_process::end_strays(&store.identity())
+                    + leftfold_process::end_orphans();
                 if ended > 0 {
                     tracing::info!("{ended} processes of a dead node were ended");
                 }
@@ -278,7 +278,7 @@ pub(super) async fn start(
 
 /// Ends the processes of calls whose mark begins with `mark`, and waits until they are gone.
 pub(super) async fn end_strays(mark: String) {
-    let hunt = move || leftfold_tools::processes::end_strays(&mark);
+    let hunt = move || leftfold_process::end_strays(&mark);
     let ended = tokio::task::spawn_blocking(hunt).await.unwrap_or_default();
     if ended > 0 {
         tracing::info!("{ended} processes of a dead session were ended");

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use leftfold_events::event::{Event, Model, Session as SessionEvent};
 use leftfold_events::{Envelope, SessionId, fold};
+use leftfold_plugins::Plugins;
 use leftfold_providers::Provider;
 use leftfold_store::Store;
 use leftfold_tools::Workspace;
@@ -146,6 +147,7 @@ fn world(log: &[Envelope], recording: &Arc<RecordedLog>, folder: &Path) -> World
     World {
         models: Models::new(models),
         workspace: Arc::new(Workspace::new(nowhere(), nowhere(), nowhere())),
+        plugins: Plugins::default(),
         turn_configs: None,
         recording: Some(Arc::clone(recording) as Arc<dyn Recording>),
     }

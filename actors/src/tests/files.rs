@@ -1,7 +1,7 @@
 use std::fs::File;
 
 use leftfold_events::event::Files;
-use leftfold_tools::snapshots::Snapshots;
+use leftfold_snapshots::Snapshots;
 use tokio_util::sync::CancellationToken;
 
 use super::supervise::{Worker, completed, has, kill};

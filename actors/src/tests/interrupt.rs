@@ -47,7 +47,7 @@ async fn in_the_middle_of_a_command() {
     let (_site, log) =
         interrupted_at(script, |e| matches!(e, Event::Tool(Tool::Progressed { .. }))).await;
     assert!(log.iter().any(|e| matches!(e.event, Event::Tool(Tool::Cancelled { .. }))));
-    leftfold_tools::processes::settled().await;
+    leftfold_process::settled().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -16,9 +16,9 @@ use leftfold_events::event::{ModelRef, PromptPart, Session, Turn};
 use leftfold_events::kit::{AskMode, ModelSpec, Options, ToolSpec};
 use leftfold_events::rules::{self, Action, Rule};
 use leftfold_events::{Envelope, Event, Fact, Kit, POLICY, Seq, SessionId, State, Time};
+use leftfold_plugins::Plugins;
 use leftfold_providers::{Config, ScriptSource, Wire};
 use leftfold_tools::Workspace;
-use leftfold_tools::plugins::Plugins;
 use ractor::{Actor, ActorRef};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -73,10 +73,10 @@ impl Site {
         let mut workspace =
             Workspace::new(self.project(), self.project(), self.folder.path().join("spill"));
         workspace.data = Some(self.data());
-        workspace.plugins = self.plugins.clone();
         workspace.subagents = vec!["general".to_owned()];
         let models = Models::new([("s".to_owned(), provider)]);
         World::new(models, Arc::new(workspace), self.turn_configs.clone())
+            .with_plugins(self.plugins.clone())
     }
 
     fn kit(&self) -> Kit {

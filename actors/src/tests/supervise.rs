@@ -1,6 +1,6 @@
 use leftfold_events::event::{EndReason, Heard, Model, Plugin, Session, Subagent, Tool, Turn};
 use leftfold_events::{Event, verify};
-use leftfold_tools::plugins::{self, Root, Spec};
+use leftfold_plugins::{self as plugins, Root, Spec};
 use ractor::ActorCell;
 
 use super::*;
@@ -152,7 +152,7 @@ fn silent(site: &Site) -> Plugins {
         environment: Vec::new(),
         socket: site.project().join("socket"),
     };
-    Plugins::of(root, vec![spec])
+    Plugins::of(&root, &[spec])
 }
 
 #[tokio::test(flavor = "multi_thread")]

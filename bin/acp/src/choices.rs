@@ -104,7 +104,7 @@ impl Offer {
     /// The settings are wrong, or say too little for a prompt to be taken.
     pub(super) fn of(place: &Place, project: &Project, chosen: &Chosen) -> anyhow::Result<Self> {
         let job = Job::new(place.clone(), project, &chosen.overrides(), false)?;
-        let settings = configured::settings(&project.directory, &job.workspace.plugins)?;
+        let settings = configured::settings(&project.directory, &job.extensions.plugins)?;
         let agents = Agents::of(&settings);
         let primary = agents
             .iter()
@@ -120,7 +120,7 @@ impl Offer {
             variant: job.setup.options.variant.clone(),
             model,
             models,
-            commands: slash::list(&project.directory, &job.workspace)?,
+            commands: slash::list(&project.directory, &job.extensions)?,
         })
     }
 

@@ -22,7 +22,6 @@ use leftfold_runtime::project::Project;
 use leftfold_runtime::secrets;
 use leftfold_runtime::slash::{Given, Prepared};
 use leftfold_runtime::socket::Many;
-use leftfold_runtime::turn_config;
 use leftfold_runtime::turn_config::Overrides;
 
 pub(super) enum Wish {
@@ -130,7 +129,7 @@ impl Talk {
         let job = Job::new(self.place.clone(), &prepared.project, &prepared.overrides, false)?;
         // servers may take long to start, and whoever takes the prompt back is not to wait for them
         tokio::select! {
-            () = turn_config::ready(&job.workspace) => {}
+            () = job.extensions.ready() => {}
             () = self.shared.prompts.taken_back(ticket) => {}
         }
         if self.shared.prompts.answer_cancelled(ticket) {

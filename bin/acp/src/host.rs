@@ -17,9 +17,9 @@ use agent_client_protocol::{
     Error, JsonRpcResponse, is_connection_terminated, is_incoming_transport_closed,
 };
 use leftfold_events::{Seq, SessionId as Session};
+use leftfold_process::CALL;
 use leftfold_tools::BoxFuture;
 use leftfold_tools::host::{Exit, Host, HostCommand, HostError, Printed, Starting, Terminal};
-use leftfold_tools::processes::CALL;
 
 use super::agent::Agent;
 use super::shared::Shared;

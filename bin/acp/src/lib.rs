@@ -111,10 +111,10 @@ async fn leave(node: ActorRef<NodeMessage>) {
         tracing::warn!("the node did not stop in time");
     }
     let ended = async {
-        tokio::join!(leftfold_tools::mcp::close(), leftfold_tools::plugins::close());
+        tokio::join!(leftfold_mcp::close(), leftfold_plugins::close());
         // what runs in the client's terminals descends from the client
-        let others = leftfold_tools::processes::settled();
-        let ours = tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants);
+        let others = leftfold_process::settled();
+        let ours = tokio::task::spawn_blocking(leftfold_process::end_descendants);
         tokio::join!(ours, others).0
     };
     if tokio::time::timeout(STEP, ended).await.is_err() {

@@ -1,7 +1,7 @@
 //! Servers of tools that an editor hands over with a session.
 
 use agent_client_protocol::v1::schema::{self, HttpHeader, McpServer};
-use leftfold_tools::mcp::{OAuth, Reach, Spec};
+use leftfold_mcp::{OAuth, Reach, Spec};
 use serde_json::json;
 
 use leftfold_config as settings;
@@ -30,7 +30,7 @@ fn spec(server: &McpServer) -> Option<Spec> {
 
 fn remote(url: &str, headers: &[HttpHeader]) -> Reach {
     let headers = headers.iter().map(|h| (h.name.clone(), h.value.clone())).collect();
-    let oauth = OAuth { vault: settings::vault(), ..OAuth::default() };
+    let oauth = OAuth { token_store: settings::token_store(), ..OAuth::default() };
     Reach::Remote { url: url.to_owned(), headers, oauth }
 }
 

@@ -176,12 +176,12 @@ impl Watching {
 
     /// Servers are started with the first turn, and have commands to offer from then on.
     fn tell_prompts_of_servers(&mut self) {
-        if self.told_prompts || self.workspace.mcp.prompts().is_empty() {
+        if std::mem::replace(&mut self.told_prompts, true) {
             return;
         }
-        self.told_prompts = true;
-        let offer = Offer::of(&self.place, &self.project, &self.shared.chosen());
-        self.shared.tell_choices(offer.ok().map(|offer| offer.commands()));
+        if let Ok(offer) = Offer::of(&self.place, &self.project, &self.shared.chosen()) {
+            self.shared.tell_commands(offer.commands());
+        }
     }
 
     fn turn_ended(&mut self, live: bool, ended: &Ended, finish: Option<Finish>) {

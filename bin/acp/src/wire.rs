@@ -9,7 +9,7 @@ use agent_client_protocol::{Channel, Error, RawJsonRpcId, RawJsonRpcMessage, Tra
 use futures::FutureExt;
 use futures::channel::mpsc::UnboundedSender;
 use futures::stream::{Stream, StreamExt, select, unfold};
-use leftfold_tools::surrogates::mended;
+use leftfold_framing::surrogates::mended;
 use serde::Deserializer;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::{Value, json};

@@ -3,8 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use leftfold_tools::snapshots;
-
 use super::Findings;
 use leftfold_runtime::home;
 
@@ -26,7 +24,7 @@ pub(super) fn programs(found: &mut Findings) {
             "install bash, or correct PATH",
         ),
     }
-    match program("git").filter(|_| snapshots::is_possible()) {
+    match program("git").filter(|_| leftfold_snapshots::is_possible()) {
         Some(path) => found.fine(format!("git for snapshots of files: {}", path.display())),
         None => found.warning(
             "there is no git: files are not snapshotted, so `leftfold revert` brings back none",

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use leftfold_tools::mcp::{Reach, Report, Servers, Spec, Status};
+use leftfold_mcp::{Reach, Report, Servers, Spec, Status};
 
 use super::Findings;
 use crate::cli::Doctor;
@@ -47,8 +47,8 @@ pub(super) fn mcp(
         timeout: Some(spec.timeout.map_or(DEADLINE, |timeout| timeout.min(DEADLINE))),
         ..spec
     };
-    let asked = asked.into_iter().map(hasty).collect();
-    let servers = Servers::of(directory, &settings.environment, asked);
+    let asked: Vec<Spec> = asked.into_iter().map(hasty).collect();
+    let servers = Servers::of(directory, &settings.environment, &asked);
     let reports = leftfold_runtime::run_async(async {
         servers.ready().await;
         servers.reports()

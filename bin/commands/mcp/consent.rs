@@ -4,7 +4,7 @@ use crate::cli::Consent;
 use std::io::{BufRead, IsTerminal, Write};
 use std::process::{Command, Stdio};
 
-use leftfold_tools::mcp::{self, Follow};
+use leftfold_mcp::Follow;
 
 /// The longest line that is taken for an answer, in bytes.
 const LONGEST: usize = 64 * 1024;
@@ -19,7 +19,7 @@ impl Consent {
     }
 }
 
-impl mcp::Consent for Consent {
+impl leftfold_mcp::Consent for Consent {
     async fn ask(&self, page: &str) -> Result<String, String> {
         if *self == Self::Follow {
             return Follow.ask(page).await;

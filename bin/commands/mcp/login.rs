@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use leftfold_tools::mcp::{self, OAuth, Reach, Spec};
+use leftfold_mcp::{OAuth, Reach, Spec};
 
 use super::probe;
 use crate::cli::{Consent, Format, Login, Logout};
@@ -18,7 +18,7 @@ pub(super) fn login(args: &Login, format: Format) -> anyhow::Result<ExitCode> {
         oauth.scopes.extend(more.split_whitespace().map(str::to_owned));
     }
     let consent = args.consent.unwrap_or_else(Consent::usual);
-    let probed = leftfold_runtime::run_async(mcp::login(&spec, &directory, &consent))?;
+    let probed = leftfold_runtime::run_async(leftfold_mcp::login(&spec, &directory, &consent))?;
     let probed = probed.map_err(|why| failed(&spec, &why))?;
     probe::show(&probed, format)
 }
@@ -28,7 +28,7 @@ pub(super) fn logout(args: &Logout) -> anyhow::Result<ExitCode> {
     let spec = wanted(&directory, &args.server)?;
     let forgotten = match &spec.reach {
         Reach::Remote { url, oauth, .. } => {
-            mcp::sign_out(url, oauth).map_err(|why| failed(&spec, &why))?
+            leftfold_mcp::sign_out(url, oauth).map_err(|why| failed(&spec, &why))?
         }
         Reach::Local { .. } | Reach::Unusable(_) | Reach::Disabled => false,
     };
@@ -56,7 +56,7 @@ pub(super) fn wanted(directory: &Path, named: &str) -> anyhow::Result<Spec> {
     }
     let specs = settings.mcp.iter().map(|(name, mcp)| mcp.spec(name));
     let same = |spec: &Spec| matches!(&spec.reach, Reach::Remote { url, .. } if url == named);
-    let oauth = OAuth { vault: settings::vault(), ..OAuth::default() };
+    let oauth = OAuth { token_store: settings::token_store(), ..OAuth::default() };
     let reach = Reach::Remote { url: named.to_owned(), headers: Vec::new(), oauth };
     let spec = Spec { name: named.to_owned(), reach, timeout: None };
     Ok(specs.into_iter().find(same).unwrap_or(spec))

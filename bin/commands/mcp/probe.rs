@@ -5,7 +5,7 @@
 
 use std::process::ExitCode;
 
-use leftfold_tools::mcp::{self, Called, Calls, Probed, Reach};
+use leftfold_mcp::{Called, Calls, Probed, Reach};
 use serde_json::{Map, Value, json};
 
 use super::login::{failed, wanted};
@@ -27,14 +27,15 @@ pub(super) fn probe(args: &Probe, format: Format) -> anyhow::Result<ExitCode> {
     // for as long as this process lives
     let folder = tempfile::tempdir()?;
     if let (true, Reach::Remote { oauth, .. }) = (suite, &mut spec.reach) {
-        oauth.vault = Some(folder.path().join("mcp-auth.json"));
+        oauth.token_store = Some(folder.path().join("mcp-auth.json"));
         oauth.client_metadata = Some(DOCUMENT.to_owned());
         oauth.client = client(model::environment(CONTEXT).as_deref())?;
     }
     let calls = if args.call_all || suite { Calls::All } else { named(&args.call)? };
     let usual = || if suite { Consent::Follow } else { Consent::usual() };
     let consent = args.consent.unwrap_or_else(usual);
-    let probed = leftfold_runtime::run_async(mcp::probe(&spec, &directory, &calls, &consent))?;
+    let probed =
+        leftfold_runtime::run_async(leftfold_mcp::probe(&spec, &directory, &calls, &consent))?;
     let probed = probed.map_err(|why| failed(&spec, &why))?;
     show(&probed, format)?;
     let failed = probed.calls.iter().any(|call| call.result.is_err());
@@ -70,7 +71,7 @@ pub(super) fn show(probed: &Probed, format: Format) -> anyhow::Result<ExitCode> 
 }
 
 fn as_json(probed: &Probed) -> Value {
-    let tool = |tool: &leftfold_tools::mcp::Offered| {
+    let tool = |tool: &leftfold_mcp::Offered| {
         json!({
             "name": tool.tool, "description": tool.description, "read_only": tool.read_only,
         })

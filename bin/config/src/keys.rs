@@ -203,7 +203,7 @@ pub(super) fn model(view: &View<'_>) -> Result<(Option<String>, Option<Place>), 
 fn environment(view: &View<'_>) -> Result<Vec<String>, Error> {
     let names = view.list()?.into_iter().map(|view| {
         let name = view.string()?;
-        if leftfold_tools::is_credential(&name) {
+        if leftfold_process::is_credential(&name) {
             let expected =
                 "a name that is no key's, token's or password's (commands never get those)";
             return Err(view.instead(expected, &name, Hint::default()));

@@ -56,7 +56,7 @@ pub use inventory::{Inventory, Item, Origin, Shown, inventory};
 pub use layers::Layers;
 pub use mcp::Mcp;
 pub use model::{Abilities, Costs, Limits, Model};
-pub use oauth::vault;
+pub use oauth::token_store;
 pub use offer::{KeyState, Offer};
 pub use plugin::Plugin;
 pub use provider::{NEVER, Provider, Script, Secret};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use leftfold_tools::mcp::{Reach, Spec};
+use leftfold_mcp::{Reach, Spec};
 
 use super::error::Hint;
 use super::provider::{self, NEVER, Secret};

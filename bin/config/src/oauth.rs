@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use leftfold_tools::mcp::OAuth;
+use leftfold_mcp::OAuth;
 
 use super::Error;
 use super::provider::Secret;
@@ -50,7 +50,7 @@ impl Settings {
         let secret = self.client_secret.as_ref().map(|secret| secret.reveal().to_owned());
         let scopes = self.scope.iter().flat_map(|scope| scope.split_whitespace());
         OAuth {
-            vault: vault().filter(|_| !self.off),
+            token_store: token_store().filter(|_| !self.off),
             client: self.client_id.clone().map(|id| (id, secret)),
             client_metadata: self.client_metadata.clone(),
             scopes: scopes.map(str::to_owned).collect(),
@@ -60,6 +60,6 @@ impl Settings {
 }
 
 /// The file with the tokens of servers of tools, beside the keys of providers.
-pub fn vault() -> Option<PathBuf> {
+pub fn token_store() -> Option<PathBuf> {
     auth::path(&environment).map(|keys| keys.with_file_name("mcp-auth.json"))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leftfold_tools::plugins::{self, Spec};
+use leftfold_plugins::Spec;
 
 use super::error::Hint;
 use super::provider::{NEVER, Secret};
@@ -81,7 +81,7 @@ impl Plugin {
                     place: self.place.to_string(),
                     command: command.clone(),
                     environment: environment.iter().map(bare).collect(),
-                    timeout: timeout.map_or(plugins::TIMEOUT, Duration::from_millis),
+                    timeout: timeout.map_or(leftfold_plugins::TIMEOUT, Duration::from_millis),
                 }))
             }
             What::Package(name) => Some(Err(format!(

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use leftfold_tools::surrogates::mended;
+use leftfold_framing::surrogates::mended;
 use serde_json::{Value, json};
 
 use super::{LeftOut, text};

@@ -1,15 +1,16 @@
 //! The project's files as they were at a point of a session: what a fork with `--files` begins with.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::{Context, bail};
 use leftfold_events::event::{Event, FileChange, Files, Saved, Tool};
 use leftfold_events::state::{Call, Figures, Phase};
 use leftfold_events::{Envelope, Fact, Seq, State, Time, settle};
+use leftfold_snapshots::{Snapshots, Taken};
 use leftfold_store::Log;
-use leftfold_tools::Workspace;
-use leftfold_tools::snapshots::{Snapshots, Taken};
+use leftfold_tools::Homes;
 use leftfold_view::file_changes;
 use tokio_util::sync::CancellationToken;
 
@@ -116,10 +117,9 @@ pub(crate) fn restore(
     paths: Vec<Saved>,
 ) -> anyhow::Result<String> {
     let origin = state.origin.as_ref().context("the session has no beginning")?;
-    // no tool runs there, so nothing is spilled
-    let mut workspace = Workspace::new(&origin.directory, &origin.worktree, "");
-    workspace.data = Some(home::home()?);
-    let snapshots = Snapshots::of(&workspace).context("there is no place for snapshots here")?;
+    let user = Homes::of_environment().home;
+    let worktree = Path::new(&origin.worktree);
+    let snapshots = Snapshots::of_project(&home::home()?, worktree, user.as_deref());
     let mut fact = Fact::new(Files::CheckoutAsked { paths, by: BY.to_owned() });
     loop {
         let now = Time::from(SystemTime::now());

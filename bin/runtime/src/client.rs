@@ -18,7 +18,6 @@ use crate::approvals::Memory;
 use crate::home::Place;
 use crate::job::{Equipment, Job};
 use crate::remote::{self, Remote, RpcError};
-use crate::turn_config;
 use leftfold_view::QuestionId;
 
 /// Clones talk to the same session.
@@ -58,7 +57,7 @@ impl Client {
     /// Opens the job's session in `node`, or where it is open already: if another process is the
     /// node of its store, through that one's socket. A kit can be gathered then.
     pub async fn open(node: ActorRef<NodeMessage>, job: &Job) -> anyhow::Result<(Self, Opened)> {
-        Self::open_beside(node, job, turn_config::ready(&job.workspace)).await
+        Self::open_beside(node, job, job.extensions.ready()).await
     }
 
     /// The same without a wait for servers and plugins, which are being started.
@@ -66,9 +65,9 @@ impl Client {
         node: ActorRef<NodeMessage>,
         job: &Job,
     ) -> anyhow::Result<(Self, Opened)> {
-        let workspace = job.workspace.clone();
+        let extensions = job.extensions.clone();
         let starts = async {
-            tokio::spawn(async move { turn_config::ready(&workspace).await });
+            tokio::spawn(async move { extensions.ready().await });
         };
         Self::open_beside(node, job, starts).await
     }
@@ -105,7 +104,7 @@ impl Client {
         // what a crash kept from being remembered is remembered now
         let from = if opened.unfinished { 1 } else { opened.head + 1 };
         client.watch(from, sink, Family::Live).await?;
-        if let Some(sink) = crate::watchers::start(session, &job.workspace.plugins).await? {
+        if let Some(sink) = crate::watchers::start(session, &job.extensions.plugins).await? {
             client.watch(opened.head + 1, sink, Family::Live).await?;
         }
         Ok((client, opened))

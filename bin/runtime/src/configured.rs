@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use leftfold_tools::plugins::{Plugins, Root};
+use leftfold_plugins::{Plugins, Root};
 
 use crate::model;
 use crate::project::Project;
@@ -125,5 +125,6 @@ pub fn plugins(
         environment: settings.environment.clone(),
         socket: store.join(crate::home::SOCKET),
     };
-    (Plugins::of(root, specs.into_iter().filter_map(Result::ok).collect()), wrong)
+    let specs: Vec<_> = specs.into_iter().filter_map(Result::ok).collect();
+    (Plugins::of(&root, &specs), wrong)
 }

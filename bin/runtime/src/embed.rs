@@ -107,11 +107,11 @@ impl Leftfold {
 /// # Errors
 /// The thread that ends processes died.
 pub async fn end_all(interrupted: bool) -> anyhow::Result<()> {
-    tokio::join!(leftfold_tools::mcp::close(), leftfold_tools::plugins::close());
+    tokio::join!(leftfold_mcp::close(), leftfold_plugins::close());
     if interrupted {
-        tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants).await?;
+        tokio::task::spawn_blocking(leftfold_process::end_descendants).await?;
     }
-    leftfold_tools::processes::settled().await;
+    leftfold_process::settled().await;
     Ok(())
 }
 

@@ -15,8 +15,10 @@ use crate::agents::Agents;
 use crate::configured::Configured;
 use crate::gather::Setup;
 use crate::home::Place;
-use crate::project::Project;
-use crate::turn_config::{self, Inherited, Overrides, Resolved, SessionConfigs, resolve};
+use crate::project::{Project, servers};
+use crate::turn_config::{
+    self, Extensions, Inherited, Overrides, Resolved, SessionConfigs, resolve,
+};
 use crate::{gather, home, secrets, warnings};
 
 /// What goes with a prompt: the configuration, and who is to answer with which model.
@@ -36,6 +38,7 @@ pub struct Job {
     /// Those that later prompts may need.
     pub others: Vec<(String, Arc<dyn Provider>)>,
     pub workspace: Workspace,
+    pub extensions: Extensions,
 }
 
 impl std::fmt::Debug for Job {
@@ -66,18 +69,20 @@ impl Job {
         let Resolved { setup, provider, others } =
             resolve(&settings, project, overrides, inherited, plan)?;
         if settings.snapshot && !setup.options.snapshot {
-            warnings::tell(&[leftfold_tools::snapshots::Error::NoGit.to_string()]);
+            warnings::tell(&[leftfold_snapshots::Error::NoGit.to_string()]);
         }
         let mut workspace = project.workspace(&place.store, &settings);
-        workspace.plugins = plugins;
+        let mcp = servers(&project.directory, &settings, &project.servers);
+        let extensions = Extensions { mcp, plugins };
+        workspace.sources = extensions.sources();
         workspace.secrets = secrets::known(&settings, &leftfold_config::environment)?;
         workspace.subagents = setup.subagents.iter().map(|(name, _)| name.clone()).collect();
-        Ok(Self { place, setup, provider, others, workspace })
+        Ok(Self { place, setup, provider, others, workspace, extensions })
     }
 
     /// The configuration in force right now.
     pub fn kit(&self) -> Kit {
-        turn_config::gather(self.setup.clone(), &self.workspace.mcp, &self.workspace.plugins)
+        turn_config::gather(self.setup.clone(), &self.extensions)
     }
 
     /// What a client needs to prompt after this job's own prompt.
@@ -118,10 +123,10 @@ impl Job {
                         self.setup.worktree.clone(),
                     ),
                     plan: self.setup.plan.clone(),
-                    mcp: self.workspace.mcp.clone(),
-                    plugins: self.workspace.plugins.clone(),
+                    extensions: self.extensions.clone(),
                 })),
-            ),
+            )
+            .with_plugins(self.extensions.plugins.clone()),
             birth: self.birth(),
         }
     }

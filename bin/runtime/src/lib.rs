@@ -91,7 +91,7 @@ pub fn run_async<T>(work: impl Future<Output = T>) -> std::io::Result<T> {
     let runtime = runtime()?;
     let result = runtime.block_on(async {
         let result = work.await;
-        tokio::join!(leftfold_tools::mcp::close(), leftfold_tools::plugins::close());
+        tokio::join!(leftfold_mcp::close(), leftfold_plugins::close());
         result
     });
     runtime.shutdown_timeout(LEAVE);

@@ -157,7 +157,7 @@ pub fn options(settings: &Settings, model: &Model) -> Options {
         title_prompt: if settings.title { gather::TITLE } else { "" }.to_owned(),
         request: model.request.clone(),
         small_model: small(settings),
-        snapshot: settings.snapshot && leftfold_tools::snapshots::is_possible(),
+        snapshot: settings.snapshot && leftfold_snapshots::is_possible(),
         ..Options::default()
     }
 }

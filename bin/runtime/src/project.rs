@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use leftfold_config::Settings;
 use leftfold_events::SessionId;
 use leftfold_events::kit::Options;
-use leftfold_tools::mcp::{Servers, Spec};
-use leftfold_tools::plugins::Plugins;
+use leftfold_mcp::{Servers, Spec};
+use leftfold_plugins::Plugins;
 use leftfold_tools::{Homes, OutputLimits, Workspace};
 
 use crate::Usage;
@@ -78,7 +78,6 @@ impl Project {
         workspace.private_addresses = settings.webfetch.private;
         workspace.task_timeout = settings.task.timeout;
         workspace.environment.clone_from(&settings.environment);
-        workspace.mcp = servers(&self.directory, settings, &self.servers);
         workspace.socket = Some(store.join(home::SOCKET));
         workspace.data = home::home().ok();
         workspace
@@ -105,8 +104,8 @@ pub fn homes(settings: &Settings) -> Homes {
 pub fn servers(directory: &Path, settings: &Settings, handed: &[Spec]) -> Servers {
     let specs = settings.mcp.iter().map(|(name, mcp)| mcp.spec(name));
     let specs = specs.filter(|spec| handed.iter().all(|other| other.name != spec.name));
-    let specs = specs.chain(handed.iter().cloned()).collect();
-    Servers::of(directory, &settings.environment, specs)
+    let specs: Vec<Spec> = specs.chain(handed.iter().cloned()).collect();
+    Servers::of(directory, &settings.environment, &specs)
 }
 
 /// How much of a tool's output the model is shown.

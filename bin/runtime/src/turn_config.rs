@@ -11,10 +11,10 @@ use leftfold_events::kit::{AskMode, Options};
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::state::switch::{PLAN_ENTER, PLAN_EXIT};
 use leftfold_events::{Kit, Time};
+use leftfold_mcp::Servers;
+use leftfold_plugins::Plugins;
 use leftfold_providers::Provider;
-use leftfold_tools::Workspace;
-use leftfold_tools::mcp::Servers;
-use leftfold_tools::plugins::Plugins;
+use leftfold_tools::ToolSource;
 
 use crate::agents::{self, Agents};
 use crate::configured;
@@ -237,7 +237,8 @@ fn denied_to_children(settings: &Settings, agent: &Agent) -> Vec<Rule> {
 /// The configuration in force now: the project's instructions, skills and approvals as they are, with the
 /// tools of servers and plugins that could be started. Warnings go to standard error. Waits for servers, so
 /// it may block.
-pub(crate) fn gather(mut setup: Setup, servers: &Servers, plugins: &Plugins) -> Kit {
+pub(crate) fn gather(mut setup: Setup, extensions: &Extensions) -> Kit {
+    let Extensions { mcp: servers, plugins } = extensions;
     setup.options.approved = approvals::of(&setup.worktree);
     let (mut kit, problems) = gather::gather(setup, Time::from(SystemTime::now()));
     warnings::tell(&problems);
@@ -251,9 +252,23 @@ pub(crate) fn gather(mut setup: Setup, servers: &Servers, plugins: &Plugins) -> 
     kit
 }
 
-/// Starts servers and plugins, and waits for them.
-pub async fn ready(workspace: &Workspace) {
-    tokio::join!(workspace.mcp.ready(), workspace.plugins.ready());
+/// A project's MCP servers and plugins. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Extensions {
+    pub mcp: Servers,
+    pub plugins: Plugins,
+}
+
+impl Extensions {
+    /// Starts servers and plugins, and waits for them.
+    pub async fn ready(&self) {
+        tokio::join!(self.mcp.ready(), self.plugins.ready());
+    }
+
+    /// Where calls of their tools go.
+    pub(crate) fn sources(&self) -> Vec<Arc<dyn ToolSource>> {
+        vec![Arc::new(self.plugins.clone()), Arc::new(self.mcp.clone())]
+    }
 }
 
 /// Builds the configurations that calls of a session ask for: for children, and for an agent that takes over.
@@ -262,13 +277,12 @@ pub(crate) struct SessionConfigs {
     pub(crate) project: Project,
     /// The file for the session's plan.
     pub(crate) plan: Option<PathBuf>,
-    pub(crate) mcp: Servers,
-    pub(crate) plugins: Plugins,
+    pub(crate) extensions: Extensions,
 }
 
 impl SessionConfigs {
     fn resolve(&self, agent: &str, inherited: Inherited<'_>) -> anyhow::Result<(Kit, Models)> {
-        let settings = configured::settings(&self.project.directory, &self.plugins)?;
+        let settings = configured::settings(&self.project.directory, &self.extensions.plugins)?;
         let overrides = Overrides { agent: Some(agent.to_owned()), ..Overrides::default() };
         let plan = match inherited {
             Inherited::Parent(_) => None,
@@ -276,7 +290,7 @@ impl SessionConfigs {
         };
         let Resolved { setup, provider, others } =
             resolve(&settings, &self.project, &overrides, inherited, plan)?;
-        let kit = gather(setup, &self.mcp, &self.plugins);
+        let kit = gather(setup, &self.extensions);
         Ok((kit, Models::new(others.into_iter().chain([provider]))))
     }
 }

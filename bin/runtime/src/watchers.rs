@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use leftfold_actors::Observation;
 use leftfold_events::{Seq, SessionId};
-use leftfold_tools::plugins::Plugins;
+use leftfold_plugins::Plugins;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::watch;
 

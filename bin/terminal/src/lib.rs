@@ -160,9 +160,9 @@ impl Conversation<'_> {
             // nothing of what is broken off here may still become an outcome: first the node, then
             // what it has started
             client.stop().await;
-            tokio::join!(leftfold_tools::mcp::close(), leftfold_tools::plugins::close());
-            tokio::task::spawn_blocking(leftfold_tools::processes::end_descendants).await?;
-            leftfold_tools::processes::settled().await;
+            tokio::join!(leftfold_mcp::close(), leftfold_plugins::close());
+            tokio::task::spawn_blocking(leftfold_process::end_descendants).await?;
+            leftfold_process::settled().await;
             let line = farewell(&client.session.to_string(), cut);
             let line = self.renderer.look.style.paint(Face::DIM, &line);
             // a terminal that is gone needs no farewell

@@ -114,7 +114,7 @@ impl Conversation<'_> {
     /// What a command of the terminal's own says; `None` if it is one of the project's.
     fn builtin(&mut self, command: &str, line: &str) -> Option<String> {
         let argument = line[command.len()..].trim();
-        let listed = slash::list(&self.job.setup.directory, &self.job.workspace);
+        let listed = slash::list(&self.job.setup.directory, &self.job.extensions);
         let of_project = listed.unwrap_or_default();
         match command {
             "/help" => {
@@ -138,7 +138,7 @@ impl Conversation<'_> {
     /// Has another agent take the prompts from now on (SPEC A5); without a name tells which there are.
     pub(super) fn switch(&mut self, name: &str) -> anyhow::Result<String> {
         let directory = &self.job.setup.directory;
-        let settings = configured::settings(directory, &self.job.workspace.plugins)?;
+        let settings = configured::settings(directory, &self.job.extensions.plugins)?;
         let agents = Agents::of(&settings);
         if name.is_empty() {
             let current = &self.job.setup.agent.name;

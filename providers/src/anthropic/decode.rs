@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::wire::{Delta, ESSENTIAL, Event, PlainDelta, UsageUpdate};
 use crate::parts::{reported, unreadable};
 use crate::shape::count;
-use crate::sse::SseEvent;
 use crate::stream::{self, StreamEvent};
+use leftfold_framing::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;
 

@@ -14,8 +14,8 @@ use super::sign::{Seal, signature};
 use super::usage::Counts;
 use crate::errors::Failure;
 use crate::parts::{Kind, Parts, reported};
-use crate::sse::SseEvent;
 use crate::stream::{self, StreamEvent};
+use leftfold_framing::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;
 

@@ -10,9 +10,9 @@ use super::usage::Counts;
 use super::wire::{Choice, Chunk, Delta, Words, plain_words};
 use crate::errors::Failure;
 use crate::parts::{Kind, Parts, reported, unreadable};
-use crate::sse::SseEvent;
 use crate::stream::{self, StreamEvent};
 use crate::vendors::Vendor;
+use leftfold_framing::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;
 

@@ -11,8 +11,8 @@ use super::wire::{ESSENTIAL, Event, Piece, PlainDelta, text};
 use super::{reasoning, usage};
 use crate::errors::Failure;
 use crate::parts::{Kind, reported, unreadable};
-use crate::sse::SseEvent;
 use crate::stream::{self, StreamEvent};
+use leftfold_framing::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;
 

@@ -1,6 +1,5 @@
 //! What stands around a patch: its own first and last line, and what models wrap around those.
 
-use super::parse::invalid;
 use crate::{Error, text};
 
 const BEGIN: &str = "*** Begin Patch";
@@ -75,4 +74,9 @@ fn delimiter(line: &str) -> Option<&str> {
     let word = word.trim_start_matches('-').trim().trim_matches(['\'', '"']);
     let plain = |c: char| c.is_alphanumeric() || c == '_';
     (!word.is_empty() && word.chars().all(plain)).then_some(word)
+}
+
+/// A patch that can not be read, with the number of the line.
+pub(super) fn invalid(line: usize, problem: &str) -> Error {
+    Error::InvalidPatch(format!("Line {line} of the patch: {problem}. Nothing was changed."))
 }

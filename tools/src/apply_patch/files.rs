@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::body::{self, Miss, Why};
 use super::find::Pass;
 use super::parse::{Change, Hunk, Section};
-use crate::host::Desk;
+use crate::text_files::TextFiles;
 use crate::{Error, Seen, confined, nearby, seen, text};
 
 /// Lines of a hunk or file that an error quotes.
@@ -48,7 +48,7 @@ pub(super) struct Files {
 
 /// What a patch is applied to.
 pub(super) struct Base<'a> {
-    pub(super) desk: &'a Desk,
+    pub(super) texts: &'a TextFiles,
     /// What the model knows of the files.
     pub(super) seen: &'a Seen,
 }
@@ -57,7 +57,7 @@ impl Base<'_> {
     /// What is shown of the file at `path` that was `found`, if it is as the model was last told.
     fn check(&self, path: &Path, found: &Metadata) -> Result<Option<String>, Error> {
         let disk = text::load(path, found).ok();
-        let unsaved = disk.and_then(|disk| self.desk.unsaved(path, found, &disk));
+        let unsaved = disk.and_then(|disk| self.texts.unsaved(path, found, &disk));
         match &unsaved {
             Some(text) => seen::check_unsaved(path, text, self.seen)?,
             None => seen::check(path, found, self.seen)?,

@@ -12,7 +12,7 @@
 //! *** End Patch
 //! ```
 
-use super::envelope;
+use super::envelope::{self, invalid};
 use crate::Error;
 
 const END_OF_FILE: &str = "*** End of File";
@@ -86,10 +86,6 @@ pub(super) fn parse(patch: &str) -> Result<Vec<Section>, Error> {
         ));
     }
     Ok(sections)
-}
-
-pub(super) fn invalid(line: usize, problem: &str) -> Error {
-    Error::InvalidPatch(format!("Line {line} of the patch: {problem}. Nothing was changed."))
 }
 
 struct Reader<'a> {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::testing::{Site, eventually, kind};
-use crate::{OutputLimits, processes, run_alone};
+use crate::{OutputLimits, run_alone};
 
 /// The pid that a command has written to `name`, once it has.
 async fn pid(site: &Site, name: &str) -> i32 {
@@ -169,7 +169,7 @@ async fn cancelling_answers_at_once_and_leaves_nothing() {
         eventually("the process is gone", || !runs(pid)).await;
         std::fs::remove_file(site.path("pid")).unwrap();
     }
-    processes::settled().await;
+    leftfold_process::settled().await;
 }
 
 #[tokio::test]

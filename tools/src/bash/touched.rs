@@ -8,8 +8,10 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use leftfold_process::environment;
+
+use crate::Workspace;
 use crate::paths::{self, Target};
-use crate::{Workspace, environment};
 
 use super::commands::DYNAMIC;
 use super::files::{self, Use};

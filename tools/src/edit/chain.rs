@@ -115,7 +115,7 @@ pub(super) fn unique(search: &Search<'_>) -> Result<Found, Failure> {
         let Some(first) = matches.next() else { continue };
         // one that gave up cannot say that there are no more
         let alone = matches.next().is_none() && !search.spent();
-        if alone && (strategy == Strategy::Simple || search.once(&first)) {
+        if alone && (strategy == Strategy::Simple || exact::is_unique(search, &first)) {
             return guarded(search, Found { strategy, places: vec![first] });
         }
         several.get_or_insert(strategy);

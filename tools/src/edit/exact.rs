@@ -24,6 +24,12 @@ pub(super) fn multi_occurrence<'a>(search: &'a Search<'a>) -> impl Iterator<Item
     occurrences(search.file.text, search.old.text.into(), Overlap::Skipped).map(Candidate::part)
 }
 
+/// Whether the candidate's text stands nowhere else in the file.
+pub(super) fn is_unique(search: &Search<'_>, candidate: &Candidate) -> bool {
+    let text = &search.file.text[candidate.span.clone()];
+    occurrences(search.file.text, text.into(), Overlap::Counts).nth(1).is_none()
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Overlap {
     Counts,

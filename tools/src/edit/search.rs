@@ -3,7 +3,6 @@
 use std::cell::{Cell, OnceCell};
 
 use super::ending::Ending;
-use super::exact::{Overlap, occurrences};
 use super::ids::Ids;
 use super::source::{Source, Span};
 
@@ -83,12 +82,6 @@ impl<'a> Search<'a> {
     /// Only white space: nothing but exactly this can be meant.
     pub(super) fn is_blank(&self) -> bool {
         self.old.text.trim().is_empty()
-    }
-
-    /// Whether the candidate's text stands nowhere else in the file.
-    pub(super) fn once(&self, candidate: &Candidate) -> bool {
-        let text = &self.file.text[candidate.span.clone()];
-        occurrences(self.file.text, text.into(), Overlap::Counts).nth(1).is_none()
     }
 
     /// The `count` lines from `first` on.

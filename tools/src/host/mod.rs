@@ -1,39 +1,29 @@
 //! Whoever runs beside the node and has files and terminals of its own: an editor.
 //!
-//! | file | is |
-//! |---|---|
-//! | `desk` | text files as the host has them, which may be unsaved |
-//! | `run` | a command line in one of the host's terminals |
-//!
 //! What it answers is a result like any other: it gets into the log with the call's own, is cut and
 //! redacted as that is, and nothing is asked of a host before the call's `tool.started` is durable, but
 //! for the texts that a preview is made of. A host that refuses has done nothing, so the disk or a shell of our own takes its place. One that is
 //! silent may have done it or not: reading falls back to the disk, which has no effect, and all else
 //! ends shortly before the call's deadline with an error that says so.
 
-mod desk;
-mod run;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
+use std::fs::Metadata;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
-
-use crate::BoxFuture;
-
-pub(crate) use desk::{Desk, Held, Put};
-pub(crate) use run::run;
 
 /// Bytes of a text that is asked of a host or handed to it, and of a terminal's output: as one line of
 /// JSON it may be six times as long.
 pub(crate) const MAX_TEXT: usize = 4 << 20;
 
 /// How long a host may take to say what it has in a file that is on disk as well.
-const READING: Duration = Duration::from_secs(10);
+pub(crate) const READING: Duration = Duration::from_secs(10);
 
 /// How long before the call's deadline an answer is given up: the error is to be told in time.
 const MARGIN: Duration = Duration::from_millis(500);
@@ -73,7 +63,7 @@ pub struct HostCommand<'a> {
     pub folder: &'a Path,
     /// The value of `LEFTFOLD_CALL` in its environment.
     pub call_env: &'a str,
-    /// Names of variables that it is given besides the usual ones ([`crate::environment`]).
+    /// Names of variables that it is given besides the usual ones ([`leftfold_process::environment`]).
     pub environment: &'a [String],
     /// Bytes of output that are kept at least: the last.
     pub limit: usize,
@@ -107,27 +97,36 @@ pub struct Exit {
     pub signal: Option<String>,
 }
 
+/// How a text was put in its place.
+#[derive(Debug)]
+pub(crate) enum Put {
+    /// It is on disk.
+    Disk(Metadata),
+    /// The host has it; on disk is something else.
+    Host,
+}
+
 /// How long something may take, and what cuts it short.
 #[derive(Clone, Debug)]
-struct Patience {
+pub(crate) struct Patience {
     until: Option<Instant>,
     cancel: CancellationToken,
 }
 
 impl Patience {
-    fn new(deadline: Option<Instant>, cancel: &CancellationToken) -> Self {
+    pub(crate) fn new(deadline: Option<Instant>, cancel: &CancellationToken) -> Self {
         let until = deadline.map(|deadline| deadline.checked_sub(MARGIN).unwrap_or(deadline));
         Self { until, cancel: cancel.clone() }
     }
 
     /// The same, but no longer than this from now on.
-    fn at_most(&self, time: Duration) -> Self {
+    pub(crate) fn at_most(&self, time: Duration) -> Self {
         let most = Instant::now() + time;
         let until = Some(self.until.map_or(most, |until| until.min(most)));
         Self { until, ..self.clone() }
     }
 
-    async fn wait<T>(
+    pub(crate) async fn wait<T>(
         &self,
         answer: impl Future<Output = Result<T, HostError>>,
     ) -> Result<T, HostError> {

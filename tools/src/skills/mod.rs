@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::{Homes, confined, front_matter, paths, text};
+use crate::homes::Homes;
+pub use crate::homes::Named;
+use crate::{confined, front_matter, paths, text};
 
 /// The file that makes a folder a skill.
 const FILE: &str = "SKILL.md";
@@ -47,15 +49,6 @@ pub struct Skill {
     pub path: PathBuf,
     /// The place that it was found in, with links resolved. A link may lead the skill out of it.
     pub place: PathBuf,
-}
-
-/// A folder of skills that settings name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
-    pub path: PathBuf,
-    /// The user's own settings name it, so that what lies there is for models to read. A project may only
-    /// point at a folder.
-    pub own: bool,
 }
 
 /// A file that should be a skill and is none.

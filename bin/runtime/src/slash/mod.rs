@@ -14,7 +14,7 @@ use leftfold_events::event::{Access, CallSpec, PromptKind, PromptPart, Resolutio
 use leftfold_events::kit::{AskMode, Kit};
 use leftfold_events::rules::Action;
 use leftfold_events::{Json, state};
-use leftfold_tools::{Output, Workspace};
+use leftfold_tools::Output;
 use serde_json::json;
 
 use crate::Usage;
@@ -22,6 +22,7 @@ use crate::agents::Agents;
 use crate::configured::{self, Configured};
 use crate::job::Job;
 use crate::project::Project;
+use crate::turn_config::Extensions;
 use crate::turn_config::Overrides;
 use leftfold_config::{self as settings, Settings, meant};
 use template::Piece;
@@ -173,8 +174,8 @@ impl Prepared {
 
 /// The commands that there are in `directory`, its skills, and the prompts of connected servers: a name and
 /// a description each.
-pub fn list(directory: &Path, workspace: &Workspace) -> anyhow::Result<Vec<(String, String)>> {
-    let settings = configured::settings(directory, &workspace.plugins)?;
+pub fn list(directory: &Path, extensions: &Extensions) -> anyhow::Result<Vec<(String, String)>> {
+    let settings = configured::settings(directory, &extensions.plugins)?;
     let described = |name: &str| {
         let said = settings.commands.iter().find(|(known, _)| known == name);
         let builtin = builtin::find(name).map(|builtin| builtin.description.to_owned());
@@ -184,7 +185,7 @@ pub fn list(directory: &Path, workspace: &Workspace) -> anyhow::Result<Vec<(Stri
     let worktree = settings::worktree_of(directory);
     let skills = skill::list(directory, &worktree, &settings);
     let skills = skills.filter(|(skill, _)| names(&settings).all(|name| name != skill));
-    Ok(names(&settings).map(described).chain(skills).chain(workspace.mcp.prompts()).collect())
+    Ok(names(&settings).map(described).chain(skills).chain(extensions.mcp.prompts()).collect())
 }
 
 /// The built-in ones first.
@@ -243,7 +244,7 @@ impl<'a> Desk<'a> {
 
     /// A resource of a server, or a file; nothing if it is neither.
     async fn mentioned(&self, mention: &str) -> anyhow::Result<Vec<PromptPart>> {
-        if self.job.workspace.mcp.addressed(mention).is_some() {
+        if self.job.extensions.mcp.addressed(mention).is_some() {
             return self.resource(mention).await;
         }
         Ok(self.file(mention).await?.into_iter().collect())

@@ -39,7 +39,7 @@ pub(super) async fn parts(
     mut parts: Vec<PromptPart>,
 ) -> anyhow::Result<Vec<PromptPart>> {
     let words = template::words(call.arguments.trim());
-    let said = job.workspace.mcp.prompt(server, prompt, &words).await;
+    let said = job.extensions.mcp.prompt(server, prompt, &words).await;
     let said = said.map_err(|why| Usage(format!("the command `/{}`: {why}", call.name)))?;
     if said.text.trim().is_empty() && said.media.is_empty() {
         return Err(Usage(format!("the command `/{}` says nothing", call.name)).into());

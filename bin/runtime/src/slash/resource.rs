@@ -25,7 +25,7 @@ pub(super) async fn attached(
 ) -> anyhow::Result<Vec<PromptPart>> {
     let is_typed = |part: &&PromptPart| part.kind == PromptKind::Text && part.name.is_none();
     let texts = parts.iter().filter(is_typed).map(|part| part.text.as_str());
-    let known = |mention: &&str| job.workspace.mcp.addressed(mention).is_some();
+    let known = |mention: &&str| job.extensions.mcp.addressed(mention).is_some();
     let mut mentions: Vec<&str> = Vec::new();
     for mention in texts.flat_map(template::mentions).filter(known) {
         if !mentions.contains(&mention) {
@@ -47,7 +47,7 @@ pub(super) async fn attached(
 impl Desk<'_> {
     /// What a mention stands for; nothing if it is not one of a server's resource, or that can not be read.
     pub(super) async fn resource(&self, mention: &str) -> anyhow::Result<Vec<PromptPart>> {
-        let servers = &self.job.workspace.mcp;
+        let servers = &self.job.extensions.mcp;
         let Some((server, uri)) = servers.addressed(mention) else { return Ok(Vec::new()) };
         let read = match servers.reader(&server).await {
             Ok(tool) => self.read(&tool, uri).await?,

@@ -19,7 +19,6 @@ use crate::home::{self, Place};
 use crate::job::{Equipment, Job};
 use crate::project::Project;
 use crate::remote::wire::RpcError;
-use crate::turn_config;
 use crate::turn_config::Overrides;
 
 pub trait Sessions: Send + Sync + 'static {
@@ -322,7 +321,7 @@ impl Sessions for Many {
         async move {
             let known = self.knowledge(session)?;
             let job = known.job()?;
-            turn_config::ready(&job.workspace).await;
+            job.extensions.ready().await;
             Ok(job.equipment())
         }
         .boxed()

@@ -1,0 +1,92 @@
+//! The way of a call to a server's tool: resolved like every other, and run.
+
+use leftfold_events::event::{CallSpec, Resolution};
+use leftfold_framing::clip;
+use leftfold_tools::external;
+use leftfold_tools::{BoxFuture, Context, Error, Output, ToolSource, Workspace};
+
+use super::pool::Pool;
+use super::servers::Servers;
+use super::{content, resources, server};
+
+/// Bytes of what is wrong with a server, and of a name.
+const MAX_WHY: usize = 1_000;
+
+impl ToolSource for Servers {
+    fn resolve(&self, call: &CallSpec, workspace: &Workspace) -> Option<Resolution> {
+        let pool = self.pool()?;
+        let name = call.name.trim();
+        pool.server_of(name)?;
+        self.wait();
+        Some(match pool.find(name) {
+            Some(offer) => {
+                let timeout = offer.server.service().spec.timeout;
+                external::resolve(name, &call.input, workspace, offer.is_read_only(), timeout)
+            }
+            None => external::refuse(name, &call.input, &missing(pool, name)),
+        })
+    }
+
+    fn run<'a>(
+        &'a self,
+        resolved: &'a Resolution,
+        cx: &'a Context,
+    ) -> BoxFuture<'a, Option<Output>> {
+        Box::pin(run(self, resolved, cx))
+    }
+}
+
+async fn run(servers: &Servers, resolved: &Resolution, cx: &Context) -> Option<Output> {
+    let pool = servers.pool()?;
+    let server = pool.server_of(&resolved.name)?;
+    let output = match &resolved.error {
+        Some(error) => Err(Error::Refused(error.clone())),
+        None => {
+            tokio::select! {
+                biased;
+                () = cx.cancel.cancelled() => return Some(Output::failed(&Error::Cancelled)),
+                () = server.ready() => {}
+            }
+            execute(pool, resolved, cx).await
+        }
+    };
+    Some(output.unwrap_or_else(|error| Output::failed(&error)))
+}
+
+async fn execute(pool: &Pool, resolved: &Resolution, cx: &Context) -> Result<Output, Error> {
+    let name = &resolved.name;
+    let offer = pool.find(name).ok_or_else(|| missing(pool, name))?;
+    external::check_judged(resolved, offer.is_read_only())?;
+    let input = external::arguments(name, &resolved.input, &cx.workspace)?;
+    let result = resources::call(&offer.link, &offer.tool.name, &input, cx).await?;
+    let mut output = content::output(offer.title(), result);
+    let (server, tool) = (offer.server.service().spec.name.clone(), offer.tool.name.to_string());
+    output.mark("server", server);
+    output.mark("tool", tool);
+    Ok(output)
+}
+
+/// Why there is no such tool.
+fn missing(pool: &Pool, name: &str) -> Error {
+    let name = clip(name.to_owned(), MAX_WHY);
+    let Some(server) = pool.server_of(&name) else {
+        return Error::UnknownTool(format!("There is no tool named {name:?}."));
+    };
+    let own = &server.service().spec.name;
+    if let Some(why) = server::failure(server) {
+        let why = clip(why, MAX_WHY);
+        return content::error(format!("The MCP server {own:?} can not be used now: {why}."));
+    }
+    let known: Vec<String> = pool
+        .reports()
+        .into_iter()
+        .filter(|report| report.name == *own)
+        .flat_map(|report| report.tools)
+        .map(|tool| tool.name)
+        .collect();
+    let known = known.join(", ");
+    let known = if known.is_empty() { "none".to_owned() } else { clip(known, MAX_WHY) };
+    Error::UnknownTool(format!(
+        "There is no tool named {name:?}. The tools of the MCP server {own:?} are: {known}."
+    ))
+}

@@ -1,0 +1,309 @@
+//! Takes what servers say on their own: progress, questions, and that their tools have changed.
+#![allow(deprecated, reason = "servers log like this until a version of the protocol to come")]
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use leftfold_events::Json;
+use leftfold_events::event::{Consent, Wanted};
+use leftfold_framing::clip;
+use leftfold_tools::{Inquire, Inquiry, Progress};
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationCapability, ElicitationSchema, FormElicitationCapability, Implementation,
+    LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken,
+    Prompt, ProtocolVersion, Tool, UrlElicitationCapability,
+};
+use rmcp::service::{NotificationContext, RequestContext};
+use rmcp::{ErrorData as McpError, RoleClient};
+use serde_json::{Map, Value};
+
+use super::lists::{self, Changes};
+
+/// Least time between two reports of a call's progress, and bytes in one and in all of them: each is
+/// an event in a log.
+const REPORT_EVERY: Duration = Duration::from_millis(500);
+const REPORT: usize = 1_024;
+const REPORTS: usize = 64 * 1_024;
+
+/// Bytes of one thing that a server logs.
+const LOGGED: usize = 4 * 1_024;
+
+/// Bytes of what a server asks.
+const MESSAGE: usize = 4 * 1_024;
+
+/// Shared by a connection and whoever makes calls through it.
+#[derive(Clone, Default)]
+pub(super) struct ClientHandler(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    tools: Mutex<Vec<Tool>>,
+    prompts: Mutex<Vec<Prompt>>,
+    tools_change: Changes,
+    prompts_change: Changes,
+    /// Held while a request is sent, so that no progress comes before there is somebody to hear of it.
+    listeners: tokio::sync::Mutex<HashMap<ProgressToken, Listener>>,
+    /// Whether questions are answered with their own defaults, instead of being put to people.
+    of_defaults: bool,
+    /// The server's name in settings.
+    server: String,
+    /// The calls under way, each with a way to ask whoever it is made for.
+    askers: Mutex<Vec<(u64, Inquire)>>,
+    last_asker: AtomicU64,
+}
+
+/// As long as it lives the server's questions are taken as those of one call.
+pub(super) struct Asking {
+    handler: ClientHandler,
+    asker: u64,
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.handler.askers().retain(|(asker, _)| *asker != self.asker);
+    }
+}
+
+struct Listener {
+    progress: Progress,
+    last: Option<Instant>,
+    left: usize,
+}
+
+impl ClientHandler {
+    /// For a server in sessions.
+    pub(super) fn of(server: &str) -> Self {
+        Self(Arc::new(Shared { server: server.to_owned(), ..Shared::default() }))
+    }
+
+    /// For nobody who could be asked, and nothing that could be harmed.
+    pub(super) fn of_defaults() -> Self {
+        Self(Arc::new(Shared { of_defaults: true, ..Shared::default() }))
+    }
+
+    pub(super) fn tools(&self) -> Vec<Tool> {
+        self.0.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_tools(&self, tools: Vec<Tool>) {
+        *self.0.tools.lock().unwrap_or_else(PoisonError::into_inner) = tools;
+    }
+
+    pub(super) fn prompts(&self) -> Vec<Prompt> {
+        self.0.prompts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_prompts(&self, prompts: Vec<Prompt>) {
+        *self.0.prompts.lock().unwrap_or_else(PoisonError::into_inner) = prompts;
+    }
+
+    /// Sends a request by `send`, whose progress is told to `progress` from now on.
+    pub(super) async fn listen<T, E>(
+        &self,
+        progress: Progress,
+        token: impl Fn(&T) -> ProgressToken,
+        send: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let mut listeners = self.0.listeners.lock().await;
+        let sent = send.await?;
+        listeners.insert(token(&sent), Listener { progress, last: None, left: REPORTS });
+        Ok(sent)
+    }
+
+    /// A call begins.
+    pub(super) fn ask_by(&self, inquire: Inquire) -> Asking {
+        let asker = self.0.last_asker.fetch_add(1, Ordering::Relaxed);
+        self.askers().push((asker, inquire));
+        Asking { handler: self.clone(), asker }
+    }
+
+    fn askers(&self) -> MutexGuard<'_, Vec<(u64, Inquire)>> {
+        self.0.askers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a question to people. The protocol does not say which call it belongs to: it is taken as
+    /// one of the latest that is under way. Without any there is nobody to be asked.
+    async fn put(&self, message: String, wanted: Wanted) -> ElicitResult {
+        let latest = self.askers().last().map(|(_, inquire)| Arc::clone(inquire));
+        let Some(inquire) = latest else {
+            return ElicitResult::new(ElicitationAction::Cancel);
+        };
+        let (from, message) = (self.0.server.clone(), clip(message, MESSAGE));
+        match inquire(Inquiry { from, message, wanted }).await {
+            (Consent::Accepted, content) => {
+                ElicitResult::new(ElicitationAction::Accept).with_content(content.value())
+            }
+            (Consent::Declined, _) => ElicitResult::new(ElicitationAction::Decline),
+            (Consent::Cancelled, _) => ElicitResult::new(ElicitationAction::Cancel),
+        }
+    }
+
+    pub(super) async fn forget(&self, token: &ProgressToken) {
+        self.0.listeners.lock().await.remove(token);
+    }
+}
+
+impl Listener {
+    fn hear(&mut self, said: String) {
+        let early = self.last.is_some_and(|last| last.elapsed() < REPORT_EVERY);
+        if early || said.is_empty() || said.len() > self.left {
+            return;
+        }
+        self.last = Some(Instant::now());
+        self.left -= said.len();
+        (self.progress)(said);
+    }
+}
+
+fn words(said: ProgressNotificationParam) -> String {
+    let words = said.message.unwrap_or_else(|| match said.total {
+        Some(total) => format!("{} of {total}", said.progress),
+        None => said.progress.to_string(),
+    });
+    clip(words, REPORT)
+}
+
+/// With its fields in the order in which the server has them.
+fn in_order(schema: &ElicitationSchema) -> Json {
+    let mut value = serde_json::to_value(schema).unwrap_or_default();
+    if let (Some(order), Some(fields)) =
+        (&schema.property_order, value["properties"].as_object_mut())
+    {
+        let mut sorted: Vec<_> = std::mem::take(fields).into_iter().collect();
+        let place = |name: &String| order.iter().position(|known| known == name);
+        sorted.sort_by_key(|(name, _)| place(name).unwrap_or(usize::MAX));
+        fields.extend(sorted);
+    }
+    Json::from_value(&value)
+}
+
+/// An answer to a server's question without asking anybody: its own defaults, if these are enough.
+fn defaults(schema: &ElicitationSchema) -> Option<Value> {
+    let schema = serde_json::to_value(schema).ok()?;
+    let fields = schema["properties"].as_object()?;
+    let default =
+        |(name, field): (&String, &Value)| Some((name.clone(), field.get("default")?.clone()));
+    let answers: Map<String, Value> = fields.iter().filter_map(default).collect();
+    let mut required =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    required.all(|name| answers.contains_key(name)).then_some(Value::Object(answers))
+}
+
+impl rmcp::ClientHandler for ClientHandler {
+    fn get_info(&self) -> ClientConfig {
+        let name = Implementation::new("leftfold", env!("CARGO_PKG_VERSION"));
+        let mut able = ClientCapabilities::default();
+        let mut elicitation =
+            ElicitationCapability::new().with_form(FormElicitationCapability::new());
+        if !self.0.of_defaults {
+            elicitation = elicitation.with_url(UrlElicitationCapability::new());
+        }
+        able.elicitation = Some(elicitation);
+        ClientConfig::new(able, name).with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, McpError> {
+        let (message, wanted) = match request {
+            ElicitRequestParams::FormElicitationParams { requested_schema, .. }
+                if self.0.of_defaults =>
+            {
+                let answers = defaults(&requested_schema);
+                let declined = ElicitResult::new(ElicitationAction::Decline);
+                return Ok(answers.map_or(declined, |answers| {
+                    ElicitResult::new(ElicitationAction::Accept).with_content(answers)
+                }));
+            }
+            ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
+                (message, Wanted::Form { schema: in_order(&requested_schema) })
+            }
+            ElicitRequestParams::UrlElicitationParams { message, url, .. }
+                if !self.0.of_defaults =>
+            {
+                (message, Wanted::Visit { url })
+            }
+            ElicitRequestParams::UrlElicitationParams { .. } | _ => {
+                return Ok(ElicitResult::new(ElicitationAction::Decline));
+            }
+        };
+        tokio::select! {
+            biased;
+            () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
+            result = self.put(message, wanted) => Ok(result),
+        }
+    }
+
+    async fn on_logging_message(
+        &self,
+        said: LoggingMessageNotificationParam,
+        context: NotificationContext<RoleClient>,
+    ) {
+        let server = context.peer.peer_info().and_then(|info| info.server_info.clone());
+        let server = server.map(|server| server.name).unwrap_or_default();
+        let logger = said.logger.unwrap_or_default();
+        let data = clip(said.data.to_string(), LOGGED);
+        match said.level {
+            LoggingLevel::Debug => tracing::debug!(%server, %logger, "{data}"),
+            LoggingLevel::Info | LoggingLevel::Notice => tracing::info!(%server, %logger, "{data}"),
+            LoggingLevel::Warning => tracing::warn!(%server, %logger, "{data}"),
+            LoggingLevel::Error
+            | LoggingLevel::Critical
+            | LoggingLevel::Alert
+            | LoggingLevel::Emergency => tracing::error!(%server, %logger, "{data}"),
+        }
+    }
+
+    async fn on_progress(
+        &self,
+        said: ProgressNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        let mut listeners = self.0.listeners.lock().await;
+        if let Some(listener) = listeners.get_mut(&said.progress_token) {
+            listener.hear(words(said));
+        }
+    }
+
+    async fn on_prompt_list_changed(&self, context: NotificationContext<RoleClient>) {
+        let handler = self.clone();
+        self.0.prompts_change.follow(move || {
+            let (handler, peer) = (handler.clone(), context.peer.clone());
+            async move { lists::prompts(&peer).await.map(|prompts| handler.set_prompts(prompts)) }
+        });
+    }
+
+    /// Asks for them beside everything else: what answers is the connection that told of it.
+    async fn on_tool_list_changed(&self, context: NotificationContext<RoleClient>) {
+        let handler = self.clone();
+        self.0.tools_change.follow(move || {
+            let (handler, peer) = (handler.clone(), context.peer.clone());
+            async move { lists::tools(&peer).await.map(|tools| handler.set_tools(tools)) }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn questions_are_answered_with_their_defaults_if_these_are_enough() {
+        let schema = |required: Value| -> ElicitationSchema {
+            let fields = json!({
+                "name": { "type": "string", "default": "x" }, "age": { "type": "integer" },
+            });
+            let schema = json!({ "type": "object", "properties": fields, "required": required });
+            serde_json::from_value(schema).unwrap()
+        };
+        assert_eq!(defaults(&schema(json!(["name"]))), Some(json!({ "name": "x" })));
+        assert_eq!(defaults(&schema(json!(["age"]))), None);
+    }
+}

@@ -1,0 +1,110 @@
+//! Getting in touch with servers.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use leftfold_process::{Connection as _, Program, Started};
+use rmcp::serve_client;
+use rmcp::service::ClientInitializeError;
+
+use super::client_handler::ClientHandler;
+use super::failure::{Failure, innermost};
+use super::link::{Life, Link};
+use super::spec::{Reach, STARTUP, Spec};
+use super::stdio::Pipes;
+use super::{lists, remote};
+
+/// How long the exit status of a server is waited for that has hung up.
+const EXIT: Duration = Duration::from_secs(1);
+
+/// Where servers are started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Root {
+    pub(super) directory: PathBuf,
+    /// Names of variables that are passed on besides the usual ones.
+    pub(super) environment: Vec<String>,
+}
+
+/// Connects, and asks for the tools.
+///
+/// # Errors
+/// Why there is no connection; the limit of time is over.
+pub(super) async fn connect(
+    spec: &Spec,
+    root: &Root,
+    handler: ClientHandler,
+) -> Result<Link, Failure> {
+    let limit = spec.timeout.unwrap_or(STARTUP);
+    match tokio::time::timeout(limit, open(spec, root, handler, limit)).await {
+        Ok(opened) => opened,
+        Err(_) => Err(format!("it did not start within {} ms", limit.as_millis()).into()),
+    }
+}
+
+async fn open(
+    spec: &Spec,
+    root: &Root,
+    handler: ClientHandler,
+    limit: Duration,
+) -> Result<Link, Failure> {
+    let life = match &spec.reach {
+        Reach::Local { command, environment, cwd } => {
+            local(&spec.name, command, environment, cwd.as_deref(), root, &handler).await?
+        }
+        Reach::Remote { url, headers, oauth } => {
+            let service = remote::connect(url, headers, oauth, &handler).await?;
+            Life { service, process: None }
+        }
+        Reach::Unusable(why) => return Err(why.clone().into()),
+        Reach::Disabled => return Err("it is disabled".to_owned().into()),
+    };
+    let link = Link::new(life, handler.clone());
+    match link.list_tools().await {
+        Ok(tools) => {
+            handler.set_tools(tools);
+            // its tools are there, whether it tells its prompts or not
+            let patience = lists::PATIENCE.min(limit / 2);
+            let prompts = tokio::time::timeout(patience, link.list_prompts()).await;
+            handler.set_prompts(prompts.unwrap_or_default());
+        }
+        Err(failure) => {
+            link.close().await;
+            return Err(failure);
+        }
+    }
+    Ok(link)
+}
+
+async fn local(
+    name: &str,
+    command: &[String],
+    variables: &[(String, String)],
+    cwd: Option<&Path>,
+    root: &Root,
+    handler: &ClientHandler,
+) -> Result<Life, String> {
+    let program = Program {
+        name,
+        command,
+        directory: cwd.unwrap_or(&root.directory),
+        passed: &root.environment,
+        variables,
+    };
+    let Started { stdin, stdout, mut process, last_words } = program.start().await?;
+    match serve_client(handler.clone(), Pipes::new(stdout, stdin)).await {
+        Ok(service) => Ok(Life { service, process: Some(process) }),
+        Err(error @ ClientInitializeError::JsonRpcError(_)) => {
+            Err(last_words.after(&format!("it refuses to begin: {}", innermost(&error))).await)
+        }
+        Err(ClientInitializeError::ExpectedInitResult(_)) => {
+            Err(last_words.after("its answer to `initialize` is none that MCP knows").await)
+        }
+        Err(error) => {
+            let why = match process.wait(EXIT).await {
+                Some(status) => format!("it ended at once ({status})"),
+                None => innermost(&error),
+            };
+            Err(last_words.after(&why).await)
+        }
+    }
+}

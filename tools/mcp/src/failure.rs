@@ -1,0 +1,173 @@
+//! Why a server can not be used or a call has no result, in words for people and for models.
+
+use std::error::Error as StdError;
+
+use leftfold_framing::clip;
+use leftfold_tools::Error;
+use rmcp::service::{ClientInitializeError, ServiceError};
+use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError};
+
+use super::content;
+use super::stdio::UNREADABLE;
+
+/// Bytes of what an error says.
+const LONGEST: usize = 300;
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// In words for people.
+    pub(super) why: String,
+    /// What the server wants first, as it says it itself.
+    pub(super) challenge: Option<String>,
+}
+
+impl From<String> for Failure {
+    fn from(why: String) -> Self {
+        Self { why, challenge: None }
+    }
+}
+
+/// Why a server could not be started.
+pub(super) fn of_start(error: &ClientInitializeError) -> Failure {
+    if let Some(challenge) = error.auth_challenge() {
+        return Failure { why: SIGN_IN.to_owned(), challenge: Some(challenge.to_owned()) };
+    }
+    if error.is_authorization_required() {
+        return Failure { why: SIGN_IN.to_owned(), challenge: None };
+    }
+    format!("no connection: {}", innermost(error)).into()
+}
+
+pub(super) const SIGN_IN: &str = "it wants its user to sign in: run `leftfold mcp login` with its name, or \
+    give it a header in settings";
+
+/// What the server wants before it answers, as it says it in `WWW-Authenticate`.
+pub(super) fn challenge(error: &ServiceError) -> Option<String> {
+    let ServiceError::TransportSend(error) = error else { return None };
+    let mut inner: Option<&(dyn StdError + 'static)> = Some(error.error.as_ref());
+    while let Some(error) = inner {
+        if let Some(wanted) = error.downcast_ref::<AuthRequiredError>() {
+            return Some(wanted.www_authenticate_header.clone());
+        }
+        if let Some(wanted) = error.downcast_ref::<InsufficientScopeError>() {
+            return Some(wanted.www_authenticate_header.clone());
+        }
+        inner = error.source();
+    }
+    None
+}
+
+pub(super) fn innermost(error: &ClientInitializeError) -> String {
+    if let ClientInitializeError::ConnectionClosed(_) = error {
+        return "it closed the connection before it had answered".to_owned();
+    }
+    // it does not name what it stands for as its source
+    if let ClientInitializeError::TransportError { error, .. } = error {
+        return innermost_of(error.error.as_ref());
+    }
+    innermost_of(error)
+}
+
+/// What an error comes from in the end.
+fn innermost_of(error: &(dyn StdError + 'static)) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    clip(without_address(innermost.to_string()), LONGEST)
+}
+
+/// The same words without the address that was asked: there may be a key in it, and they come into logs.
+fn without_address(said: String) -> String {
+    const ADDRESS: &str = " for url (";
+    let address = said.find(ADDRESS).zip(said.rfind(')')).filter(|(start, end)| start < end);
+    let Some((start, end)) = address else { return said };
+    format!("{}{}", &said[..start], &said[end + 1..])
+}
+
+/// The error of a server that wants an address opened before it does anything (MCP 2025-11-25).
+const VISIT_FIRST: i32 = -32_042;
+
+fn visits(data: &serde_json::Value) -> String {
+    let wanted = data["elicitations"].as_array().into_iter().flatten();
+    let visit = |wanted: &serde_json::Value| {
+        let text = |field: &str| wanted[field].as_str().unwrap_or_default().to_owned();
+        format!("{} ({})", text("url"), text("message"))
+    };
+    clip(wanted.map(visit).collect::<Vec<_>>().join(", "), VISITS)
+}
+
+/// Bytes of what is told of addresses.
+const VISITS: usize = 4 * 1_024;
+
+/// Why a request has no answer, for people.
+pub(super) fn words(error: &ServiceError) -> String {
+    if let ServiceError::TransportSend(failed) = error {
+        return innermost_of(failed.error.as_ref());
+    }
+    if let ServiceError::McpError(error) = error
+        && error.code == UNREADABLE
+    {
+        return clip(format!("its answer can not be read: {}", error.message), LONGEST);
+    }
+    error.to_string()
+}
+
+/// Why a request has no answer, for the model.
+pub(super) fn of_request(error: &ServiceError) -> Error {
+    if let ServiceError::McpError(error) = error {
+        if error.code == UNREADABLE {
+            let why = clip(error.message.to_string(), LONGEST);
+            return content::error(format!(
+                "The server's answer can not be read: {why}. {UNKNOWN}"
+            ));
+        }
+        let (said, code) = (&error.message, error.code.0);
+        if let (VISIT_FIRST, Some(data)) = (code, &error.data) {
+            return content::error(format!(
+                "The server has done nothing: {said}. The user has to open an address first; ask them \
+                 to, and make the call again when they have: {}",
+                visits(data)
+            ));
+        }
+        return content::error(format!("The server refused the call: {said} (code {code})."));
+    }
+    if challenge(error).is_some() {
+        return content::error(format!("The server has done nothing: {SIGN_IN}."));
+    }
+    if let ServiceError::TransportSend(failed) = error {
+        let why = clip(innermost_of(failed.error.as_ref()), LONGEST);
+        return content::error(format!("There is no answer of the server: {why}. {UNKNOWN}"));
+    }
+    if matches!(error, ServiceError::TransportClosed) {
+        return content::error(GONE.to_owned());
+    }
+    content::error(format!("The call failed: {error}."))
+}
+
+const GONE: &str = "The server ended before the call did. It may have taken effect fully, partly or not \
+    at all. Look at the current state before you make it again.";
+
+const UNKNOWN: &str =
+    "The call may have taken effect: look at the current state before you make it again.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_not_told() {
+        for (said, told) in [
+            (
+                "no answer for url (https://host/mcp?key=canary(1)): timed out",
+                "no answer: timed out",
+            ),
+            ("no answer for url (https://host/mcp?key=canary)", "no answer"),
+            ("HTTP 500", "HTTP 500"),
+            (") for url (", ") for url ("),
+        ] {
+            assert_eq!(without_address(said.to_owned()), told);
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! A living connection to one server.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use leftfold_events::Json;
+use leftfold_process::{Connection, ServerProcess};
+use leftfold_tools::{Context, Error};
+use rmcp::RoleClient;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, GetPromptRequestParams,
+    JsonObject, Prompt, PromptMessage, Resource, ServerResult, Tool,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RunningService, ServiceError};
+use tokio::task::JoinSet;
+
+use super::client_handler::ClientHandler;
+use super::failure::{self, Failure, SIGN_IN, challenge, words};
+use super::{content, lists};
+
+/// How long a server is given to end by itself when its input has ended. Many do not.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// How long the end of a connection waits for its server to have been told what was cancelled before.
+const TELL: Duration = Duration::from_secs(1);
+
+pub(super) struct Link {
+    peer: Peer<RoleClient>,
+    handler: ClientHandler,
+    life: Mutex<Option<Life>>,
+    /// Cancellations on their way to the server; those who cancel do not wait for them.
+    telling: Mutex<JoinSet<()>>,
+}
+
+/// What ends with the connection, in this order.
+pub(super) struct Life {
+    pub(super) service: RunningService<RoleClient, ClientHandler>,
+    /// The process of a local server, and all that it has started.
+    pub(super) process: Option<ServerProcess>,
+}
+
+impl Link {
+    pub(super) fn new(life: Life, handler: ClientHandler) -> Self {
+        let peer = life.service.peer().clone();
+        Self { peer, handler, life: Mutex::new(Some(life)), telling: Mutex::default() }
+    }
+
+    /// The server's own tools, as it has told them last.
+    pub(super) fn tools(&self) -> Vec<Tool> {
+        self.handler.tools()
+    }
+
+    /// Whether the server has something to be read.
+    pub(super) fn has_resources(&self) -> bool {
+        self.peer.peer_info().is_some_and(|info| info.capabilities.resources.is_some())
+    }
+
+    /// Asks for the tools. A server that never said it had any need not answer.
+    pub(super) async fn list_tools(&self) -> Result<Vec<Tool>, Failure> {
+        let info = self.peer.peer_info();
+        lists::tools(&self.peer).await.or_else(|error| match challenge(&error) {
+            Some(wanted) => Err(Failure { why: SIGN_IN.to_owned(), challenge: Some(wanted) }),
+            None if info.is_some_and(|info| info.capabilities.tools.is_none()) => Ok(Vec::new()),
+            None => Err(format!("it does not tell its tools: {}", words(&error)).into()),
+        })
+    }
+
+    /// As the server has told them last.
+    pub(super) fn prompts(&self) -> Vec<Prompt> {
+        self.handler.prompts()
+    }
+
+    /// What a prompt says.
+    pub(super) async fn get_prompt(
+        &self,
+        params: GetPromptRequestParams,
+    ) -> Result<Vec<PromptMessage>, String> {
+        let asked = self.peer.get_prompt(params).await;
+        asked.map(|prompt| prompt.messages).map_err(|error| failure::of_request(&error).to_string())
+    }
+
+    /// None, if it can not tell them.
+    pub(super) async fn list_prompts(&self) -> Vec<Prompt> {
+        let offered = self.peer.peer_info().is_some_and(|info| info.capabilities.prompts.is_some());
+        if !offered {
+            return Vec::new();
+        }
+        told("prompts", lists::prompts(&self.peer).await)
+    }
+
+    /// None, if it can not tell them.
+    pub(super) async fn list_resources(&self) -> Vec<Resource> {
+        if !self.has_resources() {
+            return Vec::new();
+        }
+        told("resources", self.peer.list_all_resources().await)
+    }
+
+    /// The version of the protocol that was agreed upon.
+    pub(super) fn protocol(&self) -> String {
+        let info = self.peer.peer_info();
+        info.map(|info| info.protocol_version.to_string()).unwrap_or_default()
+    }
+
+    /// Makes a call outside any session. Why there is no result comes as such, unless the server wants
+    /// something else first.
+    pub(super) async fn ask(
+        &self,
+        params: CallToolRequestParams,
+    ) -> Result<Result<CallToolResult, String>, Failure> {
+        match self.peer.call_tool(params).await {
+            Ok(result) => Ok(Ok(result)),
+            Err(error) => match challenge(&error) {
+                Some(wanted) => Err(Failure { why: SIGN_IN.to_owned(), challenge: Some(wanted) }),
+                None => Ok(Err(words(&error))),
+            },
+        }
+    }
+
+    /// What the server calls itself, and its version.
+    pub(super) fn server(&self) -> Option<(String, String)> {
+        let server = self.peer.peer_info()?.server_info.clone()?;
+        Some((server.name, server.version))
+    }
+
+    /// Makes a call of the server's own tools.
+    ///
+    /// # Errors
+    /// What the server says is wrong with the request; that it has gone; that the call was cancelled.
+    pub(super) async fn call(
+        &self,
+        tool: &str,
+        input: &Json,
+        cx: &Context,
+    ) -> Result<CallToolResult, Error> {
+        let mut params = CallToolRequestParams::new(tool.to_owned());
+        params.arguments = Some(arguments(input));
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let answer = self.send(request, cx).await?;
+        if let ServerResult::CallToolResult(result) = answer {
+            return Ok(result);
+        }
+        if let ServerResult::CustomResult(said) = answer {
+            return Ok(content::lenient(said.0));
+        }
+        let nothing = matches!(answer, ServerResult::EmptyResult(_));
+        let strange = || content::error("The server's answer is no result of a call.".to_owned());
+        nothing.then(|| CallToolResult::success(Vec::new())).ok_or_else(strange)
+    }
+
+    /// Sends a request, and waits for its answer or for `cx.cancel`.
+    ///
+    /// # Errors
+    /// As for a call.
+    pub(super) async fn send(
+        &self,
+        request: ClientRequest,
+        cx: &Context,
+    ) -> Result<ServerResult, Error> {
+        let _asking = self.handler.ask_by(cx.inquire.clone());
+        let sending = self.peer.send_request_with_option(request, PeerRequestOptions::no_options());
+        let token = |handle: &RequestHandle<RoleClient>| handle.progress_token.clone();
+        let sent = self.handler.listen(cx.progress.clone(), token, sending).await;
+        let mut handle = sent.map_err(|error| failure::of_request(&error))?;
+        let token = handle.progress_token.clone();
+        let answer = tokio::select! {
+            biased;
+            () = cx.cancel.cancelled() => None,
+            answer = &mut handle.rx => Some(answer),
+        };
+        self.handler.forget(&token).await;
+        let Some(answer) = answer else {
+            self.tell_cancelled(handle);
+            return Err(content::error(CANCELLED.to_owned()));
+        };
+        let answer = answer.unwrap_or(Err(ServiceError::TransportClosed));
+        answer.map_err(|error| failure::of_request(&error))
+    }
+
+    fn tell_cancelled(&self, handle: RequestHandle<RoleClient>) {
+        let mut telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
+        // those that have been told
+        while telling.try_join_next().is_some() {}
+        telling.spawn(async move {
+            let why = Some("the call was cancelled".to_owned());
+            // a server that is gone needs not be told
+            let _ = handle.cancel(why).await;
+        });
+    }
+}
+
+impl Connection for Link {
+    fn is_over(&self) -> bool {
+        self.peer.is_transport_closed()
+    }
+
+    fn why(&self) -> String {
+        "it has ended".to_owned()
+    }
+
+    /// Ends the connection, and with it the processes of a local server: end of input, SIGTERM,
+    /// SIGKILL.
+    async fn close(&self) {
+        let life = self.life.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Life { service, process }) = life else { return };
+        let telling =
+            std::mem::take(&mut *self.telling.lock().unwrap_or_else(PoisonError::into_inner));
+        let _ = tokio::time::timeout(TELL, telling.join_all()).await;
+        // one that does not end in time is dropped, and that ends it as well
+        let _ = tokio::time::timeout(GRACE, service.cancel()).await;
+        let Some(mut process) = process else { return };
+        process.wait(GRACE).await;
+        process.end().await;
+    }
+}
+
+const CANCELLED: &str = "The call was cancelled, and its server told so. It may have taken effect fully, \
+    partly or not at all.";
+
+fn arguments(input: &Json) -> JsonObject {
+    match input.value() {
+        serde_json::Value::Object(arguments) => arguments,
+        serde_json::Value::Null
+        | serde_json::Value::Bool(_)
+        | serde_json::Value::Number(_)
+        | serde_json::Value::String(_)
+        | serde_json::Value::Array(_) => JsonObject::new(),
+    }
+}
+
+fn told<T>(what: &str, listed: Result<Vec<T>, ServiceError>) -> Vec<T> {
+    listed.unwrap_or_else(|error| {
+        tracing::warn!("a server does not tell its {what}: {error}");
+        Vec::new()
+    })
+}

@@ -1,0 +1,196 @@
+//! What servers list, page by page, and again when they say that it has changed.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::model::{
+    ClientRequest, ListToolsRequest, ListToolsResult, PaginatedRequestParams, Prompt, ServerResult,
+    Tool,
+};
+use rmcp::service::{Peer, ServiceError};
+use serde_json::{Value, json};
+
+use super::spec::STARTUP;
+
+/// How long a list is waited for of which a server can do without.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Pages of a list at most.
+const PAGES: usize = 100;
+
+/// Least time between two requests for a list that changes.
+const REST: Duration = Duration::from_millis(100);
+
+pub(super) async fn tools(peer: &Peer<RoleClient>) -> Result<Vec<Tool>, ServiceError> {
+    let (mut tools, mut pages, mut cursor) = (Vec::new(), Pages::default(), None);
+    loop {
+        let page = PaginatedRequestParams::default().with_cursor(cursor);
+        let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(page));
+        let answer = peer.send_request(request).await?;
+        let (listed, next) = read(answer).ok_or(ServiceError::UnexpectedResponse)?;
+        tools.extend(listed);
+        cursor = pages.next(next);
+        if cursor.is_none() {
+            return Ok(tools);
+        }
+    }
+}
+
+pub(super) async fn prompts(peer: &Peer<RoleClient>) -> Result<Vec<Prompt>, ServiceError> {
+    let (mut prompts, mut pages, mut cursor) = (Vec::new(), Pages::default(), None);
+    loop {
+        let page = PaginatedRequestParams::default().with_cursor(cursor);
+        let listed = peer.list_prompts(Some(page)).await?;
+        prompts.extend(listed.prompts);
+        cursor = pages.next(listed.next_cursor);
+        if cursor.is_none() {
+            return Ok(prompts);
+        }
+    }
+}
+
+/// The tools of a page, and the cursor of the next.
+fn read(answer: ServerResult) -> Option<(Vec<Tool>, Option<String>)> {
+    if let ServerResult::ListToolsResult(ListToolsResult { tools, next_cursor, .. }) = answer {
+        return Some((tools, next_cursor));
+    }
+    let ServerResult::CustomResult(said) = answer else { return None };
+    lenient(said.0)
+}
+
+/// A list of tools with some that the protocol does not allow: one without a schema takes anything, any
+/// other of these is left out. `None`: it is no list of tools.
+fn lenient(mut said: Value) -> Option<(Vec<Tool>, Option<String>)> {
+    let cursor = said["nextCursor"].as_str().map(str::to_owned);
+    let Some(Value::Array(listed)) = said.get_mut("tools").map(Value::take) else { return None };
+    let read = |mut tool: Value| {
+        if !tool.get("inputSchema").is_some_and(Value::is_object) && tool.is_object() {
+            tool["inputSchema"] = json!({ "type": "object" });
+        }
+        let name = tool["name"].to_string();
+        let read = serde_json::from_value(tool);
+        read.inspect_err(|error| tracing::warn!("a server's tool {name} is left out: {error}")).ok()
+    };
+    Some((listed.into_iter().filter_map(read).collect(), cursor))
+}
+
+/// The cursors of a list so far.
+#[derive(Default)]
+struct Pages(Vec<String>);
+
+impl Pages {
+    /// The cursor of the page to ask for; none after the last page, and where a list has no end.
+    fn next(&mut self, cursor: Option<String>) -> Option<String> {
+        let cursor = cursor.filter(|cursor| !cursor.is_empty())?;
+        if self.0.contains(&cursor) || self.0.len() + 1 == PAGES {
+            tracing::warn!("a server's list has no end: the rest of it is left out");
+            return None;
+        }
+        self.0.push(cursor.clone());
+        Some(cursor)
+    }
+}
+
+/// A list that a server says has changed. It is asked for once at a time, however often the server says
+/// so meanwhile, and once more after that.
+#[derive(Clone, Default)]
+pub(super) struct Changes(Arc<Mutex<State>>);
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Known,
+    Asked,
+    /// And it has changed since.
+    Outdated,
+}
+
+impl Changes {
+    /// Asks for the list, beside everything else: what answers is the connection that told of it.
+    pub(super) fn follow<F>(&self, ask: impl Fn() -> F + Send + 'static)
+    where
+        F: Future<Output = Result<(), ServiceError>> + Send,
+    {
+        if !self.begins() {
+            return;
+        }
+        let changes = self.clone();
+        tokio::spawn(async move {
+            loop {
+                let asked = tokio::time::timeout(STARTUP, ask()).await;
+                let asked = asked.unwrap_or(Err(ServiceError::Timeout { timeout: STARTUP }));
+                if let Err(error) = asked {
+                    tracing::warn!("a list of a server has changed, and then: {error}");
+                }
+                if !changes.goes_on() {
+                    return;
+                }
+                tokio::time::sleep(REST).await;
+            }
+        });
+    }
+
+    /// It has changed: whether nobody asks for it now.
+    fn begins(&self) -> bool {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = *state == State::Known;
+        *state = if known { State::Asked } else { State::Outdated };
+        known
+    }
+
+    /// It was answered: whether it is to be asked for again.
+    fn goes_on(&self) -> bool {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let outdated = *state == State::Outdated;
+        *state = if outdated { State::Asked } else { State::Known };
+        outdated
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_without_an_end_is_cut_off() {
+        let mut pages = Pages::default();
+        let cursor = |name: &str| Some(name.to_owned());
+        assert_eq!(pages.next(None), None);
+        assert_eq!(pages.next(cursor("")), None);
+        assert_eq!(pages.next(cursor("a")), cursor("a"));
+        assert_eq!(pages.next(cursor("b")), cursor("b"));
+        assert_eq!(pages.next(cursor("a")), None);
+        let asked = (0..1_000).take_while(|n| pages.next(cursor(&n.to_string())).is_some()).count();
+        // the first page has no cursor, and two were asked for above
+        assert_eq!(asked, PAGES - 3);
+    }
+
+    #[test]
+    fn one_tool_that_is_none_does_not_take_the_others_away() {
+        let (listed, cursor) = lenient(json!({
+            "nextCursor": "c",
+            "tools": [
+                { "name": "a", "inputSchema": { "type": "object" } },
+                { "name": "b" },
+                { "name": "c", "inputSchema": null },
+                { "description": "without a name" },
+                "x",
+            ],
+        }))
+        .unwrap();
+        let names: Vec<&str> = listed.iter().map(|tool| &*tool.name).collect();
+        assert_eq!((names, cursor.as_deref()), (vec!["a", "b", "c"], Some("c")));
+        assert!(lenient(json!({ "tools": 7 })).is_none() && lenient(json!("x")).is_none());
+    }
+
+    #[test]
+    fn a_list_that_changes_often_is_asked_for_once_more() {
+        let changes = Changes::default();
+        assert!(changes.begins());
+        assert!(!changes.begins() && !changes.begins());
+        assert!(changes.goes_on());
+        assert!(!changes.goes_on());
+        assert!(changes.begins());
+    }
+}

@@ -1,0 +1,213 @@
+//! What servers have granted their user, in a file that nobody else can read.
+
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use rmcp::transport::auth::{
+    AuthError, CredentialRefreshGuard, CredentialStore, StoredCredentials,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// For its user alone.
+const MODE: u32 = 0o600;
+
+/// Bytes of the file at most; a larger one is none of ours.
+const LARGEST: u64 = 4 * 1_024 * 1_024;
+
+/// Of one server. Clones are the same place.
+#[derive(Clone)]
+pub(super) struct TokenStore {
+    path: PathBuf,
+    url: String,
+}
+
+/// What is kept of a server.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Grant {
+    /// Of the client that was registered there, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) client_secret: Option<String>,
+    pub(super) credentials: StoredCredentials,
+}
+
+impl TokenStore {
+    pub(super) fn new(path: &Path, url: &str) -> Self {
+        Self { path: path.to_owned(), url: url.to_owned() }
+    }
+
+    /// What the server has granted, if anything.
+    ///
+    /// # Errors
+    /// Why the file can not be read, or is none of this kind.
+    pub(super) fn grant(&self) -> Result<Option<Grant>, String> {
+        let all = self.read()?;
+        let Some(grant) = all.get(&self.url) else { return Ok(None) };
+        let grant = serde_json::from_value(grant.clone());
+        grant.map(Some).map_err(|_| self.wrong("the entry of a server is damaged"))
+    }
+
+    /// Whether there was something.
+    pub(super) fn forget(&self) -> Result<bool, String> {
+        self.change(|all| all.shift_remove(&self.url).is_some())
+    }
+
+    /// Keeps the secret with the grant that is there.
+    pub(super) fn keep_secret(&self, secret: &str) -> Result<(), String> {
+        let kept = self.change(|all| match all.get_mut(&self.url) {
+            Some(Value::Object(grant)) => {
+                grant.insert("client_secret".to_owned(), secret.into());
+                true
+            }
+            Some(_) | None => false,
+        });
+        kept.map(|_| ())
+    }
+
+    fn keep(&self, credentials: StoredCredentials) -> Result<(), String> {
+        let old = self.grant().ok().flatten();
+        let same = |old: &Grant| old.credentials.client_id == credentials.client_id;
+        let client_secret = old.filter(same).and_then(|old| old.client_secret);
+        let grant = serde_json::to_value(Grant { client_secret, credentials });
+        let grant = grant.map_err(|error| error.to_string())?;
+        self.change(|all| {
+            all.insert(self.url.clone(), grant);
+            true
+        })?;
+        Ok(())
+    }
+
+    fn wrong(&self, what: &str) -> String {
+        format!("{}: {what}: remove the file and sign in again", self.path.display())
+    }
+
+    fn failed(&self, what: &str, error: &io::Error) -> String {
+        format!("{}: can not be {what}: {error}", self.path.display())
+    }
+
+    fn read(&self) -> Result<Map<String, Value>, String> {
+        let file = match File::open(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Map::new()),
+            file => file.map_err(|error| self.failed("read", &error))?,
+        };
+        let mut bytes = Vec::new();
+        close(&file)
+            .and_then(|()| file.take(LARGEST).read_to_end(&mut bytes))
+            .map_err(|error| self.failed("read", &error))?;
+        // what is wrong in it is told without a word of it
+        serde_json::from_slice(&bytes).map_err(|_| self.wrong("it is no JSON object"))
+    }
+
+    /// Changes what is there, if `change` says so; who does so at the same time waits.
+    fn change(&self, change: impl FnOnce(&mut Map<String, Value>) -> bool) -> Result<bool, String> {
+        let failed = |error| self.failed("written", &error);
+        let folder = self.path.parent().unwrap_or(&self.path);
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        let lock = private(&self.path.with_extension("lock")).map_err(failed)?;
+        lock.lock().map_err(failed)?;
+        let mut all = self.read()?;
+        let changed = change(&mut all);
+        if changed {
+            self.replace(&all).map_err(failed)?;
+        }
+        Ok(changed)
+    }
+
+    /// Whoever reads meanwhile sees the old file or the new one, and a crash leaves one of them.
+    fn replace(&self, all: &Map<String, Value>) -> io::Result<()> {
+        let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
+        let new = path.with_extension("new");
+        let mut file = private(&new)?;
+        file.set_permissions(Permissions::from_mode(MODE))?;
+        file.write_all(&serde_json::to_vec_pretty(all)?)?;
+        file.sync_all()?;
+        fs::rename(&new, &path)?;
+        File::open(path.parent().unwrap_or(&path))?.sync_all()
+    }
+}
+
+fn private(path: &Path) -> io::Result<File> {
+    File::options().write(true).create(true).truncate(true).mode(MODE).open(path)
+}
+
+/// Takes from others what they could read.
+fn close(file: &File) -> io::Result<()> {
+    if file.metadata()?.permissions().mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    tracing::warn!("the file with the tokens of MCP servers could be read by others until now");
+    file.set_permissions(Permissions::from_mode(MODE))
+}
+
+#[async_trait]
+impl CredentialStore for TokenStore {
+    async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
+        let grant = self.grant().map_err(AuthError::CredentialStoreError)?;
+        Ok(grant.map(|grant| grant.credentials))
+    }
+
+    async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
+        self.keep(credentials).map_err(AuthError::CredentialStoreError)
+    }
+
+    async fn clear(&self) -> Result<(), AuthError> {
+        self.forget().map(|_| ()).map_err(AuthError::CredentialStoreError)
+    }
+
+    /// One process refreshes at a time: a token for that is often good for one use.
+    async fn acquire_refresh_guard(&self) -> Result<Option<CredentialRefreshGuard>, AuthError> {
+        let path = self.path.with_extension("refresh");
+        let locked = tokio::task::spawn_blocking(move || {
+            let file = private(&path)?;
+            file.lock().map(|()| file)
+        });
+        let locked = locked.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+        let failed = |error| AuthError::CredentialStoreError(self.failed("locked", &error));
+        locked.map(|file| Some(CredentialRefreshGuard::new(file))).map_err(failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn credentials(client: &str) -> StoredCredentials {
+        StoredCredentials::new(client.to_owned(), None, vec!["a".to_owned()], Some(1))
+    }
+
+    #[tokio::test]
+    async fn each_server_has_its_own_and_nobody_else_can_read_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data/mcp-auth.json");
+        let [one, two] = ["https://a/mcp", "https://b/mcp"].map(|url| TokenStore::new(&path, url));
+        assert!(one.load().await.unwrap().is_none() && !one.forget().unwrap());
+        one.save(credentials("c1")).await.unwrap();
+        two.save(credentials("c2")).await.unwrap();
+        one.keep_secret("s").unwrap();
+        // a refresh keeps the secret, another client's grant does not
+        one.save(credentials("c1")).await.unwrap();
+        assert_eq!(one.grant().unwrap().unwrap().client_secret.as_deref(), Some("s"));
+        one.save(credentials("c3")).await.unwrap();
+        assert_eq!(one.grant().unwrap().unwrap().client_secret, None);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, MODE);
+        assert!(one.forget().unwrap() && one.grant().unwrap().is_none());
+        assert_eq!(two.grant().unwrap().unwrap().credentials.client_id, "c2");
+    }
+
+    #[test]
+    fn a_damaged_file_is_told_of_without_its_words_and_one_that_is_open_is_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mcp-auth.json");
+        let store = TokenStore::new(&path, "https://a/mcp");
+        fs::write(&path, "{\"secret-word").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        let why = store.grant().err().unwrap();
+        assert!(
+            why.contains("mcp-auth.json: it is no JSON object") && !why.contains("secret-word")
+        );
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, MODE);
+    }
+}

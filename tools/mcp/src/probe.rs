@@ -1,0 +1,249 @@
+//! Trying a server out: what it offers, what its tools answer, and signing in where it wants that.
+
+use std::path::Path;
+use std::time::Duration;
+
+use leftfold_process::Connection as _;
+use rmcp::model::{CallToolRequestParams, CallToolResult, JsonObject, Tool};
+use serde_json::{Map, Value};
+
+use super::client_handler::ClientHandler;
+use super::connect::{self, Root};
+use super::failure::Failure;
+use super::link::Link;
+use super::oauth::{self, Consent, OAuth};
+use super::spec::{Offered, Reach, STARTUP, Spec};
+use super::{content, pool};
+
+/// How often a person is asked for a consent at most, until the server is content.
+const CONSENTS: usize = 3;
+
+/// How deep arguments are made up.
+const DEEPEST: usize = 8;
+
+/// Which tools are called.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Calls {
+    /// These, each with its arguments; without any, they are made up.
+    These(Vec<(String, Option<JsonObject>)>),
+    /// Each once, with arguments made up from its schema. They may change things.
+    All,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Probed {
+    /// What the server calls itself, and its version.
+    pub server: Option<(String, String)>,
+    /// The version of the protocol that was agreed upon.
+    pub protocol: String,
+    pub tools: Vec<Offered>,
+    /// Names.
+    pub prompts: Vec<String>,
+    /// Addresses.
+    pub resources: Vec<String>,
+    pub calls: Vec<Called>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Called {
+    pub tool: String,
+    pub arguments: JsonObject,
+    /// What a model would be shown; why there is no result.
+    pub result: Result<String, String>,
+}
+
+/// Connects, lists and calls, and has `consent` ask a person if the server wants to know its user.
+/// Questions that the server asks during calls are answered with their own defaults.
+///
+/// # Errors
+/// Why that was not possible, in words for people.
+pub async fn probe(
+    spec: &Spec,
+    directory: &Path,
+    calls: &Calls,
+    consent: &impl Consent,
+) -> Result<Probed, String> {
+    let root = Root { directory: directory.to_owned(), environment: Vec::new() };
+    let mut consents = 0;
+    loop {
+        let failure = match attempt(spec, &root, calls).await {
+            Ok(probed) => return Ok(probed),
+            Err(failure) => failure,
+        };
+        let (Some(challenge), Some((url, oauth))) = (&failure.challenge, remote(spec)) else {
+            return Err(failure.why);
+        };
+        if consents == CONSENTS {
+            return Err(format!("it still refuses after {CONSENTS} consents: {challenge}"));
+        }
+        consents += 1;
+        oauth::sign_in(url, oauth, Some(challenge), consent).await?;
+    }
+}
+
+/// Signs in anew, with what had been granted until then kept if that fails, and connects. The tools.
+///
+/// # Errors
+/// Why that was not possible, in words for people.
+pub async fn login(
+    spec: &Spec,
+    directory: &Path,
+    consent: &impl Consent,
+) -> Result<Probed, String> {
+    let Some((url, oauth)) = remote(spec) else {
+        return Err("it is started here, so there is nothing to sign in at".to_owned());
+    };
+    let root = Root { directory: directory.to_owned(), environment: Vec::new() };
+    let mut stranger = spec.clone();
+    if let Reach::Remote { oauth, .. } = &mut stranger.reach {
+        oauth.token_store = None;
+    }
+    let challenge = match connect::connect(&stranger, &root, ClientHandler::default()).await {
+        Ok(link) => {
+            link.close().await;
+            None
+        }
+        Err(Failure { challenge: Some(challenge), .. }) => Some(challenge),
+        Err(Failure { why, challenge: None }) => return Err(why),
+    };
+    oauth::sign_in(url, oauth, challenge.as_deref(), consent).await?;
+    probe(spec, directory, &Calls::These(Vec::new()), consent).await
+}
+
+fn remote(spec: &Spec) -> Option<(&str, &OAuth)> {
+    match &spec.reach {
+        Reach::Remote { url, oauth, .. } => Some((url, oauth)),
+        Reach::Local { .. } | Reach::Unusable(_) | Reach::Disabled => None,
+    }
+}
+
+async fn attempt(spec: &Spec, root: &Root, calls: &Calls) -> Result<Probed, Failure> {
+    let link = connect::connect(spec, root, ClientHandler::of_defaults()).await?;
+    let probed = look(&link, calls, spec.timeout.unwrap_or(STARTUP)).await;
+    link.close().await;
+    probed
+}
+
+async fn look(link: &Link, calls: &Calls, limit: Duration) -> Result<Probed, Failure> {
+    let tools = link.tools();
+    // a list without an end, or without an answer, is as good as none
+    let resources = tokio::time::timeout(limit, link.list_resources()).await;
+    let (prompts, resources) = (link.prompts(), resources.unwrap_or_default());
+    let mut probed = Probed {
+        server: link.server(),
+        protocol: link.protocol(),
+        tools: tools.iter().map(offered).collect(),
+        prompts: prompts.into_iter().map(|prompt| prompt.name).collect(),
+        resources: resources.into_iter().map(|resource| resource.uri).collect(),
+        calls: Vec::new(),
+    };
+    for (tool, arguments) in wanted(calls, &tools)? {
+        let mut params = CallToolRequestParams::new(tool.clone());
+        params.arguments = Some(arguments.clone());
+        let result = match tokio::time::timeout(limit, link.ask(params)).await {
+            Ok(answer) => answer?.map(|result| shown(&tool, result)),
+            Err(_) => Err(format!("it did not answer within {} ms", limit.as_millis())),
+        };
+        probed.calls.push(Called { tool, arguments, result: result.and_then(|shown| shown) });
+    }
+    Ok(probed)
+}
+
+fn offered(tool: &Tool) -> Offered {
+    let name = tool.name.to_string();
+    let (description, read_only) = (pool::description(tool), pool::is_read_only(tool));
+    Offered { name: name.clone(), tool: name, description, read_only }
+}
+
+fn wanted(calls: &Calls, tools: &[Tool]) -> Result<Vec<(String, JsonObject)>, Failure> {
+    let made_up = |tool: &Tool| (tool.name.to_string(), arguments(&tool.input_schema));
+    match calls {
+        Calls::All => Ok(tools.iter().map(made_up).collect()),
+        Calls::These(calls) => calls
+            .iter()
+            .map(|(name, arguments)| match (arguments, tools.iter().find(|t| t.name == *name)) {
+                (_, None) => Err(format!("it has no tool {name:?}").into()),
+                (Some(arguments), Some(_)) => Ok((name.clone(), arguments.clone())),
+                (None, Some(tool)) => Ok(made_up(tool)),
+            })
+            .collect(),
+    }
+}
+
+fn shown(tool: &str, result: CallToolResult) -> Result<String, String> {
+    let output = content::output(tool.to_owned(), result);
+    if output.is_error { Err(output.output) } else { Ok(output.output) }
+}
+
+/// The least that a tool takes.
+fn arguments(schema: &JsonObject) -> JsonObject {
+    match made_up(&Value::Object(schema.clone()), 0) {
+        Value::Object(arguments) => arguments,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Map::new()
+        }
+    }
+}
+
+fn made_up(schema: &Value, depth: usize) -> Value {
+    for key in ["default", "const"] {
+        if let Some(value) = schema.get(key) {
+            return value.clone();
+        }
+    }
+    for key in ["examples", "enum"] {
+        if let Some(value) = schema[key].get(0) {
+            return value.clone();
+        }
+    }
+    let kind = schema["type"].as_str().or_else(|| schema["type"].get(0)?.as_str());
+    match kind {
+        Some("string") => "example".into(),
+        Some("number" | "integer") => schema.get("minimum").cloned().unwrap_or_else(|| 1.into()),
+        Some("boolean") => false.into(),
+        Some("array") => Value::Array(Vec::new()),
+        Some("null") => Value::Null,
+        Some(_) | None => {
+            let required = schema["required"].as_array().into_iter().flatten();
+            let names = required.filter_map(Value::as_str).filter(|_| depth < DEEPEST);
+            let field =
+                |name: &str| (name.to_owned(), made_up(&schema["properties"][name], depth + 1));
+            Value::Object(names.map(field).collect())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn arguments_are_the_least_that_a_schema_takes() {
+        for (schema, expected) in [
+            (json!({}), json!({})),
+            (
+                json!({
+                    "required": ["a", "b", "c", "d"],
+                    "properties": {
+                        "a": { "type": "number" }, "b": { "enum": ["x", "y"] },
+                        "c": { "type": ["string", "null"] }, "d": { "type": "integer", "default": 7 },
+                        "e": { "type": "string" },
+                    },
+                }),
+                json!({ "a": 1, "b": "x", "c": "example", "d": 7 }),
+            ),
+            (
+                json!({ "required": ["o"], "properties": { "o": {
+                    "type": "object", "required": ["l"], "properties": { "l": { "type": "array" } },
+                } } }),
+                json!({ "o": { "l": [] } }),
+            ),
+        ] {
+            let Value::Object(schema) = schema else { panic!("{schema}") };
+            assert_eq!(Value::Object(arguments(&schema)), expected);
+        }
+    }
+}

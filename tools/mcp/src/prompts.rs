@@ -1,0 +1,155 @@
+//! Prompts that servers have, which people call as commands: `/SERVER:PROMPT ARGUMENTS`.
+
+use std::time::Duration;
+
+use leftfold_events::event::Attachment;
+use rmcp::model::{GetPromptRequestParams, JsonObject, Prompt, PromptMessage, Role};
+
+use super::content::{self, Shown};
+use super::pool::Pool;
+use super::server;
+use super::servers::Servers;
+use super::spec::STARTUP;
+
+/// What a prompt says.
+#[derive(Clone, Debug, Default)]
+pub struct Prompted {
+    pub text: String,
+    /// Pictures and the like.
+    pub media: Vec<Attachment>,
+}
+
+impl Servers {
+    /// The prompts of the servers that are connected: `SERVER:PROMPT`, and what each is for.
+    pub fn prompts(&self) -> Vec<(String, String)> {
+        self.pool().map_or_else(Vec::new, |pool| pool.prompts())
+    }
+
+    /// What the prompt of a server says with these arguments, in the order in which it names them; the
+    /// last takes the rest. Waits for the server.
+    ///
+    /// # Errors
+    /// There is no such server, it can not be used, it has no such prompt, or does not take the
+    /// arguments: in words for people.
+    pub async fn prompt(
+        &self,
+        server: &str,
+        prompt: &str,
+        words: &[String],
+    ) -> Result<Prompted, String> {
+        let unknown = || format!("there is no MCP server `{server}`");
+        let found = self.pool().and_then(|pool| pool.server_named(server)).ok_or_else(unknown)?;
+        found.ready().await;
+        if let Some(why) = server::failure(found) {
+            return Err(format!("the MCP server `{server}` can not be used now: {why}"));
+        }
+        let link = found.connection().ok_or_else(unknown)?;
+        let known = link.prompts();
+        let Some(wanted) = known.iter().find(|known| known.name == prompt) else {
+            let known: Vec<&str> = known.iter().map(|prompt| prompt.name.as_str()).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            return Err(format!(
+                "the MCP server `{server}` has no prompt `{prompt}`; it has {known}"
+            ));
+        };
+        let params = GetPromptRequestParams::new(prompt);
+        let params = params.with_arguments(arguments(wanted, words)?);
+        let limit = found.service().spec.timeout.unwrap_or(STARTUP);
+        let asked = tokio::time::timeout(limit, link.get_prompt(params)).await;
+        Ok(said(asked.map_err(|_| late(limit))??))
+    }
+}
+
+fn late(limit: Duration) -> String {
+    format!("its server did not answer within {} ms", limit.as_millis())
+}
+
+fn arguments(prompt: &Prompt, words: &[String]) -> Result<JsonObject, String> {
+    let known = prompt.arguments.as_deref().unwrap_or_default();
+    let required = known.iter().filter(|argument| argument.required.unwrap_or(false));
+    let shown = |names: Vec<&str>| names.join(", ");
+    if known.is_empty() && !words.is_empty() {
+        return Err("it takes no arguments".to_owned());
+    }
+    let mut given = JsonObject::new();
+    for (at, argument) in known.iter().enumerate().take(words.len()) {
+        let is_last = at + 1 == known.len();
+        let value = if is_last { words[at..].join(" ") } else { words[at].clone() };
+        given.insert(argument.name.clone(), value.into());
+    }
+    let missing = required.map(|argument| argument.name.as_str());
+    let missing: Vec<&str> = missing.filter(|name| !given.contains_key(*name)).collect();
+    if missing.is_empty() {
+        return Ok(given);
+    }
+    let all = known.iter().map(|argument| argument.name.as_str()).collect();
+    Err(format!("it needs {}; its arguments are, in this order: {}", shown(missing), shown(all)))
+}
+
+/// Of several speakers each is named.
+fn said(messages: Vec<PromptMessage>) -> Prompted {
+    let several = messages.iter().any(|message| message.role == Role::Assistant);
+    let mut prompted = Prompted::default();
+    let mut parts = Vec::new();
+    for PromptMessage { role, content, .. } in messages {
+        let speaker = if role == Role::Assistant { "Assistant" } else { "User" };
+        match content::show(content) {
+            Shown::Text(text) if several => parts.push(format!("{speaker}: {text}")),
+            Shown::Text(text) => parts.push(text),
+            Shown::Media(media) => prompted.media.push(media),
+        }
+    }
+    prompted.text = parts.join("\n\n");
+    prompted
+}
+
+impl Pool {
+    fn prompts(&self) -> Vec<(String, String)> {
+        let links = self.members.iter().filter_map(|server| Some((server, server.connection()?)));
+        let named = links.flat_map(|(server, link)| {
+            let name = |prompt: Prompt| {
+                let about = prompt.description.or(prompt.title).unwrap_or_default();
+                (format!("{}:{}", server.service().spec.name, prompt.name), about)
+            };
+            link.prompts().into_iter().map(name).collect::<Vec<_>>()
+        });
+        named.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::PromptArgument;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn arguments_are_named_in_their_order_and_the_last_takes_the_rest() {
+        let argument = |name: &str, required| PromptArgument::new(name).with_required(required);
+        let prompt = Prompt::new(
+            "weather",
+            None::<String>,
+            Some(vec![argument("city", true), argument("state", false)]),
+        );
+        for (words, expected) in [
+            (vec!["Rome"], Ok(json!({ "city": "Rome" }))),
+            (vec!["Rome", "New", "York"], Ok(json!({ "city": "Rome", "state": "New York" }))),
+            (vec![], Err("it needs city; its arguments are, in this order: city, state")),
+        ] {
+            let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+            let given = arguments(&prompt, &words).map(Value::Object);
+            assert_eq!(given, expected.map_err(str::to_owned));
+        }
+        let none = Prompt::new("plain", None::<String>, None);
+        assert_eq!(arguments(&none, &["x".to_owned()]).unwrap_err(), "it takes no arguments");
+    }
+
+    #[test]
+    fn several_speakers_are_told_apart() {
+        let message = |role, text: &str| PromptMessage::new_text(role, text);
+        assert_eq!(said(vec![message(Role::User, "a"), message(Role::User, "b")]).text, "a\n\nb");
+        let both = said(vec![message(Role::User, "a"), message(Role::Assistant, "b")]).text;
+        assert_eq!(both, "User: a\n\nAssistant: b");
+    }
+}

@@ -1,0 +1,54 @@
+//! One server, as its pool starts it.
+
+use std::time::Duration;
+
+use leftfold_process::{Failure, Service, Supervised};
+
+use super::client_handler::ClientHandler;
+use super::connect::{self, Root};
+use super::link::Link;
+use super::spec::{Reach, Report, Spec, Status};
+
+pub(super) struct Server {
+    pub(super) spec: Spec,
+    pub(super) root: Root,
+}
+
+impl Service for Server {
+    type Connection = Link;
+
+    /// One that has ended is started again by the next call.
+    const BACK_OFF: Duration = Duration::ZERO;
+
+    fn is_enabled(&self) -> bool {
+        self.spec.reach != Reach::Disabled
+    }
+
+    async fn start(&self) -> Result<Link, Failure<Link>> {
+        let handler = ClientHandler::of(&self.spec.name);
+        let connected = connect::connect(&self.spec, &self.root, handler).await;
+        connected.map_err(|failure| failure.why.into())
+    }
+}
+
+/// Why a server can not be used, if that is so.
+pub(super) fn failure(server: &Supervised<Server>) -> Option<String> {
+    if server.service().is_enabled() {
+        server.failure()
+    } else {
+        Some("it is disabled in settings".to_owned())
+    }
+}
+
+/// What is known of a server, without its tools: their names are for the pool to give.
+pub(super) fn report(server: &Supervised<Server>) -> Report {
+    let link = server.last_connection();
+    let status = match failure(server) {
+        _ if !server.service().is_enabled() => Status::Disabled,
+        Some(why) => Status::Failed(why),
+        None if link.is_some() => Status::Connected,
+        None => Status::Idle,
+    };
+    let name = server.service().spec.name.clone();
+    Report { name, status, server: link.and_then(|link| link.server()), tools: Vec::new() }
+}

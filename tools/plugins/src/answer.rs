@@ -1,0 +1,233 @@
+//! What plugins answer to hooks, checked field by field before it becomes a fact.
+
+use leftfold_events::Json;
+use leftfold_events::event::{Heard, Hook};
+use leftfold_framing::clip;
+use serde_json::{Map, Value};
+
+use super::keyed;
+use super::spec::Said;
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Text,
+    Number,
+    Object,
+    Texts,
+    Parts,
+    OneOf(&'static [&'static str]),
+}
+
+/// The field that is a secret by itself.
+const KEY: &str = "apiKey";
+/// Bytes of a title and of metadata, which stand in the log beside what they are in place of.
+const MAX_TITLE: usize = 500;
+const MAX_METADATA: usize = 64 * 1_024;
+
+/// What an answer may have in it.
+const fn fields(hook: Hook) -> &'static [(&'static str, Kind)] {
+    match hook {
+        Hook::ChatMessage => &[("parts", Kind::Parts), ("append", Kind::Text)],
+        Hook::ChatParams => &[
+            ("temperature", Kind::Number),
+            ("topP", Kind::Number),
+            ("topK", Kind::Number),
+            ("maxOutputTokens", Kind::Number),
+            ("options", Kind::Object),
+        ],
+        Hook::ChatHeaders => &[("headers", Kind::Object)],
+        Hook::Auth => &[("headers", Kind::Object), (KEY, Kind::Text)],
+        Hook::ShellEnv => &[("env", Kind::Object)],
+        Hook::ToolBefore => &[("args", Kind::Object), ("deny", Kind::Text)],
+        Hook::ToolAfter => {
+            &[("output", Kind::Text), ("title", Kind::Text), ("metadata", Kind::Object)]
+        }
+        Hook::ToolDefinition => &[("tools", Kind::Object)],
+        Hook::PermissionAsk => {
+            &[("status", Kind::OneOf(&["allow", "deny", "ask"])), ("reason", Kind::Text)]
+        }
+        Hook::System => &[("system", Kind::Texts)],
+        Hook::Compacting => &[("prompt", Kind::Text), ("context", Kind::Texts)],
+    }
+}
+
+/// What stands for one that says nothing: `null`, or an empty object.
+pub(super) fn read(hook: Hook, answer: Value) -> Said {
+    match check(hook, answer) {
+        Ok(Checked { output, values, key }) => {
+            let (outcome, output) = (Heard::Answered, Json::from_value(&output.into()));
+            Said { outcome, output, message: None, values, key }
+        }
+        Err(why) => {
+            Said::not(Heard::Failed, format!("its answer to {} is wrong: {why}", hook.name()))
+        }
+    }
+}
+
+#[derive(Default)]
+struct Checked {
+    output: Map<String, Value>,
+    values: Vec<(String, String)>,
+    key: Option<String>,
+}
+
+fn check(hook: Hook, answer: Value) -> Result<Checked, String> {
+    let answer = if answer.is_null() { Value::Object(Map::new()) } else { answer };
+    let Value::Object(answer) = answer else {
+        return Err(format!("expected an object, found {}", kind(&answer)));
+    };
+    let known = fields(hook);
+    for (field, value) in &answer {
+        let Some((_, wanted)) = known.iter().find(|(name, _)| name == field) else {
+            let names: Vec<String> = known.iter().map(|(name, _)| format!("`{name}`")).collect();
+            return Err(format!("`{field}` is nothing it can say; known are {}", names.join(", ")));
+        };
+        if let Some(expected) = wanted.misses(value) {
+            return Err(format!("`{field}`: expected {expected}, found {}", kind(value)));
+        }
+    }
+    if hook.is_secret() { hide(hook, answer) } else { within_limits(answer) }
+}
+
+/// With a title that fits a line or so.
+fn within_limits(mut output: Map<String, Value>) -> Result<Checked, String> {
+    if let Some(Value::String(title)) = output.get_mut("title") {
+        *title = clip(std::mem::take(title), MAX_TITLE);
+    }
+    if output.get("metadata").is_some_and(|metadata| metadata.to_string().len() > MAX_METADATA) {
+        return Err(format!("`metadata` has more than {MAX_METADATA} bytes"));
+    }
+    Ok(Checked { output, ..Checked::default() })
+}
+
+/// Puts hashes in place of values.
+fn hide(hook: Hook, mut answer: Map<String, Value>) -> Result<Checked, String> {
+    let (mut values, mut key) = (Vec::new(), None);
+    for (field, entries) in &mut answer {
+        if let Value::String(text) = entries {
+            if text.trim().is_empty() || !is_header("key", text.trim()) {
+                return Err(format!("`{field}` is empty, or has characters that no key has"));
+            }
+            key = Some(text.trim().to_owned());
+            *text = keyed::hash(text.trim());
+        }
+        for (name, value) in entries.as_object_mut().into_iter().flatten() {
+            let Some(text) = value.as_str() else {
+                return Err(format!("`{field}.{name}`: expected a string, found {}", kind(value)));
+            };
+            let fits = if hook == Hook::ShellEnv {
+                !name.is_empty() && !name.contains(['=', '\0']) && !text.contains('\0')
+            } else {
+                is_header(name, text)
+            };
+            if !fits {
+                return Err(format!("`{field}.{name}` has characters that can not be passed on"));
+            }
+            values.push((name.clone(), text.to_owned()));
+            *value = keyed::hash(text).into();
+        }
+    }
+    Ok(Checked { output: answer, values, key })
+}
+
+/// Whether HTTP takes it: RFC 9110, 5.1 and 5.5, of which values are kept to ASCII.
+fn is_header(name: &str, value: &str) -> bool {
+    let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    let shown = |c: char| c == '\t' || c == ' ' || c.is_ascii_graphic();
+    !name.is_empty() && name.chars().all(token) && value.chars().all(shown)
+}
+
+impl Kind {
+    /// What was expected, if `value` is something else.
+    fn misses(self, value: &Value) -> Option<String> {
+        let texts =
+            |value: &Value| value.as_array().is_some_and(|a| a.iter().all(Value::is_string));
+        let parts = |value: &Value| {
+            value.as_array().is_some_and(|all| all.iter().all(|part| part["text"].is_string()))
+        };
+        let (fits, expected) = match self {
+            Self::Text => (value.is_string(), "a string".to_owned()),
+            Self::Number => (value.is_number(), "a number".to_owned()),
+            Self::Object => (value.is_object(), "an object".to_owned()),
+            Self::Texts => (texts(value), "a list of strings".to_owned()),
+            Self::Parts => (parts(value), "a list of objects with a `text` each".to_owned()),
+            Self::OneOf(names) => {
+                let fits = value.as_str().is_some_and(|text| names.contains(&text));
+                (fits, names.join(" or "))
+            }
+        };
+        (!fits).then_some(expected)
+    }
+}
+
+pub(super) fn kind(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(_) => "a boolean".to_owned(),
+        Value::Number(_) => "a number".to_owned(),
+        Value::String(text) if text.len() <= 40 => format!("{text:?}"),
+        Value::String(_) => "a string".to_owned(),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn answers_are_checked_by_field() {
+        for (hook, answer, told) in [
+            (Hook::ToolBefore, json!(null), None),
+            (Hook::ToolBefore, json!({ "args": {} }), None),
+            (Hook::ToolBefore, json!([]), Some("expected an object, found a list")),
+            (Hook::ToolBefore, json!({ "denny": "x" }), Some("`denny` is nothing it can say")),
+            (Hook::ToolBefore, json!({ "args": 1 }), Some("`args`: expected an object")),
+            (Hook::PermissionAsk, json!({ "status": "allow" }), None),
+            (Hook::PermissionAsk, json!({ "status": "yes" }), Some("allow or deny or ask")),
+            (Hook::System, json!({ "system": ["a", 1] }), Some("a list of strings")),
+            (Hook::ChatMessage, json!({ "parts": [{ "text": "a" }] }), None),
+            (Hook::ChatMessage, json!({ "parts": ["a"] }), Some("a list of objects")),
+            (Hook::ShellEnv, json!({ "env": { "A=B": "c" } }), Some("`env.A=B` has characters")),
+            (Hook::ShellEnv, json!({ "env": { "A": 1 } }), Some("`env.A`: expected a string")),
+            (Hook::ChatHeaders, json!({ "headers": { "a b": "c" } }), Some("`headers.a b`")),
+            (Hook::ChatHeaders, json!({ "headers": { "a": "c\nd: e" } }), Some("`headers.a`")),
+            (Hook::ChatHeaders, json!({ "apiKey": "k" }), Some("`apiKey` is nothing it can say")),
+            (Hook::Auth, json!({ "apiKey": "k", "headers": {} }), None),
+            (Hook::Auth, json!({ "apiKey": " " }), Some("`apiKey` is empty")),
+            (Hook::Auth, json!({ "apiKey": ["k"] }), Some("`apiKey`: expected a string")),
+            (Hook::ToolAfter, json!({ "title": "t", "metadata": { "a": 1 } }), None),
+            (Hook::ToolAfter, json!({ "metadata": [] }), Some("`metadata`: expected an object")),
+            (
+                Hook::ToolAfter,
+                json!({ "metadata": { "a": "x".repeat(MAX_METADATA) } }),
+                Some("`metadata` has more than 65536 bytes"),
+            ),
+        ] {
+            let said = read(hook, answer.clone());
+            match (told, &said.message) {
+                (None, None) => assert_eq!(said.outcome, Heard::Answered, "{answer}"),
+                (Some(told), Some(why)) => assert!(why.contains(told), "{answer}: {why}"),
+                other => panic!("{answer}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn values_of_headers_and_variables_are_kept_apart() {
+        let said = read(Hook::ShellEnv, json!({ "env": { "TOKEN": "very-secret" } }));
+        assert_eq!(said.values, [("TOKEN".to_owned(), "very-secret".to_owned())]);
+        let shown = said.output.as_str();
+        assert!(shown.contains("TOKEN") && shown.contains("hmac-sha256:"), "{shown}");
+        assert!(!shown.contains("very-secret"), "{shown}");
+        assert!(!format!("{said:?}").contains("very-secret"));
+        let said = read(Hook::Auth, json!({ "apiKey": " very-secret\n" }));
+        assert_eq!((said.key.as_deref(), said.values.len()), (Some("very-secret"), 0));
+        let shown = said.output.as_str();
+        assert!(shown.starts_with(r#"{"apiKey":"hmac-sha256:"#), "{shown}");
+        assert!(!shown.contains("very-secret"), "{shown}");
+    }
+}

@@ -1,0 +1,74 @@
+//! The way of a call to a plugin's tool: resolved like every other, and run.
+
+use leftfold_events::event::{CallSpec, Resolution};
+use leftfold_tools::external;
+use leftfold_tools::{BoxFuture, Context, Error, Output, ToolSource, Workspace};
+use serde_json::{Value, json};
+
+use super::link::Fail;
+use super::plugins::Plugins;
+use super::pool::Offer;
+
+/// The word for errors of plugins, in the metadata of results.
+const KIND: &str = "plugin";
+
+impl ToolSource for Plugins {
+    fn resolve(&self, call: &CallSpec, workspace: &Workspace) -> Option<Resolution> {
+        let name = call.name.trim();
+        let offer = self.pool()?.find(name)?;
+        Some(external::resolve(name, &call.input, workspace, offer.tool.read_only, None))
+    }
+
+    fn run<'a>(
+        &'a self,
+        resolved: &'a Resolution,
+        cx: &'a Context,
+    ) -> BoxFuture<'a, Option<Output>> {
+        Box::pin(async {
+            let offer = self.pool()?.find(&resolved.name)?;
+            let output = execute(offer, resolved, cx).await;
+            Some(output.unwrap_or_else(|error| Output::failed(&error)))
+        })
+    }
+}
+
+async fn execute(offer: Offer, resolved: &Resolution, cx: &Context) -> Result<Output, Error> {
+    let name = &resolved.name;
+    external::check_judged(resolved, offer.tool.read_only)?;
+    let input = external::arguments(name, &resolved.input, &cx.workspace)?;
+    let params = json!({ "tool": offer.tool.name, "call": cx.call, "args": input.value() });
+    let answer = tokio::select! {
+        biased;
+        () = cx.cancel.cancelled() => return Err(Error::Cancelled),
+        answer = offer.running.link.ask("tool", params, None) => answer,
+    };
+    let mut output = match answer {
+        Ok(answer) => output(&offer, &answer)?,
+        Err(Fail::Refused(why)) => return Err(error(why)),
+        Err(Fail::Gone(_) | Fail::TimedOut) => return Err(error(GONE)),
+    };
+    output.mark("plugin", offer.plugin);
+    output.mark("tool", offer.tool.name);
+    Ok(output)
+}
+
+const GONE: &str = "The plugin ended before the call did. It may have taken effect fully, partly or not \
+    at all. Look at the current state before you make it again.";
+
+fn error(message: impl Into<String>) -> Error {
+    Error::External { kind: KIND, message: message.into() }
+}
+
+/// A text, or an object with `output` and more.
+fn output(offer: &Offer, answer: &Value) -> Result<Output, Error> {
+    let said = answer.as_str().or_else(|| answer["output"].as_str());
+    let Some(said) = said else {
+        return Err(error(
+            "The plugin's answer is neither a string nor an object with `output`, a string.",
+        ));
+    };
+    let title = answer["title"].as_str().unwrap_or(&offer.tool.name);
+    let is_error = answer["isError"].as_bool().unwrap_or(false);
+    let meta = if is_error { json!({ "error_kind": KIND }) } else { json!({}) };
+    Ok(Output { is_error, ..Output::new(title, said, &meta) })
+}

@@ -1,0 +1,199 @@
+//! The first exchange with a plugin: who we are, who it is, and what it wants.
+
+use leftfold_events::event::Hook;
+use leftfold_framing::clip;
+use serde_json::{Value, json};
+
+use super::spec::Root;
+
+/// The version of what is spoken.
+const PROTOCOL: u64 = 1;
+/// Bytes in a plugin's name, and of a description that models are told.
+const MAX_NAME: usize = 64;
+const MAX_DESCRIPTION: usize = 10_000;
+/// What it is told of, and not asked.
+const EVENT: &str = "event";
+/// What it is asked once it has started, and no session knows of.
+pub(super) const CONFIG: &str = "config";
+
+/// What a plugin says of itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Handshake {
+    pub(super) name: String,
+    pub(super) hooks: Vec<Hook>,
+    /// Whether it wants to be told of events.
+    pub(super) watches: bool,
+    /// Whether it has something to add to settings.
+    pub(super) configures: bool,
+    pub(super) tools: Vec<Tool>,
+    /// The provider whose requests it has credentials for.
+    pub(super) provider: Option<String>,
+    pub(super) warnings: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Tool {
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) parameters: Value,
+    /// It changes nothing.
+    pub(super) read_only: bool,
+}
+
+pub(super) fn params(root: &Root) -> Value {
+    let name = root.worktree.file_name().unwrap_or_default().to_string_lossy();
+    json!({
+        "protocol": PROTOCOL,
+        "leftfold": env!("CARGO_PKG_VERSION"),
+        "project": { "name": name, "worktree": root.worktree },
+        "worktree": root.worktree,
+        "directory": root.directory,
+        "socket": root.socket,
+        "shell": leftfold_tools::shell(),
+        "pid": std::process::id(),
+    })
+}
+
+impl Handshake {
+    /// Reads the answer to `initialize`; `fallback` is a name for one that says none.
+    ///
+    /// # Errors
+    /// What is not as it should be, by the path of its field.
+    pub(super) fn read(answer: &Value, fallback: &str) -> Result<Self, String> {
+        if !answer.is_object() {
+            return Err(wrong("result", "an object", answer));
+        }
+        let mut handshake = Self { name: fallback.to_owned(), ..Self::default() };
+        let name = &answer["name"];
+        if let Some(name) = name.as_str().filter(|name| is_name(name)) {
+            name.clone_into(&mut handshake.name);
+        } else if !name.is_null() {
+            let expected = "a name of at most 64 of the characters A-Z a-z 0-9 _ . -";
+            return Err(wrong("name", expected, name));
+        }
+        for (at, hook) in list(answer, "hooks")?.iter().enumerate() {
+            handshake.hook(at, hook)?;
+        }
+        for (at, tool) in list(answer, "tools")?.iter().enumerate() {
+            handshake.tools.push(Tool::read(at, tool)?);
+        }
+        let provider = &answer["auth"]["provider"];
+        handshake.provider = provider.as_str().map(str::to_owned);
+        if handshake.provider.is_none() && handshake.hooks.contains(&Hook::Auth) {
+            let expected = "the name of a provider, as the hook `auth` is wanted";
+            return Err(wrong("auth.provider", expected, provider));
+        }
+        Ok(handshake)
+    }
+
+    fn hook(&mut self, at: usize, said: &Value) -> Result<(), String> {
+        let Some(name) = said.as_str() else {
+            return Err(wrong(&format!("hooks[{at}]"), "a string", said));
+        };
+        match Hook::named(name) {
+            Some(hook) if !self.hooks.contains(&hook) => self.hooks.push(hook),
+            Some(_) => {}
+            None if name == EVENT => self.watches = true,
+            None if name == CONFIG => self.configures = true,
+            None => {
+                let known: Vec<&str> = Hook::ALL.iter().map(|hook| hook.name()).collect();
+                self.warnings.push(format!(
+                    "there is no hook `{}`, so it is not asked there; known are {EVENT}, {CONFIG}, {}",
+                    clip(name.to_owned(), MAX_NAME),
+                    known.join(", ")
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// By name.
+    pub(super) fn hook_names(&self) -> Vec<String> {
+        let others = [(self.watches, EVENT), (self.configures, CONFIG)].into_iter();
+        let others = others.filter_map(|(wanted, name)| wanted.then_some(name));
+        others.chain(self.hooks.iter().map(|hook| hook.name())).map(str::to_owned).collect()
+    }
+}
+
+impl Tool {
+    fn read(at: usize, said: &Value) -> Result<Self, String> {
+        let path = |field: &str| format!("tools[{at}].{field}");
+        let Some(name) = said["name"].as_str().filter(|name| is_name(name)) else {
+            return Err(wrong(&path("name"), "a name of A-Z a-z 0-9 _ . -", &said["name"]));
+        };
+        let (description, parameters) = (&said["description"], &said["parameters"]);
+        if !description.is_null() && !description.is_string() {
+            return Err(wrong(&path("description"), "a string", description));
+        }
+        if !parameters.is_null() && !parameters.is_object() {
+            return Err(wrong(&path("parameters"), "a JSON Schema of an object", parameters));
+        }
+        let description = description.as_str().map_or(name, str::trim);
+        let none = || json!({ "type": "object", "properties": {} });
+        let parameters = Some(parameters.clone()).filter(Value::is_object).unwrap_or_else(none);
+        let description = clip(description.to_owned(), MAX_DESCRIPTION);
+        let read_only = said["readOnly"].as_bool().unwrap_or(false);
+        Ok(Self { name: name.to_owned(), description, parameters, read_only })
+    }
+}
+
+fn list<'a>(answer: &'a Value, field: &str) -> Result<&'a [Value], String> {
+    let said = &answer[field];
+    match said.as_array() {
+        Some(items) => Ok(items),
+        None if said.is_null() => Ok(&[]),
+        None => Err(wrong(field, "a list", said)),
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+    (1..=MAX_NAME).contains(&name.len()) && name.chars().all(plain)
+}
+
+fn wrong(field: &str, expected: &str, found: &Value) -> String {
+    let found = super::answer::kind(found);
+    format!("its answer to `initialize` is wrong: `{field}`: expected {expected}, found {found}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_plugin_wants_is_read_and_what_is_not_known_is_told() {
+        let handshake = Handshake::read(
+            &json!({ "name": "g", "hooks": ["event", "tool.execute.before", "config", "chat.massage"],
+                     "tools": [{ "name": "t", "readOnly": true }] }),
+            "x",
+        );
+        let handshake = handshake.unwrap();
+        assert_eq!(
+            (handshake.name.as_str(), handshake.watches, handshake.configures),
+            ("g", true, true)
+        );
+        assert_eq!(handshake.hook_names(), ["event", "config", "tool.execute.before"]);
+        assert_eq!(handshake.hooks, [Hook::ToolBefore]);
+        assert_eq!(handshake.tools[0].parameters["type"], "object");
+        assert!(handshake.tools[0].read_only && handshake.tools[0].description == "t");
+        let [warning] = &handshake.warnings[..] else { panic!("{:?}", handshake.warnings) };
+        assert!(warning.starts_with("there is no hook `chat.massage`"), "{warning}");
+        assert_eq!(Handshake::read(&json!({}), "x").unwrap().name, "x");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_by_its_field() {
+        for (answer, told) in [
+            (json!(null), "`result`: expected an object, found null"),
+            (json!({ "name": "a b" }), "`name`: expected a name"),
+            (json!({ "hooks": "event" }), "`hooks`: expected a list, found \"event\""),
+            (json!({ "hooks": [1] }), "`hooks[0]`: expected a string, found a number"),
+            (json!({ "tools": [{}] }), "`tools[0].name`: expected a name"),
+            (json!({ "tools": [{ "name": "a", "parameters": [] }] }), "`tools[0].parameters`"),
+            (json!({ "hooks": ["auth"] }), "`auth.provider`: expected the name of a provider"),
+        ] {
+            let error = Handshake::read(&answer, "x").unwrap_err();
+            assert!(error.contains(told), "{answer}: {error}");
+        }
+    }
+}

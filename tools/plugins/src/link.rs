@@ -1,0 +1,281 @@
+//! A running plugin and the way to it: messages as lines, answers by their ids.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use leftfold_framing::{Line, clip, next_line};
+use leftfold_process::{LastWords, Program, ServerProcess, Started};
+use serde_json::{Value, json};
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::spec::{Root, Spec};
+
+/// Bytes in one line that a plugin writes.
+const LINE: usize = 4 * 1_024 * 1_024;
+/// Messages on their way to a plugin that has not read those before.
+const QUEUE: usize = 64;
+/// How long a plugin is given to end by itself when its input has ended.
+const GRACE: Duration = Duration::from_millis(500);
+/// Bytes of what a plugin says is wrong.
+const MAX_WHY: usize = 1_000;
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fail {
+    /// The plugin says so.
+    Refused(String),
+    TimedOut,
+    Gone(String),
+}
+
+type Answer = oneshot::Sender<Result<Value, Fail>>;
+type Pending = Arc<Mutex<HashMap<u64, Answer>>>;
+
+pub(super) struct Link {
+    outbox: Mutex<Option<mpsc::Sender<String>>>,
+    pending: Pending,
+    next: AtomicU64,
+    over: Over,
+    /// Held by whoever ends it, so that others wait for that.
+    life: tokio::sync::Mutex<Option<ServerProcess>>,
+    words: Mutex<Option<LastWords>>,
+}
+
+/// The end of a connection, and why it came.
+#[derive(Clone, Default)]
+struct Over {
+    token: CancellationToken,
+    why: Arc<Mutex<Option<String>>>,
+}
+
+impl Over {
+    fn end(&self, why: &str) {
+        self.why.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why.to_owned());
+        self.token.cancel();
+    }
+
+    fn why(&self) -> String {
+        let why = self.why.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        why.unwrap_or_else(|| "it has ended".to_owned())
+    }
+}
+
+impl Link {
+    /// Starts the program, in a process group of its own.
+    ///
+    /// # Errors
+    /// Why it can not be started, in words for people.
+    pub(super) async fn start(spec: &Spec, root: &Root) -> Result<Self, String> {
+        let program = Program {
+            name: spec.command.first().map_or("", String::as_str),
+            command: &spec.command,
+            directory: &root.directory,
+            passed: &root.environment,
+            variables: &spec.environment,
+        };
+        let Started { stdin, stdout, process, last_words } = program.start().await?;
+        let (over, pending) = (Over::default(), Pending::default());
+        let (outbox, lines) = mpsc::channel(QUEUE);
+        tokio::spawn(write(stdin, lines, spec.timeout, over.clone()));
+        let answers = outbox.downgrade();
+        tokio::spawn(read(stdout, Arc::clone(&pending), answers, over.clone()));
+        Ok(Self {
+            outbox: Mutex::new(Some(outbox)),
+            pending,
+            next: AtomicU64::new(1),
+            over,
+            life: tokio::sync::Mutex::new(Some(process)),
+            words: Mutex::new(Some(last_words)),
+        })
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.over.token.is_cancelled()
+    }
+
+    pub(super) fn why(&self) -> String {
+        self.over.why()
+    }
+
+    fn outbox(&self) -> Option<mpsc::Sender<String>> {
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Asks, and waits for the answer: as long as `limit`, if there is one, or for ever. Whoever stops
+    /// waiting has the plugin told.
+    pub(super) async fn ask(
+        self: &Arc<Self>,
+        method: &str,
+        params: Value,
+        limit: Option<Duration>,
+    ) -> Result<Value, Fail> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (sender, answer) = oneshot::channel();
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).insert(id, sender);
+        let asking = Asking { link: Arc::clone(self), id };
+        let line = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        let asked = async {
+            if !self.send(line.to_string()).await {
+                return Err(Fail::Gone(self.why()));
+            }
+            tokio::select! {
+                biased;
+                answer = answer => answer.unwrap_or_else(|_| Err(Fail::Gone(self.why()))),
+                () = self.over.token.cancelled() => Err(Fail::Gone(self.why())),
+            }
+        };
+        let answer = match limit {
+            Some(limit) => tokio::time::timeout(limit, asked).await.unwrap_or(Err(Fail::TimedOut)),
+            None => asked.await,
+        };
+        drop(asking);
+        answer
+    }
+
+    /// Sends a line. Waits while the plugin has much to read; false if the connection is over.
+    pub(super) async fn send(&self, line: String) -> bool {
+        let Some(outbox) = self.outbox() else { return false };
+        tokio::select! {
+            biased;
+            () = self.over.token.cancelled() => false,
+            sent = outbox.send(line) => sent.is_ok(),
+        }
+    }
+
+    /// Ends the connection at once, and the process behind it.
+    pub(super) fn cut_off(self: &Arc<Self>, why: &str) {
+        self.over.end(why);
+        let link = Arc::clone(self);
+        tokio::spawn(async move { link.close().await });
+    }
+
+    /// What the plugin has written to standard error, behind `why` it has failed.
+    pub(super) async fn last_words(&self, why: &str) -> String {
+        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match words {
+            Some(words) => words.after(why).await,
+            None => why.to_owned(),
+        }
+    }
+
+    /// Ends the connection, and with it all processes of the plugin: end of input, once it has been told
+    /// everything, SIGTERM, SIGKILL.
+    pub(super) async fn close(&self) {
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut life = self.life.lock().await;
+        let Some(mut process) = life.take() else { return };
+        process.wait(GRACE).await;
+        self.over.end("it was ended");
+        process.end().await;
+    }
+}
+
+/// A question that somebody waits for. If nobody does any more, the plugin is told.
+struct Asking {
+    link: Arc<Link>,
+    id: u64,
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let open =
+            self.link.pending.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+        if let (Some(_), Some(outbox)) = (open, self.link.outbox()) {
+            let params = json!({ "id": self.id });
+            let line = json!({ "jsonrpc": "2.0", "method": "cancel", "params": params });
+            // one that has not read what came before needs not be told
+            let _ = outbox.try_send(line.to_string());
+        }
+    }
+}
+
+async fn write(
+    mut stdin: ChildStdin,
+    mut lines: mpsc::Receiver<String>,
+    limit: Duration,
+    over: Over,
+) {
+    loop {
+        let line = tokio::select! {
+            biased;
+            () = over.token.cancelled() => return,
+            line = lines.recv() => line,
+        };
+        let Some(mut line) = line else { return };
+        line.push('\n');
+        let written = async {
+            stdin.write_all(line.as_bytes()).await?;
+            stdin.flush().await
+        };
+        match tokio::time::timeout(limit, written).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return over.end("it has closed its standard input"),
+            Err(_) => {
+                let why = format!("it has read nothing for {} ms", limit.as_millis());
+                return over.end(&why);
+            }
+        }
+    }
+}
+
+async fn read(
+    stdout: ChildStdout,
+    pending: Pending,
+    answers: mpsc::WeakSender<String>,
+    over: Over,
+) {
+    let mut stdout = BufReader::new(stdout);
+    loop {
+        let line = tokio::select! {
+            biased;
+            () = over.token.cancelled() => return,
+            line = next_line(&mut stdout, LINE) => line,
+        };
+        match line {
+            Ok(None) | Err(_) => return over.end("it has ended"),
+            Ok(Some(Line::TooLong { .. })) => {
+                return over.end(&format!("it has written a line of more than {LINE} bytes"));
+            }
+            Ok(Some(Line::Whole(line) | Line::Unfinished(line))) => take(&line, &pending, &answers),
+        }
+    }
+}
+
+/// Takes one line of a plugin's. What is no answer is not for us.
+fn take(line: &[u8], pending: &Pending, answers: &mpsc::WeakSender<String>) {
+    let message: Value = match serde_json::from_slice(line) {
+        Ok(message) => message,
+        Err(error) => {
+            let shown = clip(String::from_utf8_lossy(line).trim().to_owned(), MAX_WHY);
+            return tracing::debug!("a plugin has written what is not JSON ({error}): {shown}");
+        }
+    };
+    let id = message["id"].as_u64();
+    if message["method"].is_string() {
+        if let (Some(id), Some(outbox)) = (message.get("id"), answers.upgrade()) {
+            let error = json!({ "code": -32601, "message": "plugins are asked, and ask nothing" });
+            let line = json!({ "jsonrpc": "2.0", "id": id, "error": error });
+            let _ = outbox.try_send(line.to_string());
+        }
+        return;
+    }
+    let waiting =
+        id.and_then(|id| pending.lock().unwrap_or_else(PoisonError::into_inner).remove(&id));
+    let answer = match (message.get("error"), message.get("result")) {
+        (Some(error), _) if !error.is_null() => {
+            let said = error["message"].as_str().map_or_else(|| error.to_string(), str::to_owned);
+            Err(Fail::Refused(clip(said, MAX_WHY)))
+        }
+        (_, result) => Ok(result.cloned().unwrap_or_default()),
+    };
+    match waiting {
+        // whoever asked may have gone meanwhile
+        Some(waiting) => drop(waiting.send(answer)),
+        None => tracing::debug!("a plugin has answered what nobody waits for: {id:?}"),
+    }
+}

@@ -1,0 +1,143 @@
+//! One plugin, as its pool starts it, and one that runs.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leftfold_events::event::{Heard, Hook};
+use leftfold_process::{Connection, Failure, Service, Supervised};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use super::answer;
+use super::handshake::{self, Handshake};
+use super::link::{Fail, Link};
+use super::spec::{Report, Root, Said, Spec, Status};
+
+pub(super) struct Plugin {
+    pub(super) spec: Spec,
+    pub(super) root: Root,
+}
+
+/// A plugin that runs.
+pub(super) struct Running {
+    pub(super) handshake: Handshake,
+    pub(super) link: Arc<Link>,
+    /// For each answer.
+    pub(super) limit: Duration,
+    /// What it has to add to settings, once it has said so, or why it has not.
+    configured: OnceCell<Result<Value, String>>,
+}
+
+impl Connection for Running {
+    fn is_over(&self) -> bool {
+        self.link.is_over()
+    }
+
+    fn why(&self) -> String {
+        self.link.why()
+    }
+
+    async fn close(&self) {
+        self.link.close().await;
+    }
+}
+
+impl Service for Plugin {
+    type Connection = Running;
+
+    const BACK_OFF: Duration = Duration::from_secs(60);
+
+    async fn start(&self) -> Result<Running, Failure<Running>> {
+        let link = Arc::new(Link::start(&self.spec, &self.root).await?);
+        let limit = self.spec.timeout;
+        let running = |handshake, link| {
+            let configured = OnceCell::new();
+            Running { handshake, link, limit, configured }
+        };
+        match self.initialize(&link).await {
+            Ok(handshake) => Ok(running(handshake, link)),
+            Err(why) => {
+                // whoever waits for its start does not wait for its end
+                link.cut_off(&why);
+                let closing = Some(Arc::new(running(Handshake::default(), link)));
+                Err(Failure { why, closing })
+            }
+        }
+    }
+}
+
+impl Plugin {
+    async fn initialize(&self, link: &Arc<Link>) -> Result<Handshake, String> {
+        let limit = self.spec.timeout;
+        match link.ask("initialize", handshake::params(&self.root), Some(limit)).await {
+            Ok(answer) => Handshake::read(&answer, &self.program()),
+            Err(Fail::Refused(why)) => Err(format!("it refused `initialize`: {why}")),
+            Err(Fail::Gone(why)) => Err(link.last_words(&why).await),
+            Err(Fail::TimedOut) => Err(format!("it did not start within {} ms", limit.as_millis())),
+        }
+    }
+
+    /// The name of its program, for as long as it has said none.
+    fn program(&self) -> String {
+        let name = |part: &String| {
+            let path = Path::new(part);
+            path.file_stem().map(|stem| stem.to_string_lossy().into_owned())
+        };
+        // an interpreter says less than what it runs
+        let script =
+            self.spec.command.iter().skip(1).find(|part| Path::new(part).extension().is_some());
+        script.or(self.spec.command.first()).and_then(name).unwrap_or_else(|| "plugin".to_owned())
+    }
+}
+
+impl Running {
+    pub(super) async fn ask(&self, hook: Hook, params: Value) -> Said {
+        if hook == Hook::Auth
+            && params["model"]["provider"].as_str() != self.handshake.provider.as_deref()
+        {
+            return answer::read(hook, Value::Null);
+        }
+        match self.link.ask(hook.name(), params, Some(self.limit)).await {
+            Ok(said) => answer::read(hook, said),
+            Err(Fail::Refused(why)) => Said::not(Heard::Failed, why),
+            Err(Fail::Gone(why)) => Said::not(Heard::Gone, why),
+            Err(Fail::TimedOut) => Said::not(Heard::TimedOut, self.late(hook.name())),
+        }
+    }
+
+    /// What it adds to `settings`: it is asked once. One that has ended since then has still said so.
+    pub(super) async fn configure(&self, settings: Value) -> Result<Value, String> {
+        let asked = self.configured.get_or_init(|| async {
+            let params = json!({ "settings": settings });
+            match self.link.ask(handshake::CONFIG, params, Some(self.limit)).await {
+                Ok(said) => Ok(said),
+                Err(Fail::Refused(why) | Fail::Gone(why)) => Err(why),
+                Err(Fail::TimedOut) => Err(self.late(handshake::CONFIG)),
+            }
+        });
+        asked.await.clone()
+    }
+
+    /// Ends one that has not answered in time; says so.
+    fn late(&self, hook: &str) -> String {
+        let why = format!("it did not answer {hook} within {} ms", self.limit.as_millis());
+        self.link.cut_off(&why);
+        why
+    }
+}
+
+/// What is known of a plugin, without its tools: their names are for the pool to give.
+pub(super) fn report(plugin: &Supervised<Plugin>) -> Report {
+    let running = plugin.last_connection();
+    let status = match plugin.failure() {
+        Some(why) => Status::Failed(why),
+        None if running.is_some() => Status::Running,
+        None => Status::Idle,
+    };
+    let own = plugin.service();
+    let handshake = running.map(|running| running.handshake.clone()).unwrap_or_default();
+    let name = if handshake.name.is_empty() { own.program() } else { handshake.name.clone() };
+    let (hooks, warnings) = (handshake.hook_names(), handshake.warnings);
+    Report { name, place: own.spec.place.clone(), status, hooks, tools: Vec::new(), warnings }
+}

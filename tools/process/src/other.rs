@@ -1,0 +1,47 @@
+//! Without `/proc`: by process group.
+
+use std::io;
+
+use rustix::process::{Pid, Signal, getpgrp, getsid, kill_process_group};
+
+use super::mark::MERCY;
+
+/// Does nothing here: adopting orphans is a thing of Linux.
+pub fn become_subreaper() -> io::Result<()> {
+    Ok(())
+}
+
+/// Finds nothing here: other processes' environments cannot be read.
+pub fn end_strays(_store: &str) -> usize {
+    0
+}
+
+/// Finds nothing here, likewise.
+pub fn end_orphans() -> usize {
+    0
+}
+
+pub(crate) fn this_process() -> String {
+    format!("0:{}:0", std::process::id())
+}
+
+/// Finds nothing here.
+pub fn end_descendants() -> usize {
+    0
+}
+
+pub(crate) fn end_call(leader: Pid, _call_env: &str) {
+    if kill_process_group(leader, Signal::TERM).is_ok() {
+        std::thread::sleep(MERCY);
+        let _ = kill_process_group(leader, Signal::KILL);
+    }
+}
+
+/// Finds nothing here.
+pub(crate) fn end_marked(_call_env: &str) {}
+
+/// Of this process.
+pub(crate) fn session_and_group() -> (i32, i32) {
+    let raw = |pid: Pid| pid.as_raw_nonzero().get();
+    (getsid(None).map_or(0, raw), raw(getpgrp()))
+}

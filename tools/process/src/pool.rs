@@ -1,0 +1,404 @@
+//! Services that are shared by all who need them, such as MCP servers and plugins: started when somebody
+//! needs them, started again some time after they have ended, and ended for good with this process.
+//!
+//! Knows nothing of what a service is for, nor of how it is spoken to.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::watch;
+
+/// How long a service that could not be started is left alone.
+const REST: Duration = Duration::from_secs(60);
+
+/// A connection to a service that runs.
+pub trait Connection: Send + Sync + 'static {
+    /// Whether the service has ended, or can not be spoken to any more.
+    fn is_over(&self) -> bool;
+
+    /// Why it is over, in words for people.
+    fn why(&self) -> String;
+
+    /// Ends the connection, and the service with all its processes. Answers when they are gone.
+    fn close(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// How one service is started.
+pub trait Service: Send + Sync + 'static {
+    type Connection: Connection;
+
+    /// Least time from a start to the next one, where the first succeeded.
+    const BACK_OFF: Duration;
+
+    /// `false`: it is never started.
+    fn is_enabled(&self) -> bool {
+        true
+    }
+
+    /// Starts the service. Whoever waits for that may stop waiting; the start goes on.
+    fn start(
+        &self,
+    ) -> impl Future<Output = Result<Self::Connection, Failure<Self::Connection>>> + Send;
+}
+
+/// Why a service could not be started.
+#[derive(Debug)]
+pub struct Failure<C> {
+    /// In words for people.
+    pub why: String,
+    /// A connection that is still being closed.
+    pub closing: Option<Arc<C>>,
+}
+
+impl<C> From<String> for Failure<C> {
+    fn from(why: String) -> Self {
+        Self { why, closing: None }
+    }
+}
+
+/// One service of a pool.
+pub struct Supervised<S: Service> {
+    service: S,
+    state: watch::Sender<State<S::Connection>>,
+}
+
+enum State<C> {
+    Idle,
+    Starting,
+    Up {
+        connection: Arc<C>,
+        since: Instant,
+    },
+    Failed {
+        failure: Failure<C>,
+        at: Instant,
+    },
+    /// For good: the process ends.
+    Closed,
+}
+
+impl<C: Connection> State<C> {
+    /// Whether the service is to be started now by whoever needs it.
+    fn is_due(&self, back_off: Duration) -> bool {
+        match self {
+            Self::Idle => true,
+            Self::Up { connection, since } => connection.is_over() && since.elapsed() >= back_off,
+            Self::Failed { at, .. } => at.elapsed() >= REST,
+            Self::Starting | Self::Closed => false,
+        }
+    }
+
+    fn is_starting(&self) -> bool {
+        matches!(self, Self::Starting)
+    }
+}
+
+impl<S: Service> fmt::Debug for Supervised<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Supervised").finish_non_exhaustive()
+    }
+}
+
+impl<S: Service> Supervised<S> {
+    fn new(service: S) -> Self {
+        Self { service, state: watch::Sender::new(State::Idle) }
+    }
+
+    pub fn service(&self) -> &S {
+        &self.service
+    }
+
+    /// Whether there is nothing to be waited for.
+    pub fn is_settled(&self) -> bool {
+        let state = self.state.borrow();
+        !self.service.is_enabled() || !(state.is_due(S::BACK_OFF) || state.is_starting())
+    }
+
+    /// Has the service started if need be, and waits until it runs or has failed.
+    pub async fn ready(self: &Arc<Self>) {
+        if !self.service.is_enabled() {
+            return;
+        }
+        let mut state = self.state.subscribe();
+        let begins = self.state.send_if_modified(|state| {
+            let due = state.is_due(S::BACK_OFF);
+            if due {
+                *state = State::Starting;
+            }
+            due
+        });
+        if begins {
+            // whoever waits may stop waiting; the start goes on
+            tokio::spawn(Arc::clone(self).start());
+        }
+        // the sender lives as long as this value
+        let _ = state.wait_for(|state| !state.is_starting()).await;
+    }
+
+    async fn start(self: Arc<Self>) {
+        let started = self.service.start().await.map(Arc::new);
+        let late = started.as_ref().ok().map(Arc::clone);
+        let next = match started {
+            Ok(connection) => State::Up { connection, since: Instant::now() },
+            Err(failure) => State::Failed { failure, at: Instant::now() },
+        };
+        let wanted = self.state.send_if_modified(|state| {
+            let wanted = state.is_starting();
+            if wanted {
+                *state = next;
+            }
+            wanted
+        });
+        if let (false, Some(connection)) = (wanted, late) {
+            connection.close().await;
+        }
+    }
+
+    /// The last connection, if the service was not started again since; it may be over.
+    pub fn last_connection(&self) -> Option<Arc<S::Connection>> {
+        match &*self.state.borrow() {
+            State::Up { connection, .. } => Some(Arc::clone(connection)),
+            State::Idle | State::Starting | State::Failed { .. } | State::Closed => None,
+        }
+    }
+
+    /// The connection, if the service runs.
+    pub fn connection(&self) -> Option<Arc<S::Connection>> {
+        self.last_connection().filter(|connection| !connection.is_over())
+    }
+
+    /// Why the service can not be used, if that is so.
+    pub fn failure(&self) -> Option<String> {
+        match &*self.state.borrow() {
+            State::Failed { failure, .. } => Some(failure.why.clone()),
+            State::Up { connection, .. } if connection.is_over() => Some(connection.why()),
+            State::Idle | State::Starting | State::Up { .. } | State::Closed => None,
+        }
+    }
+
+    /// Ends the service for good.
+    async fn close(&self) {
+        match self.state.send_replace(State::Closed) {
+            State::Up { connection, .. } => connection.close().await,
+            State::Failed { failure: Failure { closing: Some(connection), .. }, .. } => {
+                connection.close().await;
+            }
+            State::Failed { .. } | State::Idle | State::Starting | State::Closed => {}
+        }
+    }
+}
+
+/// Services in the order of the settings.
+pub struct Pool<S: Service>(Vec<Arc<Supervised<S>>>);
+
+impl<S: Service> fmt::Debug for Pool<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pool").field(&self.0.len()).finish()
+    }
+}
+
+impl<S: Service> Pool<S> {
+    /// Nothing is started yet.
+    pub fn new(services: impl IntoIterator<Item = S>) -> Self {
+        let supervised = |service| Arc::new(Supervised::new(service));
+        Self(services.into_iter().map(supervised).collect())
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Supervised<S>>> {
+        self.0.iter()
+    }
+
+    /// Waits until every service runs or has failed.
+    pub async fn ready(&self) {
+        join_all(self.iter().map(|service| service.ready())).await;
+    }
+
+    /// [`Pool::ready`] for code that can not await. Outside a runtime of several threads it waits for
+    /// nothing.
+    pub fn wait(&self) {
+        if !self.iter().all(|service| service.is_settled()) {
+            wait_for(self.ready());
+        }
+    }
+
+    /// Ends every service for good.
+    async fn close(&self) {
+        join_all(self.iter().map(|service| service.close())).await;
+    }
+}
+
+/// The pools of one kind that somebody in this process still holds.
+pub struct Pools<P>(Mutex<Vec<Weak<P>>>);
+
+impl<P> fmt::Debug for Pools<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pools")
+    }
+}
+
+impl<P> Default for Pools<P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<P> Pools<P> {
+    pub const fn new() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
+
+    /// The pool that `is_same`, or the one that `make` makes now.
+    pub fn shared(&self, is_same: impl Fn(&P) -> bool, make: impl FnOnce() -> P) -> Arc<P> {
+        let mut pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        pools.retain(|pool| pool.strong_count() > 0);
+        if let Some(known) = pools.iter().filter_map(Weak::upgrade).find(|pool| is_same(pool)) {
+            return known;
+        }
+        let pool = Arc::new(make());
+        pools.push(Arc::downgrade(&pool));
+        pool
+    }
+
+    /// Ends all services of these pools, and answers when they are gone: at most about a second later.
+    /// None is started after that.
+    pub async fn close<S: Service>(&self)
+    where
+        P: AsRef<Pool<S>>,
+    {
+        let pools: Vec<Arc<P>> = {
+            let pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            pools.iter().filter_map(Weak::upgrade).collect()
+        };
+        join_all(pools.iter().map(|pool| (**pool).as_ref().close())).await;
+    }
+}
+
+/// The output of `work`, for code that can not await; `None` outside a runtime of several threads.
+pub fn wait_for<T>(work: impl Future<Output = T>) -> Option<T> {
+    let runtime = Handle::try_current().ok()?;
+    let several = runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
+    several.then(|| tokio::task::block_in_place(|| runtime.block_on(work)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Fake {
+        starts: AtomicUsize,
+        fails: bool,
+        may_start: Option<Arc<Notify>>,
+        closed: Arc<AtomicUsize>,
+    }
+
+    struct Open {
+        over: AtomicBool,
+        closed: Arc<AtomicUsize>,
+    }
+
+    impl Connection for Open {
+        fn is_over(&self) -> bool {
+            self.over.load(Ordering::SeqCst)
+        }
+
+        fn why(&self) -> String {
+            "it has ended".to_owned()
+        }
+
+        async fn close(&self) {
+            self.over.store(true, Ordering::SeqCst);
+            self.closed.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    impl Service for Fake {
+        type Connection = Open;
+        const BACK_OFF: Duration = Duration::ZERO;
+
+        async fn start(&self) -> Result<Open, Failure<Open>> {
+            self.starts.fetch_add(1, Ordering::SeqCst);
+            if let Some(may_start) = &self.may_start {
+                may_start.notified().await;
+            }
+            let open = Open { over: AtomicBool::new(false), closed: Arc::clone(&self.closed) };
+            if self.fails {
+                return Err(Failure { why: "no".to_owned(), closing: Some(Arc::new(open)) });
+            }
+            Ok(open)
+        }
+    }
+
+    struct Fakes(Pool<Fake>);
+
+    impl AsRef<Pool<Fake>> for Fakes {
+        fn as_ref(&self) -> &Pool<Fake> {
+            &self.0
+        }
+    }
+
+    fn only(pool: &Pool<Fake>) -> &Arc<Supervised<Fake>> {
+        pool.iter().next().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_service_is_started_once_and_again_after_its_end() {
+        let pool = Pool::new([Fake::default()]);
+        let service = only(&pool);
+        assert!(!service.is_settled() && service.connection().is_none());
+        tokio::join!(pool.ready(), pool.ready());
+        assert!(service.is_settled());
+        assert_eq!(service.service().starts.load(Ordering::SeqCst), 1);
+        let first = service.connection().unwrap();
+        first.over.store(true, Ordering::SeqCst);
+        assert_eq!(service.failure().as_deref(), Some("it has ended"));
+        assert!(service.connection().is_none() && service.last_connection().is_some());
+        pool.ready().await;
+        assert_eq!(service.service().starts.load(Ordering::SeqCst), 2);
+        assert!(service.connection().is_some() && service.failure().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_service_that_fails_is_left_alone_for_a_while() {
+        let pool = Pool::new([Fake { fails: true, ..Fake::default() }]);
+        pool.ready().await;
+        pool.ready().await;
+        assert_eq!(only(&pool).service().starts.load(Ordering::SeqCst), 1);
+        assert_eq!(only(&pool).failure().as_deref(), Some("no"));
+    }
+
+    #[tokio::test]
+    async fn whoever_closes_a_pool_ends_what_runs_what_fails_and_what_comes_too_late() {
+        static POOLS: Pools<Fakes> = Pools::new();
+        let closed = Arc::new(AtomicUsize::new(0));
+        let may_start = Arc::new(Notify::new());
+        let fake = || Fake { closed: Arc::clone(&closed), ..Fake::default() };
+        let make = || {
+            let failing = Fake { fails: true, ..fake() };
+            let slow = Fake { may_start: Some(Arc::clone(&may_start)), ..fake() };
+            Fakes(Pool::new([fake(), failing, slow]))
+        };
+        let fakes = POOLS.shared(|_| true, make);
+        assert!(Arc::ptr_eq(&fakes, &POOLS.shared(|_| true, make)));
+        let all: Vec<_> = fakes.0.iter().cloned().collect();
+        tokio::join!(all[0].ready(), all[1].ready());
+        let waiting = tokio::spawn(async move { all[2].ready().await });
+        tokio::task::yield_now().await;
+        POOLS.close().await;
+        assert_eq!(closed.load(Ordering::SeqCst), 2);
+        waiting.await.unwrap();
+        may_start.notify_one();
+        while closed.load(Ordering::SeqCst) < 3 {
+            tokio::task::yield_now().await;
+        }
+        fakes.0.ready().await;
+        assert!(fakes.0.iter().all(|service| service.connection().is_none()));
+    }
+}

@@ -1,0 +1,192 @@
+//! What the last snapshot saw of each file, so that the next one reads only what has changed.
+//!
+//! One line a file: `SIZE MTIME CTIME INODE MODE HASH PATH`, times in nanoseconds, after a line with
+//! the tree and before one with the count. A file that changed shortly before it was read may change
+//! again without any of this showing, so its hash is kept too, and it is read once more.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use leftfold_events::Sha256;
+
+use super::scan::Found;
+use super::stamp::{Mode, Stamp};
+use super::{Error, LARGEST, MOST_BYTES};
+
+const VERSION: &str = "leftfold-index 1";
+/// Bytes of a line, about.
+const LINE: usize = 128;
+/// How coarse the times of a file system may be.
+const TICK: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    pub(super) tree: Option<String>,
+    files: HashMap<String, Entry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    stamp: Stamp,
+    /// Of the content; where the stamp alone can be trusted, none.
+    hash: Option<Sha256>,
+}
+
+/// What is different from the last snapshot.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    /// Files to be written, with the mode, or (`None`) to be left out from now on.
+    pub(super) changes: Vec<(String, Option<Mode>)>,
+    pub(super) left_out: Vec<String>,
+    /// Whether the index says more than before, though nothing has changed.
+    pub(super) is_known_better: bool,
+}
+
+impl Index {
+    /// One that is missing or damaged is empty: everything is read again.
+    pub(super) fn read(path: &Path) -> Self {
+        fs::read_to_string(path).ok().and_then(|text| Self::parse(&text)).unwrap_or_default()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut lines = text.lines();
+        let tree = lines.next()?.strip_prefix(VERSION)?.trim().to_owned();
+        let mut files = HashMap::new();
+        for line in lines {
+            if let Some(count) = line.strip_prefix("end ") {
+                return (count.parse() == Ok(files.len()))
+                    .then_some(Self { tree: Some(tree), files });
+            }
+            let (path, entry) = Entry::parse(line)?;
+            files.insert(path.to_owned(), entry);
+        }
+        None
+    }
+
+    pub(super) fn write(&self, path: &Path) -> io::Result<()> {
+        use std::fmt::Write as _;
+        let mut text = String::with_capacity(self.files.len() * LINE);
+        let tree = self.tree.as_deref().unwrap_or_default();
+        // to memory
+        let _ = writeln!(text, "{VERSION} {tree}");
+        for (path, Entry { stamp, hash }) in &self.files {
+            let Stamp { size, changed, status, inode, mode } = stamp;
+            let mode = mode.git();
+            let _ = match hash {
+                Some(hash) => {
+                    writeln!(text, "{size} {changed} {status} {inode} {mode} {hash} {path}")
+                }
+                None => writeln!(text, "{size} {changed} {status} {inode} {mode} - {path}"),
+            };
+        }
+        let _ = writeln!(text, "end {}", self.files.len());
+        let fresh = path.with_extension("new");
+        fs::write(&fresh, text)?;
+        fs::rename(fresh, path)
+    }
+
+    /// Compares with what was found, and takes that over.
+    pub(super) fn compare(&mut self, worktree: &Path, found: &[Found]) -> Result<News, Error> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let then = i64::try_from(now.saturating_sub(TICK).as_nanos()).unwrap_or_default();
+        let (mut news, mut bytes) = (News::default(), 0_u64);
+        let mut before = std::mem::take(&mut self.files);
+        self.files.reserve(found.len());
+        for (name, stamp) in found {
+            let name = match name {
+                Ok(name) => name,
+                Err(odd) => {
+                    news.left_out.push(odd.clone());
+                    continue;
+                }
+            };
+            // its name is there already, and needs no copy
+            let (name, known) = match before.remove_entry(name) {
+                Some((name, known)) => (name, Some(known)),
+                None => (name.clone(), None),
+            };
+            bytes += self.look(worktree, name, *stamp, known, then, &mut news);
+            if bytes > MOST_BYTES {
+                return Err(Error::TooLarge(worktree.to_owned()));
+            }
+        }
+        // what was kept goes on to be, ignored or not
+        for (name, known) in before {
+            match Stamp::at(&worktree.join(&name)) {
+                Some(stamp) => {
+                    self.look(worktree, name, stamp, Some(known), then, &mut news);
+                }
+                None => news.changes.push((name, None)),
+            }
+        }
+        // a file may have taken a folder's place, or the other way round
+        news.changes.sort_unstable_by(|(a, a_mode), (b, b_mode)| {
+            (a_mode.is_some(), a).cmp(&(b_mode.is_some(), b))
+        });
+        news.left_out.sort_unstable();
+        Ok(news)
+    }
+
+    /// One file; the bytes that are to be written for it.
+    fn look(
+        &mut self,
+        worktree: &Path,
+        name: String,
+        stamp: Stamp,
+        known: Option<Entry>,
+        then: i64,
+        news: &mut News,
+    ) -> u64 {
+        if let Some(known) = known.as_ref().filter(|e| e.hash.is_none() && e.stamp == stamp) {
+            self.files.insert(name, known.clone());
+            return 0;
+        }
+        let content = if stamp.size > LARGEST { None } else { read(&worktree.join(&name)) };
+        let Some(content) = content else {
+            // too large or unreadable: it stays what it was
+            news.left_out.push(name.clone());
+            self.files.extend(known.map(|known| (name, known)));
+            return 0;
+        };
+        let hash = Sha256::of(&content);
+        let same = |e: &Entry| e.hash == Some(hash) && e.stamp.mode == stamp.mode;
+        if known.as_ref().is_some_and(same) {
+            news.is_known_better = true;
+        } else {
+            news.changes.push((name.clone(), Some(stamp.mode)));
+        }
+        let hash = stamp.is_young(then).then_some(hash);
+        self.files.insert(name, Entry { stamp, hash });
+        stamp.size
+    }
+}
+
+impl Entry {
+    fn parse(line: &str) -> Option<(&str, Self)> {
+        let mut fields = line.splitn(7, ' ');
+        let mut field = || fields.next();
+        let (size, changed, status) = (field()?, field()?, field()?);
+        let (inode, mode, hash, path) = (field()?, field()?, field()?, field()?);
+        let stamp = Stamp {
+            size: size.parse().ok()?,
+            changed: changed.parse().ok()?,
+            status: status.parse().ok()?,
+            inode: inode.parse().ok()?,
+            mode: Mode::of_git(mode)?,
+        };
+        let hash = if hash == "-" { None } else { Some(Sha256::from_hex(hash)?) };
+        Some((path, Self { stamp, hash }))
+    }
+}
+
+/// The content of a file, or where a link leads.
+pub(super) fn read(path: &Path) -> Option<Vec<u8>> {
+    use std::os::unix::ffi::OsStringExt;
+    match fs::read_link(path) {
+        Ok(target) => Some(target.into_os_string().into_vec()),
+        Err(_) => fs::read(path).ok(),
+    }
+}

@@ -1,0 +1,208 @@
+//! Snapshots of a worktree's files: git trees in a git directory of their own, one for each
+//! worktree, below the data folder. The project's own `.git` is neither needed nor touched.
+//!
+//! What has changed is found without git, from an index of sizes and times beside the objects
+//! ([`index`]), so that a snapshot of unchanged files starts no process. Changed contents go into one
+//! `git fast-import`, as they are: no attribute, filter, hook or setting of the user's has a say. A
+//! second process compares trees. Repositories within the worktree are folders like any others.
+//!
+//! Left out are ignored files, files over 2 MB, and whatever is neither file nor link.
+
+mod git;
+mod index;
+mod restore;
+mod scan;
+mod stamp;
+#[cfg(test)]
+mod tests;
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use leftfold_events::Sha256;
+use leftfold_events::event::FileChange;
+use tokio_util::sync::CancellationToken;
+
+use git::Git;
+use index::Index;
+
+/// Bytes of a file that is kept (SPEC: snapshot details).
+const LARGEST: u64 = 2 << 20;
+/// Files in a worktree that is kept; a home folder has more.
+const MOST_FILES: usize = 100_000;
+/// Bytes that one snapshot adds at most.
+const MOST_BYTES: u64 = 1 << 30;
+/// Names of files left out that are told.
+const MOST_LEFT_OUT: usize = 1_000;
+/// How often a store that another process uses is tried again.
+const AGAIN: Duration = Duration::from_millis(10);
+const TIDY: Duration = Duration::from_secs(60 * 60);
+
+/// Why there is no snapshot, or why files could not be put back. For people.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("`git` was not found: install it to have snapshots of files")]
+    NoGit,
+    #[error("{0} is a home folder and no project: nothing is kept of it")]
+    NoProject(PathBuf),
+    #[error("{0} holds more than {MOST_FILES} files that are not ignored: too many for a snapshot")]
+    TooMany(PathBuf),
+    #[error("more than 1 GiB has changed in {0}: too much for a snapshot")]
+    TooLarge(PathBuf),
+    #[error("cannot {act} {path}: {source}")]
+    Io { act: &'static str, path: PathBuf, source: io::Error },
+    #[error("git {command} failed: {message}")]
+    Git { command: &'static str, message: String },
+    #[error("{path} is not written: {why}")]
+    Path { path: String, why: &'static str },
+    #[error("given up: it took too long, or nobody waits for it any more")]
+    Cancelled,
+}
+
+impl Error {
+    fn io(act: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { act, path: path.to_owned(), source }
+    }
+}
+
+/// The snapshots of one worktree.
+#[derive(Clone, Debug)]
+pub struct Snapshots {
+    /// The git directory.
+    folder: PathBuf,
+    worktree: PathBuf,
+    /// The data folder, which is no part of the worktree even where it lies in it.
+    data: PathBuf,
+    is_project: bool,
+}
+
+/// A snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// The git tree.
+    pub tree: String,
+    /// What is different from the tree that was asked about.
+    pub files: Vec<FileChange>,
+    /// Files that are not in it, though nothing ignores them.
+    pub left_out: Vec<String>,
+}
+
+impl Snapshots {
+    /// Those of `worktree`, kept below the folder `data`.
+    pub fn new(data: &Path, worktree: &Path) -> Self {
+        let resolved = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let (data, worktree) = (resolved(data), resolved(worktree));
+        let name = Sha256::of(worktree.as_os_str().as_encoded_bytes()).to_string();
+        let folder = data.join("snapshots").join(name.get(..16).unwrap_or(&name));
+        Self { folder, worktree, data, is_project: true }
+    }
+
+    /// Those of the worktree that a session works in. Of the folder `home`, or of all there is, none are
+    /// kept, unless it is a repository.
+    pub fn of_project(data: &Path, worktree: &Path, home: Option<&Path>) -> Self {
+        let mut snapshots = Self::new(data, worktree);
+        let worktree = &snapshots.worktree;
+        let home = home.and_then(|home| home.canonicalize().ok());
+        let whole = worktree.parent().is_none() || home.as_ref() == Some(worktree);
+        snapshots.is_project = !whole || worktree.join(".git").exists();
+        snapshots
+    }
+
+    /// Keeps the files as they are. May block for as long as it takes to read what has changed.
+    ///
+    /// # Errors
+    /// There is no git, the worktree is too large, or something can not be read or written.
+    pub fn take(&self, since: Option<&str>, stop: &CancellationToken) -> Result<Taken, Error> {
+        if !self.is_project {
+            return Err(Error::NoProject(self.worktree.clone()));
+        }
+        let _lock = self.lock(stop)?;
+        self.take_locked(since, stop)
+    }
+
+    /// Once an hour, drops what no snapshot of the last week needs (SPEC: snapshot details). Nobody
+    /// has to wait for that.
+    pub fn tidy(&self) -> Option<JoinHandle<()>> {
+        let stamp = self.folder.join("leftfold-tidied");
+        let last = fs::metadata(&stamp).and_then(|stamp| stamp.modified());
+        let is_new = last.is_err();
+        if last.is_ok_and(|last| last.elapsed().is_ok_and(|age| age < TIDY)) {
+            return None;
+        }
+        fs::write(&stamp, "").ok()?;
+        let mut tidying = if is_new { None } else { Git::new(&self.folder).tidy() }?;
+        Some(std::thread::spawn(move || {
+            // however it ends, the next hour has another
+            let _ = tidying.wait();
+        }))
+    }
+
+    fn take_locked(&self, since: Option<&str>, stop: &CancellationToken) -> Result<Taken, Error> {
+        let git = Git::new(&self.folder);
+        let path = self.folder.join("leftfold-index");
+        let (mut index, found) = std::thread::scope(|scope| {
+            let reading = scope.spawn(|| Index::read(&path));
+            let found = scan::scan(&self.worktree, &self.data, stop);
+            (reading.join().unwrap_or_default(), found)
+        });
+        let found = found?;
+        let mut news = index.compare(&self.worktree, &found)?;
+        let known = index.tree.clone().filter(|_| news.changes.is_empty());
+        let tree = match known {
+            Some(tree) => tree,
+            None => match git.import(&self.worktree, index.tree.as_deref(), &news.changes, stop) {
+                Err(Error::Git { .. }) if index.tree.is_some() => {
+                    // its objects may be gone: everything is written anew
+                    index = Index::default();
+                    news = index.compare(&self.worktree, &found)?;
+                    git.import(&self.worktree, None, &news.changes, stop)?
+                }
+                imported => imported?,
+            },
+        };
+        let is_news = index.tree.as_deref() != Some(&tree) || news.is_known_better;
+        index.tree = Some(tree.clone());
+        let (written, files) = std::thread::scope(|scope| {
+            let writing = is_news.then(|| scope.spawn(|| index.write(&path)));
+            let files = match since {
+                Some(since) if since != tree => git.diff(since, &tree),
+                _ => Ok(Vec::new()),
+            };
+            let died = || Err(std::io::Error::other("it failed unexpectedly"));
+            let written = writing.map_or(Ok(()), |it| it.join().unwrap_or_else(|_| died()));
+            (written, files)
+        });
+        written.map_err(Error::io("write", &path))?;
+        let files = files?;
+        let mut left_out = news.left_out;
+        left_out.truncate(MOST_LEFT_OUT);
+        Ok(Taken { tree, files, left_out })
+    }
+
+    /// Waits until no other process uses the store of snapshots, which is made if it is missing.
+    fn lock(&self, stop: &CancellationToken) -> Result<File, Error> {
+        git::init(&self.folder).map_err(Error::io("write", &self.folder))?;
+        let path = self.folder.join("leftfold-lock");
+        let options = File::options().create(true).truncate(false).write(true).open(&path);
+        let file = options.map_err(Error::io("open", &path))?;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(fs::TryLockError::WouldBlock) if stop.is_cancelled() => {
+                    return Err(Error::Cancelled);
+                }
+                Err(fs::TryLockError::WouldBlock) => std::thread::sleep(AGAIN),
+                Err(fs::TryLockError::Error(error)) => return Err(Error::io("lock", &path)(error)),
+            }
+        }
+    }
+}
+
+/// Whether there is a `git` that can be started.
+pub fn is_possible() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join("git").is_file())
+}

@@ -1,0 +1,199 @@
+//! Putting files back as a tree has them.
+//!
+//! Invariant: nothing is overwritten or deleted that the snapshot taken before does not hold. So
+//! whatever is done here can be undone, and is, should it fail half-way.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
+use std::path::{Component, Path, PathBuf};
+
+use leftfold_events::event::Saved;
+use tokio_util::sync::CancellationToken;
+
+use super::git::{Contents, Git};
+use super::stamp::Mode;
+use super::{Error, LARGEST, Snapshots, Taken, scan};
+
+type Tree = HashMap<String, (Mode, String)>;
+
+/// What one file is to be.
+struct Task<'a> {
+    path: &'a str,
+    /// `None`: it is to be gone.
+    content: Option<(Mode, &'a str)>,
+}
+
+impl Snapshots {
+    /// Makes each path what its tree has there, or nothing where the tree has nothing. `before` is
+    /// the tree of the files as they were when this was first asked for; what is different from it
+    /// afterwards is the answer. Doing it again does no harm.
+    ///
+    /// # Errors
+    /// A tree is gone, or a file can not be written. The files are then as in `before`.
+    pub fn restore(
+        &self,
+        before: &str,
+        paths: &[Saved],
+        stop: &CancellationToken,
+    ) -> Result<Taken, Error> {
+        if paths.is_empty() {
+            let (files, left_out) = (Vec::new(), Vec::new());
+            return Ok(Taken { tree: before.to_owned(), files, left_out });
+        }
+        let _lock = self.lock(stop)?;
+        let git = Git::new(&self.folder);
+        let mut trees = HashMap::new();
+        for tree in paths.iter().map(|saved| saved.tree.as_str()).chain([before]) {
+            if !trees.contains_key(tree) {
+                trees.insert(tree, git.list(tree)?);
+            }
+        }
+        let held = trees.get(before).cloned().unwrap_or_default();
+        let task = |saved: &'_ Saved| {
+            let found = trees.get(saved.tree.as_str()).and_then(|tree| tree.get(&saved.path));
+            found.map(|(mode, object)| (*mode, object.as_str()))
+        };
+        let tasks: Vec<Task<'_>> =
+            paths.iter().map(|saved| Task { path: &saved.path, content: task(saved) }).collect();
+        let mut contents = git.contents()?;
+        let done = self.perform(&tasks, &held, &mut contents, stop);
+        if let Err(error) = done {
+            let undo = paths.iter().map(|saved| {
+                let was = held.get(&saved.path);
+                Task {
+                    path: &saved.path,
+                    content: was.map(|(mode, object)| (*mode, object.as_str())),
+                }
+            });
+            let undo: Vec<Task<'_>> = undo.collect();
+            if let Err(worse) = self.perform(&undo, &held, &mut contents, stop) {
+                tracing::warn!("files could not be put back as they were either: {worse}");
+            }
+            return Err(error);
+        }
+        drop(contents);
+        self.take_locked(Some(before), stop)
+    }
+
+    fn perform(
+        &self,
+        tasks: &[Task<'_>],
+        held: &Tree,
+        contents: &mut Contents,
+        stop: &CancellationToken,
+    ) -> Result<(), Error> {
+        let rules = |task: &&Task<'_>| Path::new(task.path).ends_with(".gitignore");
+        // they say what may be deleted
+        for task in tasks.iter().filter(rules) {
+            if let Some((mode, object)) = task.content {
+                self.write(task.path, mode, &contents.of(object)?)?;
+            }
+        }
+        let mut doomed: Vec<&Task<'_>> = tasks.iter().filter(|t| t.content.is_none()).collect();
+        if tasks.iter().any(|task| rules(&task)) {
+            let found = scan::scan(&self.worktree, &self.data, stop)?;
+            let found: BTreeSet<String> =
+                found.into_iter().filter_map(|(name, _)| name.ok()).collect();
+            doomed.retain(|task| found.contains(task.path) || rules(task));
+        }
+        for task in doomed.iter().filter(|task| held.contains_key(task.path)) {
+            self.delete(task.path)?;
+        }
+        for task in tasks.iter().filter(|task| !rules(task)) {
+            if let Some((mode, object)) = task.content {
+                self.write(task.path, mode, &contents.of(object)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a path is, if it is one within the worktree that no link leads out of.
+    fn place(&self, path: &str) -> Result<PathBuf, Error> {
+        let refused = |why| Error::Path { path: path.to_owned(), why };
+        let mut place = self.worktree.clone();
+        let mut parts = Path::new(path).components().peekable();
+        while let Some(part) = parts.next() {
+            let Component::Normal(name) = part else {
+                return Err(refused("it does not lie in the worktree"));
+            };
+            if name == ".git" {
+                return Err(refused("it is a repository's own"));
+            }
+            place.push(name);
+            let is_link = || fs::symlink_metadata(&place).is_ok_and(|found| found.is_symlink());
+            if parts.peek().is_some() && is_link() {
+                return Err(refused("a folder on the way to it has become a link"));
+            }
+        }
+        Ok(place)
+    }
+
+    /// Deletes a file, and the folders that are empty without it.
+    fn delete(&self, path: &str) -> Result<(), Error> {
+        let place = self.place(path)?;
+        match fs::symlink_metadata(&place) {
+            Ok(found) if found.is_dir() || found.len() > LARGEST => return Ok(()),
+            Ok(_) => fs::remove_file(&place).map_err(Error::io("delete", &place))?,
+            Err(error) if gone(&error) => {}
+            Err(error) => return Err(Error::io("look at", &place)(error)),
+        }
+        let parents = place.ancestors().skip(1).take_while(|parent| *parent != self.worktree);
+        for parent in parents {
+            if fs::remove_dir(parent).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, path: &str, mode: Mode, content: &[u8]) -> Result<(), Error> {
+        let place = self.place(path)?;
+        let found = fs::symlink_metadata(&place).ok();
+        if found.as_ref().is_some_and(|found| found.is_file() && found.len() > LARGEST) {
+            return Ok(());
+        }
+        if let Some(parent) = place.parent() {
+            fs::create_dir_all(parent).map_err(Error::io("make", parent))?;
+        }
+        let permissions = found.filter(fs::Metadata::is_file).map(|found| found.permissions());
+        // of a name that a crash leaves to whoever does this again
+        let name = place.file_name().unwrap_or_default().to_string_lossy();
+        let beside = place.with_file_name(format!(".{name}.leftfold"));
+        let _ = fs::remove_file(&beside);
+        let made = make(&beside, mode, content, permissions);
+        let put = made.and_then(|()| fs::rename(&beside, &place));
+        put.inspect_err(|_| {
+            // what is left of it is in nobody's way
+            let _ = fs::remove_file(&beside);
+        })
+        .map_err(Error::io("write", &place))
+    }
+}
+
+fn gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// A new file with what belongs into `path`, which has or had `permissions`.
+fn make(
+    beside: &Path,
+    mode: Mode,
+    content: &[u8],
+    permissions: Option<Permissions>,
+) -> io::Result<()> {
+    if mode == Mode::Link {
+        return symlink(std::ffi::OsString::from_vec(content.to_vec()), beside);
+    }
+    let wanted = if mode == Mode::Executable { 0o777 } else { 0o666 };
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(wanted).open(beside)?;
+    file.write_all(content)?;
+    if let Some(permissions) = permissions {
+        let plain = permissions.mode() & 0o7666;
+        let run = if mode == Mode::Executable { (plain & 0o444) >> 2 } else { 0 };
+        file.set_permissions(Permissions::from_mode(plain | run))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! The store of snapshots itself, and what it has to do with repositories and folders.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Place, content_of};
+use crate::{Error, Snapshots, TIDY};
+
+#[test]
+fn repositories_within_are_folders_and_nothing_of_git_is_touched() {
+    let place = Place::new();
+    place.git("", &["init", "-q"]);
+    place.write("a", "a\n");
+    place.write("lib/b", "b\n");
+    place.git("lib", &["init", "-q"]);
+    place.git("lib", &["add", "."]);
+    place.git("lib", &["commit", "-qm", "x"]);
+    place.git("", &["submodule", "-q", "add", "./lib", "mod"]);
+    // a nested repository without any commit
+    fs::create_dir(place.work().join("fresh")).unwrap();
+    place.git("fresh", &["init", "-q"]);
+    place.write("fresh/d", "d\n");
+    let gits = || [".git", "lib/.git", "fresh/.git"].map(|git| content_of(&place.work().join(git)));
+    let (untouched, before) = (gits(), place.take(None).tree);
+    for name in ["a", "lib/b", "mod/b", "fresh/d"] {
+        place.write(name, "changed\n");
+    }
+    assert_eq!(
+        place.changed(&before),
+        ["M a +1 -1", "M fresh/d +1 -1", "M lib/b +1 -1", "M mod/b +1 -1"]
+    );
+    place.back_to(&before);
+    assert_eq!(place.text("mod/b").as_deref(), Some("b\n"));
+    assert_eq!(place.take(None).tree, before);
+    assert!(untouched == gits(), "a repository was touched");
+}
+
+#[test]
+fn attributes_filters_and_settings_have_no_say() {
+    let place = Place::new();
+    place.git("", &["init", "-q"]);
+    place.git("", &["config", "core.autocrlf", "true"]);
+    place.git("", &["config", "filter.shout.clean", "tr a-z A-Z"]);
+    place.write(
+        ".gitattributes",
+        "* text=auto eol=crlf filter=shout working-tree-encoding=UTF-16\n",
+    );
+    place.write("crlf", "a\r\nb\n");
+    let before = place.take(None).tree;
+    place.write("crlf", "c\n");
+    assert_eq!(place.changed(&before), ["M crlf +1 -2"]);
+    place.back_to(&before);
+    assert_eq!(place.text("crlf").as_deref(), Some("a\r\nb\n"));
+}
+
+#[test]
+fn an_index_or_objects_that_are_gone_are_made_anew() {
+    let place = Place::new();
+    place.write("a", "a\n");
+    place.write("b", "b\n");
+    let tree = place.take(None).tree;
+    let folder = place.snapshots().folder;
+    for text in
+        ["", "garbage", "leftfold-index 1 0000\nend 0\n", "leftfold-index 1 x\n1 2 3\nend 1\n"]
+    {
+        fs::write(folder.join("leftfold-index"), text).unwrap();
+        assert_eq!(place.take(None).tree, tree, "{text:?}");
+    }
+    fs::remove_dir_all(folder.join("objects")).unwrap();
+    fs::create_dir(folder.join("objects")).unwrap();
+    place.write("a", "c\n");
+    let anew = place.take(None).tree;
+    place.write("b", "c\n");
+    assert_eq!(place.changed(&anew), ["M b +1 -1"]);
+}
+
+#[test]
+fn data_in_the_worktree_and_odd_files_are_left_out() {
+    let place = Place::new();
+    let inside = Snapshots::new(&place.work().join("data"), &place.work());
+    place.write("data/sessions/x", "log\n");
+    place.write("line\nend", "odd\n");
+    let taken = inside.take(None, &CancellationToken::new()).unwrap();
+    assert_eq!(taken.left_out, ["line\nend"]);
+    place.write("data/sessions/x", "longer log\n");
+    assert_eq!(inside.take(None, &CancellationToken::new()).unwrap(), taken);
+    let empty = Place::new();
+    let nothing = empty.take(None).tree;
+    empty.write("a", "a\n");
+    assert_eq!(empty.changed(&nothing), ["A a +1 -0"]);
+    empty.back_to(&nothing);
+    assert_eq!(empty.take(None).tree, nothing);
+}
+
+#[test]
+fn once_an_hour_what_is_old_is_dropped_and_a_week_is_not_old() {
+    let place = Place::new();
+    place.write("a", "1\n");
+    let old = place.take(None).tree;
+    for n in 2..5 {
+        place.write("a", format!("{n}\n"));
+        place.take(None);
+    }
+    let (snapshots, now) = (place.snapshots(), std::time::SystemTime::now());
+    assert!(snapshots.tidy().is_none(), "the first hour has just begun");
+    assert!(snapshots.tidy().is_none());
+    let stamp = fs::File::options().write(true).open(snapshots.folder.join("leftfold-tidied"));
+    stamp.unwrap().set_modified(now - TIDY * 2).unwrap();
+    snapshots.tidy().expect("it is due").join().unwrap();
+    assert!(snapshots.tidy().is_none());
+    place.back_to(&old);
+    assert_eq!(place.text("a").as_deref(), Some("1\n"));
+}
+
+#[test]
+fn a_home_folder_is_kept_only_if_it_is_a_repository_and_others_can_read_nothing() {
+    let place = Place::new();
+    let data = place.dir.path().join("data");
+    let home = || Snapshots::of_project(&data, &place.work(), Some(&place.work()));
+    let stop = CancellationToken::new();
+    assert!(matches!(home().take(None, &stop), Err(Error::NoProject(_))));
+    place.git("", &["init", "-q"]);
+    home().take(None, &stop).unwrap();
+    let mode = fs::metadata(&home().folder).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+}
+
+#[test]
+fn who_is_cancelled_or_comes_second_waits_for_nothing() {
+    let place = Place::new();
+    place.write("a", "a\n");
+    let stop = CancellationToken::new();
+    stop.cancel();
+    assert!(matches!(place.snapshots().take(None, &stop), Err(Error::Cancelled)));
+    let lock = place.snapshots().lock(&CancellationToken::new()).unwrap();
+    assert!(matches!(place.snapshots().take(None, &stop), Err(Error::Cancelled)));
+    drop(lock);
+    let trees = std::thread::scope(|scope| {
+        let take = || scope.spawn(|| place.take(None).tree);
+        [take(), take(), take()].map(|thread| thread.join().unwrap())
+    });
+    assert!(trees.iter().all(|tree| *tree == trees[0]), "{trees:?}");
+}

@@ -1,0 +1,171 @@
+//! What implementations of [`ToolSource`](crate::ToolSource) have in common: the names and schemas of their
+//! tools, and the judging of calls whose arguments only they know. Knows no source itself.
+
+use std::time::Duration;
+
+use leftfold_events::event::{Class, Resolution};
+use leftfold_events::{Json, Sha256};
+use serde_json::{Map, Value};
+
+use crate::tool::{self, Plan, Workspace};
+use crate::{Error, args, registry};
+
+/// Bytes in a name at most; no API takes longer ones.
+const LONGEST: usize = 64;
+
+/// Digits of the hash that tells names apart which would be the same.
+const DIGITS: usize = 8;
+
+/// What models call `tool` of `owner`: `OWNER_TOOL` (SPEC X6). A name that is `taken`, is a built-in tool's
+/// or is too long ends in a hash of both.
+pub fn tool_name(owner: &str, tool: &str, taken: impl Fn(&str) -> bool) -> String {
+    let mut name = name_prefix(owner) + &plain(tool);
+    let is_built_in = registry::find(&name.to_lowercase()).is_some();
+    if name.len() <= LONGEST && !is_built_in && !taken(&name) {
+        return name;
+    }
+    let hash = Sha256::of(format!("{owner}\0{tool}").as_bytes()).to_string();
+    name.truncate(LONGEST - DIGITS - 1);
+    name.push('_');
+    name.extend(hash.chars().take(DIGITS));
+    name
+}
+
+/// The beginning of the names of all tools of `owner`.
+pub fn name_prefix(owner: &str) -> String {
+    let mut name = plain(owner) + "_";
+    // some APIs want a letter or an underscore first
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+        name.insert(0, '_');
+    }
+    name
+}
+
+fn plain(text: &str) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    text.chars().map(|c| if fits(c) { c } else { '_' }).collect()
+}
+
+/// The schema as every API takes it: of an object, and without alternatives at its top. The source
+/// itself checks the arguments.
+pub fn object_schema(told: &Map<String, Value>) -> Json {
+    let mut schema = told.clone();
+    for key in ["$schema", "oneOf", "anyOf", "allOf", "not", "enum", "if", "then", "else"] {
+        schema.shift_remove(key);
+    }
+    schema.insert("type".to_owned(), "object".into());
+    if !schema.get("properties").is_some_and(Value::is_object) {
+        schema.insert("properties".to_owned(), Value::Object(Map::new()));
+    }
+    Json::from_value(&Value::Object(schema))
+}
+
+/// The arguments of a call, with their secrets put back.
+///
+/// # Errors
+/// They are no object; they name a secret that is not known.
+pub fn arguments(name: &str, input: &Json, workspace: &Workspace) -> Result<Json, Error> {
+    args::any(name, &workspace.secrets.put_back(input)?)
+}
+
+/// The resolution of a call of the tool `name`, which has no paths: permission rules see its name alone.
+/// Without a `timeout` it has as long as other tools.
+pub fn resolve(
+    name: &str,
+    input: &Json,
+    workspace: &Workspace,
+    is_read_only: bool,
+    timeout: Option<Duration>,
+) -> Resolution {
+    let input = match arguments(name, input, workspace) {
+        Ok(input) => input,
+        Err(error) => return refuse(name, input, &error),
+    };
+    let class = if is_read_only { Class::Read } else { Class::Command };
+    let mut plan = Plan { input, ..Plan::new(class) }.allowed_by(name);
+    if let Some(timeout) = timeout {
+        plan.timeout = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+    }
+    plan.resolution(name)
+}
+
+/// The resolution of a call that can not be run.
+pub fn refuse(name: &str, input: &Json, error: &Error) -> Resolution {
+    tool::refused(name, input, error)
+}
+
+/// Checks that a call was judged as what its tool is now.
+///
+/// # Errors
+/// The call was resolved to an error, or was judged as one that changes nothing and may change things now.
+pub fn check_judged(resolved: &Resolution, is_read_only: bool) -> Result<(), Error> {
+    if let Some(error) = &resolved.error {
+        return Err(Error::Refused(error.clone()));
+    }
+    if resolved.class == Class::Read && !is_read_only {
+        return Err(Error::Refused(format!(
+            "The tool {} may change things by now, which was not so when the call was judged; nothing \
+             was done. Try again.",
+            resolved.name
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_are_what_every_api_takes() {
+        for (server, tool, name) in [
+            ("files", "read_file", "files_read_file"),
+            ("my files", "list/all", "my_files_list_all"),
+            ("a.b", "größe", "a_b_gr__e"),
+            ("2nd", "x", "_2nd_x"),
+            ("s", "x-y", "s_x-y"),
+            ("", "", "_"),
+        ] {
+            assert_eq!(tool_name(server, tool, |_| false), name);
+        }
+        let long = tool_name("server", &"x".repeat(100), |_| false);
+        assert_eq!(long.len(), LONGEST);
+        assert_ne!(long, tool_name("server", &"x".repeat(101), |_| false));
+    }
+
+    #[test]
+    fn what_is_taken_is_told_apart_by_a_hash_that_stays_the_same() {
+        let first = tool_name("plan", "enter", |name| name == "plan_enter");
+        assert!(first.starts_with("plan_enter_") && first.len() == 19, "{first}");
+        assert_eq!(first, tool_name("plan", "enter", |name| name == "plan_enter"));
+        assert_ne!(first, tool_name("plan", "enter!", |_| true));
+    }
+
+    #[test]
+    fn no_built_in_tool_loses_its_name() {
+        for (owner, tool) in [("plan", "enter"), ("Plan", "Exit"), ("apply", "patch")] {
+            let name = tool_name(owner, tool, |_| false);
+            assert!(name.len() > owner.len() + tool.len() + 2, "{name}");
+        }
+    }
+
+    #[test]
+    fn schemas_are_of_objects() {
+        for (told, expected) in [
+            (json!({}), json!({ "type": "object", "properties": {} })),
+            (
+                json!({ "$schema": "x", "type": "object", "properties": { "a": {} }, "required": ["a"] }),
+                json!({ "type": "object", "properties": { "a": {} }, "required": ["a"] }),
+            ),
+            (
+                json!({ "anyOf": [{}], "properties": null }),
+                json!({ "properties": {}, "type": "object" }),
+            ),
+        ] {
+            let Value::Object(told) = told else { panic!("{told}") };
+            assert_eq!(object_schema(&told).value(), expected);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! A command line in a terminal of the host.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tokio::time::Instant;
+
+use crate::capture::Capture;
+use crate::command::{Ended, REPORT, Reports};
+use crate::host::{Exit, HostCommand, HostError, MAX_TEXT, Patience, Printed, Starting, Terminal};
+use crate::{Context, Error, text};
+
+/// How long output is waited for of which progress is told.
+const LOOK: Duration = Duration::from_millis(400);
+
+/// How long the last output is waited for when the call is stopped: the caller wants to hear of it.
+const LAST_LOOK: Duration = Duration::from_millis(50);
+
+/// Runs `line` where the host's user sees it, to its end or to the call's cancellation, as
+/// [`crate::command::run`] does here; `None` if the host will not, and nothing has been started.
+///
+/// # Errors
+/// [`Error::Client`]: nobody knows whether it runs, or how it ended.
+pub(crate) async fn run(line: &str, folder: &Path, cx: &Context) -> Result<Option<Ended>, Error> {
+    let workspace = &cx.workspace;
+    // what nobody is to be told is not shown on a terminal either, and what plugins add to the
+    // environment is known here alone
+    let ours = workspace.secrets.hide(line).is_some() || !cx.variables.is_empty();
+    let Some(host) = workspace.host.as_ref().filter(|_| !ours) else { return Ok(None) };
+    let environment = workspace.environment.as_slice();
+    let command =
+        HostCommand { line, folder, call_env: &cx.call_env, environment, limit: MAX_TEXT };
+    let Some(starting) = host.start(&command) else { return Ok(None) };
+    let patience = Patience::new(cx.deadline, &cx.cancel);
+    let terminal = match patience.wait(open(starting)).await {
+        Ok(terminal) => terminal,
+        Err(HostError::Refused(why)) => {
+            tracing::info!("a shell here instead of the client's terminal: {why}");
+            return Ok(None);
+        }
+        Err(HostError::Silent(why)) => return Err(unknown(&why)),
+    };
+    let shown = Shown { terminal, call_env: cx.call_env.clone(), over: false };
+    let (exit, printed) = follow(&shown, cx).await?;
+    let status = exit.map(status).transpose()?;
+    let mut capture = Capture::new(workspace, &cx.call);
+    if printed.cut {
+        capture.push(
+            format!("(The client kept the end of the output: {MAX_TEXT} bytes.)\n").as_bytes(),
+        );
+    }
+    // a terminal ends its lines as typewriters did
+    capture.push(printed.text.replace("\r\n", "\n").as_bytes());
+    if status.is_some() {
+        shown.end().await;
+    }
+    Ok(Some(Ended { status, output: capture.finish() }))
+}
+
+/// Opens it. If nobody waits for it any more when it is there, it is ended.
+async fn open(starting: Starting) -> Result<Arc<dyn Terminal>, HostError> {
+    let (told, opened) = tokio::sync::oneshot::channel();
+    tokio::spawn(async move {
+        if let Err(Ok(late)) = told.send(starting.await) {
+            give_up(late).await;
+        }
+    });
+    opened.await.unwrap_or_else(|_| Err(HostError::Silent("it died".to_owned())))
+}
+
+/// What the host answers to it changes nothing any more.
+async fn give_up(terminal: Arc<dyn Terminal>) {
+    let _ = terminal.kill().await;
+    let _ = terminal.release().await;
+}
+
+fn unknown(why: &str) -> Error {
+    Error::Client(format!(
+        "The client was to run the command in its terminal, and {why}. It may have run fully, partly or not at all, and may run still. Look at the current state before you run it again."
+    ))
+}
+
+/// A command that runs in a terminal. It ends with this value at the latest, with all it has started.
+struct Shown {
+    terminal: Arc<dyn Terminal>,
+    call_env: String,
+    over: bool,
+}
+
+impl Shown {
+    /// Ends what the command has left behind, and lets go of the terminal.
+    async fn end(mut self) {
+        self.over = true;
+        leftfold_process::end_marked(&self.call_env).await;
+        let terminal = Arc::clone(&self.terminal);
+        tokio::spawn(async move { terminal.release().await });
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        if self.over {
+            return;
+        }
+        tokio::spawn(give_up(Arc::clone(&self.terminal)));
+        leftfold_process::end_marked_later(&self.call_env);
+    }
+}
+
+/// Tells of progress until the command has ended (`None`: or was stopped). With what it has printed.
+async fn follow(shown: &Shown, cx: &Context) -> Result<(Option<Exit>, Printed), Error> {
+    let terminal = &shown.terminal;
+    // the last report has to come from the client first
+    let soon = cx.deadline.map(|deadline| deadline.checked_sub(LOOK).unwrap_or(deadline));
+    let mut progress = Reports::new(soon.map(Instant::from_std));
+    let mut ended = terminal.ended();
+    let mut last = Printed::default();
+    loop {
+        tokio::select! {
+            biased;
+            () = cx.cancel.cancelled() => {
+                let looked = tokio::time::timeout(LAST_LOOK, terminal.output()).await;
+                return Ok((None, looked.ok().and_then(Result::ok).unwrap_or(last)));
+            }
+            exit = &mut ended => {
+                let exit = exit.map_err(|why| unknown(&why.to_string()))?;
+                let patience = Patience::new(cx.deadline, &cx.cancel);
+                let printed = patience.wait(terminal.output()).await;
+                let printed = printed.map_err(|why| lost_output(&exit, &why))?;
+                return Ok((Some(exit), printed));
+            }
+            () = tokio::time::sleep_until(progress.next()) => {
+                let look = tokio::time::timeout(LOOK, terminal.output());
+                let looked = tokio::select! {
+                    biased;
+                    () = cx.cancel.cancelled() => continue,
+                    looked = look => looked,
+                };
+                if let Ok(Ok(printed)) = looked {
+                    last = printed;
+                }
+                let bytes = last.text.len() as u64;
+                progress.tell(bytes, |size| tail(&last.text, size, cx), cx);
+            }
+        }
+    }
+}
+
+fn lost_output(exit: &Exit, why: &HostError) -> Error {
+    let how = match (exit.code, &exit.signal) {
+        (Some(code), _) => format!("with exit code {code}"),
+        (None, Some(signal)) => format!("by {signal}"),
+        (None, None) => "in an unknown way".to_owned(),
+    };
+    Error::Client(format!(
+        "The command has ended {how} in the client's terminal, and its output is lost: {why}."
+    ))
+}
+
+/// The last `size` bytes, from the start of a character on.
+fn tail(text: &str, size: usize, cx: &Context) -> String {
+    // a secret that begins before what is shown is hidden whole
+    let wide =
+        &text[text::floor(text, text.len().saturating_sub(size.saturating_mul(4).max(REPORT)))..];
+    let hidden = cx.workspace.secrets.hide(wide);
+    let shown = hidden.as_deref().unwrap_or(wide).replace("\r\n", "\n");
+    let from = shown.len().saturating_sub(size);
+    let from = (from..=shown.len()).find(|at| shown.is_char_boundary(*at)).unwrap_or(shown.len());
+    shown[from..].to_owned()
+}
+
+/// As this system would have told it.
+fn status(exit: Exit) -> Result<ExitStatus, Error> {
+    match (exit.code, exit.signal) {
+        (Some(code), _) => Ok(ExitStatus::from_raw(i32::try_from(code & 0xff).unwrap_or(1) << 8)),
+        (None, Some(name)) => Ok(ExitStatus::from_raw(signal(&name).as_raw())),
+        (None, None) => Err(Error::Client(
+            "The command has ended in the client's terminal, which does not say how. Look at the current state before you run it again.".to_owned(),
+        )),
+    }
+}
+
+/// By its name, with or without `SIG`; one that is not known here has ended the command all the same.
+fn signal(name: &str) -> Signal {
+    let known = [
+        ("HUP", Signal::HUP),
+        ("INT", Signal::INT),
+        ("QUIT", Signal::QUIT),
+        ("ILL", Signal::ILL),
+        ("TRAP", Signal::TRAP),
+        ("ABRT", Signal::ABORT),
+        ("BUS", Signal::BUS),
+        ("FPE", Signal::FPE),
+        ("SEGV", Signal::SEGV),
+        ("PIPE", Signal::PIPE),
+        ("ALRM", Signal::ALARM),
+        ("TERM", Signal::TERM),
+    ];
+    let name = name.to_uppercase();
+    let short = name.strip_prefix("SIG").unwrap_or(&name);
+    known.iter().find(|(known, _)| *known == short).map_or(Signal::KILL, |(_, signal)| *signal)
+}

@@ -1,0 +1,159 @@
+//! Text files as a call finds and leaves them: on disk, or as the host has them.
+//!
+//! The disk is looked at first, by the same confined ways as ever, and says whether there is a file at
+//! all, of what sort, and whether it is text. Only then the host is asked whether it shows something
+//! else. What is not on disk is not asked for.
+
+use std::fs::Metadata;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use leftfold_events::Secrets;
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+use crate::host::{Host, HostError, MAX_TEXT, Patience, Put, READING};
+use crate::tool::Seen;
+use crate::{Context, Error, Workspace, confined, seen, text};
+
+/// How long a look may take.
+const LOOKING: Duration = Duration::from_secs(2);
+
+/// Where a call finds texts. All of it blocks the thread.
+pub(crate) struct TextFiles {
+    host: Option<Arc<dyn Host>>,
+    secrets: Secrets,
+    patience: Patience,
+}
+
+/// The text of a file that is on disk.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) text: String,
+    /// Whether the host shows this, and the disk has something else.
+    pub(crate) unsaved: bool,
+}
+
+impl TextFiles {
+    pub(crate) fn of(cx: &Context) -> Self {
+        let patience = Patience::new(cx.deadline, &cx.cancel);
+        Self { patience, ..Self::of_workspace(&cx.workspace) }
+    }
+
+    /// For a look without a call, which somebody waits for.
+    pub(crate) fn of_workspace(workspace: &Workspace) -> Self {
+        Self {
+            host: workspace.host.clone(),
+            secrets: workspace.secrets.clone(),
+            patience: Patience::new(None, &CancellationToken::new()).at_most(LOOKING),
+        }
+    }
+
+    /// The text of the file that was `found` at `path`, if it is still as the model was last told.
+    ///
+    /// # Errors
+    /// Those of [`text::load`]; [`Error::ChangedOnDisk`].
+    pub(crate) fn load(&self, path: &Path, found: &Metadata, seen: &Seen) -> Result<Held, Error> {
+        confined::regular(path, found)?;
+        let disk = text::load(path, found);
+        let unsaved = disk.as_ref().ok().and_then(|disk| self.unsaved(path, found, disk));
+        let Some(text) = unsaved else {
+            seen::check(path, found, seen)?;
+            return Ok(Held { text: disk?, unsaved: false });
+        };
+        seen::check_unsaved(path, &text, seen)?;
+        Ok(Held { text, unsaved: true })
+    }
+
+    /// The text that the host shows for the file that was `found`, if it is not what the disk has. One
+    /// that is silent is taken at what is on disk: that can do no harm.
+    pub(crate) fn unsaved(&self, path: &Path, found: &Metadata, disk: &str) -> Option<String> {
+        if disk.len() > MAX_TEXT {
+            return None;
+        }
+        let asked = self.host.as_ref()?.read(path)?;
+        let answer =
+            Handle::try_current().ok()?.block_on(self.patience.at_most(READING).wait(asked));
+        let text = match answer {
+            Ok(text) if !same(&text, disk) && text.len() <= MAX_TEXT => text,
+            Ok(_) => return None,
+            Err(error) => {
+                tracing::info!(path = %path.display(), "the disk instead of the client: {error}");
+                return None;
+            }
+        };
+        // a link put in its place meanwhile would have led the host elsewhere
+        let now = confined::look(path).ok()??;
+        (!text.contains('\0') && confined::same(found, &now)).then_some(text)
+    }
+
+    /// Puts `text` in the place of what was `found` there: through the host, which shows it to its
+    /// user as a change of its own, or on disk.
+    ///
+    /// # Errors
+    /// Those of [`confined::replace`]; [`Error::Client`] if nobody knows whether it was written.
+    pub(crate) fn put(
+        &self,
+        path: &Path,
+        found: Option<&Metadata>,
+        text: &str,
+    ) -> Result<Put, Error> {
+        let on_disk = || confined::replace(path, found, text.as_bytes()).map(Put::Disk);
+        let Some(asked) = self.writing(path, text) else { return on_disk() };
+        confined::ready(path, found)?;
+        let Ok(runtime) = Handle::try_current() else { return on_disk() };
+        match runtime.block_on(self.patience.wait(asked)) {
+            Ok(()) => Ok(as_written(path, text)),
+            Err(HostError::Refused(why)) => {
+                tracing::info!(path = %path.display(), "written to disk and not by the client: {why}");
+                on_disk()
+            }
+            Err(HostError::Silent(why)) => Err(Error::Client(format!(
+                "The client was to write {}, and {why}. It may have been written or not: read it before you go on.",
+                path.display()
+            ))),
+        }
+    }
+
+    /// Tells the host of a text that is on disk already, so that it shows that. How the file stands
+    /// then, if it still is that text. One that does not want to know has nothing to do with the call.
+    pub(crate) fn told(&self, path: &Path, text: &str, written: Metadata) -> Metadata {
+        let Some(asked) = self.writing(path, text) else { return written };
+        let Ok(runtime) = Handle::try_current() else { return written };
+        if let Err(why) = runtime.block_on(self.patience.at_most(READING).wait(asked)) {
+            tracing::info!(path = %path.display(), "the client does not know of a change: {why}");
+        }
+        match as_written(path, text) {
+            Put::Disk(now) => now,
+            Put::Host => written,
+        }
+    }
+
+    /// What nobody is to be told is not said to a host either.
+    fn writing(
+        &self,
+        path: &Path,
+        text: &str,
+    ) -> Option<BoxFuture<'static, Result<(), HostError>>> {
+        let host = self.host.as_ref()?;
+        if text.len() > MAX_TEXT || self.secrets.hide(text).is_some() {
+            return None;
+        }
+        host.write(path, text)
+    }
+}
+
+fn as_written(path: &Path, text: &str) -> Put {
+    let found = confined::look(path).ok().flatten();
+    let now = found.filter(|found| text::load(path, found).is_ok_and(|disk| same(&disk, text)));
+    now.map_or(Put::Host, Put::Disk)
+}
+
+/// Whether both are the same text: editors keep a mark at the beginning and the ends of lines apart
+/// from it.
+fn same(one: &str, other: &str) -> bool {
+    let lines = |text: &str| text.trim_start_matches(text::BOM).replace("\r\n", "\n");
+    one == other || lines(one) == lines(other)
+}
