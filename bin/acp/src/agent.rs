@@ -29,7 +29,8 @@ use serde_json::json;
 use super::authentication;
 use super::choices::{self, Offer};
 use super::content::{self, invalid};
-use super::conversation::{Arguments, Conversation, Wish, to_error};
+use super::conversation::{Arguments, Conversation, Wish};
+use super::errors::to_error;
 use super::flow::Flow;
 use super::host::ClientHost;
 use super::shared::Shared;
@@ -174,8 +175,14 @@ impl Agent {
         let (abilities, sessions) = Default::default();
         let agent = Arc::new(Self { all, node, flow, abilities, sessions });
         let weak = Arc::downgrade(&agent);
-        let host =
-            move |session| Arc::new(ClientHost { agent: weak.clone(), session }) as Arc<dyn Host>;
+        let host = move |session: leftfold_events::SessionId| {
+            let agent = weak.clone();
+            let open = move || {
+                let id = SessionId::new(session.to_string());
+                Some(agent.upgrade()?.session(&id).ok()?.shared)
+            };
+            Arc::new(ClientHost { session, open: Box::new(open) }) as Arc<dyn Host>
+        };
         agent.all.hosted_by(Box::new(host));
         agent
     }

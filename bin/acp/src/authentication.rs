@@ -5,7 +5,7 @@ use agent_client_protocol::v1::schema::{
     AuthMethod, AuthMethodTerminal, AuthenticateResponse, ClientCapabilities,
 };
 
-use super::conversation::to_error;
+use super::errors::to_error;
 use leftfold_runtime::{configured, model};
 
 const LOGIN: &str = "leftfold-auth-login";

@@ -11,12 +11,12 @@ use leftfold_events::event::{PromptKind, PromptPart};
 use leftfold_tools::Workspace;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
+use super::arrival::Arrival;
 use super::choices::Offer;
-use super::opening::Arrival;
+use super::errors::to_error;
 use super::shared::{BY, Shared};
 use super::updates::{self, Updates};
 use leftfold_runtime::client::{self, Client};
-use leftfold_runtime::edge;
 use leftfold_runtime::home::Place;
 use leftfold_runtime::project::Project;
 use leftfold_runtime::secrets;
@@ -98,16 +98,6 @@ impl Actor for Conversation {
         }
         Ok(())
     }
-}
-
-/// A usage error is the client's to repair.
-pub(super) fn to_error(error: &anyhow::Error) -> Error {
-    let standard = if error.is::<leftfold_runtime::Usage>() {
-        Error::invalid_params()
-    } else {
-        Error::internal_error()
-    };
-    Error::new(standard.code, edge::clean(&format!("{error:#}")).into_owned())
 }
 
 impl Talk {

@@ -3,9 +3,7 @@
 
 use std::path::Path;
 
-use agent_client_protocol::v1::schema::ToolCallContent;
-
-use super::calls;
+use agent_client_protocol::v1::schema::{Diff, ToolCallContent};
 
 /// The changes of each file, by those of the absolute `paths` that its name in the diff is the end of;
 /// none if that is not clear for one of them.
@@ -14,9 +12,37 @@ pub(super) fn of_many(diff: &str, paths: &[String]) -> Option<Vec<ToolCallConten
     for part in parts(diff) {
         let mut meant = paths.iter().filter(|path| Path::new(path).ends_with(part.name));
         let (Some(path), None) = (meant.next(), meant.next()) else { return None };
-        all.extend(calls::changes(part.text, path));
+        all.extend(changes(part.text, path));
     }
     (!all.is_empty()).then_some(all)
+}
+
+/// The hunks of a unified diff, each with the few lines around it.
+pub(super) fn changes(diff: &str, path: &str) -> Vec<ToolCallContent> {
+    let created = diff.starts_with("--- /dev/null\n");
+    let mut hunks: Vec<(String, String)> = Vec::new();
+    for line in diff.split_inclusive('\n').skip(2) {
+        if line.starts_with("@@ ") {
+            hunks.push((String::new(), String::new()));
+            continue;
+        }
+        let Some((old, new)) = hunks.last_mut() else { continue };
+        let (mark, rest) = line.split_at_checked(1).unwrap_or((line, ""));
+        match mark {
+            "-" => old.push_str(rest),
+            "+" => new.push_str(rest),
+            " " => {
+                old.push_str(rest);
+                new.push_str(rest);
+            }
+            // `\ No newline at end of file`, about the line before it
+            _ => {}
+        }
+    }
+    let change = |(old, new): (String, String)| {
+        ToolCallContent::Diff(Diff::new(path, new).old_text((!created).then_some(old)))
+    };
+    hunks.into_iter().map(change).collect()
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -94,5 +120,27 @@ mod tests {
         assert_eq!(paths, ["/p/one", "/p/d/two", "/p/five"]);
         let two = ["/p/one", "/q/one", "/p/d/two", "/p/four", "/p/five"].map(str::to_owned);
         assert_eq!(of_many(DIFF, &two), None);
+    }
+
+    fn diffs(content: &[ToolCallContent]) -> Vec<(Option<&str>, &str)> {
+        let mut diffs = Vec::new();
+        for content in content {
+            let ToolCallContent::Diff(diff) = content else { panic!("{content:?}") };
+            diffs.push((diff.old_text.as_deref(), diff.new_text.as_str()));
+        }
+        diffs
+    }
+
+    #[test]
+    fn every_hunk_is_a_change_with_what_stands_around_it() {
+        let diff = "--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n@@ -9,1 +9,2 @@\n x\n+--y\n";
+        let content = changes(diff, "/p/f");
+        assert_eq!(diffs(&content), [(Some("a\nb\nc\n"), "a\nB\nc\n"), (Some("x\n"), "x\n--y\n")]);
+    }
+
+    #[test]
+    fn a_new_file_has_no_text_before() {
+        let content = changes("--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+a\n", "/p/f");
+        assert_eq!(diffs(&content), [(None, "a\n")]);
     }
 }

@@ -14,7 +14,7 @@ use leftfold_events::{Seq, SessionId as Session};
 use super::agent::{Agent, unknown};
 use super::choices::Offer;
 use super::content::invalid;
-use super::conversation::to_error;
+use super::errors::to_error;
 use super::opening::directory;
 use super::servers::{handed, ignored};
 use super::shared::BY;

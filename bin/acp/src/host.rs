@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use agent_client_protocol::v1::SentRequest;
 use agent_client_protocol::v1::schema::{
@@ -21,15 +21,15 @@ use leftfold_process::CALL;
 use leftfold_tools::BoxFuture;
 use leftfold_tools::host::{Exit, Host, HostCommand, HostError, Printed, Starting, Terminal};
 
-use super::agent::Agent;
 use super::shared::Shared;
 use leftfold_runtime::IN_TERMINAL;
 use leftfold_runtime::edge;
 
 /// The client, as the calls of one session and of its children reach it.
 pub(super) struct ClientHost {
-    pub(super) agent: Weak<Agent>,
     pub(super) session: Session,
+    /// The session, while the client has it open.
+    pub(super) open: Box<dyn Fn() -> Option<Arc<Shared>> + Send + Sync>,
 }
 
 impl fmt::Debug for ClientHost {
@@ -38,24 +38,16 @@ impl fmt::Debug for ClientHost {
     }
 }
 
-impl ClientHost {
-    /// The session, while the client has it open.
-    fn open(&self) -> Option<Arc<Shared>> {
-        let id = SessionId::new(self.session.to_string());
-        Some(self.agent.upgrade()?.session(&id).ok()?.shared)
-    }
-}
-
 impl Host for ClientHost {
     fn read(&self, path: &Path) -> Option<BoxFuture<'static, Result<String, HostError>>> {
-        let shared = self.open().filter(|shared| shared.abilities.fs.read_text_file)?;
+        let shared = (self.open)().filter(|shared| shared.abilities.fs.read_text_file)?;
         let request = ReadTextFileRequest::new(shared.id.clone(), path);
         let asked = shared.connection.send_request(request);
         Some(Box::pin(async move { Ok(answer(asked).await?.content) }))
     }
 
     fn write(&self, path: &Path, text: &str) -> Option<BoxFuture<'static, Result<(), HostError>>> {
-        let shared = self.open().filter(|shared| shared.abilities.fs.write_text_file)?;
+        let shared = (self.open)().filter(|shared| shared.abilities.fs.write_text_file)?;
         if is_masked(text) {
             return None;
         }
@@ -65,7 +57,7 @@ impl Host for ClientHost {
     }
 
     fn start(&self, command: &HostCommand<'_>) -> Option<Starting> {
-        let shared = self.open().filter(|shared| shared.abilities.terminal)?;
+        let shared = (self.open)().filter(|shared| shared.abilities.terminal)?;
         let call = call_of(command.call_env, self.session)?;
         let program = std::env::current_exe().ok().filter(|program| program.is_file())?;
         let request = request(&shared.id, &program, command)?;

@@ -25,6 +25,7 @@
 //! own terminals a call runs in.
 
 mod agent;
+mod arrival;
 mod authentication;
 mod calls;
 mod choices;
@@ -32,6 +33,7 @@ mod compaction;
 mod content;
 mod conversation;
 mod diffs;
+mod errors;
 mod flow;
 mod forks;
 mod form;

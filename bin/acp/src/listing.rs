@@ -14,7 +14,8 @@ use leftfold_store::Head;
 
 use super::agent::{Agent, unknown, wish};
 use super::content::invalid;
-use super::conversation::{Wish, to_error};
+use super::conversation::Wish;
+use super::errors::to_error;
 use leftfold_runtime::client;
 use leftfold_runtime::home::Place;
 use leftfold_runtime::session_list;

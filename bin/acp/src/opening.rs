@@ -11,46 +11,14 @@ use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client as Editor, Error};
 
 use super::agent::{Agent, Entry, unknown, wish};
+use super::arrival::Arrival;
 use super::choices::{Chosen, Offer};
 use super::content::invalid;
-use super::conversation::{Wish, to_error};
+use super::conversation::Wish;
+use super::errors::to_error;
 use super::servers::{handed, ignored};
 use leftfold_config as settings;
 use leftfold_runtime::project::{self, Project};
-
-/// Whoever waits for a session to be there.
-pub(super) enum Arrival {
-    /// To be told all of it.
-    Load(Responder<LoadSessionResponse>),
-    /// Knows it already.
-    Resume(Responder<ResumeSessionResponse>),
-}
-
-impl Arrival {
-    pub(super) fn wants_history(&self) -> bool {
-        matches!(self, Self::Load(_))
-    }
-
-    /// The session is there, with what can be chosen in it.
-    pub(super) fn arrived(self, offer: Option<&Offer>) -> Result<(), Error> {
-        let (modes, options) = (offer.map(Offer::modes), offer.map(Offer::options));
-        match self {
-            Self::Load(responder) => {
-                responder.respond(LoadSessionResponse::new().modes(modes).config_options(options))
-            }
-            Self::Resume(responder) => {
-                responder.respond(ResumeSessionResponse::new().modes(modes).config_options(options))
-            }
-        }
-    }
-
-    pub(super) fn failed(self, error: Error) -> Result<(), Error> {
-        match self {
-            Self::Load(responder) => responder.respond_with_error(error),
-            Self::Resume(responder) => responder.respond_with_error(error),
-        }
-    }
-}
 
 impl Agent {
     /// Nothing is written before the first prompt; but what keeps it from working is said now.

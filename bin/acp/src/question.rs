@@ -14,7 +14,7 @@ use leftfold_tools::{FilePreview, Workspace};
 use leftfold_view::{OpenQuestion, Question, Transcript};
 
 use super::shared::BY;
-use super::{calls, view};
+use super::{calls, diffs, view};
 
 /// The answers to a permission, as ids of options.
 const ONCE: &str = "once";
@@ -76,7 +76,7 @@ impl Asking {
 }
 
 fn preview(file: &FilePreview) -> Vec<ToolCallContent> {
-    let mut shown = calls::changes(&file.diff, &file.path.to_string_lossy());
+    let mut shown = diffs::changes(&file.diff, &file.path.to_string_lossy());
     if file.cut {
         let FilePreview { name, additions, deletions, .. } = file;
         let more =

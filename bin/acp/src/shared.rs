@@ -13,10 +13,10 @@ use leftfold_events::Seq;
 use tokio::sync::watch;
 
 use super::choices::Chosen;
+use super::errors::report;
 use super::flow::Flow;
 use super::prompts::Prompts;
 use super::terminals::{self, Terminals};
-use super::updates::report;
 use super::view;
 use leftfold_runtime::client::Client;
 use leftfold_view::QuestionId;

@@ -13,10 +13,11 @@ use leftfold_tools::Workspace;
 use leftfold_view::{Change, QuestionId, Transcript};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
+use super::arrival::Arrival;
 use super::choices::Offer;
+use super::errors::report;
 use super::flow::Flow;
 use super::form;
-use super::opening::Arrival;
 use super::question::{Asking, chosen, replied};
 use super::shared::{BY, Shared};
 use super::view::{self, View};
@@ -329,12 +330,5 @@ impl Watching {
         for (_, asked) in self.asked.drain().filter(|_| !cancelled) {
             report(asked.cancel());
         }
-    }
-}
-
-/// A client that has gone needs nothing more.
-pub(super) fn report(sent: Result<(), Error>) {
-    if let Err(error) = sent {
-        tracing::debug!("the client is gone: {error}");
     }
 }
