@@ -42,7 +42,7 @@ pub(crate) struct Workers {
     hooks: ActorRef<HooksMessage>,
     /// Opens and reaches children.
     node: ActorRef<NodeMessage>,
-    /// What plugins' hooks have returned in this turn, until the request or call that it is for.
+    /// Values that plugins' hooks have returned in this turn, kept until the request or call that it is for.
     hook_secrets: HookSecrets,
 }
 

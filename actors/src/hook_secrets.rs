@@ -30,7 +30,7 @@ impl fmt::Debug for HookSecrets {
 }
 
 impl HookSecrets {
-    /// What the hook that was put to a plugin has returned, while `provider` was the session's.
+    /// Keeps the values that a hook has returned while `provider` was the session's.
     pub(crate) fn of(
         asked: &Consulted,
         provider: String,
@@ -66,7 +66,7 @@ impl HookSecrets {
         }
     }
 
-    /// What a request to `provider` is sent with. Values for one provider never go to another.
+    /// Takes the values that a request to `provider` is sent with. Values for one provider never go to another.
     pub(crate) fn for_provider(&self, provider: &str) -> Extra {
         let of = self.extra.values().filter(|(known, _)| known == provider);
         let mut all = Extra::default();

@@ -108,7 +108,7 @@ async fn ask(
     (PluginEvent::Answered { outcome, output, message }, secrets)
 }
 
-/// What takes the place of a call's output is no longer than that may be.
+/// Cuts a text that replaces a call's output to the length that such output may have.
 fn cut(hook: Hook, output: Json, workspace: &Workspace, name: &str) -> Json {
     let mut said = output.value();
     match said["output"].as_str().filter(|_| hook == Hook::ToolAfter) {

@@ -87,11 +87,11 @@ pub struct Open {
     pub store: PathBuf,
     pub session: SessionId,
     pub world: World,
-    /// What begins the log if it is new.
+    /// The first event, for a log that is new.
     pub birth: SessionEvent,
 }
 
-/// What a client learns of a session that it has opened.
+/// A session that was opened, as its client is told of it.
 #[derive(Debug)]
 pub struct Opened {
     /// The last seq in its log.
@@ -280,7 +280,7 @@ pub(crate) struct AskModel {
     pub(crate) prices: Prices,
     /// How long the log lets the provider be silent.
     pub(crate) patience: Duration,
-    /// What plugins' hooks have returned for this provider.
+    /// Values that plugins' hooks have returned for this provider.
     pub(crate) extra: Extra,
 }
 
@@ -321,7 +321,7 @@ pub(crate) struct RunCall {
     pub(crate) id: String,
     pub(crate) attempt: u32,
     pub(crate) resolution: Box<Resolution>,
-    /// What plugins' hooks have returned for the environment of its commands.
+    /// Variables that plugins' hooks have returned for its commands.
     pub(crate) variables: Values,
     pub(crate) todos: Vec<TodoItem>,
     /// What people said to the questions about it.

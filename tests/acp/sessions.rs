@@ -54,6 +54,28 @@ fn sessions_are_listed_the_latest_first_and_deleted() {
     editor.leave();
 }
 
+/// Every line of the node's output is read as a message: words about contents that go with the fork are none.
+#[test]
+fn a_fork_is_deleted_with_its_contents_and_nothing_but_messages_is_written() {
+    let site = Site::scripted(&script(json!([says("One."), says("Two."), says("Three.")])));
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    let prompt = editor.prompt(&session, "first");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    let params = json!({ "sessionId": session, "cwd": site.project(), "mcpServers": [] });
+    let forked = editor.ask("session/fork", params);
+    let fork = editor.result(forked)["sessionId"].as_str().unwrap().to_owned();
+    // contents of this size stand in a file of their own
+    let prompt = editor.prompt(&fork, &"long ".repeat(20_000));
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    let closed = editor.ask("session/close", json!({ "sessionId": session }));
+    editor.result(closed);
+    let deleted = delete(&mut editor, &fork);
+    assert!(deleted.get("error").is_none(), "{deleted}");
+    assert_eq!(ids(&list(&mut editor, json!({}))), [&*session]);
+    editor.leave();
+}
+
 #[test]
 fn closing_ends_the_turn_and_lets_go_of_the_session() {
     let site = Site::scripted(&script(json!([bash("touch ready; sleep 1000"), says("Here.")])));
