@@ -221,11 +221,11 @@ pub enum SessionMessage {
 pub struct Reply {
     pub answer: Answer,
     pub feedback: Option<String>,
-    /// Who, and where.
+    /// The client that answers, and where it runs.
     pub by: String,
 }
 
-/// What became of an answer or a prompt.
+/// How a session took an answer or a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answered {
     Accepted,
@@ -254,7 +254,7 @@ pub(crate) enum ProcessorMessage {
     /// Perform `model.requested`. Comes back as `model.streamed` and `model.called`, and in the end
     /// `model.replied` or `model.failed`.
     Ask(Box<AskModel>),
-    /// The same for the session's title, beside the reply. Comes back as `session.titled` and
+    /// Ask the model for the session's title, beside the reply. Comes back as `session.titled` and
     /// `model.replied`, or `model.failed`.
     Title(Box<AskModel>),
     /// Stop reading the reply, but go on with a title.
@@ -299,7 +299,7 @@ pub(crate) enum ToolExecutorMessage {
     /// Perform a call that switches agents. Comes back as [`SessionMessage::Outcome`], or as
     /// `tool.finished` if the agent cannot take over.
     Switch(Box<SwitchAgent>),
-    /// What a running call has asked is answered.
+    /// Hand a running call the answer to its question.
     Reply {
         call: Seq,
         inquiry: u32,
@@ -324,13 +324,13 @@ pub(crate) struct RunCall {
     /// Variables that plugins' hooks have returned for its commands.
     pub(crate) variables: Values,
     pub(crate) todos: Vec<TodoItem>,
-    /// What people said to the questions about it.
+    /// Answers that people gave to the questions about the call.
     pub(crate) answers: Vec<String>,
-    /// What came of the calls that it brought forth.
+    /// Results of the calls that this call started (a batch).
     pub(crate) parts: Vec<Part>,
-    /// What the model knows of the call's files.
+    /// The versions of the call's files that the model was last shown.
     pub(crate) seen: Seen,
-    /// And of instructions.
+    /// The instruction files that earlier results have attached.
     pub(crate) instructed: Instructed,
 }
 

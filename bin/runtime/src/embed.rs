@@ -33,7 +33,7 @@ use crate::slash::{Given, Prepared};
 use crate::subscription::Subscription;
 use crate::turn_config::Overrides;
 
-/// Who prompts, in the log.
+/// The prompt's author, as the log names this client.
 const BY: &str = "program";
 /// How long sessions may take to stop.
 const STOP: Duration = Duration::from_secs(2);

@@ -87,12 +87,12 @@ pub enum Change {
         finish: Option<Finish>,
         /// When the turn began, if that was seen.
         since: Option<Time>,
-        /// What its calls have changed in files.
+        /// Files that its calls have changed.
         changed: Figures,
     },
 }
 
-/// What has become of a call.
+/// A step in the life of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallStep {
     Called,

@@ -87,7 +87,7 @@ pub fn clean(text: &str) -> String {
     Cleaner::default().clean(&lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// The same, and in one line.
+/// Cleans a text, and joins its lines into one.
 pub fn clean_line(text: &str) -> String {
     clean(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -76,7 +76,7 @@ fn asked(event: &Envelope, view: &SessionView) -> Option<String> {
     }
 }
 
-/// What an event says beside its type; empty if that is all.
+/// The details of an event, in one line; empty if its type says everything.
 pub fn detail(event: &Event) -> String {
     match event {
         Event::Session(Session::Created { directory, agent, .. }) => {

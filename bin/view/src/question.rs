@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// The permission that a question is asked as.
 pub(crate) const PERMISSION: &str = "question";
-/// What a question offers that names no options, where nothing can be typed.
+/// The option that is offered where a question names none and nothing can be typed.
 pub const GO_ON: &str = "Go on as you think best";
 
 /// Identifies a question: the session that asks, and the seq of its `permission.asked`.

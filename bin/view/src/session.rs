@@ -69,7 +69,7 @@ pub struct SessionView {
     /// Whether the last attempt has shown text, and reasoning.
     shown: (bool, bool),
     finish: Option<Finish>,
-    /// What the calls of this turn have changed.
+    /// Files that the calls of this turn have changed.
     changed: Vec<FileChange>,
 }
 
@@ -113,7 +113,7 @@ pub struct Prompt {
     pub by: String,
 }
 
-/// What a model answered to one request.
+/// A model's reply to one request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reply {
     /// Of its `model.requested`, or of the `tool.batched` where a prompt has made the call.
@@ -178,7 +178,7 @@ pub struct Call {
     pub subagent: Option<SessionId>,
     /// The call, if it would change files and has not begun.
     change: Option<Arc<Resolution>>,
-    /// What it asks, and whether it has asked it already.
+    /// Its questions, and whether each has been asked already.
     asks: Vec<(Question, bool)>,
 }
 
@@ -770,7 +770,7 @@ impl SessionView {
         changes
     }
 
-    /// What was reverted is gone for good.
+    /// The reverted messages are gone for good.
     fn drop_reverted(&mut self) {
         if let Some(from) = self.reverted.take() {
             self.messages.retain(|message| message.seq() < from);
@@ -792,7 +792,7 @@ impl SessionView {
         }
     }
 
-    /// What a plugin makes of a call's result.
+    /// Applies a plugin's change of a call's result.
     fn revised(&mut self, seq: Seq, output: &Json) -> Option<Change> {
         let call = self.calls.get_mut(&seq).filter(|call| call.known)?;
         let said = output.value();
@@ -837,7 +837,7 @@ impl Reply {
     }
 }
 
-/// What people are told at once of a plugin that is in trouble.
+/// Lines that warn people at once of a plugin in trouble.
 fn plugin_notice(event: &Plugin) -> Option<String> {
     let Plugin::Answered { outcome, message: Some(message), .. } = event else { return None };
     let without = if outcome.cuts_off() { "; the turn goes on without it" } else { "" };

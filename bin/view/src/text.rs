@@ -233,7 +233,7 @@ fn asks(open: &OpenQuestion) -> String {
     format!("asks for {}: {}", open.permission, open.patterns.join(", "))
 }
 
-/// What somebody said to a question of the `question` tool.
+/// An answer to a question of the `question` tool.
 pub(crate) fn said(reply: Answer, feedback: Option<&str>) -> String {
     match (reply, feedback.map(str::trim).filter(|words| !words.is_empty())) {
         (Answer::Once | Answer::Always, Some(answer)) => answer.to_owned(),
@@ -261,7 +261,7 @@ fn summary(finished: &Finished) -> String {
     }
 }
 
-/// What changed in a file, or the end of what a command printed.
+/// The diff of a changed file, or the last lines that a command printed.
 pub(crate) fn excerpt(finished: &Finished) -> Vec<String> {
     let metadata = finished.metadata.value();
     if let Some(diff) = metadata.get("diff").and_then(serde_json::Value::as_str) {

@@ -22,7 +22,7 @@ pub struct Transcript {
     prefix: bool,
     keeps: bool,
     sessions: BTreeMap<SessionId, (SessionView, SubagentStatus)>,
-    /// What subagents have cost in this turn, or in the last one.
+    /// Cost of the subagents in this turn, or in the last one.
     pub subagent_cost: Cost,
 }
 
@@ -63,7 +63,7 @@ impl Transcript {
         Self { keeps: true, ..Self::live(root) }
     }
 
-    /// The same for a log that is applied from its first event on, so that a fork's prefix comes first.
+    /// Creates a transcript for a log that is applied from its first event on, a fork's prefix included.
     pub fn from_start(self) -> Self {
         Self { prefix: true, ..self }
     }
