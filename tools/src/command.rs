@@ -156,10 +156,11 @@ async fn follow(
     Ok(status)
 }
 
-/// Takes what waits in the pipe already, at most what a pipe holds.
+/// Takes what waits in the pipe already, at most what a pipe holds. Asks the pipe itself: tokio may not
+/// have heard yet that there is something to read, and then says that there is nothing.
 fn drain(pipe: &Receiver, capture: &mut Capture) {
     let mut buffer = vec![0; 64 * 1024];
-    if let Ok(read) = pipe.try_read(&mut buffer) {
+    if let Ok(read) = rustix::io::read(pipe, &mut buffer) {
         capture.push(&buffer[..read]);
     }
 }
