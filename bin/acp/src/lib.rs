@@ -13,7 +13,7 @@
 //! | `conversation` | one session: takes its prompts, loads and cancels one after the other |
 //! | `shared` | what all parts of a session know |
 //! | `updates` | an observer: turns durable events into updates, questions and answers |
-//! | `view`, `calls`, `diffs`, `compaction` | what an event is to a client: pure |
+//! | `view`, `calls`, `compaction` | what an event is to a client: pure |
 //! | `content` | what a client's content is to a session: pure |
 //! | `host` | the client's files and terminals, for calls |
 //! | `terminals` | what a client is shown of calls that run in its terminals: pure |
@@ -32,7 +32,6 @@ mod choices;
 mod compaction;
 mod content;
 mod conversation;
-mod diffs;
 mod errors;
 mod flow;
 mod forks;

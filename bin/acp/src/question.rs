@@ -11,10 +11,10 @@ use agent_client_protocol::{Error, is_connection_terminated, is_incoming_transpo
 use leftfold_actors::Reply;
 use leftfold_events::event::Answer;
 use leftfold_tools::{FilePreview, Workspace};
-use leftfold_view::{OpenQuestion, Question, Transcript};
+use leftfold_view::{FileDiff, OpenQuestion, Question, Transcript};
 
 use super::shared::BY;
-use super::{calls, diffs, view};
+use super::{calls, view};
 
 /// The answers to a permission, as ids of options.
 const ONCE: &str = "once";
@@ -76,7 +76,7 @@ impl Asking {
 }
 
 fn preview(file: &FilePreview) -> Vec<ToolCallContent> {
-    let mut shown = diffs::changes(&file.diff, &file.path.to_string_lossy());
+    let mut shown = calls::changes(&FileDiff::parse(&file.diff), &file.path.to_string_lossy());
     if file.cut {
         let FilePreview { name, additions, deletions, .. } = file;
         let more =

@@ -5,6 +5,7 @@ use leftfold_tools::{FilePreview, Workspace};
 
 use crate::edge;
 use leftfold_view::clean::{clean, clean_line, clip};
+use leftfold_view::{FileDiff, LineKind};
 
 /// Lines that are shown before the rest is only counted.
 pub const LINES: usize = 40;
@@ -16,10 +17,11 @@ const COLUMNS: usize = 300;
 pub fn lines(files: &[FilePreview]) -> Vec<String> {
     let mut lines = Vec::new();
     for file in files {
-        lines.push(clean_line(&heading(file)));
-        let diff = edge::masked(&file.diff);
-        let hunks = diff.lines().skip_while(|line| !line.starts_with("@@"));
-        lines.extend(hunks.map(clean));
+        let diff = FileDiff::parse(&edge::masked(&file.diff));
+        lines.push(clean_line(&heading(file, diff.first())));
+        let hunks =
+            diff.iter().flat_map(|file| &file.0).filter(|line| line.kind != LineKind::Names);
+        lines.extend(hunks.map(|line| clean(&line.text)));
         if file.cut {
             lines.push("… and more, which is too long to be shown".to_owned());
         }
@@ -27,13 +29,14 @@ pub fn lines(files: &[FilePreview]) -> Vec<String> {
     lines
 }
 
-fn heading(file: &FilePreview) -> String {
-    let FilePreview { name, path, additions, deletions, diff, .. } = file;
-    let what = if diff.starts_with("--- /dev/null\n") {
+fn heading(file: &FilePreview, diff: Option<&FileDiff>) -> String {
+    let FilePreview { name, path, additions, deletions, .. } = file;
+    let has = |key| diff.is_some_and(|diff| diff.after(key).is_some());
+    let what = if has("--- /dev/null") {
         " (new file)".to_owned()
-    } else if diff.lines().take(2).any(|line| line == "+++ /dev/null") {
+    } else if has("+++ /dev/null") {
         " (deleted)".to_owned()
-    } else if diff.starts_with("rename from ") {
+    } else if has("rename from ") {
         format!(" (moved to {})", path.display())
     } else {
         String::new()

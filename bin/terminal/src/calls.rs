@@ -2,7 +2,7 @@
 
 use leftfold_events::event::Finished;
 use leftfold_tools::FilePreview;
-use leftfold_view::{Call, words};
+use leftfold_view::{Call, FileDiff, LineKind, words};
 use serde_json::Value;
 
 use super::style::{Face, Look};
@@ -110,9 +110,9 @@ impl CallBlock<'_> {
         }
         let mark = if failed { Mark::Failed } else { Mark::Well };
         let mut block = vec![self.ended(mark, &notes.join(" · "))];
-        match metadata.get("diff").and_then(Value::as_str) {
+        match FileDiff::of_call(finished) {
             Some(_) if previewed => {}
-            Some(diff) => block.extend(changes(&diff_lines(diff), EXCERPT, self.look)),
+            Some(files) => block.extend(changes(&diff_lines(&files), EXCERPT, self.look)),
             None if metadata.get("exit").is_some() => {
                 block.extend(output(&finished.output, self.look));
             }
@@ -129,11 +129,11 @@ fn counted(metadata: &Value) -> Option<String> {
     Some(format!("+{additions} -{deletions}"))
 }
 
-/// What a unified diff says, without its headers.
-fn diff_lines(diff: &str) -> Vec<String> {
-    // two lines of headers, and where the first change is
-    let lines = diff.lines().skip_while(|line| !line.starts_with("@@")).skip(1);
-    lines.map(clean).collect()
+/// Without the first file's names, and where its first change is.
+fn diff_lines(files: &[FileDiff]) -> Vec<String> {
+    let lines = files.iter().flat_map(|file| &file.0);
+    let changes = lines.skip_while(|line| line.kind == LineKind::Names).skip(1);
+    changes.map(|line| clean(&line.text)).collect()
 }
 
 /// The beginning of a diff, coloured.

@@ -9,6 +9,7 @@
 //! | `question` | the questions that a session asks people, and what a typed answer means |
 //! | `text` | changes as plain text, for `run` and `observe`, and lines about subagents |
 //! | `event_line`, `reason` | an event in one line, and why it was decided, for `replay` and others |
+//! | `diff` | a unified diff as files, hunks and typed lines |
 //! | `file_changes` | changed files in words |
 //! | `clean` | text without anything that could drive a terminal |
 //! | `words` | texts cut down to one line, without tokens |
@@ -17,6 +18,7 @@
 
 mod change;
 pub mod clean;
+mod diff;
 pub mod event_line;
 pub mod file_changes;
 pub mod question;
@@ -29,6 +31,7 @@ mod transcript;
 pub mod words;
 
 pub use change::{CallStep, Change, CompactionEnd, Outcome};
+pub use diff::{DiffLine, FileDiff, LineKind};
 pub use question::{Choice, OpenQuestion, Question, QuestionId};
 pub use reason::reason;
 pub use session::{Call, CallStatus, Message, Part, Prompt, Reply, Request, Retry, SessionView};

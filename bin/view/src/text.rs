@@ -4,6 +4,7 @@ use leftfold_events::SessionId;
 use leftfold_events::event::{Answer, EndReason, Ended, Finished, PartKind};
 
 use crate::change::{CallStep, Change, CompactionEnd, Outcome};
+use crate::diff::{FileDiff, LineKind};
 use crate::file_changes;
 use crate::question::{OpenQuestion, Question};
 use crate::session::{Call, SessionView};
@@ -263,13 +264,12 @@ fn summary(finished: &Finished) -> String {
 
 /// The diff of a changed file, or the last lines that a command printed.
 pub(crate) fn excerpt(finished: &Finished) -> Vec<String> {
-    let metadata = finished.metadata.value();
-    if let Some(diff) = metadata.get("diff").and_then(serde_json::Value::as_str) {
-        let header = |line: &&str| !line.starts_with("+++") && !line.starts_with("---");
-        let changed = |line: &&str| line.starts_with(['+', '-']);
-        return diff.lines().filter(header).filter(changed).take(EXCERPT).map(clip).collect();
+    if let Some(files) = FileDiff::of_call(finished) {
+        let lines = files.iter().flat_map(|file| &file.0);
+        let changed = lines.filter(|line| matches!(line.kind, LineKind::Added | LineKind::Removed));
+        return changed.take(EXCERPT).map(|line| clip(&line.text)).collect();
     }
-    if metadata.get("exit").is_none() {
+    if finished.metadata.value().get("exit").is_none() {
         return Vec::new();
     }
     let lines: Vec<&str> = finished.output.trim_end().lines().collect();
