@@ -91,10 +91,22 @@ pub fn answer(message: &Value) -> Option<Value> {
     let result = match message["method"].as_str()? {
         "initialize" => json!({
             "protocolVersion": params["protocolVersion"],
-            "capabilities": { "tools": {} },
+            "capabilities": { "tools": {}, "prompts": {} },
             "serverInfo": { "name": "double", "version": "1.5" },
         }),
         "tools/list" => json!({ "tools": tools() }),
+        "prompts/list" => json!({ "prompts": [{
+            "name": "greet",
+            "description": "Greets somebody.",
+            "arguments": [{ "name": "whom", "required": true }],
+        }] }),
+        "prompts/get" => json!({ "messages": [{
+            "role": "user",
+            "content": {
+                "type": "text",
+                "text": format!("Greet {}.", params["arguments"]["whom"].as_str().unwrap()),
+            },
+        }] }),
         "tools/call" if params["name"] == "grow" => {
             GROWN.store(true, Ordering::SeqCst);
             say(&json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }));

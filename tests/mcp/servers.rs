@@ -347,6 +347,28 @@ fn what_an_editor_hands_over_counts_for_its_session() {
     editor.leave();
 }
 
+/// Of the server's prompts an editor hears when a turn has waited for the server.
+#[test]
+fn its_prompts_are_commands_of_an_editor_after_the_first_turn() {
+    let site = Site::scripted(&script(json!([says("One."), says("Two.")])));
+    let site = site.setting("/mcp", json!({ "m": mcp::local(SERVER, "") }));
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    let prompt = editor.prompt(&session, "go");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    let updates = editor.updates(&session);
+    let mut offers = updates.iter().filter_map(|update| update["availableCommands"].as_array());
+    let mut latest = offers.next_back().unwrap().iter();
+    let greet = latest.find(|command| command["name"] == "m:greet").unwrap();
+    assert_eq!(greet["description"], "Greets somebody.");
+    let prompt = editor.prompt(&session, "/m:greet the world");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    editor.leave();
+    let events = site.run(&["export", &session]).ok().events();
+    let prompted = all(&events, "turn.prompted");
+    assert_eq!(prompted[1]["data"]["parts"][0]["text"], "Greet the world.");
+}
+
 #[test]
 fn tools_that_come_later_are_offered_to_later_prompts() {
     let (site, mut editor) = calling("m_grow");
