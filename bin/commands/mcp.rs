@@ -4,13 +4,15 @@ mod consent;
 mod login;
 mod probe;
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use leftfold_mcp::{Report, Status};
+use leftfold_mcp::{OAuth, Reach, Report, Spec, Status};
 use serde_json::{Value, json};
 
 use crate::cli::{self, Format};
-use leftfold_config::Mcp;
+use leftfold_config::{self as settings, Hint, Mcp, Settings};
+use leftfold_runtime::Usage;
 use leftfold_runtime::configured;
 use leftfold_runtime::project;
 
@@ -99,4 +101,34 @@ fn as_text(mcp: &Mcp, report: &Report) -> String {
 /// Servers write these words, and a terminal is to show them as they are.
 fn clean(line: &str) -> String {
     line.chars().filter(|c| !c.is_control()).collect()
+}
+
+fn failed(spec: &Spec, why: &str) -> anyhow::Error {
+    anyhow::anyhow!("MCP server `{}`: {why}", spec.name)
+}
+
+/// A server of the settings, or one at a URL, which may be in settings too.
+fn wanted(directory: &Path, named: &str) -> anyhow::Result<Spec> {
+    let is_url = named.starts_with("http://") || named.starts_with("https://");
+    let settings = match is_url {
+        true => configured::without_plugins(directory)?,
+        false => configured::shown(directory)?,
+    };
+    if let Some((name, mcp)) = settings.mcp.iter().find(|(name, _)| name == named) {
+        return Ok(mcp.spec(name));
+    }
+    if !is_url {
+        return Err(unknown(&settings, named).into());
+    }
+    let specs = settings.mcp.iter().map(|(name, mcp)| mcp.spec(name));
+    let same = |spec: &Spec| matches!(&spec.reach, Reach::Remote { url, .. } if url == named);
+    let oauth = OAuth { token_store: settings::token_store(), ..OAuth::default() };
+    let reach = Reach::Remote { url: named.to_owned(), headers: Vec::new(), oauth };
+    let spec = Spec { name: named.to_owned(), reach, timeout: None };
+    Ok(specs.into_iter().find(same).unwrap_or(spec))
+}
+
+fn unknown(settings: &Settings, named: &str) -> Usage {
+    let hint = Hint::toward(named, settings.mcp.iter().map(|(name, _)| name));
+    Usage(format!("there is no MCP server `{named}`{hint}; a URL begins with http:// or https://"))
 }

@@ -5,14 +5,13 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use leftfold_events::event::PromptPart;
-use leftfold_runtime::forking::Wanted;
+use leftfold_runtime::forking::{self, Wanted};
 use leftfold_runtime::home::{self, Place};
 use leftfold_runtime::job::Job;
 use leftfold_runtime::project::{Project, new_id};
 use leftfold_runtime::slash::{Given, Prepared};
 use leftfold_runtime::{Usage, attach};
 
-use super::fork;
 use super::turn_runner::{self, Task};
 use crate::cli::{Run, TurnArgs};
 
@@ -26,7 +25,7 @@ pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
         args.session.as_deref().map(|session| home::find(session, &worktree)).transpose()?
     };
     let place = match place {
-        Some(place) if args.fork => Some(fork::begin(&place, Wanted::default())?),
+        Some(place) if args.fork => Some(forking::begin(&place, Wanted::default())?),
         None if args.fork => {
             bail!(Usage("--fork goes with --session or --continue: what is to be forked?".into()))
         }

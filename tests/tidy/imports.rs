@@ -52,14 +52,17 @@ impl Modules {
         Self(modules)
     }
 
-    /// Between the modules at the top level, each with its folder; the root file is none of them.
-    pub(crate) fn top_level_arrows(&self) -> Arrows {
-        self.arrows(|path| path.first().cloned())
+    /// For each module that has some in files of their own, how they import each other, each with its
+    /// folder. The crate itself is the empty path.
+    pub(crate) fn child_arrows(&self) -> impl Iterator<Item = (&[String], Arrows)> {
+        let parents: BTreeSet<&[String]> =
+            self.0.keys().filter_map(|path| Some(path.split_last()?.1)).collect();
+        parents.into_iter().map(|parent| (parent, self.arrows_below(parent)))
     }
 
-    /// Between files.
-    pub(crate) fn file_arrows(&self) -> Arrows {
-        self.arrows(|path| Some(self.0[path].file.clone()))
+    /// Between the modules below this one.
+    pub(crate) fn arrows_below(&self, parent: &[String]) -> Arrows {
+        self.arrows(|path| path.strip_prefix(parent)?.first().cloned())
     }
 
     fn arrows(&self, node: impl Fn(&Path) -> Option<String>) -> Arrows {
@@ -397,18 +400,26 @@ fn paths_are_found_and_followed_to_what_they_name() {
     let sources = [
         ("lib".to_owned(), "mod a; mod b; mod c; mod tests; pub use b::{B, deep::Deep as D};"),
         ("a".to_owned(), "use crate::{B, c::{self, C}}; // crate::c\nfn f() { \"crate::c\"; }"),
-        ("b".to_owned(), "pub mod deep; pub struct B; #[cfg(test)] mod tests { use crate::c; }"),
+        (
+            "b".to_owned(),
+            "pub mod deep; mod other; pub struct B; #[cfg(test)] mod tests { use crate::c; }",
+        ),
         ("b/deep".to_owned(), "pub struct Deep; mod i { use super::super::super::a::f; }"),
+        ("b/other".to_owned(), "use super::{B, deep::Deep};"),
         ("c/mod".to_owned(), "fn g<'a>(x: super::D) -> char { '\"' } #[cfg(test)]\nmod tests;"),
         ("c/tests".to_owned(), "use crate::a;"),
     ];
     let modules = Modules::read("lib", &sources);
-    let arrows = modules.top_level_arrows();
+    let arrows = modules.arrows_below(&[]);
     let to = |from: &str| arrows[from].keys().map(String::as_str).collect::<Vec<_>>();
     assert_eq!((to("a"), to("b"), to("c")), (vec!["b", "c"], vec!["a"], vec!["b"]));
     let all: Vec<String> = ["a", "b", "c"].map(str::to_owned).to_vec();
     assert_eq!(cycles(&arrows), BTreeSet::from([all]));
-    let files = modules.file_arrows();
+    let files = modules.arrows(|path| Some(modules.0[path].file.clone()));
     assert_eq!(files["c/mod"].keys().collect::<Vec<_>>(), ["b/deep"]);
     assert_eq!(files["b/deep"].keys().collect::<Vec<_>>(), ["a"]);
+    let inside: Vec<_> =
+        modules.child_arrows().map(|(parent, arrows)| (parent.join("/"), arrows.len())).collect();
+    assert_eq!(inside, [(String::new(), 3), ("b".to_owned(), 1)]);
+    assert!(modules.arrows_below(&["b".to_owned()])["other"].contains_key("deep"));
 }

@@ -78,7 +78,7 @@ impl Agent {
         let mut left = client::ATTEMPTS;
         loop {
             let all = Arc::clone(&self.all);
-            match socket::fork(all, BY, of, at).await {
+            match socket::fork_as(all, BY, of, at).await {
                 Err(error) if error.is_leaving() && left > 0 => left -= 1,
                 made => return made,
             }

@@ -8,8 +8,7 @@ use std::process::ExitCode;
 use leftfold_mcp::{Called, Calls, Probed, Reach};
 use serde_json::{Map, Value, json};
 
-use super::login::{failed, wanted};
-use super::{WIDTH, clean};
+use super::{WIDTH, clean, failed, wanted};
 use crate::cli::{Consent, Format, Probe};
 use leftfold_runtime::Usage;
 use leftfold_runtime::model;

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use super::message::Message;
 use crate::shape::{self, missing};
 use crate::vendors::Vendor;
 
@@ -75,15 +74,17 @@ pub(super) fn system(blocks: &[String]) -> Option<Content> {
 
 /// Marks up to where the prompt is likely to be the same the next time: the system prompt and the
 /// last two messages. All contents become lists, so that what is marked has the same shape later.
-pub(super) fn mark(system: &mut Option<Content>, messages: &mut [Message]) {
+pub(super) fn mark<'a>(
+    system: &mut Option<Content>,
+    messages: impl DoubleEndedIterator<Item = &'a mut Content>,
+) {
     if let Some(system) = system {
         system.apart = true;
         for block in system.parts.iter_mut().take(MARKED_SYSTEM_BLOCKS) {
             block["cache_control"] = ephemeral();
         }
     }
-    let filled = messages.iter_mut().filter_map(|message| message.content.as_mut());
-    for (back, content) in filled.rev().enumerate() {
+    for (back, content) in messages.rev().enumerate() {
         content.apart = true;
         if back < MARKED_MESSAGES {
             content.mark();

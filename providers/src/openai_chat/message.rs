@@ -35,7 +35,8 @@ pub(super) fn messages(request: &Request, vendor: &Vendor) -> Vec<Value> {
     }
     let mut system = content::system(&request.system);
     if vendor.marks(&request.model.id) {
-        content::mark(&mut system, &mut history.done);
+        let filled = history.done.iter_mut().filter_map(|message| message.content.as_mut());
+        content::mark(&mut system, filled);
     }
     let system = system.map(|system| json!({ "role": "system", "content": system.into_value() }));
     let rest = history.done.into_iter().map(Message::into_value);
@@ -44,9 +45,9 @@ pub(super) fn messages(request: &Request, vendor: &Vendor) -> Vec<Value> {
 
 /// One message; `content` may be missing only beside calls.
 #[derive(Debug)]
-pub(super) struct Message {
+struct Message {
     role: &'static str,
-    pub(super) content: Option<Content>,
+    content: Option<Content>,
     more: Map<String, Value>,
 }
 

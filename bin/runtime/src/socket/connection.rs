@@ -14,13 +14,13 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::Sessions;
 use super::methods;
 use super::pace::Pace;
-use super::server::{Door, House};
+use super::peer::{Door, House, Peer};
+use super::sessions::Sessions;
 use crate::lines::Lines;
 use crate::remote::lines::{self, Line};
-use crate::remote::wire::{self, MAX_LINE, Request, RpcError, name_of};
+use crate::remote::wire::{self, MAX_LINE, Request, RpcError};
 use crate::subscription::Subscription;
 
 /// Pieces that wait for a client.
@@ -42,7 +42,7 @@ pub(super) async fn serve(stream: UnixStream, mut house: House) {
     let (reading, writing) = stream.into_split();
     let (queue, waiting) = mpsc::channel(QUEUE);
     let writer = tokio::spawn(write(waiting, writing));
-    let peer = Peer { house: house.clone(), name: "socket", pid };
+    let peer = Peer::at_socket(house.clone(), pid);
     let mut connection = Connection::new(peer, queue, Some(house.clone()));
     let mut reading = BufReader::with_capacity(64 << 10, reading);
     loop {
@@ -74,26 +74,6 @@ async fn over(house: &mut Option<House>) {
 async fn quiet(house: &mut House) {
     house.closing().await;
     tokio::time::sleep(ON_ITS_WAY).await;
-}
-
-/// Who is at the other end.
-pub(super) struct Peer {
-    pub(super) house: House,
-    /// What a client is called that does not say.
-    name: &'static str,
-    pid: Option<i32>,
-}
-
-impl Peer {
-    /// This process's own client.
-    pub(super) fn own(sessions: Arc<dyn Sessions>, name: &'static str) -> Self {
-        Self { house: House::of_process(sessions), name, pid: None }
-    }
-
-    /// Who and where, for the log.
-    pub(super) fn by(&self, name: Option<&str>) -> String {
-        name_of(name.unwrap_or(self.name), self.pid)
-    }
 }
 
 /// Takes the lines of a client that is not at the socket, for as long as it sends any.

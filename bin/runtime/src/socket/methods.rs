@@ -11,13 +11,13 @@ use leftfold_store::Store;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::connection::Peer;
 use super::descent;
 use super::forks;
+use super::peer::{Door, Peer, blocking};
 use super::question::{Search, Which};
 use super::reports;
-use super::server::Door;
 use crate::client::Client;
+use crate::forking::FORK;
 use crate::lines::Lines;
 use crate::remote::wire::{self, RpcError};
 use crate::subscription::Subscription;
@@ -34,7 +34,7 @@ pub const METHODS: [&str; 11] = [
     "_leftfold/compact",
     "_leftfold/revert",
     "_leftfold/unrevert",
-    forks::FORK,
+    FORK,
     reports::VERIFY,
     reports::WHY,
 ];
@@ -97,12 +97,12 @@ pub fn is_ours(method: &str) -> bool {
 pub(super) async fn call(peer: &Peer, method: &str, params: Value) -> Result<Value, RpcError> {
     let known = METHODS.iter().find(|known| **known == method);
     let Some(&method) = known else { return Err(RpcError::method(method, &METHODS)) };
-    if method == forks::FORK {
+    if method == FORK {
         return forks::fork(peer, params).await;
     }
     if let Some(session) = params.get("session").and_then(Value::as_str)
         && let Ok(session) = session.parse()
-        && let Some(remote) = open(peer, session).await?.remote()
+        && let Some(remote) = peer.open(session).await?.remote()
     {
         return remote.call(method, params).await.map_err(RpcError::of);
     }
@@ -130,11 +130,7 @@ pub(super) async fn watch(peer: &Peer, params: Value) -> Result<Subscription, Rp
     first(from)?;
     children.iter().flat_map(HashMap::values).try_for_each(|from| first(*from))?;
     let family = children.map_or(Family::Alone, |named| Family::Whole(Arc::new(named)));
-    Subscription::open_as(&open(peer, session).await?, from, family).await.map_err(RpcError::of)
-}
-
-pub(super) async fn open(peer: &Peer, session: SessionId) -> Result<Client, RpcError> {
-    peer.house.sessions.client(session, peer.house.store.as_deref()).await
+    Subscription::open_as(&peer.open(session).await?, from, family).await.map_err(RpcError::of)
 }
 
 fn first(from: Seq) -> Result<(), RpcError> {
@@ -144,7 +140,7 @@ fn first(from: Seq) -> Result<(), RpcError> {
 async fn read(peer: &Peer, asked: Read) -> Result<Value, RpcError> {
     let Read { session, from, to } = asked;
     first(from)?;
-    let store = open(peer, session).await?.reading().await.map_err(RpcError::internal)?;
+    let store = peer.open(session).await?.reading().await.map_err(RpcError::internal)?;
     let to = to.unwrap_or(Seq::MAX);
     blocking(move || {
         let events = store.read(session, from, CHUNK).map_err(RpcError::internal)?;
@@ -197,7 +193,7 @@ async fn prompt(peer: &Peer, asked: Prompt) -> Result<Value, RpcError> {
         }
     }
     let sessions = &peer.house.sessions;
-    let client = open(peer, session).await?;
+    let client = peer.open(session).await?;
     let equipment = sessions.equipment(session).await.map_err(RpcError::of)?;
     let (by, joins) = (peer.by(by.as_deref()), sessions.only_joins());
     match client.prompt_with(equipment, parts, &by, joins).await.map_err(RpcError::of)? {
@@ -215,7 +211,7 @@ async fn compact(peer: &Peer, asked: Ours) -> Result<Value, RpcError> {
         Door::Ending | Door::Gone | Door::Resting => return Err(leaving()),
     }
     let sessions = &peer.house.sessions;
-    let client = open(peer, session).await?;
+    let client = peer.open(session).await?;
     let kit = sessions.equipment(session).await.map_err(RpcError::of)?.kit;
     let (by, joins) = (peer.by(by.as_deref()), sessions.only_joins());
     let asked = client.compact(kit, &by, joins).await.map_err(RpcError::of)?;
@@ -240,7 +236,7 @@ async fn revert(
             return Err(RpcError::leaving(why));
         }
     }
-    let client = open(peer, session).await?;
+    let client = peer.open(session).await?;
     let kit = peer.house.sessions.equipment(session).await.map_err(RpcError::of)?.kit;
     let by = peer.by(by.as_deref());
     let refused = client.revert(kit, back, &by).await.map_err(RpcError::of)?.err();
@@ -250,7 +246,7 @@ async fn revert(
 async fn cancel(peer: &Peer, asked: Ours) -> Result<Value, RpcError> {
     let Ours { session, by } = asked;
     let by = peer.by(by.as_deref());
-    open(peer, session).await?.interrupt(&by).await.map_err(RpcError::of)?;
+    peer.open(session).await?.interrupt(&by).await.map_err(RpcError::of)?;
     Ok(json!({}))
 }
 
@@ -263,7 +259,7 @@ async fn answer(peer: &Peer, asked: AnswerTo) -> Result<Value, RpcError> {
             return Err(RpcError::params("params: either `of` or `call` says which question"));
         }
     };
-    let client = open(peer, session).await?;
+    let client = peer.open(session).await?;
     if let Some((session, of)) = descent::question(&client, &which).await? {
         let reply = Reply { answer: reply, feedback, by: peer.by(by.as_deref()) };
         // from before the answer, so that what becomes of it is not missed
@@ -335,10 +331,4 @@ fn search(store: &Store, session: SessionId, which: Which) -> Result<Search, Rpc
         from = last.seq + 1;
         events.iter().for_each(|event| search.take(event));
     }
-}
-
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
-) -> Result<T, RpcError> {
-    tokio::task::spawn_blocking(work).await.map_err(RpcError::internal)?
 }

@@ -33,6 +33,7 @@ mod descent;
 mod forks;
 mod methods;
 mod pace;
+mod peer;
 pub mod question;
 mod reports;
 mod server;
@@ -40,8 +41,7 @@ mod sessions;
 
 pub use crate::remote::{RpcError, name_of};
 pub use connection::{QUEUE, serve_lines};
-pub use forks::{Fault, ask as ask_to_fork};
+pub use forks::fork_as;
 pub use methods::{METHODS, is_ours};
-pub use reports::fork;
 pub use server::{Bound, Sockets, bind};
 pub use sessions::{Many, One, Sessions};

@@ -1,16 +1,10 @@
-//! What can be said of a session's log by whoever reads it: also by its node, for its clients. And a
-//! fork for this process's own.
+//! What can be said of a session's log by whoever reads it: also by its node, for its clients.
 
-use std::sync::Arc;
-
-use leftfold_events::{Seq, SessionId};
+use leftfold_events::SessionId;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Sessions;
-use super::connection::Peer;
-use super::forks;
-use super::methods::{blocking, open};
+use super::peer::{Peer, blocking};
 use crate::divergence::divergences;
 use crate::remote::wire::{self, RpcError};
 use crate::why;
@@ -28,7 +22,7 @@ struct Verify {
 /// Would this node decide the same? The first divergence, or all.
 pub(super) async fn verify(peer: &Peer, params: Value) -> Result<Value, RpcError> {
     let Verify { session, all } = wire::params(params)?;
-    let store = open(peer, session).await?.reading().await.map_err(RpcError::internal)?;
+    let store = peer.open(session).await?.reading().await.map_err(RpcError::internal)?;
     blocking(move || {
         let events = store.read(session, 1, usize::MAX).map_err(RpcError::internal)?;
         let found = divergences(&events, all).map_err(RpcError::of)?;
@@ -45,24 +39,11 @@ struct Why {
 /// What the session waits for.
 pub(super) async fn why(peer: &Peer, params: Value) -> Result<Value, RpcError> {
     let Why { session } = wire::params(params)?;
-    let store = open(peer, session).await?.reading().await.map_err(RpcError::internal)?;
+    let store = peer.open(session).await?.reading().await.map_err(RpcError::internal)?;
     let place = crate::home::Place { store: store.dir().to_owned(), session };
     blocking(move || {
         let holder = || i32::try_from(std::process::id()).ok();
         why::report(&place, holder).map_err(RpcError::of)
     })
     .await
-}
-
-/// A fork of a session, made as for any client: its id.
-pub async fn fork(
-    sessions: Arc<dyn Sessions>,
-    name: &'static str,
-    session: SessionId,
-    at: Option<Seq>,
-) -> Result<SessionId, RpcError> {
-    let peer = Peer::own(sessions, name);
-    let forked = forks::fork(&peer, json!({ "session": session, "at": at })).await?;
-    let id = forked["session"].as_str().and_then(|id| id.parse().ok());
-    id.ok_or_else(|| RpcError::internal(format!("the answer names no fork: {forked}")))
 }

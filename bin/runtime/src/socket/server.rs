@@ -9,7 +9,9 @@ use leftfold_actors::{Hold, Keeper};
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, watch};
 
-use super::{Sessions, connection};
+use super::connection;
+use super::peer::{Door, House};
+use super::sessions::Sessions;
 use crate::remote::path::{self, Identity};
 
 /// How long a machine that has no more file descriptors is left alone.
@@ -105,8 +107,8 @@ impl Bound {
         let Self { standing, listener } = self;
         let (door, seen) = watch::channel(Door::Open);
         let (alive, serving) = mpsc::channel(1);
-        let store = Some(standing.store.clone());
-        tokio::spawn(accept(listener, House { sessions, store, door: seen, _alive: Some(alive) }));
+        let house = House::of_store(sessions, standing.store.clone(), seen, alive);
+        tokio::spawn(accept(listener, house));
         Served { standing, door, serving }
     }
 }
@@ -138,46 +140,6 @@ struct NoSocket;
 
 impl Hold for NoSocket {
     fn rest(self: Box<Self>) {}
-}
-
-/// Whether clients are let in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Door {
-    Open,
-    /// The node ends: a turn is cut off, or nobody knows.
-    Gone,
-    /// The node has done what it was to do, and ends.
-    Ending,
-    /// The node is about to let go of the store, in which all is at rest.
-    Resting,
-}
-
-/// What all connections share.
-#[derive(Clone)]
-pub(super) struct House {
-    pub(super) sessions: Arc<dyn Sessions>,
-    /// Whose sessions can be reached; `None`: those of all.
-    pub(super) store: Option<PathBuf>,
-    door: watch::Receiver<Door>,
-    _alive: Option<mpsc::Sender<()>>,
-}
-
-impl House {
-    /// One that is open for as long as the process runs.
-    pub(super) fn of_process(sessions: Arc<dyn Sessions>) -> Self {
-        let (_, door) = watch::channel(Door::Open);
-        Self { sessions, store: None, door, _alive: None }
-    }
-
-    pub(super) fn door(&self) -> Door {
-        *self.door.borrow()
-    }
-
-    /// Waits until no more clients are let in.
-    pub(super) async fn closing(&mut self) {
-        // a socket that was dropped is closed too
-        let _ = self.door.wait_for(|door| *door != Door::Open).await;
-    }
 }
 
 async fn accept(listener: UnixListener, mut house: House) {

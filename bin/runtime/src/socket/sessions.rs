@@ -8,16 +8,16 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use leftfold_actors::{NodeMessage, Opened};
 use leftfold_events::SessionId;
-use leftfold_store::Head;
+use leftfold_store::{Head, Store};
 use leftfold_tools::host::Host;
 use ractor::ActorRef;
 
 use super::descent;
-use super::forks::Holder;
 use crate::client::Client;
 use crate::home::{self, Place};
 use crate::job::{Equipment, Job};
 use crate::project::Project;
+use crate::remote::Remote;
 use crate::remote::wire::RpcError;
 use crate::turn_config::Overrides;
 
@@ -50,6 +50,17 @@ pub trait Sessions: Send + Sync + 'static {
         session: SessionId,
         store: Option<&'a Path>,
     ) -> BoxFuture<'a, Result<Holder, RpcError>>;
+}
+
+/// Who can write to a session's store.
+#[derive(Debug)]
+pub enum Holder {
+    /// This node; `busy` while a turn is under way there.
+    Here {
+        store: Store,
+        busy: bool,
+    },
+    There(Remote),
 }
 
 /// The store of a session that is open here, and whether its turn is under way.
