@@ -2,8 +2,7 @@
 //! nothing but the position.
 
 use super::message::ReplyEnd;
-use super::open::Wait;
-use super::{Ask, Child, Commission, Delegated, Failure, Origin, State, Titling, Turn};
+use super::{Ask, Child, Commission, Delegated, Failure, Origin, State, Titling, Turn, Wait};
 use crate::event::{EndReason, Envelope, Event, Session, Subagent, Todo, Turn as TurnEvent};
 use crate::id::Seq;
 use crate::kit::AskMode;

@@ -1,10 +1,12 @@
-//! How `permission.*` events move a call on: rules, questions, answers.
+//! How `permission.*` events move a call on: rules, questions, answers, and what it asks while it runs.
 
-use super::open::Wait;
-use super::{Call, Phase, State, repeat, verdict, words};
-use crate::event::{Access, Answer, Denial, EndReason, Envelope, Permission};
+use super::inquiry::Inquiry;
+use super::{Call, Phase, State, Wait, repeat, verdict, words};
+use crate::event::{Access, Answer, Consent, Denial, EndReason, Envelope, Permission, Tool};
+use crate::form;
 use crate::id::Seq;
 use crate::rules::{Action, Rule};
+use crate::time::Time;
 
 impl Call {
     fn is_asked_about(&mut self, wait: Wait, permission: &str, patterns: &[String]) {
@@ -110,6 +112,97 @@ impl State {
     pub(super) fn note(&mut self, denial: Denial) {
         if let Some(turn) = &mut self.turn {
             turn.denials.push(denial);
+        }
+    }
+}
+
+/// How it goes on with an inquiry.
+#[derive(Debug)]
+pub(crate) enum Inquired {
+    Waiting,
+    /// A person is to be asked this.
+    Due(Access),
+    Over(Tool),
+}
+
+/// While people think, the call's own time stands still.
+impl Call {
+    /// The question that its run waits for.
+    pub fn inquiring(&self) -> Option<Wait> {
+        self.inquiries.first().filter(|_| self.is_running())?.wait
+    }
+
+    /// The same, and what it asks.
+    pub(super) fn inquires(&self) -> Option<(Seq, Access)> {
+        let wait = self.inquiring()?;
+        Some((wait.intent, self.inquiries.first()?.access()?.1))
+    }
+
+    /// Takes up a question that is one of its run.
+    pub(super) fn asks(&mut self, asked: &Envelope) -> bool {
+        let Phase::Running { wait, .. } = &mut self.phase else { return false };
+        let Some(inquiry) = self.inquiries.first_mut() else { return false };
+        let question = Wait::of(asked);
+        inquiry.left = wait.until.since(asked.at);
+        inquiry.wait = Some(question);
+        wait.until = question.until.plus(inquiry.left);
+        true
+    }
+
+    /// A person has said something to it.
+    pub(super) fn told(&mut self, at: Time, reply: Answer, words: Option<&str>) {
+        self.go_on(at, |inquiry| inquiry.hear(reply, words));
+    }
+
+    /// Nobody has.
+    pub(super) fn unheard(&mut self, at: Time) {
+        self.go_on(at, |inquiry| {
+            inquiry.wait = None;
+            inquiry.end = Some(Consent::Cancelled);
+        });
+    }
+
+    fn go_on(&mut self, at: Time, heard: impl FnOnce(&mut Inquiry)) {
+        let Phase::Running { wait, .. } = &mut self.phase else { return };
+        if let Some(inquiry) = self.inquiries.first_mut() {
+            wait.until = at.plus(inquiry.left);
+            heard(inquiry);
+        }
+    }
+}
+
+impl State {
+    /// The call whose run waits for an answer to the question `of`.
+    pub(super) fn inquiring_mut(&mut self, of: Option<Seq>) -> Option<&mut Call> {
+        if self.turn.as_ref().is_none_or(|turn| turn.stop.is_some()) {
+            return None;
+        }
+        let asks = |call: &&mut Call| call.inquiring().is_some_and(|wait| Some(wait.intent) == of);
+        self.last_reply_mut()?.calls_mut().find(asks)
+    }
+
+    /// How the first inquiry of a running call goes on.
+    pub(crate) fn inquired(&self, c: &Call) -> Option<Inquired> {
+        let inquiry = c.inquiries.first()?;
+        let over = |consent, values: &[_]| {
+            let (call, content) = (c.id.clone(), form::content(values));
+            Some(Inquired::Over(Tool::Replied { call, inquiry: inquiry.id, consent, content }))
+        };
+        if inquiry.wait.is_some() {
+            return Some(Inquired::Waiting);
+        }
+        if let Some(consent) = inquiry.end {
+            return over(consent, &[]);
+        }
+        if form::fields(&inquiry.message, &inquiry.wanted).is_err() {
+            return over(Consent::Cancelled, &[]);
+        }
+        let Some((_, access)) = inquiry.access() else {
+            return over(Consent::Accepted, &inquiry.values);
+        };
+        match verdict::access(self, &access).0 {
+            Action::Deny => over(Consent::Declined, &[]),
+            Action::Allow | Action::Ask => Some(Inquired::Due(access)),
         }
     }
 }

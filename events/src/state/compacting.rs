@@ -3,8 +3,7 @@
 use serde::Serialize;
 
 use super::message::{Message, Reply};
-use super::open::Wait;
-use super::{Ask, Call, Failure, State, Turn, words};
+use super::{Ask, Call, Failure, State, Turn, Wait, words};
 use crate::event::{Compaction, Envelope, FailureClass, Finish, PromptKind};
 use crate::id::Seq;
 

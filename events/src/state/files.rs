@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::message::Message;
 use super::messages::Messages;
-use super::open::{Open, Wait};
-use super::{State, Turn};
+use super::open::Open;
+use super::{State, Turn, Wait};
 use crate::event::{Change, Class, Envelope, FileChange, Files as Event, Saved};
 use crate::id::Seq;
 

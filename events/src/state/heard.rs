@@ -1,12 +1,11 @@
 //! What the answers of plugins change: calls, questions and prompts. What they say of requests is kept
 //! until those are made.
 
-use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::call::{Call, Phase};
+use super::call::{Call, Phase, Shown, Veto};
 use super::message::Message;
-use super::{State, Veto, verdict, words};
+use super::{State, verdict, words};
 use crate::event::{Access, Denial, Finished, Hook, PromptKind, PromptPart};
 use crate::id::Seq;
 use crate::json::{Json, merge};
@@ -127,13 +126,6 @@ impl State {
         self.note(denial);
         true
     }
-}
-
-/// What people are shown of a call that has run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Shown {
-    pub title: String,
-    pub metadata: Json,
 }
 
 impl Shown {

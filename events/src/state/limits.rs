@@ -1,8 +1,8 @@
 //! The limits of a turn: what it may cost, how long it may take, and its last step.
 
 use super::message::ReplyEnd;
-use super::open::{Open, Wait};
-use super::{Ask, Call, Phase, State, Titling, words};
+use super::open::Open;
+use super::{Ask, Call, Phase, State, Titling, Wait, words};
 use crate::event::{Class, Cost, EndReason};
 use crate::id::Seq;
 

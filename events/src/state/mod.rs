@@ -20,22 +20,22 @@ mod plugins;
 mod repeat;
 mod reply;
 pub mod switch;
+mod tool_events;
 pub(crate) mod verdict;
 pub(crate) mod words;
 
-pub use call::{Call, Outcome, Phase};
+pub(crate) use asking::Inquired;
+pub use call::{Call, Outcome, Phase, Shown, Veto};
 pub use commission::Commission;
 pub use compacting::{Compacting, Writing};
 pub use files::{Changed, Figures, Files, NoRevert, Restore, RestoreStep, Revert};
-pub use heard::Shown;
 pub use heritage::Inherited;
-pub(crate) use inquiry::Inquired;
 pub use inquiry::Inquiry;
 pub use message::{Message, Prompt, Reply, ReplyEnd, ReplyPart};
 pub use messages::Messages;
-pub use open::{Open, Wait};
+pub use open::Open;
 pub(crate) use plugins::Consultation;
-pub use plugins::{Consulted, Plugins, Veto};
+pub use plugins::{Consulted, Plugins};
 pub use verdict::judge;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,7 +43,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::event::{
-    Cost, Denial, EndReason, Ended, Equipped, FailureClass, Finish, TodoItem, Usage,
+    Cost, Denial, EndReason, Ended, Envelope, Equipped, FailureClass, Finish, TodoItem, Usage,
 };
 use crate::id::{Seq, SessionId};
 use crate::kit::Kit;
@@ -151,6 +151,25 @@ impl State {
 pub struct Delegated {
     pub usage: Usage,
     pub cost: Cost,
+}
+
+/// An intent that waits for its outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Wait {
+    /// The seq of the intent.
+    pub intent: Seq,
+    pub since: Time,
+    pub until: Time,
+}
+
+impl Wait {
+    fn of(envelope: &Envelope) -> Self {
+        Self {
+            intent: envelope.seq,
+            since: envelope.at,
+            until: envelope.until.unwrap_or(envelope.at),
+        }
+    }
 }
 
 /// How things stand with the session's title in this turn.

@@ -4,32 +4,14 @@
 use serde::Serialize;
 
 use super::call::{Call, Phase};
-use super::{Ask, State, Titling, Writing};
+use super::compacting::Writing;
+use super::{Ask, State, Titling, Wait};
 use crate::event::{
-    Access, Compaction, Envelope, Event, Fact, Files, Model, Permission, Plugin, Session, Subagent,
-    Todo, Tool, Turn,
+    Access, Compaction, Event, Fact, Files, Model, Permission, Plugin, Session, Subagent, Todo,
+    Tool, Turn,
 };
 use crate::id::Seq;
 use crate::time::Time;
-
-/// An intent that waits for its outcome.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Wait {
-    /// The seq of the intent.
-    pub intent: Seq,
-    pub since: Time,
-    pub until: Time,
-}
-
-impl Wait {
-    pub(super) fn of(envelope: &Envelope) -> Self {
-        Self {
-            intent: envelope.seq,
-            since: envelope.at,
-            until: envelope.until.unwrap_or(envelope.at),
-        }
-    }
-}
 
 /// What kind of outcome is awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -8,8 +8,7 @@ use serde_json::Value;
 
 use super::call::Call;
 use super::message::Message;
-use super::open::Wait;
-use super::{Ask, State};
+use super::{Ask, State, Wait};
 use crate::event::{Envelope, Heard, Hook, Plugin};
 use crate::id::Seq;
 use crate::json::Json;
@@ -39,14 +38,6 @@ pub struct Consulted {
     pub wait: Option<Wait>,
     /// What it has said, as long as that is in force.
     pub output: Option<Json>,
-}
-
-/// A call that a plugin will not have.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Veto {
-    pub plugin: String,
-    pub hook: Hook,
-    pub reason: String,
 }
 
 /// How things stand with a hook.

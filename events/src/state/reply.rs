@@ -1,8 +1,7 @@
 //! How `model.*` events change the state.
 
 use super::message::{Message, Reply, ReplyEnd, ReplyPart};
-use super::open::Wait;
-use super::{Ask, Call, Failure, State, Titling, Turn, Writing, words};
+use super::{Ask, Call, Failure, State, Titling, Turn, Wait, Writing, words};
 use crate::event::{
     CallSpec, Cost, Envelope, FailureClass, Finish, Model, ModelRef, PartKind, Purpose,
     StreamedPart, Usage,

@@ -1,12 +1,10 @@
 //! What the rules say of a call.
 
+use super::inquiry::QUESTION;
 use super::{Call, State};
 use crate::event::Access;
 use crate::kit::AskMode;
 use crate::rules::{self, Action, Rule};
-
-/// What a tool needs in order to put a question to the user: however the rules are, it is put.
-pub(super) const QUESTION: &str = "question";
 
 /// The verdict of `rules` on one access: the worst over its patterns, with the rule that decided.
 /// What "always" has allowed turns a question into a yes, never a no.

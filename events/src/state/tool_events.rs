@@ -1,0 +1,180 @@
+//! How `tool.*` events move a call on.
+
+use super::call::{Call, Outcome, Phase};
+use super::inquiry::Inquiry;
+use super::message::ReplyPart;
+use super::{State, Wait, repeat, words};
+use crate::event::{Class, Envelope, Finished, Resolution, Tool};
+use crate::id::Seq;
+
+impl State {
+    /// The open call whose `model.called` is `of`.
+    pub(super) fn call_mut(&mut self, of: Option<Seq>) -> Option<&mut Call> {
+        self.last_reply_mut()?.calls_mut().find(|call| Some(call.seq) == of && !call.is_done())
+    }
+
+    /// The call that waits for the outcome of the intent `of`; none once the turn is stopped.
+    pub(super) fn waiting_mut(&mut self, of: Option<Seq>) -> Option<&mut Call> {
+        if self.turn.as_ref().is_none_or(|turn| turn.stop.is_some()) {
+            return None;
+        }
+        self.last_reply_mut()?.calls_mut().find(|call| match &call.phase {
+            Phase::Checking(wait) | Phase::Asking { wait, .. } | Phase::Running { wait, .. } => {
+                Some(wait.intent) == of
+            }
+            Phase::Called
+            | Phase::Resolved
+            | Phase::MustAsk { .. }
+            | Phase::Allowed
+            | Phase::TimedOut { .. }
+            | Phase::Unknown { .. }
+            | Phase::Done(_) => false,
+        })
+    }
+
+    pub(super) fn apply_tool(&mut self, envelope: &Envelope, event: &Tool) {
+        let of = envelope.of;
+        match event {
+            Tool::Checked { .. } => {
+                if let Some(call) = self.call_mut(of) {
+                    call.phase = Phase::Checking(Wait::of(envelope));
+                }
+            }
+            Tool::Resolved(resolution) => self.resolved(of, resolution),
+            Tool::Started { attempt, class, .. } => {
+                self.files.call_started(*class, self.turn.as_ref());
+                if let Some(call) = self.call_mut(of) {
+                    call.tail.clear();
+                    call.inquiries.clear();
+                    call.phase = Phase::Running { wait: Wait::of(envelope), attempt: *attempt };
+                }
+            }
+            Tool::Progressed { tail } => {
+                if let Some(call) = self.waiting_mut(of) {
+                    call.tail.clone_from(tail);
+                }
+            }
+            Tool::Batched { call } => {
+                let made = Call::new(envelope.seq, call);
+                if self.is_commissioned(of) {
+                    return self.commissioned(made);
+                }
+                if let Some(reply) = self.last_reply_mut() {
+                    reply.parts.push(ReplyPart::Call(Box::new(Call { within: of, ..made })));
+                }
+            }
+            Tool::Inquired { inquiry, from, message, wanted } => {
+                if let Some(call) = self.waiting_mut(of).filter(|call| call.is_running()) {
+                    call.inquiries.push(Inquiry::new(*inquiry, from, message, wanted));
+                }
+            }
+            Tool::Replied { inquiry, .. } => {
+                if let Some(call) = self.call_mut(of) {
+                    call.inquiries.retain(|open| open.id != *inquiry);
+                }
+            }
+            Tool::Finished(finished) => self.finished(of, finished),
+            Tool::Lost { attempt, .. } => {
+                if let Some(call) = self.call_mut(of) {
+                    let told = if *attempt == 0 { words::NEVER_STARTED } else { words::LOST };
+                    call.done(told.to_owned(), true);
+                }
+            }
+            Tool::Cancelled { .. } => {
+                let stopped = self.turn.as_ref().is_none_or(|turn| turn.stop.is_some());
+                if let Some(call) = self.call_mut(of) {
+                    call.done(call.cancelled(stopped), true);
+                }
+            }
+        }
+    }
+
+    /// A run has come to an end of its own.
+    fn finished(&mut self, of: Option<Seq>, finished: &Finished) {
+        self.seen.extend(seen(finished));
+        self.instructed.extend(instructed(finished));
+        let shown = self.shown(finished);
+        if let Some(call) = self.waiting_mut(of).filter(|call| call.is_running()) {
+            call.phase = Phase::Done(Box::new(Outcome {
+                output: finished.output.clone(),
+                is_error: finished.is_error,
+                attachments: finished.attachments.clone(),
+                shown,
+            }));
+            call.ran = true;
+            let agent = call.switches_to().filter(|_| !finished.is_error);
+            let costs = call.class() == Class::Child;
+            self.take_over(agent);
+            if costs {
+                self.heed_cost();
+            }
+        }
+    }
+
+    fn resolved(&mut self, of: Option<Seq>, resolution: &Resolution) {
+        let Some(call) = self.waiting_mut(of).filter(|c| matches!(c.phase, Phase::Checking(_)))
+        else {
+            return;
+        };
+        call.resolved = Some(Box::new(resolution.clone()));
+        if let Some(error) = &resolution.error {
+            call.done(error.clone(), true);
+            return;
+        }
+        call.phase = Phase::Resolved;
+        let seq = call.seq;
+        if self.calls().any(|call| call.seq == seq && self.repeats(call))
+            && let Some(resolved) = self.call_mut(Some(seq)).and_then(|call| call.resolved.as_mut())
+        {
+            resolved.access.insert(0, repeat::access(&resolution.name));
+        }
+    }
+
+    /// The wait of a check, a question or a run is over.
+    pub(super) fn call_elapsed(&mut self, of: Seq) {
+        let now = self.at;
+        if let Some(call) = self.inquiring_mut(Some(of)) {
+            return call.unheard(now);
+        }
+        let Some(call) = self.waiting_mut(Some(of)) else { return };
+        match call.phase {
+            Phase::Checking(_) => call.done(words::check_timed_out(), true),
+            Phase::Running { attempt, .. } => call.phase = Phase::TimedOut { attempt },
+            Phase::Asking { access: at, .. } => {
+                let Some(access) = call.access().get(at).cloned() else { return };
+                let told = words::unanswered(&access.permission, &access.patterns);
+                let denial = call.denial(&access, "nobody answered");
+                call.done(told, true);
+                self.deny(denial);
+            }
+            Phase::Called
+            | Phase::Resolved
+            | Phase::MustAsk { .. }
+            | Phase::Allowed
+            | Phase::TimedOut { .. }
+            | Phase::Unknown { .. }
+            | Phase::Done(_) => {}
+        }
+    }
+}
+
+/// The files that a tool has told of with its result: metadata `seen`, from paths to stamps.
+fn seen(finished: &Finished) -> Vec<(String, String)> {
+    if !finished.metadata.as_str().contains("\"seen\"") {
+        return Vec::new();
+    }
+    let metadata = finished.metadata.value();
+    let stamps = metadata["seen"].as_object().into_iter().flatten();
+    let texts = stamps.filter_map(|(path, stamp)| Some((path.clone(), stamp.as_str()?.to_owned())));
+    texts.collect()
+}
+
+/// The files with instructions that a result has told of: metadata `instructions`, a list of paths.
+fn instructed(finished: &Finished) -> Vec<String> {
+    if !finished.metadata.as_str().contains("\"instructions\"") {
+        return Vec::new();
+    }
+    let metadata = finished.metadata.value();
+    let paths = metadata["instructions"].as_array().into_iter().flatten();
+    paths.filter_map(|path| Some(path.as_str()?.to_owned())).collect()
+}
