@@ -19,7 +19,7 @@ use crate::json::Json;
 use crate::kit::ModelSpec;
 use crate::request::{AssistantPart, Request, RequestMessage, ToolResult};
 use crate::state::{
-    Ask, Call, Compacting, Message, Phase, Reply, ReplyEnd, ReplyPart, State, words,
+    Ask, Call, Compacting, Message, Phase, Prompt, Reply, ReplyEnd, ReplyPart, State, words,
 };
 
 /// The request for the next step of the turn.
@@ -108,9 +108,10 @@ pub fn title_request(s: &State) -> Request {
     let kit = &s.kit;
     let model = kit.options.small_model.as_ref().unwrap_or(&kit.model);
     let prompt = s.messages.iter().find_map(Message::prompt);
-    let texts = prompt.iter().flat_map(|prompt| &prompt.parts);
-    let texts = texts.filter(|part| part.kind == PromptKind::Text).map(|part| part.text.trim());
-    let text: String = texts.collect::<Vec<_>>().join("\n").chars().take(TITLED).collect();
+    let mut parts = prompt.map(Prompt::filled).unwrap_or_default();
+    parts.retain(|part| part.kind == PromptKind::Text);
+    let texts: Vec<&str> = parts.iter().map(|part| part.text.trim()).collect();
+    let text: String = texts.join("\n").chars().take(TITLED).collect();
     Request {
         purpose: Purpose::Title,
         model: model.name(),
@@ -234,7 +235,7 @@ impl Builder {
         match message {
             Message::User(prompt) => {
                 let reminder = prompt.reminder.iter().map(PromptPart::text);
-                let parts = prompt.parts.iter().cloned().chain(reminder).collect();
+                let parts = prompt.filled().into_iter().chain(reminder).collect();
                 self.user(parts, vec![prompt.seq]);
             }
             Message::Assistant(reply) => self.reply(reply),
@@ -249,7 +250,7 @@ impl Builder {
 
     fn user(&mut self, mut parts: Vec<PromptPart>, of: Vec<Seq>) {
         for part in parts.iter_mut().filter(|part| part.kind == PromptKind::Task) {
-            *part = PromptPart::text(words::commissioned(part.name.as_deref().unwrap_or_default()));
+            *part = PromptPart::text(words::subtask(part.name.as_deref().unwrap_or_default()));
         }
         parts.retain(|part| part.kind != PromptKind::Text || !part.text.trim().is_empty());
         for part in parts.iter_mut().filter(|part| part.kind == PromptKind::Media) {
@@ -276,6 +277,10 @@ impl Builder {
 
     fn reply(&mut self, reply: &Reply) {
         if !reply.has_calls() && !matches!(reply.end, ReplyEnd::Whole(_)) {
+            return;
+        }
+        // its output is part of the prompt's text
+        if reply.by_prompt.is_some_and(|of| of.kind == PromptKind::Command) {
             return;
         }
         let mut parts = Vec::new();
@@ -316,7 +321,7 @@ impl Builder {
         if !results.is_empty() {
             self.push(RequestMessage::Tool { results }, answered);
         }
-        if reply.by_prompt {
+        if reply.by_prompt.is_some() {
             self.user(vec![PromptPart::text(words::TELL_OF_IT)], Vec::new());
         }
     }

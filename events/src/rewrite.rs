@@ -98,7 +98,7 @@ fn turn(event: &mut Turn, how: &impl Rewrite) {
 
 fn prompt(part: &mut PromptPart, how: &impl Rewrite) {
     match part.kind {
-        PromptKind::Text | PromptKind::Task => string(&mut part.text, how),
+        PromptKind::Text | PromptKind::Task | PromptKind::Command => string(&mut part.text, how),
         PromptKind::Media => optional(&mut part.name, how),
     }
 }

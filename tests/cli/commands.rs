@@ -84,7 +84,7 @@ fn files_that_rules_do_not_allow_are_not_sent() {
 }
 
 #[test]
-fn output_of_the_shell_is_put_in_if_rules_allow_it() {
+fn output_of_the_shell_is_put_in_by_calls_that_rules_judge() {
     let site = site()
         .setting(
             "command",
@@ -98,11 +98,27 @@ fn output_of_the_shell_is_put_in_if_rules_allow_it() {
         .setting("permission", json!({ "bash": { "rm *": "deny" } }));
     site.file("a.txt", "");
     let project = site.project().display().to_string();
-    assert_eq!(run(&site, "/say hello"), [format!("It says <hello\n{project}>.")]);
-    refused(&site, &["/rm"], "the command `/rm`: the rules do not allow bash `rm a.txt`");
-    assert!(common::exists(&site.project().join("a.txt")));
+    let sent = |prompt: &str| {
+        let ran = site.run(&["run", "--format", "json", prompt]).ok().events();
+        let requested = ran.iter().find(|event| event["data"]["purpose"] == "turn").unwrap();
+        let seq = requested["seq"].to_string();
+        let request = site.run(&["explain", "last", &seq, "--request"]).ok();
+        let request: Value = serde_json::from_str(&request.stdout).unwrap();
+        (request["messages"][0]["parts"][0]["text"].as_str().unwrap().to_owned(), ran)
+    };
+    let (prompt, ran) = sent("/say hello");
+    assert_eq!(prompt, format!("It says <hello\n{project}>."));
+    let kinds: Vec<&str> = ran.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    let at = |kind: &str| kinds.iter().position(|known| *known == kind).unwrap();
+    assert!(
+        at("tool.started") < at("tool.finished") && at("tool.finished") < at("model.requested")
+    );
+    let (prompt, ran) = sent("/rm");
+    assert!(prompt.contains("rm *") && common::exists(&site.project().join("a.txt")), "{prompt}");
+    let denials = &only(&ran, "turn.ended")["data"]["permission_denials"];
+    assert_eq!(denials[0]["patterns"][0], "rm a.txt", "{denials}");
     assert_eq!(run(&site, "/put !`rm a.txt`"), ["!`rm a.txt`"]);
-    assert_eq!(run(&site, "/fails"), ["partly\n(exit code 3)"]);
+    assert_eq!(sent("/fails").0, "partly\n(exit code 3)");
 }
 
 #[test]
@@ -164,9 +180,11 @@ fn a_conversations_prompts_are_commands_too() {
         .setting("permission", json!({ "bash": { "rm *": "deny" } }));
     let mut terminal = site.terminal(&[], 100);
     terminal.until_prompt().press("/help\r").until("/hello: Says hello.");
-    terminal.until_prompt().press("/rm\r").until("the rules do not allow bash `rm a`");
-    terminal.until_prompt().press("/hello you all\r").until("One.");
+    terminal.until_prompt().press("/rm\r").until("rm a").until("One.");
+    terminal.until_prompt().press("/hello you all\r").until("Two.");
     terminal.until_prompt().press("/exit\r");
     assert_eq!(terminal.wait(), 0);
-    assert_eq!(prompted(&site.exported()), ["Say hello to you all"]);
+    let events = site.exported();
+    let last = common::all(&events, "turn.prompted").last().unwrap()["data"]["parts"].clone();
+    assert_eq!(last[0]["text"], "Say hello to you all");
 }

@@ -10,6 +10,7 @@ use agent_client_protocol::v1::schema::{
 };
 use leftfold_events::event::{
     Finished, PartKind, PromptKind, PromptPart, Purpose, TodoItem, TodoPriority, TodoStatus, Usage,
+    as_typed,
 };
 use leftfold_events::{Seq, SessionId};
 use leftfold_view::text::subagent_line;
@@ -228,12 +229,13 @@ fn plan(todos: &[TodoItem]) -> Plan {
 /// A prompt as a client is shown it that did not send it, or has forgotten it.
 pub(super) fn prompt(parts: &[PromptPart]) -> Vec<SessionUpdate> {
     let block = |part: &PromptPart| match part.kind {
-        PromptKind::Text | PromptKind::Task => part.text.clone().into(),
+        PromptKind::Text | PromptKind::Task | PromptKind::Command => part.text.clone().into(),
         PromptKind::Media => ContentBlock::Image(ImageContent::new(
             part.text.clone(),
             part.mime.clone().unwrap_or_default(),
         )),
     };
-    let typed = parts.iter().filter(|part| part.kind != PromptKind::Task);
-    typed.map(|part| SessionUpdate::UserMessageChunk(ContentChunk::new(block(part)))).collect()
+    let typed = as_typed(parts);
+    let chunk = |part| SessionUpdate::UserMessageChunk(ContentChunk::new(block(part)));
+    typed.iter().map(chunk).collect()
 }

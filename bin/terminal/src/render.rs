@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use leftfold_events::event::{Answer, EndReason, Ended, PartKind, PromptKind, PromptPart};
+use leftfold_events::event::{Answer, EndReason, Ended, PartKind, PromptPart, as_typed};
 use leftfold_events::{Envelope, Seq, SessionId, Time};
 use leftfold_view::text::stopped;
 use leftfold_view::words::first_line;
@@ -137,8 +137,8 @@ impl Renderer {
         if by == self.me && seq > self.head {
             return String::new();
         }
-        let typed = parts.iter().filter(|part| part.kind != PromptKind::Task);
-        let text = typed.map(|part| clean(&part.text)).collect::<Vec<_>>().join(" ");
+        let typed = as_typed(parts);
+        let text = typed.iter().map(|part| clean(&part.text)).collect::<Vec<_>>().join(" ");
         let from = if by == self.me { String::new() } else { format!("  (by {})", clean_line(by)) };
         let lines = text.trim().replace('\n', "\n  ");
         let look = self.look.style;

@@ -26,7 +26,9 @@ pub use session::Session;
 pub use subagent::Subagent;
 pub use todo::{Todo, TodoItem, TodoPriority, TodoStatus};
 pub use tool::{Access, Attachment, Class, Consent, Finished, Resolution, Spill, Tool, Wanted};
-pub use turn::{Denial, EndReason, Ended, Equipped, PromptKind, PromptPart, Turn};
+pub use turn::{
+    Denial, EndReason, Ended, Equipped, PromptKind, PromptPart, Turn, as_typed, join_commands,
+};
 
 use serde::{Deserialize, Serialize};
 

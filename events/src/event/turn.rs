@@ -76,6 +76,38 @@ pub enum PromptKind {
     /// The whole task, in words, for the agent that `name` names, to be done in a session of its own
     /// before the model answers (SPEC L10).
     Task,
+    /// A command line that is run before the model answers. Its output takes its place in the text that
+    /// the parts beside it make up with it.
+    Command,
+}
+
+/// `parts`, in which each command is what `output` says of its index and its line, and is one part with
+/// the text before and the text behind it.
+pub fn join_commands(
+    parts: &[PromptPart],
+    output: impl Fn(usize, &str) -> String,
+) -> Vec<PromptPart> {
+    let mut joined: Vec<PromptPart> = Vec::with_capacity(parts.len());
+    let mut behind_command = false;
+    for (index, part) in parts.iter().enumerate() {
+        let is_command = part.kind == PromptKind::Command;
+        let text = if is_command { output(index, &part.text) } else { part.text.clone() };
+        let goes_on = part.kind == PromptKind::Text && part.name.is_none() && behind_command;
+        match joined.last_mut().filter(|before| before.kind != PromptKind::Media) {
+            Some(before) if is_command || goes_on => before.text.push_str(&text),
+            _ if is_command => joined.push(PromptPart::text(text)),
+            _ => joined.push(part.clone()),
+        }
+        behind_command = is_command;
+    }
+    joined
+}
+
+/// A prompt as the person who wrote it sees it: commands as they stand in a template, without subtasks.
+pub fn as_typed(parts: &[PromptPart]) -> Vec<PromptPart> {
+    let mut typed = join_commands(parts, |_, line| format!("!`{line}`"));
+    typed.retain(|part| part.kind != PromptKind::Task);
+    typed
 }
 
 /// How a turn came to its end.

@@ -56,7 +56,7 @@ pub fn next(s: &State) -> Option<Envelope> {
     if let Some(asked) = plugins::prompt(s) {
         return Some(asked);
     }
-    let mut decided = commission(s, turn).unwrap_or_else(|| decide(s, turn, &turn.ask));
+    let mut decided = prompt_call(s, turn).unwrap_or_else(|| decide(s, turn, &turn.ask));
     if !closes(&decided) && s.is_overspent() {
         decided = end(s, turn, EndReason::Limit, s.past_limit());
     }
@@ -64,10 +64,10 @@ pub fn next(s: &State) -> Option<Envelope> {
     (!closes(&decided) || s.open().is_empty()).then_some(decided)
 }
 
-/// What a prompt has another agent do comes before the answer.
-fn commission(s: &State, turn: &Turn) -> Option<Envelope> {
-    let due = turn.commissions.first().filter(|_| turn.compacting().is_none())?;
-    Some(intent(s, Some(due.prompt), None, Tool::Batched { call: due.call(s.seq + 1) }))
+/// The calls of a prompt come before the answer.
+fn prompt_call(s: &State, turn: &Turn) -> Option<Envelope> {
+    let (due, call) = s.prompt_call().filter(|_| turn.compacting().is_none())?;
+    Some(intent(s, Some(due.prompt), None, Tool::Batched { call }))
 }
 
 /// Another agent takes over, whose kit is in force already.

@@ -2,7 +2,7 @@
 //! nothing but the position.
 
 use super::message::ReplyEnd;
-use super::{Ask, Child, Commission, Delegated, Failure, Origin, State, Titling, Turn, Wait};
+use super::{Ask, Child, Delegated, Failure, Origin, PromptCall, State, Titling, Turn, Wait};
 use crate::event::{EndReason, Envelope, Event, Session, Subagent, Todo, Turn as TurnEvent};
 use crate::id::Seq;
 use crate::kit::AskMode;
@@ -25,6 +25,7 @@ impl State {
             Event::Files(event) => self.apply_files(envelope, event),
             Event::Plugin(event) => self.apply_plugin(envelope, event),
         }
+        self.keep_command_output();
     }
 
     fn apply_session(&mut self, envelope: &Envelope, event: &Session) {
@@ -73,7 +74,7 @@ impl State {
                     self.delegated = Delegated::default();
                 }
                 let turn = self.turn.get_or_insert_with(|| Turn::new(envelope));
-                turn.commissions.extend(Commission::all_of(envelope.seq, parts));
+                turn.prompt_calls.extend(PromptCall::all_of(envelope.seq, parts));
             }
             TurnEvent::Equipped(equipped) => {
                 self.kit.equip(self.equipped.as_ref(), equipped);
@@ -242,7 +243,7 @@ impl Turn {
             compact: false,
             said: String::new(),
             title: Titling::Due,
-            commissions: Vec::new(),
+            prompt_calls: Vec::new(),
             switch: None,
             usage: crate::event::Usage::default(),
             cost: 0.0,

@@ -1,7 +1,10 @@
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::call::Call;
-use crate::event::{Finish, ModelRef, PromptPart, Usage};
+use super::words;
+use crate::event::{Finish, ModelRef, PromptKind, PromptPart, Usage, join_commands};
 use crate::id::Seq;
 
 /// One entry of the conversation.
@@ -27,8 +30,22 @@ pub enum Message {
 pub struct Prompt {
     pub seq: Seq,
     pub parts: Vec<PromptPart>,
+    /// What its commands have printed, by the index of the part.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub outputs: BTreeMap<usize, String>,
     /// What the model is told with it that nobody has written here (SPEC L17).
     pub reminder: Option<String>,
+}
+
+/// A call that a prompt makes before its model answers: the part that asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PromptCall {
+    /// The seq of the prompt.
+    pub prompt: Seq,
+    /// The index of the part.
+    pub part: usize,
+    /// [`PromptKind::Task`] or [`PromptKind::Command`].
+    pub kind: PromptKind,
 }
 
 /// What a model answered to one request.
@@ -43,8 +60,9 @@ pub struct Reply {
     pub parts: Vec<ReplyPart>,
     pub end: ReplyEnd,
     pub usage: Usage,
-    /// No model has written it: a prompt has brought forth its call.
-    pub by_prompt: bool,
+    /// No model has written it: a prompt made its call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by_prompt: Option<PromptCall>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -63,6 +81,16 @@ pub enum ReplyEnd {
     Whole(Finish),
     /// Broken off; what is left of it is complete.
     Cut,
+}
+
+impl Prompt {
+    /// Its parts, with the output of commands in their places.
+    pub fn filled(&self) -> Vec<PromptPart> {
+        join_commands(&self.parts, |part, line| match self.outputs.get(&part) {
+            Some(output) => output.clone(),
+            None => words::not_run(line),
+        })
+    }
 }
 
 impl Message {
@@ -86,7 +114,7 @@ impl Message {
 impl Reply {
     pub(super) fn new(asked: Seq, model: ModelRef, last: bool) -> Self {
         let (parts, usage) = (Vec::new(), Usage::default());
-        Self { asked, model, last, parts, end: ReplyEnd::Open, usage, by_prompt: false }
+        Self { asked, model, last, parts, end: ReplyEnd::Open, usage, by_prompt: None }
     }
 
     pub fn calls(&self) -> impl Iterator<Item = &Call> {

@@ -6,7 +6,6 @@ mod asking;
 pub mod batch;
 mod call;
 mod checkout;
-mod commission;
 mod compacting;
 mod files;
 mod heard;
@@ -17,6 +16,7 @@ mod message;
 mod messages;
 mod open;
 mod plugins;
+mod prompt_call;
 mod repeat;
 mod reply;
 pub mod switch;
@@ -26,12 +26,11 @@ pub(crate) mod words;
 
 pub(crate) use asking::Inquired;
 pub use call::{Call, Outcome, Phase, Shown, Veto};
-pub use commission::Commission;
 pub use compacting::{Compacting, Writing};
 pub use files::{Changed, Figures, Files, NoRevert, Restore, RestoreStep, Revert};
 pub use heritage::Inherited;
 pub use inquiry::Inquiry;
-pub use message::{Message, Prompt, Reply, ReplyEnd, ReplyPart};
+pub use message::{Message, Prompt, PromptCall, Reply, ReplyEnd, ReplyPart};
 pub use messages::Messages;
 pub use open::Open;
 pub(crate) use plugins::Consultation;
@@ -124,8 +123,8 @@ pub struct Turn {
     /// The text of the last reply that a summary has replaced.
     pub said: String,
     pub title: Titling,
-    /// What prompts have other agents do first.
-    pub commissions: Vec<Commission>,
+    /// The calls that prompts still have to make before the model answers.
+    pub prompt_calls: Vec<PromptCall>,
     /// The agent that is to take over.
     pub switch: Option<String>,
     pub usage: Usage,

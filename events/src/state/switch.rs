@@ -1,6 +1,8 @@
 //! The change from one agent to another: by the prompt of a person, or within a turn, when a person
 //! has agreed to what the model asked; and what the model is told of it (SPEC A10, A11, L17).
 
+use std::collections::BTreeMap;
+
 use super::message::{Message, Prompt};
 use super::{Call, State, words};
 use crate::event::{Answer, PromptPart};
@@ -70,7 +72,12 @@ impl State {
         let plans = self.kit.options.plans;
         let reminder = self.reminder().filter(|_| plans != self.planning);
         self.planning = plans;
-        self.messages.push(Message::User(Prompt { seq, parts, reminder }));
+        self.messages.push(Message::User(Prompt {
+            seq,
+            parts,
+            outputs: BTreeMap::new(),
+            reminder,
+        }));
     }
 
     pub(super) fn switched(&mut self, seq: Seq, agent: &str) {

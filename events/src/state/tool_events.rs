@@ -56,8 +56,8 @@ impl State {
             }
             Tool::Batched { call } => {
                 let made = Call::new(envelope.seq, call);
-                if self.is_commissioned(of) {
-                    return self.commissioned(made);
+                if self.is_by_prompt(of) {
+                    return self.called_by_prompt(made);
                 }
                 if let Some(reply) = self.last_reply_mut() {
                     reply.parts.push(ReplyPart::Call(Box::new(Call { within: of, ..made })));

@@ -26,8 +26,13 @@ pub(crate) const LAST_STEP: &str = "This is the last step of this turn: the limi
     what is done, what is left to do, and what should come next.";
 
 /// Stands in a prompt where it has another agent do something.
-pub(crate) fn commissioned(agent: &str) -> String {
+pub(crate) fn subtask(agent: &str) -> String {
     format!("The agent `{agent}` does this first; its task and what came of it follow.")
+}
+
+/// Stands in a prompt where the output of a command would, which was interrupted before it ran.
+pub(crate) fn not_run(line: &str) -> String {
+    format!("[`{line}` was not run]")
 }
 
 /// Follows what came of it.

@@ -113,12 +113,12 @@ fn longer_sessions() -> Vec<Vec<Step>> {
 fn sessions_of_many_agents() -> Vec<Vec<Step>> {
     vec![
         vec![
-            Commission("look"),
+            Subtask("look"),
             Task("task_4"),
             ChildEnds("task_4"),
             Done("task_4", "ok"),
             Text("so"),
-            Commission("and there"),
+            Subtask("and there"),
             Reply(Finish::Stop),
         ],
         vec![

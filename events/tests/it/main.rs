@@ -4,7 +4,6 @@
 mod asking;
 mod batch;
 mod circles;
-mod commission;
 mod common;
 mod compacting;
 mod crash;
@@ -15,6 +14,7 @@ mod limits;
 mod next;
 mod permission;
 mod plugin;
+mod prompt_call;
 mod properties;
 mod room;
 mod sim;

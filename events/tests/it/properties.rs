@@ -45,7 +45,8 @@ fn step() -> impl Strategy<Value = Step> {
     let answer = prop_oneof![Just(Reply_::Once), Just(Reply_::Always), Just(Reply_::Reject)];
     prop_oneof![
         2 => prop_oneof![Just("hi"), Just("")].prop_map(Prompt),
-        1 => Just(Commission("look")),
+        1 => Just(Subtask("look")),
+        1 => Just(Command("ls")),
         1 => id().prop_map(Exit),
         2 => prop_oneof![Just("text"), Just(" ")].prop_map(Text),
         1 => prop_oneof![Just(None), Just(Some("sig"))].prop_map(Think),

@@ -136,7 +136,7 @@ fn filled(words: &str) -> Option<Value> {
 
 fn prompt(part: &PromptPart) -> Option<Value> {
     match part.kind {
-        PromptKind::Text | PromptKind::Task => filled(&part.text),
+        PromptKind::Text | PromptKind::Task | PromptKind::Command => filled(&part.text),
         PromptKind::Media => {
             let (mime, name) = shape::file_of(part);
             Some(media(mime, name, &part.text))

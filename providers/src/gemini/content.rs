@@ -181,7 +181,7 @@ fn text(text: &str) -> Value {
 /// Blank texts are refused, so they are left out.
 fn prompt(part: &PromptPart) -> Option<Value> {
     match part.kind {
-        PromptKind::Text | PromptKind::Task => {
+        PromptKind::Text | PromptKind::Task | PromptKind::Command => {
             (!part.text.trim().is_empty()).then(|| text(&part.text))
         }
         PromptKind::Media => {

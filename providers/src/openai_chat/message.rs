@@ -76,7 +76,9 @@ impl History<'_> {
         let mut content = Content::default();
         for part in parts {
             match part.kind {
-                PromptKind::Text | PromptKind::Task => content.text(&part.text),
+                PromptKind::Text | PromptKind::Task | PromptKind::Command => {
+                    content.text(&part.text);
+                }
                 PromptKind::Media => {
                     let (mime, name) = shape::file_of(part);
                     content.media(content::media(self.vendor, mime, name, &part.text));

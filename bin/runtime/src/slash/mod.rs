@@ -131,11 +131,11 @@ impl Prepared {
         Ok(())
     }
 
-    /// The prompt's parts, of which the first is the text that was typed: with commands of the shell
-    /// run, and files and resources of servers read, as far as the rules in force allow.
+    /// The prompt's parts. `parts` is the prompt as it was typed. A template's command lines become parts
+    /// that the session runs as calls; files and resources that it mentions are read here.
     ///
     /// # Errors
-    /// The rules do not allow one of them, or it can not be run.
+    /// The rules do not allow one of the files or resources, or it can not be read.
     pub async fn parts(
         &self,
         job: &Job,
@@ -149,26 +149,28 @@ impl Prepared {
             return skill::parts(call, job, parts).await;
         }
         let desk = Desk::of(call, job);
-        let (mut text, mut files) = (String::new(), Vec::new());
+        let (mut text, mut files) = (Vec::new(), Vec::new());
         for piece in template::fill(&call.template, &call.arguments) {
-            match piece {
+            let kind = match &piece {
                 Piece::Text(piece) => {
-                    for mention in template::mentions(&piece) {
+                    for mention in template::mentions(piece) {
                         files.extend(desk.mentioned(mention).await?);
                     }
-                    text.push_str(&piece);
+                    PromptKind::Text
                 }
-                Piece::Shell(line) => text.push_str(desk.shell(&line).await?.trim_end()),
-            }
+                Piece::Shell(_) => PromptKind::Command,
+            };
+            let (Piece::Text(piece) | Piece::Shell(piece)) = piece;
+            text.push(PromptPart { kind, ..PromptPart::text(piece) });
         }
-        if text.trim().is_empty() {
+        if text.iter().all(|part| part.text.trim().is_empty()) {
             return Err(Usage(format!("the command `/{}` says nothing", call.name)).into());
         }
         if let Some(agent) = &call.subtask {
             return Ok(subtask::parts(agent, text, files, parts));
         }
         let rest = parts.split_off(1.min(parts.len()));
-        Ok([vec![PromptPart::text(text)], files, rest].concat())
+        Ok([text, files, rest].concat())
     }
 }
 
@@ -230,16 +232,6 @@ struct Desk<'a> {
 impl<'a> Desk<'a> {
     fn of(call: &Call, job: &'a Job) -> Self {
         Self { whose: format!("the command `/{}`", call.name), job, kit: job.kit() }
-    }
-
-    /// What a command line prints.
-    async fn shell(&self, line: &str) -> anyhow::Result<String> {
-        let output = self.run("bash", &json!({ "command": line })).await?;
-        if output.is_error {
-            return Err(self.refused(&format!("`{line}`: {}", output.output)));
-        }
-        let nothing = output.output == "(no output)";
-        Ok(if nothing { String::new() } else { output.output })
     }
 
     /// A resource of a server, or a file; nothing if it is neither.

@@ -39,21 +39,25 @@ pub(super) fn agent(
     Ok(subtask.then(|| if takes_tasks { wanted.as_str() } else { ANY }.to_owned()))
 }
 
-/// The parts of a prompt: what was typed, and the task, which has the text of all files; media stay
-/// with the prompt.
+/// The parts of a prompt: `typed`, and behind its first part the task. The task is `text`, its first part
+/// with the agent's name, followed by the texts of `files`; media stay with the prompt.
 pub(super) fn parts(
     agent: &str,
-    text: String,
+    mut text: Vec<PromptPart>,
     files: Vec<PromptPart>,
     mut typed: Vec<PromptPart>,
 ) -> Vec<PromptPart> {
-    let (texts, media): (Vec<_>, Vec<_>) =
+    let (files, media): (Vec<_>, Vec<_>) =
         files.into_iter().partition(|file| file.kind == PromptKind::Text);
     typed.extend(media);
-    let texts = texts.into_iter().map(|file| file.text);
-    let text = [text].into_iter().chain(texts).collect::<Vec<_>>().join("\n\n");
-    let name = Some(agent.to_owned());
-    let task = PromptPart { kind: PromptKind::Task, name, ..PromptPart::text(text) };
-    typed.insert(1.min(typed.len()), task);
+    if let Some(first) = text.first_mut() {
+        first.kind = PromptKind::Task;
+        first.name = Some(agent.to_owned());
+    }
+    if let Some(last) = text.last_mut() {
+        files.iter().for_each(|file| last.text += &format!("\n\n{}", file.text));
+    }
+    let behind_first = 1.min(typed.len());
+    typed.splice(behind_first..behind_first, text);
     typed
 }

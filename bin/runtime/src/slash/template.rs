@@ -10,6 +10,7 @@ pub(super) enum Piece {
 
 /// Puts the arguments into a template: `$ARGUMENTS` is all of them as typed, `$1` and so on one each,
 /// of which the highest takes the rest. Arguments that the template has no place for come after it.
+/// Each command line stands between two texts, which may be empty.
 pub(super) fn fill(template: &str, arguments: &str) -> Vec<Piece> {
     let arguments = arguments.trim();
     let words = words(arguments);
@@ -27,7 +28,6 @@ pub(super) fn fill(template: &str, arguments: &str) -> Vec<Piece> {
         end = format!("{}\n\n{arguments}", end.trim_end());
     }
     pieces.push(Piece::Text(end));
-    pieces.retain(|piece| *piece != Piece::Text(String::new()));
     pieces
 }
 

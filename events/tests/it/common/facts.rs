@@ -16,7 +16,7 @@ pub(crate) fn child_ended(
     Subagent::Ended { session, answer, reason, usage: Usage::default(), cost }
 }
 
-pub(super) fn prompted(parts: Vec<PromptPart>) -> Fact {
+pub(crate) fn prompted(parts: Vec<PromptPart>) -> Fact {
     let model = ModelRef { provider: "p".into(), id: "m".into() };
     Fact::new(Turn::Prompted { parts, agent: "build".into(), model, by: "test".into() })
 }

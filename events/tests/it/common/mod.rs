@@ -37,7 +37,9 @@ pub(crate) const START: u64 = 1_700_000_000_000;
 pub(crate) enum Step {
     Prompt(&'static str),
     /// A prompt that has another agent do this first.
-    Commission(&'static str),
+    Subtask(&'static str),
+    /// A prompt with the output of this command line in its text.
+    Command(&'static str),
     Text(&'static str),
     /// Reasoning with or without a signature.
     Think(Option<&'static str>),
@@ -191,11 +193,16 @@ impl Run {
     pub(crate) fn fact(&mut self, step: &Step) -> Fact {
         match step {
             Prompt(text) => prompted(vec![PromptPart::text(*text)]),
-            Commission(task) => {
+            Subtask(task) => {
                 let name = Some("general".into());
                 let kind = PromptKind::Task;
                 let task = PromptPart { kind, name, ..PromptPart::text(*task) };
                 prompted(vec![PromptPart::text("/do it"), task])
+            }
+            Command(line) => {
+                let command = PromptPart { kind: PromptKind::Command, ..PromptPart::text(*line) };
+                let [before, after] = ["It says <", ">."].map(PromptPart::text);
+                prompted(vec![before, command, after])
             }
             Text(text) => self.to_request(streamed(PartKind::Text, text, None)),
             Think(signature) => self.to_request(streamed(PartKind::Reasoning, "hm", *signature)),

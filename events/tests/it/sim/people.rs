@@ -138,6 +138,11 @@ impl World {
             let (kind, name) = (PromptKind::Task, Some("general".to_owned()));
             parts.push(PromptPart { kind, name, ..PromptPart::text("look around") });
         }
+        if self.random.one_in(10) {
+            let line = self.random.of(&["ls", "never"]);
+            parts.push(PromptPart { kind: PromptKind::Command, ..PromptPart::text(line) });
+            parts.push(PromptPart::text(" and on"));
+        }
         let kit = self.kit.clone();
         let prompted = prompted(parts, &kit);
         if std::mem::take(&mut self.desks[0].cut_off) {
