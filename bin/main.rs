@@ -2,17 +2,18 @@
 
 mod cli;
 mod commands;
+mod logging;
 mod memory;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use cli::{Cli, Command};
-use leftfold_runtime::{Usage, edge, note};
+use leftfold_runtime::{Usage, note};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    log_to_stderr();
+    logging::start(cli.command.is_none());
     let code = dispatch(cli);
     code.unwrap_or_else(|error| {
         note(&format!("leftfold: {error:#}"));
@@ -59,11 +60,4 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Man(args) => commands::completions::man(&args),
         Command::InTerminal(args) => commands::in_terminal::become_shell(&args),
     }
-}
-
-/// `LEFTFOLD_LOG` says what is logged; standard output belongs to the program's own output.
-fn log_to_stderr() {
-    let Ok(filter) = std::env::var("LEFTFOLD_LOG") else { return };
-    let filter = tracing_subscriber::EnvFilter::new(filter);
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| edge::Trace).init();
 }

@@ -131,8 +131,10 @@ impl Workers {
 
     fn request(&self, of: Seq, purpose: Purpose, state: &State) {
         let request = context::asked(state, purpose).request;
+        let span = tracing::warn_span!("request", seq = of, ?purpose, model = %request.model.id);
         let mut ask = AskModel {
             of,
+            span,
             extra: self.hook_secrets.for_provider(&request.model.provider),
             request,
             prices: state.kit.model.cost,
@@ -176,8 +178,10 @@ impl Workers {
             let switch = SwitchAgent { of, call, agent, before };
             return self.to_executor(ToolExecutorMessage::Switch(Box::new(switch)));
         }
+        let span = tracing::warn_span!("call", seq = call.seq, tool = %resolution.name, attempt);
         let run = RunCall {
             of: envelope.seq,
+            span,
             call: call.seq,
             id: call.id.clone(),
             attempt,

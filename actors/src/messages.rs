@@ -39,6 +39,7 @@ use leftfold_tools::{Instructed, Reply as InquiryReply, Seen};
 use ractor::{ActorRef, RpcReplyPort};
 use serde_json::Value;
 use tokio::sync::watch;
+use tracing::Span;
 
 use crate::hook_secrets::{HookSecrets, Values};
 use crate::recorded::Recorded;
@@ -276,6 +277,8 @@ pub(crate) enum CompactionMessage {
 /// A request to perform, for the intent `of`.
 pub(crate) struct AskModel {
     pub(crate) of: Seq,
+    /// For the program's log: the request, within its turn.
+    pub(crate) span: Span,
     pub(crate) request: Request,
     pub(crate) prices: Prices,
     /// How long the log lets the provider be silent.
@@ -315,6 +318,8 @@ pub(crate) enum ToolExecutorMessage {
 /// A call to run, for the intent `of`.
 pub(crate) struct RunCall {
     pub(crate) of: Seq,
+    /// For the program's log: the call, within its turn.
+    pub(crate) span: Span,
     /// The seq of its `model.called`.
     pub(crate) call: Seq,
     /// The model's id for it.

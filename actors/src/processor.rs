@@ -10,6 +10,7 @@ use leftfold_events::{Fact, Secrets, Sha256, title};
 use leftfold_providers::{Provider, StreamEvent};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::AbortHandle;
+use tracing::Instrument;
 
 use crate::coalesce::Coalescer;
 use crate::messages::{AskModel, ProcessorMessage, SessionMessage};
@@ -63,7 +64,8 @@ impl Reading {
     fn start(&mut self, ask: AskModel) {
         let (owner, pieces) = (self.owner.clone(), Coalescer::new(self.secrets.clone()));
         let provider = self.models.get(&ask.request.model.provider, &ask.extra);
-        let task = tokio::spawn(async move {
+        let span = ask.span.clone();
+        let reading = async move {
             let of = ask.of;
             let Some(provider) = provider else {
                 tell(&owner, vec![failed(of, unknown_provider(&ask.request))]);
@@ -73,7 +75,8 @@ impl Reading {
             if reading.await.is_err() {
                 tell(&owner, vec![failed(of, broken("reading the reply failed unexpectedly"))]);
             }
-        });
+        };
+        let task = tokio::spawn(reading.instrument(span));
         self.task = Some(task.abort_handle());
     }
 
@@ -154,12 +157,14 @@ async fn read(
                 false
             }
             Some(StreamEvent::Finish { finish, usage }) => {
+                tracing::debug!(?finish, "the reply is complete");
                 facts.extend(pieces.take_all(of));
                 let cost = ask.prices.of(&usage);
                 facts.push(Fact::of(of, Model::Replied { finish, usage, cost, body_sha256 }));
                 true
             }
             Some(StreamEvent::Failed(failure)) => {
+                tracing::debug!("the request failed: {}", failure.message);
                 facts.extend(pieces.take_all(of));
                 facts.push(failed(of, failure));
                 true

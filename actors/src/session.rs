@@ -12,6 +12,7 @@ use leftfold_events::{Envelope, Fact, Kit, POLICY, Secrets, Seq, State, settle};
 use leftfold_store::Log;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::task::AbortHandle;
+use tracing::Span;
 
 use crate::clock::Clock;
 use crate::dispatch::Workers;
@@ -48,6 +49,8 @@ pub(crate) struct Desk {
     observers: ActorRef<ObserversMessage>,
     timer: Option<AbortHandle>,
     parent: Option<ParentCall>,
+    /// For the program's log: the turn under way.
+    turn_span: Span,
 }
 
 impl fmt::Debug for Desk {
@@ -87,6 +90,7 @@ impl Actor for Session {
             observers,
             timer: None,
             parent: None,
+            turn_span: Span::none(),
         })
     }
 
@@ -296,11 +300,18 @@ impl Desk {
         }
         self.revive(myself, events.first().map_or(Seq::MAX, |event| event.seq)).await?;
         for event in events.iter() {
-            self.workers.dispatch(event, &self.state);
-            if let Event::Turn(Turn::Ended(ended)) = &event.event
-                && let Some(parent) = self.parent.take()
+            if self.turn_span.is_none()
+                && let Some(turn) = &self.state.turn
             {
-                self.workers.report(parent, ended, &self.state);
+                let session = self.state.session;
+                self.turn_span = tracing::warn_span!("turn", %session, seq = turn.prompted);
+            }
+            self.turn_span.in_scope(|| self.workers.dispatch(event, &self.state));
+            if let Event::Turn(Turn::Ended(ended)) = &event.event {
+                self.turn_span = Span::none();
+                if let Some(parent) = self.parent.take() {
+                    self.workers.report(parent, ended, &self.state);
+                }
             }
         }
         self.set_timer(myself);

@@ -12,6 +12,7 @@ use leftfold_events::{Fact, Json, Kit, Seq};
 use leftfold_tools::{Context, Output, Workspace};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use crate::inquiries::Inquiries;
 use crate::messages::{RunCall, SessionMessage, SwitchAgent, ToolExecutorMessage};
@@ -104,6 +105,7 @@ impl Running {
     fn run(&mut self, run: RunCall) {
         let RunCall {
             of,
+            span,
             call,
             id,
             attempt,
@@ -143,7 +145,7 @@ impl Running {
             inquire,
         };
         let recording = self.recording.clone();
-        tokio::spawn(async move {
+        let running = async move {
             let _done = cancel.drop_guard();
             let running = AssertUnwindSafe(async {
                 match recording {
@@ -155,9 +157,11 @@ impl Running {
                 Ok(output) => outcome(of, id, output),
                 Err(_) => vec![Fact::of(of, Tool::Finished(Box::new(panicked(id))))],
             };
+            tracing::debug!("the call has ended");
             inquiries.forget(call);
             tell(&owner, facts);
-        });
+        };
+        tokio::spawn(running.instrument(span));
     }
 
     /// Builds the turn configuration of the agent that takes over, which looks at files, so it may

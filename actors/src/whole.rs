@@ -5,6 +5,7 @@ use leftfold_events::event::{Finish, Model, Usage};
 use leftfold_events::kit::Prices;
 use leftfold_events::{Fact, Seq, Sha256};
 use leftfold_providers::{Failure, StreamEvent};
+use tracing::Instrument;
 
 use crate::messages::AskModel;
 use crate::report::{Alive, broken, unknown_provider};
@@ -34,6 +35,15 @@ impl Written {
 
 /// Reads a whole reply; `busy` is told now and then that it is still coming.
 pub(crate) async fn read(
+    models: &Models,
+    ask: AskModel,
+    busy: impl Fn(&Alive),
+) -> Result<Written, Failure> {
+    let span = ask.span.clone();
+    collect(models, ask, busy).instrument(span).await
+}
+
+async fn collect(
     models: &Models,
     ask: AskModel,
     busy: impl Fn(&Alive),

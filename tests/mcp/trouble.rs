@@ -88,6 +88,37 @@ fn what_is_wrong_with_its_lists_takes_no_tool_away() {
     }
 }
 
+/// Nobody has to ask for warnings. A conversation keeps its terminal clean and has them in a file.
+#[test]
+fn warnings_are_seen_without_a_setting() {
+    let lists = r#"say '"result":{"tools":[{"name":"t"},{"name":7,"inputSchema":{}}]}'"#;
+    let warning = "WARN a server's tool 7 is left out";
+    let site = site(BEGINS, lists, CALLED);
+    let ran = site.run(&["run", "--format", "json", "go"]).ok();
+    assert!(ran.stderr.contains(warning), "{ran:?}");
+    let log = site.path("home/leftfold.log");
+    assert!(!exists(&log));
+    let mut terminal = site.terminal(&[], 100);
+    terminal.until_prompt().press("go\r").until("So be it.");
+    terminal.until_prompt().press("/exit\r");
+    assert_eq!(terminal.wait(), 0);
+    assert!(!terminal.shown().contains("WARN"), "{}", terminal.shown());
+    let logged = std::fs::read_to_string(&log).unwrap();
+    assert!(logged.contains(warning), "{logged}");
+}
+
+/// `LEFTFOLD_LOG` shows which session, turn and call a line belongs to.
+#[test]
+fn lines_of_the_log_say_what_they_belong_to() {
+    let site = site(BEGINS, LISTS, CALLED).env("LEFTFOLD_LOG", "leftfold=debug");
+    let ran = site.run(&["run", "--format", "json", "go"]).ok();
+    let session = ran.events()[0]["session"].as_str().unwrap().to_owned();
+    for part in ["seq=3}:request{seq=4 purpose=Turn", "seq=3}:call{seq=5 tool=m_t attempt=1}"] {
+        let line = format!("turn{{session={session} {part}");
+        assert!(ran.stderr.contains(&line), "{line}: {}", ran.stderr);
+    }
+}
+
 #[test]
 fn why_it_does_not_begin_is_told() {
     let refuses = r#"say '"error":{"code":-32603,"message":"no licence"}'"#;

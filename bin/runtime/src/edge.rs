@@ -2,7 +2,6 @@
 //! for people known secrets too. Events need only the former, as the log holds no known secret.
 
 use std::borrow::Cow;
-use std::io::{self, Write};
 use std::sync::{PoisonError, RwLock};
 
 use leftfold_events::{Secrets, mask};
@@ -34,21 +33,6 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     match mask::mask(&text) {
         Some(masked) => Cow::Owned(masked),
         None => text,
-    }
-}
-
-/// Standard error for what the program traces: one write is one line.
-#[derive(Debug)]
-pub struct Trace;
-
-impl Write for Trace {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        io::stderr().write_all(clean(&String::from_utf8_lossy(bytes)).as_bytes())?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
     }
 }
 

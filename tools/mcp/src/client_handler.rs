@@ -250,12 +250,16 @@ impl rmcp::ClientHandler for ClientHandler {
         let data = clip(said.data.to_string(), LOGGED);
         match said.level {
             LoggingLevel::Debug => tracing::debug!(%server, %logger, "{data}"),
-            LoggingLevel::Info | LoggingLevel::Notice => tracing::info!(%server, %logger, "{data}"),
-            LoggingLevel::Warning => tracing::warn!(%server, %logger, "{data}"),
-            LoggingLevel::Error
+            LoggingLevel::Info
+            | LoggingLevel::Notice
+            | LoggingLevel::Warning
+            | LoggingLevel::Error
             | LoggingLevel::Critical
             | LoggingLevel::Alert
-            | LoggingLevel::Emergency => tracing::error!(%server, %logger, "{data}"),
+            | LoggingLevel::Emergency => {
+                // a server's warning is no warning of Leftfold's: by default people see only those
+                tracing::info!(%server, %logger, level = ?said.level, "{data}");
+            }
         }
     }
 
