@@ -140,6 +140,28 @@ fn a_subagent_with_a_file_of_its_own_is_found_by_its_result() {
 }
 
 #[test]
+fn subagents_that_are_nested_too_deeply_are_left_out() {
+    let site = Site::bare();
+    let mut records = session("/nowhere");
+    records.retain(|record| record["isSidechain"] == false);
+    records[2]["toolUseResult"] = json!({ "agentId": "0" });
+    site.file("theirs.jsonl", as_lines(&records));
+    for at in 0..3_000 {
+        let mut own = vec![
+            aside(user("s1", "", 2, json!("Look around."))),
+            aside(reply("s2", "s1", 3, task("t7", "Look deeper."))),
+            aside(result("s3", "s2", 4, "t7", "Deep.")),
+            aside(reply("s4", "s3", 5, text("There is a.rs."))),
+        ];
+        own[2]["toolUseResult"] = json!({ "agentId": (at + 1).to_string() });
+        site.file(&format!("theirs/subagents/agent-{at}.jsonl"), as_lines(&own));
+    }
+    let (session, _) = import(&site, "theirs.jsonl");
+    site.run(&["check", &session]).ok();
+    assert_eq!(all(&events(&site, &session), "subagent.spawned").len(), 64);
+}
+
+#[test]
 fn one_of_which_nobody_says_which_call_has_started_it_is_counted() {
     let site = Site::bare();
     let mut records = session("/nowhere");

@@ -14,6 +14,8 @@ use super::{
 };
 
 const PROVIDER: &str = "anthropic";
+/// Files of subagents of subagents that are read at most.
+const DEEPEST: usize = 64;
 /// Who writes what no model has written.
 const SYNTHETIC: &str = "<synthetic>";
 const INTERRUPTED: &str = "[Request interrupted by user";
@@ -26,17 +28,23 @@ pub(super) fn read(file: &str, name: &str, path: Option<&Path>) -> Transcript {
     let records = lines::objects(file, name, &mut left_out);
     let records: Vec<Value> = records.into_iter().map(|(_, value)| value).collect();
     let mut seen = path.map(Path::to_owned).into_iter().collect();
-    let mut transcript = of(&records, path, &mut seen);
+    let mut transcript = of(&records, path, &mut seen, 0);
     transcript.left_out.add(left_out);
     transcript
 }
 
-fn of(records: &[Value], path: Option<&Path>, seen: &mut HashSet<PathBuf>) -> Transcript {
+fn of(
+    records: &[Value],
+    path: Option<&Path>,
+    seen: &mut HashSet<PathBuf>,
+    depth: usize,
+) -> Transcript {
     let mut transcript = Transcript::default();
+    let path = path.filter(|_| depth < DEEPEST);
     let asides = sidechains::find(records, path, seen, &mut transcript.left_out);
     let told: HashSet<usize> = asides.iter().flat_map(|aside| &aside.at).copied().collect();
     for aside in asides {
-        let child = of(&aside.records, aside.path.as_deref(), seen);
+        let child = of(&aside.records, aside.path.as_deref(), seen, depth + 1);
         transcript.children.insert(aside.call, child);
     }
     let chosen = chosen(records, &told, &mut transcript.left_out);

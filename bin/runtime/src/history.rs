@@ -34,22 +34,21 @@ impl History {
     /// The store can not be read at all.
     pub fn good(place: &Place) -> anyhow::Result<(Self, Option<Damage>)> {
         let reader = Reader::open(&place.store)?;
-        let mut history = Self::default();
-        let damage = history.take(&reader, place.session);
-        Ok((history, damage))
-    }
-
-    fn take(&mut self, reader: &Reader, session: SessionId) -> Option<Damage> {
-        let (events, mut damage) = reader.read_good(session);
-        let children: BTreeSet<SessionId> = events.iter().filter_map(spawned).collect();
-        self.logs.push((session, events));
-        for child in children {
-            // one that is here already was gone on with
-            if !self.logs.iter().any(|(known, _)| *known == child) {
-                damage = damage.or(self.take(reader, child));
+        let (mut history, mut damage, mut known) = (Self::default(), None, HashSet::new());
+        // a loop, since subagents may be nested deeper than the stack of a thread
+        let mut next = vec![place.session];
+        while let Some(session) = next.pop() {
+            // a child is spawned again when its parent goes on with it
+            if !known.insert(session) {
+                continue;
             }
+            let (events, wrong) = reader.read_good(session);
+            damage = damage.or(wrong);
+            let children: BTreeSet<SessionId> = events.iter().filter_map(spawned).collect();
+            next.extend(children.into_iter().rev());
+            history.logs.push((session, events));
         }
-        damage
+        Ok((history, damage))
     }
 
     /// The events of the session that was asked for.
@@ -77,4 +76,75 @@ impl History {
 pub fn spawned(event: &Envelope) -> Option<SessionId> {
     let Event::Subagent(Subagent::Spawned { session, .. }) = &event.event else { return None };
     Some(*session)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use leftfold_events::Time;
+    use leftfold_events::event::Session;
+    use leftfold_store::Store;
+
+    use super::*;
+    use crate::session_list;
+
+    /// More than a recursive walk can take on the stack of the thread below.
+    const NESTED: u128 = 2_000;
+    const STACK: usize = 512 << 10;
+
+    fn id(at: u128) -> SessionId {
+        SessionId::from_ulid(ulid::Ulid::from(at))
+    }
+
+    /// A session that was spawned by the one before it, and spawns the next one.
+    fn events(at: u128) -> Vec<Envelope> {
+        let created = Session::Created {
+            directory: "/p".to_owned(),
+            worktree: "/p".to_owned(),
+            parent: (at > 1).then(|| id(at - 1)),
+            agent: "general".to_owned(),
+            version: String::new(),
+            policy: 1,
+        };
+        let (call, agent) = (String::new(), "general".to_owned());
+        let spawned = Subagent::Spawned { call, session: id(at + 1), agent };
+        let event = |seq, event| Envelope {
+            session: id(at),
+            seq,
+            at: Time::default(),
+            of: None,
+            until: None,
+            event,
+        };
+        let mut events = vec![event(1, created.into()), event(2, spawned.into())];
+        events.truncate(if at == NESTED { 1 } else { 2 });
+        events
+    }
+
+    #[test]
+    fn sessions_may_be_nested_deeper_than_a_stack() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let (done, written) = mpsc::channel();
+        for at in 1..=NESTED {
+            let done = done.clone();
+            let mut log = store.log(id(at)).unwrap();
+            log.append(&events(at), move |result| done.send(result).unwrap());
+        }
+        (0..NESTED).for_each(|_| written.recv().unwrap().unwrap());
+        drop(store);
+        let place = Place { store: folder.path().to_owned(), session: id(1) };
+        let looked = move || {
+            let (history, damage) = History::good(&place).unwrap();
+            assert_eq!(damage, None);
+            let nested: Vec<SessionId> = history.sessions().map(|(session, _)| session).collect();
+            assert_eq!(nested, (1..=NESTED).map(id).collect::<Vec<_>>());
+            assert_eq!(leftfold_store::check(&place.store).unwrap().damage, []);
+            let heads = leftfold_store::heads(&place.store);
+            assert!(session_list::cost(&place.store, &heads[0]).abs() < f64::EPSILON);
+            session_list::remove(&place).unwrap();
+        };
+        std::thread::Builder::new().stack_size(STACK).spawn(looked).unwrap().join().unwrap();
+    }
 }

@@ -1,5 +1,6 @@
 //! Sessions as lists show them, read from heads alone; and their removal.
 
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use anyhow::bail;
@@ -20,7 +21,6 @@ const TITLE: usize = 60;
 pub fn remove(place: &Place) -> anyhow::Result<Tidied> {
     let heads = leftfold_store::heads(&place.store);
     let fork_of = |head: &Head| head.summary.as_ref().and_then(|summary| summary.fork_of);
-    let parent = |head: &Head| head.summary.as_ref().and_then(|summary| summary.parent);
     let own = heads.iter().find(|head| head.session == place.session);
     let family = family(&heads, place.session);
     // one that belongs to a session goes with that
@@ -76,16 +76,21 @@ pub fn cost(store: &Path, head: &Head) -> f64 {
     members.filter_map(|head| Some(head.summary.as_ref()?.cost)).sum()
 }
 
-/// A session and those that descend from it, parents before children.
-fn family(heads: &[Head], root: SessionId) -> Vec<SessionId> {
-    let (mut family, mut looked) = (vec![root], 0);
-    let parent = |head: &Head| head.summary.as_ref().and_then(|summary| summary.parent);
-    while let Some(at) = family.get(looked).copied() {
-        looked += 1;
-        let children = heads.iter().filter(|head| parent(head) == Some(at));
-        let new: Vec<_> =
-            children.map(|head| head.session).filter(|child| !family.contains(child)).collect();
-        family.extend(new);
+fn parent(head: &Head) -> Option<SessionId> {
+    head.summary.as_ref().and_then(|summary| summary.parent)
+}
+
+/// A session and those that descend from it.
+fn family(heads: &[Head], root: SessionId) -> HashSet<SessionId> {
+    let mut children: HashMap<SessionId, Vec<SessionId>> = HashMap::new();
+    for (parent, head) in heads.iter().filter_map(|head| Some((parent(head)?, head))) {
+        children.entry(parent).or_default().push(head.session);
+    }
+    let (mut family, mut next) = (HashSet::new(), vec![root]);
+    while let Some(session) = next.pop() {
+        if family.insert(session) {
+            next.extend(children.remove(&session).unwrap_or_default());
+        }
     }
     family
 }

@@ -187,6 +187,9 @@ pub fn stopped(reason: EndReason) -> Option<&'static str> {
     }
 }
 
+/// Lines about subagents below this depth are indented no further.
+const DEEPEST: usize = 20;
+
 /// The line that a change in a subagent is worth, indented by its depth.
 pub fn subagent_line(
     transcript: &Transcript,
@@ -211,7 +214,8 @@ pub fn subagent_line(
     } else {
         return None;
     };
-    Some(format!("{}{} {said}", "  ".repeat(status.depth), status.agent))
+    let indent = "  ".repeat(status.depth.min(DEEPEST));
+    Some(format!("{indent}{} {said}", status.agent))
 }
 
 fn called(status: &SubagentStatus, call: &Call, step: &CallStep) -> Option<String> {
