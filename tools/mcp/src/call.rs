@@ -14,7 +14,7 @@ const MAX_WHY: usize = 1_000;
 
 impl ToolSource for Servers {
     fn resolve(&self, call: &CallSpec, workspace: &Workspace) -> Option<Resolution> {
-        let pool = self.pool()?;
+        let pool = &self.0;
         let name = call.name.trim();
         pool.server_of(name)?;
         self.wait();
@@ -37,7 +37,7 @@ impl ToolSource for Servers {
 }
 
 async fn run(servers: &Servers, resolved: &Resolution, cx: &Context) -> Option<Output> {
-    let pool = servers.pool()?;
+    let pool = &servers.0;
     let server = pool.server_of(&resolved.name)?;
     let output = match &resolved.error {
         Some(error) => Err(Error::Refused(error.clone())),

@@ -18,7 +18,7 @@ use super::{lists, remote};
 const EXIT: Duration = Duration::from_secs(1);
 
 /// Where servers are started.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Root {
     pub(super) directory: PathBuf,
     /// Names of variables that are passed on besides the usual ones.

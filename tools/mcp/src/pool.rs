@@ -19,6 +19,7 @@ use super::spec::{Offered, Report, Spec};
 /// Bytes of a description that models are told.
 const MAX_DESCRIPTION: usize = 10_000;
 
+#[derive(Default)]
 pub(super) struct Pool {
     root: Root,
     pub(super) members: Services<Server>,

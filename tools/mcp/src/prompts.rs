@@ -22,7 +22,7 @@ pub struct Prompted {
 impl Servers {
     /// The prompts of the servers that are connected: `SERVER:PROMPT`, and what each is for.
     pub fn prompts(&self) -> Vec<(String, String)> {
-        self.pool().map_or_else(Vec::new, |pool| pool.prompts())
+        self.0.prompts()
     }
 
     /// What the prompt of a server says with these arguments, in the order in which it names them; the
@@ -38,7 +38,7 @@ impl Servers {
         words: &[String],
     ) -> Result<Prompted, String> {
         let unknown = || format!("there is no MCP server `{server}`");
-        let found = self.pool().and_then(|pool| pool.server_named(server)).ok_or_else(unknown)?;
+        let found = self.0.server_named(server).ok_or_else(unknown)?;
         found.ready().await;
         if let Some(why) = server::failure(found) {
             return Err(format!("the MCP server `{server}` can not be used now: {why}"));

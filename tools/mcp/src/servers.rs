@@ -12,11 +12,11 @@ use super::{resources, server};
 
 /// The servers of a project. Clones are the same; the default has none.
 #[derive(Clone, Default)]
-pub struct Servers(Option<Arc<Pool>>);
+pub struct Servers(pub(super) Arc<Pool>);
 
 impl fmt::Debug for Servers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().flat_map(|pool| pool.specs())).finish()
+        f.debug_list().entries(self.0.specs()).finish()
     }
 }
 
@@ -24,31 +24,27 @@ impl Servers {
     /// Those of the project in `directory`, where local ones are started. Nothing is started yet.
     /// `environment` names variables that they get besides the usual ones.
     pub fn of(directory: &Path, environment: &[String], specs: &[Spec]) -> Self {
-        Self((!specs.is_empty()).then(|| pool::shared(directory, environment, specs)))
+        Self(pool::shared(directory, environment, specs))
     }
 
     /// Waits until every server has been started, or has failed to.
     pub async fn ready(&self) {
-        if let Some(pool) = &self.0 {
-            pool.members.ready().await;
-        }
+        self.0.members.ready().await;
     }
 
     /// The same for code that can not await. Outside a runtime of several threads it waits for nothing.
     pub fn wait(&self) {
-        if let Some(pool) = &self.0 {
-            pool.members.wait();
-        }
+        self.0.members.wait();
     }
 
     /// The tools there are, in the order of the settings. Each name is there once.
     pub fn tools(&self) -> Vec<ToolSpec> {
-        self.0.as_ref().map_or_else(Vec::new, |pool| pool.tools())
+        self.0.tools()
     }
 
     /// Each server, in the order of the settings.
     pub fn reports(&self) -> Vec<Report> {
-        self.0.as_ref().map_or_else(Vec::new, |pool| pool.reports())
+        self.0.reports()
     }
 
     /// What keeps servers from being used, for people.
@@ -62,8 +58,7 @@ impl Servers {
 
     /// The server and the address in `SERVER:URI`, if there is such a server.
     pub fn addressed<'a>(&self, mention: &'a str) -> Option<(String, &'a str)> {
-        let specs = self.pool()?.specs();
-        let fits = specs.filter_map(|spec| {
+        let fits = self.0.specs().filter_map(|spec| {
             let uri = mention.strip_prefix(spec.name.as_str())?.strip_prefix(':')?;
             (!uri.is_empty()).then(|| (spec.name.clone(), uri))
         });
@@ -76,19 +71,14 @@ impl Servers {
     /// In words for people: it can not be used, or has nothing to be read in this way.
     pub async fn reader(&self, server: &str) -> Result<String, String> {
         let unknown = || format!("there is no MCP server `{server}`");
-        let pool = self.pool().ok_or_else(unknown)?;
-        let found = pool.server_named(server).ok_or_else(unknown)?;
+        let found = self.0.server_named(server).ok_or_else(unknown)?;
         found.ready().await;
         if let Some(why) = server::failure(found) {
             return Err(format!("the MCP server `{server}` can not be used now: {why}"));
         }
         let link = found.connection().ok_or_else(unknown)?;
         let has_own = resources::has_own_reader(&link);
-        let name = pool.name_of(server, resources::READ).filter(|_| !has_own);
+        let name = self.0.name_of(server, resources::READ).filter(|_| !has_own);
         name.ok_or_else(|| format!("the MCP server `{server}` has no resources"))
-    }
-
-    pub(super) fn pool(&self) -> Option<&Arc<Pool>> {
-        self.0.as_ref()
     }
 }

@@ -15,7 +15,7 @@ const KIND: &str = "plugin";
 impl ToolSource for Plugins {
     fn resolve(&self, call: &CallSpec, workspace: &Workspace) -> Option<Resolution> {
         let name = call.name.trim();
-        let offer = self.pool()?.find(name)?;
+        let offer = self.0.find(name)?;
         Some(external::resolve(name, &call.input, workspace, offer.tool.read_only, None))
     }
 
@@ -25,7 +25,7 @@ impl ToolSource for Plugins {
         cx: &'a Context,
     ) -> BoxFuture<'a, Option<Output>> {
         Box::pin(async {
-            let offer = self.pool()?.find(&resolved.name)?;
+            let offer = self.0.find(&resolved.name)?;
             let output = execute(offer, resolved, cx).await;
             Some(output.unwrap_or_else(|error| Output::failed(&error)))
         })

@@ -14,52 +14,48 @@ use super::watcher::Watcher;
 
 /// The plugins of a project. Clones are the same; the default has none.
 #[derive(Clone, Default)]
-pub struct Plugins(Option<Arc<Pool>>);
+pub struct Plugins(pub(super) Arc<Pool>);
 
 impl fmt::Debug for Plugins {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().flat_map(|pool| pool.specs())).finish()
+        f.debug_list().entries(self.0.specs()).finish()
     }
 }
 
 impl Plugins {
     /// Those of the project in `root`. Nothing is started yet.
     pub fn of(root: &Root, specs: &[Spec]) -> Self {
-        Self((!specs.is_empty()).then(|| pool::shared(root, specs)))
+        Self(pool::shared(root, specs))
     }
 
     /// Waits until every plugin has been started, or has failed to.
     pub async fn ready(&self) {
-        if let Some(pool) = &self.0 {
-            pool.members.ready().await;
-        }
+        self.0.members.ready().await;
     }
 
     /// The same for code that can not await. Outside a runtime of several threads it waits for nothing.
     pub fn wait(&self) {
-        if let Some(pool) = &self.0 {
-            pool.members.wait();
-        }
+        self.0.members.wait();
     }
 
     /// Those that add to settings, in the order of the settings; only of those that have started.
     pub fn advisers(&self) -> Vec<Adviser> {
-        self.0.as_ref().map_or_else(Vec::new, |pool| pool.advisers())
+        self.0.advisers()
     }
 
     /// Those that run and want to be asked something.
     pub fn specs(&self) -> Vec<PluginSpec> {
-        self.0.as_ref().map_or_else(Vec::new, |pool| pool.kit())
+        self.0.kit()
     }
 
     /// The tools there are. Each name is there once.
     pub fn tools(&self) -> Vec<ToolSpec> {
-        self.0.as_ref().map_or_else(Vec::new, |pool| pool.tools())
+        self.0.tools()
     }
 
     /// Each plugin, in the order of the settings.
     pub fn reports(&self) -> Vec<Report> {
-        self.0.as_ref().map_or_else(Vec::new, |pool| pool.reports())
+        self.0.reports()
     }
 
     /// What people should know of plugins that can not be used, or not in all they want.
@@ -78,7 +74,7 @@ impl Plugins {
 
     /// Puts a hook to a plugin. It has as long as settings say.
     pub async fn ask(&self, plugin: &str, hook: Hook, params: Value) -> Said {
-        match self.0.as_ref().and_then(|pool| pool.named(plugin)) {
+        match self.0.named(plugin) {
             Some(running) => running.ask(hook, params).await,
             None => Said::not(Heard::Gone, "it does not run".to_owned()),
         }
@@ -86,10 +82,6 @@ impl Plugins {
 
     /// Those that want to be told of every event.
     pub fn watchers(&self) -> Vec<Watcher> {
-        self.0.as_ref().map_or_else(Vec::new, |pool| pool.watchers())
-    }
-
-    pub(crate) fn pool(&self) -> Option<&Arc<Pool>> {
-        self.0.as_ref()
+        self.0.watchers()
     }
 }

@@ -14,6 +14,7 @@ use super::plugin::{self, Plugin, Running};
 use super::spec::{Report, Root, Spec, Status};
 use super::watcher::Watcher;
 
+#[derive(Default)]
 pub(super) struct Pool {
     root: Root,
     pub(super) members: Services<Plugin>,

@@ -29,7 +29,7 @@ impl fmt::Debug for Spec {
 }
 
 /// Where plugins are started.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Root {
     pub directory: PathBuf,
     pub worktree: PathBuf,

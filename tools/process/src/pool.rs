@@ -200,6 +200,12 @@ impl<S: Service> fmt::Debug for Pool<S> {
     }
 }
 
+impl<S: Service> Default for Pool<S> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
 impl<S: Service> Pool<S> {
     /// Nothing is started yet.
     pub fn new(services: impl IntoIterator<Item = S>) -> Self {
