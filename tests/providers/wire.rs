@@ -1,7 +1,9 @@
 //! A turn over the Anthropic wire against a server that splits bytes at the worst places.
 
-use common::{Answer, Block, Server, Site, Split, all, end, message, only, with_crlf};
+use common::{Answer, Block, Server, Site, Split, all, end, message, only};
 use serde_json::{Value, json};
+
+use super::{ARRIVALS, AT_ONCE, Arrival};
 
 fn read_call() -> String {
     message(&[
@@ -20,30 +22,17 @@ fn answer() -> String {
     message(&[Block::Text("Fertig: «groß 🐘»\n\nmit Leerzeile.")])
 }
 
-fn tool_turn(ending: fn(&str) -> String, split: Split) -> (Site, Server, Vec<Value>) {
+fn tool_turn(arrival: Arrival) -> (Site, Server, Vec<Value>) {
     let replies = [read_call(), edit_call(), answer()];
-    let answers = replies.iter().map(|reply| Answer::Stream(ending(reply), split)).collect();
-    let server = Server::start(answers);
-    let site = Site::served(&server);
-    site.file("größe.txt", "Sie ist klein 🐁.\n");
-    let events = site.prompt("Mach sie größer").ok().events();
-    (site, server, events)
+    super::tool_turn(Site::served, &replies, arrival)
 }
 
 #[test]
 fn a_tool_turn_is_the_same_however_the_bytes_arrive() {
-    let lf = |text: &str| text.to_owned();
-    for (ending, split) in [
-        (lf as fn(&str) -> String, Split::Whole),
-        (lf, Split::EveryByte),
-        (lf, Split::Awkward),
-        (with_crlf, Split::Whole),
-        (with_crlf, Split::EveryByte),
-        (with_crlf, Split::Awkward),
-    ] {
-        let (site, server, events) = tool_turn(ending, split);
+    for arrival in ARRIVALS {
+        let (site, server, events) = tool_turn(arrival);
         let end = end(&events);
-        assert_eq!(end["text"], "Fertig: «groß 🐘»\n\nmit Leerzeile.", "{split:?}");
+        assert_eq!(end["text"], "Fertig: «groß 🐘»\n\nmit Leerzeile.", "{:?}", arrival.1);
         assert_eq!(end["steps"], 3);
         // each reply says 11 in and 7 out
         assert_eq!((&end["usage"]["input"], &end["usage"]["output"]), (&json!(33), &json!(21)));
@@ -57,7 +46,7 @@ fn a_tool_turn_is_the_same_however_the_bytes_arrive() {
 
 #[test]
 fn requests_have_the_shape_that_the_api_accepts() {
-    let (_site, server, events) = tool_turn(str::to_owned, Split::Whole);
+    let (_site, server, events) = tool_turn(AT_ONCE);
     let requests = server.requests();
     for request in &requests {
         assert_eq!(request.line, "POST /v1/messages HTTP/1.1");

@@ -1,7 +1,9 @@
 //! Turns over the wire of Gemini against a server that splits bytes at the worst places.
 
-use common::{Answer, Server, Site, Split, end, only, with_crlf};
+use common::{Answer, Server, Site, Split, end, only};
 use serde_json::{Value, json};
+
+use super::{ARRIVALS, AT_ONCE, Arrival};
 
 fn event(data: &Value) -> String {
     format!("data: {data}\n\n")
@@ -36,7 +38,7 @@ fn good(text: &str) -> Answer {
     Answer::Stream(reply(&[json!({ "text": text })]), Split::Whole)
 }
 
-fn tool_turn(ending: fn(&str) -> String, split: Split) -> (Site, Server, Vec<Value>) {
+fn tool_turn(arrival: Arrival) -> (Site, Server, Vec<Value>) {
     let read = |path: &str| json!({ "name": "read", "args": { "filePath": path } });
     let replies = [
         reply(&[
@@ -48,25 +50,20 @@ fn tool_turn(ending: fn(&str) -> String, split: Split) -> (Site, Server, Vec<Val
         reply(&[json!({ "text": "Fertig 🐘" }), json!({ "text": "", "thoughtSignature": "Eq==" })]),
         reply(&[json!({ "text": "Gern." })]),
     ];
-    let answers = replies.iter().map(|reply| Answer::Stream(ending(reply), split)).collect();
-    let server = Server::start(answers);
-    let site = site(&server);
-    site.file("größe.txt", "Sie ist klein 🐁.\n");
-    site.file("b.txt", "b\n");
-    let events = site.prompt("Lies").ok().events();
-    (site, server, events)
+    super::tool_turn(site, &replies, arrival)
 }
 
 #[test]
 fn a_tool_turn_is_the_same_however_the_bytes_arrive() {
-    for (ending, split) in [
-        (str::to_owned as fn(&str) -> String, Split::Whole),
-        (str::to_owned, Split::EveryByte),
-        (with_crlf, Split::Awkward),
-    ] {
-        let (site, server, events) = tool_turn(ending, split);
+    for arrival in ARRIVALS {
+        let (site, server, events) = tool_turn(arrival);
         let end = end(&events);
-        assert_eq!((&end["text"], &end["steps"]), (&json!("Fertig 🐘"), &json!(2)), "{split:?}");
+        assert_eq!(
+            (&end["text"], &end["steps"]),
+            (&json!("Fertig 🐘"), &json!(2)),
+            "{:?}",
+            arrival.1
+        );
         let usage = &end["usage"];
         assert_eq!([&usage["input"], &usage["cache_read"]], [&json!(14), &json!(8)]);
         assert_eq!([&usage["output"], &usage["reasoning"]], [&json!(10), &json!(4)]);
@@ -77,7 +74,7 @@ fn a_tool_turn_is_the_same_however_the_bytes_arrive() {
 
 #[test]
 fn signatures_go_back_on_their_parts_and_requests_extend_each_other() {
-    let (site, server, _) = tool_turn(str::to_owned, Split::Whole);
+    let (site, server, _) = tool_turn(AT_ONCE);
     site.run(&["run", "--continue", "Danke"]).ok();
     let mut before: Vec<Value> = Vec::new();
     for request in server.requests() {
@@ -110,7 +107,7 @@ fn signatures_go_back_on_their_parts_and_requests_extend_each_other() {
 
 #[test]
 fn signatures_are_dropped_for_another_model() {
-    let (site, server, _) = tool_turn(str::to_owned, Split::Whole);
+    let (site, server, _) = tool_turn(AT_ONCE);
     site.run(&["run", "--continue", "--model", "local/gemini-3-b", "Danke"]).ok();
     let contents = server.requests()[2].body["contents"].to_string();
     assert!(!contents.contains("Cg==") && !contents.contains("Eq=="), "{contents}");

@@ -1,7 +1,9 @@
 //! Turns over the wire of OpenAI Responses against a server that splits bytes at the worst places.
 
-use common::{Answer, Server, Site, Split, all, end, only, with_crlf};
+use common::{Answer, Server, Site, Split, all, end, only};
 use serde_json::{Value, json};
+
+use super::{ARRIVALS, AT_ONCE, Arrival};
 
 /// An item of a reply.
 enum Item {
@@ -92,7 +94,7 @@ fn good(text: &'static str) -> Answer {
     Answer::Stream(reply(&[Item::Text(text)]), Split::Whole)
 }
 
-fn tool_turn(ending: fn(&str) -> String, split: Split) -> (Site, Server, Vec<Value>) {
+fn tool_turn(arrival: Arrival) -> (Site, Server, Vec<Value>) {
     let edit = json!({ "filePath": "größe.txt", "oldString": "klein 🐁", "newString": "groß 🐘" });
     let replies = [
         reply(&[
@@ -104,27 +106,15 @@ fn tool_turn(ending: fn(&str) -> String, split: Split) -> (Site, Server, Vec<Val
         reply(&[Item::Text("Fertig: «groß 🐘»\n\nmit Leerzeile.")]),
         reply(&[Item::Text("Gern.")]),
     ];
-    let answers = replies.iter().map(|reply| Answer::Stream(ending(reply), split)).collect();
-    let server = Server::start(answers);
-    let site = site(&server);
-    site.file("größe.txt", "Sie ist klein 🐁.\n");
-    let events = site.prompt("Mach sie größer").ok().events();
-    (site, server, events)
+    super::tool_turn(site, &replies, arrival)
 }
 
 #[test]
 fn a_tool_turn_is_the_same_however_the_bytes_arrive() {
-    let lf = |text: &str| text.to_owned();
-    for (ending, split) in [
-        (lf as fn(&str) -> String, Split::Whole),
-        (lf, Split::EveryByte),
-        (lf, Split::Awkward),
-        (with_crlf, Split::Whole),
-        (with_crlf, Split::Awkward),
-    ] {
-        let (site, server, events) = tool_turn(ending, split);
+    for arrival in ARRIVALS {
+        let (site, server, events) = tool_turn(arrival);
         let end = end(&events);
-        assert_eq!(end["text"], "Fertig: «groß 🐘»\n\nmit Leerzeile.", "{split:?}");
+        assert_eq!(end["text"], "Fertig: «groß 🐘»\n\nmit Leerzeile.", "{:?}", arrival.1);
         assert_eq!(end["steps"], 3);
         // each reply says 11 in with 4 of them cached, and 7 out with 2 for reasoning
         let usage = &end["usage"];
@@ -138,7 +128,7 @@ fn a_tool_turn_is_the_same_however_the_bytes_arrive() {
 
 #[test]
 fn each_request_extends_the_one_before() {
-    let (site, server, _) = tool_turn(str::to_owned, Split::Whole);
+    let (site, server, _) = tool_turn(AT_ONCE);
     site.run(&["run", "--continue", "Danke"]).ok();
     let requests = server.requests();
     assert_eq!(requests.len(), 4);
@@ -184,7 +174,7 @@ fn each_request_extends_the_one_before() {
 
 #[test]
 fn reasoning_goes_back_to_the_model_that_wrote_it() {
-    let (site, server, _) = tool_turn(str::to_owned, Split::Whole);
+    let (site, server, _) = tool_turn(AT_ONCE);
     let reasoning = |request: usize| -> Vec<Value> {
         let items = server.requests()[request].body["input"].as_array().unwrap().clone();
         items.into_iter().filter(|item| item["type"] == "reasoning").collect()
