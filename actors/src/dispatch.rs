@@ -5,8 +5,9 @@ mod lost;
 use std::time::Duration;
 
 use leftfold_events::event::{
-    CallSpec, Class, Ended, Event, Files, Model, Permission as PermissionEvent, Plugin, Purpose,
-    Session as SessionEvent, Subagent, Tool, Turn,
+    CallSpec, Class, Compaction as CompactionEvent, Ended, Event, Files, Model,
+    Permission as PermissionEvent, Plugin, Purpose, Session as SessionEvent, Subagent, Todo, Tool,
+    Turn,
 };
 use leftfold_events::state::{Ask as Asked, Call, Open, Phase};
 use leftfold_events::{Envelope, Fact, Seq, SessionId, State, context};
@@ -72,60 +73,104 @@ impl Workers {
     }
 
     /// Performs what `event` intends. Facts have no effect, but for the few that end a wait which
-    /// a worker keeps too.
+    /// a worker keeps too. Every variant is named here, so that a new one does not compile before
+    /// somebody has decided who performs it.
     pub(crate) fn dispatch(&mut self, envelope: &Envelope, state: &State) {
         let seq = envelope.seq;
+        let of = envelope.of.unwrap_or_default();
         match &envelope.event {
-            Event::Model(Model::Requested { purpose, .. }) => self.request(seq, *purpose, state),
-            Event::Model(Model::RetryScheduled { .. }) => {
-                self.to_processor(ProcessorMessage::Cancel);
-            }
-            Event::Tool(Tool::Checked { .. }) => self.check(envelope, state),
-            Event::Tool(Tool::Started { attempt, .. }) => self.run(envelope, *attempt, state),
-            Event::Tool(Tool::Cancelled { .. }) => {
-                let call = envelope.of.unwrap_or_default();
-                self.to_executor(ToolExecutorMessage::Cancel { call });
-                self.children().interrupt(call, state);
-            }
-            Event::Tool(Tool::Replied { inquiry, consent, content, .. }) => {
-                let call = envelope.of.unwrap_or_default();
-                let reply = (*consent, content.clone());
-                self.to_executor(ToolExecutorMessage::Reply { call, inquiry: *inquiry, reply });
-            }
-            Event::Subagent(Subagent::Spawned { .. }) => self.children().spawn(seq, state),
-            Event::Permission(PermissionEvent::Asked { .. }) => {
-                self.to_permission(PermissionMessage::Ask { of: seq });
-            }
-            Event::Turn(Turn::Ended(_)) => self.cancel(),
-            Event::Session(SessionEvent::Resumed { close, .. }) => {
-                self.ask_again(seq, state);
-                self.children().spawn_again(seq, *close, state);
-            }
-            Event::Session(SessionEvent::Elapsed {}) => {
-                let of = envelope.of.unwrap_or_default();
-                self.to_permission(PermissionMessage::Withdraw { of });
-                self.children().give_up(of, state);
-            }
-            Event::Files(Files::SnapshotStarted {}) => {
-                // what is different is told where calls may be the reason
-                let since = state.files.tree.clone().filter(|_| state.files.dirty.is_some());
-                tell(&self.snapshots, SnapshotsMessage::Take { of: seq, since });
-            }
-            Event::Files(Files::RestoreStarted { before, paths, .. }) => {
-                let (before, paths) = (before.clone(), paths.clone());
-                tell(&self.snapshots, SnapshotsMessage::Restore { of: seq, before, paths });
-            }
-            Event::Plugin(Plugin::Asked { .. }) => self.call_hook(seq, state),
-            Event::Session(_)
-            | Event::Turn(_)
-            | Event::Model(_)
-            | Event::Tool(_)
-            | Event::Permission(_)
-            | Event::Compaction(_)
-            | Event::Subagent(_)
-            | Event::Todo(_)
-            | Event::Files(_)
-            | Event::Plugin(_) => {}
+            Event::Session(event) => match event {
+                SessionEvent::Resumed { close, .. } => {
+                    self.ask_again(seq, state);
+                    self.children().spawn_again(seq, *close, state);
+                }
+                SessionEvent::Elapsed {} => {
+                    self.to_permission(PermissionMessage::Withdraw { of });
+                    self.children().give_up(of, state);
+                }
+                SessionEvent::Created { .. }
+                | SessionEvent::Titled { .. }
+                | SessionEvent::Forked { .. }
+                | SessionEvent::Adopted { .. }
+                | SessionEvent::Imported { .. } => {}
+            },
+            Event::Turn(event) => match event {
+                Turn::Ended(_) => self.cancel(),
+                Turn::Prompted { .. }
+                | Turn::Equipped(_)
+                | Turn::Interrupted { .. }
+                | Turn::Switched { .. } => {}
+            },
+            Event::Model(event) => match event {
+                Model::Requested { purpose, .. } => self.request(seq, *purpose, state),
+                Model::RetryScheduled { .. } => self.to_processor(ProcessorMessage::Cancel),
+                Model::Streamed { .. }
+                | Model::Called { .. }
+                | Model::Replied { .. }
+                | Model::Failed { .. } => {}
+            },
+            Event::Tool(event) => match event {
+                Tool::Checked { .. } => self.check(envelope, state),
+                Tool::Started { attempt, .. } => self.run(envelope, *attempt, state),
+                Tool::Cancelled { .. } => {
+                    self.to_executor(ToolExecutorMessage::Cancel { call: of });
+                    self.children().interrupt(of, state);
+                }
+                Tool::Replied { inquiry, consent, content, .. } => {
+                    let reply = (*consent, content.clone());
+                    let reply = ToolExecutorMessage::Reply { call: of, inquiry: *inquiry, reply };
+                    self.to_executor(reply);
+                }
+                Tool::Resolved(_)
+                | Tool::Progressed { .. }
+                | Tool::Finished(_)
+                | Tool::Inquired { .. }
+                | Tool::Lost { .. }
+                | Tool::Batched { .. } => {}
+            },
+            Event::Permission(event) => match event {
+                PermissionEvent::Asked { .. } => {
+                    self.to_permission(PermissionMessage::Ask { of: seq });
+                }
+                PermissionEvent::Ruled { .. } | PermissionEvent::Answered { .. } => {}
+            },
+            // a request of its own follows, and that is performed
+            Event::Compaction(event) => match event {
+                CompactionEvent::Started { .. }
+                | CompactionEvent::Finished { .. }
+                | CompactionEvent::Failed { .. }
+                | CompactionEvent::Pruned { .. }
+                | CompactionEvent::Asked { .. } => {}
+            },
+            Event::Subagent(event) => match event {
+                Subagent::Spawned { .. } => self.children().spawn(seq, state),
+                Subagent::EndedUncounted { .. } | Subagent::Ended { .. } => {}
+            },
+            Event::Todo(event) => match event {
+                Todo::Updated { .. } => {}
+            },
+            Event::Files(event) => match event {
+                Files::SnapshotStarted {} => {
+                    // what is different is told where calls may be the reason
+                    let since = state.files.tree.clone().filter(|_| state.files.dirty.is_some());
+                    tell(&self.snapshots, SnapshotsMessage::Take { of: seq, since });
+                }
+                Files::RestoreStarted { before, paths, .. } => {
+                    let (before, paths) = (before.clone(), paths.clone());
+                    tell(&self.snapshots, SnapshotsMessage::Restore { of: seq, before, paths });
+                }
+                Files::Snapshotted { .. }
+                | Files::SnapshotFailed { .. }
+                | Files::RevertAsked { .. }
+                | Files::UnrevertAsked { .. }
+                | Files::Restored { .. }
+                | Files::RestoreFailed { .. }
+                | Files::CheckoutAsked { .. } => {}
+            },
+            Event::Plugin(event) => match event {
+                Plugin::Asked { .. } => self.call_hook(seq, state),
+                Plugin::Answered { .. } => {}
+            },
         }
     }
 

@@ -85,34 +85,73 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whether the session decided this itself (see [`next`](crate::next())) or was told it.
+    /// Whether the session decided this itself (see [`next`](crate::next())) or was told it. Every
+    /// variant is named here, so that a new one does not compile before somebody has decided.
     pub fn is_intent(&self) -> bool {
         match self {
-            Self::Session(_) | Self::Todo(_) => false,
-            Self::Turn(event) => matches!(event, Turn::Ended(_) | Turn::Switched { .. }),
-            Self::Model(event) => {
-                matches!(event, Model::Requested { .. } | Model::RetryScheduled { .. })
-            }
-            Self::Tool(event) => matches!(
-                event,
+            Self::Session(event) => match event {
+                Session::Created { .. }
+                | Session::Titled { .. }
+                | Session::Resumed { .. }
+                | Session::Forked { .. }
+                | Session::Elapsed {}
+                | Session::Adopted { .. }
+                | Session::Imported { .. } => false,
+            },
+            Self::Turn(event) => match event {
+                Turn::Ended(_) | Turn::Switched { .. } => true,
+                Turn::Prompted { .. } | Turn::Equipped(_) | Turn::Interrupted { .. } => false,
+            },
+            Self::Model(event) => match event {
+                Model::Requested { .. } | Model::RetryScheduled { .. } => true,
+                Model::Streamed { .. }
+                | Model::Called { .. }
+                | Model::Replied { .. }
+                | Model::Failed { .. } => false,
+            },
+            Self::Tool(event) => match event {
                 Tool::Checked { .. }
-                    | Tool::Started { .. }
-                    | Tool::Lost { .. }
-                    | Tool::Cancelled { .. }
-                    | Tool::Batched { .. }
-                    | Tool::Replied { .. }
-            ),
-            Self::Permission(event) => {
-                matches!(event, Permission::Ruled { .. } | Permission::Asked { .. })
-            }
-            Self::Compaction(event) => {
-                matches!(event, Compaction::Started { .. } | Compaction::Pruned { .. })
-            }
-            Self::Subagent(event) => matches!(event, Subagent::Spawned { .. }),
-            Self::Files(event) => {
-                matches!(event, Files::SnapshotStarted {} | Files::RestoreStarted { .. })
-            }
-            Self::Plugin(event) => matches!(event, Plugin::Asked { .. }),
+                | Tool::Started { .. }
+                | Tool::Lost { .. }
+                | Tool::Cancelled { .. }
+                | Tool::Batched { .. }
+                | Tool::Replied { .. } => true,
+                Tool::Resolved(_)
+                | Tool::Progressed { .. }
+                | Tool::Finished(_)
+                | Tool::Inquired { .. } => false,
+            },
+            Self::Permission(event) => match event {
+                Permission::Ruled { .. } | Permission::Asked { .. } => true,
+                Permission::Answered { .. } => false,
+            },
+            Self::Compaction(event) => match event {
+                Compaction::Started { .. } | Compaction::Pruned { .. } => true,
+                Compaction::Finished { .. }
+                | Compaction::Failed { .. }
+                | Compaction::Asked { .. } => false,
+            },
+            Self::Subagent(event) => match event {
+                Subagent::Spawned { .. } => true,
+                Subagent::EndedUncounted { .. } | Subagent::Ended { .. } => false,
+            },
+            Self::Todo(event) => match event {
+                Todo::Updated { .. } => false,
+            },
+            Self::Files(event) => match event {
+                Files::SnapshotStarted {} | Files::RestoreStarted { .. } => true,
+                Files::Snapshotted { .. }
+                | Files::SnapshotFailed { .. }
+                | Files::RevertAsked { .. }
+                | Files::UnrevertAsked { .. }
+                | Files::Restored { .. }
+                | Files::RestoreFailed { .. }
+                | Files::CheckoutAsked { .. } => false,
+            },
+            Self::Plugin(event) => match event {
+                Plugin::Asked { .. } => true,
+                Plugin::Answered { .. } => false,
+            },
         }
     }
 

@@ -153,32 +153,36 @@ impl State {
                 | Tool::Batched { .. }
                 | Tool::Replied { .. } => false,
             },
-            Event::Permission(Permission::Answered { .. }) => awaits(&[Open::Question]),
-            Event::Compaction(Compaction::Finished { .. } | Compaction::Failed { .. }) => {
-                awaits(&[Open::Compaction])
-            }
-            Event::Compaction(Compaction::Asked { .. }) => {
-                born && self.has_past() && !self.compacting()
-            }
-            Event::Subagent(Subagent::Ended { .. } | Subagent::EndedUncounted { .. }) => {
-                awaits(&[Open::Child])
-            }
+            Event::Permission(event) => match event {
+                Permission::Answered { .. } => awaits(&[Open::Question]),
+                Permission::Ruled { .. } | Permission::Asked { .. } => false,
+            },
+            Event::Compaction(event) => match event {
+                Compaction::Finished { .. } | Compaction::Failed { .. } => {
+                    awaits(&[Open::Compaction])
+                }
+                Compaction::Asked { .. } => born && self.has_past() && !self.compacting(),
+                Compaction::Started { .. } | Compaction::Pruned { .. } => false,
+            },
+            Event::Subagent(event) => match event {
+                Subagent::Ended { .. } | Subagent::EndedUncounted { .. } => awaits(&[Open::Child]),
+                Subagent::Spawned { .. } => false,
+            },
             Event::Todo(Todo::Updated { .. }) => awaits(&[Open::Tool]),
-            Event::Files(Files::Snapshotted { .. } | Files::SnapshotFailed { .. }) => {
-                awaits(&[Open::Snapshot])
-            }
-            Event::Files(Files::Restored { .. } | Files::RestoreFailed { .. }) => {
-                awaits(&[Open::Restore])
-            }
-            Event::Files(Files::RevertAsked { to, .. }) => born && self.revert_to(*to).is_ok(),
-            Event::Files(Files::UnrevertAsked { .. }) => born && self.may_unrevert().is_ok(),
-            Event::Files(Files::CheckoutAsked { .. }) => born && self.may_restore().is_ok(),
-            Event::Plugin(Plugin::Answered { .. }) => awaits(&[Open::Plugin]),
-            Event::Permission(_)
-            | Event::Compaction(_)
-            | Event::Subagent(_)
-            | Event::Files(_)
-            | Event::Plugin(_) => false,
+            Event::Files(event) => match event {
+                Files::Snapshotted { .. } | Files::SnapshotFailed { .. } => {
+                    awaits(&[Open::Snapshot])
+                }
+                Files::Restored { .. } | Files::RestoreFailed { .. } => awaits(&[Open::Restore]),
+                Files::RevertAsked { to, .. } => born && self.revert_to(*to).is_ok(),
+                Files::UnrevertAsked { .. } => born && self.may_unrevert().is_ok(),
+                Files::CheckoutAsked { .. } => born && self.may_restore().is_ok(),
+                Files::SnapshotStarted {} | Files::RestoreStarted { .. } => false,
+            },
+            Event::Plugin(event) => match event {
+                Plugin::Answered { .. } => awaits(&[Open::Plugin]),
+                Plugin::Asked { .. } => false,
+            },
         }
     }
 
