@@ -29,7 +29,7 @@ pub use event::{Envelope, Event, Fact};
 pub use id::{NotASessionId, Seq, SessionId};
 pub use json::Json;
 pub use kit::Kit;
-pub use next::{delay, next};
+pub use next::{children, delay, next};
 pub use payload::{Payload, Sha256};
 pub use request::Request;
 pub use secrets::Secrets;

@@ -1,6 +1,7 @@
 //! The future: the next intent, read off the state alone. This file is the agent's policy, and it
 //! is to be read from top to bottom.
 
+pub mod children;
 mod compaction;
 mod files;
 mod plugins;

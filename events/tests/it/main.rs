@@ -3,6 +3,7 @@
 
 mod asking;
 mod batch;
+mod children;
 mod circles;
 mod common;
 mod compacting;

@@ -1,9 +1,10 @@
 //! Children: opened in the store of their parents, told what to do, gone on with after a crash, and
 //! interrupted with the call that waits for them.
 
+use leftfold_events::children::{self, ChildIntent, Spawned};
 use leftfold_events::event::{EndReason, Ended, Finished, PromptPart, Subagent, Tool, Turn, Usage};
-use leftfold_events::state::{Call, Child, Phase};
-use leftfold_events::{Fact, Json, Kit, Seq, SessionId, Time};
+use leftfold_events::state::{Child, Phase};
+use leftfold_events::{Fact, Json, Kit, Seq, SessionId, State, Time};
 
 use super::desk::{Desk, Item, Parent};
 use super::ledger::Held;
@@ -14,13 +15,10 @@ use super::world::{Delivery, World};
 #[derive(Clone, Debug)]
 pub(crate) struct Spawn {
     parent: Parent,
-    /// The call that waits for it.
-    call: Seq,
     since: Time,
     session: SessionId,
     kit: Kit,
     again: bool,
-    close: bool,
 }
 
 impl World {
@@ -55,8 +53,8 @@ impl World {
             _ => 0,
         };
         let parent = Parent { desk: at, spawned: child.wait.intent, started };
-        let (call, session, since) = (child.call, child.session, child.wait.since);
-        let spawn = Spawn { parent, call, since, session, kit, again, close };
+        let (session, since) = (child.session, child.wait.since);
+        let spawn = Spawn { parent, since, session, kit, again };
         let delay = self.random.below(50);
         self.later(delay, Delivery::Spawn(Box::new(spawn)));
     }
@@ -68,49 +66,57 @@ impl World {
         child.into_iter().for_each(|child| self.begin(at, &child, true, true));
     }
 
-    /// The child's place is made. One that its parent waits for no longer is only brought to its end.
+    /// The child's place is made, and it is told what the core decides.
     pub(crate) fn open_child(&mut self, spawn: &Spawn) -> Held {
         let known = self.desks.iter().position(|desk| desk.id == spawn.session);
-        let unwanted = !spawn.close && !self.waits(spawn);
-        if unwanted && !known.is_some_and(|at| self.desks[at].cut_off) {
-            self.end_child(spawn.parent, EndReason::Error, 0.0);
-            return Ok(());
+        let spawned = Spawned {
+            seq: spawn.parent.spawned,
+            at: spawn.since,
+            again: spawn.again,
+            cut_off: known.is_some_and(|at| self.desks[at].cut_off),
+        };
+        let parent = &self.desks[spawn.parent.desk];
+        let unborn = State::default();
+        let child = known.map_or(&unborn, |at| &self.desks[at].state);
+        let intent = children::next(&parent.state, child, &spawned);
+        let of = parent.id;
+        match intent {
+            ChildIntent::CallOff => {
+                self.end_child(spawn.parent, EndReason::Error, 0.0);
+                return Ok(());
+            }
+            ChildIntent::Report(ended) => {
+                self.end_child(spawn.parent, ended.reason, ended.cost);
+                return Ok(());
+            }
+            ChildIntent::Nothing => return Ok(()),
+            ChildIntent::Prompt { .. }
+            | ChildIntent::Wait
+            | ChildIntent::Resume { .. }
+            | ChildIntent::Interrupt => {}
         }
-        let close = spawn.close || unwanted;
         let at = known.unwrap_or(self.desks.len());
         if known.is_none() {
-            let of = self.desks[spawn.parent.desk].id;
             self.desks.push(Desk::new(spawn.session, Some(of), self.now(), self.sabotage));
         }
         let desk = &mut self.desks[at];
-        let had_it = spawn.again && desk.state.origin.is_some() && desk.state.at >= spawn.since;
-        let ended = desk.state.ended.clone().filter(|_| had_it);
-        if desk.state.turn.is_some() {
-            desk.parent = Some(spawn.parent);
-            if std::mem::take(&mut desk.cut_off) {
+        desk.parent = Some(spawn.parent);
+        match intent {
+            ChildIntent::Resume { close } => {
+                desk.cut_off = false;
                 desk.resume(&spawn.kit, close);
-            } else if close {
-                desk.inbox.push_back(Item::Fact(interrupted()));
             }
-        } else if close {
-            return Ok(());
-        } else if let Some(ended) = ended {
-            self.end_child(spawn.parent, ended.reason, ended.cost);
-            return Ok(());
-        } else {
-            desk.parent = Some(spawn.parent);
-            let task = prompted(vec![PromptPart::text("look")], &spawn.kit);
-            desk.prompt(&spawn.kit, task);
+            ChildIntent::Interrupt => desk.inbox.push_back(Item::Fact(interrupted())),
+            ChildIntent::Prompt { .. } => {
+                let task = prompted(vec![PromptPart::text("look")], &spawn.kit);
+                desk.prompt(&spawn.kit, task);
+            }
+            ChildIntent::Wait
+            | ChildIntent::Report(_)
+            | ChildIntent::CallOff
+            | ChildIntent::Nothing => {}
         }
         self.write(at)
-    }
-
-    fn waits(&self, spawn: &Spawn) -> bool {
-        let state = &self.desks[spawn.parent.desk].state;
-        let stopped = state.turn.as_ref().is_none_or(|turn| turn.stop.is_some());
-        let open = state.open_children().any(|child| child.wait.intent == spawn.parent.spawned);
-        let runs = |call: &Call| call.seq == spawn.call && call.is_running();
-        !stopped && open && state.calls().any(runs)
     }
 
     /// The children of the call `of` are told to end.
