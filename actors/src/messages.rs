@@ -34,7 +34,7 @@ use leftfold_events::state::Consulted;
 use leftfold_events::state::batch::Part;
 use leftfold_events::{Envelope, Fact, Kit, Request, Seq, SessionId, State, Time};
 use leftfold_providers::Extra;
-use leftfold_store::Store;
+use leftfold_store::{LiveReader, Store};
 use leftfold_tools::{Instructed, Reply as InquiryReply, Seen};
 use ractor::{ActorRef, RpcReplyPort};
 use serde_json::Value;
@@ -57,8 +57,8 @@ pub enum NodeMessage {
     Tell { session: SessionId, message: SessionMessage },
     /// From a client: hand a session's events to a sink, as [`Observation`]s.
     Watch(Watch),
-    /// From a client: the store of an open session, for reading.
-    Reading { session: SessionId, reply: RpcReplyPort<Option<Store>> },
+    /// From a client: a reader of the store of an open session.
+    Reading { session: SessionId, reply: RpcReplyPort<Option<LiveReader>> },
     /// From a client: tell `keeper` from now on which stores this node holds.
     Keep(Arc<dyn Keeper>),
     /// From a session: one of its calls has started a child. Its end comes back to the session as the
@@ -88,8 +88,11 @@ pub struct Open {
     pub store: PathBuf,
     pub session: SessionId,
     pub world: World,
-    /// The first event, for a log that is new.
+    /// The first event of a log that is new and no fork. It is written with the first prompt.
     pub birth: SessionEvent,
+    /// The session that a new log begins as a fork of, and the last event that is shared. The
+    /// `session.forked` is written at [`SessionMessage::Begin`].
+    pub fork_of: Option<(SessionId, Seq)>,
 }
 
 /// A session that was opened, as its client is told of it.
@@ -190,6 +193,10 @@ pub enum SessionMessage {
         /// wish for a summary, which comes the same way) nothing to sum up.
         told: Option<RpcReplyPort<Answered>>,
     },
+    /// From Node or a client: write the first event of a new session, a fork, and these facts behind
+    /// it, in one batch. `told` is sent `Accepted` once they are durable, and `NotOpen` if the session
+    /// has begun already; then nothing is written.
+    Begin { facts: Vec<Fact>, told: RpcReplyPort<Answered> },
     /// From a client, or from Node when a session died: go on with the log that somebody else left,
     /// or (`close`) bring its turn to an end.
     Resume { kit: Box<Kit>, close: bool },
@@ -409,7 +416,7 @@ pub(crate) struct CallHook {
 /// To the hub, which tells sinks of events.
 pub(crate) enum ObserversMessage {
     /// From Node: a sink watches the session whose log is in `store`.
-    Watch { watch: Watch, store: Store },
+    Watch { watch: Watch, store: LiveReader },
     /// From the task that serves a sink: it has handed over the event by which `parent` spawned the
     /// session that the sink watches from now on.
     Descend { parent: SessionId, watch: Watch },
@@ -419,7 +426,7 @@ pub(crate) enum ObserversMessage {
     /// From a session: these events are durable.
     Happened(Arc<[Envelope]>),
     /// From Node: the session's store is open, again or for the first time.
-    Opened { session: SessionId, store: Store },
+    Opened { session: SessionId, store: LiveReader },
     /// From Node: the store is let go. Nothing happens in the session until it is opened again.
     Closed { session: SessionId },
 }

@@ -2,7 +2,6 @@
 //! talk to.
 
 mod children;
-mod heirs;
 mod holds;
 mod opening;
 mod rest;
@@ -117,7 +116,7 @@ impl Actor for Node {
             NodeMessage::Reading { session, reply } => {
                 // the client may have gone
                 let open = sessions.open.get(&session).filter(|_| sessions.is_open(session));
-                let _ = reply.send(open.map(|entry| entry.store.clone()));
+                let _ = reply.send(open.map(|entry| entry.store.reader()));
             }
             NodeMessage::Keep(keeper) => {
                 let stores = sessions.open.values().map(|entry| entry.store.dir());
@@ -191,7 +190,7 @@ impl Sessions {
             self.wake(node, watch.session, Then::Watch(watch));
             return;
         };
-        let store = entry.store.clone();
+        let store = entry.store.reader();
         if self.observers.cast(ObserversMessage::Watch { watch, store }).is_err() {
             tracing::warn!("nobody hands events to observers");
         }

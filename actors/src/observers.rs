@@ -8,7 +8,7 @@ mod serve;
 use std::collections::HashMap;
 
 use leftfold_events::{Seq, SessionId};
-use leftfold_store::Store;
+use leftfold_store::LiveReader;
 use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus};
 
 use crate::messages::{Family, ObserversMessage, Watch};
@@ -39,7 +39,7 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    fn watch(&mut self, hub: &ActorRef<ObserversMessage>, watch: Watch, store: Store) {
+    fn watch(&mut self, hub: &ActorRef<ObserversMessage>, watch: Watch, store: LiveReader) {
         let (parent, family) = (watch.session, watch.family.clone());
         self.sessions.entry(parent).or_default().opened(store);
         let sink = watch.sink.clone();

@@ -2,6 +2,7 @@
 //! dispatches it. The one place that appends.
 
 mod batch;
+mod open_log;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use leftfold_events::event::{Event, Session as SessionEvent, Turn};
 use leftfold_events::{Envelope, Fact, Kit, POLICY, Secrets, Seq, State, settle};
 use leftfold_store::Log;
-use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tokio::task::AbortHandle;
 use tracing::Span;
 
@@ -19,13 +20,10 @@ use crate::dispatch::Workers;
 use crate::messages::{Answered, NodeMessage, ObserversMessage, ParentCall, SessionMessage};
 use crate::world::World;
 use batch::{Batch, InFlight, Item, Prompt};
+pub(crate) use open_log::OpenLog;
 
 pub(crate) struct Arguments {
-    pub(crate) log: Log,
-    /// The fold of `log`.
-    pub(crate) state: State,
-    /// For a new session: what stands before its first prompt.
-    pub(crate) birth: Option<SessionEvent>,
+    pub(crate) log: OpenLog,
     pub(crate) world: World,
     /// Names the store in the environment of commands.
     pub(crate) store: String,
@@ -39,6 +37,7 @@ pub(crate) struct Desk {
     /// Nothing comes into the log with one of these in it.
     secrets: Secrets,
     clock: Clock,
+    /// For a new session: the event that it begins with.
     birth: Option<SessionEvent>,
     inbox: VecDeque<Item>,
     /// While there is one, nothing is folded.
@@ -71,7 +70,8 @@ impl Actor for Session {
         myself: ActorRef<Self::Msg>,
         arguments: Arguments,
     ) -> Result<Desk, ActorProcessingErr> {
-        let Arguments { log, state, birth, world, store, observers, node } = arguments;
+        let Arguments { log, world, store, observers, node } = arguments;
+        let OpenLog { log, state, birth } = log;
         let session = log.session();
         let secrets = world.workspace.secrets.clone();
         let clock = Clock::after(state.at, world.recording.clone());
@@ -104,6 +104,9 @@ impl Actor for Session {
             SessionMessage::Prompt { kit, prompted, joins, told } => {
                 let prompt = Prompt { kit, prompted: *prompted, joins, told };
                 desk.inbox.push_back(Item::Prompt(Box::new(prompt)));
+            }
+            SessionMessage::Begin { facts, told } => {
+                desk.inbox.push_back(Item::Begin(facts, told));
             }
             SessionMessage::Resume { kit, close } => {
                 let resumed = SessionEvent::Resumed { policy: POLICY, close };
@@ -189,8 +192,7 @@ impl Desk {
             self.settle(item, &mut batch);
         }
         // only now: what has just been settled may have moved a deadline on
-        let overdue = self.clock.overdue(&self.state);
-        for of in overdue {
+        for of in self.overdue() {
             if !batch.has_room() {
                 break;
             }
@@ -209,6 +211,11 @@ impl Desk {
         });
     }
 
+    /// The waits that are over. Before a fork has begun, those of its state are another session's.
+    fn overdue(&mut self) -> Vec<Seq> {
+        if self.birth.is_some() { Vec::new() } else { self.clock.overdue(&self.state) }
+    }
+
     fn settle(&mut self, item: Item, batch: &mut Batch) {
         match item {
             Item::Fact(fact) => {
@@ -220,6 +227,7 @@ impl Desk {
                 }
             }
             Item::Prompt(prompt) => self.prompt(*prompt, batch),
+            Item::Begin(facts, told) => self.begin(facts, told, batch),
             Item::Hook(fact, secrets) => {
                 if self.fact(fact, batch) {
                     self.workers.keep(secrets);
@@ -243,6 +251,20 @@ impl Desk {
             self.fact(Fact::new(Turn::Equipped(equipped)), batch);
         }
         self.fact(fact, batch);
+    }
+
+    /// The first event of a fork, and facts behind it.
+    fn begin(&mut self, facts: Vec<Fact>, told: RpcReplyPort<Answered>, batch: &mut Batch) {
+        let Some(birth) = self.birth.take() else {
+            // whoever asked may have gone
+            let _ = told.send(Answered::NotOpen);
+            return;
+        };
+        self.fact(Fact::new(birth), batch);
+        for fact in facts {
+            self.fact(fact, batch);
+        }
+        batch.told.push(told);
     }
 
     fn prompt(&mut self, prompt: Prompt, batch: &mut Batch) {
@@ -276,7 +298,8 @@ impl Desk {
     /// Settles one fact; false if it means nothing any more.
     fn fact(&mut self, mut fact: Fact, batch: &mut Batch) -> bool {
         self.secrets.redact(&mut fact.event);
-        let admitted = self.state.admits(&fact);
+        // nothing comes before the first event
+        let admitted = self.birth.is_none() && self.state.admits(&fact);
         if admitted {
             let now = self.clock.now(&self.state);
             batch.add(settle(&mut self.state, self.log.session(), fact, now));
@@ -335,7 +358,9 @@ impl Desk {
     /// One timer, for whatever is due first.
     fn set_timer(&mut self, myself: &ActorRef<SessionMessage>) {
         self.stop_timer();
-        let Some(wait) = self.clock.wait(&self.state) else { return };
+        let Some(wait) = self.clock.wait(&self.state).filter(|_| self.birth.is_none()) else {
+            return;
+        };
         let myself = myself.clone();
         let timer = tokio::spawn(async move {
             tokio::time::sleep(wait).await;

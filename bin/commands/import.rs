@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use leftfold_events::line::{self, Line};
@@ -19,9 +19,6 @@ use leftfold_import::{self as import, Birth, LeftOut, Misuse, Origin};
 use leftfold_runtime::Usage;
 use leftfold_runtime::home::{self, Place};
 use leftfold_runtime::secrets;
-
-/// Events that are written at once.
-const BATCH: usize = 500;
 
 pub(crate) fn import(args: &Import) -> anyhow::Result<ExitCode> {
     let (bytes, name) = contents(&args.file)?;
@@ -193,14 +190,7 @@ fn write(place: &Place, sessions: &Sessions) -> anyhow::Result<()> {
     let nursery = tempfile::Builder::new().prefix(".import-").tempdir_in(folder)?;
     let store = Store::open(&nursery.path().join("store"))?;
     for (session, events) in sessions {
-        let mut log = store.log(*session)?;
-        for batch in events.chunks(BATCH) {
-            let (done, written) = mpsc::channel();
-            log.append(batch, move |result| {
-                let _ = done.send(result);
-            });
-            written.recv()?.with_context(|| format!("session {session}"))?;
-        }
+        store.import(*session, events).with_context(|| format!("session {session}"))?;
     }
     drop(store);
     std::fs::rename(nursery.path().join("store"), &place.store)?;

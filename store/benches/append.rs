@@ -2,6 +2,7 @@
 //! in one process, in interleaved blocks, so that a disk that is slow for a while is slow for all.
 //! `cargo bench -p leftfold-store --bench append [FOLDER]`; the folder decides which disk.
 #![allow(clippy::print_stdout, reason = "its output is the point of a benchmark")]
+#![allow(clippy::disallowed_methods, reason = "what a Session can do with a log is measured")]
 #![allow(clippy::unwrap_used, reason = "a benchmark may fail loudly")]
 
 use std::fs::{File, OpenOptions};

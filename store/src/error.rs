@@ -85,6 +85,8 @@ pub enum Error {
     NotAStore { dir: PathBuf, why: String },
     #[error("the log of session {session} is already open for appending in this process")]
     Taken { session: SessionId },
+    #[error("session {session} is in the store already")]
+    Exists { session: SessionId },
     #[error("{} is damaged: {damage}; `leftfold check` lists everything", dir.display())]
     Damaged { dir: PathBuf, damage: Box<Damage> },
     #[error(

@@ -4,7 +4,9 @@
 //! | type | is |
 //! |---|---|
 //! | [`Store`] | the node's hold on a folder: sled's lock, one writer thread, one flush for all who wait |
-//! | [`Log`] | the right to append to one session; there is never more than one |
+//! | [`Log`] | the right to append to one session; there is never more than one, and only the actor Session has it |
+//! | [`Store::import`] | the one other way for events into a store: a whole log that is not there yet, checked |
+//! | [`LiveReader`] | reads an open store, also while it is written |
 //! | [`read`] | the first events of one session, and nothing else |
 //! | [`Reader`] | everybody else: works on a private copy, takes no lock, changes nothing |
 //! | [`check`] | everything that can be wrong with a folder |
@@ -58,5 +60,5 @@ pub use probe::{in_use, remove};
 pub use reader::{Reader, read};
 pub use record::{Link, SCHEMA};
 pub use salvage::{Fragment, Rescued, Salvaged, salvage};
-pub use store::Store;
+pub use store::{LiveReader, Store};
 pub use tidy::{Tidied, tidy};

@@ -167,6 +167,13 @@ impl Log {
             .collect()
     }
 
+    /// Whether all of `events` could be appended, one after the other.
+    pub(crate) fn check_order(&self, events: &[Envelope]) -> Result<(), Error> {
+        let Some(first) = events.first() else { return Ok(()) };
+        let (before, _) = self.before(first)?;
+        events.iter().zip(before.saturating_add(1)..).try_for_each(|(e, seq)| self.in_order(e, seq))
+    }
+
     fn encode(&self, batch: &[Envelope]) -> Result<Encoded, Error> {
         let (mut seq, mut link) = self.before(&batch[0])?;
         let summary = self.inherited(&batch[0]).unwrap_or_else(|| self.summary.clone());

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use leftfold_events::{Envelope, Seq, SessionId};
 
-use crate::error::Error;
+use crate::error::{Damage, Error};
 use crate::log::Log;
 use crate::open_store::OpenStore;
 use crate::reader::Reader;
@@ -17,6 +17,9 @@ use crate::{database, durable, head};
 /// How long a node waits for another one to let go of a store.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 const LOCK_POLL: Duration = Duration::from_millis(20);
+
+/// Events that an import writes at once.
+const IMPORT_BATCH: usize = 500;
 
 /// A node's hold on a store's folder. Clones share it; it ends with the last clone and the last
 /// [`Log`], whose drop waits until everything is on the disk and the lock is free.
@@ -47,7 +50,8 @@ impl Store {
         Ok(Self(Arc::new(OpenStore::start(dir, db)?)))
     }
 
-    /// The right to append to `session`, which may be new. Reads where the log ends.
+    /// The right to append to `session`, which may be new. Reads where the log ends. Only the actor
+    /// Session may call this: `clippy.toml` forbids it everywhere else.
     ///
     /// # Errors
     /// [`Error::Taken`] while another [`Log`] of it lives, [`Error::Damaged`] if its end is not
@@ -56,8 +60,60 @@ impl Store {
         Log::open(&self.0, session)
     }
 
+    /// Writes the log of a session that this store does not have yet: events that another store has
+    /// exported, or that were converted. It decides nothing and has no effects. Nothing but this and
+    /// the actor Session appends to a log.
+    ///
+    /// The whole log is checked before anything is written: each event belongs to `session`, and seqs
+    /// go from 1 without a gap; a fork goes on from an event that is in this store. When it is written,
+    /// it is read back through its checksums and its chain, and compared. It blocks on the disk.
+    ///
+    /// # Errors
+    /// [`Error::Exists`], [`Error::Order`], [`Error::Foreign`], [`Error::Unstorable`],
+    /// [`Error::Full`], [`Error::Io`], [`Error::Database`]; [`Error::Damaged`] if the log that was
+    /// written is not the one that was given. After an error the log may have been written in part.
+    pub fn import(&self, session: SessionId, events: &[Envelope]) -> Result<(), Error> {
+        let mut log = Log::open(&self.0, session)?;
+        if log.head() > 0 {
+            return Err(Error::Exists { session });
+        }
+        log.check_order(events)?;
+        for batch in events.chunks(IMPORT_BATCH) {
+            log.append_wait(batch)?;
+        }
+        let written = log.read()?;
+        let own = written.iter().filter(|event| event.session == session);
+        if own.eq(events) {
+            return Ok(());
+        }
+        let damage = Damage::event(session, log.head(), "it is not as it was imported");
+        Err(Error::damaged(self.dir(), damage))
+    }
+
+    /// Reads the sessions of this store, and can do nothing else.
+    pub fn reader(&self) -> LiveReader {
+        LiveReader(Arc::clone(&self.0))
+    }
+
+    /// `DEVICE:INODE` of the `db` file: tells this store from every other one on the machine, and
+    /// from a copy of it.
+    pub fn identity(&self) -> String {
+        self.0.identity().to_owned()
+    }
+
+    pub fn dir(&self) -> &Path {
+        self.0.dir()
+    }
+}
+
+/// Reads a store that this process holds, also while its logs are being written. It keeps the store
+/// open, and cannot write.
+#[derive(Clone, Debug)]
+pub struct LiveReader(Arc<OpenStore>);
+
+impl LiveReader {
     /// Up to `most` acknowledged events of `session` (of a fork, with those it shares) from seq `from`
-    /// on, also while its log is being written.
+    /// on.
     ///
     /// # Errors
     /// [`Error::Damaged`] or [`Error::NewerSchema`] at the first event that is not as written.
@@ -74,12 +130,6 @@ impl Store {
             .take(most)
             .map(|entry| entry.map(|e| e.envelope).map_err(|wrong| wrong.into_error(dir)))
             .collect()
-    }
-
-    /// `DEVICE:INODE` of the `db` file: tells this store from every other one on the machine, and
-    /// from a copy of it.
-    pub fn identity(&self) -> String {
-        self.0.identity().to_owned()
     }
 
     pub fn dir(&self) -> &Path {

@@ -4,6 +4,7 @@
 //! It is a program of its own: syncs are counted for a whole process.
 #![cfg(test)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::disallowed_methods, reason = "what a Session can do with a log is tested")]
 #![allow(clippy::print_stdout, reason = "what was tried is to be seen")]
 
 #[cfg(debug_assertions)]

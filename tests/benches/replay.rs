@@ -36,8 +36,7 @@ fn main() {
     let store = folder.path().join(session.to_string());
     {
         let open = Store::open(&store).unwrap();
-        let mut own = open.log(session).unwrap();
-        log.chunks(200).for_each(|batch| own.append_wait(batch).unwrap());
+        open.import(session, &log).unwrap();
     }
     let bytes = std::fs::metadata(store.join("db")).unwrap().len();
     println!("{} events, {:.0} MiB", log.len(), bytes as f64 / f64::from(1 << 20));

@@ -40,7 +40,7 @@ fn multiply(sessions: &Path) -> Vec<SessionId> {
         let events: Vec<Envelope> =
             log.iter().map(|event| Envelope { session, ..event.clone() }).collect();
         let store = Store::open(&sessions.join(session.to_string())).unwrap();
-        store.log(session).unwrap().append_wait(&events).unwrap();
+        store.import(session, &events).unwrap();
         session
     };
     (1..LISTED).map(copy).collect()

@@ -135,6 +135,31 @@ fn each_dependency_stays_where_it_belongs() {
     }
 }
 
+/// Appending takes a `Log`, and `Store::log` alone gives one. Clippy knows calls of it by type, in every
+/// crate; this test holds that clippy is asked, and who is excepted.
+#[test]
+fn only_the_session_appends() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let clippy = std::fs::read_to_string(root.join("clippy.toml")).unwrap();
+    assert!(clippy.contains("path = \"leftfold_store::Store::log\""), "{clippy}");
+    let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    // `disallowed_methods` is of the group `style`, which is in `all`
+    assert!(manifest.contains("all = { level = \"warn\", priority = -1 }"), "{manifest}");
+    let excepted = users(&["disallowed_methods"], |source| !source.path.starts_with("tests/tidy/"));
+    let (tests, code): (Vec<String>, Vec<String>) = excepted.into_iter().partition(|found| {
+        let path = found.split(':').next().unwrap_or_default();
+        path.contains("tests/") || path.contains("benches/")
+    });
+    assert_eq!(code.len(), 1, "{code:#?}");
+    assert!(code[0].starts_with("actors/src/session/open_log.rs:"), "{code:#?}");
+    assert!(tests.iter().all(|found| found.starts_with("store/")), "{tests:#?}");
+    // no other way to a log leads out of the store's crate
+    let store = |source: &Source| source.path.starts_with("store/src/") && !source.is_test();
+    let ways: Vec<String> = users(&["-> Result<Log", "-> Log", "&mut Log"], store);
+    assert_eq!(ways.len(), 1, "{ways:#?}");
+    assert!(ways[0].ends_with("pub fn log(&self, session: SessionId) -> Result<Log, Error> {"));
+}
+
 /// Which crate may depend on which, by folder; and on all that these may depend on.
 const CRATES: [(&str, &[&str]); 19] = [
     ("events", &[]),

@@ -35,7 +35,7 @@ pub(crate) async fn open(
     };
     let world = World::new(models, workspace, None);
     let (node, _) = Actor::spawn(None, Node, ()).await?;
-    let open = Box::new(Open { store: folder.join("store"), session, world, birth });
+    let open = Box::new(Open { store: folder.join("store"), session, world, birth, fork_of: None });
     ractor::call!(node, |reply| NodeMessage::Open { open, reply })??;
     let tools = leftfold_tools::offered_to(&model.id).into_iter().map(|tool| ToolSpec {
         name: tool.name().to_owned(),

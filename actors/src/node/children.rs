@@ -1,37 +1,43 @@
-//! Opens the sessions that calls start, in the store of their parents.
+//! Opens the sessions that calls start, in the store of their parents, and performs what
+//! `leftfold_events::children` decides about them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::Arc;
 
+use leftfold_events::children::{self, ChildIntent, Spawned};
 use leftfold_events::event::{ModelRef, PromptPart, Session as SessionEvent, Turn};
-use leftfold_events::{Fact, Kit, POLICY, State};
+use leftfold_events::{Fact, Kit, POLICY, Seq, SessionId, State};
+use leftfold_store::LiveReader;
 use ractor::ActorRef;
 
+use super::Sessions;
 use super::opening::{Then, Waiting};
-use super::{Sessions, heirs};
 use crate::children::{Told, interrupt, titled};
 use crate::messages::{
-    NodeMessage, ObserversMessage, Open, ReadyChild, SessionMessage, SpawnChild,
+    Error, NodeMessage, ObserversMessage, Open, ReadyChild, SessionMessage, SpawnChild,
 };
 use crate::world::{ChildConfig, World};
 
 impl Sessions {
     /// Gathers what the child is to work with, beside the node, because that looks at files.
-    pub(super) fn spawn(&mut self, node: &ActorRef<NodeMessage>, mut spawn: Box<SpawnChild>) {
+    pub(super) fn spawn(&mut self, node: &ActorRef<NodeMessage>, spawn: Box<SpawnChild>) {
         let Some(entry) = self.open.get(&spawn.parent.session) else { return };
         let (world, store) = (entry.world.clone(), entry.store.dir().to_owned());
-        let shared = spawn.fork_of.map(|_| entry.store.clone());
-        let (birth, node) = (entry.birth.clone(), node.clone());
+        let (reader, birth, node) = (entry.store.reader(), entry.birth.clone(), node.clone());
         tokio::task::spawn_blocking(move || {
-            let config = catch_unwind(AssertUnwindSafe(|| {
-                let forked = shared.map_or(Ok(()), |store| heirs::begin(&store, &mut spawn));
-                forked.map_err(|error| error.to_string())?;
-                configure(&world, &spawn)
+            let gathered = catch_unwind(AssertUnwindSafe(|| {
+                let fork_of = fork_of(&reader, &spawn).map_err(|error| error.to_string())?;
+                Ok((fork_of, configure(&world, &spawn)?))
             }));
             let failed_itself = || Err("Opening the subagent failed unexpectedly.".to_owned());
-            let ready = match config.unwrap_or_else(|_| failed_itself()) {
-                Ok(config) => ready(config, &world, store, &birth, spawn),
+            let ready = match gathered.unwrap_or_else(|_| failed_itself()) {
+                Ok((fork_of, config)) => {
+                    let birth = birth_of(birth, &spawn);
+                    let world = narrowed(&config, world);
+                    let session = spawn.session;
+                    let open = Box::new(Open { store, session, world, birth, fork_of });
+                    ReadyChild { open, spawn, kit: Box::new(config.kit) }
+                }
                 Err(why) => {
                     let told = Told::failed(spawn.session, why);
                     // a node that is gone tells nobody
@@ -45,24 +51,25 @@ impl Sessions {
 
     pub(super) async fn open_child(&mut self, node: &ActorRef<NodeMessage>, ready: ReadyChild) {
         let ReadyChild { open, spawn, kit } = ready;
-        self.open(node, Waiting { open, then: Then::Child { spawn, kit } }).await;
+        let forks = open.fork_of.is_some();
+        self.open(node, Waiting { open, then: Then::Child { spawn, kit, forks } }).await;
     }
 
     /// Tells a child that is open what it was spawned for, as far as its log does not have that
-    /// already.
+    /// already. One that `forks` is first told whose child it is.
     pub(super) fn begin_child(
         &mut self,
         node: &ActorRef<NodeMessage>,
         spawn: Box<SpawnChild>,
         kit: Box<Kit>,
+        forks: bool,
     ) {
         let Some(entry) = self.open.get(&spawn.session) else { return };
         let woken = ObserversMessage::Woken {
             parent: spawn.parent.session,
             spawned: spawn.parent.spawned,
             child: spawn.session,
-            // all that it has of its own, if it is a fork that was just made
-            from: spawn.fork_of.map_or(entry.head + 1, |_| 1),
+            from: entry.head + 1,
             first: spawn.is_first(),
         };
         if self.observers.cast(woken).is_err() {
@@ -70,29 +77,68 @@ impl Sessions {
         }
         let Some(parent) = self.open.get(&spawn.parent.session) else { return };
         let (child, parent) = (entry.actor.clone(), parent.actor.clone());
-        let (cut_off, node) = (entry.cut_off, node.clone());
+        let spawned = Spawned {
+            seq: spawn.parent.spawned,
+            at: spawn.parent.since,
+            again: spawn.again,
+            cut_off: entry.cut_off,
+        };
+        let node = node.clone();
         tokio::spawn(async move {
-            // a session that dies here is started again, and its parent asks again
-            let Ok(state) = ractor::call!(child, SessionMessage::View) else { return };
-            let wanted = || async {
-                let view = ractor::call!(parent, SessionMessage::View);
-                view.is_ok_and(|state| spawn.close || waits(&state, &spawn))
-            };
-            // a turn that was cut off is brought to its end, of which the parent is told
-            let close = spawn.close || !wanted().await;
-            if close && !spawn.close && !(cut_off && state.turn.is_some()) {
-                let told = Told::failed(spawn.session, "It was called off.".to_owned());
-                let _ = node.cast(told.to(spawn.parent.clone()));
-                return;
+            if forks {
+                let parent = spawn.parent.session;
+                let facts = vec![Fact::new(SessionEvent::Adopted { parent })];
+                let begun = ractor::call!(child, |told| SessionMessage::Begin { facts, told });
+                if begun.is_err() {
+                    return;
+                }
             }
-            for message in begin(&state, &spawn, close, kit, cut_off) {
+            // a session that dies here is started again, and its parent asks again
+            let Ok(of_child) = ractor::call!(child, SessionMessage::View) else { return };
+            let Ok(of_parent) = ractor::call!(parent, SessionMessage::View) else { return };
+            let intent = children::next(&of_parent, &of_child, &spawned);
+            let session = spawn.session;
+            let works = matches!(
+                intent,
+                ChildIntent::Prompt { .. }
+                    | ChildIntent::Wait
+                    | ChildIntent::Resume { close: false }
+            );
+            for message in messages(intent, &spawn, kit, &of_child) {
                 let _ = node.cast(message);
             }
-            if !wanted().await {
-                let _ = node.cast(interrupt(spawn.session));
+            // an interrupt of the parent may have come before the child was at work
+            if works
+                && let Ok(of_parent) = ractor::call!(parent, SessionMessage::View)
+                && !children::waits_for(&of_parent, spawned.seq)
+            {
+                let _ = node.cast(interrupt(session));
             }
         });
     }
+}
+
+/// A child that was spawned in what a fork shares is forked itself before a call of the fork goes on
+/// with it: which session it begins as a fork of, and the last event that is shared. It blocks on the
+/// disk.
+fn fork_of(store: &LiveReader, spawn: &SpawnChild) -> Result<Option<(SessionId, Seq)>, Error> {
+    let Some(from) = spawn.fork_of.filter(|_| !spawn.close) else { return Ok(None) };
+    if !store.read(spawn.session, 1, 1)?.is_empty() {
+        return Ok(None);
+    }
+    let fork = store.read(spawn.parent.session, 1, usize::MAX)?;
+    let child = store.read(from, 1, usize::MAX)?;
+    Ok(children::fork_point(&fork, &child, from).map(|at| (from, at)))
+}
+
+/// The first event of a child, given that of its parent.
+fn birth_of(mut birth: SessionEvent, spawn: &SpawnChild) -> SessionEvent {
+    if let SessionEvent::Created { parent, agent, policy, .. } = &mut birth {
+        *parent = Some(spawn.parent.session);
+        agent.clone_from(&spawn.agent);
+        *policy = POLICY;
+    }
+    birth
 }
 
 fn configure(world: &World, spawn: &SpawnChild) -> Result<ChildConfig, String> {
@@ -100,68 +146,46 @@ fn configure(world: &World, spawn: &SpawnChild) -> Result<ChildConfig, String> {
     configs.for_child(&spawn.agent, &spawn.kit)
 }
 
-fn ready(
-    config: ChildConfig,
-    parent: &World,
-    store: PathBuf,
-    birth: &SessionEvent,
-    spawn: Box<SpawnChild>,
-) -> ReadyChild {
-    let ChildConfig { kit, models } = config;
-    let mut world = World { models, ..parent.clone() };
-    if !kit.tools.iter().any(|tool| tool.name == "task") {
+/// Its parent's world, as far as the child's configuration reaches.
+fn narrowed(config: &ChildConfig, parent: World) -> World {
+    let mut world = World { models: config.models.clone(), ..parent };
+    if !config.kit.tools.iter().any(|tool| tool.name == "task") {
         // nobody to give tasks to
         Arc::make_mut(&mut world.workspace).subagents.clear();
     }
-    let mut birth = birth.clone();
-    if let SessionEvent::Created { parent, agent, policy, .. } = &mut birth {
-        *parent = Some(spawn.parent.session);
-        agent.clone_from(&spawn.agent);
-        *policy = POLICY;
-    }
-    let open = Box::new(Open { store, session: spawn.session, world, birth });
-    ReadyChild { open, spawn, kit: Box::new(kit) }
+    world
 }
 
-/// Whether the parent still waits for the child.
-fn waits(parent: &State, spawn: &SpawnChild) -> bool {
-    let stopped = parent.turn.as_ref().is_none_or(|turn| turn.stop.is_some());
-    let child = parent.open_children().find(|child| child.wait.intent == spawn.parent.spawned);
-    let running = |call| parent.calls().any(|c| c.seq == call && c.is_running());
-    !stopped && child.is_some_and(|child| running(child.call))
-}
-
-/// What a child is told, given how it stands.
-fn begin(
-    state: &State,
+/// The messages that perform the intent.
+fn messages(
+    intent: ChildIntent,
     spawn: &SpawnChild,
-    close: bool,
     kit: Box<Kit>,
-    cut_off: bool,
+    child: &State,
 ) -> Vec<NodeMessage> {
     let session = spawn.session;
     let tell = |message| NodeMessage::Tell { session, message };
     let adopt = tell(SessionMessage::Adopt(spawn.parent.clone()));
-    let resume = tell(SessionMessage::Resume { kit: kit.clone(), close });
-    if state.turn.is_some() {
-        return match (cut_off, close) {
-            (true, _) => vec![adopt, resume],
-            (false, true) => vec![adopt, interrupt(session)],
-            (false, false) => vec![adopt],
-        };
+    match intent {
+        ChildIntent::Prompt { title } => {
+            let prompted = Box::new(prompt(spawn, kit.model.name()));
+            let prompt = SessionMessage::Prompt { kit, prompted, joins: false, told: None };
+            let title = titled(&spawn.title).filter(|_| title);
+            let title = title.map(|title| tell(SessionMessage::Told(vec![title])));
+            [adopt, tell(prompt)].into_iter().chain(title).collect()
+        }
+        ChildIntent::Wait => vec![adopt],
+        ChildIntent::Resume { close } => vec![adopt, tell(SessionMessage::Resume { kit, close })],
+        ChildIntent::Interrupt => vec![adopt, interrupt(session)],
+        ChildIntent::Report(ended) => {
+            vec![Told::of(session, &ended, child).to(spawn.parent.clone())]
+        }
+        ChildIntent::CallOff => {
+            let told = Told::failed(session, "It was called off.".to_owned());
+            vec![told.to(spawn.parent.clone())]
+        }
+        ChildIntent::Nothing => Vec::new(),
     }
-    let had_it = spawn.again && state.origin.is_some() && state.at >= spawn.parent.since;
-    if close {
-        return Vec::new();
-    }
-    if let Some(ended) = state.ended.as_ref().filter(|_| had_it) {
-        return vec![Told::of(session, ended, state).to(spawn.parent.clone())];
-    }
-    let prompted = Box::new(prompt(spawn, kit.model.name()));
-    let prompt = SessionMessage::Prompt { kit, prompted, joins: false, told: None };
-    let title = titled(&spawn.title).filter(|_| state.title.is_none());
-    let title = title.map(|title| tell(SessionMessage::Told(vec![title])));
-    [adopt, tell(prompt)].into_iter().chain(title).collect()
 }
 
 fn prompt(spawn: &SpawnChild, model: ModelRef) -> Fact {

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use leftfold_events::event::Session as SessionEvent;
-use leftfold_events::{Kit, Seq, SessionId, fold};
-use leftfold_store::{Log, Store};
+use leftfold_events::{Kit, Seq, SessionId};
+use leftfold_store::Store;
 use ractor::{Actor, ActorRef, RpcReplyPort};
 use tokio::sync::watch;
 
@@ -14,7 +14,7 @@ use crate::children::Told;
 use crate::messages::{
     Error, NodeMessage, ObserversMessage, Open, Opened, SessionMessage, SpawnChild, Watch,
 };
-use crate::session::{Arguments, Session};
+use crate::session::{Arguments, OpenLog, Session};
 use crate::world::World;
 
 /// A session that waits for its store, and what for.
@@ -34,6 +34,8 @@ pub(super) enum Then {
     Child {
         spawn: Box<SpawnChild>,
         kit: Box<Kit>,
+        /// It is a fork that is to begin.
+        forks: bool,
     },
 }
 
@@ -129,7 +131,7 @@ impl Sessions {
             }
             Then::Tell(message) => self.tell(node, session, message),
             Then::Watch(watch) => self.watch(node, watch),
-            Then::Child { spawn, kit } => self.begin_child(node, spawn, kit),
+            Then::Child { spawn, kit, forks } => self.begin_child(node, spawn, kit, forks),
         }
     }
 
@@ -164,17 +166,19 @@ impl Sessions {
         open: Open,
         store: Store,
     ) -> Result<(), Error> {
-        let Open { session, world, birth, .. } = open;
+        let Open { session, world, birth, fork_of, .. } = open;
         if let Some(closed) = self.open.remove(&session) {
             // one that was closed for good, and still has the log
             let _ = closed.actor.stop_and_wait(None, Some(LET_GO)).await;
         }
-        let woken = ObserversMessage::Opened { session, store: store.clone() };
+        let woken = ObserversMessage::Opened { session, store: store.reader() };
         if self.observers.cast(woken).is_err() {
             tracing::warn!("nobody hands events to observers");
         }
+        let forked = fork_of.map(|(from, at)| SessionEvent::Forked { from, at });
+        let first = forked.unwrap_or_else(|| birth.clone());
         let Started { actor, head, unfinished, .. } =
-            start(node, &self.observers, &store, session, &world, Some(birth.clone())).await?;
+            start(node, &self.observers, &store, session, &world, Some(first)).await?;
         // those who opened it before it was closed still listen to the same end
         let closed = self.resting.remove(&session).map(|resting| resting.closed);
         let closed = closed.filter(|closed| closed.borrow().is_none());
@@ -254,19 +258,13 @@ pub(super) async fn start(
     world: &World,
     birth: Option<SessionEvent>,
 ) -> Result<Started, Error> {
-    let log = log_of(store, session).await?;
-    let (log, state) = tokio::task::spawn_blocking(move || {
-        let state = fold(&log.read()?);
-        Ok::<_, Error>((log, state))
-    })
-    .await??;
-    let cut_off = state.turn.is_some() || state.files.restore.is_some();
-    let (head, unfinished) = (state.seq, cut_off);
-    let kit = Box::new(state.kit.clone());
+    let opened = store.clone();
+    let open = move || OpenLog::open(&opened, session, birth);
+    let log = tokio::task::spawn_blocking(open).await??;
+    let (head, unfinished) = (log.head(), log.is_cut_off());
+    let kit = Box::new(log.state().kit.clone());
     let arguments = Arguments {
-        birth: birth.filter(|_| head == 0),
         log,
-        state,
         world: world.clone(),
         store: store.identity(),
         observers: observers.clone(),
@@ -288,18 +286,5 @@ pub(super) async fn end_strays(mark: String) {
 pub(super) fn resume(actor: &ActorRef<SessionMessage>, kit: Box<Kit>) {
     if actor.cast(SessionMessage::Resume { kit, close: false }).is_err() {
         tracing::warn!("a session died as soon as it was started");
-    }
-}
-
-/// A session that has just been closed lets go of its log in a moment.
-async fn log_of(store: &Store, session: SessionId) -> Result<Log, Error> {
-    let start = Instant::now();
-    loop {
-        match store.log(session) {
-            Err(leftfold_store::Error::Taken { .. }) if start.elapsed() < LET_GO => {
-                tokio::task::yield_now().await;
-            }
-            log => return Ok(log?),
-        }
     }
 }

@@ -93,7 +93,8 @@ impl Sessions {
         };
         let Resting { store, world, birth, .. } = resting;
         let (store, world, birth) = (store.clone(), world.clone(), birth.clone());
-        let waiting = Waiting { open: Box::new(Open { store, session, world, birth }), then };
+        let waiting =
+            Waiting { open: Box::new(Open { store, session, world, birth, fork_of: None }), then };
         let folder = waiting.open.store.clone();
         if let Some(others) = self.opening.get_mut(&folder) {
             others.push(waiting);

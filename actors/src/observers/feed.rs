@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use leftfold_events::{Envelope, Seq};
-use leftfold_store::Store;
+use leftfold_store::LiveReader;
 use tokio::sync::{Mutex, watch};
 
 use crate::recorded::Recorded;
@@ -29,7 +29,7 @@ pub(super) struct Channel {
 #[derive(Default)]
 pub(super) struct Feed {
     /// `None` while the session is closed.
-    store: Option<Store>,
+    store: Option<LiveReader>,
     folder: PathBuf,
     /// How often the store was opened: others may have written to it in between.
     openings: u64,
@@ -60,7 +60,7 @@ pub(super) enum Next {
 pub(super) struct Log {
     pub(super) from: Seq,
     /// `None`: a copy of what is in the folder.
-    pub(super) store: Option<Store>,
+    pub(super) store: Option<LiveReader>,
     pub(super) folder: PathBuf,
     pub(super) opening: u64,
     /// Whether there is something to be read for certain.
@@ -76,13 +76,13 @@ impl Channel {
     }
 
     /// Where the session's log is.
-    pub(super) fn place(&self) -> (Option<Store>, PathBuf) {
+    pub(super) fn place(&self) -> (Option<LiveReader>, PathBuf) {
         let feed = self.feed.borrow();
         (feed.store.clone(), feed.folder.clone())
     }
 
     /// The session's log is there.
-    pub(super) fn placed(&mut self, (store, folder): (Option<Store>, PathBuf)) {
+    pub(super) fn placed(&mut self, (store, folder): (Option<LiveReader>, PathBuf)) {
         if let Some(store) = store {
             return self.opened(store);
         }
@@ -101,7 +101,7 @@ impl Channel {
     }
 
     /// The session's store can be read.
-    pub(super) fn opened(&mut self, store: Store) {
+    pub(super) fn opened(&mut self, store: LiveReader) {
         self.feed.send_if_modified(|feed| {
             let new = feed.store.is_none();
             if new {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leftfold_events::event::{Event, Model, Session as SessionEvent};
-use leftfold_events::{Envelope, SessionId, fold};
+use leftfold_events::{Envelope, SessionId};
 use leftfold_plugins::Plugins;
 use leftfold_providers::Provider;
 use leftfold_store::Store;
@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use super::recording::{Came, Effect, RecordedLog, RecordedProvider};
 use crate::listener::Listener;
 use crate::messages::{Error, NodeMessage, ObserversMessage, SessionMessage};
-use crate::session::{Arguments, Session};
+use crate::session::{Arguments, OpenLog, Session};
 use crate::world::{Models, Recording, World};
 
 /// How long nothing may come of what was released: far more than it takes.
@@ -38,8 +38,7 @@ pub(super) struct Life {
 }
 
 impl Life {
-    /// Begins behind the first `given` events of `log`, which are appended as they are to a new store
-    /// in `folder`.
+    /// Begins behind the first `given` events of `log`, which are imported into a new store in `folder`.
     pub(super) async fn begin(
         session: SessionId,
         log: &Arc<[Envelope]>,
@@ -48,23 +47,22 @@ impl Life {
     ) -> Result<Self, Error> {
         let (sender, came) = mpsc::unbounded_channel();
         let recording = Arc::new(RecordedLog::new(Arc::clone(log), sender.clone()));
-        let (events, place) = (Arc::clone(log), folder.to_owned());
-        let copy = move || -> Result<_, Error> {
-            let store = Store::open(&place)?;
-            for part in events[..given].chunk_by(|a, b| a.session == b.session) {
-                store.log(part[0].session)?.append_wait(part)?;
-            }
-            let log = store.log(session)?;
-            let state = fold(&log.read()?);
-            Ok((store, log, state))
-        };
-        let (store, own, state) = tokio::task::spawn_blocking(copy).await??;
         let birth = log.first().filter(|_| given == 0).and_then(|first| {
             let Event::Session(birth @ SessionEvent::Created { .. }) = &first.event else {
                 return None;
             };
             Some(birth.clone())
         });
+        let (events, place) = (Arc::clone(log), folder.to_owned());
+        let copy = move || -> Result<_, Error> {
+            let store = Store::open(&place)?;
+            for part in events[..given].chunk_by(|a, b| a.session == b.session) {
+                store.import(part[0].session, part)?;
+            }
+            let log = OpenLog::open(&store, session, birth)?;
+            Ok((store, log))
+        };
+        let (store, own) = tokio::task::spawn_blocking(copy).await??;
         let (node, _) = Actor::spawn(None, Stage, sender.clone()).await?;
         let observers = Listener::start(move |message| {
             if let ObserversMessage::Happened(events) = message {
@@ -74,8 +72,6 @@ impl Life {
         let observers = observers.await?;
         let arguments = Arguments {
             log: own,
-            state,
-            birth,
             world: world(log, &recording, folder),
             store: store.identity(),
             observers: observers.clone(),
@@ -129,7 +125,7 @@ impl Life {
         let _ = actor.wait(None).await;
         node.stop(None);
         observers.stop(None);
-        let read = move || store.read(session, 1, usize::MAX);
+        let read = move || store.reader().read(session, 1, usize::MAX);
         Ok(tokio::task::spawn_blocking(read).await??)
     }
 }

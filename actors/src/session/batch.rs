@@ -15,6 +15,8 @@ pub(super) enum Item {
     /// A fact that a kit is to stand before, if it is not the one in force.
     Equipped(Box<Kit>, Fact),
     Prompt(Box<Prompt>),
+    /// Facts that a new session begins with, and who is told once they are durable.
+    Begin(Vec<Fact>, RpcReplyPort<Answered>),
     /// What a plugin has returned, and what of it must not stand in the log.
     Hook(Fact, HookSecrets),
     /// A fact that somebody wants to know the fate of.

@@ -109,7 +109,7 @@ impl Site {
         let (node, _) = Actor::spawn(None, Node, ()).await.expect("a node");
         let (session, world) = (self.session, self.world());
         let birth = self.birth();
-        let open = Box::new(Open { store: self.store(), session, world, birth });
+        let open = Box::new(Open { store: self.store(), session, world, birth, fork_of: None });
         let opened = ractor::call!(node, |reply| NodeMessage::Open { open, reply });
         let opened = opened.expect("an answer").expect("an open session");
         let mut live =
@@ -129,7 +129,7 @@ impl Site {
         let cut =
             Self { turn_configs: self.turn_configs.clone(), ..Self::new(self.script.clone()) };
         let store = leftfold_store::Store::open(&cut.store()).expect("a store");
-        store.log(cut.session).expect("a log").append_wait(log).expect("appended");
+        store.import(cut.session, log).expect("imported");
         cut
     }
 

@@ -185,6 +185,7 @@ async fn sessions_of_one_store_rest_and_wake_by_themselves() {
         session: SessionId::default().child(2, Time::from_millis(1)),
         world: site.world(),
         birth: site.birth(),
+        fork_of: None,
     });
     let other = open.session;
     let opened = ractor::call!(live.node, |reply| NodeMessage::Open { open, reply });

@@ -1,24 +1,12 @@
 //! The project's files as they were at a point of a session: what a fork with `--files` begins with.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::time::SystemTime;
 
-use anyhow::{Context, bail};
 use leftfold_events::event::{Event, FileChange, Files, Saved, Tool};
-use leftfold_events::state::{Call, Figures, Phase};
-use leftfold_events::{Envelope, Fact, Seq, State, Time, settle};
-use leftfold_snapshots::{Snapshots, Taken};
-use leftfold_store::Log;
-use leftfold_tools::Homes;
-use leftfold_view::file_changes;
-use tokio_util::sync::CancellationToken;
+use leftfold_events::state::{Call, Phase};
+use leftfold_events::{Envelope, Seq, State};
 
 use crate::Usage;
-use crate::home;
-
-/// Who asks for it.
-const BY: &str = "fork";
 
 /// What has to be put back, so that the files are as they were after event `at`: what steps have
 /// changed since, and what a revert has taken back since. A step that was under way there counts as
@@ -104,57 +92,4 @@ fn missing(
 
 fn is_outcome(event: &Envelope, call: &Call) -> bool {
     matches!(&call.phase, Phase::Running { wait, .. } if Some(wait.intent) == event.of)
-}
-
-/// Puts the files back, on the record of the session that `state` is of. What is there now is kept
-/// first, in a snapshot, so nothing is lost; `leftfold unrevert` brings that back.
-///
-/// # Errors
-/// They could not be put back, and are as they were.
-pub(crate) fn restore(
-    log: &mut Log,
-    state: &mut State,
-    paths: Vec<Saved>,
-) -> anyhow::Result<String> {
-    let origin = state.origin.as_ref().context("the session has no beginning")?;
-    let user = Homes::of_environment().home;
-    let worktree = Path::new(&origin.worktree);
-    let snapshots = Snapshots::of_project(&home::home()?, worktree, user.as_deref());
-    let mut fact = Fact::new(Files::CheckoutAsked { paths, by: BY.to_owned() });
-    loop {
-        let now = Time::from(SystemTime::now());
-        let outcome = fact.event.clone();
-        let batch = settle(state, log.session(), fact, now);
-        log.append_wait(&batch)?;
-        if let Event::Files(Files::Restored { files, .. }) = &outcome {
-            return Ok(file_changes::sum(&Figures::of(files.iter())));
-        }
-        if let Event::Files(Files::RestoreFailed { message } | Files::SnapshotFailed { message }) =
-            outcome
-        {
-            bail!(message)
-        }
-        // durable now, so it may be done
-        let intent = batch.iter().rfind(|event| event.event.is_intent());
-        let done =
-            intent.and_then(|intent| Some((intent.seq, perform(&snapshots, &intent.event)?)));
-        let (of, done) = done.context("nothing had to be put back")?;
-        fact = Fact::of(of, done);
-    }
-}
-
-fn perform(snapshots: &Snapshots, intent: &Event) -> Option<Files> {
-    let stop = CancellationToken::new();
-    if let Event::Files(Files::RestoreStarted { before, paths, .. }) = intent {
-        let before = before.clone();
-        return Some(match snapshots.restore(&before, paths, &stop) {
-            Ok(Taken { tree, files, .. }) => Files::Restored { before, tree, files },
-            Err(error) => Files::RestoreFailed { message: error.to_string() },
-        });
-    }
-    let snapshot = matches!(intent, Event::Files(Files::SnapshotStarted {}));
-    snapshot.then(|| match snapshots.take(None, &stop) {
-        Ok(Taken { tree, files, left_out }) => Files::Snapshotted { tree, files, left_out },
-        Err(error) => Files::SnapshotFailed { message: error.to_string() },
-    })
 }

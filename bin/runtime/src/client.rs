@@ -11,7 +11,7 @@ use leftfold_actors::{
 };
 use leftfold_events::event::{Answer, Compaction, PromptPart, Turn};
 use leftfold_events::{Fact, Kit, Seq, SessionId, State};
-use leftfold_store::Store;
+use leftfold_store::LiveReader;
 use ractor::{Actor, ActorRef, RpcReplyPort};
 
 use crate::approvals::Memory;
@@ -174,14 +174,15 @@ impl Client {
         view.context("the session is gone")
     }
 
-    /// The store, for reading what is durable.
-    pub async fn reading(&self) -> anyhow::Result<Store> {
+    /// Reads what is durable.
+    pub async fn reading(&self) -> anyhow::Result<LiveReader> {
         let session = self.session;
         let store = ractor::call!(self.here()?, |reply| NodeMessage::Reading { session, reply });
         store.context("the node has died")?.context("the session is closed")
     }
 
-    fn here(&self) -> anyhow::Result<&ActorRef<NodeMessage>> {
+    /// This process's node, if the session is in it.
+    pub(crate) fn here(&self) -> anyhow::Result<&ActorRef<NodeMessage>> {
         match &self.link {
             Link::Here { node, .. } => Ok(node),
             Link::There(_) => bail!("session {} is open in another node", self.session),

@@ -1,23 +1,36 @@
-//! The making of a fork: a session in the same store that shares another one's events up to a point.
+//! The making of a fork: a session in the same store that shares another one's events up to a point. The
+//! node opens it, and its Session writes what it is told: that it is a fork, and which files are wanted.
 
+use std::sync::Arc;
 use std::thread;
-use std::time::SystemTime;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
-use leftfold_events::event::{Event, Saved, Session, Turn};
-use leftfold_events::{Fact, Seq, SessionId, State, Time, fold, settle};
-use leftfold_store::{Error, Log, Store};
+use leftfold_actors::{
+    Answered, Family, Listener, Models, NodeMessage, Observation, Open, SessionMessage, Watch,
+    World,
+};
+use leftfold_events::event::{Event, Files, Saved, Session, Turn};
+use leftfold_events::state::Figures;
+use leftfold_events::{Envelope, Fact, POLICY, Seq, SessionId, fold};
+use leftfold_store::Reader;
+use leftfold_tools::Workspace;
+use leftfold_view::file_changes;
+use ractor::ActorRef;
 use serde_json::json;
+use tokio::sync::mpsc;
 
-use crate::Usage;
-use crate::checkout;
-use crate::client;
-use crate::home::Place;
-use crate::project;
+use crate::client::{self, closed};
+use crate::home::{self, Place};
 use crate::remote::{self, RpcError};
+use crate::{Usage, checkout, project};
 
 /// The method of a node that makes forks.
 pub(crate) const FORK: &str = "_leftfold/fork";
+/// Who asks for the files.
+const BY: &str = "fork";
+/// How long a node that was started for a fork may take to stop.
+const STOP: Duration = Duration::from_secs(2);
 
 /// Where a fork leaves a session, and with what.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,11 +69,10 @@ fn fork(place: &Place, wanted: Wanted) -> anyhow::Result<Forked> {
             Err(Fault::Refused(error)) => return Err(error),
             // it lets go of the store in a moment
             Err(Fault::Leaving) => thread::sleep(client::BREATH),
-            Err(Fault::Nobody) => match (Store::open(&place.store), locked.take()) {
-                (Ok(store), _) => return make(&store, place.session, wanted),
+            Err(Fault::Nobody) => match (make_alone(place, wanted), locked.take()) {
                 // its node may not have made its socket yet when it was looked for
-                (Err(error @ Error::Locked { .. }), None) => locked = Some(error),
-                (Err(error), _) => return Err(error.into()),
+                (Err(error), None) if client::is_locked(&error) => locked = Some(error),
+                (made, _) => return made,
             },
         }
     }
@@ -92,47 +104,154 @@ fn ask(place: &Place, Wanted { at, files }: Wanted) -> Result<Forked, Fault> {
     Ok(Forked { session: session.ok_or_else(unknown)?, told })
 }
 
-/// A new session in `store`, which this process holds, that shares the events of `of` up to a point. What
-/// was open there is closed: it is the other session's. It blocks on the disk.
+/// [`make`] in a node that is started for it and lets go of the store afterwards.
+fn make_alone(of: &Place, wanted: Wanted) -> anyhow::Result<Forked> {
+    let made = async {
+        let events = Reader::open(&of.store)?.read(of.session, 1)?;
+        let node = client::node().await?;
+        let made = make(&node, of, events, wanted).await;
+        if node.stop_and_wait(None, Some(STOP)).await.is_err() {
+            tracing::warn!("the node did not stop in time");
+        }
+        made
+    };
+    crate::run_async(made)?
+}
+
+/// A new session in the store of `of`, made by a node of this process, which shares the `events` of that
+/// session up to a point. What was open there is closed: it is the other session's.
 ///
 /// # Errors
-/// [`Usage`]: there is no such event, or nothing to share yet. The log is damaged or can not be written;
+/// [`Usage`]: there is no such event, or nothing to share yet. The store can not be opened or written;
 /// files can not be put back, and the error names the fork, which is made all the same.
-pub fn make(store: &Store, of: SessionId, wanted: Wanted) -> anyhow::Result<Forked> {
-    let events = store.read(of, 1, usize::MAX)?;
-    if events.is_empty() {
-        bail!(Usage(format!("there is no session {of} in {}", store.dir().display())));
-    }
-    let head = events.last().map_or(0, |event| event.seq);
-    let at = wanted.at.unwrap_or(head);
+pub async fn make(
+    node: &ActorRef<NodeMessage>,
+    of: &Place,
+    events: Vec<Envelope>,
+    wanted: Wanted,
+) -> anyhow::Result<Forked> {
+    let at = fork_point(of, &events, wanted.at)?;
+    let paths = wanted.files.then(|| checkout::plan(&events, at)).transpose()?;
+    let open = open(of, &events, at)?;
+    let session = open.session;
+    let made = write(node, open, at, paths).await;
+    // whoever goes on with it opens it with a configuration
+    let closed = ractor::call!(node, |reply| NodeMessage::Close { session, reply });
+    let told = made?;
+    closed.context("the node has died")?;
+    Ok(Forked { session, told })
+}
+
+/// The last event that is shared.
+fn fork_point(of: &Place, events: &[Envelope], wanted: Option<Seq>) -> anyhow::Result<Seq> {
+    let Place { store, session } = of;
+    let Some(head) = events.last().map(|event| event.seq) else {
+        bail!(Usage(format!("there is no session {session} in {}", store.display())));
+    };
+    let at = wanted.unwrap_or(head);
     if at == 0 || at > head {
         bail!(Usage(format!(
-            "the log of {of} has events 1 to {head}: there is no {at} to fork at"
+            "the log of {session} has events 1 to {head}: there is no {at} to fork at"
         )));
     }
-    let shared = || events.iter().filter(|event| event.seq <= at);
-    if !shared().any(|event| matches!(event.event, Event::Turn(Turn::Prompted { .. }))) {
+    let mut shared = events.iter().filter(|event| event.seq <= at);
+    if !shared.any(|event| matches!(event.event, Event::Turn(Turn::Prompted { .. }))) {
         bail!(Usage(format!(
             "event {at} is before the first prompt: there is nothing to share yet"
         )));
     }
-    let mut state = fold(shared());
-    let paths = wanted.files.then(|| checkout::plan(&events, at)).transpose()?;
-    let session = project::new_id();
-    let forked = Fact::new(Session::Forked { from: of, at });
-    let batch = settle(&mut state, session, forked, Time::from(SystemTime::now()));
-    let mut log = store.log(session)?;
-    log.append_wait(&batch)?;
-    let told = paths.map(|paths| put_back(&mut log, &mut state, paths)).transpose()?;
-    Ok(Forked { session, told })
+    Ok(at)
 }
 
-fn put_back(log: &mut Log, state: &mut State, paths: Vec<Saved>) -> anyhow::Result<String> {
-    if paths.is_empty() {
-        return Ok("the files are as they were there".to_owned());
+/// A fork asks no model and runs no call before it is opened again, so nothing of the settings is read.
+fn open(of: &Place, events: &[Envelope], at: Seq) -> anyhow::Result<Box<Open>> {
+    let state = fold(events.iter().filter(|event| event.seq <= at));
+    let origin = state.origin.context("the session has no beginning")?;
+    let spill = of.store.join("spill");
+    let mut workspace = Workspace::new(&origin.directory, &origin.worktree, spill);
+    workspace.data = home::home().ok();
+    let birth = Session::Created {
+        directory: origin.directory,
+        worktree: origin.worktree,
+        parent: None,
+        agent: state.agent,
+        version: origin.version,
+        policy: POLICY,
+    };
+    Ok(Box::new(Open {
+        store: of.store.clone(),
+        session: project::new_id(),
+        world: World::new(Models::default(), Arc::new(workspace), None),
+        birth,
+        fork_of: Some((of.session, at)),
+    }))
+}
+
+/// Has its Session write the fork, and then waits for the files. Gives what became of these.
+async fn write(
+    node: &ActorRef<NodeMessage>,
+    open: Box<Open>,
+    at: Seq,
+    paths: Option<Vec<Saved>>,
+) -> anyhow::Result<Option<String>> {
+    let session = open.session;
+    let mut opened = ractor::call!(node, |reply| NodeMessage::Open { open, reply })
+        .context("the node has died")??;
+    let (sender, mut outcomes) = mpsc::unbounded_channel();
+    let sink = Listener::start(move |Observation { events, done }| {
+        for event in events.iter() {
+            if let Event::Files(event) = &event.event {
+                // whoever waited may have gone
+                let _ = sender.send(event.clone());
+            }
+        }
+        let _ = done.send(());
+    });
+    let watch = Watch { session, from: at + 1, sink: sink.await?, family: Family::Alone };
+    node.cast(NodeMessage::Watch(watch)).context("the node has died")?;
+    let wanted = paths.as_ref().filter(|paths| !paths.is_empty());
+    let asks =
+        |paths: &Vec<Saved>| Files::CheckoutAsked { paths: paths.clone(), by: BY.to_owned() };
+    let facts: Vec<Fact> = wanted.map(asks).into_iter().map(Fact::new).collect();
+    let restores = !facts.is_empty();
+    let begun = ractor::call!(node, |told| NodeMessage::Tell {
+        session,
+        message: SessionMessage::Begin { facts, told },
+    });
+    match begun {
+        Ok(Answered::Accepted) => {}
+        Ok(Answered::NotOpen | Answered::Already { .. }) => {
+            bail!("there is a session {session} already")
+        }
+        Err(_) => bail!(closed(&mut opened).await),
     }
-    let session = log.session();
-    let done = checkout::restore(log, state, paths)
+    if !restores {
+        return Ok(paths.map(|_| "the files are as they were there".to_owned()));
+    }
+    let restored = tokio::select! {
+        restored = restored(&mut outcomes) => restored,
+        why = closed(&mut opened) => Err(anyhow::anyhow!(why)),
+    };
+    let done = restored
         .with_context(|| format!("the fork {session} is made, and the files are as they were"))?;
-    Ok(format!("{done}; `leftfold unrevert {session}` takes that back"))
+    Ok(Some(format!("{done}; `leftfold unrevert {session}` takes that back")))
+}
+
+/// The files that were put back, for people.
+async fn restored(outcomes: &mut mpsc::UnboundedReceiver<Files>) -> anyhow::Result<String> {
+    while let Some(outcome) = outcomes.recv().await {
+        match outcome {
+            Files::Restored { files, .. } => {
+                return Ok(file_changes::sum(&Figures::of(files.iter())));
+            }
+            Files::RestoreFailed { message } | Files::SnapshotFailed { message } => bail!(message),
+            Files::SnapshotStarted {}
+            | Files::Snapshotted { .. }
+            | Files::RevertAsked { .. }
+            | Files::UnrevertAsked { .. }
+            | Files::RestoreStarted { .. }
+            | Files::CheckoutAsked { .. } => {}
+        }
+    }
+    bail!("the node has died")
 }

@@ -128,6 +128,7 @@ impl Job {
             )
             .with_plugins(self.extensions.plugins.clone()),
             birth: self.birth(),
+            fork_of: None,
         }
     }
 }

@@ -191,8 +191,10 @@ impl State {
         let mut waits = self.open().into_iter().filter(|(_, wait)| Some(wait.intent) == of);
         match event {
             Session::Created { .. } => !born,
-            // they begin a log, and are no news to one
-            Session::Forked { .. } | Session::Imported { .. } => false,
+            // it begins a log, right behind what that shares
+            Session::Forked { from, at } => self.session == *from && self.seq == *at,
+            // it begins a log, and is no news to one
+            Session::Imported { .. } => false,
             Session::Adopted { .. } => self.is_root(),
             Session::Titled { .. } => {
                 born && (of.is_none() || waits.any(|(kind, _)| kind == Open::Title))

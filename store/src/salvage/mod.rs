@@ -21,9 +21,6 @@ use crate::payloads::Cache;
 use crate::scan::{Scan, Source};
 use crate::store::Store;
 
-/// Events written at once.
-const BATCH: usize = 200;
-
 /// What could be saved of a store.
 #[derive(Debug, Default)]
 pub struct Salvaged {
@@ -227,10 +224,7 @@ impl Salvage<'_> {
 
     fn write(&mut self, session: SessionId, log: &[Envelope]) -> Result<(), Error> {
         let Some(last) = log.last() else { return Ok(()) };
-        let mut writer = self.store.log(session)?;
-        for batch in log.chunks(BATCH) {
-            writer.append_wait(batch)?;
-        }
+        self.store.import(session, log)?;
         self.kept.insert(session, last.seq);
         let payloads = log.iter().flat_map(|event| event.event.payloads());
         self.named.extend(payloads.map(|payload| payload.sha256()));

@@ -50,6 +50,33 @@ fn every_variant_comes_back() {
 }
 
 #[test]
+fn a_whole_log_is_imported_or_refused() {
+    let (dir, store) = store();
+    let events = texts(id(1), 1, 1_200, 100);
+    store.import(id(1), &events).unwrap();
+    assert_eq!(store.reader().read(id(1), 1, usize::MAX).unwrap(), events);
+    let refused = |session, events: &[Envelope]| store.import(session, events).unwrap_err();
+    // it is there, so nothing is added to it
+    let more = texts(id(1), 1_201, 1, 100);
+    assert!(matches!(refused(id(1), &more), Error::Exists { session } if session == id(1)));
+    // each of these is found before anything is written
+    let gap = [texts(id(2), 1, 600, 10), texts(id(2), 602, 1, 10)].concat();
+    assert!(matches!(refused(id(2), &gap), Error::Order { expected: 601, found: 602, .. }));
+    assert!(matches!(refused(id(2), &texts(id(2), 2, 1, 10)), Error::Order { expected: 1, .. }));
+    let other = [texts(id(2), 1, 1, 10), texts(id(3), 2, 1, 10)].concat();
+    assert!(matches!(refused(id(2), &other), Error::Foreign { .. }));
+    let fork = [envelope(id(2), 1_202, Session::Forked { from: id(1), at: 1_201 })];
+    assert!(matches!(refused(id(2), &fork), Error::Unstorable { .. }));
+    assert_eq!(store.log(id(2)).unwrap().head(), 0);
+    // a fork goes on from the events of the session that it shares
+    let fork = [envelope(id(2), 8, Session::Forked { from: id(1), at: 7 })];
+    store.import(id(2), &fork).unwrap();
+    drop(store);
+    assert_reads(&dir, id(1), &events);
+    assert_reads(&dir, id(2), &[&events[..7], &fork].concat());
+}
+
+#[test]
 fn events_of_every_size_come_back() {
     let (dir, store) = store();
     let mut log = store.log(id(1)).unwrap();
@@ -297,7 +324,7 @@ fn a_fork_goes_on_behind_what_it_shares() {
     assert_eq!(shared, [(a, 1), (a, 2), (a, 3), (b, 4), (b, 5), (c, 6)]);
     assert_eq!(places(&third.read().unwrap()), [(a, 1), (a, 2), (d, 3)]);
     for from in 1..=7 {
-        let part = store.read(b, from, 2).unwrap();
+        let part = store.reader().read(b, from, 2).unwrap();
         assert_eq!(part, read[read.len().min(from as usize - 1)..][..part.len()], "{from}");
         assert_eq!(part.len(), 2.min(7 - from as usize), "{from}");
     }

@@ -1,6 +1,7 @@
 //! The store from outside, all tests in one program but `syncs.rs`, which counts the syncs of its whole process.
 #![cfg(test)]
 #![allow(clippy::print_stdout, reason = "what was tried is to be seen")]
+#![allow(clippy::disallowed_methods, reason = "what a Session can do with a log is tested")]
 
 mod blobs;
 mod check;

@@ -10,6 +10,7 @@ use super::peer::{Door, Peer, blocking};
 use super::sessions::{Holder, Sessions};
 use crate::Usage;
 use crate::forking::{self, FORK, Forked, Wanted};
+use crate::home::Place;
 use crate::remote::wire::{self, RpcError};
 
 #[derive(Deserialize)]
@@ -27,9 +28,9 @@ pub(super) async fn fork(peer: &Peer, params: Value) -> Result<Value, RpcError> 
         let why = format!("the node lets go of session {session}: ask again");
         return Err(RpcError::leaving(why));
     }
-    let (store, busy) =
+    let (node, store, busy) =
         match peer.house.sessions.holder(session, peer.house.store.as_deref()).await? {
-            Holder::Here { store, busy } => (store, busy),
+            Holder::Here { node, store, busy } => (node, store, busy),
             Holder::There(remote) => return remote.call(FORK, params).await.map_err(RpcError::of),
         };
     if files && busy {
@@ -37,15 +38,14 @@ pub(super) async fn fork(peer: &Peer, params: Value) -> Result<Value, RpcError> 
             "a turn is under way, which may change files: without --files they are left as they are",
         ));
     }
-    let made = blocking(move || {
-        forking::make(&store, session, Wanted { at, files }).map_err(|error| {
-            match error.downcast::<Usage>() {
-                Ok(Usage(why)) => RpcError::params(why),
-                Err(error) => RpcError::of(error),
-            }
-        })
-    });
-    let Forked { session, told } = made.await?;
+    let place = Place { store: store.dir().to_owned(), session };
+    let read = move || store.read(session, 1, usize::MAX).map_err(|e| RpcError::of(e.into()));
+    let events = blocking(read).await?;
+    let made = forking::make(&node, &place, events, Wanted { at, files }).await;
+    let Forked { session, told } = made.map_err(|error| match error.downcast::<Usage>() {
+        Ok(Usage(why)) => RpcError::params(why),
+        Err(error) => RpcError::of(error),
+    })?;
     Ok(json!({ "session": session, "told": told }))
 }
 

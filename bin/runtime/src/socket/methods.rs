@@ -7,7 +7,7 @@ use leftfold_actors::{Answered, Family, Reply};
 use leftfold_events::event::PromptPart;
 use leftfold_events::event::{Answer, Event, Permission, Session, Turn};
 use leftfold_events::{Envelope, Seq, SessionId};
-use leftfold_store::Store;
+use leftfold_store::LiveReader;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -323,7 +323,7 @@ fn counts(event: &Envelope, of: Seq) -> Option<bool> {
 }
 
 /// What the log says of a question.
-fn search(store: &Store, session: SessionId, which: Which) -> Result<Search, RpcError> {
+fn search(store: &LiveReader, session: SessionId, which: Which) -> Result<Search, RpcError> {
     let (mut from, mut search) = (1, Search::new(which));
     loop {
         let events = store.read(session, from, CHUNK).map_err(RpcError::internal)?;

@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use leftfold_actors::{NodeMessage, Opened};
 use leftfold_events::SessionId;
-use leftfold_store::{Head, Store};
+use leftfold_store::{Head, LiveReader};
 use leftfold_tools::host::Host;
 use ractor::ActorRef;
 
@@ -57,7 +57,8 @@ pub trait Sessions: Send + Sync + 'static {
 pub enum Holder {
     /// This node; `busy` while a turn is under way there.
     Here {
-        store: Store,
+        node: ActorRef<NodeMessage>,
+        store: LiveReader,
         busy: bool,
     },
     There(Remote),
@@ -70,7 +71,8 @@ async fn held(client: &Client) -> Result<Holder, RpcError> {
     }
     let gone = |_| RpcError::leaving("the node has let go of the session");
     let busy = client.view().await.map_err(gone)?.turn.is_some();
-    Ok(Holder::Here { store: client.reading().await.map_err(gone)?, busy })
+    let (node, store) = (client.here().map_err(gone)?, client.reading().await.map_err(gone)?);
+    Ok(Holder::Here { node: node.clone(), store, busy })
 }
 
 /// The one session of a node that drives a single turn.
@@ -354,12 +356,12 @@ impl Sessions for Many {
             let (mut found, mut working) = (None, false);
             for client in self.clients_in(Some(folder)) {
                 // one that rests is as good as none
-                if let Ok(Holder::Here { store, busy }) = held(&client).await {
+                if let Ok(Holder::Here { store, busy, .. }) = held(&client).await {
                     (found, working) = (Some(store), working || busy);
                 }
             }
             let store = found.ok_or_else(|| RpcError::leaving("the node lets go of the store"))?;
-            Ok(Holder::Here { store, busy: working })
+            Ok(Holder::Here { node: self.node.clone(), store, busy: working })
         }
         .boxed()
     }

@@ -1,0 +1,72 @@
+//! The log that a session appends to, with its fold. This is the only place where a log is opened for
+//! appending: the `Log` stays inside the session.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leftfold_events::event::Session as SessionEvent;
+use leftfold_events::{Seq, SessionId, State, fold};
+use leftfold_store::{Log, Store};
+
+use crate::messages::Error;
+
+/// How long a session that was just closed is given to let go of its log, and how often it is asked.
+const LET_GO: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_micros(200);
+
+/// What a session is started on.
+pub(crate) struct OpenLog {
+    pub(super) log: Log,
+    /// The fold of the log; before a fork's first event, that of the events it shares.
+    pub(super) state: State,
+    /// For a new session: the event that it begins with.
+    pub(super) birth: Option<SessionEvent>,
+}
+
+impl OpenLog {
+    /// Opens the log of `session`, which begins with `birth` if it is new. It blocks on the disk.
+    ///
+    /// # Errors
+    /// Another session has the log, or it can not be read.
+    pub(crate) fn open(
+        store: &Store,
+        session: SessionId,
+        birth: Option<SessionEvent>,
+    ) -> Result<Self, Error> {
+        let log = log(store, session)?;
+        let birth = birth.filter(|_| log.head() == 0);
+        let events = if let Some(SessionEvent::Forked { from, at }) = birth {
+            store.reader().read(from, 1, usize::try_from(at).unwrap_or(usize::MAX))?
+        } else {
+            log.read()?
+        };
+        Ok(Self { log, state: fold(&events), birth })
+    }
+
+    /// The last seq in the log; 0 before the first event of its own.
+    pub(crate) fn head(&self) -> Seq {
+        self.log.head()
+    }
+
+    pub(crate) fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Whether a turn was cut off in it, or files that are being put back.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.birth.is_none() && (self.state.turn.is_some() || self.state.files.restore.is_some())
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a log is opened for its session here")]
+fn log(store: &Store, session: SessionId) -> Result<Log, Error> {
+    let start = Instant::now();
+    loop {
+        match store.log(session) {
+            Err(leftfold_store::Error::Taken { .. }) if start.elapsed() < LET_GO => {
+                thread::sleep(POLL);
+            }
+            log => return Ok(log?),
+        }
+    }
+}
