@@ -217,7 +217,7 @@ impl Drop for Running {
 /// The workspace for a call with these variables: those that are credentials by their names are kept
 /// out of what is said of it.
 fn hiding(workspace: &Arc<Workspace>, variables: &[(String, String)]) -> Arc<Workspace> {
-    let secret = variables.iter().filter(|(name, _)| leftfold_process::is_credential(name));
+    let secret = variables.iter().filter(|(name, _)| leftfold_events::secrets::is_credential(name));
     let mut secret = secret.cloned().peekable();
     if secret.peek().is_none() {
         return Arc::clone(workspace);

@@ -11,10 +11,11 @@ use leftfold_mcp::{OAuth, Reach, Report, Spec, Status};
 use serde_json::{Value, json};
 
 use crate::cli::{self, Format};
-use leftfold_config::{self as settings, Hint, Mcp, Settings};
+use leftfold_config::{self as settings, At, Hint, Mcp, Settings};
 use leftfold_runtime::Usage;
 use leftfold_runtime::configured;
 use leftfold_runtime::project;
+use leftfold_runtime::specs;
 
 /// Characters of a tool's description in a line.
 const WIDTH: usize = 72;
@@ -36,7 +37,7 @@ fn list(args: &cli::Mcp) -> anyhow::Result<ExitCode> {
         servers.ready().await;
         servers.reports()
     })?;
-    let all = settings.mcp.iter().map(|(_, mcp)| mcp).zip(&reports);
+    let all = settings.mcp.values().zip(&reports);
     let text: String = match args.format {
         Format::Json => all.map(|(mcp, report)| format!("{}\n", as_json(mcp, report))).collect(),
         Format::Text => all.map(|(mcp, report)| as_text(mcp, report)).collect(),
@@ -58,7 +59,7 @@ fn status(report: &Report) -> (&'static str, Option<&str>) {
     }
 }
 
-fn as_json(mcp: &Mcp, report: &Report) -> Value {
+fn as_json(mcp: &At<Mcp>, report: &Report) -> Value {
     let (status, why) = status(report);
     let tools = report.tools.iter().map(|tool| {
         json!({
@@ -68,9 +69,10 @@ fn as_json(mcp: &Mcp, report: &Report) -> Value {
             "read_only": tool.read_only,
         })
     });
+    let place = mcp.key_place();
     json!({
         "name": report.name,
-        "type": mcp.kind(),
+        "type": mcp.kind_name(),
         "status": status,
         "error": why,
         "server": report.server.as_ref().map(|(name, version)| json!({
@@ -78,17 +80,18 @@ fn as_json(mcp: &Mcp, report: &Report) -> Value {
         })),
         "tools": tools.collect::<Vec<Value>>(),
         "source": json!({
-            "file": mcp.place.source.name, "line": mcp.place.line, "column": mcp.place.column,
+            "file": place.source.name, "line": place.line, "column": place.column,
         }),
     })
 }
 
-fn as_text(mcp: &Mcp, report: &Report) -> String {
+fn as_text(mcp: &At<Mcp>, report: &Report) -> String {
     let (status, why) = status(report);
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();
     let of = report.server.as_ref().map(|(name, version)| format!(" ({name} {version})"));
     let of = of.unwrap_or_default();
-    let mut text = clean(&format!("{}  {}  {status}{of}{why}", report.name, mcp.kind())) + "\n";
+    let mut text =
+        clean(&format!("{}  {}  {status}{of}{why}", report.name, mcp.kind_name())) + "\n";
     for tool in &report.tools {
         let about = tool.description.lines().next().unwrap_or_default();
         let short: String = about.chars().take(WIDTH).collect();
@@ -114,13 +117,13 @@ fn wanted(directory: &Path, named: &str) -> anyhow::Result<Spec> {
         true => configured::without_plugins(directory)?,
         false => configured::shown(directory)?,
     };
-    if let Some((name, mcp)) = settings.mcp.iter().find(|(name, _)| name == named) {
-        return Ok(mcp.spec(name));
+    if let Some(mcp) = settings.mcp.get(named) {
+        return Ok(specs::server(named, mcp));
     }
     if !is_url {
         return Err(unknown(&settings, named).into());
     }
-    let specs = settings.mcp.iter().map(|(name, mcp)| mcp.spec(name));
+    let specs = settings.mcp.iter().map(|(name, mcp)| specs::server(name, mcp));
     let same = |spec: &Spec| matches!(&spec.reach, Reach::Remote { url, .. } if url == named);
     let oauth = OAuth { token_store: settings::token_store(), ..OAuth::default() };
     let reach = Reach::Remote { url: named.to_owned(), headers: Vec::new(), oauth };
@@ -129,6 +132,6 @@ fn wanted(directory: &Path, named: &str) -> anyhow::Result<Spec> {
 }
 
 fn unknown(settings: &Settings, named: &str) -> Usage {
-    let hint = Hint::toward(named, settings.mcp.iter().map(|(name, _)| name));
+    let hint = Hint::toward(named, settings.mcp.keys());
     Usage(format!("there is no MCP server `{named}`{hint}; a URL begins with http:// or https://"))
 }

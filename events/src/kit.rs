@@ -128,6 +128,10 @@ pub enum AskMode {
     Allow,
 }
 
+/// How long a child may take unless settings say otherwise, in milliseconds: an hour. It ends and
+/// reports, whatever comes of it.
+pub const TASK_TIMEOUT: u64 = 60 * 60 * 1_000;
+
 /// Times in milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

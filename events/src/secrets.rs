@@ -25,6 +25,33 @@ pub use stream::Redactor;
 /// Shorter values are not replaced, in bytes: they stand in too much that is no secret.
 pub const SHORTEST: usize = 8;
 
+/// Parts of names that say what nobody should be given.
+const CREDENTIALS: &[&str] = &[
+    "APIKEY",
+    "AUTH",
+    "COOKIE",
+    "CREDENTIAL",
+    "CREDENTIALS",
+    "CREDS",
+    "KEY",
+    "KEYS",
+    "PASS",
+    "PASSPHRASE",
+    "PASSWD",
+    "PAT",
+    "PRIVATE",
+    "PW",
+];
+
+/// Whether a variable of this name may hold a key, a token or a password. No such variable is passed
+/// on, whoever asks for it.
+pub fn is_credential(name: &str) -> bool {
+    let name = name.to_uppercase();
+    let within = ["APIKEY", "CREDENTIAL", "PASSWORD", "SECRET", "TOKEN"];
+    within.iter().any(|part| name.contains(part))
+        || name.split(['_', '-', '.']).any(|part| CREDENTIALS.contains(&part))
+}
+
 /// A value and its name.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret {

@@ -17,7 +17,6 @@ mod diff;
 mod edit;
 mod error;
 pub mod external;
-pub mod front_matter;
 #[doc(hidden)]
 pub mod fuzzing;
 mod glob;
@@ -72,7 +71,6 @@ pub use preview::{preview, previews};
 pub use registry::{TOOLS, find, offered, offered_to, resolve, run, run_alone};
 pub use spill::prune;
 pub use tool::{
-    Context, Instructed, Output, OutputLimits, Plan, Progress, Seen, TASK_TIMEOUT, Tool,
-    ToolSource, Workspace,
+    Context, Instructed, Output, OutputLimits, Plan, Progress, Seen, Tool, ToolSource, Workspace,
 };
 pub use truncate::limited;

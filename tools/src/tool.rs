@@ -24,10 +24,6 @@ use crate::{Error, args};
 /// How long a call may run unless its tool says otherwise, in milliseconds.
 pub(crate) const TIMEOUT: u64 = 60_000;
 
-/// How long a child may take unless settings say otherwise, in milliseconds: an hour. It ends and
-/// reports, whatever comes of it.
-pub const TASK_TIMEOUT: u64 = 60 * 60 * 1_000;
-
 /// Takes the last part of what a running tool has printed so far.
 pub type Progress = Arc<dyn Fn(String) + Send + Sync>;
 
@@ -239,7 +235,7 @@ impl Workspace {
             homes: Homes::of_environment(),
             environment: Vec::new(),
             subagents: Vec::new(),
-            task_timeout: TASK_TIMEOUT,
+            task_timeout: leftfold_events::kit::TASK_TIMEOUT,
             data: None,
             secrets: Secrets::default(),
             sources: Vec::new(),

@@ -27,7 +27,7 @@ pub(super) fn agents(found: &mut Findings, settings: &Settings) {
             found.fine(format!("`{}` from {place}", known.agent.name));
         }
     }
-    for (name, _) in &settings.commands {
+    for name in settings.commands.keys() {
         found.fine(format!("command /{name}"));
     }
 }

@@ -18,7 +18,8 @@ pub(super) fn model(found: &mut Findings, settings: &Settings) {
             "`leftfold models` lists what there is; `--model PROVIDER/MODEL` takes another for once",
         ),
     }
-    let small = settings.small_model.iter().map(|name| ("small_model".to_owned(), name.clone()));
+    let small =
+        settings.small_model.iter().map(|name| ("small_model".to_owned(), name.to_string()));
     let agents = Agents::of(settings);
     let of_agents = agents.iter().filter_map(|known| {
         Some((format!("agent `{}`", known.agent.name), known.agent.model.clone()?))

@@ -11,6 +11,7 @@ use super::Findings;
 use crate::cli::Doctor;
 use leftfold_config::{self as settings, Settings};
 use leftfold_runtime::model;
+use leftfold_runtime::specs;
 
 /// How long a server may take here.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -22,16 +23,17 @@ pub(super) fn mcp(
     args: &Doctor,
 ) -> anyhow::Result<()> {
     found.area("mcp");
-    let specs: Vec<Spec> = settings.mcp.iter().map(|(name, mcp)| mcp.spec(name)).collect();
+    let specs: Vec<Spec> =
+        settings.mcp.iter().map(|(name, mcp)| specs::server(name, mcp)).collect();
     if specs.is_empty() {
         found.note("there are no servers");
         return Ok(());
     }
     let is_theirs = |spec: &Spec| {
-        let named = settings.mcp.iter().find(|(name, _)| *name == spec.name);
+        let named = settings.mcp.get(&spec.name);
         let env = &model::environment;
         let of_project =
-            named.is_some_and(|(_, mcp)| settings::is_of_project(&mcp.place, directory, env));
+            named.is_some_and(|mcp| settings::is_of_project(mcp.key_place(), directory, env));
         of_project && !args.start && is_used(&spec.reach)
     };
     let (theirs, own): (Vec<Spec>, Vec<Spec>) = specs.into_iter().partition(is_theirs);
@@ -58,8 +60,8 @@ pub(super) fn mcp(
 }
 
 fn tell(found: &mut Findings, settings: &Settings, report: &Report) {
-    let named = settings.mcp.iter().find(|(name, _)| *name == report.name);
-    let place = named.map(|(_, mcp)| mcp.place.to_string()).unwrap_or_default();
+    let named = settings.mcp.get(&report.name);
+    let place = named.map(|mcp| mcp.key_place().to_string()).unwrap_or_default();
     match &report.status {
         Status::Connected => {
             found.fine(format!("{}: {} ({place})", report.name, tools(report.tools.len())));
@@ -81,10 +83,10 @@ fn tools(count: usize) -> String {
 pub(super) fn plugins(found: &mut Findings, settings: &Settings) {
     found.area("plugins");
     for plugin in &settings.plugins {
-        match plugin.value.spec() {
+        match specs::plugin(plugin) {
             Some(Ok(spec)) => found.fine(format!("a program, from {}", spec.place)),
             Some(Err(why)) => found.warning(why, "sessions go on without it"),
-            None => found.note(format!("turned off ({})", plugin.value.place)),
+            None => found.note(format!("turned off ({})", plugin.place())),
         }
     }
 }

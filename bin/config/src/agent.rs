@@ -1,13 +1,20 @@
-//! What settings say of agents and commands.
+//! Agents and commands in settings.
 
+use std::num::NonZeroU32;
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::error::Hint;
-use super::view::View;
-use super::{Error, Place, keys};
+use crate::error::Error;
+use crate::permission::Permission;
+use crate::typed::{At, amount, filled, model_name};
 
 /// Whose prompts an agent takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum Mode {
     /// People's.
     Primary,
@@ -17,9 +24,6 @@ pub enum Mode {
 }
 
 impl Mode {
-    pub const NAMES: [(&'static str, Self); 3] =
-        [("primary", Self::Primary), ("subagent", Self::Subagent), ("all", Self::All)];
-
     pub fn name(self) -> &'static str {
         match self {
             Self::Primary => "primary",
@@ -34,125 +38,88 @@ impl Mode {
     }
 }
 
-/// Of one agent. What is not said stays as it is.
-#[derive(Clone, Debug, PartialEq)]
+/// An agent. What is not said stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(inline)]
 pub struct Agent {
+    #[serde(deserialize_with = "filled")]
     pub description: Option<String>,
     pub mode: Option<Mode>,
+    /// Its system prompt.
+    #[serde(deserialize_with = "filled")]
     pub prompt: Option<String>,
-    /// `PROVIDER/MODEL`, and where that stands.
-    pub model: Option<String>,
-    pub model_at: Option<Place>,
+    /// `PROVIDER/MODEL`.
+    #[serde(deserialize_with = "model_name")]
+    pub model: Option<At<String>>,
+    /// The variant of its model.
+    #[serde(deserialize_with = "filled")]
     pub variant: Option<String>,
+    #[serde(deserialize_with = "amount")]
+    #[schemars(range(min = 0))]
     pub temperature: Option<f64>,
+    #[serde(deserialize_with = "amount")]
+    #[schemars(range(min = 0))]
     pub top_p: Option<f64>,
-    pub steps: Option<u32>,
+    /// Requests to the model in one turn.
+    pub steps: Option<NonZeroU32>,
     pub disable: bool,
+    /// Whether lists leave it out.
     pub hidden: Option<bool>,
+    #[serde(deserialize_with = "filled")]
     pub color: Option<String>,
-    /// Those under `options`, and every key that means nothing else (SPEC A3).
-    pub options: Map<String, Value>,
-    /// Where the last source says something of it.
-    pub place: Place,
+    /// For the request body.
+    options: Map<String, Value>,
+    pub(crate) permission: Option<At<Permission>>,
+    /// The older form of `permission`.
+    pub(crate) tools: IndexMap<String, At<bool>>,
+    /// More options (SPEC A3).
+    #[serde(rename = "@rest")]
+    #[schemars(flatten)]
+    rest: IndexMap<String, At<Value>>,
 }
 
 impl Agent {
-    pub(super) fn read(view: &View<'_>) -> Result<Self, Error> {
-        let mut agent = Self {
-            description: None,
-            mode: None,
-            prompt: None,
-            model: None,
-            model_at: None,
-            variant: None,
-            temperature: None,
-            top_p: None,
-            steps: None,
-            disable: false,
-            hidden: None,
-            color: None,
-            options: Map::new(),
-            place: view.key_place().clone(),
-        };
-        for (key, view) in view.entries()? {
-            agent.key(key, &view)?;
-        }
-        Ok(agent)
+    /// Those under `options`, and every key that means nothing else.
+    pub fn options(&self) -> Map<String, Value> {
+        let mut options = self.options.clone();
+        // the name is that of the entry
+        let rest = self.rest.iter().filter(|(key, _)| *key != "name");
+        options.extend(rest.map(|(key, value)| (key.clone(), Value::clone(value))));
+        options
     }
 
-    fn key(&mut self, key: &str, view: &View<'_>) -> Result<(), Error> {
-        match key {
-            "description" => self.description = view.filled()?,
-            "mode" => self.mode = Some(view.one_of(&Mode::NAMES)?),
-            "prompt" => self.prompt = view.filled()?,
-            "model" => (self.model, self.model_at) = keys::model(view)?,
-            "variant" => self.variant = view.filled()?,
-            "temperature" => self.temperature = Some(view.amount()?),
-            "top_p" | "topP" => self.top_p = Some(view.amount()?),
-            "steps" | "maxSteps" => {
-                self.steps = Some(u32::try_from(view.positive()?).unwrap_or(u32::MAX));
-            }
-            "disable" => self.disable = view.boolean()?,
-            "hidden" => self.hidden = Some(view.boolean()?),
-            "color" => self.color = view.filled()?,
-            "options" => {
-                for (key, view) in view.entries()? {
-                    self.options.insert(key.to_owned(), view.value());
-                }
-            }
-            // the name is that of the entry; rules are read source by source
-            "name" | "permission" | "tools" => {}
-            _ => drop(self.options.insert(key.to_owned(), view.value())),
-        }
-        Ok(())
+    /// An agent may have any keys, but rules that are lost to a slip would be missed too late.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        self.rest.iter().try_for_each(|(key, at)| at.no_slip_of(key, &["permission", "tools"]))
     }
 }
 
-/// Of one command.
-#[derive(Clone, Debug, PartialEq)]
+/// A command that is typed as `/NAME`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(inline)]
 pub struct Command {
+    /// The prompt that it stands for.
+    #[serde(deserialize_with = "filled")]
     pub template: Option<String>,
+    #[serde(deserialize_with = "filled")]
     pub description: Option<String>,
+    #[serde(deserialize_with = "filled")]
     pub agent: Option<String>,
     /// `PROVIDER/MODEL`.
-    pub model: Option<String>,
+    #[serde(deserialize_with = "model_name")]
+    pub model: Option<At<String>>,
     /// Whether an agent carries it out in a session of its own.
     pub subtask: Option<bool>,
-    pub place: Place,
+    #[serde(rename = "@rest")]
+    #[schemars(flatten)]
+    rest: IndexMap<String, At<Value>>,
 }
 
 impl Command {
-    const KEYS: [&str; 5] = ["template", "description", "agent", "model", "subtask"];
-
-    pub(super) fn read(view: &View<'_>) -> Result<Self, Error> {
-        let mut command = Self {
-            template: None,
-            description: None,
-            agent: None,
-            model: None,
-            subtask: None,
-            place: view.key_place().clone(),
-        };
-        for (key, view) in view.entries()? {
-            match key {
-                "template" => command.template = view.filled()?,
-                "description" => command.description = view.filled()?,
-                "agent" => command.agent = view.filled()?,
-                "model" => command.model = keys::model(&view)?.0,
-                "subtask" => command.subtask = Some(view.boolean()?),
-                _ => view.no_slip_of(key, &Self::KEYS)?,
-            }
-        }
-        Ok(command)
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        const KEYS: [&str; 5] = ["template", "description", "agent", "model", "subtask"];
+        self.rest.iter().try_for_each(|(key, at)| at.no_slip_of(key, &KEYS))
     }
-
-    /// What is wrong with a command that has no text.
-    pub fn empty(&self, name: &str) -> String {
-        format!("{}: the command `/{name}` has no template: write what it is to say", self.place)
-    }
-}
-
-/// The end of a message about a wrong name, which says what was meant.
-pub fn meant(wrong: &str, known: &[&str]) -> String {
-    Hint::toward(wrong, known).to_string()
 }

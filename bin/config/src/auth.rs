@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use crate::{Env, Secret};
+use crate::secrecy::Secret;
+use crate::source::{Env, environment, is_absent};
 
 const FILE: &str = "auth.json";
 
@@ -99,6 +100,11 @@ pub fn path(env: Env<'_>) -> Option<PathBuf> {
     Some(home?.join(FILE))
 }
 
+/// The file with the tokens of servers of tools, beside the keys of providers.
+pub fn token_store() -> Option<PathBuf> {
+    path(&environment).map(|keys| keys.with_file_name("mcp-auth.json"))
+}
+
 /// Stores a key in place of the one that is there. The file.
 pub fn store(env: Env<'_>, provider: &str, key: &Secret) -> Result<PathBuf, Error> {
     let (path, _) = change(env, |keys| {
@@ -143,10 +149,6 @@ fn replace(path: &Path, keys: &Keys) -> io::Result<()> {
     file.sync_all()?;
     fs::rename(&new, &path)?;
     File::open(path.parent().unwrap_or(&path))?.sync_all()
-}
-
-fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// A new or emptied file that nobody else can read from the start.

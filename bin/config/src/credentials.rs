@@ -3,8 +3,10 @@
 
 use serde_json::{Map, Value};
 
-use super::builtin::set;
-use super::{Env, Provider, Secret, Settings, secrecy};
+use crate::resolve::set;
+use crate::secrecy;
+use crate::settings::Settings;
+use crate::source::Env;
 
 /// Names and values.
 type Found = Vec<(String, String)>;
@@ -13,17 +15,16 @@ impl Settings {
     /// Names and values.
     pub fn credentials(&self, env: Env<'_>) -> Found {
         let mut found = Vec::new();
-        for (name, provider) in &self.providers {
-            of_provider(name, provider, &mut found);
+        if let Some(Value::Object(all)) = self.tree.as_ref().map(|tree| tree.value()) {
+            fields(&all, &mut Vec::new(), &mut found);
         }
-        options(&self.kept, &mut Vec::new(), &mut found);
-        let own = self.providers.iter().flat_map(|(_, provider)| &provider.env);
-        let builtin = self.known.builtin.iter().flat_map(|builtin| builtin.keys);
+        let own = self.providers.values().flat_map(|provider| &provider.env);
+        let builtin = self.known().builtin.iter().flat_map(|builtin| builtin.keys);
         let variables = own.map(String::as_str).chain(builtin.copied());
         found.extend(variables.filter_map(|name| Some((name.to_owned(), set(env, name)?))));
-        let addresses = self.known.builtin.iter().map(|builtin| builtin.base_url);
+        let addresses = self.known().builtin.iter().map(|builtin| builtin.base_url);
         for name in addresses.filter(|name| !name.is_empty()) {
-            address(name, set(env, name).as_deref(), &mut found);
+            address(name, &set(env, name).unwrap_or_default(), &mut found);
         }
         let stored = self.stored.providers();
         found.extend(stored.filter_map(|name| {
@@ -33,59 +34,59 @@ impl Settings {
     }
 }
 
-fn of_provider(name: &str, provider: &Provider, found: &mut Found) {
-    if let Some(key) = &provider.api_key {
-        found.push((format!("{name}.apiKey"), key.reveal().to_owned()));
-    }
-    address(&format!("{name}.baseURL"), provider.base_url.as_deref(), found);
-    let mut path = ["provider", name, "options"].map(str::to_owned).to_vec();
-    headers(&provider.headers, &path, found);
-    options(&provider.options, &mut path, found);
-    for (id, model) in &provider.models {
-        let mut path = ["provider", name, "models", id, "options"].map(str::to_owned).to_vec();
-        headers(&model.headers, &path[..4], found);
-        options(&model.options, &mut path, found);
-    }
-}
-
-fn headers(headers: &[(String, Secret)], path: &[String], found: &mut Found) {
-    for (header, value) in headers {
-        let place = [path, &["headers".to_owned(), header.clone()]].concat();
-        if secrecy::hides(&place) {
-            // the credential alone, too, without the word before it
-            let value = value.reveal().trim();
-            let bare = value.split_once(' ').map_or(value, |(_, bare)| bare);
-            let name = format!("{}.{header}", path[1]);
-            found.extend([bare, value].map(|value| (name.clone(), value.to_owned())));
-        }
-    }
-}
-
-/// Fields whose names say that they are credentials, and all that stands below them.
-fn options(fields: &Map<String, Value>, path: &mut Vec<String>, found: &mut Found) {
-    for (name, value) in fields {
+/// Fields whose names say that they are credentials, and all that stands below them. Rules and plugins hold
+/// none, and `secrets` have names of their own.
+fn fields(all: &Map<String, Value>, path: &mut Vec<String>, found: &mut Found) {
+    for (name, value) in all {
         path.push(name.clone());
-        option(value, path, found);
+        let steps: Vec<&str> = path.iter().map(String::as_str).collect();
+        if let ["secrets" | "plugin" | "permission" | "tools"]
+        | ["agent", _, "permission" | "tools"] = steps[..]
+        {
+            path.pop();
+            continue;
+        }
+        field(value, path, found);
         path.pop();
     }
 }
 
-fn option(value: &Value, path: &mut Vec<String>, found: &mut Found) {
+fn field(value: &Value, path: &mut Vec<String>, found: &mut Found) {
     match value {
-        Value::String(text) if secrecy::hides(path) => {
-            let from = path.len().saturating_sub(2);
-            let from = if path[0] == "provider" { from.max(1) } else { from };
-            found.push((path[from..].join("."), text.clone()));
+        Value::String(text) => text_at(text, path, found),
+        Value::Object(all) => fields(all, path, found),
+        Value::Array(items) => items.iter().for_each(|item| field(item, path, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn text_at(text: &str, path: &[String], found: &mut Found) {
+    let steps: Vec<&str> = path.iter().map(String::as_str).collect();
+    match steps[..] {
+        ["provider", name, "options", "baseURL"] | ["provider", name, "api"] => {
+            address(&format!("{name}.baseURL"), text, found);
         }
-        Value::Object(fields) => options(fields, path, found),
-        Value::Array(items) => items.iter().for_each(|item| option(item, path, found)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        _ if text.trim().is_empty() || !secrecy::hides(path) => {}
+        ["provider", name, "options", "apiKey"] => {
+            found.push((format!("{name}.apiKey"), text.to_owned()));
+        }
+        ["provider", name, .., "headers", header] => {
+            // the credential alone, too, without the word before it
+            let value = text.trim();
+            let bare = value.split_once(' ').map_or(value, |(_, bare)| bare);
+            let name = format!("{name}.{header}");
+            found.extend([bare, value].map(|value| (name.clone(), value.to_owned())));
+        }
+        ["provider", ref rest @ ..] | ref rest => {
+            let last = rest.len().saturating_sub(2);
+            found.push((rest[last..].join("."), text.to_owned()));
+        }
     }
 }
 
 /// What stands before the `@` of an address, and what its query calls a key.
-fn address(name: &str, address: Option<&str>, found: &mut Found) {
-    let Some((_, rest)) = address.and_then(|address| address.split_once("://")) else { return };
+fn address(name: &str, address: &str, found: &mut Found) {
+    let Some((_, rest)) = address.split_once("://") else { return };
     let (host, query) = rest.split_once('?').unwrap_or((rest, ""));
     let host = host.split('/').next().unwrap_or(host);
     if let Some((user, _)) = host.rsplit_once('@') {
@@ -105,18 +106,20 @@ mod tests {
 
     #[test]
     fn fields_and_addresses_that_name_credentials_are_found() {
-        let kept = json!({
+        let all = json!({
             "mcp": { "github": { "environment": { "A": "one" }, "command": ["x"], "url": "u" } },
             "server": { "password": "two", "port": 1 },
             "lsp": { "l": { "auth": { "list": ["three", ["four"]], "n": 1 } } },
+            "permission": { "secret": "deny" },
+            "provider": { "p": { "options": {
+                "apiKey": "eight", "secretKey": "nine", "headers": { "x-key": "Bearer ten" }
+            } } },
         });
         let mut found = Vec::new();
-        options(kept.as_object().unwrap(), &mut Vec::new(), &mut found);
-        let base = "http://me:five@host/v1?api_key=six&v=1";
-        address("p.baseURL", Some(base), &mut found);
-        address("q.baseURL", Some("https://seven@host"), &mut found);
-        address("r.baseURL", Some("http://host/a@b"), &mut found);
-        address("s.baseURL", None, &mut found);
+        fields(all.as_object().unwrap(), &mut Vec::new(), &mut found);
+        address("p.baseURL", "http://me:five@host/v1?api_key=six&v=1", &mut found);
+        address("q.baseURL", "https://seven@host", &mut found);
+        address("r.baseURL", "http://host/a@b", &mut found);
         let of = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let mut expected = vec![
             of("environment.A", "one"),
@@ -126,6 +129,10 @@ mod tests {
             of("p.baseURL", "five"),
             of("p.baseURL.api_key", "six"),
             of("q.baseURL", "seven"),
+            of("p.apiKey", "eight"),
+            of("options.secretKey", "nine"),
+            of("p.x-key", "ten"),
+            of("p.x-key", "Bearer ten"),
         ];
         expected.sort();
         found.sort();

@@ -2,27 +2,8 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use super::sources::Source;
-
-/// Where a value stands. Lines and columns count from 1, columns in characters; both are 0 where the
-/// source has none.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    pub source: Arc<Source>,
-    pub line: usize,
-    pub column: usize,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => f.write_str(&self.source.name),
-            line => write!(f, "{}:{line}:{}", self.source.name, self.column),
-        }
-    }
-}
+use crate::source::Place;
 
 /// Settings that cannot be used, or a model that they do not lead to.
 #[derive(Debug, thiserror::Error)]
@@ -98,12 +79,12 @@ impl Hint {
     }
 
     /// Says what is surely meant.
-    pub(super) fn exactly(right: &str) -> Self {
+    pub(crate) fn exactly(right: &str) -> Self {
         Self(meant(right))
     }
 
     /// Says nothing where no right name is near; for where the expectation lists them anyway.
-    pub(super) fn only_near(wrong: &str, known: &[&str]) -> Self {
+    pub(crate) fn only_near(wrong: &str, known: &[&str]) -> Self {
         let known: Vec<String> = known.iter().map(|name| (*name).to_owned()).collect();
         Self(nearest(wrong, &known).map(meant).unwrap_or_default())
     }
@@ -121,7 +102,7 @@ impl fmt::Display for Hint {
 
 /// Models of which one could be chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed(pub(super) Vec<String>);
+pub struct Listed(pub(crate) Vec<String>);
 
 impl fmt::Display for Listed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -134,7 +115,7 @@ impl fmt::Display for Listed {
 
 /// Where the name of a model comes from; shown in brackets if it is a settings file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin(pub(super) Option<Place>);
+pub struct Origin(pub(crate) Option<Place>);
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -144,7 +125,7 @@ impl fmt::Display for Origin {
 
 /// The npm package of a provider, which says nothing to Leftfold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Npm(pub(super) Option<String>);
+pub struct Npm(pub(crate) Option<String>);
 
 impl fmt::Display for Npm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -163,7 +144,7 @@ fn quoted(names: &[String]) -> String {
 }
 
 /// The known name that is most like `wrong`, if any is like it. Case, `_` and `-` do not count.
-pub(super) fn nearest<'a>(wrong: &str, known: &'a [String]) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(wrong: &str, known: &'a [String]) -> Option<&'a str> {
     const ENOUGH: f64 = 0.6;
     // the comparison takes time in proportion to both lengths
     const LONGEST: usize = 200;
@@ -187,7 +168,7 @@ pub(super) fn nearest<'a>(wrong: &str, known: &'a [String]) -> Option<&'a str> {
 }
 
 /// Whether they differ in case, `_`, `-` and one letter at most.
-pub(super) fn is_slip(one: &str, other: &str) -> bool {
+pub(crate) fn is_slip(one: &str, other: &str) -> bool {
     let (one, other) = (plain(one), plain(other));
     one.len().abs_diff(other.len()) <= 1 && strsim::damerau_levenshtein(&one, &other) <= 1
 }
@@ -200,4 +181,19 @@ fn letters(text: &str) -> Vec<char> {
     let mut letters: Vec<char> = text.chars().collect();
     letters.sort_unstable();
     letters
+}
+
+/// "a", "b" or "c".
+pub(crate) fn alternatives(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+    match quoted.as_slice() {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
+/// The end of a message about a wrong name, which says what was meant.
+pub fn meant_of(wrong: &str, known: &[&str]) -> String {
+    Hint::toward(wrong, known).to_string()
 }

@@ -6,12 +6,15 @@ use std::sync::Arc;
 use leftfold_events::rules::{self, Rule};
 use serde_json::{Value, json};
 
-use super::permission::Said;
-use super::provider::TIMEOUT;
-use super::substitute::Reference;
-use super::tree::{Node, Text, Tree, below};
-use super::variables::FromEnv;
-use super::{Env, Error, Layers, Merged, Place, Settings, Source, keys, merge, secrecy};
+use crate::error::{Error, Hint, nearest};
+use crate::load::{Layers, load_with};
+use crate::permission::Said;
+use crate::provider::TIMEOUT;
+use crate::resolve::FromEnv;
+use crate::settings::{Compaction, Retry, Settings, Task, ToolOutput};
+use crate::source::{Env, Place, Source};
+use crate::tree::{Entry, Node, Reference, Text, Tree, below};
+use crate::{schema, secrecy};
 
 /// What is in force in a directory.
 #[derive(Debug)]
@@ -66,27 +69,29 @@ pub enum Origin {
 /// unless settings name another.
 ///
 /// # Errors
-/// Those of [`super::load_with`].
+/// Those of [`load_with`].
 pub fn inventory(
     directory: &Path,
     agent: &str,
     env: Env<'_>,
     layers: &Layers,
 ) -> Result<Inventory, Error> {
-    let merged = merge(directory, env, layers)?;
+    let settings = load_with(directory, env, layers)?;
     let mut list = List::default();
-    for key in keys::top() {
-        list.top(key, &merged);
+    for key in schema::top() {
+        if let Some(node) = settings.tree.as_ref().and_then(|tree| tree.get(key)) {
+            list.walk(node, &Spot::at(&[key]), false);
+        }
         list.defaults(key, agent);
         match key {
-            "model" => list.model(&merged.settings, env),
-            "provider" => list.providers(&merged.settings, env),
-            "permission" => list.rules(&merged),
+            "model" => list.model(&settings, env),
+            "provider" => list.providers(&settings, env),
+            "permission" => list.rules(&settings),
             _ => {}
         }
     }
-    let problem = merged.settings.resolve_model(None, env).err().map(|error| error.to_string());
-    Ok(Inventory { sources: merged.settings.sources, items: list.items, problem })
+    let problem = settings.resolve_model(None, env).err().map(|error| error.to_string());
+    Ok(Inventory { sources: settings.sources, items: list.items, problem })
 }
 
 #[derive(Default)]
@@ -96,30 +101,30 @@ struct List {
 
 /// A path on the way down, and how it is written.
 #[derive(Clone)]
-pub(super) struct Spot {
+pub(crate) struct Spot {
     path: Vec<String>,
     key: String,
 }
 
 impl Spot {
-    pub(super) fn at(path: &[&str]) -> Self {
+    pub(crate) fn at(path: &[&str]) -> Self {
         let start = Self { path: Vec::new(), key: String::new() };
         path.iter().fold(start, |spot, key| spot.down(key))
     }
 
-    pub(super) fn down(&self, key: &str) -> Self {
+    pub(crate) fn down(&self, key: &str) -> Self {
         Self {
             path: [self.path.as_slice(), &[key.to_owned()]].concat(),
             key: below(&self.key, key),
         }
     }
 
-    pub(super) fn item(&self, index: usize) -> Self {
+    pub(crate) fn item(&self, index: usize) -> Self {
         let path = [self.path.as_slice(), &[index.to_string()]].concat();
         Self { path, key: format!("{}[{index}]", self.key) }
     }
 
-    pub(super) fn path(&self) -> Vec<&str> {
+    pub(crate) fn path(&self) -> Vec<&str> {
         self.path.iter().map(String::as_str).collect()
     }
 
@@ -141,30 +146,21 @@ impl List {
         self.items.iter().any(|item| item.path == spot.path)
     }
 
-    /// What sources say of one key at the top.
-    fn top(&mut self, key: &str, merged: &Merged) {
-        let Some(Node { tree: Tree::Map(entries), .. }) = &merged.tree else { return };
-        let Some(entry) = entries.iter().find(|entry| entry.key == key) else { return };
-        let spot = Spot::at(&[key]);
-        if let (Tree::List(items), true) = (&entry.node.tree, keys::JOINED.contains(&key)) {
-            return self.items_of(&each_once(items), &spot);
-        }
-        self.walk(&entry.node, &spot, false);
-    }
-
     /// `secret`: what stands before it says that this is one.
     fn walk(&mut self, node: &Node, spot: &Spot, secret: bool) {
         match &node.tree {
             _ if spot.has_rules() => {}
             Tree::Map(entries) if !entries.is_empty() => {
-                let known = keys::at(&spot.path());
-                let is_known = |key: &str| known.as_ref().is_none_or(|known| known.contains(&key));
-                for entry in entries.iter().filter(|entry| is_known(&entry.key)) {
-                    self.walk(&entry.node, &spot.down(&entry.key), false);
+                for Entry { key, node, .. } in entries {
+                    self.walk(node, &spot.down(key), false);
                 }
             }
             Tree::List(items) if !items.is_empty() => {
-                self.items_of(&items.iter().collect::<Vec<_>>(), spot);
+                let mut after_flag = false;
+                for (index, node) in items.iter().enumerate() {
+                    self.walk(node, &spot.item(index), after_flag);
+                    after_flag = node.text().is_some_and(secrecy::is_flag);
+                }
             }
             Tree::Null
             | Tree::Bool(_)
@@ -178,22 +174,14 @@ impl List {
         }
     }
 
-    fn items_of(&mut self, items: &[&Node], spot: &Spot) {
-        let mut after_flag = false;
-        for (index, node) in items.iter().enumerate() {
-            self.walk(node, &spot.item(index), after_flag);
-            after_flag = matches!(&node.tree, Tree::Text(text) if secrecy::is_flag(&text.value));
-        }
-    }
-
     /// What holds where nobody has said anything.
     fn defaults(&mut self, key: &str, agent: &str) {
-        let Settings { tool_output, task, compaction, retry, title, snapshot, .. } =
-            Settings::default();
+        let (tool_output, compaction) = (ToolOutput::default(), Compaction::default());
+        let (task, retry, settings) = (Task::default(), Retry::default(), Settings::default());
         let defaults: &[(&[&str], Value)] = &[
             (&["default_agent"], json!(agent)),
-            (&["title"], json!(title)),
-            (&["snapshot"], json!(snapshot)),
+            (&["title"], json!(settings.title())),
+            (&["snapshot"], json!(settings.snapshot())),
             (&["tool_output", "max_lines"], json!(tool_output.max_lines)),
             (&["tool_output", "max_bytes"], json!(tool_output.max_bytes)),
             (&["task", "timeout"], json!(task.timeout)),
@@ -246,7 +234,7 @@ impl List {
             self.items.retain(|item| item.path != spot.path);
             self.push(spot, Shown::Hidden { set: true, references: Vec::new() }, Origin::Stored);
         }
-        for (name, _) in &settings.providers {
+        for name in settings.providers.keys() {
             let spot = Spot::at(&["provider", name, "options", "timeout"]);
             if !self.has(&spot) {
                 self.push(spot, Shown::Value(TIMEOUT.into()), Origin::Default);
@@ -254,15 +242,15 @@ impl List {
         }
     }
 
-    fn rules(&mut self, merged: &Merged) {
+    fn rules(&mut self, settings: &Settings) {
         for rule in rules::defaults() {
             let path = ["permission", &rule.permission, &rule.pattern];
             let spot = Spot::at(if rule.pattern == "*" { &path[..2] } else { &path });
             let item = self.push(spot, Shown::Value(json!(rule.action)), Origin::Default);
             item.rule = Some(rule);
         }
-        let of_agents = merged.agent_rules.iter().flat_map(|(_, said)| said);
-        for Said { rule, path, value, place } in merged.rules.iter().chain(of_agents) {
+        let of_agents = settings.agent_said.values().flatten();
+        for Said { rule, path, value, place } in settings.said.iter().chain(of_agents) {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
             let origin = Origin::Place(place.clone());
             let item = self.push(Spot::at(&path), Shown::Value(value.clone()), origin);
@@ -271,22 +259,7 @@ impl List {
     }
 }
 
-/// Lists that grow from file to file have each item once: a relative path is another one in each
-/// folder.
-fn each_once(items: &[Node]) -> Vec<&Node> {
-    let mut once: Vec<&Node> = Vec::new();
-    for node in items {
-        let same = |other: &&Node| {
-            other.at.source.base == node.at.source.base && other.value() == node.value()
-        };
-        if !once.iter().any(same) {
-            once.push(node);
-        }
-    }
-    once
-}
-
-pub(super) fn shown(node: &Node, spot: &Spot, secret: bool) -> Shown {
+pub(crate) fn shown(node: &Node, spot: &Spot, secret: bool) -> Shown {
     let secret = secret || secrecy::hides(&spot.path);
     match &node.tree {
         Tree::Text(text) => shown_text(text, spot, secret),
@@ -317,4 +290,117 @@ fn is_name(path: &[&str]) -> bool {
             | ["enabled_providers" | "disabled_providers", _]
             | ["provider", _, "wire" | "npm" | "vendor"]
     )
+}
+
+impl Inventory {
+    /// The values at and under `wanted`, with or without brackets around odd names; none if it is
+    /// a setting that nobody has set.
+    ///
+    /// # Errors
+    /// There is no such setting; says which is nearest.
+    pub fn find(&self, wanted: &str) -> Result<Vec<&Item>, String> {
+        let steps = steps(wanted);
+        let exact: Vec<&Item> =
+            self.items.iter().filter(|item| item.path.starts_with(&steps)).collect();
+        if !exact.is_empty() {
+            return Ok(exact);
+        }
+        let plain = format!("{}.", steps.join("."));
+        let under = |item: &&Item| format!("{}.", item.path.join(".")).starts_with(&plain);
+        let loose: Vec<&Item> = self.items.iter().filter(under).collect();
+        match self.unknown(wanted, &steps) {
+            Some(error) if loose.is_empty() => Err(error),
+            Some(_) | None => Ok(loose),
+        }
+    }
+
+    /// What is wrong with the first step that leads nowhere.
+    fn unknown(&self, wanted: &str, steps: &[String]) -> Option<String> {
+        let (at, names) = (0..steps.len())
+            .map(|at| (at, self.names(&steps[..at])))
+            .find(|(at, names)| !names.contains(&steps[*at]))?;
+        let parent = steps[..at].iter().fold(String::new(), |parent, key| below(&parent, key));
+        let elsewhere = || {
+            let last = steps.last()?;
+            self.items
+                .iter()
+                .find(|item| item.path.last() == Some(last))
+                .map(|item| item.key.clone())
+        };
+        let begun = || names.iter().find(|name| name.starts_with(&steps[at])).map(String::as_str);
+        let near = nearest(&steps[at], &names).or_else(begun).map(|name| below(&parent, name));
+        let hint = match near.or_else(elsewhere) {
+            Some(near) => Hint::exactly(&near),
+            None => Hint::toward(&steps[at], names.iter().map(|name| below(&parent, name))),
+        };
+        Some(format!("`{wanted}` is no setting here{hint}"))
+    }
+
+    /// The keys that there are, or could be, at a path.
+    fn names(&self, parent: &[String]) -> Vec<String> {
+        let mut names: Vec<String> = schema::at(parent).into_iter().map(str::to_owned).collect();
+        for item in self.items.iter().filter(|item| item.path.starts_with(parent)) {
+            if let Some(name) = item.path.get(parent.len()).filter(|name| !names.contains(name)) {
+                names.push(name.clone());
+            }
+        }
+        names
+    }
+}
+
+/// `a.b["c d"][0]` cut into its keys. What is not closed is part of a name.
+fn steps(text: &str) -> Vec<String> {
+    let mut steps = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (step, after) = bracket(rest).unwrap_or_else(|| {
+            let rest = rest.strip_prefix('.').unwrap_or(rest);
+            let bracket = rest.match_indices('[').map(|(at, _)| at);
+            let bracket = bracket.filter(|at| self::bracket(&rest[*at..]).is_some()).min();
+            let end = rest.find('.').into_iter().chain(bracket).min().unwrap_or(rest.len());
+            (rest[..end].to_owned(), &rest[end..])
+        });
+        steps.push(step);
+        rest = after;
+    }
+    steps.retain(|step| !step.is_empty());
+    steps
+}
+
+/// `["name"]` or `[0]`, and what follows.
+fn bracket(text: &str) -> Option<(String, &str)> {
+    let inside = text.strip_prefix('[')?;
+    if inside.starts_with('"') {
+        let mut names = serde_json::Deserializer::from_str(inside).into_iter::<String>();
+        let name = names.next()?.ok()?;
+        return Some((name, inside[names.byte_offset()..].strip_prefix(']')?));
+    }
+    let (index, after) = inside.split_once(']')?;
+    index.bytes().all(|byte| byte.is_ascii_digit()).then(|| (index.to_owned(), after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_cut_into_keys() {
+        for (text, expected) in [
+            ("", &[][..]),
+            ("retry", &["retry"]),
+            ("retry.attempts", &["retry", "attempts"]),
+            ("retry.", &["retry"]),
+            (r#"permission.bash["git *"]"#, &["permission", "bash", "git *"]),
+            (r#"a["b.c"].d"#, &["a", "b.c", "d"]),
+            (r#"a["b\"]"].d"#, &["a", "b\"]", "d"]),
+            ("plugin[1][0]", &["plugin", "1", "0"]),
+            ("plugin.1", &["plugin", "1"]),
+            ("a[b", &["a[b"]),
+            ("a[\"b", &["a[\"b"]),
+            ("permission.bash.git *", &["permission", "bash", "git *"]),
+            ("é.ü", &["é", "ü"]),
+        ] {
+            assert_eq!(steps(text), expected, "{text}");
+        }
+    }
 }

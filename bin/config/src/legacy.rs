@@ -1,21 +1,34 @@
 //! Settings in words that OpenCode has left behind.
 
-use super::sources::Document;
-use super::tree::{Entry, Node, Text, Tree};
-use super::{Env, Error, tree};
+use crate::tree::{Entry, Node, Text, Tree};
 
-/// The tree of a document, with what older words in it mean in those of today.
-pub(super) fn node(document: &Document, env: Env<'_>) -> Result<Node, Error> {
-    let mut node = tree::of(document, env)?;
-    modes(&mut node);
-    Ok(node)
+/// Keys of an agent, and those that have replaced them.
+const RENAMED: [(&str, &str); 2] = [("topP", "top_p"), ("maxSteps", "steps")];
+
+/// Puts older words in the tree of a source into those of today.
+pub(crate) fn translate(root: &mut Node) {
+    modes(root);
+    let Tree::Map(entries) = &mut root.tree else { return };
+    let Some(agents) = entries.iter_mut().find(|entry| entry.key == "agent") else { return };
+    let Tree::Map(agents) = &mut agents.node.tree else { return };
+    for agent in agents {
+        let Tree::Map(said) = &mut agent.node.tree else { continue };
+        for (older, today) in RENAMED {
+            let named = |entry: &Entry| entry.key == older || entry.key == today;
+            // of both, the later one counts
+            let Some(last) = said.iter().rposition(named) else { continue };
+            said[last].key = today.to_owned();
+            let mut at = 0..;
+            said.retain(|entry| at.next() == Some(last) || !named(entry));
+        }
+    }
 }
 
 /// A mode is an agent that takes prompts of people. What is no object stays where it is, for its reader
 /// to say so.
 fn modes(root: &mut Node) {
     let Tree::Map(entries) = &mut root.tree else { return };
-    let is_map = |entry: &Entry| matches!(entry.node.tree, Tree::Map(_));
+    let is_map = |entry: &Entry| entry.node.is_map();
     let agents_are = entries.iter().find(|entry| entry.key == "agent").is_none_or(is_map);
     let at = entries.iter().position(|entry| entry.key == "mode" && is_map(entry));
     let Some(at) = at.filter(|_| agents_are) else { return };
@@ -32,7 +45,6 @@ fn modes(root: &mut Node) {
 fn primary(mode: &mut Entry) {
     let Tree::Map(said) = &mut mode.node.tree else { return };
     said.retain(|entry| entry.key != "mode");
-    let text = Text { value: "primary".to_owned(), ..Text::default() };
-    let node = Node { at: mode.at.clone(), tree: Tree::Text(text) };
+    let node = Node { at: mode.at.clone(), tree: Tree::Text(Text::plain("primary")) };
     said.push(Entry { key: "mode".to_owned(), at: mode.at.clone(), node });
 }

@@ -5,12 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use leftfold_tools::front_matter;
+use leftfold_front_matter as front_matter;
 use serde_json::{Map, Value};
 
-use super::sources::{Document, Source};
-use super::tree::{Entry, Node, Text, Tree};
-use super::{Error, Place};
+use crate::error::Error;
+use crate::source::{Place, Source, is_absent};
+use crate::tree::{Entry, Node, Text, Tree};
 
 /// Folders within folders that are looked into.
 const DEEPEST: usize = 8;
@@ -19,7 +19,7 @@ const MOST: usize = 2_000;
 
 /// What a file of Markdown is an entry of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entered {
+pub(crate) struct Entered {
     /// The key at the top of the settings.
     key: &'static str,
     /// Its path below the folder, without the ending.
@@ -42,7 +42,7 @@ const KINDS: [(&str, &str, &str); 6] = [
 ///
 /// # Errors
 /// A folder that is there and can not be read.
-pub(super) fn find(folder: &Path) -> io::Result<Vec<(PathBuf, Entered)>> {
+pub(crate) fn find(folder: &Path) -> io::Result<Vec<(PathBuf, Entered)>> {
     let mut found = Vec::new();
     for (name, key, body) in KINDS {
         let mut paths = Vec::new();
@@ -62,7 +62,7 @@ fn walk(
 ) -> io::Result<()> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
-        Err(error) if super::sources::absent(&error) => return Ok(()),
+        Err(error) if is_absent(&error) => return Ok(()),
         Err(error) => return Err(error),
     };
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
@@ -84,22 +84,20 @@ fn walk(
 }
 
 /// The tree that a settings file would have that said the same.
-pub(super) fn parse(document: &Document, entered: &Entered) -> Result<Node, Error> {
-    let source = &document.source;
-    let read = front_matter::read::<Map<String, Value>>(&document.text).map_err(|broken| {
+pub(crate) fn parse(text: &str, source: &Arc<Source>, entered: &Entered) -> Result<Node, Error> {
+    let read = front_matter::read::<Map<String, Value>>(text).map_err(|broken| {
         let place = Place { source: Arc::clone(source), line: broken.line, column: 1 };
         Error::Head { place, problem: broken.problem }
     })?;
-    let above = document.text.len() - read.body.len();
-    let head: Vec<&str> = document.text.get(..above).unwrap_or_default().lines().collect();
+    let above = text.len() - read.body.len();
+    let head: Vec<&str> = text.get(..above).unwrap_or_default().lines().collect();
     let lines = Head { source, lines: &head };
     let mut node = lines.map(&read.front, 0, false);
     let body = read.body.trim();
     if let (Tree::Map(entries), false) = (&mut node.tree, body.is_empty()) {
         entries.retain(|entry| entry.key != entered.body);
         let at = lines.place(head.len() + 1);
-        let text = Text { value: body.to_owned(), ..Text::default() };
-        let node = Node { at: at.clone(), tree: Tree::Text(text) };
+        let node = Node { at: at.clone(), tree: Tree::Text(Text::plain(body)) };
         entries.push(Entry { key: entered.body.to_owned(), at, node });
     }
     // in files that were written for OpenCode the head may have a name of its own
@@ -142,7 +140,7 @@ impl Head<'_> {
             Value::Null => Tree::Null,
             Value::Bool(value) => Tree::Bool(*value),
             Value::Number(number) => Tree::Number(number.clone()),
-            Value::String(text) => Tree::Text(Text { value: text.clone(), ..Text::default() }),
+            Value::String(text) => Tree::Text(Text::plain(text)),
             Value::Array(items) => {
                 Tree::List(items.iter().map(|item| self.node(item, line)).collect())
             }

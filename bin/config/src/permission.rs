@@ -1,57 +1,104 @@
 //! Permission rules from settings. Their order is that of the file: the last match wins.
 
-use leftfold_events::rules::{Action, Rule, permission_of};
-use serde_json::Value;
+use indexmap::IndexMap;
+use leftfold_events::rules::{self, Rule, permission_of};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-use super::view::View;
-use super::{Error, Place};
+use crate::source::Place;
+use crate::typed::At;
 
-const ACTIONS: [(&str, Action); 3] =
-    [("allow", Action::Allow), ("ask", Action::Ask), ("deny", Action::Deny)];
-
-/// A rule, and how and where settings say so.
-#[derive(Clone, Debug)]
-pub(super) struct Said {
-    pub(super) rule: Rule,
-    pub(super) path: Vec<String>,
-    pub(super) value: Value,
-    pub(super) place: Place,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(crate) enum Action {
+    Allow,
+    Ask,
+    Deny,
 }
 
-impl Said {
-    fn new(rule: Rule, path: &[&str], view: &View<'_>) -> Self {
-        let path = path.iter().map(|key| (*key).to_owned()).collect();
-        Self { rule, path, value: view.value(), place: view.at().clone() }
+impl From<Action> for rules::Action {
+    fn from(action: Action) -> Self {
+        match action {
+            Action::Allow => Self::Allow,
+            Action::Ask => Self::Ask,
+            Action::Deny => Self::Deny,
+        }
     }
+}
+
+/// One action for all, or one for each name.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename = "@\"allow\", \"ask\" or \"deny\"")]
+#[schemars(untagged, inline)]
+pub(crate) enum OneOrEach<T> {
+    #[serde(rename = "a string")]
+    One(Action),
+    #[serde(rename = "an object")]
+    Each(IndexMap<String, At<T>>),
+}
+
+/// By permission, and then by pattern.
+pub(crate) type Permission = OneOrEach<OneOrEach<Action>>;
+
+/// A rule, and how and where settings say so.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Said {
+    pub(crate) rule: Rule,
+    pub(crate) path: Vec<String>,
+    pub(crate) value: Value,
+    pub(crate) place: Place,
 }
 
 /// The rules of one source, or of one agent in it: those of the older key `tools` (a boolean for
-/// each tool) come before those of `permission`. `path` is the holder's.
-pub(super) fn rules(holder: &View<'_>, path: &[&str]) -> Result<Vec<Said>, Error> {
-    let mut said = Vec::new();
-    if let Some(tools) = holder.get("tools")? {
-        for (tool, view) in tools.entries()? {
-            let action = if view.boolean()? { Action::Allow } else { Action::Deny };
-            let rule = Rule::new(permission_of(tool), "*", action);
-            said.push(Said::new(rule, &[path, &["tools", tool]].concat(), &view));
-        }
+/// each tool) come before those of `permission`. `holder` is the path of what has these keys.
+pub(crate) fn rules(
+    holder: &[&str],
+    tools: &IndexMap<String, At<bool>>,
+    permission: Option<&At<Permission>>,
+) -> Vec<Said> {
+    let said = |path: &[&str], rule: Rule, value: Value, place: &Place| Said {
+        rule,
+        path: [holder, path].concat().into_iter().map(str::to_owned).collect(),
+        value,
+        place: place.clone(),
+    };
+    let one = |path: &[&str], permission: &str, pattern: &str, action: Action, place: &Place| {
+        let action = rules::Action::from(action);
+        said(path, Rule::new(permission, pattern, action), json!(action), place)
+    };
+    let mut all = Vec::new();
+    for (tool, is_allowed) in tools {
+        let action = if **is_allowed { rules::Action::Allow } else { rules::Action::Deny };
+        let rule = Rule::new(permission_of(tool), "*", action);
+        all.push(said(&["tools", tool], rule, json!(**is_allowed), is_allowed.place()));
     }
-    if let Some(permission) = holder.get("permission")? {
-        let path = [path, &["permission"]].concat();
-        if permission.is_map() {
-            for (name, view) in permission.entries()? {
-                one(name, &view, &path, &mut said)?;
+    let Some(permission) = permission else { return all };
+    let names = match &**permission {
+        OneOrEach::One(action) => {
+            all.push(one(&["permission"], "*", "*", *action, permission.place()));
+            return all;
+        }
+        OneOrEach::Each(names) => names,
+    };
+    for (name, patterns) in names {
+        match &**patterns {
+            OneOrEach::One(action) => {
+                all.push(one(&["permission", name], name, "*", *action, patterns.place()));
             }
-        } else {
-            said.push(Said::new(Rule::new("*", "*", action(&permission)?), &path, &permission));
+            OneOrEach::Each(patterns) => all.extend(patterns.iter().map(|(pattern, action)| {
+                let full = action.place().source.at_home(pattern);
+                one(&["permission", name, pattern], name, &full, **action, action.place())
+            })),
         }
     }
-    Ok(said)
+    all
 }
 
-/// Rules that nothing is ever judged by, with what was meant: calls that change files need `edit`,
-/// whichever tool they are for (SPEC Q7).
-pub(super) fn without_effect(said: &[Said]) -> impl Iterator<Item = String> {
+/// A warning for each rule that is named after a tool with another permission: calls that change files
+/// need `edit`, whichever tool they are for (SPEC Q7).
+pub(crate) fn without_effect(said: &[Said]) -> impl Iterator<Item = String> {
     said.iter().filter_map(|Said { rule, path, place, .. }| {
         let meant = permission_of(&rule.permission);
         (meant != rule.permission).then(|| {
@@ -59,44 +106,4 @@ pub(super) fn without_effect(said: &[Said]) -> impl Iterator<Item = String> {
             format!("{place}: `{path}` has no effect: the permission of this tool is `{meant}`")
         })
     })
-}
-
-/// The rules of every agent under `agent`.
-pub(super) fn agents(root: &View<'_>) -> Result<Vec<(String, Vec<Said>)>, Error> {
-    let Some(agents) = root.get("agent")? else { return Ok(Vec::new()) };
-    let entries = agents.entries()?.into_iter();
-    entries.map(|(name, view)| Ok((name.to_owned(), of_agent(name, &view)?))).collect()
-}
-
-/// An agent may have any keys, but rules that are lost to a slip would be missed too late.
-fn of_agent(name: &str, agent: &View<'_>) -> Result<Vec<Said>, Error> {
-    const KEYS: [&str; 2] = ["permission", "tools"];
-    for (key, view) in agent.entries()?.iter().filter(|(key, _)| !KEYS.contains(key)) {
-        view.no_slip_of(key, &KEYS)?;
-    }
-    rules(agent, &["agent", name])
-}
-
-/// A bare action stands for every pattern.
-fn one(
-    permission: &str,
-    view: &View<'_>,
-    path: &[&str],
-    said: &mut Vec<Said>,
-) -> Result<(), Error> {
-    let path = [path, &[permission]].concat();
-    if !view.is_map() {
-        said.push(Said::new(Rule::new(permission, "*", action(view)?), &path, view));
-        return Ok(());
-    }
-    for (pattern, view) in view.entries()? {
-        let full = view.at().source.at_home(pattern);
-        let rule = Rule::new(permission, full, action(&view)?);
-        said.push(Said::new(rule, &[path.as_slice(), &[pattern]].concat(), &view));
-    }
-    Ok(())
-}
-
-fn action(view: &View<'_>) -> Result<Action, Error> {
-    view.one_of(&ACTIONS)
 }

@@ -1,14 +1,18 @@
-//! One provider of settings, and its models.
+//! Providers and their models in settings.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
-use leftfold_events::providers::KnownWire;
+use indexmap::IndexMap;
+use leftfold_events::providers::KnownProviders;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::model::{self, Model};
-use super::view::View;
-use super::{Error, Place};
+use crate::error::Error;
+use crate::secrecy::Secret;
+use crate::typed::{At, Idle, amount, filled};
 
 /// How long a provider may stay silent unless settings say otherwise, in milliseconds.
 pub(crate) const TIMEOUT: u64 = 300_000;
@@ -16,24 +20,88 @@ pub(crate) const TIMEOUT: u64 = 300_000;
 /// times stay within what a log can write down.
 pub const NEVER: u64 = 365 * 24 * 60 * 60 * 1000;
 
-/// A value that is shown to nobody.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+/// A provider.
+#[derive(Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(inline)]
+pub struct Provider {
+    /// The wire format: `leftfold models` shows those of the built-in providers.
+    pub(crate) wire: Option<At<String>>,
+    /// Whose quirks to expect on that wire.
+    #[serde(deserialize_with = "filled")]
+    pub vendor: Option<String>,
+    pub(crate) options: ProviderOptions,
+    pub models: IndexMap<String, At<Model>>,
+    /// The package by which OpenCode names a wire format.
+    #[serde(deserialize_with = "filled")]
+    pub npm: Option<String>,
+    #[serde(deserialize_with = "filled")]
+    pub name: Option<String>,
+    id: Idle<Value>,
+    /// The address, where `options.baseURL` says none.
+    api: Option<At<String>>,
+    /// Variables that may hold the key, the first that is set counts.
+    pub env: Vec<String>,
+    /// If given, no other models may be used.
+    pub whitelist: Option<Vec<String>>,
+    pub blacklist: Vec<String>,
+}
 
-impl Secret {
-    pub fn new(value: impl Into<String>) -> Self {
-        Self(value.into())
-    }
+#[derive(Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(inline)]
+pub(crate) struct ProviderOptions {
+    #[serde(rename = "baseURL")]
+    base_url: Option<At<String>>,
+    #[serde(rename = "apiKey")]
+    api_key: Option<At<Secret>>,
+    pub(crate) headers: IndexMap<String, At<Secret>>,
+    /// The longest silence of the provider in milliseconds, or `false` for no limit.
+    timeout: Option<TimeLimit>,
+    /// The longest silence within an answer in milliseconds, or `false` for no limit.
+    #[serde(rename = "chunkTimeout")]
+    chunk_timeout: Option<TimeLimit>,
+    /// The script that a provider with the wire `scripted` plays, or its path.
+    script: Option<At<ScriptText>>,
+    /// The provider's own.
+    #[serde(rename = "@rest")]
+    #[schemars(flatten)]
+    rest: IndexMap<String, At<Value>>,
+}
 
-    pub fn reveal(&self) -> &str {
-        &self.0
+/// The keys of [`ProviderOptions`].
+pub(crate) const OPTIONS: [&str; 6] =
+    ["baseURL", "apiKey", "headers", "timeout", "chunkTimeout", "script"];
+
+#[derive(Clone, Copy, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename = "@milliseconds (a whole number above 0), or false for no limit")]
+#[schemars(untagged, inline)]
+enum TimeLimit {
+    #[serde(rename = "false")]
+    Never(#[schemars(extend("const" = false))] bool),
+    #[serde(rename = "a number")]
+    Milliseconds(NonZeroU64),
+}
+
+impl TimeLimit {
+    fn milliseconds(self) -> u64 {
+        match self {
+            Self::Never(_) => NEVER,
+            Self::Milliseconds(time) => time.get().min(NEVER),
+        }
     }
 }
 
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(secret)")
-    }
+#[derive(Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename = "@the path of a script, or a script")]
+#[schemars(untagged, inline)]
+enum ScriptText {
+    #[serde(rename = "a string")]
+    Text(String),
+    #[serde(rename = "a list")]
+    List(Vec<Value>),
+    #[serde(rename = "an object")]
+    Object(Map<String, Value>),
 }
 
 /// What a scripted provider plays.
@@ -44,185 +112,180 @@ pub enum Script {
     Inline(String),
 }
 
-/// A variable that the provider needs and that is not set.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unset {
-    pub place: Place,
-    pub key: String,
-    pub variable: String,
-}
-
-/// A provider as settings give it.
-#[derive(Clone, PartialEq)]
-pub struct Provider {
-    /// What people call it.
-    pub name: Option<String>,
-    pub wire: Option<KnownWire>,
-    pub npm: Option<String>,
-    /// Whose quirks to expect on that wire.
-    pub vendor: Option<String>,
-    pub base_url: Option<String>,
-    pub api_key: Option<Secret>,
-    /// Variables that may hold the key, the first that is set counts.
-    pub env: Vec<String>,
-    pub headers: Vec<(String, Secret)>,
-    /// The longest silence of the provider in milliseconds, at most [`NEVER`].
-    pub timeout: u64,
-    /// The longest silence within an answer, likewise; `None`: the wire's own default.
-    pub stall: Option<u64>,
-    pub script: Option<Script>,
-    /// What else stands in `options`.
-    pub options: Map<String, Value>,
-    /// In the order of the files.
-    pub models: Vec<(String, Model)>,
-    /// If given, no other models may be used.
-    pub whitelist: Option<Vec<String>>,
-    pub blacklist: Vec<String>,
-    /// Variables missing from key, address and headers.
-    pub unset: Vec<Unset>,
-}
-
 /// Leaves out addresses and options, which may hold passwords, as well as what is a secret.
 impl fmt::Debug for Provider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Provider")
-            .field("wire", &self.wire)
+            .field("wire", &self.wire.as_deref())
             .field("npm", &self.npm)
             .field("vendor", &self.vendor)
-            .field("has_key", &self.api_key.is_some())
-            .field("script", &self.script)
-            .field("models", &self.models.iter().map(|(id, _)| id).collect::<Vec<_>>())
+            .field("has_key", &self.api_key().is_some())
+            .field("models", &self.models.keys())
             .finish_non_exhaustive()
     }
 }
 
-impl Default for Provider {
-    fn default() -> Self {
-        Self {
-            name: None,
-            wire: None,
-            npm: None,
-            vendor: None,
-            base_url: None,
-            api_key: None,
-            env: Vec::new(),
-            headers: Vec::new(),
-            timeout: TIMEOUT,
-            stall: None,
-            script: None,
-            options: Map::new(),
-            models: Vec::new(),
-            whitelist: None,
-            blacklist: Vec::new(),
-            unset: Vec::new(),
-        }
-    }
-}
-
-pub(super) const KEYS: [&str; 11] = [
-    "wire",
-    "vendor",
-    "options",
-    "models",
-    "npm",
-    "name",
-    "id",
-    "api",
-    "env",
-    "whitelist",
-    "blacklist",
-];
-
-/// Those of `options` that Leftfold reads; any others are the provider's own.
-pub(super) const OPTIONS: [&str; 6] =
-    ["baseURL", "apiKey", "headers", "timeout", "chunkTimeout", "script"];
-
 impl Provider {
-    pub(super) fn read(view: &View<'_>) -> Result<Self, Error> {
-        let mut provider = Self::default();
-        let mut api = None;
-        for (key, view) in view.known(&KEYS)? {
-            match key {
-                "wire" => provider.wire = Some(view.wire()?),
-                "npm" => provider.npm = view.filled()?,
-                "vendor" => provider.vendor = view.filled()?,
-                "name" => provider.name = view.filled()?,
-                "env" => provider.env = view.strings()?,
-                "api" => api = provider.needed(&view)?,
-                "options" => provider.read_options(&view)?,
-                "models" => provider.models = model::all(&view)?,
-                "whitelist" => provider.whitelist = Some(view.strings()?),
-                "blacklist" => provider.blacklist = view.strings()?,
-                _ => {}
+    pub fn base_url(&self) -> Option<&str> {
+        let given = self.options.base_url.iter().chain(&self.api).map(|url| url.as_str());
+        given.into_iter().find(|url| !url.trim().is_empty())
+    }
+
+    pub fn api_key(&self) -> Option<&Secret> {
+        self.options.api_key.as_deref().filter(|key| !key.is_blank())
+    }
+
+    /// Variables that the key refers to and that are not set.
+    pub(crate) fn unset_of_key(&self) -> Vec<String> {
+        self.options.api_key.as_ref().map(|key| key.unset_variables().to_vec()).unwrap_or_default()
+    }
+
+    /// An error for each variable that key, address or headers refer to and that is not set.
+    pub(crate) fn unset(&self) -> impl Iterator<Item = Error> {
+        let urls = self.options.base_url.iter().chain(&self.api).flat_map(At::unset);
+        let headers = self.options.headers.values().flat_map(At::unset);
+        self.options.api_key.iter().flat_map(At::unset).chain(urls).chain(headers)
+    }
+
+    /// The longest silence of the provider in milliseconds, at most [`NEVER`].
+    pub fn timeout(&self) -> u64 {
+        self.options.timeout.map_or(TIMEOUT, TimeLimit::milliseconds)
+    }
+
+    /// The longest silence within an answer; `None`: the wire's own default.
+    pub fn stall(&self) -> Option<u64> {
+        self.options.chunk_timeout.map(TimeLimit::milliseconds)
+    }
+
+    pub fn script(&self) -> Option<Script> {
+        let script = self.options.script.as_ref()?;
+        match &**script {
+            ScriptText::Text(text) if text.trim().is_empty() => None,
+            ScriptText::Text(text) if text.trim_start().starts_with(['{', '[']) => {
+                Some(Script::Inline(text.clone()))
             }
+            ScriptText::Text(path) => Some(Script::Path(script.place().source.path(path))),
+            ScriptText::List(items) => Some(Script::Inline(Value::from(items.clone()).to_string())),
+            ScriptText::Object(map) => Some(Script::Inline(Value::from(map.clone()).to_string())),
         }
-        provider.base_url = provider.base_url.take().or(api);
-        Ok(provider)
     }
 
-    fn read_options(&mut self, options: &View<'_>) -> Result<(), Error> {
-        for (key, view) in options.entries()? {
-            match key {
-                "baseURL" => self.base_url = self.needed(&view)?,
-                "apiKey" => self.api_key = self.needed(&view)?.map(Secret),
-                "headers" => self.headers = self.read_headers(&view)?,
-                "timeout" => self.timeout = time(&view)?,
-                "chunkTimeout" => self.stall = Some(time(&view)?),
-                "script" => self.script = script(&view)?,
-                _ => {
-                    view.no_slip_of(key, &OPTIONS)?;
-                    self.options.insert(key.to_owned(), view.value());
-                }
-            }
+    /// Options that are the provider's own.
+    pub fn own_options(&self) -> Map<String, Value> {
+        let rest = self.options.rest.iter();
+        rest.map(|(key, value)| (key.clone(), Value::clone(value))).collect()
+    }
+
+    /// Whether the lists of the provider let a model be used; else the setting that does not.
+    pub(crate) fn shows(&self, id: &str) -> Result<(), &'static str> {
+        let named = |names: &[String]| names.iter().any(|name| name == id);
+        if named(&self.blacklist) {
+            return Err("blacklist");
         }
-        Ok(())
-    }
-
-    fn read_headers(&mut self, view: &View<'_>) -> Result<Vec<(String, Secret)>, Error> {
-        for (_, header) in view.entries()? {
-            self.needed(&header)?;
+        match &self.whitelist {
+            Some(whitelist) if !named(whitelist) => Err("whitelist"),
+            Some(_) | None => Ok(()),
         }
-        headers(view)
     }
 
-    /// A string without which the provider is not what its user meant: remembers what is missing.
-    fn needed(&mut self, view: &View<'_>) -> Result<Option<String>, Error> {
-        let unset = view.text()?.unset().map(|variable| Unset {
-            place: view.at().clone(),
-            key: view.path.clone(),
-            variable: variable.to_owned(),
-        });
-        self.unset.extend(unset);
-        view.filled()
+    pub(crate) fn check(&self, known: &KnownProviders) -> Result<(), Error> {
+        if let Some(wire) = &self.wire {
+            wire.one_of(&known.wires.iter().map(|wire| wire.name).collect::<Vec<_>>())?;
+        }
+        self.options.rest.iter().try_for_each(|(key, at)| at.no_slip_of(key, &OPTIONS))
     }
 }
 
-pub(super) fn headers(view: &View<'_>) -> Result<Vec<(String, Secret)>, Error> {
-    let entries = view.entries()?.into_iter();
-    entries.map(|(name, view)| Ok((name.to_owned(), Secret(view.string()?)))).collect()
+/// A model. What is not said is for the catalog to say.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(inline)]
+pub struct Model {
+    pub limit: Limits,
+    pub cost: Costs,
+    /// For the request body.
+    pub options: Map<String, Value>,
+    /// Sets of options by name.
+    pub variants: Map<String, Value>,
+    /// What the provider calls it, if not as settings do.
+    #[serde(deserialize_with = "filled")]
+    pub id: Option<String>,
+    /// What people call it.
+    #[serde(deserialize_with = "filled")]
+    pub name: Option<String>,
+    pub headers: IndexMap<String, Secret>,
+    /// Whether it takes images and other files.
+    attachment: Option<bool>,
+    experimental: Idle<Value>,
+    #[serde(deserialize_with = "filled")]
+    pub family: Option<String>,
+    interleaved: Idle<Value>,
+    knowledge: Idle<Value>,
+    last_updated: Idle<Value>,
+    modalities: Idle<Value>,
+    open_weights: Idle<Value>,
+    provider: Idle<Value>,
+    reasoning: Option<bool>,
+    release_date: Idle<Value>,
+    status: Idle<Value>,
+    structured_output: Idle<Value>,
+    /// Whether it takes a temperature.
+    temperature: Option<bool>,
+    /// Whether it can call tools.
+    tool_call: Option<bool>,
 }
 
-pub(super) fn object(view: &View<'_>) -> Result<Map<String, Value>, Error> {
-    Ok(view.entries()?.into_iter().map(|(key, view)| (key.to_owned(), view.value())).collect())
-}
-
-/// Milliseconds, or `false` for no limit.
-fn time(view: &View<'_>) -> Result<u64, Error> {
-    if view.is_false() {
-        return Ok(NEVER);
+impl Model {
+    pub fn abilities(&self) -> Abilities {
+        Abilities {
+            tools: self.tool_call,
+            images: self.attachment,
+            reasoning: self.reasoning,
+            temperature: self.temperature,
+        }
     }
-    let expected = "milliseconds (a whole number above 0), or false for no limit";
-    view.positive().map(|time| time.min(NEVER)).map_err(|_| view.wrong(expected))
 }
 
-/// A path, or the script itself: as JSON, or as a string that holds JSON.
-fn script(view: &View<'_>) -> Result<Option<Script>, Error> {
-    if view.is_map() || view.list().is_ok() {
-        return Ok(Some(Script::Inline(view.value().to_string())));
-    }
-    let text = view.filled().map_err(|_| view.wrong("the path of a script, or a script"))?;
-    Ok(text.map(|text| match text.trim_start().starts_with(['{', '[']) {
-        true => Script::Inline(text),
-        false => Script::Path(view.resolve(&text)),
-    }))
+/// What a model can do; `None` is for the catalog to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Abilities {
+    pub tools: Option<bool>,
+    /// Takes images and other files.
+    pub images: Option<bool>,
+    pub reasoning: Option<bool>,
+    pub temperature: Option<bool>,
+}
+
+/// In tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(inline)]
+pub struct Limits {
+    pub context: Option<u64>,
+    pub input: Option<u64>,
+    pub output: Option<u64>,
+}
+
+/// In US dollars per million tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(inline)]
+pub struct Costs {
+    #[serde(deserialize_with = "amount")]
+    #[schemars(range(min = 0))]
+    pub input: Option<f64>,
+    #[serde(deserialize_with = "amount")]
+    #[schemars(range(min = 0))]
+    pub output: Option<f64>,
+    #[serde(deserialize_with = "amount")]
+    #[schemars(range(min = 0))]
+    pub cache_read: Option<f64>,
+    #[serde(deserialize_with = "amount")]
+    #[schemars(range(min = 0))]
+    pub cache_write: Option<f64>,
+    reasoning: Idle<Value>,
+    context_over_200k: Idle<Value>,
+    tiers: Idle<Value>,
+    input_audio: Idle<Value>,
+    output_audio: Idle<Value>,
 }

@@ -3,22 +3,22 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::substitute::Reference;
-use super::tree::{Node, Tree, below};
-use super::{Place, secrecy};
+use crate::secrecy;
+use crate::source::Place;
+use crate::tree::{Node, Reference, Tree, below};
 
 /// With the places, in words that go on from "this file of the project".
-pub(super) fn reaching(root: &Node, worktree: &Path) -> Vec<(Place, String)> {
+pub(crate) fn reaching(root: &Node, worktree: &Path) -> Vec<(Place, String)> {
     let mut found = Found { worktree, all: Vec::new() };
     found.servers(root);
     found.plugins(root);
     found.providers(root);
     found.texts(root);
     for (key, what) in SETS {
-        found.tell_if(get(root, key), || format!("sets `{key}`, {what}"));
+        found.tell_if(root.get(key), || format!("sets `{key}`, {what}"));
     }
     found.rules(root, "");
-    for (name, agent) in entries(get(root, "agent")) {
+    for (name, agent) in entries(root, "agent") {
         found.rules(agent, &format!("agent.{name}."));
     }
     found.references(root, "");
@@ -50,7 +50,7 @@ impl Found<'_> {
     /// Those that ask about more, or deny it, harm nobody.
     fn rules(&mut self, holder: &Node, above: &str) {
         for key in ["permission", "tools"] {
-            let rules = get(holder, key).filter(|rules| allows(rules));
+            let rules = holder.get(key).filter(|rules| allows(rules));
             self.tell_if(rules, || {
                 format!("sets `{above}{key}`, which allows calls without asking")
             });
@@ -58,15 +58,15 @@ impl Found<'_> {
     }
 
     fn servers(&mut self, root: &Node) {
-        for (name, server) in entries(get(root, "mcp")) {
+        for (name, server) in entries(root, "mcp") {
             let is_off =
-                get(server, "enabled").is_some_and(|on| matches!(on.tree, Tree::Bool(false)));
+                server.get("enabled").is_some_and(|on| matches!(on.tree, Tree::Bool(false)));
             if is_off {
                 continue;
             }
-            if let Some(program) = get(server, "command").and_then(program) {
+            if let Some(program) = server.get("command").and_then(program) {
                 self.tell(server, format!("starts {program} as the MCP server `{name}`"));
-            } else if let Some(url) = get(server, "url").and_then(words) {
+            } else if let Some(url) = server.get("url").and_then(Node::text) {
                 let host = host(url);
                 self.tell(server, format!("has the MCP server `{name}` at {host} called"));
             }
@@ -75,10 +75,9 @@ impl Found<'_> {
 
     /// Packages are not run here.
     fn plugins(&mut self, root: &Node) {
-        let Some(Tree::List(plugins)) = get(root, "plugin").map(|node| &node.tree) else { return };
-        for plugin in plugins {
-            let command = get(plugin, "command").unwrap_or(plugin);
-            let is_package = items(plugin).get(1).is_some_and(|of| matches!(of.tree, Tree::Map(_)));
+        for plugin in root.get("plugin").map(Node::items).unwrap_or_default() {
+            let command = plugin.get("command").unwrap_or(plugin);
+            let is_package = plugin.items().get(1).is_some_and(Node::is_map);
             if let Some(program) = program(command).filter(|_| !is_package) {
                 self.tell(
                     plugin,
@@ -89,11 +88,11 @@ impl Found<'_> {
     }
 
     fn providers(&mut self, root: &Node) {
-        for (name, provider) in entries(get(root, "provider")) {
-            let options = get(provider, "options");
-            let url = options.and_then(|options| get(options, "baseURL"));
-            for url in url.into_iter().chain(get(provider, "api")) {
-                let host = words(url).map(host).unwrap_or_default();
+        for (name, provider) in entries(root, "provider") {
+            let options = provider.get("options");
+            let url = options.and_then(|options| options.get("baseURL"));
+            for url in url.into_iter().chain(provider.get("api")) {
+                let host = url.text().map(host).unwrap_or_default();
                 self.tell(url, format!("has prompts for `{name}`, and its key, sent to {host}"));
             }
         }
@@ -101,8 +100,8 @@ impl Found<'_> {
 
     /// What goes to models, or to a shell, with no more than a prompt.
     fn texts(&mut self, root: &Node) {
-        for named in get(root, "instructions").map(items).unwrap_or_default() {
-            let Some(text) = words(named) else { continue };
+        for named in root.get("instructions").map(Node::items).unwrap_or_default() {
+            let Some(text) = named.text() else { continue };
             let is_page = text.starts_with("http://") || text.starts_with("https://");
             let text = secrecy::masked(text);
             if is_page {
@@ -111,9 +110,9 @@ impl Found<'_> {
                 self.tell(named, format!("has every model told what is in {text}"));
             }
         }
-        for (name, command) in entries(get(root, "command")) {
-            let template = get(command, "template");
-            if template.and_then(words).is_some_and(|text| text.contains("!`")) {
+        for (name, command) in entries(root, "command") {
+            let template = command.get("template");
+            if template.and_then(Node::text).is_some_and(|text| text.contains("!`")) {
                 self.tell(command, format!("has the shell run lines when `/{name}` is typed"));
             }
         }
@@ -172,7 +171,7 @@ fn allows(rules: &Node) -> bool {
 
 /// The program of a command line, and no arguments: there may be secrets in them.
 fn program(command: &Node) -> Option<String> {
-    Some(format!("`{}`", words(items(command).first()?)?))
+    Some(format!("`{}`", command.items().first()?.text()?))
 }
 
 /// The part of an address that says who is called.
@@ -182,23 +181,8 @@ fn host(url: &str) -> &str {
     authority.rsplit('@').next().unwrap_or_default()
 }
 
-fn words(node: &Node) -> Option<&str> {
-    if let Tree::Text(text) = &node.tree { Some(&text.value) } else { None }
-}
-
-fn items(node: &Node) -> &[Node] {
-    if let Tree::List(items) = &node.tree { items } else { &[] }
-}
-
-fn entries(node: Option<&Node>) -> impl Iterator<Item = (&str, &Node)> {
-    let entries = match node.map(|node| &node.tree) {
-        Some(Tree::Map(entries)) => entries.as_slice(),
-        Some(Tree::Null | Tree::Bool(_) | Tree::Number(_) | Tree::Text(_) | Tree::List(_))
-        | None => &[],
-    };
+/// The entries of the object under `key`.
+fn entries<'a>(root: &'a Node, key: &str) -> impl Iterator<Item = (&'a str, &'a Node)> {
+    let entries = root.get(key).map(Node::entries).unwrap_or_default();
     entries.iter().map(|entry| (entry.key.as_str(), &entry.node))
-}
-
-fn get<'a>(node: &'a Node, key: &str) -> Option<&'a Node> {
-    entries(Some(node)).find(|(name, _)| *name == key).map(|(_, node)| node)
 }

@@ -1,16 +1,21 @@
-//! Which model to use, and all that is needed to reach it.
+//! Which providers and models there are, which one to use, and all that is needed to reach it.
+//!
+//! A key comes from settings, then from variables, then from `leftfold auth login`.
 
 use std::fmt;
 
+use indexmap::IndexMap;
 use leftfold_events::kit::{self, Limit, Prices};
 use leftfold_events::providers::{Builtin, KnownProviders, KnownWire};
 use serde_json::{Map, Value};
 
-use super::builtin::{key, set, variables};
-use super::error::{Hint, Listed, Npm, Origin};
-use super::tree::below;
-use super::view::alternatives;
-use super::{Abilities, Costs, Env, Error, Limits, Model, Provider, Script, Secret, Settings};
+use crate::error::{Error, Hint, Listed, Npm, Origin, alternatives};
+use crate::provider::{Abilities, Costs, Limits, Model, Provider, Script};
+use crate::secrecy::Secret;
+use crate::settings::Settings;
+use crate::source::Env;
+use crate::tree::below;
+use crate::typed::At;
 
 /// A model that can be used.
 #[derive(Clone, PartialEq)]
@@ -121,13 +126,13 @@ impl Settings {
     pub fn resolve_model(&self, wanted: Option<&str>, env: Env<'_>) -> Result<Chosen, Error> {
         match (wanted, &self.model) {
             (Some(name), _) => self.find(name, Origin(None), env),
-            (None, Some(name)) => self.find(name, Origin(self.model_at.clone()), env),
+            (None, Some(name)) => self.find(name, Origin(Some(name.place().clone())), env),
             (None, None) => self.find(&self.default_model(env)?.0, Origin(None), env),
         }
     }
 
     /// Whether the provider may be used at all.
-    pub(super) fn allows(&self, provider: &str) -> Result<(), &'static str> {
+    pub(crate) fn allows(&self, provider: &str) -> Result<(), &'static str> {
         let named = |names: &[String]| names.iter().any(|name| name == provider);
         if named(&self.disabled_providers) {
             return Err("disabled_providers");
@@ -139,10 +144,10 @@ impl Settings {
     }
 
     /// The model that is used where settings name none, and why.
-    pub(super) fn default_model(&self, env: Env<'_>) -> Result<(String, String), Error> {
+    pub(crate) fn default_model(&self, env: Env<'_>) -> Result<(String, String), Error> {
         let has_key = |builtin: &Builtin| {
             let settings = self.provider(builtin.name).cloned().unwrap_or_default();
-            let stored = self.stored_key(builtin.name);
+            let stored = self.stored.of(builtin.name);
             !builtin.model.is_empty()
                 && self.allows(builtin.name).is_ok()
                 && settings.shows(builtin.model).is_ok()
@@ -153,7 +158,7 @@ impl Settings {
         if let [only] = listed.as_slice() {
             return Ok((only.clone(), "no other is listed".to_owned()));
         }
-        match self.known.builtin.iter().find(|builtin| has_key(builtin)) {
+        match self.known().builtin.iter().find(|builtin| has_key(builtin)) {
             Some(Builtin { name, model, .. }) => {
                 Ok((format!("{name}/{model}"), format!("there is a key for {name}")))
             }
@@ -182,7 +187,7 @@ impl Settings {
             let by = format!("{}.{list}", wanted.path());
             return Err(Error::Hidden { model: name.to_owned(), origin: wanted.origin, by });
         }
-        let builtin = self.known.builtin(wanted.provider);
+        let builtin = self.known().builtin(wanted.provider);
         let default;
         let provider = match (self.provider(wanted.provider), builtin) {
             (Some(provider), _) => provider,
@@ -201,8 +206,8 @@ impl Settings {
             && !provider.is_empty()
             && !id.is_empty()
         {
-            let stored = self.stored_key(provider);
-            return Ok(Wanted { name, provider, id, origin, stored, known: self.known });
+            let stored = self.stored.of(provider);
+            return Ok(Wanted { name, provider, id, origin, stored, known: self.known() });
         }
         let listed = self.listed();
         let ending = format!("/{name}");
@@ -215,9 +220,9 @@ impl Settings {
 
     /// The names of all providers, the built-in ones first.
     pub fn provider_names(&self) -> Vec<&str> {
-        let known = self.known.builtin.iter().map(|builtin| builtin.name);
+        let known = self.known().builtin.iter().map(|builtin| builtin.name);
         let others = self.providers.iter().map(|(name, _)| name.as_str());
-        known.chain(others.filter(|name| self.known.builtin(name).is_none())).collect()
+        known.chain(others.filter(|name| self.known().builtin(name).is_none())).collect()
     }
 
     fn no_provider(&self, wanted: Wanted<'_>) -> Error {
@@ -233,16 +238,15 @@ impl Settings {
 impl Wanted<'_> {
     /// What settings say of the model.
     fn model_of(&self, provider: &Provider, open: bool) -> Result<Model, Error> {
-        let found = provider.models.iter().find(|(id, _)| id == self.id);
-        match found {
-            Some((_, model)) => Ok(model.clone()),
+        match provider.models.get(self.id) {
+            Some(model) => Ok(Model::clone(model)),
             None if open || provider.models.is_empty() => Ok(Model::default()),
             None => Err(Error::UnknownModel {
                 model: self.name.to_owned(),
                 origin: self.origin.clone(),
                 provider: self.provider.to_owned(),
                 id: self.id.to_owned(),
-                hint: Hint::toward(self.id, provider.models.iter().map(|(id, _)| id)),
+                hint: Hint::toward(self.id, provider.models.keys()),
             }),
         }
     }
@@ -263,18 +267,18 @@ impl Wanted<'_> {
             wire,
             vendor: provider.vendor.clone(),
             model: self.id.to_owned(),
+            headers: headers(provider, &model),
+            abilities: model.abilities(),
             model_id: model.id.unwrap_or_else(|| self.id.to_owned()),
             base_url: base_url(provider, builtin, env),
             api_key: self.key(provider, builtin, env),
-            headers: headers(&provider.headers, model.headers),
-            timeout: provider.timeout,
-            stall: provider.stall,
-            script: provider.script.clone(),
+            timeout: provider.timeout(),
+            stall: provider.stall(),
+            script: provider.script(),
             limit: model.limit,
             cost: model.cost,
-            abilities: model.abilities,
             options: model.options,
-            provider_options: provider.options.clone(),
+            provider_options: provider.own_options(),
             variants: model.variants,
         })
     }
@@ -301,14 +305,10 @@ impl Wanted<'_> {
         builtin: Option<&Builtin>,
         env: Env<'_>,
     ) -> Result<(), Error> {
-        if let Some(unset) = provider.unset.first() {
-            return Err(Error::Unset {
-                place: unset.place.clone(),
-                key: unset.key.clone(),
-                variable: unset.variable.clone(),
-            });
+        if let Some(unset) = provider.unset().next() {
+            return Err(unset);
         }
-        let at_home = builtin.filter(|_| provider.base_url.is_none());
+        let at_home = builtin.filter(|_| provider.base_url().is_none());
         let variables: Vec<&str> = variables(provider, at_home).collect();
         if self.key(provider, builtin, env).is_some() || variables.is_empty() {
             return Ok(());
@@ -326,30 +326,227 @@ impl Wanted<'_> {
 }
 
 /// What is said outright, or what the npm package, the name or an address alone lead to.
-pub(super) fn wire(known: &KnownProviders, name: &str, provider: &Provider) -> Option<KnownWire> {
+pub(crate) fn wire(known: &KnownProviders, name: &str, provider: &Provider) -> Option<KnownWire> {
     let by_npm = || provider.npm.as_deref().and_then(|package| known.wire_of_npm(package));
     // an address without more is what most servers of other people's models need
     let by_address =
-        || known.usual_wire.filter(|_| provider.npm.is_none() && provider.base_url.is_some());
-    provider.wire.or_else(by_npm).or_else(|| known.wire_of(name)).or_else(by_address)
+        || known.usual_wire.filter(|_| provider.npm.is_none() && provider.base_url().is_some());
+    let named = provider.wire.as_ref().and_then(|name| known.wire(name));
+    named.or_else(by_npm).or_else(|| known.wire_of(name)).or_else(by_address)
 }
 
-pub(super) fn base_url(
+pub(crate) fn base_url(
     provider: &Provider,
     builtin: Option<&Builtin>,
     env: Env<'_>,
 ) -> Option<BaseUrl> {
-    if let Some(url) = &provider.base_url {
-        return Some(BaseUrl::Settings(url.clone()));
+    if let Some(url) = provider.base_url() {
+        return Some(BaseUrl::Settings(url.to_owned()));
     }
     let name = builtin?.base_url;
     set(env, name).map(|value| BaseUrl::Variable { name, value })
 }
 
 /// Header names do not depend on case.
-fn headers(below: &[(String, Secret)], above: Vec<(String, Secret)>) -> Vec<(String, Secret)> {
-    let replaced = |name: &str| above.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
-    let mut all: Vec<_> = below.iter().filter(|(name, _)| !replaced(name)).cloned().collect();
-    all.extend(above);
-    all
+fn headers(provider: &Provider, model: &Model) -> Vec<(String, Secret)> {
+    let is_replaced =
+        |name: &str| model.headers.keys().any(|other| other.eq_ignore_ascii_case(name));
+    let below = provider.options.headers.iter().filter(|(name, _)| !is_replaced(name));
+    let below = below.map(|(name, value)| (name.clone(), Secret::clone(value)));
+    below.chain(model.headers.clone()).collect()
+}
+
+/// How many of the built-in providers are shown to those who have not asked for them.
+pub(crate) const MAIN: usize = 3;
+
+/// Where a key comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeySource {
+    Settings,
+    Variable(String),
+    /// `leftfold auth login`.
+    Stored,
+}
+
+/// The variables that may hold the key, if settings do not give it.
+pub(crate) fn variables<'a>(
+    provider: &'a Provider,
+    builtin: Option<&'a Builtin>,
+) -> impl Iterator<Item = &'a str> {
+    let own = builtin.map_or(&[] as &[&str], |builtin| builtin.keys);
+    provider.env.iter().map(String::as_str).chain(own.iter().copied())
+}
+
+/// What a variable says, if anything.
+pub(crate) fn set(env: Env<'_>, name: &str) -> Option<String> {
+    env(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+}
+
+/// The key, and where it comes from.
+pub(crate) fn key(
+    provider: &Provider,
+    builtin: Option<&Builtin>,
+    stored: Option<&Secret>,
+    env: Env<'_>,
+) -> Option<(Secret, KeySource)> {
+    let settings = || Some((provider.api_key()?.clone(), KeySource::Settings));
+    let variable = || {
+        variables(provider, builtin)
+            .find_map(|name| Some((set(env, name)?, name)))
+            .map(|(value, name)| (Secret::new(value), KeySource::Variable(name.to_owned())))
+    };
+    let stored = || Some((stored?.clone(), KeySource::Stored));
+    settings().or_else(variable).or_else(stored)
+}
+
+/// A provider as `leftfold models` and `leftfold auth` show it.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    pub name: String,
+    /// `None`: settings do not say enough.
+    pub wire: Option<KnownWire>,
+    pub vendor: Option<String>,
+    pub base_url: Option<BaseUrl>,
+    pub key: KeyState,
+    /// What settings say of its models.
+    pub models: IndexMap<String, At<Model>>,
+    /// Whether it also has models that settings do not name.
+    pub open: bool,
+    pub builtin: bool,
+    /// The setting by which it may not be used.
+    pub disabled: Option<&'static str>,
+}
+
+/// Whether there is a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyState {
+    From(KeySource),
+    /// None is sure to be needed.
+    Unneeded,
+    /// The variables where it is looked for, of which there may be none.
+    Missing(Vec<String>),
+}
+
+impl Offer {
+    /// Whether a model of it could be asked, as far as settings tell.
+    pub fn is_usable(&self) -> bool {
+        self.disabled.is_none() && !matches!(self.key, KeyState::Missing(_))
+    }
+}
+
+impl Settings {
+    /// The built-in providers, then the others that settings name.
+    pub fn offers(&self, env: Env<'_>) -> Vec<Offer> {
+        self.provider_names().into_iter().map(|name| self.offer(name, env)).collect()
+    }
+
+    fn offer(&self, name: &str, env: Env<'_>) -> Offer {
+        let provider = self.provider(name).cloned().unwrap_or_default();
+        let builtin = self.known().builtin(name);
+        Offer {
+            name: name.to_owned(),
+            wire: wire(self.known(), name, &provider),
+            vendor: provider.vendor.clone(),
+            base_url: base_url(&provider, builtin, env),
+            key: self.key_state(name, &provider, env),
+            open: builtin.is_some() || provider.models.is_empty(),
+            builtin: builtin.is_some(),
+            disabled: self.allows(name).err(),
+            models: provider.models,
+        }
+    }
+
+    fn key_state(&self, name: &str, provider: &Provider, env: Env<'_>) -> KeyState {
+        let builtin = self.known().builtin(name);
+        let unset = provider.unset_of_key();
+        if !unset.is_empty() {
+            return KeyState::Missing(unset);
+        }
+        if let Some((_, source)) = key(provider, builtin, self.stored.of(name).as_ref(), env) {
+            return KeyState::From(source);
+        }
+        let at_home = builtin.filter(|_| provider.base_url().is_none());
+        let names: Vec<String> = variables(provider, at_home).map(str::to_owned).collect();
+        if names.is_empty() { KeyState::Unneeded } else { KeyState::Missing(names) }
+    }
+
+    /// Whether the lists of the provider let the model be used; else the setting that does not.
+    pub(crate) fn shows(&self, provider: &str, id: &str) -> Result<(), &'static str> {
+        self.provider(provider).map_or(Ok(()), |provider| provider.shows(id))
+    }
+
+    /// Whether the model may be listed.
+    pub fn is_shown(&self, provider: &str, id: &str) -> bool {
+        self.shows(provider, id).is_ok()
+    }
+
+    /// The model that is used if none is asked for.
+    pub fn default_name(&self, env: Env<'_>) -> Option<String> {
+        self.model_name()
+            .map(str::to_owned)
+            .or_else(|| self.default_model(env).ok().map(|(name, _)| name))
+    }
+}
+
+/// A setting of a provider that can come from a variable.
+pub(crate) struct FromEnv {
+    pub(crate) provider: String,
+    /// The key below the provider's `options`.
+    pub(crate) option: &'static str,
+    pub(crate) variable: String,
+    pub(crate) value: Option<String>,
+}
+
+impl Settings {
+    /// Keys and addresses that no file gives to the providers which may be used: from the variable
+    /// that is set, or from the first that could be.
+    pub(crate) fn in_variables(&self, env: Env<'_>) -> Vec<FromEnv> {
+        let builtin = self.known().builtin.iter().map(|builtin| builtin.name);
+        let mut names: Vec<&str> = self.providers.keys().map(String::as_str).collect();
+        names.extend(builtin.filter(|name| self.provider(name).is_none()));
+        names.retain(|name| self.allows(name).is_ok());
+        names
+            .into_iter()
+            .flat_map(|name| [self.key_variable(name, env), self.address_variable(name, env)])
+            .flatten()
+            .collect()
+    }
+
+    /// The providers whose keys come from what was stored.
+    pub(crate) fn by_stored_key(&self, env: Env<'_>) -> Vec<&str> {
+        let counts = |name: &&str| {
+            let provider = self.provider(name).cloned().unwrap_or_default();
+            let variables: Vec<&str> = variables(&provider, self.known().builtin(name)).collect();
+            provider.api_key().is_none() && variables.iter().all(|name| set(env, name).is_none())
+        };
+        let usable = |name: &&str| self.allows(name).is_ok();
+        self.stored.providers().filter(usable).filter(counts).collect()
+    }
+
+    fn key_variable(&self, name: &str, env: Env<'_>) -> Option<FromEnv> {
+        let provider = self.provider(name).cloned().unwrap_or_default();
+        let names: Vec<&str> = variables(&provider, self.known().builtin(name)).collect();
+        let found = names.iter().find(|name| set(env, name).is_some());
+        let of_few = self.known().builtin.iter().skip(MAIN).any(|builtin| builtin.name == name);
+        if found.is_none()
+            && (of_few && self.provider(name).is_none() || self.stored.of(name).is_some())
+        {
+            return None;
+        }
+        let variable = found.or(names.first()).filter(|_| provider.api_key().is_none())?;
+        Some(FromEnv::new(name, "apiKey", variable, env))
+    }
+
+    fn address_variable(&self, name: &str, env: Env<'_>) -> Option<FromEnv> {
+        let given = self.provider(name).is_some_and(|provider| provider.base_url().is_some());
+        let builtin = self.known().builtin(name).filter(|_| !given)?;
+        Some(FromEnv::new(name, "baseURL", builtin.base_url, env))
+    }
+}
+
+impl FromEnv {
+    fn new(provider: &str, option: &'static str, variable: &str, env: Env<'_>) -> Self {
+        let value = set(env, variable);
+        Self { provider: provider.to_owned(), option, variable: variable.to_owned(), value }
+    }
 }

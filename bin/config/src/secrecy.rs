@@ -1,6 +1,37 @@
 //! What of settings may be shown. In doubt nothing is: a value that is hidden by mistake costs a look
 //! into the file, one that is shown by mistake costs a key.
 
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A value that is shown to nobody.
+#[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(inline)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(value: impl Into<String>) -> Self {
+        Self(value.into())
+    }
+
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn is_blank(&self) -> bool {
+        self.0.trim().is_empty()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(secret)")
+    }
+}
+
 /// Words that make what is named by them a credential.
 const WORDS: [&str; 12] = [
     "key",
@@ -70,7 +101,7 @@ const NAMED: [&str; 7] = ["provider", "agent", "command", "mcp", "formatter", "l
 const HIDDEN: &str = "***";
 
 /// Whether the path alone makes a value a secret.
-pub(super) fn hides(path: &[String]) -> bool {
+pub(crate) fn hides(path: &[String]) -> bool {
     let Some((top, rest)) = path.split_first() else { return false };
     if top == "secrets" {
         return !rest.is_empty();
@@ -93,7 +124,7 @@ pub(super) fn hides(path: &[String]) -> bool {
 }
 
 /// Whether what has this name is a credential: `apiKey`, `GITHUB_TOKEN`, `--password`.
-pub(super) fn is_credential(name: &str) -> bool {
+pub(crate) fn is_credential(name: &str) -> bool {
     let words = words(name);
     let whole = words.concat();
     words.iter().any(|word| WORDS.contains(&word.as_str()))
@@ -158,7 +189,7 @@ pub fn masked(text: &str) -> String {
 }
 
 /// `--token` or `Token:`, whose value is what follows.
-pub(super) fn is_flag(word: &str) -> bool {
+pub(crate) fn is_flag(word: &str) -> bool {
     let open = word.starts_with('-') && !word.contains(['=', ':']);
     (open || word.ends_with(':')) && is_credential(word)
 }

@@ -1,18 +1,14 @@
 //! Where settings are found, in the order in which later ones win.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::layers::Layer;
-use super::markdown::{self, Entered};
-use super::{Env, Error};
-
-/// The largest settings file, or file that one includes, in bytes.
-const LARGEST: u64 = 1024 * 1024;
+use crate::error::Error;
+use crate::markdown::{self, Entered};
+use crate::source::{Env, Kind, NotUtf8, Source, expand, is_absent, read_text};
 
 const OPENCODE: [&str; 2] = ["opencode.json", "opencode.jsonc"];
 const OWN: [&str; 2] = ["leftfold.json", "leftfold.jsonc"];
@@ -22,55 +18,19 @@ const PROJECT_OPENCODE: [&str; 4] =
 const PROJECT_OWN: [&str; 4] =
     ["leftfold.json", "leftfold.jsonc", ".leftfold/leftfold.json", ".leftfold/leftfold.jsonc"];
 
-/// What settings come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    File,
-    /// The name is that of a variable.
-    Variable,
-    /// The name is that of a plugin, after the word `plugin`.
-    Plugin,
-}
-
-/// A file, variable or plugin that settings were read from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
-    /// What errors call it: the path, the variable's name, or `plugin NAME`.
-    pub name: String,
-    /// Relative paths in it start here.
-    pub base: PathBuf,
-    /// Whether it was written for Leftfold: then an unknown key is a mistake, not somebody else's.
-    pub own: bool,
-    pub kind: Kind,
-    home: Option<PathBuf>,
-}
-
-impl Source {
-    /// The path that `text` stands for in this source: `~/` is the home folder.
-    pub(super) fn path(&self, text: &str) -> PathBuf {
-        self.base.join(expand(text, self.home.as_deref()))
-    }
-
-    /// `text` with a leading `~` or `$HOME` replaced by the home folder.
-    pub(super) fn at_home(&self, text: &str) -> String {
-        let rest = text.strip_prefix('~').or_else(|| text.strip_prefix("$HOME"));
-        match (rest, &self.home) {
-            (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
-                format!("{}{rest}", home.display())
-            }
-            (Some(_) | None, _) => text.to_owned(),
-        }
-    }
+/// Settings that a plugin adds.
+#[derive(Clone)]
+pub(crate) struct Layer {
+    pub(crate) plugin: String,
+    pub(crate) value: Value,
 }
 
 /// A source with its text.
-pub(super) struct Document {
-    pub(super) source: Arc<Source>,
-    pub(super) text: String,
+pub(crate) struct Document {
+    pub(crate) source: Arc<Source>,
+    pub(crate) text: String,
     /// What it is an entry of, if it is Markdown.
-    pub(super) entered: Option<Entered>,
-    /// What a plugin has said, in place of a text.
-    pub(super) said: Option<Value>,
+    pub(crate) entered: Option<Entered>,
 }
 
 /// The nearest ancestor of `directory` (itself included) that has a `.git`, a folder or a file;
@@ -86,7 +46,7 @@ fn resolved(directory: &Path) -> io::Result<PathBuf> {
 }
 
 /// All settings in force in `directory` with these `layers`, the weakest first.
-pub(super) fn read_all(
+pub(crate) fn read_all(
     directory: &Path,
     env: Env<'_>,
     layers: &[Layer],
@@ -143,7 +103,7 @@ impl Gathered {
         for path in names.iter().map(|name| folder.join(name)) {
             match read_text(&path) {
                 Ok(text) => self.file(&path, text),
-                Err(error) if absent(&error) => {}
+                Err(error) if is_absent(&error) => {}
                 Err(error) => return Err(unreadable(path, &error, false)),
             }
         }
@@ -173,7 +133,7 @@ impl Gathered {
     /// The one file that `OPENCODE_CONFIG` names: one that is not there is OpenCode's business.
     fn theirs(&mut self, path: &Path) -> Result<(), Error> {
         let text = match read_text(path) {
-            Err(error) if absent(&error) => return Ok(()),
+            Err(error) if is_absent(&error) => return Ok(()),
             read => read.map_err(|error| unreadable(path.to_owned(), &error, false))?,
         };
         let base = path.parent().unwrap_or(path).to_owned();
@@ -187,10 +147,9 @@ impl Gathered {
 
     fn layer(&mut self, layer: &Layer, directory: &Path) {
         let (base, home) = (directory.to_owned(), self.home.clone());
-        let name = layer.source();
+        let name = format!("plugin {}", layer.plugin);
         let source = Arc::new(Source { name, base, own: true, kind: Kind::Plugin, home });
-        let said = Some(layer.value().clone());
-        self.documents.push(Document { source, text: String::new(), entered: None, said });
+        self.documents.push(Document { source, text: layer.value.to_string(), entered: None });
     }
 
     fn file(&mut self, path: &Path, text: String) {
@@ -211,7 +170,7 @@ impl Gathered {
             return;
         }
         let source = Arc::new(Source { name, base, own, kind, home: self.home.clone() });
-        self.documents.push(Document { source, text, entered, said: None });
+        self.documents.push(Document { source, text, entered });
     }
 }
 
@@ -222,13 +181,6 @@ fn outermost_first(directory: &Path) -> Vec<&Path> {
         directory.ancestors().take_while(|folder| folder.starts_with(&worktree)).collect();
     folders.reverse();
     folders
-}
-
-fn expand(text: &str, home: Option<&Path>) -> PathBuf {
-    match (text.strip_prefix("~/"), home) {
-        (Some(rest), Some(home)) => home.join(rest),
-        (Some(_) | None, _) => PathBuf::from(text),
-    }
 }
 
 fn given(env: Env<'_>, name: &str) -> Option<String> {
@@ -253,37 +205,22 @@ fn unreadable(path: PathBuf, error: &io::Error, named: bool) -> Error {
     }
 }
 
-/// Where text stops being UTF-8; line and column count from 1, the column in characters.
-#[derive(Debug, thiserror::Error)]
-#[error("line {line}, column {column} is not UTF-8")]
-struct NotUtf8 {
-    line: usize,
-    column: usize,
+/// Which files came with the project.
+pub(crate) struct Project {
+    pub(crate) worktree: PathBuf,
+    /// The folder of the user's own settings.
+    config: Option<PathBuf>,
 }
 
-impl NotUtf8 {
-    fn after(good: &[u8]) -> Self {
-        let good = String::from_utf8_lossy(good);
-        let good = good.strip_prefix('\u{feff}').unwrap_or(&good);
-        let last = good.rsplit('\n').next().unwrap_or_default();
-        Self { line: good.matches('\n').count() + 1, column: last.chars().count() + 1 }
+impl Project {
+    pub(crate) fn of(directory: &Path, env: Env<'_>) -> Self {
+        let home = || Some(absolute(env, "HOME")?.join(".config"));
+        let config = absolute(env, "XDG_CONFIG_HOME").or_else(home);
+        Self { worktree: worktree_of(directory), config }
     }
-}
 
-pub(super) fn absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-}
-
-/// A whole file of at most [`LARGEST`] bytes, in UTF-8, without its byte order mark.
-pub(super) fn read_text(path: &Path) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(io::Error::other(format!("it is larger than {LARGEST} bytes")));
+    pub(crate) fn has(&self, source: &Source) -> bool {
+        let is_users = self.config.as_ref().is_some_and(|config| source.base.starts_with(config));
+        source.kind == Kind::File && !is_users && source.base.starts_with(&self.worktree)
     }
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let good = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
-        io::Error::other(NotUtf8::after(good))
-    })?;
-    Ok(text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_owned))
 }

@@ -1,14 +1,15 @@
 //! What is wrong in settings, all of it: what keeps a program from starting, and what counts for
 //! nothing in files that were written for OpenCode.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use leftfold_events::providers::KnownProviders;
-
-use super::sources::{self, Document, Kind, Source};
-use super::tree::{Node, Tree, below};
-use super::{Env, Error, Layers, Place, Settings, keys, legacy, permission, reach, view};
+use crate::error::Error;
+use crate::load::{self, Layers};
+use crate::settings::Settings;
+use crate::source::{Env, Place, Source};
+use crate::sources::{self, Project};
+use crate::{reach, schema};
 
 /// Every source by itself, and what they come to.
 #[derive(Debug)]
@@ -26,21 +27,31 @@ pub struct Survey {
     pub settings: Option<Settings>,
 }
 
-/// Reads what [`super::load_with`] does, and goes on after errors.
+/// Reads what [`load_with`](load::load_with) does, and goes on after errors.
 pub fn survey(directory: &Path, env: Env<'_>, layers: &Layers) -> Survey {
     let (sources, errors, idle, reaching) = Default::default();
     let mut survey = Survey { sources, errors, idle, reaching, settings: None };
     let project = Project::of(directory, env);
-    match sources::read_all(directory, env, layers.all()) {
+    match sources::read_all(directory, env, &layers.all) {
         Ok(documents) => {
-            documents
-                .iter()
-                .for_each(|document| survey.document(document, &project, env, layers.providers));
+            for document in documents {
+                survey.sources.push(Arc::clone(&document.source));
+                match load::read(&document, env, layers.providers) {
+                    Ok(part) => {
+                        let idle = part.node.entries().iter().filter(|e| schema::is_idle(&e.key));
+                        survey.idle.extend(idle.map(|entry| (entry.at.clone(), entry.key.clone())));
+                        if project.has(&document.source) {
+                            survey.reaching.extend(reach::reaching(&part.node, &project.worktree));
+                        }
+                    }
+                    Err(error) => survey.errors.push(error),
+                }
+            }
         }
         Err(error) => survey.errors.push(error),
     }
     if survey.errors.is_empty() {
-        match super::load_with(directory, env, layers) {
+        match load::load_with(directory, env, layers) {
             Ok(settings) => survey.settings = Some(settings),
             Err(error) => survey.errors.push(error),
         }
@@ -48,92 +59,7 @@ pub fn survey(directory: &Path, env: Env<'_>, layers: &Layers) -> Survey {
     survey
 }
 
-impl Survey {
-    fn document(
-        &mut self,
-        document: &Document,
-        project: &Project,
-        env: Env<'_>,
-        providers: &'static KnownProviders,
-    ) {
-        self.sources.push(Arc::clone(&document.source));
-        match read(document, env, providers) {
-            Ok(node) => {
-                self.idle.extend(idle(&node));
-                if project.has(&document.source) {
-                    self.reaching.extend(reach::reaching(&node, &project.worktree));
-                }
-            }
-            Err(error) => self.errors.push(error),
-        }
-    }
-}
-
-fn read(
-    document: &Document,
-    env: Env<'_>,
-    providers: &'static KnownProviders,
-) -> Result<Node, Error> {
-    let node = legacy::node(document, env)?;
-    let root = view::View::root(&node, providers);
-    keys::read(&root)?;
-    permission::rules(&root, &[])?;
-    permission::agents(&root)?;
-    Ok(node)
-}
-
-fn idle(node: &Node) -> Vec<(Place, String)> {
-    let Tree::Map(entries) = &node.tree else { return Vec::new() };
-    let idle = entries.iter().filter(|entry| keys::is_idle(&entry.key));
-    idle.map(|entry| (entry.at.clone(), entry.key.clone())).collect()
-}
-
-/// Which files came with the project.
-pub(super) struct Project {
-    worktree: PathBuf,
-    /// The folder of the user's own settings.
-    config: Option<PathBuf>,
-}
-
-impl Project {
-    pub(super) fn of(directory: &Path, env: Env<'_>) -> Self {
-        let folder = |name| env(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let config = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")));
-        Self { worktree: sources::worktree_of(directory), config }
-    }
-
-    pub(super) fn has(&self, source: &Source) -> bool {
-        let is_users = self.config.as_ref().is_some_and(|config| source.base.starts_with(config));
-        source.kind == Kind::File && !is_users && source.base.starts_with(&self.worktree)
-    }
-}
-
 /// Whether a file that came with the project in `directory` says what stands at `place`.
 pub fn is_of_project(place: &Place, directory: &Path, env: Env<'_>) -> bool {
     Project::of(directory, env).has(&place.source)
-}
-
-/// Keys in a file that was not written for Leftfold which nobody here knows: they are passed over, and
-/// this is what is said of them.
-pub(super) fn strangers(node: &Node) -> Vec<String> {
-    let mut found = Vec::new();
-    walk(node, &mut Vec::new(), "", &mut found);
-    found
-}
-
-fn walk<'a>(node: &'a Node, path: &mut Vec<&'a str>, name: &str, found: &mut Vec<String>) {
-    let Tree::Map(entries) = &node.tree else { return };
-    let known = keys::at(path);
-    for entry in entries {
-        let name = below(name, &entry.key);
-        let is_known = known.as_ref().is_none_or(|known| known.contains(&entry.key.as_str()));
-        if is_known || entry.at.source.own {
-            path.push(&entry.key);
-            walk(&entry.node, path, &name, found);
-            path.pop();
-        } else {
-            found
-                .push(format!("{}: `{name}` is not known to Leftfold and has no effect", entry.at));
-        }
-    }
 }

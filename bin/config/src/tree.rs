@@ -1,4 +1,5 @@
-//! JSON with comments as a tree in which every value knows where it stands.
+//! JSON with comments as a tree in which every value knows where it stands, and `{env:NAME}` and
+//! `{file:PATH}` in its strings. Never knows which settings there are.
 
 use std::sync::Arc;
 
@@ -6,22 +7,21 @@ use jsonc_parser::ast;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::{Map, Number, Value};
 
-use super::sources::{Document, Source};
-use super::substitute::Reference;
-use super::{Env, Error, Place, layers, markdown, substitute};
+use crate::error::Error;
+use crate::source::{Env, Kind, Place, Source, read_text};
 
 /// Deeper nesting is refused: readers of the log go no deeper either.
-pub(super) const DEEPEST: usize = 100;
+const DEEPEST: usize = 100;
 
 /// A value and its place.
-#[derive(Clone, Debug)]
-pub(super) struct Node {
-    pub(super) at: Place,
-    pub(super) tree: Tree,
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) at: Place,
+    pub(crate) tree: Tree,
 }
 
-#[derive(Clone, Debug)]
-pub(super) enum Tree {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Tree {
     Null,
     Bool(bool),
     Number(Number),
@@ -31,19 +31,38 @@ pub(super) enum Tree {
     Map(Vec<Entry>),
 }
 
+/// `at` is the place of the key.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) at: Place,
+    pub(crate) node: Node,
+}
+
 /// A string after substitution.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Text {
-    pub(super) value: String,
+pub(crate) struct Text {
+    pub(crate) value: String,
     /// What was put in, in order.
-    pub(super) references: Vec<Reference>,
+    pub(crate) references: Vec<Reference>,
     /// As it stands in the source; empty if it refers to nothing.
-    pub(super) written: String,
+    pub(crate) written: String,
+}
+
+/// What a string refers to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reference {
+    Variable { name: String, set: bool },
+    File(String),
 }
 
 impl Text {
+    pub(crate) fn plain(text: &str) -> Self {
+        Self { value: text.to_owned(), ..Self::default() }
+    }
+
     /// Variables it names that are not set; they count as empty.
-    pub(super) fn unset(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn unset(&self) -> impl Iterator<Item = &str> {
         self.references.iter().filter_map(|reference| match reference {
             Reference::Variable { name, set: false } => Some(name.as_str()),
             Reference::Variable { .. } | Reference::File(_) => None,
@@ -51,17 +70,9 @@ impl Text {
     }
 }
 
-/// `at` is the place of the key.
-#[derive(Clone, Debug)]
-pub(super) struct Entry {
-    pub(super) key: String,
-    pub(super) at: Place,
-    pub(super) node: Node,
-}
-
 impl Node {
     /// As plain JSON.
-    pub(super) fn value(&self) -> Value {
+    pub(crate) fn value(&self) -> Value {
         match &self.tree {
             Tree::Null => Value::Null,
             Tree::Bool(value) => Value::Bool(*value),
@@ -74,9 +85,31 @@ impl Node {
         }
     }
 
+    pub(crate) fn is_map(&self) -> bool {
+        matches!(self.tree, Tree::Map(_))
+    }
+
+    /// None if this is no object.
+    pub(crate) fn entries(&self) -> &[Entry] {
+        if let Tree::Map(entries) = &self.tree { entries } else { &[] }
+    }
+
+    /// None if this is no list.
+    pub(crate) fn items(&self) -> &[Self] {
+        if let Tree::List(items) = &self.tree { items } else { &[] }
+    }
+
+    pub(crate) fn text(&self) -> Option<&str> {
+        if let Tree::Text(text) = &self.tree { Some(&text.value) } else { None }
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Self> {
+        self.entries().iter().find(|entry| entry.key == key).map(|entry| &entry.node)
+    }
+
     /// Lays `over` on top of this: objects are merged, anything else is replaced. Lists that
     /// stand directly under one of the keys in `joined` are put one after the other.
-    pub(super) fn merge(&mut self, over: Self, joined: &[&str]) {
+    pub(crate) fn merge(&mut self, over: Self, joined: &[&str]) {
         match (&mut self.tree, over.tree) {
             (Tree::Map(below), Tree::Map(above)) => {
                 for entry in above {
@@ -87,6 +120,18 @@ impl Node {
                 }
             }
             (_, tree) => *self = Self { at: over.at, tree },
+        }
+    }
+
+    /// Takes out every key that stands at one of `places`.
+    pub(crate) fn remove(&mut self, places: &[Place]) {
+        match &mut self.tree {
+            Tree::Map(entries) => {
+                entries.retain(|entry| !places.contains(&entry.at));
+                entries.iter_mut().for_each(|entry| entry.node.remove(places));
+            }
+            Tree::List(items) => items.iter_mut().for_each(|item| item.remove(places)),
+            Tree::Null | Tree::Bool(_) | Tree::Number(_) | Tree::Text(_) => {}
         }
     }
 }
@@ -101,10 +146,25 @@ impl Entry {
             (_, tree) => self.node.merge(Node { at: over.node.at, tree }, &[]),
         }
     }
+
+    /// Has each item of a list once. A relative path is another one in each folder.
+    pub(crate) fn unique(&mut self) {
+        let Tree::List(items) = &mut self.node.tree else { return };
+        let mut once: Vec<Node> = Vec::new();
+        for node in std::mem::take(items) {
+            let is_same = |other: &Node| {
+                other.at.source.base == node.at.source.base && other.value() == node.value()
+            };
+            if !once.iter().any(is_same) {
+                once.push(node);
+            }
+        }
+        *items = once;
+    }
 }
 
 /// The path of `key` below `parent`: `a.b`, or `a["b c"]` where a plain one would mislead.
-pub(super) fn below(parent: &str, key: &str) -> String {
+pub(crate) fn below(parent: &str, key: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '$' | '@');
     match (parent.is_empty(), !key.is_empty() && key.chars().all(plain)) {
         (true, _) => key.to_owned(),
@@ -113,19 +173,10 @@ pub(super) fn below(parent: &str, key: &str) -> String {
     }
 }
 
-/// The tree of a document, whatever form that has.
-pub(super) fn of(document: &Document, env: Env<'_>) -> Result<Node, Error> {
-    match (&document.said, &document.entered) {
-        (Some(said), _) => layers::tree(said, &document.source, env),
-        (None, Some(entered)) => markdown::parse(document, entered),
-        (None, None) => parse(document, env),
-    }
-}
-
-/// Reads a document, with `{env:X}` and `{file:X}` replaced in every string value.
-fn parse(document: &Document, env: Env<'_>) -> Result<Node, Error> {
-    let text = document.text.as_str();
-    let reader = Reader { source: &document.source, lines: Lines::new(text), env };
+/// Reads the text of a source, with `{env:X}` and `{file:X}` replaced in every string value. Values of a
+/// plugin have no line.
+pub(crate) fn parse(text: &str, source: &Arc<Source>, env: Env<'_>) -> Result<Node, Error> {
+    let reader = Reader { source, lines: Lines::new(text), env };
     // JSON with comments and trailing commas, as editors know it, and nothing looser
     let options = ParseOptions {
         allow_comments: true,
@@ -165,7 +216,7 @@ impl Reader<'_> {
             ast::Value::BooleanLit(literal) => Tree::Bool(literal.value),
             ast::Value::NumberLit(literal) => Tree::Number(self.number(literal)?),
             ast::Value::StringLit(literal) => {
-                Tree::Text(substitute::apply(&literal.value, path, &at, self.env)?)
+                Tree::Text(substitute(&literal.value, path, &at, self.env)?)
             }
             ast::Value::Array(array) => Tree::List(self.list(array, path, depth)?),
             ast::Value::Object(object) => Tree::Map(self.map(object, path, depth)?),
@@ -204,7 +255,10 @@ impl Reader<'_> {
     }
 
     fn place(&self, offset: usize) -> Place {
-        let (line, column) = self.lines.locate(offset);
+        let (line, column) = match self.source.kind {
+            Kind::Plugin => (0, 0),
+            Kind::File | Kind::Variable => self.lines.locate(offset),
+        };
         Place { source: Arc::clone(self.source), line, column }
     }
 
@@ -235,4 +289,59 @@ impl<'a> Lines<'a> {
         let before = self.text.get(start..offset).unwrap_or_default();
         (line, before.chars().count() + 1)
     }
+}
+
+/// Replaces every reference in `raw`. An unset variable counts as empty and is remembered; a file
+/// gives its contents without the blanks around them. What was put in is not searched again.
+/// A brace that is never closed, or opens anything else, is text.
+fn substitute(raw: &str, key: &str, at: &Place, env: Env<'_>) -> Result<Text, Error> {
+    let mut text = Text::default();
+    let mut rest = raw;
+    while let Some((before, reference, after)) = next_reference(rest) {
+        text.value.push_str(before);
+        match reference {
+            Found::Env(name) => {
+                let value = env(name).unwrap_or_default();
+                let (name, set) = (name.to_owned(), !value.is_empty());
+                text.references.push(Reference::Variable { name, set });
+                text.value.push_str(&value);
+            }
+            Found::File(path) => {
+                text.references.push(Reference::File(path.to_owned()));
+                let file = at.source.path(path);
+                let contents = read_text(&file).map_err(|error| Error::Include {
+                    place: at.clone(),
+                    key: key.to_owned(),
+                    file,
+                    reason: error.to_string(),
+                })?;
+                text.value.push_str(contents.trim());
+            }
+        }
+        rest = after;
+    }
+    text.value.push_str(rest);
+    if !text.references.is_empty() {
+        text.written = raw.to_owned();
+    }
+    Ok(text)
+}
+
+enum Found<'a> {
+    Env(&'a str),
+    File(&'a str),
+}
+
+/// The first reference in `text`, with what stands before and after it.
+fn next_reference(text: &str) -> Option<(&str, Found<'_>, &str)> {
+    text.match_indices('{').find_map(|(at, _)| {
+        let (before, opened) = text.split_at(at);
+        let (env, file) = (opened.strip_prefix("{env:"), opened.strip_prefix("{file:"));
+        let (name, after) = env.or(file)?.split_once('}')?;
+        match (name.trim(), env.is_some()) {
+            ("", _) => None,
+            (name, true) => Some((before, Found::Env(name), after)),
+            (path, false) => Some((before, Found::File(path), after)),
+        }
+    })
 }

@@ -1,5 +1,7 @@
 //! The agents that there are: the built-in ones, changed and added to by settings.
 
+use std::num::NonZeroU32;
+
 use crate::gather::Agent;
 use crate::gather::agent::{self, merge};
 use leftfold_config::Mode;
@@ -39,7 +41,7 @@ impl Agents {
             });
             let known = &mut all[at];
             change(&mut known.agent, said);
-            known.place = Some(said.place.clone());
+            known.place = Some(said.key_place().clone());
         }
         Self(all)
     }
@@ -79,13 +81,13 @@ impl Agents {
     /// `default_agent` in settings names none that a person can prompt; or all are turned off.
     pub fn default(&self, settings: &Settings) -> Result<&Agent, Usage> {
         let mut visible = self.visible();
-        let Some((name, place)) = &settings.default_agent else {
+        let Some(name) = &settings.default_agent else {
             let build = self.visible().find(|agent| agent.name == Agent::DEFAULT);
             return build.or_else(|| visible.next()).ok_or_else(|| {
                 Usage("every primary agent is turned off in the settings: leave one".into())
             });
         };
-        if let Some(agent) = visible.find(|agent| agent.name == *name) {
+        if let Some(agent) = visible.find(|agent| agent.name == name.as_str()) {
             return Ok(agent);
         }
         let why = match self.find(name) {
@@ -94,7 +96,9 @@ impl Agents {
             Err(_) => "does not exist",
         };
         Err(Usage(format!(
-            "{place}: `default_agent`: the agent `{name}` {why}: take one of {}",
+            "{}: `default_agent`: the agent `{}` {why}: take one of {}",
+            name.place(),
+            name.as_str(),
             self.primaries()
         )))
     }
@@ -129,7 +133,9 @@ fn change(agent: &mut Agent, said: &settings::Agent) {
         }
     };
     text(&mut agent.prompt, &said.prompt);
-    text(&mut agent.model, &said.model);
+    if let Some(model) = &said.model {
+        agent.model = Some(model.to_string());
+    }
     text(&mut agent.variant, &said.variant);
     text(&mut agent.color, &said.color);
     if let Some(description) = &said.description {
@@ -137,11 +143,11 @@ fn change(agent: &mut Agent, said: &settings::Agent) {
     }
     agent.mode = said.mode.unwrap_or(agent.mode);
     agent.hidden = said.hidden.unwrap_or(agent.hidden);
-    agent.steps = said.steps.or(agent.steps);
+    agent.steps = said.steps.map(NonZeroU32::get).or(agent.steps);
     agent.temperature = said.temperature.or(agent.temperature);
     agent.top_p = said.top_p.or(agent.top_p);
     let mut options = agent.options.value();
-    merge(&mut options, Value::Object(said.options.clone()));
+    merge(&mut options, Value::Object(said.options()));
     agent.options = Json::from_value(&options);
 }
 
@@ -151,7 +157,7 @@ fn change(agent: &mut Agent, said: &settings::Agent) {
 pub fn rules(settings: &Settings, agent: &Agent, planned: &[Rule]) -> Vec<Rule> {
     let mut rules = settings.rules.clone();
     rules.extend(reader(&settings.rules, &[&agent.rules, planned].concat()));
-    rules.extend(settings.rules_of(&agent.name).iter().cloned());
+    rules.extend(settings.rules_of(&agent.name));
     rules
 }
 

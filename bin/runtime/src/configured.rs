@@ -7,6 +7,7 @@ use leftfold_plugins::{Plugins, Root};
 
 use crate::model;
 use crate::project::Project;
+use crate::specs;
 use crate::warnings;
 use leftfold_config::{self as settings, Layers, Settings};
 
@@ -116,7 +117,7 @@ pub fn plugins(
     store: &Path,
     settings: &Settings,
 ) -> (Plugins, Vec<String>) {
-    let named = settings.plugins.iter().filter_map(|plugin| plugin.value.spec());
+    let named = settings.plugins.iter().filter_map(specs::plugin);
     let (specs, wrong): (Vec<_>, Vec<_>) = named.partition(Result::is_ok);
     let wrong: Vec<String> = wrong.into_iter().filter_map(Result::err).collect();
     let root = Root {

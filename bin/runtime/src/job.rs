@@ -68,7 +68,7 @@ impl Job {
         let plan = plan(&settings, project, place.session)?;
         let Resolved { setup, provider, others } =
             resolve(&settings, project, overrides, inherited, plan)?;
-        if settings.snapshot && !setup.options.snapshot {
+        if settings.snapshot() && !setup.options.snapshot {
             warnings::tell(&[leftfold_snapshots::Error::NoGit.to_string()]);
         }
         let mut workspace = project.workspace(&place.store, &settings);

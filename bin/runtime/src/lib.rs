@@ -45,6 +45,7 @@ pub mod session_list;
 pub mod signals;
 pub mod slash;
 pub mod socket;
+pub mod specs;
 pub mod subscription;
 pub mod turn_config;
 pub mod warnings;

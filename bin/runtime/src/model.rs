@@ -73,9 +73,8 @@ pub fn of_agent(settings: &Settings, agent: &Agent) -> Option<anyhow::Result<Mod
     let name = agent.model.as_deref()?;
     let chosen = choose(settings, Some(name));
     Some(chosen.map_err(|error| {
-        let said = settings.agents.iter().find(|(known, _)| *known == agent.name);
-        let place = said.and_then(|(_, said)| said.model_at.as_ref());
-        let place = place.map_or_else(String::new, |place| format!("{place}: "));
+        let model = settings.agents.get(&agent.name).and_then(|said| said.model.as_ref());
+        let place = model.map_or_else(String::new, |model| format!("{}: ", model.place()));
         usage(format!("{place}agent `{}`: {error:#}", agent.name))
     }))
 }
@@ -94,7 +93,7 @@ pub fn tune(agent: &Agent, model: &Model, options: &mut Options) {
 
 /// The model for titles, if settings name one that can be used.
 fn small(settings: &Settings) -> Option<ModelSpec> {
-    let name = settings.small_model.as_deref()?;
+    let name = settings.small_model.as_ref()?;
     let chosen = choose(settings, Some(name));
     let chosen = chosen.inspect_err(|error| note(&format!("leftfold: small_model: {error:#}")));
     Some(chosen.ok()?.spec)
@@ -103,9 +102,9 @@ fn small(settings: &Settings) -> Option<ModelSpec> {
 /// The providers of the models that agents and commands name: in a conversation the next prompt may
 /// be for one of them. What is wrong with one is told when it is used.
 pub fn others(settings: &Settings) -> Vec<(String, Arc<dyn Provider>)> {
-    let agents = settings.agents.iter().filter_map(|(_, agent)| agent.model.as_deref());
-    let commands = settings.commands.iter().filter_map(|(_, command)| command.model.as_deref());
-    let named = agents.chain(commands).chain(settings.small_model.as_deref());
+    let agents = settings.agents.values().filter_map(|agent| agent.model.as_ref());
+    let commands = settings.commands.values().filter_map(|command| command.model.as_ref());
+    let named = agents.chain(commands).chain(&settings.small_model);
     named.filter_map(|name| Some(choose(settings, Some(name)).ok()?.provider)).collect()
 }
 
@@ -154,10 +153,10 @@ pub fn options(settings: &Settings, model: &Model) -> Options {
         reserved: settings.compaction.reserved,
         compact: settings.compaction.auto,
         prune: settings.compaction.prune,
-        title_prompt: if settings.title { gather::TITLE } else { "" }.to_owned(),
+        title_prompt: if settings.title() { gather::TITLE } else { "" }.to_owned(),
         request: model.request.clone(),
         small_model: small(settings),
-        snapshot: settings.snapshot && leftfold_snapshots::is_possible(),
+        snapshot: settings.snapshot() && leftfold_snapshots::is_possible(),
         ..Options::default()
     }
 }

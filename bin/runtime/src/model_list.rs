@@ -40,9 +40,8 @@ pub fn rows(settings: &Settings, offer: &Offer, default: Option<&str>) -> Vec<Ro
     let mut rows: Vec<Row> = offer
         .models
         .iter()
-        .map(|(id, own)| (id, row(id, own)))
         .filter(|(id, _)| settings.is_shown(&offer.name, id))
-        .map(|(_, row)| row)
+        .map(|(id, own)| Row { place: Some(own.key_place().clone()), ..row(id, own) })
         .collect();
     let named =
         |rows: &[Row], id: &str| rows.iter().any(|row| row.name == format!("{}/{id}", offer.name));
@@ -64,7 +63,8 @@ pub fn rows(settings: &Settings, offer: &Offer, default: Option<&str>) -> Vec<Ro
 fn row(name: String, wire: Wire, vendor: &str, called: &str, own: &Model, default: bool) -> Row {
     let listed = catalog::model(wire, vendor, called);
     let known = catalog::describe(wire, vendor, called);
-    let variants = model::variants(wire, vendor, called, own.abilities.reasoning, &own.variants);
+    let abilities = own.abilities();
+    let variants = model::variants(wire, vendor, called, abilities.reasoning, &own.variants);
     let is = |ours: Option<bool>, theirs: fn(&Listed) -> bool, unlisted: bool| {
         ours.unwrap_or_else(|| listed.map_or(unlisted, theirs))
     };
@@ -74,16 +74,16 @@ fn row(name: String, wire: Wire, vendor: &str, called: &str, own: &Model, defaul
         family: family.unwrap_or_default(),
         limit: own.limit.over(known.limit),
         cost: own.cost.over(known.cost),
-        tools: own.abilities.tools.unwrap_or(true),
-        images: is(own.abilities.images, |model| model.images, true),
+        tools: abilities.tools.unwrap_or(true),
+        images: is(abilities.images, |model| model.images, true),
         reasoning: is(
-            own.abilities.reasoning,
+            abilities.reasoning,
             |model| model.thinking != Thinking::Never,
             !variants.is_empty(),
         ),
-        temperature: is(own.abilities.temperature, |model| model.samples, true),
+        temperature: is(abilities.temperature, |model| model.samples, true),
         variants: variants.into_iter().map(|(name, _)| name).collect(),
-        place: own.at.clone(),
+        place: None,
         default,
     }
 }

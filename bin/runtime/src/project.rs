@@ -3,16 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use leftfold_config::Settings;
+use leftfold_config::{Settings, SkillFolder};
 use leftfold_events::SessionId;
 use leftfold_events::kit::Options;
 use leftfold_mcp::{Servers, Spec};
 use leftfold_plugins::Plugins;
-use leftfold_tools::{Homes, OutputLimits, Workspace};
+use leftfold_tools::{Homes, OutputLimits, Workspace, skills};
 
 use crate::Usage;
 use crate::gather::{Named, Sources};
 use crate::home::{self, Place};
+use crate::specs;
 
 /// The id of a session that is about to be made.
 pub fn new_id() -> SessionId {
@@ -87,7 +88,8 @@ impl Project {
 /// Where instruction files and skills are looked for, besides the project.
 pub fn sources(settings: &Settings) -> Sources {
     let named = settings.instructions.iter();
-    let named = named.map(|item| Named { base: item.base.clone(), text: item.value.clone() });
+    let named =
+        named.map(|item| Named { base: item.place().source.base.clone(), text: item.to_string() });
     Sources {
         homes: homes(settings),
         instructions: named.collect(),
@@ -97,12 +99,15 @@ pub fn sources(settings: &Settings) -> Sources {
 
 /// Where the user's own skills and instructions are, and the skills that settings name.
 pub fn homes(settings: &Settings) -> Homes {
-    Homes { skills: settings.skill_folders(), ..Homes::of_environment() }
+    let folders = settings.skill_folders.iter();
+    let folders =
+        folders.map(|SkillFolder { path, own }| skills::Named { path: path.clone(), own: *own });
+    Homes { skills: folders.collect(), ..Homes::of_environment() }
 }
 
 /// The MCP servers that settings name, and those that a client `handed` over, which win.
 pub fn servers(directory: &Path, settings: &Settings, handed: &[Spec]) -> Servers {
-    let specs = settings.mcp.iter().map(|(name, mcp)| mcp.spec(name));
+    let specs = settings.mcp.iter().map(|(name, mcp)| specs::server(name, mcp));
     let specs = specs.filter(|spec| handed.iter().all(|other| other.name != spec.name));
     let specs: Vec<Spec> = specs.chain(handed.iter().cloned()).collect();
     Servers::of(directory, &settings.environment, &specs)

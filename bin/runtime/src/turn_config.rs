@@ -227,7 +227,8 @@ fn choose_model(
 /// Rules that keep a child from what is its parent's, unless rules about the agent say otherwise.
 fn denied_to_children(settings: &Settings, agent: &Agent) -> Vec<Rule> {
     let own = |tool: &str| {
-        let mut said = settings.rules_of(&agent.name).iter().chain(&agent.rules);
+        let own = settings.rules_of(&agent.name);
+        let mut said = own.iter().chain(&agent.rules);
         said.any(|rule| rule.permission == tool && rule.action != Action::Deny)
     };
     let denied = PARENT_ONLY.iter().filter(|tool| !own(tool));

@@ -2,6 +2,8 @@
 
 use std::ffi::{OsStr, OsString};
 
+use leftfold_events::secrets::is_credential;
+
 /// Passed on as they are.
 const NAMES: &[&str] = &[
     "PATH",
@@ -111,37 +113,10 @@ const ADDRESSES: &[&str] = &[
 const FIXED: &[(&str, &str)] =
     &[("PAGER", "cat"), ("GIT_PAGER", "cat"), ("GIT_TERMINAL_PROMPT", "0"), ("GIT_EDITOR", "true")];
 
-/// Parts of names that say what nobody should be given.
-const SECRETS: &[&str] = &[
-    "APIKEY",
-    "AUTH",
-    "COOKIE",
-    "CREDENTIAL",
-    "CREDENTIALS",
-    "CREDS",
-    "KEY",
-    "KEYS",
-    "PASS",
-    "PASSPHRASE",
-    "PASSWD",
-    "PAT",
-    "PRIVATE",
-    "PW",
-];
-
 /// What commands are given of this process's environment, and nothing else. `added` are names besides
 /// the usual ones; a `*` at the end of one stands for any rest.
 pub fn environment(added: &[String]) -> Vec<(OsString, OsString)> {
     allowed(std::env::vars_os(), added)
-}
-
-/// Whether a variable of this name may hold a key, a token or a password. No such variable is passed
-/// on, whoever asks for it.
-pub fn is_credential(name: &str) -> bool {
-    let name = name.to_uppercase();
-    let within = ["APIKEY", "CREDENTIAL", "PASSWORD", "SECRET", "TOKEN"];
-    within.iter().any(|part| name.contains(part))
-        || name.split(['_', '-', '.']).any(|part| SECRETS.contains(&part))
 }
 
 fn allowed(

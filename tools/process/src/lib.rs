@@ -27,7 +27,7 @@ use linux as system;
 use other as system;
 
 pub use child::{LastWords, Program, ServerProcess, Started};
-pub use environment::{environment, is_credential};
+pub use environment::environment;
 pub use mark::{CALL, NODE};
 pub use pool::{Connection, Failure, Pool, Pools, Service, Supervised, wait_for};
 pub use running::{Running, end_marked, end_marked_later, marks, server_mark, settled};

@@ -6,11 +6,12 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use leftfold_front_matter as front_matter;
 use serde::Deserialize;
 
 use crate::homes::Homes;
 pub use crate::homes::Named;
-use crate::{confined, front_matter, paths, text};
+use crate::{confined, paths, text};
 
 /// The file that makes a folder a skill.
 const FILE: &str = "SKILL.md";

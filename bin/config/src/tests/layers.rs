@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{World, known};
+use super::{World, kept, known};
 use crate::{Layers, Settings, inventory, load_with};
 
 const PLACE: &str = "leftfold.json:1:2";
@@ -33,9 +33,9 @@ fn plugins_come_after_files_and_before_variables() {
         json!({ "model": "plugin/m", "small_model": "plugin/m", "permission": { "edit": "deny" } })
     });
     let settings = world.with_layers(&layers);
-    assert_eq!(settings.model.as_deref(), Some("plugin/m"));
-    assert_eq!(settings.small_model.as_deref(), Some("variable/m"));
-    assert!(!settings.title);
+    assert_eq!(settings.model_name(), Some("plugin/m"));
+    assert_eq!(settings.small_model.as_ref().map(|model| model.as_str()), Some("variable/m"));
+    assert!(!settings.title());
     assert_eq!(super::rules(&settings), ["edit * Ask", "edit * Deny"]);
     // the next one is told of it
     world.advised(&mut layers, |told| {
@@ -58,7 +58,7 @@ fn what_is_wrong_counts_for_nothing_and_is_told() {
         let mut layers = Layers::new(known());
         world.advised(&mut layers, |_| answer);
         let settings = world.with_layers(&layers);
-        assert_eq!(settings.model.as_deref(), Some("file/m"));
+        assert_eq!(settings.model_name(), Some("file/m"));
         let [warning] = &settings.warnings[..] else { panic!("{:?}", settings.warnings) };
         assert!(warning.contains(told), "{warning}");
         assert!(warning.ends_with("Nothing of what this plugin adds to settings counts"));
@@ -67,7 +67,7 @@ fn what_is_wrong_counts_for_nothing_and_is_told() {
     let mut layers = Layers::new(known());
     world.advised(&mut layers, |_| json!({ "plugin": [["sh"]], "model": "plugin/m" }));
     let settings = world.with_layers(&layers);
-    assert_eq!((settings.model.as_deref(), settings.plugins.len()), (Some("plugin/m"), 0));
+    assert_eq!((settings.model_name(), settings.plugins.len()), (Some("plugin/m"), 0));
     assert_eq!(settings.warnings, ["plugin g: `plugin` is not for plugins to set, and left out"]);
 }
 
@@ -104,7 +104,7 @@ fn whoever_says_again_what_it_was_told_changes_nothing() {
     let (before, after) = (world.load(), world.with_layers(&layers));
     let chosen = |settings: &Settings| settings.resolve_model(None, &world.env()).unwrap();
     assert!(chosen(&before) == chosen(&after));
-    assert!(before.secrets == after.secrets && before.kept == after.kept);
+    assert!(before.secrets == after.secrets && kept(&before) == kept(&after));
     let list = inventory(&world.path(""), "build", &world.env(), &layers).unwrap();
     let place = |key: &str| {
         let item = list.items.iter().find(|item| item.key == key).unwrap();

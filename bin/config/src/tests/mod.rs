@@ -11,6 +11,8 @@ mod slips;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use super::{Env, Error, Settings, load};
 use known::known;
 
@@ -82,6 +84,11 @@ impl World {
 /// Without any variables.
 fn nothing() -> Env<'static> {
     &|_| None
+}
+
+/// All that sources say, merged.
+fn kept(settings: &Settings) -> Value {
+    settings.tree.as_ref().map(|tree| tree.value()).unwrap_or_default()
 }
 
 fn rules(settings: &Settings) -> Vec<String> {

@@ -1,8 +1,8 @@
 //! From settings and variables to the model that is used.
 
-use super::super::provider::{NEVER, TIMEOUT};
-use super::super::{BaseUrl, Chosen};
 use super::*;
+use crate::provider::TIMEOUT;
+use crate::{BaseUrl, Chosen, NEVER};
 
 const PROVIDERS: &str = r#"{
   "provider": {

@@ -1,15 +1,15 @@
 //! Which sources count, how they are merged, and what stands in for `{env:X}` and `{file:X}`.
 
-use leftfold_events::providers::KnownWire;
-
-use super::super::Script;
 use super::*;
+use crate::Script;
 
 #[test]
 fn nothing_at_all_gives_the_defaults() {
     let settings = load(&World::new().path(""), nothing(), known()).unwrap();
-    assert_eq!(settings, Settings { known: known(), ..Settings::default() });
-    assert!(settings.title && settings.snapshot && settings.compaction.auto);
+    let mut defaults = Settings::default();
+    defaults.known = Some(known());
+    assert_eq!(settings, defaults);
+    assert!(settings.title() && settings.snapshot() && settings.compaction.auto);
     assert_eq!(settings.tool_output.max_bytes, 51_200);
     assert_eq!(settings.retry.attempts, 10);
 }
@@ -46,8 +46,8 @@ fn later_sources_win() {
             };
         }
         let settings = world.load_in("sub").unwrap();
-        assert_eq!(settings.kept["username"], first.to_string(), "{}", order[first]);
-        assert_eq!(settings.kept["command"].as_object().unwrap().len(), order.len() - first);
+        assert_eq!(kept(&settings)["username"], first.to_string(), "{}", order[first]);
+        assert_eq!(kept(&settings)["command"].as_object().unwrap().len(), order.len() - first);
         assert_eq!(settings.sources.len(), order.len() - first);
     }
 }
@@ -58,7 +58,7 @@ fn what_lies_above_the_worktree_or_in_siblings_does_not_count() {
         .file("../leftfold.json", r#"{ "title": false }"#)
         .file("sub/leftfold.json", r#"{ "snapshot": false }"#);
     let settings = world.load();
-    assert!(settings.title && settings.snapshot);
+    assert!(settings.title() && settings.snapshot());
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn the_configuration_folder_can_be_elsewhere() {
             variables.iter().rev().find(|(known, _)| known == name).map(|(_, v)| v.clone())
         };
         let settings = load(&world.path(""), &env, known()).unwrap();
-        assert_eq!((settings.title, settings.snapshot), (title, snapshot), "{value:?}");
+        assert_eq!((settings.title(), settings.snapshot()), (title, snapshot), "{value:?}");
     }
 }
 
@@ -107,19 +107,23 @@ fn objects_merge_and_lists_of_two_keys_join() {
                  "provider": { "l": { "options": { "baseURL": "http://two", "headers": { "b": "3" } } } } }"#,
         );
     let settings = world.load();
-    let instructions: Vec<_> =
-        settings.instructions.iter().map(|item| item.base.join(&item.value)).collect();
+    let instructions: Vec<_> = settings
+        .instructions
+        .iter()
+        .map(|item| item.place().source.base.join(item.as_str()))
+        .collect();
     let paths = ["a.md", "b.md", ".leftfold/b.md"].map(|path| world.path(path));
     assert_eq!(instructions, paths);
     assert_eq!(settings.plugins.len(), 3);
     assert_eq!(
-        settings.kept["mcp"].to_string(),
+        kept(&settings)["mcp"].to_string(),
         r#"{"m":{"type":"local","command":["b"]},"n":{}}"#
     );
     assert_eq!((settings.compaction.auto, settings.compaction.reserved), (true, Some(5)));
     let provider = settings.provider("l").unwrap();
-    assert_eq!(provider.base_url.as_deref(), Some("http://two"));
-    let headers: Vec<_> = provider.headers.iter().map(|(n, v)| (n.as_str(), v.reveal())).collect();
+    assert_eq!(provider.base_url(), Some("http://two"));
+    let headers: Vec<_> =
+        provider.options.headers.iter().map(|(n, v)| (n.as_str(), v.reveal())).collect();
     assert_eq!(headers, [("a", "1"), ("b", "3")]);
 }
 
@@ -169,7 +173,7 @@ fn older_tools_keys_and_agents_give_rules_too() {
     assert_eq!(agent.len(), 2);
     assert_eq!(agent[1].pattern, format!("{}/x/*", world.home().display()));
     assert!(settings.rules_of("b").is_empty() && settings.rules_of("c").is_empty());
-    assert_eq!(settings.kept["agent"]["a"]["mode"], "subagent");
+    assert_eq!(kept(&settings)["agent"]["a"]["mode"], "subagent");
 }
 
 #[test]
@@ -179,7 +183,7 @@ fn comments_trailing_commas_and_byte_order_marks_are_read() {
         "// first\n{ /* second */ \"title\": false, // third\n}\n// last",
         "{\"title\":\r\nfalse,\r\n\"plugin\": [\"a\",],}\r\n",
     ] {
-        assert!(!World::with(text).load().title, "{text:?}");
+        assert!(!World::with(text).load().title(), "{text:?}");
     }
     for text in ["", " \n", "// nothing yet\n", "{}", "{,}"] {
         let read = World::with(text).load_in("");
@@ -212,11 +216,11 @@ fn references_are_replaced_in_strings_only() {
         ("layout", "ann {env:} {other:x} {env:USER"),
         ("share", "{env:USER}"),
     ] {
-        assert_eq!(settings.kept[key], expected, "{key}");
+        assert_eq!(kept(&settings)[key], expected, "{key}");
     }
     let secrets: Vec<_> = settings.secrets.iter().map(|(n, v)| (n.as_str(), v.reveal())).collect();
     assert_eq!(secrets, [("A", "ann")]);
-    assert_eq!(settings.kept["command"].to_string(), r#"{"{env:USER}":{"list":["ann"]}}"#);
+    assert_eq!(kept(&settings)["command"].to_string(), r#"{"{env:USER}":{"list":["ann"]}}"#);
 }
 
 #[test]
@@ -234,7 +238,7 @@ fn paths_start_at_the_file_they_stand_in() {
                 "e": { "wire": "scripted", "options": { "script": "/s.json" } } } }"#,
         );
     let settings = world.load();
-    assert_eq!(settings.kept["theme"], "global");
+    assert_eq!(kept(&settings)["theme"], "global");
     for (name, script) in [
         ("a", Script::Path(world.path(".leftfold/s.json"))),
         ("b", Script::Path(world.home().join("s.json"))),
@@ -243,8 +247,8 @@ fn paths_start_at_the_file_they_stand_in() {
         ("e", Script::Path("/s.json".into())),
     ] {
         let provider = settings.provider(name).unwrap();
-        assert_eq!(provider.wire.map(KnownWire::name), Some("scripted"));
-        assert_eq!(provider.script.as_ref(), Some(&script), "{name}");
+        assert_eq!(provider.wire.as_ref().map(|wire| wire.as_str()), Some("scripted"));
+        assert_eq!(provider.script(), Some(script), "{name}");
     }
 }
 
@@ -258,8 +262,8 @@ fn keys_of_other_programs_are_left_out_of_their_files_only() {
     );
     let settings = world.load();
     assert_eq!(settings.tool_output.max_lines, 5);
-    assert!(settings.title);
-    assert!(!settings.kept.contains_key("brand_new"));
+    assert!(settings.title());
+    assert!(kept(&settings).get("brand_new").is_none());
     assert_eq!(settings.provider("p").unwrap().models.len(), 1);
 }
 

@@ -95,7 +95,7 @@ fn options_of_a_provider_that_are_its_own_are_passed_on() {
         r#"{ "provider": { "p": { "wire": "gemini", "options": {
              "project": "x", "setCacheKey": true, "organization": "o", "region": "r" } } } }"#,
     );
-    assert_eq!(world.load().provider("p").unwrap().options.len(), 4);
+    assert_eq!(world.load().provider("p").unwrap().own_options().len(), 4);
 }
 
 #[test]

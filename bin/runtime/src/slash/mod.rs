@@ -24,7 +24,7 @@ use crate::job::Job;
 use crate::project::Project;
 use crate::turn_config::Extensions;
 use crate::turn_config::Overrides;
-use leftfold_config::{self as settings, Settings, meant};
+use leftfold_config::{self as settings, At, Settings, meant};
 use template::Piece;
 
 /// A prompt with what it is to be answered by: a command may name an agent and a model of its own.
@@ -74,8 +74,7 @@ impl Prepared {
             Self { project: project.clone(), overrides: overrides.clone(), call: None };
         let Some(word) = called(text) else { return Ok(prepared) };
         let settings = Configured::of(project, store)?.settings;
-        let said = settings.commands.iter().find(|(name, _)| name == word);
-        let (said, builtin) = (said.map(|(_, command)| command), builtin::find(word));
+        let (said, builtin) = (settings.commands.get(word), builtin::find(word));
         if said.is_none() && builtin.is_none() {
             let rest = &text[1 + word.len()..];
             let skill = || skill::call(word, rest, &settings, project);
@@ -95,7 +94,11 @@ impl Prepared {
             prepared.take_over(word, command, (&settings, given), subtask.is_some())?;
             template = command.template.clone().unwrap_or(template);
             if template.is_empty() {
-                return Err(Usage(command.empty(word)).into());
+                let place = command.key_place();
+                return Err(Usage(format!(
+                    "{place}: the command `/{word}` has no template: write what it is to say"
+                ))
+                .into());
             }
         }
         let arguments = text[1 + word.len()..].to_owned();
@@ -108,7 +111,7 @@ impl Prepared {
     fn take_over(
         &mut self,
         name: &str,
-        command: &settings::Command,
+        command: &At<settings::Command>,
         (settings, given): (&Settings, Given),
         subtask: bool,
     ) -> Result<(), Usage> {
@@ -116,7 +119,7 @@ impl Prepared {
         if let Some(wanted) = command.agent.as_ref().filter(|_| !subtask) {
             let agents = Agents::of(settings);
             let agent = agents.find(wanted).map_err(|Usage(why)| {
-                Usage(format!("{}: the command `/{name}`: {why}", command.place))
+                Usage(format!("{}: the command `/{name}`: {why}", command.key_place()))
             })?;
             models |= agent.model.is_some();
             self.project.agent = Some(wanted.clone());
@@ -127,7 +130,8 @@ impl Prepared {
         if given == Given::ForAll && models {
             self.overrides.model = None;
         }
-        self.overrides.model = self.overrides.model.take().or_else(|| command.model.clone());
+        let said = || command.model.as_ref().map(|model| model.to_string());
+        self.overrides.model = self.overrides.model.take().or_else(said);
         Ok(())
     }
 
@@ -179,9 +183,9 @@ impl Prepared {
 pub fn list(directory: &Path, extensions: &Extensions) -> anyhow::Result<Vec<(String, String)>> {
     let settings = configured::settings(directory, &extensions.plugins)?;
     let described = |name: &str| {
-        let said = settings.commands.iter().find(|(known, _)| known == name);
+        let said = settings.commands.get(name);
         let builtin = builtin::find(name).map(|builtin| builtin.description.to_owned());
-        let said = said.and_then(|(_, command)| command.description.clone());
+        let said = said.and_then(|command| command.description.clone());
         (name.to_owned(), said.or(builtin).unwrap_or_default())
     };
     let worktree = settings::worktree_of(directory);
@@ -192,7 +196,7 @@ pub fn list(directory: &Path, extensions: &Extensions) -> anyhow::Result<Vec<(St
 
 /// The built-in ones first.
 fn names(settings: &Settings) -> impl Iterator<Item = &str> {
-    let said = settings.commands.iter().map(|(name, _)| name.as_str());
+    let said = settings.commands.keys().map(String::as_str);
     let others = said.filter(|name| builtin::find(name).is_none());
     builtin::ALL.iter().map(|builtin| builtin.name).chain(others)
 }

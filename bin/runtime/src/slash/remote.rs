@@ -15,7 +15,7 @@ pub(super) fn call(
     settings: &Settings,
     project: &Project,
 ) -> Option<Call> {
-    let known = settings.mcp.iter().map(|(name, _)| name.as_str());
+    let known = settings.mcp.keys().map(String::as_str);
     let handed = project.servers.iter().map(|server| server.name.as_str());
     let (server, prompt) = known.chain(handed).find_map(|server| {
         let prompt = word.strip_prefix(server)?.strip_prefix(':')?;

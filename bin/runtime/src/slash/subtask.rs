@@ -7,7 +7,7 @@ use leftfold_events::event::{PromptKind, PromptPart};
 use super::builtin::Builtin;
 use crate::Usage;
 use crate::agents::Agents;
-use leftfold_config::{self as settings, Settings};
+use leftfold_config::{self as settings, At, Settings};
 
 /// Who carries out what is to be a task and names no agent that takes tasks.
 const ANY: &str = "general";
@@ -19,7 +19,7 @@ const ANY: &str = "general";
 /// The command names an agent that there is not.
 pub(super) fn agent(
     name: &str,
-    said: Option<&settings::Command>,
+    said: Option<&At<settings::Command>>,
     builtin: Option<&Builtin>,
     settings: &Settings,
 ) -> Result<Option<String>, Usage> {
@@ -31,9 +31,9 @@ pub(super) fn agent(
         return Ok(subtask.then(|| agent.unwrap_or(ANY).to_owned()));
     };
     let agents = Agents::of(settings);
-    let agent = agents
-        .find(wanted)
-        .map_err(|Usage(why)| Usage(format!("{}: the command `/{name}`: {why}", command.place)))?;
+    let agent = agents.find(wanted).map_err(|Usage(why)| {
+        Usage(format!("{}: the command `/{name}`: {why}", command.key_place()))
+    })?;
     let subtask = command.subtask.unwrap_or(agent.mode == Mode::Subagent);
     let takes_tasks = agent.mode != Mode::Primary;
     Ok(subtask.then(|| if takes_tasks { wanted.as_str() } else { ANY }.to_owned()))

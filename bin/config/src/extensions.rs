@@ -1,0 +1,376 @@
+//! MCP servers, plugins and folders of skills in settings.
+
+use std::fmt;
+use std::num::{NonZeroU16, NonZeroU64};
+use std::path::PathBuf;
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::de::Unexpected;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
+use crate::error::Error;
+use crate::provider::NEVER;
+use crate::secrecy::Secret;
+use crate::source::Place;
+use crate::typed::{At, filled};
+
+/// Shows no more than the name: values may be secrets.
+macro_rules! debug_without_values {
+    ($($name:ident)*) => {
+        $(impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name)).finish_non_exhaustive()
+            }
+        })*
+    };
+}
+
+debug_without_values!(Mcp OAuth Client Plugin Part Program PluginProgram);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum McpKind {
+    /// A program that is started here.
+    Local,
+    /// Asked over HTTP.
+    Remote,
+}
+
+/// A server of the Model Context Protocol. Files may say it in parts, so that what is missing is known only
+/// at the end.
+#[derive(Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(inline)]
+pub struct Mcp {
+    #[serde(rename = "type")]
+    kind: Option<McpKind>,
+    /// The program, and its arguments.
+    #[serde(deserialize_with = "server_command")]
+    #[schemars(length(min = 1))]
+    command: Option<Vec<At<String>>>,
+    environment: IndexMap<String, At<Secret>>,
+    #[serde(deserialize_with = "filled")]
+    cwd: Option<At<String>>,
+    url: Option<At<String>>,
+    headers: IndexMap<String, At<Secret>>,
+    enabled: Option<bool>,
+    /// In milliseconds.
+    timeout: Option<NonZeroU64>,
+    oauth: OAuth,
+}
+
+/// How to sign in at a server.
+#[derive(Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename = "@an object")]
+#[schemars(untagged, inline)]
+pub enum OAuth {
+    /// Nobody is to sign in.
+    #[serde(rename = "false")]
+    Off(#[schemars(extend("const" = false))] bool),
+    #[serde(rename = "an object")]
+    As(Client),
+}
+
+/// By default whoever is asked to sign in can.
+impl Default for OAuth {
+    fn default() -> Self {
+        Self::As(Client::default())
+    }
+}
+
+#[derive(Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct Client {
+    #[serde(deserialize_with = "filled")]
+    pub client_id: Option<String>,
+    client_secret: Secret,
+    /// Separated by blanks.
+    #[serde(deserialize_with = "filled")]
+    pub scope: Option<String>,
+    /// Where a document about this client is.
+    #[serde(deserialize_with = "filled")]
+    pub client_metadata: Option<String>,
+    /// Of this machine, where the browser is sent back to.
+    pub callback_port: Option<NonZeroU16>,
+}
+
+impl Client {
+    pub fn client_secret(&self) -> Option<&Secret> {
+        Some(&self.client_secret).filter(|secret| !secret.is_blank())
+    }
+}
+
+impl Mcp {
+    /// As `leftfold mcp` shows it.
+    pub fn kind_name(&self) -> &'static str {
+        match self.kind() {
+            McpKind::Local => "local",
+            McpKind::Remote => "remote",
+        }
+    }
+
+    /// The kind that settings say, or else the one that has an address or none.
+    pub fn kind(&self) -> McpKind {
+        let by_url = if self.url().is_some() { McpKind::Remote } else { McpKind::Local };
+        self.kind.unwrap_or(by_url)
+    }
+
+    pub fn is_enabled(&self) -> bool {
+        self.enabled.unwrap_or(true)
+    }
+
+    pub fn command(&self) -> Option<Vec<String>> {
+        self.command.as_ref().map(|parts| parts.iter().map(|part| part.to_string()).collect())
+    }
+
+    pub fn environment(&self) -> Vec<(String, String)> {
+        set_variables(&self.environment)
+    }
+
+    pub fn cwd(&self) -> Option<PathBuf> {
+        self.cwd.as_ref().map(|cwd| cwd.place().source.path(cwd))
+    }
+
+    pub fn url(&self) -> Option<&str> {
+        self.url.as_ref().map(|url| url.as_str()).filter(|url| !url.trim().is_empty())
+    }
+
+    pub fn headers(&self) -> Vec<(String, String)> {
+        let headers = self.headers.iter();
+        headers.map(|(name, value)| (name.clone(), value.reveal().to_owned())).collect()
+    }
+
+    pub fn oauth(&self) -> &OAuth {
+        &self.oauth
+    }
+
+    /// In milliseconds.
+    pub fn timeout(&self) -> Option<u64> {
+        self.timeout.map(|time| time.get().min(NEVER))
+    }
+
+    /// An error for each variable without which the server is not what its user meant.
+    pub fn unset(&self) -> impl Iterator<Item = Error> {
+        let command = self.command.iter().flatten().flat_map(At::unset);
+        let headers = self.headers.values().flat_map(At::unset);
+        command.chain(self.url.iter().flat_map(At::unset)).chain(headers)
+    }
+}
+
+/// Without what a variable that is not set stands for.
+fn set_variables(variables: &IndexMap<String, At<Secret>>) -> Vec<(String, String)> {
+    let set = variables.iter().filter(|(_, value)| value.unset_variables().is_empty());
+    set.map(|(name, value)| (name.clone(), value.reveal().to_owned())).collect()
+}
+
+const PROGRAM: &str = "a list of the program and its arguments";
+
+fn server_command<'de, D>(deserializer: D) -> Result<Option<Vec<At<String>>>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    match Line::deserialize(deserializer)? {
+        Line::Parts(parts) => has_program(&parts, PROGRAM).map(|()| Some(parts)),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename = "@a list of the program and its arguments")]
+enum Line {
+    #[serde(rename = "a list")]
+    Parts(Vec<At<String>>),
+}
+
+fn has_program<E: serde::de::Error>(parts: &[At<String>], expected: &str) -> Result<(), E> {
+    let found = match parts.first() {
+        Some(program) if !program.trim().is_empty() => return Ok(()),
+        Some(_) => "no program",
+        None => "nothing in it",
+    };
+    Err(E::invalid_value(Unexpected::Other(found), &expected))
+}
+
+/// One entry of the list.
+#[derive(Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(
+    rename = "@a list of a program and its arguments, or an object with `command`, such a list"
+)]
+#[schemars(untagged, inline)]
+pub enum Plugin {
+    /// A package of JavaScript, as other agents have them.
+    #[serde(rename = "a string")]
+    Package(String),
+    /// A program and its arguments; or a package and its options.
+    #[serde(rename = "a list")]
+    Line(Vec<At<Part>>),
+    #[serde(rename = "an object")]
+    Program(Program),
+}
+
+#[derive(Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename = "@a string")]
+#[schemars(untagged, inline)]
+pub enum Part {
+    #[serde(rename = "a string")]
+    Text(String),
+    #[serde(rename = "an object")]
+    Options(Map<String, Value>),
+}
+
+#[derive(Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(inline)]
+pub struct Program {
+    #[serde(deserialize_with = "server_command")]
+    #[schemars(length(min = 1))]
+    command: Option<Vec<At<String>>>,
+    env: IndexMap<String, At<Secret>>,
+    environment: IndexMap<String, At<Secret>>,
+    /// In milliseconds.
+    timeout: Option<NonZeroU64>,
+    enabled: Option<bool>,
+}
+
+/// A plugin as it is started.
+pub struct PluginProgram {
+    /// The program, and its arguments.
+    pub command: Vec<String>,
+    pub environment: Vec<(String, String)>,
+    /// In milliseconds.
+    pub timeout: Option<u64>,
+}
+
+impl At<Plugin> {
+    /// As it is to be started; why it can not be, or (`None`) it is turned off.
+    pub fn program(&self) -> Option<Result<PluginProgram, String>> {
+        let program = match &**self {
+            Plugin::Package(name) => return Some(Err(self.no_program(name))),
+            Plugin::Line(parts) if takes_options(parts) => {
+                return Some(Err(self.no_program(parts[0].text())));
+            }
+            Plugin::Line(parts) => {
+                let unset = parts.iter().flat_map(At::unset);
+                let command = parts.iter().map(|part| word(part.place(), part.text())).collect();
+                usable(command, unset, &Program::default())
+            }
+            Plugin::Program(program) if program.enabled == Some(false) => return None,
+            Plugin::Program(program) => {
+                let parts = program.command.iter().flatten();
+                let unset = parts.clone().flat_map(At::unset);
+                usable(parts.map(|part| word(part.place(), part)).collect(), unset, program)
+            }
+        };
+        Some(program)
+    }
+
+    fn no_program(&self, package: &str) -> String {
+        format!(
+            "{}: the plugin \"{}\" is left out: packages of JavaScript are not run here, a plugin \
+             is a program, named as a list such as [\"python3\", \"./plugin.py\"]",
+            self.place(),
+            package.escape_debug()
+        )
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        const EXPECTED: &str =
+            "a list of a program and its arguments, or an object with `command`, such a list";
+        let options = |part: &&At<Part>| matches!(***part, Part::Options(_));
+        match &**self {
+            Plugin::Line(parts) => {
+                let texts = if takes_options(parts) { &parts[..1] } else { parts };
+                if let Some(part) = texts.iter().find(options) {
+                    return Err(part.wrong("a string", "an object"));
+                }
+                match parts.first().map(|part| part.text().trim()) {
+                    None => Err(self.wrong(EXPECTED, "nothing in it")),
+                    Some("") => Err(self.wrong(EXPECTED, "no program")),
+                    Some(_) => Ok(()),
+                }
+            }
+            Plugin::Program(Program { command: None, .. }) => {
+                Err(self.wrong(EXPECTED, "no `command`"))
+            }
+            Plugin::Package(_) | Plugin::Program(_) => Ok(()),
+        }
+    }
+}
+
+/// Whether these are a package and its options.
+fn takes_options(parts: &[At<Part>]) -> bool {
+    parts.get(1).is_some_and(|part| matches!(**part, Part::Options(_)))
+}
+
+impl Part {
+    fn text(&self) -> &str {
+        match self {
+            Self::Text(text) => text,
+            Self::Options(_) => "",
+        }
+    }
+}
+
+/// Parts that begin with `./` or `../` start at the file they stand in.
+fn word(place: &Place, text: &str) -> String {
+    if text.starts_with("./") || text.starts_with("../") {
+        return place.source.path(text).display().to_string();
+    }
+    text.to_owned()
+}
+
+fn usable(
+    command: Vec<String>,
+    unset: impl Iterator<Item = Error>,
+    program: &Program,
+) -> Result<PluginProgram, String> {
+    let unset: Vec<String> = unset.map(|error| error.to_string()).collect();
+    if !unset.is_empty() {
+        return Err(unset.join("; "));
+    }
+    let environment = [&program.env, &program.environment].map(set_variables).concat();
+    let timeout = program.timeout.map(|time| time.get().min(NEVER));
+    Ok(PluginProgram { command, environment, timeout })
+}
+
+/// Folders of skills besides the usual ones: a list of paths, or an object with `paths`.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename = "@an object")]
+#[schemars(untagged, inline)]
+pub(crate) enum Skills {
+    #[serde(rename = "a list")]
+    Paths(Vec<At<String>>),
+    #[serde(rename = "an object")]
+    Places(SkillPlaces),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(inline)]
+pub(crate) struct SkillPlaces {
+    paths: Vec<At<String>>,
+    urls: Option<At<Vec<String>>>,
+}
+
+impl Skills {
+    /// The folders, each as it is written; an empty one (a variable that is not set, perhaps) says nothing.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &At<String>> {
+        let paths = match self {
+            Self::Paths(paths) | Self::Places(SkillPlaces { paths, .. }) => paths,
+        };
+        paths.iter().filter(|path| !path.trim().is_empty())
+    }
+
+    /// Where it stands that there are some on the web.
+    pub(crate) fn urls(&self) -> Option<&Place> {
+        match self {
+            Self::Places(SkillPlaces { urls: Some(urls), .. }) if !urls.is_empty() => {
+                Some(urls.place())
+            }
+            Self::Paths(_) | Self::Places(_) => None,
+        }
+    }
+}

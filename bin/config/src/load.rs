@@ -1,0 +1,134 @@
+//! Settings read: each source by itself, so that nothing wrong hides behind a source that overrides it,
+//! and then all of them merged.
+
+use std::path::Path;
+
+use leftfold_events::providers::KnownProviders;
+
+use crate::auth::Keys;
+use crate::error::Error;
+use crate::settings::{JOINED, Settings};
+use crate::source::{Env, Place};
+use crate::sources::{self, Document, Layer, Project};
+use crate::tree::{self, Node, Tree};
+use crate::typed::{self, Stranger};
+use crate::{legacy, markdown, permission};
+
+/// What settings rest on besides files: the providers that this build knows, and what each plugin adds,
+/// in the order in which they were asked.
+#[derive(Clone)]
+pub struct Layers {
+    pub(crate) providers: &'static KnownProviders,
+    pub(crate) all: Vec<Layer>,
+    warnings: Vec<String>,
+}
+
+/// Values may be secrets.
+impl std::fmt::Debug for Layers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Layers").finish_non_exhaustive()
+    }
+}
+
+impl Layers {
+    pub fn new(providers: &'static KnownProviders) -> Self {
+        Self { providers, all: Vec::new(), warnings: Vec::new() }
+    }
+
+    /// What people should know of plugins that have something to add.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    pub fn warn(&mut self, why: String) {
+        if !self.warnings.contains(&why) {
+            self.warnings.push(why);
+        }
+    }
+}
+
+/// One source by itself.
+pub(crate) struct Part {
+    pub(crate) settings: Settings,
+    /// Without the keys that are left out.
+    pub(crate) node: Node,
+    strangers: Vec<Stranger>,
+}
+
+/// Reads one source.
+pub(crate) fn read(
+    document: &Document,
+    env: Env<'_>,
+    providers: &KnownProviders,
+) -> Result<Part, Error> {
+    let Document { source, text, entered } = document;
+    let mut node = match entered {
+        Some(entered) => markdown::parse(text, source, entered)?,
+        None => tree::parse(text, source, env)?,
+    };
+    legacy::translate(&mut node);
+    let (settings, strangers) = typed::read::<Settings>(&node)?;
+    settings.check(providers)?;
+    let places: Vec<Place> = strangers.iter().map(|(place, _)| place.clone()).collect();
+    node.remove(&places);
+    Ok(Part { settings, node, strangers })
+}
+
+/// Reads all settings that are in force in `directory`, and the stored keys. `env` gives the
+/// variables: `HOME`, `XDG_CONFIG_HOME`, `LEFTFOLD_HOME`, `XDG_DATA_HOME`, `LEFTFOLD_CONFIG`, `LEFTFOLD_CONFIG_CONTENT`, `OPENCODE_CONFIG`,
+/// `OPENCODE_CONFIG_DIR`, `OPENCODE_CONFIG_CONTENT` and what files refer to.
+///
+/// # Errors
+/// The first thing that is wrong in any source, with file, line, column and key: see [`Error`].
+pub fn load(
+    directory: &Path,
+    env: Env<'_>,
+    providers: &'static KnownProviders,
+) -> Result<Settings, Error> {
+    load_with(directory, env, &Layers::new(providers))
+}
+
+/// Reads the settings in `directory`, with what plugins add.
+///
+/// # Errors
+/// The first thing that is wrong in any source, as for [`load`].
+pub fn load_with(directory: &Path, env: Env<'_>, layers: &Layers) -> Result<Settings, Error> {
+    let mut tree: Option<Node> = None;
+    let mut sources = Vec::new();
+    let mut rules = Settings::default();
+    let mut strangers = Vec::new();
+    for document in sources::read_all(directory, env, &layers.all)? {
+        let part = read(&document, env, layers.providers)?;
+        rules.append_rules(&part.settings);
+        strangers.extend(part.strangers);
+        sources.push(document.source);
+        match &mut tree {
+            Some(tree) => tree.merge(part.node, &JOINED),
+            None => tree = Some(part.node),
+        }
+    }
+    if let Some(Node { tree: Tree::Map(entries), .. }) = &mut tree {
+        let joined = entries.iter_mut().filter(|entry| JOINED.contains(&entry.key.as_str()));
+        joined.for_each(tree::Entry::unique);
+    }
+    let mut settings = match &tree {
+        Some(tree) => typed::read::<Settings>(tree)?.0,
+        None => Settings::default(),
+    };
+    settings.check(layers.providers)?;
+    settings.rules = rules.rules;
+    let of_all = [&rules.said].into_iter().chain(rules.agent_said.values());
+    settings.warnings = of_all.flat_map(|said| permission::without_effect(said)).collect();
+    (settings.said, settings.agent_said) = (rules.said, rules.agent_said);
+    settings.warnings.extend(strangers.iter().map(|(place, path)| {
+        format!("{place}: `{path}` is not known to Leftfold and has no effect")
+    }));
+    let project = Project::of(directory, env);
+    settings.find_skills(directory, |source| !project.has(source));
+    settings.warnings.extend(layers.warnings.iter().cloned());
+    settings.stored = Keys::load(env)?;
+    settings.known = Some(layers.providers);
+    settings.sources = sources;
+    settings.tree = tree;
+    Ok(settings)
+}

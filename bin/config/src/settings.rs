@@ -1,0 +1,366 @@
+//! The settings: a field for each key at the top of a file, and what all sources together come to.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
+
+use indexmap::IndexMap;
+use leftfold_events::providers::KnownProviders;
+use leftfold_events::rules::Rule;
+use schemars::JsonSchema;
+use serde::de::{Error as _, Unexpected};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
+use crate::agent::{Agent, Command};
+use crate::auth::Keys;
+use crate::error::Error;
+use crate::extensions::{Mcp, Plugin, Skills};
+use crate::permission::{self, Permission, Said};
+use crate::provider::{NEVER, Provider};
+use crate::secrecy::Secret;
+use crate::source::Source;
+use crate::tree::Node;
+use crate::typed::{At, Idle, filled, model_name, positive};
+
+/// Lists that grow from file to file instead of being replaced.
+pub(crate) const JOINED: [&str; 2] = ["plugin", "instructions"];
+
+type Object = Map<String, Value>;
+
+/// Settings of Leftfold, a coding agent.
+// the order of the fields is that of `leftfold config`
+#[derive(Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Settings {
+    /// `PROVIDER/MODEL`.
+    #[serde(deserialize_with = "model_name")]
+    pub model: Option<At<String>>,
+    /// `PROVIDER/MODEL` for titles and the like.
+    #[serde(deserialize_with = "model_name")]
+    pub small_model: Option<At<String>>,
+    /// The agent that takes prompts.
+    #[serde(deserialize_with = "filled")]
+    pub default_agent: Option<At<String>>,
+    #[serde(rename = "provider")]
+    pub providers: IndexMap<String, Provider>,
+    /// If given, no others may be used.
+    pub enabled_providers: Option<Vec<String>>,
+    pub disabled_providers: Vec<String>,
+    /// `allow`, `ask` or `deny`, by tool and pattern; the last match wins.
+    permission: Option<At<Permission>>,
+    /// The older form of `permission`.
+    tools: IndexMap<String, At<bool>>,
+    /// Whether a model is asked for a title.
+    title: Option<bool>,
+    /// Whether files are snapshotted.
+    snapshot: Option<bool>,
+    pub tool_output: ToolOutput,
+    pub webfetch: WebFetch,
+    pub task: Task,
+    /// Names of variables that commands are given besides the usual ones.
+    #[serde(deserialize_with = "variables")]
+    pub environment: Vec<String>,
+    pub compaction: Compaction,
+    pub retry: Retry,
+    /// Values that must not come into a log, by name.
+    #[serde(deserialize_with = "set_secrets")]
+    pub secrets: IndexMap<String, Secret>,
+    /// Files and pages whose text goes into every system prompt.
+    pub instructions: Vec<At<String>>,
+    #[serde(rename = "plugin")]
+    pub plugins: Vec<At<Plugin>>,
+    /// Folders of skills besides the usual ones.
+    pub(crate) skills: Option<Skills>,
+    /// Where this schema is.
+    #[serde(rename = "$schema")]
+    pub schema: Option<String>,
+    #[serde(rename = "agent")]
+    pub agents: IndexMap<String, At<Agent>>,
+    pub attachment: Idle<Object>,
+    pub autoshare: Idle<bool>,
+    pub autoupdate: Idle<TextOrBoolean>,
+    #[serde(rename = "command")]
+    pub commands: IndexMap<String, At<Command>>,
+    pub enterprise: Idle<Object>,
+    pub experimental: Idle<Object>,
+    pub formatter: Idle<ObjectOrBoolean>,
+    pub keybinds: Idle<Object>,
+    pub layout: Idle<String>,
+    #[serde(rename = "logLevel")]
+    pub log_level: Idle<String>,
+    pub lsp: Idle<ObjectOrBoolean>,
+    /// Servers of tools.
+    pub mcp: IndexMap<String, At<Mcp>>,
+    /// The older form of `agent`.
+    pub mode: Idle<Object>,
+    pub reference: Idle<Value>,
+    pub server: Idle<Object>,
+    pub share: Idle<TextOrBoolean>,
+    pub shell: Idle<Value>,
+    pub theme: Idle<String>,
+    pub tui: Idle<Object>,
+    pub username: Idle<String>,
+    pub watcher: Idle<Object>,
+    pub web: Idle<Value>,
+
+    /// In merge order: the last match wins.
+    #[serde(skip)]
+    pub rules: Vec<Rule>,
+    /// The same, and where each stands; then those of each agent, by its name.
+    #[serde(skip)]
+    pub(crate) said: Vec<Said>,
+    #[serde(skip)]
+    pub(crate) agent_said: IndexMap<String, Vec<Said>>,
+    /// The folders that `skills` names, as they were found.
+    #[serde(skip)]
+    pub skill_folders: Vec<SkillFolder>,
+    /// Keys for which no settings are needed.
+    #[serde(skip)]
+    pub stored: Keys,
+    #[serde(skip)]
+    pub(crate) known: Option<&'static KnownProviders>,
+    /// What was read, the weakest first.
+    #[serde(skip)]
+    pub sources: Vec<Arc<Source>>,
+    /// The sources merged; `None` if there are none.
+    #[serde(skip)]
+    pub(crate) tree: Option<Node>,
+    /// What is of no use in them, for people.
+    #[serde(skip)]
+    pub warnings: Vec<String>,
+}
+
+/// A folder of skills.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SkillFolder {
+    pub path: PathBuf,
+    /// The user's own settings name it, and not those that came with a project.
+    pub own: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename = "@a string or a boolean")]
+#[schemars(untagged, inline)]
+pub enum TextOrBoolean {
+    #[serde(rename = "a string")]
+    Text(String),
+    #[serde(rename = "a boolean")]
+    Boolean(bool),
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename = "@an object or a boolean")]
+#[schemars(untagged, inline)]
+pub enum ObjectOrBoolean {
+    #[serde(rename = "an object")]
+    Object(Object),
+    #[serde(rename = "a boolean")]
+    Boolean(bool),
+}
+
+/// How much of a tool's output a model gets to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(inline)]
+pub struct ToolOutput {
+    #[serde(deserialize_with = "positive")]
+    #[schemars(range(min = 1))]
+    pub max_lines: u64,
+    #[serde(deserialize_with = "positive")]
+    #[schemars(range(min = 1))]
+    pub max_bytes: u64,
+}
+
+impl Default for ToolOutput {
+    fn default() -> Self {
+        Self { max_lines: 2_000, max_bytes: 51_200 }
+    }
+}
+
+/// Which addresses the web tool may reach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(inline)]
+pub struct WebFetch {
+    /// Addresses that are not public, too: this machine and the networks it is in.
+    pub private: bool,
+}
+
+/// Limits of a subagent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(inline)]
+pub struct Task {
+    /// Milliseconds until it is interrupted.
+    #[serde(deserialize_with = "time")]
+    #[schemars(range(min = 1))]
+    pub timeout: u64,
+}
+
+impl Default for Task {
+    fn default() -> Self {
+        Self { timeout: leftfold_events::kit::TASK_TIMEOUT }
+    }
+}
+
+/// When a long conversation is shortened. Numbers but turns are tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(inline)]
+pub struct Compaction {
+    pub auto: bool,
+    pub prune: bool,
+    /// By default as much as the model's longest reply, and 20 000 at most.
+    pub reserved: Option<u64>,
+    pub tail_turns: Option<u64>,
+    pub preserve_recent_tokens: Option<u64>,
+}
+
+impl Default for Compaction {
+    fn default() -> Self {
+        Self {
+            auto: true,
+            prune: true,
+            reserved: None,
+            tail_turns: None,
+            preserve_recent_tokens: None,
+        }
+    }
+}
+
+/// How often a failed request is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(inline)]
+pub struct Retry {
+    pub attempts: u32,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { attempts: 10 }
+    }
+}
+
+fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    positive(deserializer).map(|time| time.min(NEVER))
+}
+
+/// Names of variables, none of which may be a credential's.
+fn variables<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let names = Vec::<Variable>::deserialize(deserializer)?;
+    Ok(names.into_iter().map(|variable| variable.0).collect())
+}
+
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Variable(#[serde(deserialize_with = "variable")] String);
+
+fn variable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    const EXPECTED: &str =
+        "a name that is no key's, token's or password's (commands never get those)";
+    let name = String::deserialize(deserializer)?;
+    if leftfold_events::secrets::is_credential(&name) {
+        return Err(D::Error::invalid_value(Unexpected::Str(&name), &EXPECTED));
+    }
+    Ok(name)
+}
+
+/// Those whose variable is not set are left out.
+fn set_secrets<'de, D>(deserializer: D) -> Result<IndexMap<String, Secret>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let mut secrets = IndexMap::<String, Secret>::deserialize(deserializer)?;
+    secrets.retain(|_, secret| !secret.is_blank());
+    Ok(secrets)
+}
+
+/// Tells what was read, and none of the values: any of them may be a secret.
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("model", &self.model_name())
+            .field("providers", &self.providers.keys().collect::<Vec<_>>())
+            .field("sources", &self.sources)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Settings {
+    pub fn provider(&self, name: &str) -> Option<&Provider> {
+        self.providers.get(name)
+    }
+
+    pub fn model_name(&self) -> Option<&str> {
+        self.model.as_ref().map(|model| model.as_str())
+    }
+
+    pub fn title(&self) -> bool {
+        self.title.unwrap_or(true)
+    }
+
+    pub fn snapshot(&self) -> bool {
+        self.snapshot.unwrap_or(true)
+    }
+
+    /// The rules that settings give to one agent.
+    pub fn rules_of(&self, agent: &str) -> Vec<Rule> {
+        self.agent_said.get(agent).map(|said| bare(said)).unwrap_or_default()
+    }
+
+    /// The wire formats and providers that this build knows.
+    pub(crate) fn known(&self) -> &'static KnownProviders {
+        static NONE: LazyLock<KnownProviders> = LazyLock::new(KnownProviders::default);
+        self.known.unwrap_or_else(|| &NONE)
+    }
+
+    /// Refuses what the types of single values can not.
+    pub(crate) fn check(&self, known: &KnownProviders) -> Result<(), Error> {
+        self.providers.values().try_for_each(|provider| provider.check(known))?;
+        self.agents.values().try_for_each(|agent| agent.check())?;
+        self.commands.values().try_for_each(|command| command.check())?;
+        self.plugins.iter().try_for_each(At::<Plugin>::check)
+    }
+
+    /// Puts the rules of one source after those of the sources before it: a merge of objects would not
+    /// keep their order.
+    pub(crate) fn append_rules(&mut self, source: &Self) {
+        let rules = permission::rules(&[], &source.tools, source.permission.as_ref());
+        self.rules.extend(bare(&rules));
+        self.said.extend(rules);
+        for (name, agent) in &source.agents {
+            let holder = ["agent", name];
+            let rules = permission::rules(&holder, &agent.tools, agent.permission.as_ref());
+            self.agent_said.entry(name.clone()).or_default().extend(rules);
+        }
+    }
+
+    /// Looks for the folders of skills, and warns of those that are not there. `is_own` tells whether the
+    /// user wrote a source.
+    pub(crate) fn find_skills(&mut self, directory: &Path, is_own: impl Fn(&Source) -> bool) {
+        let Some(skills) = &self.skills else { return };
+        for text in skills.paths() {
+            let source = &text.place().source;
+            let (mut path, here) = (source.path(text), directory.join(text.as_str()));
+            if !path.is_dir() && here.is_dir() {
+                path = here;
+            }
+            let path: PathBuf = path.components().collect();
+            if !path.is_dir() {
+                let (place, path) = (text.place(), path.display());
+                self.warnings.push(format!("{place}: there is no folder {path} with skills"));
+            }
+            self.skill_folders.push(SkillFolder { path, own: is_own(source) });
+        }
+        if let Some(place) = skills.urls() {
+            let what = "`skills.urls` has no effect: skills are read from folders (`skills.paths`)";
+            self.warnings.push(format!("{place}: {what}"));
+        }
+    }
+}
+
+fn bare(said: &[Said]) -> Vec<Rule> {
+    said.iter().map(|said| said.rule.clone()).collect()
+}

@@ -1,0 +1,122 @@
+//! Where settings come from: a file, a variable or a plugin, and a place within one.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// The largest settings file, or file that one includes, in bytes.
+const LARGEST: u64 = 1024 * 1024;
+
+/// Environment variables, asked by name.
+pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// The process's own environment.
+pub fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    File,
+    /// The name is that of a variable.
+    Variable,
+    /// The name is that of a plugin, after the word `plugin`.
+    Plugin,
+}
+
+/// A file, variable or plugin that settings were read from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// The path, the variable's name, or `plugin NAME`, as errors show it.
+    pub name: String,
+    /// Relative paths in it start here.
+    pub base: PathBuf,
+    /// Whether it was written for Leftfold: then an unknown key is a mistake, not somebody else's.
+    pub own: bool,
+    pub kind: Kind,
+    pub(crate) home: Option<PathBuf>,
+}
+
+impl Source {
+    /// The path that `text` stands for in this source: `~/` is the home folder.
+    pub fn path(&self, text: &str) -> PathBuf {
+        self.base.join(expand(text, self.home.as_deref()))
+    }
+
+    /// `text` with a leading `~` or `$HOME` replaced by the home folder.
+    pub(crate) fn at_home(&self, text: &str) -> String {
+        let rest = text.strip_prefix('~').or_else(|| text.strip_prefix("$HOME"));
+        match (rest, &self.home) {
+            (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
+                format!("{}{rest}", home.display())
+            }
+            (Some(_) | None, _) => text.to_owned(),
+        }
+    }
+}
+
+/// Where a value stands. Lines and columns count from 1, columns in characters; both are 0 where the
+/// source has none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    pub source: Arc<Source>,
+    pub line: usize,
+    pub column: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => f.write_str(&self.source.name),
+            line => write!(f, "{}:{line}:{}", self.source.name, self.column),
+        }
+    }
+}
+
+/// `text` as a path, with a leading `~/` replaced by the home folder.
+pub(crate) fn expand(text: &str, home: Option<&Path>) -> PathBuf {
+    match (text.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        (Some(_) | None, _) => PathBuf::from(text),
+    }
+}
+
+/// Where text stops being UTF-8; line and column count from 1, the column in characters.
+#[derive(Debug, thiserror::Error)]
+#[error("line {line}, column {column} is not UTF-8")]
+pub(crate) struct NotUtf8 {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+}
+
+impl NotUtf8 {
+    fn after(good: &[u8]) -> Self {
+        let good = String::from_utf8_lossy(good);
+        let good = good.strip_prefix('\u{feff}').unwrap_or(&good);
+        let last = good.rsplit('\n').next().unwrap_or_default();
+        Self { line: good.matches('\n').count() + 1, column: last.chars().count() + 1 }
+    }
+}
+
+/// Whether there is no such file.
+pub(crate) fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// A whole file of at most [`LARGEST`] bytes, in UTF-8, without its byte order mark.
+pub(crate) fn read_text(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(io::Error::other(format!("it is larger than {LARGEST} bytes")));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let good = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
+        io::Error::other(NotUtf8::after(good))
+    })?;
+    Ok(text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_owned))
+}

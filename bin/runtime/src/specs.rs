@@ -1,0 +1,60 @@
+//! MCP servers and plugins: from what settings say of them to what their crates start.
+
+use std::time::Duration;
+
+use leftfold_config::{At, Mcp, McpKind, OAuth, Plugin, Secret, token_store};
+use leftfold_mcp::Reach;
+
+/// The server that settings call `name`.
+pub fn server(name: &str, mcp: &At<Mcp>) -> leftfold_mcp::Spec {
+    let timeout = mcp.timeout().map(Duration::from_millis);
+    leftfold_mcp::Spec { name: name.to_owned(), reach: reach(name, mcp), timeout }
+}
+
+fn reach(name: &str, mcp: &At<Mcp>) -> Reach {
+    let unset: Vec<String> = Mcp::unset(mcp).map(|error| error.to_string()).collect();
+    let lacks =
+        |key: &str| Reach::Unusable(format!("{}: `mcp.{name}` has no `{key}`", mcp.key_place()));
+    if !mcp.is_enabled() {
+        return Reach::Disabled;
+    }
+    if !unset.is_empty() {
+        return Reach::Unusable(unset.join("; "));
+    }
+    match (mcp.kind(), mcp.command(), mcp.url()) {
+        (McpKind::Local, Some(command), _) => {
+            Reach::Local { command, environment: mcp.environment(), cwd: mcp.cwd() }
+        }
+        (McpKind::Local, None, _) => lacks("command"),
+        (McpKind::Remote, _, Some(url)) => {
+            Reach::Remote { url: url.to_owned(), headers: mcp.headers(), oauth: oauth(mcp.oauth()) }
+        }
+        (McpKind::Remote, _, None) => lacks("url"),
+    }
+}
+
+fn oauth(said: &OAuth) -> leftfold_mcp::OAuth {
+    let client = match said {
+        OAuth::Off(_) => return leftfold_mcp::OAuth::default(),
+        OAuth::As(client) => client,
+    };
+    let secret = client.client_secret().map(Secret::reveal).map(str::to_owned);
+    let scopes = client.scope.iter().flat_map(|scope| scope.split_whitespace());
+    leftfold_mcp::OAuth {
+        token_store: token_store(),
+        client: client.client_id.clone().map(|id| (id, secret)),
+        client_metadata: client.client_metadata.clone(),
+        scopes: scopes.map(str::to_owned).collect(),
+        port: client.callback_port.map(u16::from),
+    }
+}
+
+/// A plugin as it is to be started; why it can not be, or (`None`) it is turned off.
+pub fn plugin(plugin: &At<Plugin>) -> Option<Result<leftfold_plugins::Spec, String>> {
+    Some(plugin.program()?.map(|program| leftfold_plugins::Spec {
+        place: plugin.place().to_string(),
+        command: program.command,
+        environment: program.environment,
+        timeout: program.timeout.map_or(leftfold_plugins::TIMEOUT, Duration::from_millis),
+    }))
+}
