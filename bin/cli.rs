@@ -387,6 +387,9 @@ pub(crate) struct Config {
     pub(crate) key: Option<String>,
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+    /// Print the JSON Schema of a settings file, for editors
+    #[arg(long, conflicts_with_all = ["key", "format"])]
+    pub(crate) schema: bool,
 }
 
 #[derive(Debug, Args)]

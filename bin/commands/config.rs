@@ -1,4 +1,4 @@
-//! `leftfold config`: which settings are in force, and where each value comes from.
+//! `leftfold config`: which settings are in force, and where each value comes from. `--schema`: which there are.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -19,6 +19,9 @@ const WIDEST: usize = 44;
 const NARROWEST: usize = 16;
 
 pub(crate) fn config(args: &Config) -> anyhow::Result<ExitCode> {
+    if args.schema {
+        return super::print(&format!("{:#}\n", settings::schema()));
+    }
     let directory = std::env::current_dir()?;
     let layers = configured::layers(&directory)?;
     leftfold_runtime::warnings::tell(layers.warnings());

@@ -294,3 +294,17 @@ fn text_is_in_columns_and_fits_the_terminal() {
         assert!(!terminal.raw.contains('\u{1b}'));
     }
 }
+
+#[test]
+fn the_schema_knows_every_key_and_needs_no_settings() {
+    let site = Site::bare();
+    std::fs::write(site.project().join("leftfold.json"), "{ broken").unwrap();
+    let schema: Value =
+        serde_json::from_str(&site.run(&["config", "--schema"]).ok().stdout).unwrap();
+    let key = |name: &str| &schema["properties"][name];
+    assert_eq!(key("title")["type"], "boolean");
+    assert_eq!(key("retry")["properties"]["attempts"]["default"], 10);
+    assert_eq!(key("theme")["deprecated"], true);
+    assert_eq!(schema["additionalProperties"], false);
+    site.run(&["config", "--schema", "retry"]).with(2);
+}
