@@ -10,10 +10,11 @@ use futures::FutureExt;
 use futures::channel::mpsc::UnboundedSender;
 use futures::stream::{Stream, StreamExt, select, unfold};
 use leftfold_framing::surrogates::mended;
+use leftfold_framing::{Line, next_line};
 use serde::Deserializer;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufRead, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
@@ -27,7 +28,7 @@ use leftfold_runtime::socket::{self, QUEUE, Sessions};
 /// the end is looked for.
 const LONGEST: usize = 32 << 20;
 
-/// What is kept of a longer line, in bytes, to find out what it asks for.
+/// What a line that is not passed on counts for, in bytes.
 const HEAD: usize = 4 << 10;
 
 /// The two tasks that read and write.
@@ -199,26 +200,27 @@ enum Read {
 /// The next line that is not empty, and its bytes; `None` at the end of input.
 async fn next_frame(input: &mut (impl AsyncBufRead + Unpin)) -> Option<(Read, usize)> {
     loop {
-        let line = match read_line(input).await {
+        let line = match next_line(input, LONGEST).await {
             Ok(line) => line?,
             Err(error) => {
                 tracing::error!("standard input can not be read: {error}");
                 return None;
             }
         };
-        let text = match line {
-            Line::TooLong { head, length } => {
-                return Some((Read::Refused(too_long(&head, length)), HEAD));
+        let line = match line {
+            Line::TooLong { first, length, .. } => {
+                return Some((Read::Refused(too_long(&first, length)), HEAD));
             }
-            Line::Text(bytes) => match String::from_utf8(bytes) {
-                Ok(text) => text,
-                Err(error) => {
-                    let what = format!("the line is not UTF-8: {}", error.utf8_error());
-                    let error = Error::parse_error().data(json!(what));
-                    let frame = TransportFrame::Malformed { raw: String::new(), error };
-                    return Some((Read::Frame(frame), HEAD));
-                }
-            },
+            Line::Whole(line) | Line::Unfinished(line) => line,
+        };
+        let text = match String::from_utf8(line) {
+            Ok(text) => text,
+            Err(error) => {
+                let what = format!("the line is not UTF-8: {}", error.utf8_error());
+                let error = Error::parse_error().data(json!(what));
+                let frame = TransportFrame::Malformed { raw: String::new(), error };
+                return Some((Read::Frame(frame), HEAD));
+            }
         };
         if text.trim().is_empty() {
             continue;
@@ -281,47 +283,6 @@ impl<'de> Visitor<'de> for IdOf<'_> {
     }
 }
 
-#[derive(Debug, PartialEq)]
-enum Line {
-    Text(Vec<u8>),
-    TooLong {
-        /// How it begins.
-        head: Vec<u8>,
-        /// In bytes.
-        length: usize,
-    },
-}
-
-/// Reads to the end of the line, or of the input, keeping at most [`LONGEST`] bytes.
-async fn read_line(input: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Line>> {
-    let (mut line, mut length) = (Vec::new(), 0);
-    loop {
-        let part = input.fill_buf().await?;
-        if part.is_empty() && length == 0 {
-            return Ok(None);
-        }
-        let end = part.iter().position(|byte| *byte == b'\n');
-        let taken = end.map_or(part.len(), |end| end + 1);
-        length += taken;
-        if length <= LONGEST {
-            line.extend_from_slice(&part[..taken]);
-        } else if line.len() > HEAD {
-            line.truncate(HEAD);
-            line.shrink_to_fit();
-        }
-        let ended = end.is_some() || part.is_empty();
-        input.consume(taken);
-        if ended {
-            let whole = length <= LONGEST;
-            return Ok(Some(if whole {
-                Line::Text(line)
-            } else {
-                Line::TooLong { head: line, length }
-            }));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -329,11 +290,10 @@ mod tests {
     #[tokio::test]
     async fn lines_end_with_a_newline_or_with_the_input() {
         let mut input = &b"{}\n\n{\"a\":"[..];
-        let text = |text: &[u8]| Some(Line::Text(text.to_vec()));
-        assert_eq!(read_line(&mut input).await.unwrap(), text(b"{}\n"));
-        assert_eq!(read_line(&mut input).await.unwrap(), text(b"\n"));
-        assert_eq!(read_line(&mut input).await.unwrap(), text(b"{\"a\":"));
-        assert_eq!(read_line(&mut input).await.unwrap(), None);
+        for bytes in [2, 5] {
+            assert_eq!(next_frame(&mut input).await.unwrap().1, bytes);
+        }
+        assert!(next_frame(&mut input).await.is_none());
     }
 
     #[tokio::test]
@@ -342,12 +302,13 @@ mod tests {
         bytes.resize(LONGEST + 1, b'x');
         bytes.extend(b"\nnext\n");
         let mut input = BufReader::new(&bytes[..]);
-        let Some(Line::TooLong { head, length }) = read_line(&mut input).await.unwrap() else {
+        let Some((Read::Refused(answer), HEAD)) = next_frame(&mut input).await else {
             panic!("it was read");
         };
-        assert_eq!((length, id_in(&head)), (LONGEST + 2, RawJsonRpcId::Str("a".into())));
-        assert!(head.len() <= HEAD);
-        assert_eq!(read_line(&mut input).await.unwrap(), Some(Line::Text(b"next\n".to_vec())));
+        let answer: Value = serde_json::from_str(&answer.to_json().unwrap()).unwrap();
+        let what = format!("the line has {} bytes, and {LONGEST} are read at most", LONGEST + 1);
+        assert_eq!((&answer["id"], &answer["error"]["data"]), (&json!("a"), &json!(what)));
+        assert_eq!(next_frame(&mut input).await.unwrap().1, "next".len());
     }
 
     #[test]

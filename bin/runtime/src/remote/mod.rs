@@ -1,7 +1,6 @@
 //! A session in the node of another process, reached through the socket of its store.
 
 pub mod client;
-pub(crate) mod lines;
 pub(crate) mod path;
 pub(crate) mod wire;
 
@@ -18,6 +17,7 @@ use leftfold_actors::{Answered, Family, Observation, Opened, Recorded, Reply};
 use leftfold_events::event::{Event, PromptPart, Turn};
 use leftfold_events::line::{self, Line};
 use leftfold_events::{Envelope, Seq, SessionId, Sha256, State, fold};
+use leftfold_framing::{self as framing, next_line};
 use ractor::ActorRef;
 use serde_json::{Value, json};
 use tokio::io::{AsyncWriteExt, BufReader};
@@ -257,10 +257,10 @@ impl Talk {
     }
 
     async fn line(&mut self) -> anyhow::Result<Option<String>> {
-        match lines::next(&mut self.stream, usize::MAX).await? {
-            Some(lines::Line::Whole(line)) => Ok(Some(String::from_utf8(line)?)),
+        match next_line(&mut self.stream, usize::MAX).await? {
+            Some(framing::Line::Whole(line)) => Ok(Some(String::from_utf8(line)?)),
             // a node that dies may leave half a line
-            Some(lines::Line::Half | lines::Line::TooLong) | None => Ok(None),
+            Some(framing::Line::Unfinished(_) | framing::Line::TooLong { .. }) | None => Ok(None),
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leftfold_actors::Observation;
+use leftfold_framing::{Line, next_line};
 use serde_json::{Value, json};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
@@ -19,7 +20,6 @@ use super::pace::Pace;
 use super::peer::{Door, House, Peer};
 use super::sessions::Sessions;
 use crate::lines::Lines;
-use crate::remote::lines::{self, Line};
 use crate::remote::wire::{self, MAX_LINE, Request, RpcError};
 use crate::subscription::Subscription;
 
@@ -48,7 +48,7 @@ pub(super) async fn serve(stream: UnixStream, mut house: House) {
     loop {
         let line = tokio::select! {
             biased;
-            line = lines::next(&mut reading, MAX_LINE) => line,
+            line = next_line(&mut reading, MAX_LINE) => line,
             // what is on its way is still taken
             () = quiet(&mut house) => break,
         };
@@ -126,12 +126,12 @@ impl Connection {
         let line = match line {
             Line::Whole(line) if line.trim_ascii().is_empty() => return Ok(()),
             Line::Whole(line) => line,
-            Line::TooLong => {
+            Line::TooLong { .. } => {
                 let mib = MAX_LINE >> 20;
                 let why = format!("the line is longer than {mib} MiB and was passed over");
                 return self.answer(&Value::Null, Err(RpcError::request(why))).await;
             }
-            Line::Half => {
+            Line::Unfinished(_) => {
                 let error = RpcError::parse("the connection ended in the middle of it");
                 return self.answer(&Value::Null, Err(error)).await;
             }
