@@ -345,14 +345,7 @@ impl Output {
 
     /// The fields of the metadata.
     pub fn meta(&self) -> Map<String, Value> {
-        match self.metadata.value() {
-            Value::Object(map) => map,
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::String(_)
-            | Value::Array(_) => Map::new(),
-        }
+        if let Value::Object(map) = self.metadata.value() { map } else { Map::new() }
     }
 
     /// Sets one field of the metadata.

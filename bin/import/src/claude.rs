@@ -236,13 +236,9 @@ impl Reader {
         let items = self.transcript.items.iter_mut().rev();
         let turn =
             items.take_while(|item| !matches!(item.what, What::Prompt(_) | What::Summary(_)));
-        let mut replies = turn.filter_map(|item| match &mut item.what {
-            What::Reply(reply) => Some(reply),
-            What::Prompt(_)
-            | What::Outcome(_)
-            | What::Summary(_)
-            | What::Interrupted
-            | What::Failed(_) => None,
+        let mut replies = turn.filter_map(|item| {
+            let What::Reply(reply) = &mut item.what else { return None };
+            Some(reply)
         });
         replies.find(|reply| !id.is_empty() && reply.id == id)
     }

@@ -8,15 +8,12 @@ use serde_json::{Value, json};
 /// The policy that the latest node to write the log decided by.
 pub fn policy_of(events: &[Envelope]) -> u16 {
     let policy = events.iter().rev().find_map(|event| {
-        let Event::Session(event) = &event.event else { return None };
-        match event {
-            Session::Created { policy, .. } | Session::Resumed { policy, .. } => Some(*policy),
-            Session::Titled { .. }
-            | Session::Forked { .. }
-            | Session::Adopted { .. }
-            | Session::Imported { .. }
-            | Session::Elapsed {} => None,
-        }
+        let Event::Session(Session::Created { policy, .. } | Session::Resumed { policy, .. }) =
+            &event.event
+        else {
+            return None;
+        };
+        Some(*policy)
     });
     policy.unwrap_or_default()
 }

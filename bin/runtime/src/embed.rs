@@ -163,19 +163,12 @@ impl Session {
         while let Some(Observation { events, done }) = events.next().await {
             for event in events.iter().filter(|event| event.session == self.client.session) {
                 self.head = event.seq;
-                match &event.event {
-                    Event::Turn(Turn::Prompted { by: whose, .. }) => prompted |= *whose == by,
-                    Event::Turn(Turn::Ended(ended)) if prompted => return Ok(Ended::clone(ended)),
-                    Event::Session(_)
-                    | Event::Turn(_)
-                    | Event::Model(_)
-                    | Event::Tool(_)
-                    | Event::Permission(_)
-                    | Event::Compaction(_)
-                    | Event::Subagent(_)
-                    | Event::Todo(_)
-                    | Event::Files(_)
-                    | Event::Plugin(_) => {}
+                if let Event::Turn(Turn::Prompted { by: whose, .. }) = &event.event {
+                    prompted |= *whose == by;
+                } else if let Event::Turn(Turn::Ended(ended)) = &event.event
+                    && prompted
+                {
+                    return Ok(Ended::clone(ended));
                 }
             }
             // the node may have ended meanwhile

@@ -46,29 +46,19 @@ impl Family {
     }
 
     fn count(&mut self, event: &Envelope) {
-        match &event.event {
-            Event::Subagent(
-                Subagent::Ended { session, .. } | Subagent::EndedUncounted { session, .. },
-            ) => {
-                *self.missing.entry(*session).or_default() += 1;
-            }
+        if let Event::Subagent(
+            Subagent::Ended { session, .. } | Subagent::EndedUncounted { session, .. },
+        ) = &event.event
+        {
+            *self.missing.entry(*session).or_default() += 1;
+        } else if matches!(event.event, Event::Turn(Turn::Ended(_))) && !self.is_root(event) {
+            *self.missing.entry(event.session).or_default() -= 1;
+        } else if matches!(event.event, Event::Turn(Turn::Prompted { .. }))
+            && self.is_root(event)
+            && self.is_holding()
+        {
             // whoever goes on waits for no end of the turn before
-            Event::Turn(Turn::Prompted { .. }) if self.is_root(event) && self.is_holding() => {
-                self.missing.clear();
-            }
-            Event::Turn(Turn::Ended(_)) if !self.is_root(event) => {
-                *self.missing.entry(event.session).or_default() -= 1;
-            }
-            Event::Session(_)
-            | Event::Turn(_)
-            | Event::Model(_)
-            | Event::Tool(_)
-            | Event::Permission(_)
-            | Event::Compaction(_)
-            | Event::Subagent(_)
-            | Event::Todo(_)
-            | Event::Files(_)
-            | Event::Plugin(_) => {}
+            self.missing.clear();
         }
     }
 

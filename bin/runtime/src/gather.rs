@@ -121,11 +121,6 @@ fn offer_tasks(tools: &mut Vec<ToolSpec>, subagents: &[(String, String)]) {
     }
 }
 
-/// The provider's own options as settings give them; anything but an object counts as none.
-pub fn request_options(options: &Json) -> Json {
-    if options.is_object() { options.clone() } else { Json::object() }
-}
-
 #[cfg(test)]
 mod tests {
     use leftfold_events::kit::Abilities;

@@ -129,22 +129,10 @@ fn last_turn(history: &[Envelope]) -> Option<Seq> {
     let mut begins = None;
     let mut over = true;
     for event in history {
-        match &event.event {
-            Event::Turn(Turn::Prompted { .. }) if over => {
-                (begins, over) = (Some(event.seq), false);
-            }
-            Event::Turn(Turn::Ended(_)) => over = true,
-            Event::Session(_)
-            | Event::Turn(_)
-            | Event::Model(_)
-            | Event::Tool(_)
-            | Event::Permission(_)
-            | Event::Compaction(_)
-            | Event::Subagent(_)
-            | Event::Todo(_)
-            | Event::Files(_)
-            | Event::Plugin(_) => {}
+        if matches!(event.event, Event::Turn(Turn::Prompted { .. })) && over {
+            (begins, over) = (Some(event.seq), false);
         }
+        over |= matches!(event.event, Event::Turn(Turn::Ended(_)));
     }
     begins
 }

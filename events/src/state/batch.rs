@@ -66,20 +66,10 @@ impl State {
 
     /// What came of the parts of the batch `c`.
     pub fn parts(&self, c: &Call) -> Vec<Part> {
-        let done = self.parts_of(c).filter_map(|part| match &part.phase {
-            Phase::Done(outcome) => {
-                let tool = part.resolved.as_ref().map_or(&part.name, |resolved| &resolved.name);
-                Some(Part { tool: tool.clone(), outcome: (**outcome).clone() })
-            }
-            Phase::Called
-            | Phase::Checking(_)
-            | Phase::Resolved
-            | Phase::MustAsk { .. }
-            | Phase::Asking { .. }
-            | Phase::Allowed
-            | Phase::Running { .. }
-            | Phase::TimedOut { .. }
-            | Phase::Unknown { .. } => None,
+        let done = self.parts_of(c).filter_map(|part| {
+            let Phase::Done(outcome) = &part.phase else { return None };
+            let tool = part.resolved.as_ref().map_or(&part.name, |resolved| &resolved.name);
+            Some(Part { tool: tool.clone(), outcome: (**outcome).clone() })
         });
         done.collect()
     }

@@ -70,6 +70,17 @@ pub enum Phase {
     Done(Box<Outcome>),
 }
 
+impl Phase {
+    /// What the call waits for.
+    pub(super) fn wait(&self) -> Option<Wait> {
+        let (Self::Checking(wait) | Self::Asking { wait, .. } | Self::Running { wait, .. }) = self
+        else {
+            return None;
+        };
+        Some(*wait)
+    }
+}
+
 /// What the model is told of a call.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {

@@ -135,18 +135,12 @@ impl State {
 impl Call {
     /// Why it came to no end of its own.
     pub(super) fn cancelled(&self, stopped: bool) -> String {
-        match self.phase {
-            Phase::TimedOut { .. } => self.timed_out(),
-            Phase::Called if !stopped => words::NO_STEP_LEFT.to_owned(),
-            Phase::Called
-            | Phase::Checking(_)
-            | Phase::Resolved
-            | Phase::MustAsk { .. }
-            | Phase::Asking { .. }
-            | Phase::Allowed
-            | Phase::Running { .. }
-            | Phase::Unknown { .. }
-            | Phase::Done(_) => words::ABORTED.to_owned(),
+        if let Phase::TimedOut { .. } = self.phase {
+            self.timed_out()
+        } else if self.phase == Phase::Called && !stopped {
+            words::NO_STEP_LEFT.to_owned()
+        } else {
+            words::ABORTED.to_owned()
         }
     }
 

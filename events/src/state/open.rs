@@ -85,17 +85,9 @@ impl State {
     /// The questions that wait for an answer: the intents that asked, and what about.
     pub fn questions(&self) -> Vec<(Seq, Access)> {
         let stopped = self.turn.as_ref().is_none_or(|turn| turn.stop.is_some());
-        let asking = self.calls().filter(|_| !stopped).filter_map(|call| match &call.phase {
-            Phase::Asking { wait, access } => Some((wait.intent, call.access().get(*access)?)),
-            Phase::Called
-            | Phase::Checking(_)
-            | Phase::Resolved
-            | Phase::MustAsk { .. }
-            | Phase::Allowed
-            | Phase::Running { .. }
-            | Phase::TimedOut { .. }
-            | Phase::Unknown { .. }
-            | Phase::Done(_) => None,
+        let asking = self.calls().filter(|_| !stopped).filter_map(|call| {
+            let Phase::Asking { wait, access } = &call.phase else { return None };
+            Some((wait.intent, call.access().get(*access)?))
         });
         let inquiring = self.calls().filter(|_| !stopped).filter_map(Call::inquires);
         asking.map(|(of, access)| (of, access.clone())).chain(inquiring).collect()

@@ -18,18 +18,9 @@ impl State {
         if self.turn.as_ref().is_none_or(|turn| turn.stop.is_some()) {
             return None;
         }
-        self.last_reply_mut()?.calls_mut().find(|call| match &call.phase {
-            Phase::Checking(wait) | Phase::Asking { wait, .. } | Phase::Running { wait, .. } => {
-                Some(wait.intent) == of
-            }
-            Phase::Called
-            | Phase::Resolved
-            | Phase::MustAsk { .. }
-            | Phase::Allowed
-            | Phase::TimedOut { .. }
-            | Phase::Unknown { .. }
-            | Phase::Done(_) => false,
-        })
+        let waits =
+            |call: &&mut Call| call.phase.wait().is_some_and(|wait| Some(wait.intent) == of);
+        self.last_reply_mut()?.calls_mut().find(waits)
     }
 
     pub(super) fn apply_tool(&mut self, envelope: &Envelope, event: &Tool) {

@@ -218,13 +218,10 @@ const CANCELLED: &str = "The call was cancelled, and its server told so. It may 
     partly or not at all.";
 
 fn arguments(input: &Json) -> JsonObject {
-    match input.value() {
-        serde_json::Value::Object(arguments) => arguments,
-        serde_json::Value::Null
-        | serde_json::Value::Bool(_)
-        | serde_json::Value::Number(_)
-        | serde_json::Value::String(_)
-        | serde_json::Value::Array(_) => JsonObject::new(),
+    if let serde_json::Value::Object(arguments) = input.value() {
+        arguments
+    } else {
+        JsonObject::new()
     }
 }
 

@@ -18,13 +18,9 @@ const NO_RESULT: &str = "What came of this task was not kept.";
 
 /// The calls with a session of their own that have come to an end, each of which waits for it.
 pub(super) fn spawning(transcript: &Transcript) -> HashSet<String> {
-    let ended = transcript.items.iter().filter_map(|item| match &item.what {
-        What::Outcome(outcome) => Some(outcome.call.as_str()),
-        What::Prompt(_)
-        | What::Reply(_)
-        | What::Summary(_)
-        | What::Interrupted
-        | What::Failed(_) => None,
+    let ended = transcript.items.iter().filter_map(|item| {
+        let What::Outcome(outcome) = &item.what else { return None };
+        Some(outcome.call.as_str())
     });
     ended.filter(|call| transcript.children.contains_key(*call)).map(str::to_owned).collect()
 }
@@ -105,17 +101,9 @@ impl Teller<'_> {
 
     fn waiting_for_child(&self) -> Option<(String, Seq, Seq)> {
         let mut children = self.state.calls().filter(|call| call.class() == Class::Child);
-        children.find_map(|call| match &call.phase {
-            Phase::Running { wait, .. } => Some((call.id.clone(), call.seq, wait.intent)),
-            Phase::Called
-            | Phase::Checking(_)
-            | Phase::Resolved
-            | Phase::MustAsk { .. }
-            | Phase::Asking { .. }
-            | Phase::Allowed
-            | Phase::TimedOut { .. }
-            | Phase::Unknown { .. }
-            | Phase::Done(_) => None,
+        children.find_map(|call| {
+            let Phase::Running { wait, .. } = &call.phase else { return None };
+            Some((call.id.clone(), call.seq, wait.intent))
         })
     }
 }

@@ -24,20 +24,9 @@ impl Which {
 
     /// The open question that is meant.
     pub fn open(&self, state: &State) -> Option<Seq> {
-        state.calls().find_map(|call| match &call.phase {
-            Phase::Asking { wait, .. } if self.is(wait.intent, call.seq, &call.id) => {
-                Some(wait.intent)
-            }
-            Phase::Called
-            | Phase::Checking(_)
-            | Phase::Resolved
-            | Phase::MustAsk { .. }
-            | Phase::Asking { .. }
-            | Phase::Allowed
-            | Phase::Running { .. }
-            | Phase::TimedOut { .. }
-            | Phase::Unknown { .. }
-            | Phase::Done(_) => None,
+        state.calls().find_map(|call| {
+            let Phase::Asking { wait, .. } = &call.phase else { return None };
+            self.is(wait.intent, call.seq, &call.id).then_some(wait.intent)
         })
     }
 }
