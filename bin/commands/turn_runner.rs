@@ -134,46 +134,69 @@ async fn begin(
     sink: ActorRef<Observation>,
 ) -> anyhow::Result<Option<Begun>> {
     let node = client::node().await?;
-    let parts = match task {
-        Task::Prompt(parts) => parts,
-        Task::Compact => return begin_compaction(job, node, sink).await,
-        Task::Revert(back) => return begin_revert(job, node, sink, back).await,
-        Task::Resume => {
-            let (client, opened) = match Client::open_here(node, job, job.extensions.ready()).await
-            {
-                Err(error) if client::is_locked(&error) => {
-                    return Err(held(&job.place).unwrap_or(error));
-                }
-                opened => opened?,
-            };
-            if !opened.unfinished && client.view().await?.files.restore.is_none() {
-                return Ok(None);
-            }
-            let socket = bind(job);
-            client.watch(opened.head + 1, sink, Family::Live).await?;
-            client.resume(job)?;
-            return Ok(Some(Begun { client, opened, socket }));
-        }
-    };
+    if task == Task::Resume {
+        return begin_resuming(job, node, sink).await;
+    }
     for _ in 0..client::ATTEMPTS {
         let (client, opened) = Client::open(node.clone(), job).await?;
         let from = opened.head + 1;
-        if client.remote().is_none() {
-            let socket = bind(job);
+        let socket = if client.remote().is_none() { bind(job) } else { None };
+        if let Task::Prompt(parts) = &task
+            && client.remote().is_none()
+        {
             client.watch(from, sink, Family::Live).await?;
-            client.cast_prompt(job, parts, BY)?;
+            client.cast_prompt(job, parts.clone(), BY)?;
             return Ok(Some(Begun { client, opened, socket }));
         }
-        match client.prompt(job, parts.clone(), BY).await {
-            Ok(()) => {
+        match ask(&client, job, &task).await {
+            Ok(true) => {
                 client.watch(from, sink, Family::Live).await?;
-                return Ok(Some(Begun { client, opened, socket: None }));
+                return Ok(Some(Begun { client, opened, socket }));
             }
+            Ok(false) => return Ok(None),
             Err(error) if client::is_leaving(&error) => tokio::time::sleep(client::BREATH).await,
             Err(error) => return Err(error),
         }
     }
     bail!("the nodes of session {} come and go: try again", job.place.session)
+}
+
+/// Waits until the session has taken the task. False: there is nothing to be done.
+async fn ask(client: &Client, job: &Job, task: &Task) -> anyhow::Result<bool> {
+    match task {
+        Task::Prompt(parts) => client.prompt(job, parts.clone(), BY).await?,
+        Task::Compact => {
+            let answered = client.compact(job.equipment().kit, BY, false).await?;
+            if answered != Answered::Accepted {
+                note("leftfold: there is nothing to be summed up, or a summary is being written");
+                return Ok(false);
+            }
+        }
+        Task::Revert(back) => {
+            let refused = client.revert(job.equipment().kit, *back, BY).await?;
+            refused.map_err(|why| anyhow!("session {}: {why}", job.place.session))?;
+        }
+        Task::Resume => client.resume(job)?,
+    }
+    Ok(true)
+}
+
+async fn begin_resuming(
+    job: &Job,
+    node: ActorRef<NodeMessage>,
+    sink: ActorRef<Observation>,
+) -> anyhow::Result<Option<Begun>> {
+    let (client, opened) = match Client::open_here(node, job, job.extensions.ready()).await {
+        Err(error) if client::is_locked(&error) => return Err(held(&job.place).unwrap_or(error)),
+        opened => opened?,
+    };
+    if !opened.unfinished && client.view().await?.files.restore.is_none() {
+        return Ok(None);
+    }
+    let socket = bind(job);
+    client.watch(opened.head + 1, sink, Family::Live).await?;
+    client.resume(job)?;
+    Ok(Some(Begun { client, opened, socket }))
 }
 
 /// Why a session that another node runs is not resumed, and what can be done instead; `None` if that
@@ -185,54 +208,6 @@ fn held(place: &Place) -> Option<anyhow::Error> {
          --session {session}` and `leftfold --session {session}` attach to it, `leftfold observe \
          {session}` watches"
     ))
-}
-
-/// The same for a summary.
-async fn begin_compaction(
-    job: &Job,
-    node: ActorRef<NodeMessage>,
-    sink: ActorRef<Observation>,
-) -> anyhow::Result<Option<Begun>> {
-    for _ in 0..client::ATTEMPTS {
-        let (client, opened) = Client::open(node.clone(), job).await?;
-        let socket = if client.remote().is_none() { bind(job) } else { None };
-        match client.compact(job.equipment().kit, BY, false).await {
-            Ok(Answered::Accepted) => {
-                client.watch(opened.head + 1, sink, Family::Live).await?;
-                return Ok(Some(Begun { client, opened, socket }));
-            }
-            Ok(_) => {
-                note("leftfold: there is nothing to be summed up, or a summary is being written");
-                return Ok(None);
-            }
-            Err(error) if client::is_leaving(&error) => tokio::time::sleep(client::BREATH).await,
-            Err(error) => return Err(error),
-        }
-    }
-    bail!("the nodes of session {} come and go: try again", job.place.session)
-}
-
-/// The same for going back.
-async fn begin_revert(
-    job: &Job,
-    node: ActorRef<NodeMessage>,
-    sink: ActorRef<Observation>,
-    back: Option<Seq>,
-) -> anyhow::Result<Option<Begun>> {
-    for _ in 0..client::ATTEMPTS {
-        let (client, opened) = Client::open(node.clone(), job).await?;
-        let socket = if client.remote().is_none() { bind(job) } else { None };
-        match client.revert(job.equipment().kit, back, BY).await {
-            Ok(Ok(())) => {
-                client.watch(opened.head + 1, sink, Family::Live).await?;
-                return Ok(Some(Begun { client, opened, socket }));
-            }
-            Ok(Err(why)) => bail!("session {}: {why}", job.place.session),
-            Err(error) if client::is_leaving(&error) => tokio::time::sleep(client::BREATH).await,
-            Err(error) => return Err(error),
-        }
-    }
-    bail!("the nodes of session {} come and go: try again", job.place.session)
 }
 
 /// Lets other processes connect, before anything is shown that they might act upon. Without a

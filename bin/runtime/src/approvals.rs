@@ -14,14 +14,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use leftfold_actors::Observation;
+use leftfold_actors::{Observation, Recorded};
 use leftfold_events::event::{Answer, Event, Permission};
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::{Envelope, Seq, SessionId, Sha256};
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use ractor::ActorRef;
 use tokio::sync::watch;
 
-use crate::family::Family;
+use crate::family::{self, Follow};
 use leftfold_view::QuestionId;
 
 /// How long the end of a program waits for a slow disk to take an approval.
@@ -101,9 +101,8 @@ impl Memory {
         worktree: &Path,
         session: SessionId,
     ) -> anyhow::Result<(Self, ActorRef<Observation>)> {
-        let (through, seen) = watch::channel(0);
-        let arguments = (worktree.to_owned(), Family::new(session), through);
-        let (sink, _) = Actor::spawn(None, Recorder, arguments).await?;
+        let records = Records { worktree: worktree.to_owned(), asked: HashMap::new() };
+        let (sink, seen) = family::follow(session, records).await?;
         Ok((Self(seen), sink))
     }
 
@@ -116,58 +115,28 @@ impl Memory {
     }
 }
 
-struct Recorder;
-
 struct Records {
     worktree: PathBuf,
     /// What an "always" to the question would allow.
     asked: HashMap<QuestionId, Vec<Rule>>,
-    family: Family,
-    through: watch::Sender<Seq>,
 }
 
-impl Actor for Recorder {
-    type Msg = Observation;
-    type State = Records;
-    type Arguments = (PathBuf, Family, watch::Sender<Seq>);
-
-    async fn pre_start(
-        &self,
-        _: ActorRef<Observation>,
-        (worktree, family, through): Self::Arguments,
-    ) -> Result<Records, ActorProcessingErr> {
-        Ok(Records { worktree, asked: HashMap::new(), family, through })
-    }
-
-    async fn handle(
-        &self,
-        _: ActorRef<Observation>,
-        observation: Observation,
-        records: &mut Records,
-    ) -> Result<(), ActorProcessingErr> {
-        let Observation { events, done } = observation;
-        let new: Vec<Rule> = events.iter().flat_map(|event| records.take(event)).collect();
+impl Follow for Records {
+    async fn take(&mut self, events: &[Recorded]) {
+        let new: Vec<Rule> = events.iter().flat_map(|event| self.allowed(event)).collect();
         if !new.is_empty() {
-            let worktree = records.worktree.clone();
-            if let Err(error) = tokio::task::spawn_blocking(move || add(&worktree, new)).await? {
+            let worktree = self.worktree.clone();
+            let added = tokio::task::spawn_blocking(move || add(&worktree, new)).await;
+            if let Err(error) = added.map_err(Into::into).flatten() {
                 crate::note(&format!("leftfold: {error:#}"));
             }
         }
-        // the session's end comes after those of its children
-        let through = records.family.take(&events);
-        let own = through.iter().rfind(|event| records.family.is_root(event));
-        if let Some(last) = own {
-            records.through.send_replace(last.seq);
-        }
-        // the hub may have gone with the node
-        let _ = done.send(());
-        Ok(())
     }
 }
 
 impl Records {
     /// What `event` allows for good.
-    fn take(&mut self, event: &Envelope) -> Vec<Rule> {
+    fn allowed(&mut self, event: &Envelope) -> Vec<Rule> {
         let Event::Permission(permission) = &event.event else { return Vec::new() };
         match permission {
             Permission::Asked { permission, always, .. } => {

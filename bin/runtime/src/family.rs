@@ -2,10 +2,13 @@
 //! different sessions arrive by different ways.
 
 use std::collections::HashMap;
+use std::marker::PhantomData;
 
-use leftfold_actors::Recorded;
+use leftfold_actors::{Observation, Recorded};
 use leftfold_events::event::{Event, Subagent, Turn};
-use leftfold_events::{Envelope, SessionId};
+use leftfold_events::{Envelope, Seq, SessionId};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::watch;
 
 /// Follows the events of a root and its children.
 #[derive(Debug)]
@@ -70,5 +73,61 @@ impl Family {
     pub fn give_up(&mut self) -> Vec<Recorded> {
         self.missing.clear();
         std::mem::take(&mut self.held)
+    }
+}
+
+/// What an observer does with the events of a session and its children.
+pub(crate) trait Follow: Send + 'static {
+    fn take(&mut self, events: &[Recorded]) -> impl Future<Output = ()> + Send;
+}
+
+/// Starts an observer. What comes with it is the last of the session's own events that has been taken,
+/// with all that its children had done by then.
+pub(crate) async fn follow<F: Follow + Sync>(
+    session: SessionId,
+    work: F,
+) -> anyhow::Result<(ActorRef<Observation>, watch::Receiver<Seq>)> {
+    let (through, taken) = watch::channel(0);
+    let following = Following { work, family: Family::new(session), through };
+    let (sink, _) = Actor::spawn(None, Follower(PhantomData), following).await?;
+    Ok((sink, taken))
+}
+
+struct Follower<F>(PhantomData<F>);
+
+struct Following<F> {
+    work: F,
+    family: Family,
+    through: watch::Sender<Seq>,
+}
+
+impl<F: Follow + Sync> Actor for Follower<F> {
+    type Msg = Observation;
+    type State = Following<F>;
+    type Arguments = Following<F>;
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<Observation>,
+        following: Following<F>,
+    ) -> Result<Following<F>, ActorProcessingErr> {
+        Ok(following)
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<Observation>,
+        Observation { events, done }: Observation,
+        following: &mut Following<F>,
+    ) -> Result<(), ActorProcessingErr> {
+        following.work.take(&events).await;
+        // the session's end comes after those of its children
+        let taken = following.family.take(&events);
+        if let Some(last) = taken.iter().rfind(|event| following.family.is_root(event)) {
+            following.through.send_replace(last.seq);
+        }
+        // the hub may have gone with the node
+        let _ = done.send(());
+        Ok(())
     }
 }

@@ -6,13 +6,13 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use leftfold_actors::Observation;
+use leftfold_actors::{Observation, Recorded};
 use leftfold_events::{Seq, SessionId};
 use leftfold_plugins::Plugins;
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use ractor::ActorRef;
 use tokio::sync::watch;
 
-use crate::family;
+use crate::family::{self, Follow};
 use crate::warnings;
 
 /// How long the end of a program waits for plugins to be told how it went.
@@ -30,9 +30,7 @@ pub(crate) async fn start(
     if plugins.watchers().is_empty() {
         return Ok(None);
     }
-    let (through, told) = watch::channel(0);
-    let family = family::Family::new(session);
-    let (sink, _) = Actor::spawn(None, Teller, (plugins.clone(), family, through)).await?;
+    let (sink, told) = family::follow(session, Watchers(plugins.clone())).await?;
     TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(session, told);
     Ok(Some(sink))
 }
@@ -48,37 +46,13 @@ pub(crate) async fn through(session: SessionId, head: Seq) {
     }
 }
 
-struct Teller;
+struct Watchers(Plugins);
 
-struct Telling {
-    plugins: Plugins,
-    family: family::Family,
-    through: watch::Sender<Seq>,
-}
-
-impl Actor for Teller {
-    type Msg = Observation;
-    type State = Telling;
-    type Arguments = (Plugins, family::Family, watch::Sender<Seq>);
-
-    async fn pre_start(
-        &self,
-        _: ractor::ActorRef<Observation>,
-        (plugins, family, through): Self::Arguments,
-    ) -> Result<Telling, ActorProcessingErr> {
-        Ok(Telling { plugins, family, through })
-    }
-
-    async fn handle(
-        &self,
-        _: ractor::ActorRef<Observation>,
-        observation: Observation,
-        telling: &mut Telling,
-    ) -> Result<(), ActorProcessingErr> {
-        let Observation { events, done } = observation;
+impl Follow for Watchers {
+    async fn take(&mut self, events: &[Recorded]) {
         // one that was started again is told again
-        for watcher in telling.plugins.watchers() {
-            for event in events.iter() {
+        for watcher in self.0.watchers() {
+            for event in events {
                 if !watcher.tell(event.line()).await {
                     let why = format!("plugin `{}` is cut off: {}", watcher.name(), watcher.why());
                     warnings::tell(&[why]);
@@ -86,12 +60,5 @@ impl Actor for Teller {
                 }
             }
         }
-        let told = telling.family.take(&events);
-        if let Some(last) = told.iter().rfind(|event| telling.family.is_root(event)) {
-            telling.through.send_replace(last.seq);
-        }
-        // the hub may have gone with the node
-        let _ = done.send(());
-        Ok(())
     }
 }

@@ -7,7 +7,6 @@ use rmcp::model::{GetPromptRequestParams, JsonObject, Prompt, PromptMessage, Rol
 
 use super::content::{self, Shown};
 use super::pool::Pool;
-use super::server;
 use super::servers::Servers;
 use super::spec::STARTUP;
 
@@ -37,13 +36,7 @@ impl Servers {
         prompt: &str,
         words: &[String],
     ) -> Result<Prompted, String> {
-        let unknown = || format!("there is no MCP server `{server}`");
-        let found = self.0.server_named(server).ok_or_else(unknown)?;
-        found.ready().await;
-        if let Some(why) = server::failure(found) {
-            return Err(format!("the MCP server `{server}` can not be used now: {why}"));
-        }
-        let link = found.connection().ok_or_else(unknown)?;
+        let (found, link) = self.connected(server).await?;
         let known = link.prompts();
         let Some(wanted) = known.iter().find(|known| known.name == prompt) else {
             let known: Vec<&str> = known.iter().map(|prompt| prompt.name.as_str()).collect();

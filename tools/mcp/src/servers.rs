@@ -5,10 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use leftfold_events::kit::ToolSpec;
+use leftfold_process::Supervised;
 
+use super::link::Link;
 use super::pool::{self, Pool};
+use super::resources;
+use super::server::{self, Server};
 use super::spec::{Report, Spec, Status};
-use super::{resources, server};
 
 /// The servers of a project. Clones are the same; the default has none.
 #[derive(Clone, Default)]
@@ -70,15 +73,26 @@ impl Servers {
     /// # Errors
     /// In words for people: it can not be used, or has nothing to be read in this way.
     pub async fn reader(&self, server: &str) -> Result<String, String> {
+        let (_, link) = self.connected(server).await?;
+        let has_own = resources::has_own_reader(&link);
+        let name = self.0.name_of(server, resources::READ).filter(|_| !has_own);
+        name.ok_or_else(|| format!("the MCP server `{server}` has no resources"))
+    }
+
+    /// The server of this name and the connection to it. Waits for the server.
+    ///
+    /// # Errors
+    /// In words for people: there is none, or it can not be used.
+    pub(super) async fn connected(
+        &self,
+        server: &str,
+    ) -> Result<(&Supervised<Server>, Arc<Link>), String> {
         let unknown = || format!("there is no MCP server `{server}`");
         let found = self.0.server_named(server).ok_or_else(unknown)?;
         found.ready().await;
         if let Some(why) = server::failure(found) {
             return Err(format!("the MCP server `{server}` can not be used now: {why}"));
         }
-        let link = found.connection().ok_or_else(unknown)?;
-        let has_own = resources::has_own_reader(&link);
-        let name = self.0.name_of(server, resources::READ).filter(|_| !has_own);
-        name.ok_or_else(|| format!("the MCP server `{server}` has no resources"))
+        Ok((found, found.connection().ok_or_else(unknown)?))
     }
 }
