@@ -40,7 +40,7 @@ fn workspace() -> anyhow::Result<Workspace> {
     workspace.secrets =
         leftfold_runtime::secrets::known(&settings, &leftfold_runtime::model::environment)?;
     leftfold_tools::prune(&workspace.spill_dir, SystemTime::now());
-    workspace.environment = settings.environment;
+    workspace.environment = settings.environment();
     Ok(workspace)
 }
 

@@ -50,7 +50,7 @@ pub(super) fn mcp(
         ..spec
     };
     let asked: Vec<Spec> = asked.into_iter().map(hasty).collect();
-    let servers = Servers::of(directory, &settings.environment, &asked);
+    let servers = Servers::of(directory, &settings.environment(), &asked);
     let reports = leftfold_runtime::run_async(async {
         servers.ready().await;
         servers.reports()

@@ -23,7 +23,7 @@ pub(super) fn settings(found: &mut Findings, survey: &Survey, directory: &Path) 
         found.error(error.to_string(), advice(error));
     }
     idle(found, survey);
-    for (place, what) in &survey.reaching {
+    for (place, what) in &survey.project_effects {
         found.add(
             Level::Note,
             format!("{place}: this file of the project {what}"),

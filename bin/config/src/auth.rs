@@ -16,7 +16,7 @@ use crate::source::{Env, environment, is_absent};
 
 const FILE: &str = "auth.json";
 
-/// What only the owner can read and write.
+/// Only the owner can read and write.
 const MODE: u32 = 0o600;
 
 /// The largest file that is read, in bytes.
@@ -54,7 +54,7 @@ impl std::fmt::Debug for Keys {
 }
 
 impl Keys {
-    /// What is stored; nothing if there is no file.
+    /// Reads the stored keys; none if there is no file.
     pub fn load(env: Env<'_>) -> Result<Self, Error> {
         path(env).map_or_else(|| Ok(Self::default()), |path| Self::read(&path))
     }
@@ -136,7 +136,7 @@ fn change(env: Env<'_>, change: impl FnOnce(&mut Keys) -> bool) -> Result<(PathB
     Ok((path, changed))
 }
 
-/// Whoever reads meanwhile sees the old file or the new one, and a crash leaves one of them.
+/// A reader sees the old file or the new one at any time, and a crash leaves one of them.
 fn replace(path: &Path, keys: &Keys) -> io::Result<()> {
     // a link leads to where the file really is
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());

@@ -84,7 +84,7 @@ fn text_at(text: &str, path: &[String], found: &mut Found) {
     }
 }
 
-/// What stands before the `@` of an address, and what its query calls a key.
+/// The password before the `@` of an address, and the parameters of its query that are named as keys.
 fn address(name: &str, address: &str, found: &mut Found) {
     let Some((_, rest)) = address.split_once("://") else { return };
     let (host, query) = rest.split_once('?').unwrap_or((rest, ""));

@@ -1,4 +1,4 @@
-//! What can be wrong with settings, said so that it can be put right.
+//! Errors in settings: each says where it is, what is wrong and what to do.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -33,21 +33,21 @@ pub enum Error {
          `provider` and a `model` in leftfold.json, or give --model PROVIDER/MODEL; `leftfold models` \
          lists some, and `leftfold demo` works without any{listed}"
     )]
-    NoModel { listed: Listed },
+    NoModel { listed: String },
     #[error("model `{model}`{origin}: expected PROVIDER/MODEL{hint}")]
-    ModelName { model: String, origin: Origin, hint: Hint },
+    ModelName { model: String, origin: String, hint: Hint },
     #[error("model `{model}`{origin}: there is no provider `{provider}`{hint}")]
-    UnknownProvider { model: String, origin: Origin, provider: String, hint: Hint },
+    UnknownProvider { model: String, origin: String, provider: String, hint: Hint },
     #[error("model `{model}`{origin}: provider `{provider}` lists no model `{id}`{hint}")]
-    UnknownModel { model: String, origin: Origin, provider: String, id: String, hint: Hint },
+    UnknownModel { model: String, origin: String, provider: String, id: String, hint: Hint },
     #[error("model `{model}`{origin}: provider `{provider}` is turned off by `{by}`")]
-    Disabled { model: String, origin: Origin, provider: String, by: &'static str },
+    Disabled { model: String, origin: String, provider: String, by: &'static str },
     #[error("model `{model}`{origin} is turned off by `{by}`")]
-    Hidden { model: String, origin: Origin, by: String },
+    Hidden { model: String, origin: String, by: String },
     #[error(transparent)]
     Keys(#[from] crate::auth::Error),
     #[error("provider `{provider}` has no wire format{npm}: set `{path}.wire` to {known}")]
-    NoWire { provider: String, npm: Npm, path: String, known: String },
+    NoWire { provider: String, npm: String, path: String, known: String },
     #[error(
         "provider `{provider}` has no key: run `leftfold auth login {provider}`, or set {variables}, \
          or `{path}.options.apiKey` in leftfold.json"
@@ -58,6 +58,28 @@ pub enum Error {
          or write the value itself"
     )]
     Unset { place: Place, key: String, variable: String },
+}
+
+impl Error {
+    /// The error that the value at `path` is not what was expected.
+    pub(crate) fn wrong(
+        place: &Place,
+        path: &str,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> Self {
+        let key = match path {
+            "" => "the settings as a whole".to_owned(),
+            path => format!("`{path}`"),
+        };
+        let (expected, found, hint) = (expected.into(), found.into(), Hint::default());
+        Self::Wrong { place: place.clone(), key, expected, found, hint }
+    }
+
+    pub(crate) fn unset(place: &Place, path: &str, variable: &str) -> Self {
+        let (key, variable) = (path.to_owned(), variable.to_owned());
+        Self::Unset { place: place.clone(), key, variable }
+    }
 }
 
 /// The end of a message: the right name for a wrong one, or all right names.
@@ -100,41 +122,8 @@ impl fmt::Display for Hint {
     }
 }
 
-/// Models of which one could be chosen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed(pub(crate) Vec<String>);
-
-impl fmt::Display for Listed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return Ok(());
-        }
-        write!(f, "; settings list {}", quoted(&self.0))
-    }
-}
-
-/// Where the name of a model comes from; shown in brackets if it is a settings file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin(pub(crate) Option<Place>);
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.as_ref().map_or(Ok(()), |place| write!(f, " ({place})"))
-    }
-}
-
-/// The npm package of a provider, which says nothing to Leftfold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Npm(pub(crate) Option<String>);
-
-impl fmt::Display for Npm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.as_ref().map_or(Ok(()), |name| write!(f, " (its npm package `{name}` is not known)"))
-    }
-}
-
 /// `a`, `b`, `c`; long lists are cut.
-fn quoted(names: &[String]) -> String {
+pub(crate) fn quoted(names: &[String]) -> String {
     const MOST: usize = 50;
     let mut text: Vec<String> = names.iter().take(MOST).map(|name| format!("`{name}`")).collect();
     if names.len() > MOST {
@@ -193,7 +182,6 @@ pub(crate) fn alternatives(names: &[&str]) -> String {
     }
 }
 
-/// The end of a message about a wrong name, which says what was meant.
-pub fn meant_of(wrong: &str, known: &[&str]) -> String {
-    Hint::toward(wrong, known).to_string()
+pub(crate) fn in_quotes(text: &str) -> String {
+    format!("\"{}\"", text.escape_debug())
 }

@@ -1,33 +1,20 @@
 //! MCP servers, plugins and folders of skills in settings.
 
-use std::fmt;
 use std::num::{NonZeroU16, NonZeroU64};
 use std::path::PathBuf;
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
-use serde::de::Unexpected;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
 use crate::provider::NEVER;
-use crate::secrecy::Secret;
+use crate::secrecy::{Secret, debug_without_values};
 use crate::source::Place;
 use crate::typed::{At, filled};
 
-/// Shows no more than the name: values may be secrets.
-macro_rules! debug_without_values {
-    ($($name:ident)*) => {
-        $(impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($name)).finish_non_exhaustive()
-            }
-        })*
-    };
-}
-
-debug_without_values!(Mcp OAuth Client Plugin Part Program PluginProgram);
+debug_without_values!(Mcp Line OAuth Client Plugin Part Program PluginProgram);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -48,9 +35,7 @@ pub struct Mcp {
     #[serde(rename = "type")]
     kind: Option<McpKind>,
     /// The program, and its arguments.
-    #[serde(deserialize_with = "server_command")]
-    #[schemars(length(min = 1))]
-    command: Option<Vec<At<String>>>,
+    command: Option<At<Line>>,
     environment: IndexMap<String, At<Secret>>,
     #[serde(deserialize_with = "filled")]
     cwd: Option<At<String>>,
@@ -124,7 +109,7 @@ impl Mcp {
     }
 
     pub fn command(&self) -> Option<Vec<String>> {
-        self.command.as_ref().map(|parts| parts.iter().map(|part| part.to_string()).collect())
+        self.command.as_ref().map(|line| line.parts().iter().map(|part| part.to_string()).collect())
     }
 
     pub fn environment(&self) -> Vec<(String, String)> {
@@ -155,9 +140,13 @@ impl Mcp {
 
     /// An error for each variable without which the server is not what its user meant.
     pub fn unset(&self) -> impl Iterator<Item = Error> {
-        let command = self.command.iter().flatten().flat_map(At::unset);
+        let command = self.command.iter().flat_map(|line| line.parts()).flat_map(At::unset);
         let headers = self.headers.values().flat_map(At::unset);
         command.chain(self.url.iter().flat_map(At::unset)).chain(headers)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        self.command.as_ref().map_or(Ok(()), At::<Line>::check)
     }
 }
 
@@ -167,31 +156,38 @@ fn set_variables(variables: &IndexMap<String, At<Secret>>) -> Vec<(String, Strin
     set.map(|(name, value)| (name.clone(), value.reveal().to_owned())).collect()
 }
 
-const PROGRAM: &str = "a list of the program and its arguments";
+/// A program and its arguments.
+#[derive(Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename = "@a list of the program and its arguments")]
+#[schemars(untagged, inline)]
+pub enum Line {
+    #[serde(rename = "a list")]
+    Parts(#[schemars(length(min = 1))] Vec<At<String>>),
+}
 
-fn server_command<'de, D>(deserializer: D) -> Result<Option<Vec<At<String>>>, D::Error>
-where
-    D: Deserializer<'de>,
-{
-    match Line::deserialize(deserializer)? {
-        Line::Parts(parts) => has_program(&parts, PROGRAM).map(|()| Some(parts)),
+impl Line {
+    fn parts(&self) -> &[At<String>] {
+        let Self::Parts(parts) = self;
+        parts
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename = "@a list of the program and its arguments")]
-enum Line {
-    #[serde(rename = "a list")]
-    Parts(Vec<At<String>>),
+impl At<Line> {
+    fn check(&self) -> Result<(), Error> {
+        let first = self.parts().first().map(|part| part.trim());
+        no_program(first).map_or(Ok(()), |found| {
+            Err(self.wrong("a list of the program and its arguments", found))
+        })
+    }
 }
 
-fn has_program<E: serde::de::Error>(parts: &[At<String>], expected: &str) -> Result<(), E> {
-    let found = match parts.first() {
-        Some(program) if !program.trim().is_empty() => return Ok(()),
-        Some(_) => "no program",
-        None => "nothing in it",
-    };
-    Err(E::invalid_value(Unexpected::Other(found), &expected))
+/// Words for the lack of a program.
+fn no_program(first: Option<&str>) -> Option<&'static str> {
+    match first {
+        None => Some("nothing in it"),
+        Some("") => Some("no program"),
+        Some(_) => None,
+    }
 }
 
 /// One entry of the list.
@@ -208,7 +204,7 @@ pub enum Plugin {
     #[serde(rename = "a list")]
     Line(Vec<At<Part>>),
     #[serde(rename = "an object")]
-    Program(Program),
+    Program(Box<Program>),
 }
 
 #[derive(Clone, PartialEq, Deserialize, JsonSchema)]
@@ -225,9 +221,7 @@ pub enum Part {
 #[serde(default)]
 #[schemars(inline)]
 pub struct Program {
-    #[serde(deserialize_with = "server_command")]
-    #[schemars(length(min = 1))]
-    command: Option<Vec<At<String>>>,
+    command: Option<At<Line>>,
     env: IndexMap<String, At<Secret>>,
     environment: IndexMap<String, At<Secret>>,
     /// In milliseconds.
@@ -247,56 +241,45 @@ pub struct PluginProgram {
 impl At<Plugin> {
     /// As it is to be started; why it can not be, or (`None`) it is turned off.
     pub fn program(&self) -> Option<Result<PluginProgram, String>> {
-        let program = match &**self {
-            Plugin::Package(name) => return Some(Err(self.no_program(name))),
-            Plugin::Line(parts) if takes_options(parts) => {
-                return Some(Err(self.no_program(parts[0].text())));
-            }
-            Plugin::Line(parts) => {
-                let unset = parts.iter().flat_map(At::unset);
-                let command = parts.iter().map(|part| word(part.place(), part.text())).collect();
-                usable(command, unset, &Program::default())
-            }
+        Some(match &**self {
+            Plugin::Package(name) => Err(self.is_package(name)),
+            Plugin::Line(parts) if takes_options(parts) => Err(self.is_package(parts[0].text())),
+            Plugin::Line(parts) => start(parts, Part::text, &Program::default()),
             Plugin::Program(program) if program.enabled == Some(false) => return None,
             Plugin::Program(program) => {
-                let parts = program.command.iter().flatten();
-                let unset = parts.clone().flat_map(At::unset);
-                usable(parts.map(|part| word(part.place(), part)).collect(), unset, program)
+                let parts = program.command.as_ref().map(|line| line.parts()).unwrap_or_default();
+                start(parts, String::as_str, program)
             }
-        };
-        Some(program)
+        })
     }
 
-    fn no_program(&self, package: &str) -> String {
+    fn is_package(&self, name: &str) -> String {
         format!(
             "{}: the plugin \"{}\" is left out: packages of JavaScript are not run here, a plugin \
              is a program, named as a list such as [\"python3\", \"./plugin.py\"]",
             self.place(),
-            package.escape_debug()
+            name.escape_debug()
         )
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {
         const EXPECTED: &str =
             "a list of a program and its arguments, or an object with `command`, such a list";
-        let options = |part: &&At<Part>| matches!(***part, Part::Options(_));
-        match &**self {
+        let found = match &**self {
             Plugin::Line(parts) => {
                 let texts = if takes_options(parts) { &parts[..1] } else { parts };
-                if let Some(part) = texts.iter().find(options) {
+                if let Some(part) = texts.iter().find(|part| matches!(***part, Part::Options(_))) {
                     return Err(part.wrong("a string", "an object"));
                 }
-                match parts.first().map(|part| part.text().trim()) {
-                    None => Err(self.wrong(EXPECTED, "nothing in it")),
-                    Some("") => Err(self.wrong(EXPECTED, "no program")),
-                    Some(_) => Ok(()),
-                }
+                no_program(parts.first().map(|part| part.text().trim()))
             }
-            Plugin::Program(Program { command: None, .. }) => {
-                Err(self.wrong(EXPECTED, "no `command`"))
-            }
-            Plugin::Package(_) | Plugin::Program(_) => Ok(()),
-        }
+            Plugin::Program(program) => match &program.command {
+                Some(line) => return line.check(),
+                None => Some("no `command`"),
+            },
+            Plugin::Package(_) => None,
+        };
+        found.map_or(Ok(()), |found| Err(self.wrong(EXPECTED, found)))
     }
 }
 
@@ -307,33 +290,31 @@ fn takes_options(parts: &[At<Part>]) -> bool {
 
 impl Part {
     fn text(&self) -> &str {
-        match self {
-            Self::Text(text) => text,
-            Self::Options(_) => "",
-        }
+        if let Self::Text(text) = self { text } else { "" }
     }
 }
 
-/// Parts that begin with `./` or `../` start at the file they stand in.
-fn word(place: &Place, text: &str) -> String {
-    if text.starts_with("./") || text.starts_with("../") {
-        return place.source.path(text).display().to_string();
-    }
-    text.to_owned()
-}
-
-fn usable(
-    command: Vec<String>,
-    unset: impl Iterator<Item = Error>,
+fn start<T>(
+    parts: &[At<T>],
+    text: impl Fn(&T) -> &str,
     program: &Program,
 ) -> Result<PluginProgram, String> {
-    let unset: Vec<String> = unset.map(|error| error.to_string()).collect();
+    let unset: Vec<String> = parts.iter().flat_map(At::unset).map(|e| e.to_string()).collect();
     if !unset.is_empty() {
         return Err(unset.join("; "));
     }
-    let environment = [&program.env, &program.environment].map(set_variables).concat();
-    let timeout = program.timeout.map(|time| time.get().min(NEVER));
-    Ok(PluginProgram { command, environment, timeout })
+    // parts that begin with `./` or `../` start at the file they stand in
+    let word = |part: &At<T>| match text(part) {
+        text if text.starts_with("./") || text.starts_with("../") => {
+            part.place().source.path(text).display().to_string()
+        }
+        text => text.to_owned(),
+    };
+    Ok(PluginProgram {
+        command: parts.iter().map(word).collect(),
+        environment: [&program.env, &program.environment].map(set_variables).concat(),
+        timeout: program.timeout.map(|time| time.get().min(NEVER)),
+    })
 }
 
 /// Folders of skills besides the usual ones: a list of paths, or an object with `paths`.

@@ -16,10 +16,10 @@ use crate::source::{Env, Place, Source};
 use crate::tree::{Entry, Node, Reference, Text, Tree, below};
 use crate::{schema, secrecy};
 
-/// What is in force in a directory.
+/// The settings in force in a directory.
 #[derive(Debug)]
 pub struct Inventory {
-    /// What was read, the weakest first.
+    /// The sources that were read, the weakest first.
     pub sources: Vec<Arc<Source>>,
     /// In the order of the settings' documentation; lists in theirs, and rules in
     /// the order in which the last that matches decides.
@@ -36,7 +36,7 @@ pub struct Item {
     pub path: Vec<String>,
     pub shown: Shown,
     pub origin: Origin,
-    /// What else there is to say.
+    /// A remark for people.
     pub note: Option<String>,
     /// The rule that this is.
     pub rule: Option<Rule>,
@@ -174,7 +174,7 @@ impl List {
         }
     }
 
-    /// What holds where nobody has said anything.
+    /// Adds the defaults of a key that no source sets.
     fn defaults(&mut self, key: &str, agent: &str) {
         let (tool_output, compaction) = (ToolOutput::default(), Compaction::default());
         let (task, retry, settings) = (Task::default(), Retry::default(), Settings::default());
@@ -212,8 +212,8 @@ impl List {
     }
 
     fn providers(&mut self, settings: &Settings, env: Env<'_>) {
-        for FromEnv { provider, option, variable, value } in settings.in_variables(env) {
-            let spot = Spot::at(&["provider", &provider, "options", option]);
+        for (provider, FromEnv { option, variable, value }) in settings.in_variables(env) {
+            let spot = Spot::at(&["provider", provider, "options", option]);
             let set = value.is_some();
             if set {
                 // what a file has there is empty, or it would be used
@@ -223,11 +223,11 @@ impl List {
                 None if option != "apiKey" || self.has(&spot) => continue,
                 Some(value) if option != "apiKey" => Shown::Value(secrecy::masked(&value).into()),
                 Some(_) | None => {
-                    let references = vec![Reference::Variable { name: variable.clone(), set }];
+                    let references = vec![Reference::Variable { name: variable.to_owned(), set }];
                     Shown::Hidden { set, references }
                 }
             };
-            self.push(spot, shown, Origin::Variable(variable));
+            self.push(spot, shown, Origin::Variable(variable.to_owned()));
         }
         for name in settings.by_stored_key(env) {
             let spot = Spot::at(&["provider", name, "options", "apiKey"]);
@@ -314,7 +314,7 @@ impl Inventory {
         }
     }
 
-    /// What is wrong with the first step that leads nowhere.
+    /// The error about the first step that leads nowhere.
     fn unknown(&self, wanted: &str, steps: &[String]) -> Option<String> {
         let (at, names) = (0..steps.len())
             .map(|at| (at, self.names(&steps[..at])))

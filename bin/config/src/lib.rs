@@ -15,7 +15,7 @@
 //! | `load` | all sources read and merged |
 //! | `resolve` | providers, models and keys |
 //! | `inventory`, `plugin_layers`, `secrecy`, `credentials` | as much of them as may be shown, and to whom |
-//! | `survey`, `reach` | all that is wrong in them, or worth a look |
+//! | `survey`, `project_effects` | all that is wrong in them, or worth a look |
 
 mod agent;
 pub mod auth;
@@ -28,8 +28,9 @@ mod load;
 mod markdown;
 mod permission;
 mod plugin_layers;
+mod project_effects;
 mod provider;
-mod reach;
+
 mod resolve;
 mod schema;
 mod secrecy;
@@ -45,7 +46,7 @@ mod tests;
 
 pub use agent::{Agent, Command, Mode};
 pub use auth::token_store;
-pub use error::{Error, Hint, meant_of as meant};
+pub use error::{Error, Hint};
 pub use extensions::{Client, Mcp, McpKind, OAuth, Plugin, PluginProgram};
 pub use inventory::{Inventory, Item, Origin, Shown, inventory};
 pub use load::{Layers, load, load_with};

@@ -2,20 +2,22 @@
 //! and then all of them merged.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use leftfold_events::providers::KnownProviders;
 
 use crate::auth::Keys;
 use crate::error::Error;
+use crate::secrecy::debug_without_values;
 use crate::settings::{JOINED, Settings};
-use crate::source::{Env, Place};
+use crate::source::{Env, Place, Source};
 use crate::sources::{self, Document, Layer, Project};
 use crate::tree::{self, Node, Tree};
 use crate::typed::{self, Stranger};
 use crate::{legacy, markdown, permission};
 
-/// What settings rest on besides files: the providers that this build knows, and what each plugin adds,
-/// in the order in which they were asked.
+/// The base of settings besides files: the providers that this build knows, and the settings that each plugin
+/// adds, in the order in which they were asked.
 #[derive(Clone)]
 pub struct Layers {
     pub(crate) providers: &'static KnownProviders,
@@ -23,19 +25,14 @@ pub struct Layers {
     warnings: Vec<String>,
 }
 
-/// Values may be secrets.
-impl std::fmt::Debug for Layers {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Layers").finish_non_exhaustive()
-    }
-}
+debug_without_values!(Layers);
 
 impl Layers {
     pub fn new(providers: &'static KnownProviders) -> Self {
         Self { providers, all: Vec::new(), warnings: Vec::new() }
     }
 
-    /// What people should know of plugins that have something to add.
+    /// Problems of plugins that were asked for settings.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -49,7 +46,8 @@ impl Layers {
 
 /// One source by itself.
 pub(crate) struct Part {
-    pub(crate) settings: Settings,
+    source: Arc<Source>,
+    settings: Settings,
     /// Without the keys that are left out.
     pub(crate) node: Node,
     strangers: Vec<Stranger>,
@@ -71,7 +69,7 @@ pub(crate) fn read(
     settings.check(providers)?;
     let places: Vec<Place> = strangers.iter().map(|(place, _)| place.clone()).collect();
     node.remove(&places);
-    Ok(Part { settings, node, strangers })
+    Ok(Part { source: Arc::clone(source), settings, node, strangers })
 }
 
 /// Reads all settings that are in force in `directory`, and the stored keys. `env` gives the
@@ -93,15 +91,25 @@ pub fn load(
 /// # Errors
 /// The first thing that is wrong in any source, as for [`load`].
 pub fn load_with(directory: &Path, env: Env<'_>, layers: &Layers) -> Result<Settings, Error> {
+    let documents = sources::read_all(directory, env, &layers.all)?;
+    let parts = documents.iter().map(|document| read(document, env, layers.providers));
+    merge(parts.collect::<Result<_, _>>()?, (directory, env), layers)
+}
+
+/// Merges sources, the weakest first.
+pub(crate) fn merge(
+    parts: Vec<Part>,
+    (directory, env): (&Path, Env<'_>),
+    layers: &Layers,
+) -> Result<Settings, Error> {
     let mut tree: Option<Node> = None;
     let mut sources = Vec::new();
     let mut rules = Settings::default();
     let mut strangers = Vec::new();
-    for document in sources::read_all(directory, env, &layers.all)? {
-        let part = read(&document, env, layers.providers)?;
+    for part in parts {
         rules.append_rules(&part.settings);
         strangers.extend(part.strangers);
-        sources.push(document.source);
+        sources.push(part.source);
         match &mut tree {
             Some(tree) => tree.merge(part.node, &JOINED),
             None => tree = Some(part.node),

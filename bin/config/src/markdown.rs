@@ -17,7 +17,7 @@ const DEEPEST: usize = 8;
 /// Files of one folder that are read at most.
 const MOST: usize = 2_000;
 
-/// What a file of Markdown is an entry of.
+/// The entry of settings that a Markdown file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entered {
     /// The key at the top of the settings.

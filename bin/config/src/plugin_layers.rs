@@ -1,7 +1,7 @@
-//! What plugins are told of settings, and what they add.
+//! The settings that plugins see, and those that they add.
 //!
-//! A plugin sees what `leftfold config` would show, as one object. A value of which that hides a part is left
-//! out as a whole: whoever says again what it was told changes nothing.
+//! A plugin sees as one object what `leftfold config` would show. A list or text with a hidden part is left out
+//! as a whole, so a plugin that returns the settings it was given changes nothing.
 
 use std::path::Path;
 

@@ -1,6 +1,5 @@
 //! Providers and their models in settings.
 
-use std::fmt;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
@@ -11,12 +10,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
-use crate::secrecy::Secret;
+use crate::secrecy::{Secret, debug_without_values};
 use crate::typed::{At, Idle, amount, filled};
 
 /// How long a provider may stay silent unless settings say otherwise, in milliseconds.
 pub(crate) const TIMEOUT: u64 = 300_000;
-/// What `false` means for a time limit, in milliseconds: a year. Every wait has an end, so that
+/// The time limit that `false` stands for, in milliseconds: a year. Every wait has an end, so that
 /// times stay within what a log can write down.
 pub const NEVER: u64 = 365 * 24 * 60 * 60 * 1000;
 
@@ -104,7 +103,7 @@ enum ScriptText {
     Object(Map<String, Value>),
 }
 
-/// What a scripted provider plays.
+/// The script that a scripted provider plays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Script {
     Path(PathBuf),
@@ -112,18 +111,7 @@ pub enum Script {
     Inline(String),
 }
 
-/// Leaves out addresses and options, which may hold passwords, as well as what is a secret.
-impl fmt::Debug for Provider {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Provider")
-            .field("wire", &self.wire.as_deref())
-            .field("npm", &self.npm)
-            .field("vendor", &self.vendor)
-            .field("has_key", &self.api_key().is_some())
-            .field("models", &self.models.keys())
-            .finish_non_exhaustive()
-    }
-}
+debug_without_values!(Provider);
 
 impl Provider {
     pub fn base_url(&self) -> Option<&str> {
@@ -196,7 +184,7 @@ impl Provider {
     }
 }
 
-/// A model. What is not said is for the catalog to say.
+/// A model. The catalog says the rest.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(inline)]
@@ -207,10 +195,10 @@ pub struct Model {
     pub options: Map<String, Value>,
     /// Sets of options by name.
     pub variants: Map<String, Value>,
-    /// What the provider calls it, if not as settings do.
+    /// The name by which the provider knows it, if that is another one.
     #[serde(deserialize_with = "filled")]
     pub id: Option<String>,
-    /// What people call it.
+    /// The name for people.
     #[serde(deserialize_with = "filled")]
     pub name: Option<String>,
     pub headers: IndexMap<String, Secret>,
@@ -246,7 +234,7 @@ impl Model {
     }
 }
 
-/// What a model can do; `None` is for the catalog to say.
+/// A model's abilities; `None` is for the catalog to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Abilities {
     pub tools: Option<bool>,
@@ -267,7 +255,7 @@ pub struct Limits {
 }
 
 /// In US dollars per million tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(inline)]
 pub struct Costs {

@@ -2,16 +2,16 @@
 //!
 //! A key comes from settings, then from variables, then from `leftfold auth login`.
 
-use std::fmt;
+use std::sync::LazyLock;
 
 use indexmap::IndexMap;
 use leftfold_events::kit::{self, Limit, Prices};
 use leftfold_events::providers::{Builtin, KnownProviders, KnownWire};
 use serde_json::{Map, Value};
 
-use crate::error::{Error, Hint, Listed, Npm, Origin, alternatives};
+use crate::error::{Error, Hint, alternatives, quoted};
 use crate::provider::{Abilities, Costs, Limits, Model, Provider, Script};
-use crate::secrecy::Secret;
+use crate::secrecy::{Secret, debug_without_values};
 use crate::settings::Settings;
 use crate::source::Env;
 use crate::tree::below;
@@ -47,17 +47,7 @@ pub struct Chosen {
     pub variants: Map<String, Value>,
 }
 
-/// Leaves out addresses and options, which may hold passwords, as well as what is a secret.
-impl fmt::Debug for Chosen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Chosen")
-            .field("provider", &self.provider)
-            .field("model", &self.model)
-            .field("wire", &self.wire)
-            .field("has_key", &self.api_key.is_some())
-            .finish_non_exhaustive()
-    }
-}
+debug_without_values!(Chosen);
 
 /// An endpoint. Settings give it with its version (`https://host/v1`), as OpenCode users write
 /// it; the vendors' variables usually hold the bare host.
@@ -80,7 +70,7 @@ impl Limits {
 
 impl Costs {
     /// These prices, and `known` where nothing is said.
-    pub fn over(self, known: Prices) -> Prices {
+    pub fn over(&self, known: Prices) -> Prices {
         Prices {
             input: self.input.unwrap_or(known.input),
             output: self.output.unwrap_or(known.output),
@@ -101,304 +91,6 @@ impl Abilities {
     }
 }
 
-/// A model by name, on its way to be found.
-struct Wanted<'a> {
-    /// `PROVIDER/MODEL`.
-    name: &'a str,
-    provider: &'a str,
-    id: &'a str,
-    origin: Origin,
-    /// The key that `leftfold auth login` was given.
-    stored: Option<Secret>,
-    known: &'static KnownProviders,
-}
-
-impl Settings {
-    /// The model `wanted` (`PROVIDER/MODEL`; the part after the first slash may have more of
-    /// them), or else the one that settings name, or else the default of a built-in provider
-    /// whose key is there, or else the only one that settings list.
-    ///
-    /// A provider that lists models in settings has no others, unless it is built in.
-    ///
-    /// # Errors
-    /// No such provider or model, with the nearest that exist; a key or another variable that is
-    /// missing, by name; nothing to choose from.
-    pub fn resolve_model(&self, wanted: Option<&str>, env: Env<'_>) -> Result<Chosen, Error> {
-        match (wanted, &self.model) {
-            (Some(name), _) => self.find(name, Origin(None), env),
-            (None, Some(name)) => self.find(name, Origin(Some(name.place().clone())), env),
-            (None, None) => self.find(&self.default_model(env)?.0, Origin(None), env),
-        }
-    }
-
-    /// Whether the provider may be used at all.
-    pub(crate) fn allows(&self, provider: &str) -> Result<(), &'static str> {
-        let named = |names: &[String]| names.iter().any(|name| name == provider);
-        if named(&self.disabled_providers) {
-            return Err("disabled_providers");
-        }
-        match &self.enabled_providers {
-            Some(enabled) if !named(enabled) => Err("enabled_providers"),
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    /// The model that is used where settings name none, and why.
-    pub(crate) fn default_model(&self, env: Env<'_>) -> Result<(String, String), Error> {
-        let has_key = |builtin: &Builtin| {
-            let settings = self.provider(builtin.name).cloned().unwrap_or_default();
-            let stored = self.stored.of(builtin.name);
-            !builtin.model.is_empty()
-                && self.allows(builtin.name).is_ok()
-                && settings.shows(builtin.model).is_ok()
-                && key(&settings, Some(builtin), stored.as_ref(), env).is_some()
-        };
-        // keys are there for many programs: what was set up for this one comes first
-        let listed = self.listed();
-        if let [only] = listed.as_slice() {
-            return Ok((only.clone(), "no other is listed".to_owned()));
-        }
-        match self.known().builtin.iter().find(|builtin| has_key(builtin)) {
-            Some(Builtin { name, model, .. }) => {
-                Ok((format!("{name}/{model}"), format!("there is a key for {name}")))
-            }
-            None => Err(Error::NoModel { listed: Listed(listed) }),
-        }
-    }
-
-    /// Every model that settings name.
-    fn listed(&self) -> Vec<String> {
-        let usable = self.providers.iter().filter(|(name, _)| self.allows(name).is_ok());
-        usable
-            .flat_map(|(name, provider)| {
-                let shown = provider.models.iter().filter(|(id, _)| provider.shows(id).is_ok());
-                shown.map(move |(id, _)| format!("{name}/{id}"))
-            })
-            .collect()
-    }
-
-    fn find(&self, name: &str, origin: Origin, env: Env<'_>) -> Result<Chosen, Error> {
-        let wanted = self.split(name, origin)?;
-        if let Err(by) = self.allows(wanted.provider) {
-            let (model, provider) = (name.to_owned(), wanted.provider.to_owned());
-            return Err(Error::Disabled { model, origin: wanted.origin, provider, by });
-        }
-        if let Err(list) = self.shows(wanted.provider, wanted.id) {
-            let by = format!("{}.{list}", wanted.path());
-            return Err(Error::Hidden { model: name.to_owned(), origin: wanted.origin, by });
-        }
-        let builtin = self.known().builtin(wanted.provider);
-        let default;
-        let provider = match (self.provider(wanted.provider), builtin) {
-            (Some(provider), _) => provider,
-            (None, Some(_)) => {
-                default = Provider::default();
-                &default
-            }
-            (None, None) => return Err(self.no_provider(wanted)),
-        };
-        let model = wanted.model_of(provider, builtin.is_some())?;
-        wanted.choose(provider, model, builtin, env)
-    }
-
-    fn split<'a>(&self, name: &'a str, origin: Origin) -> Result<Wanted<'a>, Error> {
-        if let Some((provider, id)) = name.split_once('/')
-            && !provider.is_empty()
-            && !id.is_empty()
-        {
-            let stored = self.stored.of(provider);
-            return Ok(Wanted { name, provider, id, origin, stored, known: self.known() });
-        }
-        let listed = self.listed();
-        let ending = format!("/{name}");
-        let hint = match listed.iter().find(|listed| listed.ends_with(&ending)) {
-            Some(right) => Hint::exactly(right),
-            None => Hint::toward(name, listed),
-        };
-        Err(Error::ModelName { model: name.to_owned(), origin, hint })
-    }
-
-    /// The names of all providers, the built-in ones first.
-    pub fn provider_names(&self) -> Vec<&str> {
-        let known = self.known().builtin.iter().map(|builtin| builtin.name);
-        let others = self.providers.iter().map(|(name, _)| name.as_str());
-        known.chain(others.filter(|name| self.known().builtin(name).is_none())).collect()
-    }
-
-    fn no_provider(&self, wanted: Wanted<'_>) -> Error {
-        Error::UnknownProvider {
-            model: wanted.name.to_owned(),
-            origin: wanted.origin,
-            provider: wanted.provider.to_owned(),
-            hint: Hint::toward(wanted.provider, self.provider_names()),
-        }
-    }
-}
-
-impl Wanted<'_> {
-    /// What settings say of the model.
-    fn model_of(&self, provider: &Provider, open: bool) -> Result<Model, Error> {
-        match provider.models.get(self.id) {
-            Some(model) => Ok(Model::clone(model)),
-            None if open || provider.models.is_empty() => Ok(Model::default()),
-            None => Err(Error::UnknownModel {
-                model: self.name.to_owned(),
-                origin: self.origin.clone(),
-                provider: self.provider.to_owned(),
-                id: self.id.to_owned(),
-                hint: Hint::toward(self.id, provider.models.keys()),
-            }),
-        }
-    }
-
-    fn choose(
-        &self,
-        provider: &Provider,
-        model: Model,
-        builtin: Option<&Builtin>,
-        env: Env<'_>,
-    ) -> Result<Chosen, Error> {
-        let wire = self.wire(provider)?;
-        if wire.is_remote {
-            self.complete(provider, builtin, env)?;
-        }
-        Ok(Chosen {
-            provider: self.provider.to_owned(),
-            wire,
-            vendor: provider.vendor.clone(),
-            model: self.id.to_owned(),
-            headers: headers(provider, &model),
-            abilities: model.abilities(),
-            model_id: model.id.unwrap_or_else(|| self.id.to_owned()),
-            base_url: base_url(provider, builtin, env),
-            api_key: self.key(provider, builtin, env),
-            timeout: provider.timeout(),
-            stall: provider.stall(),
-            script: provider.script(),
-            limit: model.limit,
-            cost: model.cost,
-            options: model.options,
-            provider_options: provider.own_options(),
-            variants: model.variants,
-        })
-    }
-
-    fn wire(&self, provider: &Provider) -> Result<KnownWire, Error> {
-        wire(self.known, self.provider, provider).ok_or_else(|| Error::NoWire {
-            provider: self.provider.to_owned(),
-            npm: Npm(provider.npm.clone()),
-            path: self.path(),
-            known: alternatives(&self.known.wires.iter().map(|wire| wire.name).collect::<Vec<_>>()),
-        })
-    }
-
-    fn key(&self, provider: &Provider, builtin: Option<&Builtin>, env: Env<'_>) -> Option<Secret> {
-        key(provider, builtin, self.stored.as_ref(), env).map(|(key, _)| key)
-    }
-
-    /// Whether nothing is missing of what settings refer to, and a key where one is sure to be
-    /// needed: with the built-in providers at their own address, and where variables for it are
-    /// named.
-    fn complete(
-        &self,
-        provider: &Provider,
-        builtin: Option<&Builtin>,
-        env: Env<'_>,
-    ) -> Result<(), Error> {
-        if let Some(unset) = provider.unset().next() {
-            return Err(unset);
-        }
-        let at_home = builtin.filter(|_| provider.base_url().is_none());
-        let variables: Vec<&str> = variables(provider, at_home).collect();
-        if self.key(provider, builtin, env).is_some() || variables.is_empty() {
-            return Ok(());
-        }
-        Err(Error::MissingKey {
-            provider: self.provider.to_owned(),
-            path: self.path(),
-            variables: variables.join(" or "),
-        })
-    }
-
-    fn path(&self) -> String {
-        below("provider", self.provider)
-    }
-}
-
-/// What is said outright, or what the npm package, the name or an address alone lead to.
-pub(crate) fn wire(known: &KnownProviders, name: &str, provider: &Provider) -> Option<KnownWire> {
-    let by_npm = || provider.npm.as_deref().and_then(|package| known.wire_of_npm(package));
-    // an address without more is what most servers of other people's models need
-    let by_address =
-        || known.usual_wire.filter(|_| provider.npm.is_none() && provider.base_url().is_some());
-    let named = provider.wire.as_ref().and_then(|name| known.wire(name));
-    named.or_else(by_npm).or_else(|| known.wire_of(name)).or_else(by_address)
-}
-
-pub(crate) fn base_url(
-    provider: &Provider,
-    builtin: Option<&Builtin>,
-    env: Env<'_>,
-) -> Option<BaseUrl> {
-    if let Some(url) = provider.base_url() {
-        return Some(BaseUrl::Settings(url.to_owned()));
-    }
-    let name = builtin?.base_url;
-    set(env, name).map(|value| BaseUrl::Variable { name, value })
-}
-
-/// Header names do not depend on case.
-fn headers(provider: &Provider, model: &Model) -> Vec<(String, Secret)> {
-    let is_replaced =
-        |name: &str| model.headers.keys().any(|other| other.eq_ignore_ascii_case(name));
-    let below = provider.options.headers.iter().filter(|(name, _)| !is_replaced(name));
-    let below = below.map(|(name, value)| (name.clone(), Secret::clone(value)));
-    below.chain(model.headers.clone()).collect()
-}
-
-/// How many of the built-in providers are shown to those who have not asked for them.
-pub(crate) const MAIN: usize = 3;
-
-/// Where a key comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeySource {
-    Settings,
-    Variable(String),
-    /// `leftfold auth login`.
-    Stored,
-}
-
-/// The variables that may hold the key, if settings do not give it.
-pub(crate) fn variables<'a>(
-    provider: &'a Provider,
-    builtin: Option<&'a Builtin>,
-) -> impl Iterator<Item = &'a str> {
-    let own = builtin.map_or(&[] as &[&str], |builtin| builtin.keys);
-    provider.env.iter().map(String::as_str).chain(own.iter().copied())
-}
-
-/// What a variable says, if anything.
-pub(crate) fn set(env: Env<'_>, name: &str) -> Option<String> {
-    env(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
-}
-
-/// The key, and where it comes from.
-pub(crate) fn key(
-    provider: &Provider,
-    builtin: Option<&Builtin>,
-    stored: Option<&Secret>,
-    env: Env<'_>,
-) -> Option<(Secret, KeySource)> {
-    let settings = || Some((provider.api_key()?.clone(), KeySource::Settings));
-    let variable = || {
-        variables(provider, builtin)
-            .find_map(|name| Some((set(env, name)?, name)))
-            .map(|(value, name)| (Secret::new(value), KeySource::Variable(name.to_owned())))
-    };
-    let stored = || Some((stored?.clone(), KeySource::Stored));
-    settings().or_else(variable).or_else(stored)
-}
-
 /// A provider as `leftfold models` and `leftfold auth` show it.
 #[derive(Clone, Debug)]
 pub struct Offer {
@@ -408,7 +100,7 @@ pub struct Offer {
     pub vendor: Option<String>,
     pub base_url: Option<BaseUrl>,
     pub key: KeyState,
-    /// What settings say of its models.
+    /// Its models that settings name.
     pub models: IndexMap<String, At<Model>>,
     /// Whether it also has models that settings do not name.
     pub open: bool,
@@ -434,119 +126,316 @@ impl Offer {
     }
 }
 
-impl Settings {
-    /// The built-in providers, then the others that settings name.
-    pub fn offers(&self, env: Env<'_>) -> Vec<Offer> {
-        self.provider_names().into_iter().map(|name| self.offer(name, env)).collect()
-    }
-
-    fn offer(&self, name: &str, env: Env<'_>) -> Offer {
-        let provider = self.provider(name).cloned().unwrap_or_default();
-        let builtin = self.known().builtin(name);
-        Offer {
-            name: name.to_owned(),
-            wire: wire(self.known(), name, &provider),
-            vendor: provider.vendor.clone(),
-            base_url: base_url(&provider, builtin, env),
-            key: self.key_state(name, &provider, env),
-            open: builtin.is_some() || provider.models.is_empty(),
-            builtin: builtin.is_some(),
-            disabled: self.allows(name).err(),
-            models: provider.models,
-        }
-    }
-
-    fn key_state(&self, name: &str, provider: &Provider, env: Env<'_>) -> KeyState {
-        let builtin = self.known().builtin(name);
-        let unset = provider.unset_of_key();
-        if !unset.is_empty() {
-            return KeyState::Missing(unset);
-        }
-        if let Some((_, source)) = key(provider, builtin, self.stored.of(name).as_ref(), env) {
-            return KeyState::From(source);
-        }
-        let at_home = builtin.filter(|_| provider.base_url().is_none());
-        let names: Vec<String> = variables(provider, at_home).map(str::to_owned).collect();
-        if names.is_empty() { KeyState::Unneeded } else { KeyState::Missing(names) }
-    }
-
-    /// Whether the lists of the provider let the model be used; else the setting that does not.
-    pub(crate) fn shows(&self, provider: &str, id: &str) -> Result<(), &'static str> {
-        self.provider(provider).map_or(Ok(()), |provider| provider.shows(id))
-    }
-
-    /// Whether the model may be listed.
-    pub fn is_shown(&self, provider: &str, id: &str) -> bool {
-        self.shows(provider, id).is_ok()
-    }
-
-    /// The model that is used if none is asked for.
-    pub fn default_name(&self, env: Env<'_>) -> Option<String> {
-        self.model_name()
-            .map(str::to_owned)
-            .or_else(|| self.default_model(env).ok().map(|(name, _)| name))
-    }
+/// Where a key comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeySource {
+    Settings,
+    Variable(String),
+    /// `leftfold auth login`.
+    Stored,
 }
 
-/// A setting of a provider that can come from a variable.
-pub(crate) struct FromEnv {
-    pub(crate) provider: String,
+/// A variable that a key or an address can come from.
+pub(crate) struct FromEnv<'a> {
     /// The key below the provider's `options`.
     pub(crate) option: &'static str,
-    pub(crate) variable: String,
+    pub(crate) variable: &'a str,
     pub(crate) value: Option<String>,
 }
 
 impl Settings {
+    /// The model `wanted` (`PROVIDER/MODEL`; the part after the first slash may have more of
+    /// them), or else the one that settings name, or else the default of a built-in provider
+    /// whose key is there, or else the only one that settings list.
+    ///
+    /// A provider that lists models in settings has no others, unless it is built in.
+    ///
+    /// # Errors
+    /// No such provider or model, with the nearest that exist; a key or another variable that is
+    /// missing, by name; nothing to choose from.
+    pub fn resolve_model(&self, wanted: Option<&str>, env: Env<'_>) -> Result<Chosen, Error> {
+        match (wanted, &self.model) {
+            (Some(name), _) => self.find(name, "", env),
+            (None, Some(name)) => self.find(name, &format!(" ({})", name.place()), env),
+            (None, None) => self.find(&self.default_model(env)?.0, "", env),
+        }
+    }
+
+    /// The model that is used if none is asked for.
+    pub fn default_name(&self, env: Env<'_>) -> Option<String> {
+        let named = self.model_name().map(str::to_owned);
+        named.or_else(|| self.default_model(env).ok().map(|(name, _)| name))
+    }
+
+    /// The model that is used where settings name none, and why.
+    pub(crate) fn default_model(&self, env: Env<'_>) -> Result<(String, String), Error> {
+        // keys are there for many programs: what was set up for this one comes first
+        let listed = self.listed();
+        if let [only] = listed.as_slice() {
+            return Ok((only.clone(), "no other is listed".to_owned()));
+        }
+        let is_usable = |builtin: &&Builtin| {
+            !builtin.model.is_empty()
+                && self.allows(builtin.name).is_ok()
+                && self.is_shown(builtin.name, builtin.model)
+                && self.candidate(builtin.name).key(env).is_some()
+        };
+        match self.known().builtin.iter().find(is_usable) {
+            Some(Builtin { name, model, .. }) => {
+                Ok((format!("{name}/{model}"), format!("there is a key for {name}")))
+            }
+            None if listed.is_empty() => Err(Error::NoModel { listed: String::new() }),
+            None => Err(Error::NoModel { listed: format!("; settings list {}", quoted(&listed)) }),
+        }
+    }
+
+    /// Every model that settings name.
+    fn listed(&self) -> Vec<String> {
+        let usable = self.providers.iter().filter(|(name, _)| self.allows(name).is_ok());
+        let models = usable.flat_map(|(name, provider)| {
+            let shown = provider.models.keys().filter(|id| provider.shows(id).is_ok());
+            shown.map(move |id| format!("{name}/{id}"))
+        });
+        models.collect()
+    }
+
+    /// `origin`: where the name comes from, as the end of what errors call it.
+    fn find(&self, name: &str, origin: &str, env: Env<'_>) -> Result<Chosen, Error> {
+        let (model, origin) = (name.to_owned(), origin.to_owned());
+        let split = name.split_once('/').filter(|(name, id)| !name.is_empty() && !id.is_empty());
+        let Some((name, id)) = split else {
+            let listed = self.listed();
+            let ending = format!("/{name}");
+            let hint = match listed.iter().find(|listed| listed.ends_with(&ending)) {
+                Some(right) => Hint::exactly(right),
+                None => Hint::toward(name, listed),
+            };
+            return Err(Error::ModelName { model, origin, hint });
+        };
+        let provider = name.to_owned();
+        if let Err(by) = self.allows(name) {
+            return Err(Error::Disabled { model, origin, provider, by });
+        }
+        let candidate = self.candidate(name);
+        let Candidate { said, builtin, .. } = candidate;
+        if let Err(list) = said.shows(id) {
+            let by = format!("{}.{list}", below("provider", name));
+            return Err(Error::Hidden { model, origin, by });
+        }
+        if builtin.is_none() && self.provider(name).is_none() {
+            let hint = Hint::toward(name, self.provider_names());
+            return Err(Error::UnknownProvider { model, origin, provider, hint });
+        }
+        let said_of_model = match said.models.get(id) {
+            Some(said) => Model::clone(said),
+            None if candidate.is_open() => Model::default(),
+            None => {
+                let (id, hint) = (id.to_owned(), Hint::toward(id, said.models.keys()));
+                return Err(Error::UnknownModel { model, origin, provider, id, hint });
+            }
+        };
+        candidate.choose(id, said_of_model, env)
+    }
+
+    /// The names of all providers, the built-in ones first.
+    pub fn provider_names(&self) -> Vec<&str> {
+        let known = self.known().builtin.iter().map(|builtin| builtin.name);
+        let others = self.providers.keys().map(String::as_str);
+        known.chain(others.filter(|name| self.known().builtin(name).is_none())).collect()
+    }
+
+    /// The built-in providers, then the others that settings name.
+    pub fn offers(&self, env: Env<'_>) -> Vec<Offer> {
+        let candidates = self.provider_names().into_iter().map(|name| self.candidate(name));
+        let offer = |candidate: Candidate<'_>| Offer {
+            name: candidate.name.to_owned(),
+            wire: candidate.wire(),
+            vendor: candidate.said.vendor.clone(),
+            base_url: candidate.base_url(env),
+            key: candidate.key_state(env),
+            models: candidate.said.models.clone(),
+            open: candidate.is_open(),
+            builtin: candidate.builtin.is_some(),
+            disabled: self.allows(candidate.name).err(),
+        };
+        candidates.map(offer).collect()
+    }
+
+    /// Whether the provider may be used at all; else the setting that does not let it.
+    fn allows(&self, provider: &str) -> Result<(), &'static str> {
+        let named = |names: &[String]| names.iter().any(|name| name == provider);
+        if named(&self.disabled_providers) {
+            return Err("disabled_providers");
+        }
+        match &self.enabled_providers {
+            Some(enabled) if !named(enabled) => Err("enabled_providers"),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Whether the model may be listed.
+    pub fn is_shown(&self, provider: &str, id: &str) -> bool {
+        self.candidate(provider).said.shows(id).is_ok()
+    }
+
     /// Keys and addresses that no file gives to the providers which may be used: from the variable
     /// that is set, or from the first that could be.
-    pub(crate) fn in_variables(&self, env: Env<'_>) -> Vec<FromEnv> {
+    pub(crate) fn in_variables(&self, env: Env<'_>) -> Vec<(&str, FromEnv<'_>)> {
+        // how many of the built-in providers are shown to those who have not asked for them
+        const MAIN: usize = 3;
         let builtin = self.known().builtin.iter().map(|builtin| builtin.name);
-        let mut names: Vec<&str> = self.providers.keys().map(String::as_str).collect();
-        names.extend(builtin.filter(|name| self.provider(name).is_none()));
-        names.retain(|name| self.allows(name).is_ok());
-        names
-            .into_iter()
-            .flat_map(|name| [self.key_variable(name, env), self.address_variable(name, env)])
-            .flatten()
-            .collect()
+        let unsaid = builtin.clone().filter(|name| self.provider(name).is_none());
+        let names = self.providers.keys().map(String::as_str).chain(unsaid);
+        let mut all = Vec::new();
+        for name in names.filter(|name| self.allows(name).is_ok()) {
+            let candidate = self.candidate(name);
+            let Candidate { said, builtin: build, .. } = candidate;
+            let variables: Vec<&str> = candidate.variables(build).collect();
+            let found = variables.iter().find(|name| set(env, name).is_some());
+            let is_asked_for = self.provider(name).is_some()
+                || !builtin.clone().skip(MAIN).any(|builtin| builtin == name);
+            let first = variables.first().filter(|_| is_asked_for && candidate.stored.is_none());
+            let key = found.or(first).filter(|_| said.api_key().is_none());
+            let key = key.map(|variable| ("apiKey", *variable));
+            let address = build.filter(|_| said.base_url().is_none());
+            let address = address.map(|builtin| ("baseURL", builtin.base_url));
+            all.extend(key.into_iter().chain(address).map(|(option, variable)| {
+                (name, FromEnv { option, variable, value: set(env, variable) })
+            }));
+        }
+        all
     }
 
     /// The providers whose keys come from what was stored.
     pub(crate) fn by_stored_key(&self, env: Env<'_>) -> Vec<&str> {
-        let counts = |name: &&str| {
-            let provider = self.provider(name).cloned().unwrap_or_default();
-            let variables: Vec<&str> = variables(&provider, self.known().builtin(name)).collect();
-            provider.api_key().is_none() && variables.iter().all(|name| set(env, name).is_none())
+        let is_used = |name: &&str| {
+            let key = self.candidate(name).key(env);
+            self.allows(name).is_ok() && key.is_some_and(|(_, from)| from == KeySource::Stored)
         };
-        let usable = |name: &&str| self.allows(name).is_ok();
-        self.stored.providers().filter(usable).filter(counts).collect()
+        self.stored.providers().filter(is_used).collect()
     }
 
-    fn key_variable(&self, name: &str, env: Env<'_>) -> Option<FromEnv> {
-        let provider = self.provider(name).cloned().unwrap_or_default();
-        let names: Vec<&str> = variables(&provider, self.known().builtin(name)).collect();
-        let found = names.iter().find(|name| set(env, name).is_some());
-        let of_few = self.known().builtin.iter().skip(MAIN).any(|builtin| builtin.name == name);
-        if found.is_none()
-            && (of_few && self.provider(name).is_none() || self.stored.of(name).is_some())
-        {
-            return None;
-        }
-        let variable = found.or(names.first()).filter(|_| provider.api_key().is_none())?;
-        Some(FromEnv::new(name, "apiKey", variable, env))
-    }
-
-    fn address_variable(&self, name: &str, env: Env<'_>) -> Option<FromEnv> {
-        let given = self.provider(name).is_some_and(|provider| provider.base_url().is_some());
-        let builtin = self.known().builtin(name).filter(|_| !given)?;
-        Some(FromEnv::new(name, "baseURL", builtin.base_url, env))
+    fn candidate<'a>(&'a self, name: &'a str) -> Candidate<'a> {
+        static NOTHING: LazyLock<Provider> = LazyLock::new(Provider::default);
+        let known = self.known();
+        let said = self.provider(name).unwrap_or_else(|| &NOTHING);
+        Candidate { name, said, builtin: known.builtin(name), stored: self.stored.of(name), known }
     }
 }
 
-impl FromEnv {
-    fn new(provider: &str, option: &'static str, variable: &str, env: Env<'_>) -> Self {
-        let value = set(env, variable);
-        Self { provider: provider.to_owned(), option, variable: variable.to_owned(), value }
+/// A provider, with what settings and the build say of it.
+struct Candidate<'a> {
+    name: &'a str,
+    said: &'a Provider,
+    builtin: Option<&'static Builtin>,
+    /// The key that `leftfold auth login` was given.
+    stored: Option<Secret>,
+    known: &'static KnownProviders,
+}
+
+impl<'a> Candidate<'a> {
+    fn choose(&self, id: &str, model: Model, env: Env<'_>) -> Result<Chosen, Error> {
+        let said = self.said;
+        let (provider, path) = (self.name.to_owned(), below("provider", self.name));
+        let Some(wire) = self.wire() else {
+            let wires: Vec<&str> = self.known.wires.iter().map(|wire| wire.name).collect();
+            let npm = said.npm.as_ref();
+            let npm = npm.map(|name| format!(" (its npm package `{name}` is not known)"));
+            let (npm, known) = (npm.unwrap_or_default(), alternatives(&wires));
+            return Err(Error::NoWire { provider, npm, path, known });
+        };
+        if wire.is_remote {
+            if let Some(unset) = said.unset().next() {
+                return Err(unset);
+            }
+            if let KeyState::Missing(variables) = self.key_state(env) {
+                let variables = variables.join(" or ");
+                return Err(Error::MissingKey { provider, path, variables });
+            }
+        }
+        // header names do not depend on case
+        let is_replaced = |name: &str| model.headers.keys().any(|k| k.eq_ignore_ascii_case(name));
+        let headers = said.options.headers.iter().filter(|(name, _)| !is_replaced(name));
+        let headers = headers.map(|(name, value)| (name.clone(), Secret::clone(value)));
+        Ok(Chosen {
+            provider,
+            wire,
+            vendor: said.vendor.clone(),
+            model: id.to_owned(),
+            headers: headers.chain(model.headers.clone()).collect(),
+            abilities: model.abilities(),
+            model_id: model.id.unwrap_or_else(|| id.to_owned()),
+            base_url: self.base_url(env),
+            api_key: self.key(env).map(|(key, _)| key),
+            timeout: said.timeout(),
+            stall: said.stall(),
+            script: said.script(),
+            limit: model.limit,
+            cost: model.cost,
+            options: model.options,
+            provider_options: said.own_options(),
+            variants: model.variants,
+        })
     }
+
+    /// Whether it also has models that settings do not name.
+    fn is_open(&self) -> bool {
+        self.builtin.is_some() || self.said.models.is_empty()
+    }
+
+    /// The wire format that settings name, or else the one of the npm package, of the provider's name, or of
+    /// servers of which only the address is given.
+    fn wire(&self) -> Option<KnownWire> {
+        let (said, known) = (self.said, self.known);
+        let by_npm = || known.wire_of_npm(said.npm.as_deref()?);
+        // an address without more is what most servers of other people's models need
+        let is_bare = said.npm.is_none() && said.base_url().is_some();
+        let named = said.wire.as_ref().and_then(|name| known.wire(name));
+        let found = named.or_else(by_npm).or_else(|| known.wire_of(self.name));
+        found.or(known.usual_wire.filter(|_| is_bare))
+    }
+
+    fn base_url(&self, env: Env<'_>) -> Option<BaseUrl> {
+        if let Some(url) = self.said.base_url() {
+            return Some(BaseUrl::Settings(url.to_owned()));
+        }
+        let name = self.builtin?.base_url;
+        set(env, name).map(|value| BaseUrl::Variable { name, value })
+    }
+
+    /// The variables that may hold the key, if settings do not give it.
+    fn variables(&self, builtin: Option<&'static Builtin>) -> impl Iterator<Item = &'a str> {
+        let own = builtin.map_or(&[] as &[&str], |builtin| builtin.keys);
+        self.said.env.iter().map(String::as_str).chain(own.iter().copied())
+    }
+
+    /// The key, and where it comes from.
+    fn key(&self, env: Env<'_>) -> Option<(Secret, KeySource)> {
+        if let Some(key) = self.said.api_key() {
+            return Some((key.clone(), KeySource::Settings));
+        }
+        let set = |name| Some((Secret::new(set(env, name)?), KeySource::Variable(name.to_owned())));
+        let stored = || Some((self.stored.clone()?, KeySource::Stored));
+        self.variables(self.builtin).find_map(set).or_else(stored)
+    }
+
+    /// A key is sure to be needed by the built-in providers at their own address, and where variables for it
+    /// are named.
+    fn key_state(&self, env: Env<'_>) -> KeyState {
+        let unset = self.said.unset_of_key();
+        if !unset.is_empty() {
+            return KeyState::Missing(unset);
+        }
+        if let Some((_, source)) = self.key(env) {
+            return KeyState::From(source);
+        }
+        let at_home = self.builtin.filter(|_| self.said.base_url().is_none());
+        let names: Vec<String> = self.variables(at_home).map(str::to_owned).collect();
+        if names.is_empty() { KeyState::Unneeded } else { KeyState::Missing(names) }
+    }
+}
+
+/// The value of a variable, without blanks around it; `None` if it is empty.
+pub(crate) fn set(env: Env<'_>, name: &str) -> Option<String> {
+    env(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }

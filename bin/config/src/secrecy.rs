@@ -1,7 +1,5 @@
-//! What of settings may be shown. In doubt nothing is: a value that is hidden by mistake costs a look
+//! Which parts of settings may be shown. In doubt a value is hidden: a value that is hidden by mistake costs a look
 //! into the file, one that is shown by mistake costs a key.
-
-use std::fmt;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -26,11 +24,20 @@ impl Secret {
     }
 }
 
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(secret)")
-    }
+/// Implements `Debug` with a type's name alone: values may be secrets.
+macro_rules! debug_without_values {
+    ($($name:ident)*) => {
+        $(impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($name)).finish_non_exhaustive()
+            }
+        })*
+    };
 }
+
+pub(crate) use debug_without_values;
+
+debug_without_values!(Secret);
 
 /// Words that make what is named by them a credential.
 const WORDS: [&str; 12] = [
@@ -47,7 +54,7 @@ const WORDS: [&str; 12] = [
     "sig",
     "login",
 ];
-/// Likewise, wherever they stand in a name.
+/// Parts of names that do so wherever they stand.
 const PARTS: [&str; 9] = [
     "password",
     "passwd",

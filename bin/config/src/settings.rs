@@ -7,14 +7,14 @@ use std::sync::{Arc, LazyLock};
 use indexmap::IndexMap;
 use leftfold_events::providers::KnownProviders;
 use leftfold_events::rules::Rule;
+use leftfold_events::secrets::is_credential;
 use schemars::JsonSchema;
-use serde::de::{Error as _, Unexpected};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use crate::agent::{Agent, Command};
 use crate::auth::Keys;
-use crate::error::Error;
+use crate::error::{Error, in_quotes};
 use crate::extensions::{Mcp, Plugin, Skills};
 use crate::permission::{self, Permission, Said};
 use crate::provider::{NEVER, Provider};
@@ -59,8 +59,7 @@ pub struct Settings {
     pub webfetch: WebFetch,
     pub task: Task,
     /// Names of variables that commands are given besides the usual ones.
-    #[serde(deserialize_with = "variables")]
-    pub environment: Vec<String>,
+    environment: Vec<At<String>>,
     pub compaction: Compaction,
     pub retry: Retry,
     /// Values that must not come into a log, by name.
@@ -107,9 +106,10 @@ pub struct Settings {
     /// In merge order: the last match wins.
     #[serde(skip)]
     pub rules: Vec<Rule>,
-    /// The same, and where each stands; then those of each agent, by its name.
+    /// These rules with their places.
     #[serde(skip)]
     pub(crate) said: Vec<Said>,
+    /// The rules of each agent, with their places.
     #[serde(skip)]
     pub(crate) agent_said: IndexMap<String, Vec<Said>>,
     /// The folders that `skills` names, as they were found.
@@ -120,13 +120,13 @@ pub struct Settings {
     pub stored: Keys,
     #[serde(skip)]
     pub(crate) known: Option<&'static KnownProviders>,
-    /// What was read, the weakest first.
+    /// The sources that were read, the weakest first.
     #[serde(skip)]
     pub sources: Vec<Arc<Source>>,
     /// The sources merged; `None` if there are none.
     #[serde(skip)]
     pub(crate) tree: Option<Node>,
-    /// What is of no use in them, for people.
+    /// Parts of them that have no effect, for people.
     #[serde(skip)]
     pub warnings: Vec<String>,
 }
@@ -247,26 +247,6 @@ fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     positive(deserializer).map(|time| time.min(NEVER))
 }
 
-/// Names of variables, none of which may be a credential's.
-fn variables<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    let names = Vec::<Variable>::deserialize(deserializer)?;
-    Ok(names.into_iter().map(|variable| variable.0).collect())
-}
-
-#[derive(Deserialize)]
-#[serde(transparent)]
-struct Variable(#[serde(deserialize_with = "variable")] String);
-
-fn variable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    const EXPECTED: &str =
-        "a name that is no key's, token's or password's (commands never get those)";
-    let name = String::deserialize(deserializer)?;
-    if leftfold_events::secrets::is_credential(&name) {
-        return Err(D::Error::invalid_value(Unexpected::Str(&name), &EXPECTED));
-    }
-    Ok(name)
-}
-
 /// Those whose variable is not set are left out.
 fn set_secrets<'de, D>(deserializer: D) -> Result<IndexMap<String, Secret>, D::Error>
 where
@@ -305,6 +285,11 @@ impl Settings {
         self.snapshot.unwrap_or(true)
     }
 
+    /// Names of variables that commands are given besides the usual ones.
+    pub fn environment(&self) -> Vec<String> {
+        self.environment.iter().map(|name| name.to_string()).collect()
+    }
+
     /// The rules that settings give to one agent.
     pub fn rules_of(&self, agent: &str) -> Vec<Rule> {
         self.agent_said.get(agent).map(|said| bare(said)).unwrap_or_default()
@@ -321,7 +306,15 @@ impl Settings {
         self.providers.values().try_for_each(|provider| provider.check(known))?;
         self.agents.values().try_for_each(|agent| agent.check())?;
         self.commands.values().try_for_each(|command| command.check())?;
-        self.plugins.iter().try_for_each(At::<Plugin>::check)
+        self.mcp.values().try_for_each(|server| server.check())?;
+        self.plugins.iter().try_for_each(At::<Plugin>::check)?;
+        match self.environment.iter().find(|name| is_credential(name)) {
+            Some(name) => Err(name.wrong(
+                "a name that is no key's, token's or password's (commands never get those)",
+                &in_quotes(name),
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Puts the rules of one source after those of the sources before it: a merge of objects would not

@@ -29,7 +29,7 @@ pub(crate) struct Layer {
 pub(crate) struct Document {
     pub(crate) source: Arc<Source>,
     pub(crate) text: String,
-    /// What it is an entry of, if it is Markdown.
+    /// The entry that it holds, if it is Markdown.
     pub(crate) entered: Option<Entered>,
 }
 
@@ -58,36 +58,43 @@ pub(crate) fn read_all(
     let mut all = Gathered { home: absolute(env, "HOME"), documents: Vec::new() };
     let config = absolute(env, "XDG_CONFIG_HOME")
         .or_else(|| all.home.as_ref().map(|home| home.join(".config")));
+    let home = all.home.clone();
+    let named = |variable| Some(directory.join(expand(&given(env, variable)?, home.as_deref())));
     if let Some(config) = config {
-        all.folder(&config.join("opencode"), &OPENCODE)?;
-        all.markdown(&config.join("opencode"), false)?;
-        all.folder(&config.join("leftfold"), &OWN)?;
-        all.markdown(&config.join("leftfold"), true)?;
+        let (theirs, ours) = (config.join("opencode"), config.join("leftfold"));
+        all.folder(&theirs, (&OPENCODE, false), &theirs)?;
+        all.folder(&ours, (&OWN, true), &ours)?;
     }
-    if let Some(path) = given(env, "OPENCODE_CONFIG") {
-        all.theirs(&directory.join(expand(&path, all.home.as_deref())))?;
+    // a file that is not there is OpenCode's business
+    if let Some(path) = named("OPENCODE_CONFIG")
+        && let Some(text) = existing(&path)?
+    {
+        all.file(&path, false, text, None);
     }
     for folder in outermost_first(&directory) {
-        all.folder(folder, &PROJECT_OPENCODE)?;
-        all.markdown(&folder.join(".opencode"), false)?;
-        all.folder(folder, &PROJECT_OWN)?;
-        all.markdown(&folder.join(".leftfold"), true)?;
+        all.folder(folder, (&PROJECT_OPENCODE, false), &folder.join(".opencode"))?;
+        all.folder(folder, (&PROJECT_OWN, true), &folder.join(".leftfold"))?;
     }
-    if let Some(path) = given(env, "OPENCODE_CONFIG_DIR") {
-        let folder = directory.join(expand(&path, all.home.as_deref()));
-        all.folder(&folder, &OPENCODE)?;
-        all.markdown(&folder, false)?;
+    if let Some(folder) = named("OPENCODE_CONFIG_DIR") {
+        all.folder(&folder, (&OPENCODE, false), &folder)?;
     }
     // files name plugins, and whoever starts this process has the last word
-    layers.iter().for_each(|layer| all.layer(layer, &directory));
-    if let Some(text) = given(env, "OPENCODE_CONFIG_CONTENT") {
-        all.variable("OPENCODE_CONFIG_CONTENT", (directory.clone(), false), text);
+    for Layer { plugin, value } in layers {
+        let name = format!("plugin {plugin}");
+        all.add((name, Kind::Plugin), (&directory, true), value.to_string(), None);
     }
-    if let Some(path) = given(env, "LEFTFOLD_CONFIG") {
-        all.named(&directory.join(expand(&path, all.home.as_deref())))?;
+    if let Some(text) = given(env, "OPENCODE_CONFIG_CONTENT") {
+        let name = "OPENCODE_CONFIG_CONTENT".to_owned();
+        all.add((name, Kind::Variable), (&directory, false), text, None);
+    }
+    if let Some(path) = named("LEFTFOLD_CONFIG") {
+        let text = read_text(&path).map_err(|error| unreadable(path.clone(), &error, true))?;
+        let is_theirs = path.file_name().is_some_and(|name| OPENCODE.iter().any(|n| name == *n));
+        all.file(&path, !is_theirs, text, None);
     }
     if let Some(text) = given(env, "LEFTFOLD_CONFIG_CONTENT") {
-        all.variable("LEFTFOLD_CONFIG_CONTENT", (directory.clone(), true), text);
+        let name = "LEFTFOLD_CONFIG_CONTENT".to_owned();
+        all.add((name, Kind::Variable), (&directory, true), text, None);
     }
     Ok(all.documents)
 }
@@ -98,70 +105,38 @@ struct Gathered {
 }
 
 impl Gathered {
-    /// Those of `names` that exist in `folder`.
-    fn folder(&mut self, folder: &Path, names: &[&str]) -> Result<(), Error> {
+    /// Those of `names` that exist in `folder`, and the agents and commands in Markdown below `markdown`,
+    /// which come after them.
+    fn folder(
+        &mut self,
+        folder: &Path,
+        (names, own): (&[&str], bool),
+        markdown: &Path,
+    ) -> Result<(), Error> {
         for path in names.iter().map(|name| folder.join(name)) {
-            match read_text(&path) {
-                Ok(text) => self.file(&path, text),
-                Err(error) if is_absent(&error) => {}
-                Err(error) => return Err(unreadable(path, &error, false)),
+            if let Some(text) = existing(&path)? {
+                self.file(&path, own, text, None);
             }
         }
-        Ok(())
-    }
-
-    /// The agents and commands in Markdown below `folder`: they come after its settings.
-    fn markdown(&mut self, folder: &Path, own: bool) -> Result<(), Error> {
-        let found = markdown::find(folder);
+        let found = markdown::find(markdown);
         for (path, entered) in
-            found.map_err(|error| unreadable(folder.to_owned(), &error, false))?
+            found.map_err(|error| unreadable(markdown.to_owned(), &error, false))?
         {
             let text = read_text(&path).map_err(|error| unreadable(path.clone(), &error, false))?;
-            let base = path.parent().unwrap_or(&path).to_owned();
-            self.add(path.display().to_string(), (base, own, Kind::File), text, Some(entered));
+            self.file(&path, own, text, Some(entered));
         }
         Ok(())
     }
 
-    /// The one file that `LEFTFOLD_CONFIG` names: it has to be there.
-    fn named(&mut self, path: &Path) -> Result<(), Error> {
-        let text = read_text(path).map_err(|error| unreadable(path.to_owned(), &error, true))?;
-        self.file(path, text);
-        Ok(())
-    }
-
-    /// The one file that `OPENCODE_CONFIG` names: one that is not there is OpenCode's business.
-    fn theirs(&mut self, path: &Path) -> Result<(), Error> {
-        let text = match read_text(path) {
-            Err(error) if is_absent(&error) => return Ok(()),
-            read => read.map_err(|error| unreadable(path.to_owned(), &error, false))?,
-        };
-        let base = path.parent().unwrap_or(path).to_owned();
-        self.add(path.display().to_string(), (base, false, Kind::File), text, None);
-        Ok(())
-    }
-
-    fn variable(&mut self, name: &str, (base, own): (PathBuf, bool), text: String) {
-        self.add(name.to_owned(), (base, own, Kind::Variable), text, None);
-    }
-
-    fn layer(&mut self, layer: &Layer, directory: &Path) {
-        let (base, home) = (directory.to_owned(), self.home.clone());
-        let name = format!("plugin {}", layer.plugin);
-        let source = Arc::new(Source { name, base, own: true, kind: Kind::Plugin, home });
-        self.documents.push(Document { source, text: layer.value.to_string(), entered: None });
-    }
-
-    fn file(&mut self, path: &Path, text: String) {
-        let own = path.file_name().is_none_or(|name| OPENCODE.iter().all(|other| name != *other));
-        let base = path.parent().unwrap_or(path).to_owned();
-        self.add(path.display().to_string(), (base, own, Kind::File), text, None);
+    fn file(&mut self, path: &Path, own: bool, text: String, entered: Option<Entered>) {
+        let base = path.parent().unwrap_or(path);
+        self.add((path.display().to_string(), Kind::File), (base, own), text, entered);
     }
 
     fn add(
         &mut self,
-        name: String,
-        (base, own, kind): (PathBuf, bool, Kind),
+        (name, kind): (String, Kind),
+        (base, own): (&Path, bool),
         text: String,
         entered: Option<Entered>,
     ) {
@@ -169,8 +144,17 @@ impl Gathered {
         if self.documents.iter().any(|document| document.source.name == name) {
             return;
         }
-        let source = Arc::new(Source { name, base, own, kind, home: self.home.clone() });
+        let (base, home) = (base.to_owned(), self.home.clone());
+        let source = Arc::new(Source { name, base, own, kind, home });
         self.documents.push(Document { source, text, entered });
+    }
+}
+
+/// The text of a file, if it exists.
+fn existing(path: &Path) -> Result<Option<String>, Error> {
+    match read_text(path) {
+        Err(error) if is_absent(&error) => Ok(None),
+        read => read.map(Some).map_err(|error| unreadable(path.to_owned(), &error, false)),
     }
 }
 

@@ -1,5 +1,5 @@
-//! What is wrong in settings, all of it: what keeps a program from starting, and what counts for
-//! nothing in files that were written for OpenCode.
+//! Every problem in settings, for `leftfold doctor`: errors of each source, keys of OpenCode that have no effect,
+//! and the risks in files that came with a project.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,54 +9,61 @@ use crate::load::{self, Layers};
 use crate::settings::Settings;
 use crate::source::{Env, Place, Source};
 use crate::sources::{self, Project};
-use crate::{reach, schema};
+use crate::tree::Node;
+use crate::{project_effects, schema};
 
 /// Every source by itself, and what they come to.
 #[derive(Debug)]
 pub struct Survey {
-    /// What was found, the weakest first.
+    /// The sources that were found, the weakest first.
     pub sources: Vec<Arc<Source>>,
     /// The first error of each source; if none has any, the one that only all of them together have.
     pub errors: Vec<Error>,
     /// Keys that Leftfold knows and has nothing for, with their places.
     pub idle: Vec<(Place, String)>,
-    /// What the project's own files have programs started, prompts sent or calls allowed by, with
-    /// their places: whoever opens somebody else's project does so by their word.
-    pub reaching: Vec<(Place, String)>,
+    /// Programs that the project's own files start, addresses that they send prompts to, calls that they
+    /// allow: each with its place.
+    pub project_effects: Vec<(Place, String)>,
     /// If there are no errors.
     pub settings: Option<Settings>,
 }
 
-/// Reads what [`load_with`](load::load_with) does, and goes on after errors.
+/// Reads every source by itself, and goes on after errors.
 pub fn survey(directory: &Path, env: Env<'_>, layers: &Layers) -> Survey {
-    let (sources, errors, idle, reaching) = Default::default();
-    let mut survey = Survey { sources, errors, idle, reaching, settings: None };
+    let (sources, errors, idle, project_effects) = Default::default();
+    let mut survey = Survey { sources, errors, idle, project_effects, settings: None };
     let project = Project::of(directory, env);
-    match sources::read_all(directory, env, &layers.all) {
-        Ok(documents) => {
-            for document in documents {
-                survey.sources.push(Arc::clone(&document.source));
-                match load::read(&document, env, layers.providers) {
-                    Ok(part) => {
-                        let idle = part.node.entries().iter().filter(|e| schema::is_idle(&e.key));
-                        survey.idle.extend(idle.map(|entry| (entry.at.clone(), entry.key.clone())));
-                        if project.has(&document.source) {
-                            survey.reaching.extend(reach::reaching(&part.node, &project.worktree));
-                        }
-                    }
-                    Err(error) => survey.errors.push(error),
-                }
+    let documents = sources::read_all(directory, env, &layers.all);
+    let documents = documents.map_err(|error| survey.errors.push(error)).unwrap_or_default();
+    let mut parts = Vec::new();
+    for document in documents {
+        match load::read(&document, env, layers.providers) {
+            Ok(part) => {
+                survey.part(&part.node, project.has(&document.source).then_some(&project));
+                parts.push(part);
             }
+            Err(error) => survey.errors.push(error),
         }
-        Err(error) => survey.errors.push(error),
+        survey.sources.push(document.source);
     }
     if survey.errors.is_empty() {
-        match load::load_with(directory, env, layers) {
+        match load::merge(parts, (directory, env), layers) {
             Ok(settings) => survey.settings = Some(settings),
             Err(error) => survey.errors.push(error),
         }
     }
     survey
+}
+
+impl Survey {
+    /// `project`: the one that the source came with.
+    fn part(&mut self, node: &Node, project: Option<&Project>) {
+        let idle = node.entries().iter().filter(|entry| schema::is_idle(&entry.key));
+        self.idle.extend(idle.map(|entry| (entry.at.clone(), entry.key.clone())));
+        if let Some(project) = project {
+            self.project_effects.extend(project_effects::of(node, &project.worktree));
+        }
+    }
 }
 
 /// Whether a file that came with the project in `directory` says what stands at `place`.

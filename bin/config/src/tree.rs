@@ -43,13 +43,13 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Text {
     pub(crate) value: String,
-    /// What was put in, in order.
+    /// The values that were put in, in order.
     pub(crate) references: Vec<Reference>,
     /// As it stands in the source; empty if it refers to nothing.
     pub(crate) written: String,
 }
 
-/// What a string refers to.
+/// A variable or file that a string refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reference {
     Variable { name: String, set: bool },

@@ -19,12 +19,12 @@ use std::ops::Deref;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{
-    self, DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error as _, Expected,
-    IntoDeserializer, MapAccess, SeqAccess, Unexpected, VariantAccess, Visitor,
+    self, DeserializeOwned, DeserializeSeed, Deserializer, Error as _, Expected, IntoDeserializer,
+    MapAccess, SeqAccess, Unexpected, Visitor,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Hint, alternatives, is_slip};
+use crate::error::{Error, Hint, alternatives, in_quotes, is_slip};
 use crate::source::Place;
 use crate::tree::{Node, Tree, below};
 
@@ -39,11 +39,8 @@ pub(crate) type Stranger = (Place, String);
 pub(crate) fn read<T: DeserializeOwned>(root: &Node) -> Result<(T, Vec<Stranger>), Error> {
     let strangers = RefCell::default();
     let view = View { node: root, key_at: &root.at, path: String::new(), strangers: &strangers };
-    match T::deserialize(view.clone()).map_err(|fault| view.settle(fault)) {
-        Ok(value) => Ok((value, strangers.into_inner())),
-        Err(Fault::Placed(error)) => Err(*error),
-        Err(Fault::Expected { expected, .. }) => Err(view.wrong(expected)),
-    }
+    let value = T::deserialize(view.clone()).map_err(|fault| view.settle(fault))?;
+    Ok((value, strangers.into_inner()))
 }
 
 /// A value, and where it stands.
@@ -52,93 +49,6 @@ pub(crate) fn read<T: DeserializeOwned>(root: &Node) -> Result<(T, Vec<Stranger>
 pub struct At<T> {
     value: T,
     here: Here,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Here {
-    place: Place,
-    key_place: Place,
-    path: String,
-    unset: Vec<String>,
-}
-
-impl<T> At<T> {
-    pub fn place(&self) -> &Place {
-        &self.here.place
-    }
-
-    /// Where its key stands: of an object, the place where the last source says something of it.
-    pub fn key_place(&self) -> &Place {
-        &self.here.key_place
-    }
-
-    /// An error for each variable that the value refers to and that is not set.
-    pub fn unset(&self) -> impl Iterator<Item = Error> {
-        self.here.unset.iter().map(|variable| Error::Unset {
-            place: self.here.place.clone(),
-            key: self.here.path.clone(),
-            variable: variable.clone(),
-        })
-    }
-
-    /// The variables that the value refers to and that are not set.
-    pub fn unset_variables(&self) -> &[String] {
-        &self.here.unset
-    }
-
-    pub(crate) fn wrong(&self, expected: &str, found: &str) -> Error {
-        Error::Wrong {
-            place: self.here.place.clone(),
-            key: format!("`{}`", self.here.path),
-            expected: expected.to_owned(),
-            found: found.to_owned(),
-            hint: Hint::default(),
-        }
-    }
-
-    /// Where any key may stand: refuses one of Leftfold's own files that is but a slip away from
-    /// one of `known`, which nobody else would mean.
-    pub(crate) fn no_slip_of(&self, key: &str, known: &[&str]) -> Result<(), Error> {
-        let is_meant = |known: &&&str| self.here.key_place.source.own && is_slip(key, known);
-        match known.iter().find(is_meant) {
-            Some(right) => Err(Error::UnknownKey {
-                place: self.here.key_place.clone(),
-                key: self.here.path.clone(),
-                hint: Hint::exactly(right),
-            }),
-            None => Ok(()),
-        }
-    }
-}
-
-impl At<String> {
-    /// Refuses any but these names.
-    pub(crate) fn one_of(&self, names: &[&str]) -> Result<(), Error> {
-        if names.contains(&self.value.as_str()) {
-            return Ok(());
-        }
-        let (place, key) = (self.place().clone(), format!("`{}`", self.here.path));
-        Err(self.unset().next().unwrap_or_else(|| one_of(place, key, &self.value, names)))
-    }
-}
-
-/// The error that a string, which surely is no secret, is none of `names`.
-fn one_of(place: Place, key: String, found: &str, names: &[&str]) -> Error {
-    let hint = Hint::only_near(found, names);
-    let (expected, found) = (alternatives(names), in_quotes(found));
-    Error::Wrong { place, key, expected, found, hint }
-}
-
-fn in_quotes(text: &str) -> String {
-    format!("\"{}\"", text.escape_debug())
-}
-
-impl<T> Deref for At<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.value
-    }
 }
 
 impl<T: JsonSchema> JsonSchema for At<T> {
@@ -155,17 +65,89 @@ impl<T: JsonSchema> JsonSchema for At<T> {
     }
 }
 
-/// A setting of OpenCode's that is accepted and has no effect.
-#[derive(Debug, PartialEq)]
-pub struct Idle<T>(PhantomData<T>);
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Here {
+    place: Place,
+    key_place: Place,
+    path: String,
+    unset: Vec<String>,
+}
 
-impl<T> Clone for Idle<T> {
-    fn clone(&self) -> Self {
-        *self
+impl<T> Deref for At<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
     }
 }
 
-impl<T> Copy for Idle<T> {}
+impl<T> At<T> {
+    pub fn place(&self) -> &Place {
+        &self.here.place
+    }
+
+    /// Where its key stands: of an object, the place where the last source says something of it.
+    pub fn key_place(&self) -> &Place {
+        &self.here.key_place
+    }
+
+    /// The variables that the value refers to and that are not set.
+    pub fn unset_variables(&self) -> &[String] {
+        &self.here.unset
+    }
+
+    /// An error for each of [`unset_variables`](Self::unset_variables).
+    pub fn unset(&self) -> impl Iterator<Item = Error> {
+        let unset = |variable| Error::unset(&self.here.place, &self.here.path, variable);
+        self.here.unset.iter().map(move |variable| unset(variable))
+    }
+
+    pub(crate) fn wrong(&self, expected: &str, found: &str) -> Error {
+        Error::wrong(&self.here.place, &self.here.path, expected, found)
+    }
+
+    /// Where any key may stand: refuses one of Leftfold's own files that is but a slip away from
+    /// one of `known`, which nobody else would mean.
+    pub(crate) fn no_slip_of(&self, key: &str, known: &[&str]) -> Result<(), Error> {
+        let is_meant = |known: &&&str| self.here.key_place.source.own && is_slip(key, known);
+        let Some(right) = known.iter().find(is_meant) else { return Ok(()) };
+        let (place, key) = (self.here.key_place.clone(), self.here.path.clone());
+        Err(Error::UnknownKey { place, key, hint: Hint::exactly(right) })
+    }
+}
+
+impl At<String> {
+    /// Refuses any but these names.
+    pub(crate) fn one_of(&self, names: &[&str]) -> Result<(), Error> {
+        one_of(&self.here, &self.value, names)
+    }
+}
+
+impl AsRef<str> for At<String> {
+    fn as_ref(&self) -> &str {
+        &self.value
+    }
+}
+
+/// Refuses any text, which surely is no secret, but these names.
+fn one_of(here: &Here, text: &str, names: &[&str]) -> Result<(), Error> {
+    if names.contains(&text) {
+        return Ok(());
+    }
+    if let Some(variable) = here.unset.first() {
+        return Err(Error::unset(&here.place, &here.path, variable));
+    }
+    let mut error = Error::wrong(&here.place, &here.path, alternatives(names), in_quotes(text));
+    if let Error::Wrong { hint, .. } = &mut error {
+        *hint = Hint::only_near(text, names);
+    }
+    Err(error)
+}
+
+/// A setting of OpenCode's that is accepted and has no effect.
+#[derive(Clone, Debug, PartialEq, JsonSchema)]
+#[schemars(inline, bound = "T: JsonSchema", extend("deprecated" = true))]
+pub struct Idle<T>(#[schemars(with = "T")] PhantomData<T>);
 
 impl<T> Default for Idle<T> {
     fn default() -> Self {
@@ -179,22 +161,6 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Idle<T> {
     }
 }
 
-impl<T: JsonSchema> JsonSchema for Idle<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let mut schema = generator.subschema_for::<T>();
-        schema.insert("deprecated".to_owned(), true.into());
-        schema
-    }
-}
-
 /// A string; an empty one (a variable that is not set, perhaps) says nothing.
 pub(crate) fn filled<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
@@ -202,12 +168,6 @@ where
     T: Deserialize<'de> + AsRef<str>,
 {
     T::deserialize(deserializer).map(|text| Some(text).filter(|t| !t.as_ref().trim().is_empty()))
-}
-
-impl AsRef<str> for At<String> {
-    fn as_ref(&self) -> &str {
-        &self.value
-    }
 }
 
 /// `PROVIDER/MODEL`; the model's own name may have slashes in it.
@@ -240,7 +200,7 @@ pub(crate) fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Optio
 
 const AMOUNT: &str = "a number that is not negative";
 
-/// What serde or a type says is wrong, until it is known where.
+/// An error of serde or of a type, which has no place until the value is known.
 #[derive(Debug)]
 enum Fault {
     Placed(Box<Error>),
@@ -288,8 +248,9 @@ fn in_words(expected: &str) -> String {
     match expected {
         "u64" => "a whole number that is not negative".to_owned(),
         "u32" => format!("a whole number from 0 to {}", u32::MAX),
-        "a nonzero u16" => "a whole number from 1 to 65535".to_owned(),
-        "a nonzero u32" | "a nonzero u64" => "a whole number above 0".to_owned(),
+        "a nonzero u16" => format!("a whole number from 1 to {}", u16::MAX),
+        "a nonzero u32" => format!("a whole number from 1 to {}", u32::MAX),
+        "a nonzero u64" => "a whole number above 0".to_owned(),
         "f64" => AMOUNT.to_owned(),
         "a sequence" => "a list".to_owned(),
         "a map" => "an object".to_owned(),
@@ -316,40 +277,18 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Says where it is, if that is not said yet.
-    fn settle(&self, fault: Fault) -> Fault {
+    /// Says where it is, if that is not said yet. Of the value it tells the type alone: it may be a secret.
+    fn settle(&self, fault: Fault) -> Error {
         match fault {
-            Fault::Placed(_) => fault,
+            Fault::Placed(error) => *error,
             Fault::Expected { expected, found } => {
-                let hint = Hint::default();
-                let found = found.unwrap_or_else(|| self.found().to_owned());
-                let (place, key) = (self.node.at.clone(), self.name());
-                Error::Wrong { place, key, expected, found, hint }.into()
+                let found = found.as_deref().unwrap_or(self.kind());
+                Error::wrong(&self.node.at, &self.path, expected, found)
             }
         }
     }
 
-    /// The error that this is not what was expected. It tells the type and never the value,
-    /// which may be a secret.
-    fn wrong(&self, expected: impl Into<String>) -> Error {
-        Error::Wrong {
-            place: self.node.at.clone(),
-            key: self.name(),
-            expected: expected.into(),
-            found: self.found().to_owned(),
-            hint: Hint::default(),
-        }
-    }
-
-    /// The path in quotes, or words for the whole.
-    fn name(&self) -> String {
-        if self.path.is_empty() {
-            return "the settings as a whole".to_owned();
-        }
-        format!("`{}`", self.path)
-    }
-
-    fn found(&self) -> &'static str {
+    fn kind(&self) -> &'static str {
         match &self.node.tree {
             Tree::Null => "null",
             Tree::Bool(_) => "a boolean",
@@ -360,17 +299,6 @@ impl<'a> View<'a> {
             Tree::Text(_) => "a string",
             Tree::List(_) => "a list",
             Tree::Map(_) => "an object",
-        }
-    }
-
-    /// The names that a variant for this kind of value may have.
-    fn kinds(&self) -> [&'static str; 2] {
-        match &self.node.tree {
-            Tree::Bool(false) => ["false", "a boolean"],
-            Tree::Number(_) => ["a number"; 2],
-            Tree::Null | Tree::Bool(true) | Tree::Text(_) | Tree::List(_) | Tree::Map(_) => {
-                [self.found(); 2]
-            }
         }
     }
 
@@ -385,42 +313,12 @@ impl<'a> View<'a> {
     }
 
     fn here(&self) -> Here {
-        let unset = match &self.node.tree {
-            Tree::Text(text) => text.unset().map(str::to_owned).collect(),
-            Tree::Null | Tree::Bool(_) | Tree::Number(_) | Tree::List(_) | Tree::Map(_) => {
-                Vec::new()
-            }
-        };
+        let mut unset = Vec::new();
+        if let Tree::Text(text) = &self.node.tree {
+            unset.extend(text.unset().map(str::to_owned));
+        }
         let (place, key_place) = (self.node.at.clone(), self.key_at.clone());
         Here { place, key_place, path: self.path.clone(), unset }
-    }
-
-    /// Visits the entries that have a field, and the others as [`REST`] if there is such a field.
-    fn fields<'de, V: Visitor<'de>>(
-        &self,
-        fields: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Fault> {
-        let (known, unknown): (Vec<_>, Vec<_>) =
-            self.entries().partition(|(key, _)| fields.contains(key));
-        if fields.contains(&REST) {
-            return visitor.visit_map(Entries::new(known, Some(unknown)));
-        }
-        for (key, view) in unknown {
-            let (place, path) = (view.key_at.clone(), view.path);
-            if place.source.own {
-                let hint = Hint::toward(key, fields);
-                return Err(Error::UnknownKey { place, key: path, hint }.into());
-            }
-            self.strangers.borrow_mut().push((place, path));
-        }
-        visitor.visit_map(Entries::new(known, None))
-    }
-}
-
-impl From<Error> for Fault {
-    fn from(error: Error) -> Self {
-        Self::Placed(Box::new(error))
     }
 }
 
@@ -428,7 +326,7 @@ impl<'de> Deserializer<'de> for View<'_> {
     type Error = Fault;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        let visited = match &self.node.tree {
+        match &self.node.tree {
             Tree::Null => visitor.visit_unit(),
             Tree::Bool(value) => visitor.visit_bool(*value),
             Tree::Number(number) => match (number.as_u64(), number.as_i64()) {
@@ -438,14 +336,13 @@ impl<'de> Deserializer<'de> for View<'_> {
             },
             Tree::Text(text) => visitor.visit_str(&text.value),
             Tree::List(items) => visitor.visit_seq(Items { list: &self, at: 0, items }),
-            Tree::Map(_) => visitor.visit_map(Entries::new(self.entries().collect(), None)),
-        };
-        visited.map_err(|fault| self.settle(fault))
+            Tree::Map(_) => visitor.visit_map(Entries::new(self.entries())),
+        }
     }
 
     fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match self.whole() {
-            Some(whole) => visitor.visit_u64(whole).map_err(|fault| self.settle(fault)),
+            Some(whole) => visitor.visit_u64(whole),
             None => self.deserialize_any(visitor),
         }
     }
@@ -478,12 +375,30 @@ impl<'de> Deserializer<'de> for View<'_> {
         visitor: V,
     ) -> Result<V::Value, Fault> {
         if name == AT {
-            return visitor.visit_seq(Placed { view: &self, is_value_read: false });
+            let here = serde_json::to_value(self.here()).map_err(Fault::custom)?;
+            let parts = [("value", Item::Value(self)), ("here", Item::Here(here))];
+            return visitor.visit_map(Entries::of(parts.into()));
         }
         if !self.node.is_map() {
-            return Err(self.wrong("an object").into());
+            return Err(Fault::custom("an object"));
         }
-        self.fields(fields, visitor).map_err(|fault| self.settle(fault))
+        let (known, unknown): (Vec<_>, Vec<_>) =
+            self.entries().partition(|(key, _)| fields.contains(key));
+        let known = known.into_iter();
+        if fields.contains(&REST) {
+            let rest = (REST, Item::Rest(unknown));
+            let known = known.map(|(key, view)| (key, Item::Value(view)));
+            return visitor.visit_map(Entries::of(known.chain([rest]).collect()));
+        }
+        for (key, View { key_at, path, .. }) in unknown {
+            let place = key_at.clone();
+            if place.source.own {
+                let hint = Hint::toward(key, fields);
+                return Err(Error::UnknownKey { place, key: path, hint }.into());
+            }
+            self.strangers.borrow_mut().push((place, path));
+        }
+        visitor.visit_map(Entries::new(known))
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -493,21 +408,24 @@ impl<'de> Deserializer<'de> for View<'_> {
         visitor: V,
     ) -> Result<V::Value, Fault> {
         if let Some(expected) = name.strip_prefix('@') {
-            let found = self.kinds().into_iter().find(|kind| variants.contains(kind));
-            let Some(variant) = found else { return Err(self.wrong(expected).into()) };
-            return visitor.visit_enum(Kind { variant, view: self });
+            let kinds = match &self.node.tree {
+                Tree::Bool(false) => ["false", "a boolean"],
+                Tree::Number(_) => ["a number"; 2],
+                Tree::Null | Tree::Bool(true) | Tree::Text(_) | Tree::List(_) | Tree::Map(_) => {
+                    [self.kind(); 2]
+                }
+            };
+            let Some(kind) = kinds.into_iter().find(|kind| variants.contains(kind)) else {
+                return Err(Fault::custom(expected));
+            };
+            let variant = Entries::of(vec![(kind, Item::Value(self))]);
+            return visitor.visit_enum(MapAccessDeserializer::new(variant));
         }
-        let Tree::Text(text) = &self.node.tree else {
-            return Err(self.wrong(alternatives(variants)).into());
+        let Some(text) = self.node.text() else {
+            return Err(Fault::custom(alternatives(variants)));
         };
-        if let Some(variable) = text.unset().next() {
-            let (place, key) = (self.node.at.clone(), self.path.clone());
-            return Err(Error::Unset { place, key, variable: variable.to_owned() }.into());
-        }
-        if !variants.contains(&text.value.as_str()) {
-            return Err(one_of(self.node.at.clone(), self.name(), &text.value, variants).into());
-        }
-        let variant: StrDeserializer<'_, Fault> = text.value.as_str().into_deserializer();
+        one_of(&self.here(), text, variants)?;
+        let variant: StrDeserializer<'_, Fault> = text.into_deserializer();
         visitor.visit_enum(variant)
     }
 
@@ -538,20 +456,30 @@ impl<'de> SeqAccess<'de> for Items<'_, '_> {
         let path = format!("{}[{}]", self.list.path, self.at);
         let view = View { node, key_at: &node.at, path, ..self.list.clone() };
         self.at += 1;
-        seed.deserialize(view.clone()).map(Some).map_err(|fault| view.settle(fault))
+        seed.deserialize(view.clone()).map(Some).map_err(|fault| view.settle(fault).into())
     }
 }
 
-/// The entries of an object, and those that have no field as one more.
+/// Keys and values of an object, or what serde takes for one.
 struct Entries<'a> {
-    entries: std::vec::IntoIter<(&'a str, View<'a>)>,
-    rest: Option<Vec<(&'a str, View<'a>)>>,
-    value: Option<View<'a>>,
+    entries: std::vec::IntoIter<(&'a str, Item<'a>)>,
+    value: Option<Item<'a>>,
+}
+
+enum Item<'a> {
+    Value(View<'a>),
+    /// The entries that have no field.
+    Rest(Vec<(&'a str, View<'a>)>),
+    Here(serde_json::Value),
 }
 
 impl<'a> Entries<'a> {
-    fn new(known: Vec<(&'a str, View<'a>)>, rest: Option<Vec<(&'a str, View<'a>)>>) -> Self {
-        Self { entries: known.into_iter(), rest, value: None }
+    fn new(entries: impl Iterator<Item = (&'a str, View<'a>)>) -> Self {
+        Self::of(entries.map(|(key, view)| (key, Item::Value(view))).collect())
+    }
+
+    fn of(entries: Vec<(&'a str, Item<'a>)>) -> Self {
+        Self { entries: entries.into_iter(), value: None }
     }
 }
 
@@ -562,85 +490,28 @@ impl<'de> MapAccess<'de> for Entries<'_> {
         &mut self,
         seed: S,
     ) -> Result<Option<S::Value>, Fault> {
-        let key = match self.entries.next() {
-            Some((key, view)) => {
-                self.value = Some(view);
-                key
-            }
-            None if self.rest.is_some() => REST,
-            None => return Ok(None),
-        };
+        let Some((key, value)) = self.entries.next() else { return Ok(None) };
+        self.value = Some(value);
         let key: StrDeserializer<'_, Fault> = key.into_deserializer();
         seed.deserialize(key).map(Some)
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Fault> {
-        if let Some(view) = self.value.take() {
-            return seed.deserialize(view.clone()).map_err(|fault| view.settle(fault));
+        match self.value.take() {
+            Some(Item::Value(view)) => {
+                seed.deserialize(view.clone()).map_err(|fault| view.settle(fault).into())
+            }
+            Some(Item::Rest(rest)) => {
+                seed.deserialize(MapAccessDeserializer::new(Self::new(rest.into_iter())))
+            }
+            Some(Item::Here(here)) => seed.deserialize(here).map_err(Fault::custom),
+            None => Err(Fault::custom("a key before its value")),
         }
-        let rest = self.rest.take().unwrap_or_default();
-        seed.deserialize(MapAccessDeserializer::new(Self::new(rest, None)))
     }
 }
 
-/// The two fields of [`At`].
-struct Placed<'v, 'a> {
-    view: &'v View<'a>,
-    is_value_read: bool,
-}
-
-impl<'de> SeqAccess<'de> for Placed<'_, '_> {
-    type Error = Fault;
-
-    fn next_element_seed<S: DeserializeSeed<'de>>(
-        &mut self,
-        seed: S,
-    ) -> Result<Option<S::Value>, Fault> {
-        if !std::mem::replace(&mut self.is_value_read, true) {
-            let value = seed.deserialize(self.view.clone());
-            return value.map(Some).map_err(|fault| self.view.settle(fault));
-        }
-        let here = serde_json::to_value(self.view.here()).map_err(Fault::custom)?;
-        seed.deserialize(here).map(Some).map_err(Fault::custom)
-    }
-}
-
-/// A value as the variant for its kind.
-struct Kind<'a> {
-    variant: &'static str,
-    view: View<'a>,
-}
-
-impl<'de, 'a> EnumAccess<'de> for Kind<'a> {
-    type Error = Fault;
-    type Variant = View<'a>;
-
-    fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, View<'a>), Fault> {
-        let variant: StrDeserializer<'_, Fault> = self.variant.into_deserializer();
-        Ok((seed.deserialize(variant)?, self.view))
-    }
-}
-
-impl<'de> VariantAccess<'de> for View<'_> {
-    type Error = Fault;
-
-    fn unit_variant(self) -> Result<(), Fault> {
-        Ok(())
-    }
-
-    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, Fault> {
-        seed.deserialize(self.clone()).map_err(|fault| self.settle(fault))
-    }
-
-    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Fault> {
-        self.deserialize_any(visitor)
-    }
-
-    fn struct_variant<V: Visitor<'de>>(
-        self,
-        fields: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Fault> {
-        self.fields(fields, visitor)
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Placed(Box::new(error))
     }
 }

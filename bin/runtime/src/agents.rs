@@ -10,7 +10,7 @@ use leftfold_events::rules::{self, Action, Rule};
 use serde_json::Value;
 
 use crate::Usage;
-use leftfold_config::{self as settings, Place, Settings, meant};
+use leftfold_config::{self as settings, Hint, Place, Settings};
 
 /// The permission for every change of a file.
 const EDIT: &str = "edit";
@@ -56,7 +56,7 @@ impl Agents {
         let found = self.iter().map(|known| &known.agent).find(|agent| agent.name == name);
         found.ok_or_else(|| {
             let names: Vec<&str> = self.iter().map(|known| known.agent.name.as_str()).collect();
-            Usage(format!("there is no agent `{name}`{}", meant(name, &names)))
+            Usage(format!("there is no agent `{name}`{}", Hint::toward(name, &names)))
         })
     }
 

@@ -123,7 +123,7 @@ pub fn plugins(
     let root = Root {
         directory: directory.to_owned(),
         worktree: worktree.to_owned(),
-        environment: settings.environment.clone(),
+        environment: settings.environment(),
         socket: store.join(crate::home::SOCKET),
     };
     let specs: Vec<_> = specs.into_iter().filter_map(Result::ok).collect();

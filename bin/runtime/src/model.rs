@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::Usage;
 use crate::note;
+pub use leftfold_config::environment;
 use leftfold_config::{BaseUrl, Chosen, Script, Settings};
 
 /// A model that is ready to be asked.
@@ -31,10 +32,6 @@ impl std::fmt::Debug for Model {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Model").field("spec", &self.spec).finish_non_exhaustive()
     }
-}
-
-pub fn environment(name: &str) -> Option<String> {
-    std::env::var(name).ok()
 }
 
 /// The model that `wanted` names, or the one in the settings.

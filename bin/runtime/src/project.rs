@@ -78,7 +78,7 @@ impl Project {
         workspace.homes = homes(settings);
         workspace.private_addresses = settings.webfetch.private;
         workspace.task_timeout = settings.task.timeout;
-        workspace.environment.clone_from(&settings.environment);
+        workspace.environment = settings.environment();
         workspace.socket = Some(store.join(home::SOCKET));
         workspace.data = home::home().ok();
         workspace
@@ -110,7 +110,7 @@ pub fn servers(directory: &Path, settings: &Settings, handed: &[Spec]) -> Server
     let specs = settings.mcp.iter().map(|(name, mcp)| specs::server(name, mcp));
     let specs = specs.filter(|spec| handed.iter().all(|other| other.name != spec.name));
     let specs: Vec<Spec> = specs.chain(handed.iter().cloned()).collect();
-    Servers::of(directory, &settings.environment, &specs)
+    Servers::of(directory, &settings.environment(), &specs)
 }
 
 /// How much of a tool's output the model is shown.

@@ -24,7 +24,7 @@ use crate::job::Job;
 use crate::project::Project;
 use crate::turn_config::Extensions;
 use crate::turn_config::Overrides;
-use leftfold_config::{self as settings, At, Settings, meant};
+use leftfold_config::{self as settings, At, Hint, Settings};
 use template::Piece;
 
 /// A prompt with what it is to be answered by: a command may name an agent and a model of its own.
@@ -220,7 +220,7 @@ fn unknown(word: &str, settings: &Settings) -> Usage {
             "; there are {} and those that you put into `.leftfold/commands/NAME.md`",
             names.join(", ")
         ),
-        false => meant(&format!("/{word}"), &names),
+        false => Hint::toward(&format!("/{word}"), &names).to_string(),
     };
     Usage(format!("there is no command `/{word}`{hint}. A space before it makes it a prompt"))
 }

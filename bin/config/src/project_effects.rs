@@ -1,5 +1,5 @@
-//! What files that came with a project have done: programs started, files and variables sent, calls
-//! allowed. Whoever opens somebody else's project does so by their word.
+//! The effects of settings that came with a project: programs that they start, files and variables that they
+//! send, calls that they allow. A user who opens somebody else's project may not want them.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -8,7 +8,7 @@ use crate::source::Place;
 use crate::tree::{Node, Reference, Tree, below};
 
 /// With the places, in words that go on from "this file of the project".
-pub(crate) fn reaching(root: &Node, worktree: &Path) -> Vec<(Place, String)> {
+pub(crate) fn of(root: &Node, worktree: &Path) -> Vec<(Place, String)> {
     let mut found = Found { worktree, all: Vec::new() };
     found.servers(root);
     found.plugins(root);
@@ -98,7 +98,7 @@ impl Found<'_> {
         }
     }
 
-    /// What goes to models, or to a shell, with no more than a prompt.
+    /// Texts that go to models, or to a shell, with no more than a prompt.
     fn texts(&mut self, root: &Node) {
         for named in root.get("instructions").map(Node::items).unwrap_or_default() {
             let Some(text) = named.text() else { continue };
