@@ -25,7 +25,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     let Some(command) = cli.command else { return leftfold_terminal::talk(cli.talk.start()) };
     match command {
         Command::Run(args) => commands::run::run(args),
-        Command::Resume(args) => commands::resume::resume(&args),
+        Command::Resume(args) => commands::run::resume(&args),
         Command::Node(args) => {
             memory::give_back();
             leftfold_acp::serve(args.store)
@@ -37,14 +37,14 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Why(args) => commands::why::why(&args),
         Command::Explain(args) => commands::explain::explain(&args),
         Command::Check(args) => commands::check::check(&args),
-        Command::Fork(args) => commands::fork::fork(args),
+        Command::Fork(args) => commands::run::fork(args),
         Command::Diff(args) => commands::diff::diff(&args),
         Command::Import(args) => commands::import::import(&args),
         Command::Stats(args) => commands::stats::stats(&args),
-        Command::Compact(args) => commands::compact::compact(args),
+        Command::Compact(args) => commands::run::compact(args),
         Command::Export(args) => commands::export::export(&args),
-        Command::Revert(args) => commands::revert::revert(args),
-        Command::Unrevert(args) => commands::revert::unrevert(args),
+        Command::Revert(args) => commands::run::revert(&args),
+        Command::Unrevert(args) => commands::run::unrevert(&args),
         Command::Sessions(args) => commands::sessions::sessions(&args),
         Command::Observe(args) => commands::observe::observe(&args),
         Command::Permission(args) => commands::permission::permission(&args.command),

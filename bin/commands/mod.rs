@@ -1,9 +1,8 @@
-//! One file a command.
+//! The commands, each in the file of its name; those that take one turn in `run`.
 
 pub(crate) mod agents;
 pub(crate) mod auth;
 pub(crate) mod check;
-pub(crate) mod compact;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
@@ -12,7 +11,6 @@ mod divergence;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod export;
-pub(crate) mod fork;
 pub(crate) mod import;
 pub(crate) mod in_terminal;
 pub(crate) mod mcp;
@@ -26,8 +24,6 @@ pub(crate) mod prune;
 mod question;
 pub(crate) mod replay;
 pub(crate) mod rerun;
-pub(crate) mod resume;
-pub(crate) mod revert;
 pub(crate) mod run;
 pub(crate) mod salvage;
 pub(crate) mod sessions;

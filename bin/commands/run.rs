@@ -1,4 +1,5 @@
-//! `leftfold run`: one prompt to its end.
+//! `leftfold run`: one prompt to its end. And the other commands that take one turn: `resume`, `compact`,
+//! `revert`, `unrevert` and `fork`.
 
 use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
@@ -10,10 +11,10 @@ use leftfold_runtime::home::{self, Place};
 use leftfold_runtime::job::Job;
 use leftfold_runtime::project::{Project, new_id};
 use leftfold_runtime::slash::{Given, Prepared};
-use leftfold_runtime::{Usage, attach};
+use leftfold_runtime::{Usage, attach, client};
 
 use super::turn_runner::{self, Task};
-use crate::cli::{Run, TurnArgs};
+use crate::cli::{Compact, Fork, Resume, Revert, Run, TurnArgs, Unrevert};
 
 pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
     let worktree = leftfold_config::worktree_of(&std::env::current_dir()?);
@@ -35,7 +36,7 @@ pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
 }
 
 /// Takes a prompt to its end in that session, or in a new one.
-pub(crate) fn take(
+fn take(
     place: Option<Place>,
     prompt: String,
     files: Vec<PromptPart>,
@@ -62,6 +63,51 @@ pub(crate) fn take(
     Ok(ExitCode::from(outcome.exit_code()))
 }
 
+/// Goes on with a turn that was cut off.
+pub(crate) fn resume(args: &Resume) -> anyhow::Result<ExitCode> {
+    turn_of(&args.session, &args.turn, Task::Resume)
+}
+
+/// Has a summary take the place of what the model has seen.
+pub(crate) fn compact(args: Compact) -> anyhow::Result<ExitCode> {
+    let Compact { session, model, format } = args;
+    turn_of(&session, &TurnArgs { model, format, ..TurnArgs::default() }, Task::Compact)
+}
+
+/// Takes files and messages back to before a step.
+pub(crate) fn revert(args: &Revert) -> anyhow::Result<ExitCode> {
+    let turn = TurnArgs { format: args.format, ..TurnArgs::default() };
+    turn_of(&args.session, &turn, Task::Revert(Some(args.to)))
+}
+
+pub(crate) fn unrevert(args: &Unrevert) -> anyhow::Result<ExitCode> {
+    let turn = TurnArgs { format: args.format, ..TurnArgs::default() };
+    turn_of(&args.session, &turn, Task::Revert(None))
+}
+
+fn turn_of(session: &str, args: &TurnArgs, task: Task) -> anyhow::Result<ExitCode> {
+    let place = super::place(session)?;
+    let project = Project::of(&place)?;
+    turn(place, &project, args, task)
+}
+
+/// Begins another way on from any point of a session, and takes a prompt there if there is one.
+pub(crate) fn fork(args: Fork) -> anyhow::Result<ExitCode> {
+    let Fork { session, at, files, prompt: argument, turn } = args;
+    let fork = forking::begin(&super::place(&session)?, Wanted { at, files })?;
+    let Some(argument) = argument else { return super::print(&format!("{}\n", fork.session)) };
+    let session = fork.session;
+    let taken = take(Some(fork), prompt(Some(argument))?, Vec::new(), &turn);
+    taken.map_err(|error| match client::is_locked(&error) {
+        // it runs the turn that it was begun for, and no other
+        true => error.context(format!(
+            "the fork {session} is made; once the store is free, `leftfold run --session {session}` \
+             takes the prompt"
+        )),
+        false => error,
+    })
+}
+
 /// One turn in a project, with whatever settings and command line say.
 pub(crate) fn turn(
     place: Place,
@@ -77,7 +123,7 @@ pub(crate) fn turn(
 }
 
 /// The prompt from the command line, or from standard input if none is given there.
-pub(crate) fn prompt(argument: Option<String>) -> anyhow::Result<String> {
+fn prompt(argument: Option<String>) -> anyhow::Result<String> {
     let from_input = match argument.as_deref() {
         Some("-") | None => true,
         Some(_) => false,

@@ -3,6 +3,7 @@
 //! holds up itself alone.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use leftfold_actors::Observation;
@@ -16,7 +17,6 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::methods;
-use super::pace::Pace;
 use super::peer::{Door, House, Peer};
 use super::sessions::Sessions;
 use crate::lines::Lines;
@@ -35,6 +35,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long a request that was sent before the end takes to be seen.
 const ON_ITS_WAY: Duration = Duration::from_millis(20);
+/// For each that watches: all of them together are told some 500 times a second at most, since each piece of
+/// news wakes a process, and many of them would take the machine away from the session that they watch.
+const SHARE: Duration = Duration::from_millis(2);
+/// Nobody waits longer for what has happened: about as long as pieces of text are gathered.
+const LONGEST_SHARE: Duration = Duration::from_millis(100);
 
 /// Serves a client until it goes.
 pub(super) async fn serve(stream: UnixStream, mut house: House) {
@@ -210,5 +215,31 @@ async fn write(mut waiting: mpsc::Receiver<Vec<u8>>, mut to: OwnedWriteHalf) {
         if to.write_all(&piece).await.is_err() {
             return;
         }
+    }
+}
+
+/// How many watch, in all of this process's stores.
+static WATCHING: AtomicU32 = AtomicU32::new(0);
+
+/// One that watches, while it does.
+struct Pace(());
+
+impl Pace {
+    fn new() -> Self {
+        WATCHING.fetch_add(1, Ordering::Relaxed);
+        Self(())
+    }
+
+    /// Waits until it is this one's turn again, which was told something at `began`. What happens
+    /// after a silence is told at once; what happens in this time goes out in one piece.
+    async fn keep(&self, began: Instant) {
+        let share = SHARE.saturating_mul(WATCHING.load(Ordering::Relaxed));
+        tokio::time::sleep_until(began + share.min(LONGEST_SHARE)).await;
+    }
+}
+
+impl Drop for Pace {
+    fn drop(&mut self) {
+        WATCHING.fetch_sub(1, Ordering::Relaxed);
     }
 }

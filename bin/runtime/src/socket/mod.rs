@@ -32,7 +32,6 @@ mod connection;
 mod descent;
 mod forks;
 mod methods;
-mod pace;
 mod peer;
 pub mod question;
 mod reports;

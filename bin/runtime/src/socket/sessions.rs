@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
+use async_trait::async_trait;
 use leftfold_actors::{NodeMessage, Opened};
 use leftfold_events::SessionId;
 use leftfold_store::{Head, LiveReader};
@@ -21,22 +20,19 @@ use crate::remote::Remote;
 use crate::remote::wire::RpcError;
 use crate::turn_config::Overrides;
 
+#[async_trait]
 pub trait Sessions: Send + Sync + 'static {
     /// A session, opened if need be. With `store`, it is to be in that folder.
     ///
     /// # Errors
     /// There is none, or it can not be opened.
-    fn client<'a>(
-        &'a self,
-        session: SessionId,
-        store: Option<&'a Path>,
-    ) -> BoxFuture<'a, Result<Client, RpcError>>;
+    async fn client(&self, session: SessionId, store: Option<&Path>) -> Result<Client, RpcError>;
 
     /// What goes with a prompt to a session that is open.
     ///
     /// # Errors
     /// The settings are wrong.
-    fn equipment(&self, session: SessionId) -> BoxFuture<'_, anyhow::Result<Equipment>>;
+    async fn equipment(&self, session: SessionId) -> anyhow::Result<Equipment>;
 
     /// Whether a prompt only joins a turn that is under way.
     fn only_joins(&self) -> bool;
@@ -45,11 +41,7 @@ pub trait Sessions: Send + Sync + 'static {
     ///
     /// # Errors
     /// Nobody, any more.
-    fn holder<'a>(
-        &'a self,
-        session: SessionId,
-        store: Option<&'a Path>,
-    ) -> BoxFuture<'a, Result<Holder, RpcError>>;
+    async fn holder(&self, session: SessionId, store: Option<&Path>) -> Result<Holder, RpcError>;
 }
 
 /// Who can write to a session's store.
@@ -88,40 +80,29 @@ impl One {
     }
 }
 
+#[async_trait]
 impl Sessions for One {
-    fn client<'a>(
-        &'a self,
-        session: SessionId,
-        _: Option<&'a Path>,
-    ) -> BoxFuture<'a, Result<Client, RpcError>> {
-        async move {
-            if self.client.session == session {
-                return Ok(self.client.clone());
-            }
-            let child = descent::descendant(&self.client, session).await;
-            child.ok_or_else(|| RpcError::not_open(session))
+    async fn client(&self, session: SessionId, _: Option<&Path>) -> Result<Client, RpcError> {
+        if self.client.session == session {
+            return Ok(self.client.clone());
         }
-        .boxed()
+        let child = descent::descendant(&self.client, session).await;
+        child.ok_or_else(|| RpcError::not_open(session))
     }
 
-    fn equipment(&self, session: SessionId) -> BoxFuture<'_, anyhow::Result<Equipment>> {
+    async fn equipment(&self, session: SessionId) -> anyhow::Result<Equipment> {
         // a child has its own, from its parent
         let ours = self.client.session == session;
         let equipment = ours.then(|| self.equipment.clone());
-        let equipment = equipment.ok_or_else(|| RpcError::not_open(session).into());
-        std::future::ready(equipment).boxed()
+        equipment.ok_or_else(|| RpcError::not_open(session).into())
     }
 
     fn only_joins(&self) -> bool {
         true
     }
 
-    fn holder<'a>(
-        &'a self,
-        _: SessionId,
-        _: Option<&'a Path>,
-    ) -> BoxFuture<'a, Result<Holder, RpcError>> {
-        held(&self.client).boxed()
+    async fn holder(&self, _: SessionId, _: Option<&Path>) -> Result<Holder, RpcError> {
+        held(&self.client).await
     }
 }
 
@@ -311,58 +292,42 @@ impl Many {
     }
 }
 
+#[async_trait]
 impl Sessions for Many {
-    fn client<'a>(
-        &'a self,
-        session: SessionId,
-        store: Option<&'a Path>,
-    ) -> BoxFuture<'a, Result<Client, RpcError>> {
-        async move {
-            let place = match self.find(session, store).await.map_err(RpcError::of) {
-                Ok(place) => place,
-                Err(error) => return self.descendant(session, store).await.ok_or(error),
-            };
-            if store.is_some_and(|store| place.store != store) {
-                return Err(RpcError::not_open(session));
-            }
-            Ok(self.reach(session, None).await.map_err(RpcError::of)?.0)
+    async fn client(&self, session: SessionId, store: Option<&Path>) -> Result<Client, RpcError> {
+        let place = match self.find(session, store).await.map_err(RpcError::of) {
+            Ok(place) => place,
+            Err(error) => return self.descendant(session, store).await.ok_or(error),
+        };
+        if store.is_some_and(|store| place.store != store) {
+            return Err(RpcError::not_open(session));
         }
-        .boxed()
+        Ok(self.reach(session, None).await.map_err(RpcError::of)?.0)
     }
 
-    fn equipment(&self, session: SessionId) -> BoxFuture<'_, anyhow::Result<Equipment>> {
-        async move {
-            let known = self.knowledge(session)?;
-            let job = known.job()?;
-            job.extensions.ready().await;
-            Ok(job.equipment())
-        }
-        .boxed()
+    async fn equipment(&self, session: SessionId) -> anyhow::Result<Equipment> {
+        let known = self.knowledge(session)?;
+        let job = known.job()?;
+        job.extensions.ready().await;
+        Ok(job.equipment())
     }
 
     fn only_joins(&self) -> bool {
         false
     }
 
-    fn holder<'a>(
-        &'a self,
-        session: SessionId,
-        store: Option<&'a Path>,
-    ) -> BoxFuture<'a, Result<Holder, RpcError>> {
-        async move {
-            let Some(folder) = store else {
-                return held(&self.client(session, None).await?).await;
-            };
-            let (mut found, mut working) = (None, false);
-            for client in self.clients_in(Some(folder)) {
-                // one that rests is as good as none
-                if let Ok(Holder::Here { store, busy, .. }) = held(&client).await {
-                    (found, working) = (Some(store), working || busy);
-                }
+    async fn holder(&self, session: SessionId, store: Option<&Path>) -> Result<Holder, RpcError> {
+        let Some(folder) = store else {
+            return held(&self.client(session, None).await?).await;
+        };
+        let (mut found, mut working) = (None, false);
+        for client in self.clients_in(Some(folder)) {
+            // one that rests is as good as none
+            if let Ok(Holder::Here { store, busy, .. }) = held(&client).await {
+                (found, working) = (Some(store), working || busy);
             }
-            let store = found.ok_or_else(|| RpcError::leaving("the node lets go of the store"))?;
-            Ok(Holder::Here { node: self.node.clone(), store, busy: working })
         }
-        .boxed()
+        let store = found.ok_or_else(|| RpcError::leaving("the node lets go of the store"))?;
+        Ok(Holder::Here { node: self.node.clone(), store, busy: working })
     }
 }
