@@ -5,7 +5,6 @@ use leftfold_framing::clip;
 use leftfold_tools::external;
 use leftfold_tools::{BoxFuture, Context, Error, Output, ToolSource, Workspace};
 
-use super::pool::Pool;
 use super::servers::Servers;
 use super::{content, resources, server};
 
@@ -14,16 +13,15 @@ const MAX_WHY: usize = 1_000;
 
 impl ToolSource for Servers {
     fn resolve(&self, call: &CallSpec, workspace: &Workspace) -> Option<Resolution> {
-        let pool = &self.0;
         let name = call.name.trim();
-        pool.server_of(name)?;
+        self.server_of(name)?;
         self.wait();
-        Some(match pool.find(name) {
+        Some(match self.find(name) {
             Some(offer) => {
                 let timeout = offer.server.service().spec.timeout;
                 external::resolve(name, &call.input, workspace, offer.is_read_only(), timeout)
             }
-            None => external::refuse(name, &call.input, &missing(pool, name)),
+            None => external::refuse(name, &call.input, &missing(self, name)),
         })
     }
 
@@ -37,8 +35,7 @@ impl ToolSource for Servers {
 }
 
 async fn run(servers: &Servers, resolved: &Resolution, cx: &Context) -> Option<Output> {
-    let pool = &servers.0;
-    let server = pool.server_of(&resolved.name)?;
+    let server = servers.server_of(&resolved.name)?;
     let output = match &resolved.error {
         Some(error) => Err(Error::Refused(error.clone())),
         None => {
@@ -47,15 +44,15 @@ async fn run(servers: &Servers, resolved: &Resolution, cx: &Context) -> Option<O
                 () = cx.cancel.cancelled() => return Some(Output::failed(&Error::Cancelled)),
                 () = server.ready() => {}
             }
-            execute(pool, resolved, cx).await
+            execute(servers, resolved, cx).await
         }
     };
     Some(output.unwrap_or_else(|error| Output::failed(&error)))
 }
 
-async fn execute(pool: &Pool, resolved: &Resolution, cx: &Context) -> Result<Output, Error> {
+async fn execute(servers: &Servers, resolved: &Resolution, cx: &Context) -> Result<Output, Error> {
     let name = &resolved.name;
-    let offer = pool.find(name).ok_or_else(|| missing(pool, name))?;
+    let offer = servers.find(name).ok_or_else(|| missing(servers, name))?;
     external::check_judged(resolved, offer.is_read_only())?;
     let input = external::arguments(name, &resolved.input, &cx.workspace)?;
     let result = resources::call(&offer.link, &offer.tool.name, &input, cx).await?;
@@ -67,9 +64,9 @@ async fn execute(pool: &Pool, resolved: &Resolution, cx: &Context) -> Result<Out
 }
 
 /// Why there is no such tool.
-fn missing(pool: &Pool, name: &str) -> Error {
+fn missing(servers: &Servers, name: &str) -> Error {
     let name = clip(name.to_owned(), MAX_WHY);
-    let Some(server) = pool.server_of(&name) else {
+    let Some(server) = servers.server_of(&name) else {
         return Error::UnknownTool(format!("There is no tool named {name:?}."));
     };
     let own = &server.service().spec.name;
@@ -77,7 +74,7 @@ fn missing(pool: &Pool, name: &str) -> Error {
         let why = clip(why, MAX_WHY);
         return content::error(format!("The MCP server {own:?} can not be used now: {why}."));
     }
-    let known: Vec<String> = pool
+    let known: Vec<String> = servers
         .reports()
         .into_iter()
         .filter(|report| report.name == *own)

@@ -15,7 +15,6 @@ mod http;
 mod link;
 mod lists;
 mod oauth;
-mod pool;
 mod probe;
 mod prompts;
 mod remote;
@@ -27,8 +26,7 @@ mod sse;
 mod stdio;
 
 pub use oauth::{Consent, Follow, OAuth, sign_out};
-pub use pool::close;
 pub use probe::{Called, Calls, Probed, login, probe};
 pub use prompts::Prompted;
-pub use servers::Servers;
+pub use servers::{Servers, close};
 pub use spec::{Offered, Reach, Report, STARTUP, Spec, Status};

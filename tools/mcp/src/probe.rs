@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::link::Link;
 use super::oauth::{self, Consent, OAuth};
 use super::spec::{Offered, Reach, STARTUP, Spec};
-use super::{content, pool};
+use super::{content, servers};
 
 /// How often a person is asked for a consent at most, until the server is content.
 const CONSENTS: usize = 3;
@@ -152,7 +152,7 @@ async fn look(link: &Link, calls: &Calls, limit: Duration) -> Result<Probed, Fai
 
 fn offered(tool: &Tool) -> Offered {
     let name = tool.name.to_string();
-    let (description, read_only) = (pool::description(tool), pool::is_read_only(tool));
+    let (description, read_only) = (servers::description(tool), servers::is_read_only(tool));
     Offered { name: name.clone(), tool: name, description, read_only }
 }
 

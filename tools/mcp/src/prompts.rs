@@ -6,7 +6,6 @@ use leftfold_events::event::Attachment;
 use rmcp::model::{GetPromptRequestParams, JsonObject, Prompt, PromptMessage, Role};
 
 use super::content::{self, Shown};
-use super::pool::Pool;
 use super::servers::Servers;
 use super::spec::STARTUP;
 
@@ -21,7 +20,15 @@ pub struct Prompted {
 impl Servers {
     /// The prompts of the servers that are connected: `SERVER:PROMPT`, and what each is for.
     pub fn prompts(&self) -> Vec<(String, String)> {
-        self.0.prompts()
+        let links = self.members().filter_map(|server| Some((server, server.connection()?)));
+        let named = links.flat_map(|(server, link)| {
+            let name = |prompt: Prompt| {
+                let about = prompt.description.or(prompt.title).unwrap_or_default();
+                (format!("{}:{}", server.service().spec.name, prompt.name), about)
+            };
+            link.prompts().into_iter().map(name).collect::<Vec<_>>()
+        });
+        named.collect()
     }
 
     /// What the prompt of a server says with these arguments, in the order in which it names them; the
@@ -94,20 +101,6 @@ fn said(messages: Vec<PromptMessage>) -> Prompted {
     }
     prompted.text = parts.join("\n\n");
     prompted
-}
-
-impl Pool {
-    fn prompts(&self) -> Vec<(String, String)> {
-        let links = self.members.iter().filter_map(|server| Some((server, server.connection()?)));
-        let named = links.flat_map(|(server, link)| {
-            let name = |prompt: Prompt| {
-                let about = prompt.description.or(prompt.title).unwrap_or_default();
-                (format!("{}:{}", server.service().spec.name, prompt.name), about)
-            };
-            link.prompts().into_iter().map(name).collect::<Vec<_>>()
-        });
-        named.collect()
-    }
 }
 
 #[cfg(test)]

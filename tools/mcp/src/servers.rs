@@ -1,21 +1,58 @@
-//! The handle of a project's servers.
+//! The servers of a project, and the names of their tools.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use leftfold_events::kit::ToolSpec;
-use leftfold_process::Supervised;
+use leftfold_framing::clip;
+use leftfold_process::{Pool as Services, Pools, Supervised};
+use leftfold_tools::external;
+use rmcp::model::Tool;
 
+use super::connect::Root;
 use super::link::Link;
-use super::pool::{self, Pool};
 use super::resources;
 use super::server::{self, Server};
-use super::spec::{Report, Spec, Status};
+use super::spec::{Offered, Report, Spec, Status};
+
+/// Bytes of a description that models are told.
+const MAX_DESCRIPTION: usize = 10_000;
 
 /// The servers of a project. Clones are the same; the default has none.
 #[derive(Clone, Default)]
-pub struct Servers(pub(super) Arc<Pool>);
+pub struct Servers(Arc<Pool>);
+
+#[derive(Default)]
+struct Pool {
+    root: Root,
+    members: Services<Server>,
+    /// Which tool of which server each name has been given to: while this process lives, it stays so.
+    names: Mutex<BTreeMap<String, (String, String)>>,
+}
+
+/// A tool that is there now.
+pub(super) struct Offer {
+    pub(super) name: String,
+    pub(super) server: Arc<Supervised<Server>>,
+    pub(super) link: Arc<Link>,
+    pub(super) tool: Tool,
+}
+
+static POOLS: Pools<Pool> = Pools::new();
+
+/// Ends all servers of this process, and waits until they are gone: at most about a second. None is
+/// started after that.
+pub async fn close() {
+    POOLS.close().await;
+}
+
+impl AsRef<Services<Server>> for Pool {
+    fn as_ref(&self) -> &Services<Server> {
+        &self.members
+    }
+}
 
 impl fmt::Debug for Servers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -23,11 +60,23 @@ impl fmt::Debug for Servers {
     }
 }
 
+impl Pool {
+    fn specs(&self) -> impl Iterator<Item = &Spec> {
+        self.members.iter().map(|server| &server.service().spec)
+    }
+}
+
 impl Servers {
     /// Those of the project in `directory`, where local ones are started. Nothing is started yet.
     /// `environment` names variables that they get besides the usual ones.
     pub fn of(directory: &Path, environment: &[String], specs: &[Spec]) -> Self {
-        Self(pool::shared(directory, environment, specs))
+        let root = Root { directory: directory.to_owned(), environment: environment.to_vec() };
+        let is_same = |pool: &Pool| pool.root == root && pool.specs().eq(specs);
+        Self(POOLS.shared(is_same, || {
+            let server = |spec: &Spec| Server { spec: spec.clone(), root: root.clone() };
+            let members = Services::new(specs.iter().map(server));
+            Pool { root: root.clone(), members, names: Mutex::default() }
+        }))
     }
 
     /// Waits until every server has been started, or has failed to.
@@ -42,12 +91,17 @@ impl Servers {
 
     /// The tools there are, in the order of the settings. Each name is there once.
     pub fn tools(&self) -> Vec<ToolSpec> {
-        self.0.tools()
+        self.offers().into_iter().map(|offer| spec(offer.name, &offer.tool)).collect()
     }
 
     /// Each server, in the order of the settings.
     pub fn reports(&self) -> Vec<Report> {
-        self.0.reports()
+        let offers = self.offers();
+        let report = |server: &Arc<Supervised<Server>>| {
+            let own = offers.iter().filter(|offer| Arc::ptr_eq(&offer.server, server));
+            Report { tools: own.map(Offer::about).collect(), ..server::report(server) }
+        };
+        self.members().map(report).collect()
     }
 
     /// What keeps servers from being used, for people.
@@ -75,7 +129,7 @@ impl Servers {
     pub async fn reader(&self, server: &str) -> Result<String, String> {
         let (_, link) = self.connected(server).await?;
         let has_own = resources::has_own_reader(&link);
-        let name = self.0.name_of(server, resources::READ).filter(|_| !has_own);
+        let name = self.name_of(server, resources::READ).filter(|_| !has_own);
         name.ok_or_else(|| format!("the MCP server `{server}` has no resources"))
     }
 
@@ -88,11 +142,117 @@ impl Servers {
         server: &str,
     ) -> Result<(&Supervised<Server>, Arc<Link>), String> {
         let unknown = || format!("there is no MCP server `{server}`");
-        let found = self.0.server_named(server).ok_or_else(unknown)?;
+        let found = self.server_named(server).ok_or_else(unknown)?;
         found.ready().await;
         if let Some(why) = server::failure(found) {
             return Err(format!("the MCP server `{server}` can not be used now: {why}"));
         }
         Ok((found, found.connection().ok_or_else(unknown)?))
+    }
+
+    pub(super) fn members(&self) -> impl Iterator<Item = &Arc<Supervised<Server>>> {
+        self.0.members.iter()
+    }
+
+    pub(super) fn server_named(&self, name: &str) -> Option<&Arc<Supervised<Server>>> {
+        self.members().find(|server| server.service().spec.name == name)
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<Offer> {
+        self.offers().into_iter().find(|offer| offer.name == name)
+    }
+
+    /// What models call `tool` of `server`, if it is there now.
+    pub(super) fn name_of(&self, server: &str, tool: &str) -> Option<String> {
+        let is_it = |o: &Offer| o.server.service().spec.name == server && o.tool.name == tool;
+        self.offers().into_iter().find(is_it).map(|offer| offer.name)
+    }
+
+    /// The server whose tools have names that begin like this one.
+    pub(super) fn server_of(&self, name: &str) -> Option<&Arc<Supervised<Server>>> {
+        let prefix =
+            |server: &Supervised<Server>| external::name_prefix(&server.service().spec.name);
+        let fits = |server: &&Arc<Supervised<Server>>| name.starts_with(&prefix(server));
+        self.members().filter(fits).max_by_key(|server| server.service().spec.name.len())
+    }
+
+    fn offers(&self) -> Vec<Offer> {
+        let mut names = self.0.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut offers: Vec<Offer> = Vec::new();
+        for server in self.members() {
+            let Some(link) = server.connection() else { continue };
+            for tool in resources::all_tools(&link) {
+                let owner = (server.service().spec.name.clone(), tool.name.to_string());
+                let name = name(&mut names, owner);
+                // a server that names a tool twice means one
+                if offers.iter().all(|offer| offer.name != name) {
+                    let (server, link) = (Arc::clone(server), Arc::clone(&link));
+                    offers.push(Offer { name, server, link, tool });
+                }
+            }
+        }
+        offers
+    }
+}
+
+/// The name that the tool has, or gets now.
+fn name(given: &mut BTreeMap<String, (String, String)>, owner: (String, String)) -> String {
+    if let Some((name, _)) = given.iter().find(|(_, known)| **known == owner) {
+        return name.clone();
+    }
+    let name = external::tool_name(&owner.0, &owner.1, |name| given.contains_key(name));
+    given.insert(name.clone(), owner);
+    name
+}
+
+impl Offer {
+    fn about(&self) -> Offered {
+        Offered {
+            name: self.name.clone(),
+            tool: self.tool.name.to_string(),
+            description: description(&self.tool),
+            read_only: self.is_read_only(),
+        }
+    }
+
+    pub(super) fn is_read_only(&self) -> bool {
+        is_read_only(&self.tool)
+    }
+
+    /// What people call the tool.
+    pub(super) fn title(&self) -> String {
+        let hints = self.tool.annotations.as_ref();
+        let title = self.tool.title.clone().or_else(|| hints?.title.clone());
+        title.unwrap_or_else(|| self.tool.name.to_string())
+    }
+}
+
+pub(super) fn is_read_only(tool: &Tool) -> bool {
+    let hints = tool.annotations.as_ref();
+    hints.and_then(|hints| hints.read_only_hint).unwrap_or(false)
+}
+
+pub(super) fn description(tool: &Tool) -> String {
+    clip(tool.description.as_deref().unwrap_or_default().trim().to_owned(), MAX_DESCRIPTION)
+}
+
+fn spec(name: String, tool: &Tool) -> ToolSpec {
+    let told = description(tool);
+    let description = if told.is_empty() { tool.name.to_string() } else { told };
+    ToolSpec { name, description, schema: external::object_schema(&tool.input_schema) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_once_given_stays() {
+        let mut given = BTreeMap::new();
+        let mut ask = |server: &str, tool: &str| name(&mut given, (server.into(), tool.into()));
+        assert_eq!(ask("a", "b_c"), "a_b_c");
+        let second = ask("a_b", "c");
+        assert!(second.starts_with("a_b_c_"), "{second}");
+        assert_eq!((ask("a", "b_c"), ask("a_b", "c")), ("a_b_c".to_owned(), second));
     }
 }

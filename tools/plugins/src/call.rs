@@ -6,8 +6,7 @@ use leftfold_tools::{BoxFuture, Context, Error, Output, ToolSource, Workspace};
 use serde_json::{Value, json};
 
 use super::link::Fail;
-use super::plugins::Plugins;
-use super::pool::Offer;
+use super::plugins::{Offer, Plugins};
 
 /// The word for errors of plugins, in the metadata of results.
 const KIND: &str = "plugin";
@@ -15,7 +14,7 @@ const KIND: &str = "plugin";
 impl ToolSource for Plugins {
     fn resolve(&self, call: &CallSpec, workspace: &Workspace) -> Option<Resolution> {
         let name = call.name.trim();
-        let offer = self.0.find(name)?;
+        let offer = self.find(name)?;
         Some(external::resolve(name, &call.input, workspace, offer.tool.read_only, None))
     }
 
@@ -25,7 +24,7 @@ impl ToolSource for Plugins {
         cx: &'a Context,
     ) -> BoxFuture<'a, Option<Output>> {
         Box::pin(async {
-            let offer = self.0.find(&resolved.name)?;
+            let offer = self.find(&resolved.name)?;
             let output = execute(offer, resolved, cx).await;
             Some(output.unwrap_or_else(|error| Output::failed(&error)))
         })

@@ -15,12 +15,10 @@ mod keyed;
 mod link;
 mod plugin;
 mod plugins;
-mod pool;
 mod spec;
 mod watcher;
 
 pub use adviser::Adviser;
-pub use plugins::Plugins;
-pub use pool::close;
+pub use plugins::{Plugins, close};
 pub use spec::{Report, Root, Said, Spec, Status, TIMEOUT};
 pub use watcher::Watcher;

@@ -1,20 +1,53 @@
-//! The handle of a project's plugins.
+//! The plugins of a project, and the names of their tools.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use leftfold_events::Json;
 use leftfold_events::event::{Heard, Hook};
 use leftfold_events::kit::{PluginSpec, ToolSpec};
+use leftfold_process::{Pool as Services, Pools, Supervised};
+use leftfold_tools::external;
 use serde_json::Value;
 
 use super::adviser::Adviser;
-use super::pool::{self, Pool};
+use super::handshake::Tool;
+use super::plugin::{self, Plugin, Running};
 use super::spec::{Report, Root, Said, Spec, Status};
 use super::watcher::Watcher;
 
 /// The plugins of a project. Clones are the same; the default has none.
 #[derive(Clone, Default)]
-pub struct Plugins(pub(super) Arc<Pool>);
+pub struct Plugins(Arc<Pool>);
+
+#[derive(Default)]
+struct Pool {
+    root: Root,
+    members: Services<Plugin>,
+}
+
+/// A tool that is there now.
+pub(super) struct Offer {
+    pub(super) name: String,
+    pub(super) plugin: String,
+    pub(super) running: Arc<Running>,
+    pub(super) tool: Tool,
+}
+
+static POOLS: Pools<Pool> = Pools::new();
+
+/// Ends all plugins of this process, and waits until they are gone: at most about a second. None is
+/// started after that.
+pub async fn close() {
+    POOLS.close().await;
+}
+
+impl AsRef<Services<Plugin>> for Pool {
+    fn as_ref(&self) -> &Services<Plugin> {
+        &self.members
+    }
+}
 
 impl fmt::Debug for Plugins {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -22,10 +55,25 @@ impl fmt::Debug for Plugins {
     }
 }
 
+impl Pool {
+    fn specs(&self) -> impl Iterator<Item = &Spec> {
+        self.members.iter().map(|plugin| &plugin.service().spec)
+    }
+}
+
 impl Plugins {
     /// Those of the project in `root`. Nothing is started yet.
     pub fn of(root: &Root, specs: &[Spec]) -> Self {
-        Self(pool::shared(root, specs))
+        let is_same = |pool: &Pool| {
+            let known = &pool.root;
+            known.directory == root.directory
+                && known.environment == root.environment
+                && pool.specs().eq(specs)
+        };
+        Self(POOLS.shared(is_same, || {
+            let plugin = |spec: &Spec| Plugin { spec: spec.clone(), root: root.clone() };
+            Pool { members: Services::new(specs.iter().map(plugin)), root: root.clone() }
+        }))
     }
 
     /// Waits until every plugin has been started, or has failed to.
@@ -40,22 +88,53 @@ impl Plugins {
 
     /// Those that add to settings, in the order of the settings; only of those that have started.
     pub fn advisers(&self) -> Vec<Adviser> {
-        self.0.advisers()
+        let mut names = BTreeSet::new();
+        let known =
+            self.0.members.iter().filter_map(|plugin| Some((plugin, plugin.last_connection()?)));
+        let first = known.filter(|(_, running)| names.insert(running.handshake.name.clone()));
+        let adviser = |(plugin, running): (&Arc<Supervised<Plugin>>, Arc<Running>)| Adviser {
+            place: plugin.service().spec.place.clone(),
+            running,
+        };
+        first.filter(|(_, running)| running.handshake.configures).map(adviser).collect()
     }
 
     /// Those that run and want to be asked something.
     pub fn specs(&self) -> Vec<PluginSpec> {
-        self.0.kit()
+        let asked = self.running().into_iter().filter(|plugin| !plugin.handshake.hooks.is_empty());
+        let spec = |plugin: Arc<Running>| PluginSpec {
+            name: plugin.handshake.name.clone(),
+            hooks: plugin.handshake.hooks.clone(),
+            timeout: u64::try_from(plugin.limit.as_millis()).unwrap_or(u64::MAX),
+        };
+        asked.map(spec).collect()
     }
 
     /// The tools there are. Each name is there once.
     pub fn tools(&self) -> Vec<ToolSpec> {
-        self.0.tools()
+        let spec = |Offer { name, tool, .. }: Offer| ToolSpec {
+            name,
+            description: tool.description,
+            schema: tool.parameters.as_object().map_or_else(Json::object, external::object_schema),
+        };
+        self.offers().into_iter().map(spec).collect()
     }
 
     /// Each plugin, in the order of the settings.
     pub fn reports(&self) -> Vec<Report> {
-        self.0.reports()
+        let (offers, mut names) = (self.offers(), BTreeSet::new());
+        let report = |plugin: &Arc<Supervised<Plugin>>| {
+            let mut report = plugin::report(plugin);
+            if report.status == Status::Running && !names.insert(report.name.clone()) {
+                report.status = Status::Failed("another plugin has this name".to_owned());
+                return report;
+            }
+            let own = offers.iter().filter(|offer| offer.plugin == report.name);
+            let about = |offer: &Offer| (offer.name.clone(), offer.tool.description.clone());
+            report.tools = own.map(about).collect();
+            report
+        };
+        self.0.members.iter().map(report).collect()
     }
 
     /// What people should know of plugins that can not be used, or not in all they want.
@@ -74,7 +153,7 @@ impl Plugins {
 
     /// Puts a hook to a plugin. It has as long as settings say.
     pub async fn ask(&self, plugin: &str, hook: Hook, params: Value) -> Said {
-        match self.0.named(plugin) {
+        match self.named(plugin) {
             Some(running) => running.ask(hook, params).await,
             None => Said::not(Heard::Gone, "it does not run".to_owned()),
         }
@@ -82,6 +161,40 @@ impl Plugins {
 
     /// Those that want to be told of every event.
     pub fn watchers(&self) -> Vec<Watcher> {
-        self.0.watchers()
+        let watching = self.running().into_iter().filter(|plugin| plugin.handshake.watches);
+        let watcher = |plugin: Arc<Running>| Watcher {
+            name: plugin.handshake.name.clone(),
+            link: Arc::clone(&plugin.link),
+        };
+        watching.map(watcher).collect()
+    }
+
+    /// Those that run. Of several with one name the first counts.
+    fn running(&self) -> Vec<Arc<Running>> {
+        let mut names = BTreeSet::new();
+        let running = self.0.members.iter().filter_map(|plugin| plugin.connection());
+        running.filter(|running| names.insert(running.handshake.name.clone())).collect()
+    }
+
+    fn named(&self, name: &str) -> Option<Arc<Running>> {
+        self.running().into_iter().find(|plugin| plugin.handshake.name == name)
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<Offer> {
+        self.offers().into_iter().find(|offer| offer.name == name)
+    }
+
+    /// Named as the tools of servers are (SPEC X6): `PLUGIN_TOOL`.
+    fn offers(&self) -> Vec<Offer> {
+        let mut offers: Vec<Offer> = Vec::new();
+        for running in self.running() {
+            for tool in running.handshake.tools.clone() {
+                let taken = |name: &str| offers.iter().any(|offer| offer.name == name);
+                let (plugin, running) = (running.handshake.name.clone(), Arc::clone(&running));
+                let name = external::tool_name(&plugin, &tool.name, taken);
+                offers.push(Offer { name, plugin, running, tool });
+            }
+        }
+        offers
     }
 }
