@@ -58,10 +58,11 @@ pub struct Agent {
     #[serde(deserialize_with = "amount")]
     #[schemars(range(min = 0))]
     pub temperature: Option<f64>,
-    #[serde(deserialize_with = "amount")]
+    #[serde(alias = "topP", deserialize_with = "amount")]
     #[schemars(range(min = 0))]
     pub top_p: Option<f64>,
     /// Requests to the model in one turn.
+    #[serde(alias = "maxSteps")]
     pub steps: Option<NonZeroU32>,
     pub disable: bool,
     /// Whether lists leave it out.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::error::Error;
 use crate::provider::NEVER;
@@ -14,7 +14,7 @@ use crate::secrecy::{Secret, debug_without_values};
 use crate::source::Place;
 use crate::typed::{At, filled};
 
-debug_without_values!(Mcp Line OAuth Client Plugin Part Program PluginProgram);
+debug_without_values!(Mcp Line OAuth Client Plugin Program PluginProgram);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -202,19 +202,9 @@ pub enum Plugin {
     Package(String),
     /// A program and its arguments; or a package and its options.
     #[serde(rename = "a list")]
-    Line(Vec<At<Part>>),
+    Line(Vec<At<Value>>),
     #[serde(rename = "an object")]
     Program(Box<Program>),
-}
-
-#[derive(Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(rename = "@a string")]
-#[schemars(untagged, inline)]
-pub enum Part {
-    #[serde(rename = "a string")]
-    Text(String),
-    #[serde(rename = "an object")]
-    Options(Map<String, Value>),
 }
 
 #[derive(Clone, Default, PartialEq, Deserialize, JsonSchema)]
@@ -244,7 +234,9 @@ impl At<Plugin> {
         Some(match &**self {
             Plugin::Package(name) => Err(self.is_package(name)),
             Plugin::Line(parts) if takes_options(parts) => Err(self.is_package(parts[0].text())),
-            Plugin::Line(parts) => start(parts, Part::text, &Program::default()),
+            Plugin::Line(parts) => {
+                start(parts, |part| part.as_str().unwrap_or_default(), &Program::default())
+            }
             Plugin::Program(program) if program.enabled == Some(false) => return None,
             Plugin::Program(program) => {
                 let parts = program.command.as_ref().map(|line| line.parts()).unwrap_or_default();
@@ -268,9 +260,7 @@ impl At<Plugin> {
         let found = match &**self {
             Plugin::Line(parts) => {
                 let texts = if takes_options(parts) { &parts[..1] } else { parts };
-                if let Some(part) = texts.iter().find(|part| matches!(***part, Part::Options(_))) {
-                    return Err(part.wrong("a string", "an object"));
-                }
+                texts.iter().try_for_each(At::is_text)?;
                 no_program(parts.first().map(|part| part.text().trim()))
             }
             Plugin::Program(program) => match &program.command {
@@ -284,14 +274,8 @@ impl At<Plugin> {
 }
 
 /// Whether these are a package and its options.
-fn takes_options(parts: &[At<Part>]) -> bool {
-    parts.get(1).is_some_and(|part| matches!(**part, Part::Options(_)))
-}
-
-impl Part {
-    fn text(&self) -> &str {
-        if let Self::Text(text) = self { text } else { "" }
-    }
+fn takes_options(parts: &[At<Value>]) -> bool {
+    parts.get(1).is_some_and(|part| part.is_object())
 }
 
 fn start<T>(

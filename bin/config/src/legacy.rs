@@ -2,10 +2,10 @@
 
 use crate::tree::{Entry, Node, Text, Tree};
 
-/// Keys of an agent, and those that have replaced them.
-const RENAMED: [(&str, &str); 2] = [("topP", "top_p"), ("maxSteps", "steps")];
+/// Keys of an agent that mean the same: of both, the later one counts.
+const ALIASES: [[&str; 2]; 2] = [["topP", "top_p"], ["maxSteps", "steps"]];
 
-/// Puts older words in the tree of a source into those of today.
+/// Puts older words in a tree into those of today.
 pub(crate) fn translate(root: &mut Node) {
     modes(root);
     let Tree::Map(entries) = &mut root.tree else { return };
@@ -13,13 +13,13 @@ pub(crate) fn translate(root: &mut Node) {
     let Tree::Map(agents) = &mut agents.node.tree else { return };
     for agent in agents {
         let Tree::Map(said) = &mut agent.node.tree else { continue };
-        for (older, today) in RENAMED {
-            let named = |entry: &Entry| entry.key == older || entry.key == today;
-            // of both, the later one counts
-            let Some(last) = said.iter().rposition(named) else { continue };
-            said[last].key = today.to_owned();
-            let mut at = 0..;
-            said.retain(|entry| at.next() == Some(last) || !named(entry));
+        for aliases in ALIASES {
+            let is_one = |entry: &Entry| aliases.contains(&entry.key.as_str());
+            if said.iter().filter(|entry| is_one(entry)).count() == 2
+                && let Some(first) = said.iter().position(is_one)
+            {
+                said.remove(first);
+            }
         }
     }
 }

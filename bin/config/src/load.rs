@@ -111,7 +111,10 @@ pub(crate) fn merge(
         strangers.extend(part.strangers);
         sources.push(part.source);
         match &mut tree {
-            Some(tree) => tree.merge(part.node, &JOINED),
+            Some(tree) => {
+                tree.merge(part.node, &JOINED);
+                legacy::translate(tree);
+            }
             None => tree = Some(part.node),
         }
     }

@@ -25,7 +25,8 @@ pub const NEVER: u64 = 365 * 24 * 60 * 60 * 1000;
 #[schemars(inline)]
 pub struct Provider {
     /// The wire format: `leftfold models` shows those of the built-in providers.
-    pub(crate) wire: Option<At<String>>,
+    #[schemars(with = "String")]
+    pub(crate) wire: Option<At<Value>>,
     /// Whose quirks to expect on that wire.
     #[serde(deserialize_with = "filled")]
     pub vendor: Option<String>,

@@ -390,7 +390,7 @@ impl<'a> Candidate<'a> {
         let by_npm = || known.wire_of_npm(said.npm.as_deref()?);
         // an address without more is what most servers of other people's models need
         let is_bare = said.npm.is_none() && said.base_url().is_some();
-        let named = said.wire.as_ref().and_then(|name| known.wire(name));
+        let named = said.wire.as_ref().and_then(|name| known.wire(name.text()));
         let found = named.or_else(by_npm).or_else(|| known.wire_of(self.name));
         found.or(known.usual_wire.filter(|_| is_bare))
     }

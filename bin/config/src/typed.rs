@@ -23,6 +23,7 @@ use serde::de::{
     MapAccess, SeqAccess, Unexpected, Visitor,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::error::{Error, Hint, alternatives, in_quotes, is_slip};
 use crate::source::Place;
@@ -70,6 +71,8 @@ struct Here {
     place: Place,
     key_place: Place,
     path: String,
+    /// The kind of the value, in words.
+    kind: String,
     unset: Vec<String>,
 }
 
@@ -116,10 +119,26 @@ impl<T> At<T> {
     }
 }
 
-impl At<String> {
+impl At<Value> {
+    /// The text of a string; "" of anything else.
+    pub(crate) fn text(&self) -> &str {
+        self.value.as_str().unwrap_or_default()
+    }
+
     /// Refuses any but these names.
     pub(crate) fn one_of(&self, names: &[&str]) -> Result<(), Error> {
-        one_of(&self.here, &self.value, names)
+        match self.value.as_str() {
+            Some(text) => one_of(&self.here, text, names),
+            None => Err(self.wrong(&alternatives(names), &self.here.kind)),
+        }
+    }
+
+    /// Refuses anything but a string.
+    pub(crate) fn is_text(&self) -> Result<(), Error> {
+        match self.value.is_string() {
+            true => Ok(()),
+            false => Err(self.wrong("a string", &self.here.kind)),
+        }
     }
 }
 
@@ -318,7 +337,7 @@ impl<'a> View<'a> {
             unset.extend(text.unset().map(str::to_owned));
         }
         let (place, key_place) = (self.node.at.clone(), self.key_at.clone());
-        Here { place, key_place, path: self.path.clone(), unset }
+        Here { place, key_place, path: self.path.clone(), kind: self.kind().to_owned(), unset }
     }
 }
 
@@ -358,6 +377,14 @@ impl<'de> Deserializer<'de> for View<'_> {
     /// A key that stands there has a value: `null` is none.
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         visitor.visit_some(self)
+    }
+
+    /// serde_json's map takes `null` for an empty one.
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        if !self.node.is_map() {
+            return Err(Fault::custom("an object"));
+        }
+        self.deserialize_any(visitor)
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
@@ -435,7 +462,7 @@ impl<'de> Deserializer<'de> for View<'_> {
 
     serde::forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq
-        tuple tuple_struct map identifier
+        tuple tuple_struct identifier
     }
 }
 
@@ -470,7 +497,7 @@ enum Item<'a> {
     Value(View<'a>),
     /// The entries that have no field.
     Rest(Vec<(&'a str, View<'a>)>),
-    Here(serde_json::Value),
+    Here(Value),
 }
 
 impl<'a> Entries<'a> {

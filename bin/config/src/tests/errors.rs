@@ -103,6 +103,19 @@ fn errors_say_what_was_expected_and_what_was_found() {
             r#"{"instructions": ["a", 2]}"#,
             "leftfold.json:1:24: `instructions[1]`: expected a string, found a number",
         ),
+        (r#"{"tui": null}"#, "leftfold.json:1:9: `tui`: expected an object, found null"),
+        (
+            r#"{"provider": {"p": {"wire": ["a"]}}}"#,
+            r#"leftfold.json:1:29: `provider.p.wire`: expected "anthropic", "openai-chat", "openai-responses", "gemini" or "scripted", found a list"#,
+        ),
+        (
+            r#"{"agent": {"a": {"maxSteps": "x"}}}"#,
+            "leftfold.json:1:30: `agent.a.maxSteps`: expected a whole number from 1 to 4294967295, found a string",
+        ),
+        (
+            r#"{"plugin": [["a", 1]]}"#,
+            "leftfold.json:1:19: `plugin[0][1]`: expected a string, found a number",
+        ),
         (r#"{"mcp": null}"#, "leftfold.json:1:9: `mcp`: expected an object, found null"),
         (
             r#"{"formatter": "x"}"#,

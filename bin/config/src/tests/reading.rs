@@ -247,7 +247,7 @@ fn paths_start_at_the_file_they_stand_in() {
         ("e", Script::Path("/s.json".into())),
     ] {
         let provider = settings.provider(name).unwrap();
-        assert_eq!(provider.wire.as_ref().map(|wire| wire.as_str()), Some("scripted"));
+        assert_eq!(provider.wire.as_ref().map(|wire| wire.text()), Some("scripted"));
         assert_eq!(provider.script(), Some(script), "{name}");
     }
 }
@@ -280,4 +280,24 @@ fn debug_output_has_no_secrets() {
     let chosen = settings.resolve_model(None, nothing()).unwrap();
     let text = format!("{settings:?} {:?} {chosen:?}", settings.provider("p"));
     assert!(text.contains("\"p\"") && !text.contains("hidden"), "{text}");
+}
+
+#[test]
+fn of_an_older_key_and_its_new_name_the_later_one_counts() {
+    let agent = |world: World| {
+        let agent = world.load().agents["a"].clone();
+        (agent.steps.map(u32::from), agent.top_p)
+    };
+    let both = r#"{ "agent": { "a": { "steps": 1, "maxSteps": 2, "topP": 0.1, "top_p": 0.2 } } }"#;
+    assert_eq!(agent(World::with(both)), (Some(2), Some(0.2)));
+    let (older, newer) = [r#""maxSteps": 3, "topP": 0.3"#, r#""steps": 4, "top_p": 0.4"#].into();
+    for (weak, strong, expected) in
+        [(older, newer, (Some(4), Some(0.4))), (newer, older, (Some(3), Some(0.3)))]
+    {
+        let text = |keys| format!(r#"{{ "agent": {{ "a": {{ {keys} }} }} }}"#);
+        let world = World::new()
+            .file("../.config/leftfold/leftfold.json", &text(strong))
+            .file("opencode.json", &text(weak));
+        assert_eq!(agent(world.file("leftfold.json", &text(strong))), expected);
+    }
 }
