@@ -63,7 +63,7 @@ impl Side {
     fn read(session: &str) -> anyhow::Result<Self> {
         let (place, events) = super::events(session)?;
         // its own, those of what it is a fork of, and those of its children
-        let children = events.iter().filter_map(leftfold_runtime::history::spawned);
+        let children = events.iter().filter_map(Envelope::spawned);
         let ids = events.iter().map(|event| event.session).chain(children).collect();
         Ok(Self { place, events, ids })
     }

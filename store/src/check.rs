@@ -124,8 +124,8 @@ impl<'a> Check<'a> {
         ) = &envelope.event
         {
             self.parents.push((session, seq, *parent));
-        } else if let Event::Subagent(Subagent::Spawned { session: child, .. }) = &envelope.event {
-            self.spawned.insert((*child, session));
+        } else if let Some(child) = envelope.spawned() {
+            self.spawned.insert((child, session));
         } else if let Some(child) = ended(&envelope.event) {
             self.ended.push((child, session, seq));
         } else if let Event::Tool(Tool::Finished(finished)) = &envelope.event {

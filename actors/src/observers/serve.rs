@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Weak};
 
-use leftfold_events::event::{Event, Subagent};
 use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_store::Reader;
 use ractor::ActorRef;
@@ -76,9 +75,9 @@ fn of(session: SessionId, events: Arc<[Recorded]>) -> Arc<[Recorded]> {
 /// The sessions that the sink comes to by these events, and where they begin for it.
 fn spawned(events: &[Recorded], family: &Family) -> Vec<(SessionId, Seq)> {
     let spawned = events.iter().filter_map(|event| {
-        let Event::Subagent(Subagent::Spawned { session, .. }) = &event.event else { return None };
-        let first = event.session.child(event.seq, event.at) == *session;
-        Some((*session, family.begins(*session, first)?))
+        let session = event.spawned()?;
+        let first = event.session.child(event.seq, event.at) == session;
+        Some((session, family.begins(session, first)?))
     });
     spawned.collect()
 }

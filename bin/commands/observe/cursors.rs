@@ -5,8 +5,6 @@ use std::collections::{HashMap, VecDeque};
 use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_store::Reader;
 
-use leftfold_runtime::history::spawned;
-
 use crate::cli::From;
 
 /// The next event wanted of each session. The root comes first, children as they were spawned.
@@ -69,7 +67,7 @@ impl Cursors {
 
     /// An event was told: the child that it spawns, if it does, is wanted from its beginning on.
     pub(super) fn learn(&mut self, event: &Envelope) {
-        if let Some(child) = spawned(event)
+        if let Some(child) = event.spawned()
             && !self.next.contains_key(&child)
         {
             self.set(child, 1);
@@ -97,7 +95,7 @@ impl Cursors {
             queues.retain(|queue| !queue.is_empty());
             let first = queues.iter_mut().min_by_key(|queue| queue.front().map(|event| event.at));
             let Some(event) = first.and_then(VecDeque::pop_front) else { break };
-            if let Some(child) = spawned(&event)
+            if let Some(child) = event.spawned()
                 && !known.contains(&child)
             {
                 known.push(child);

@@ -9,7 +9,7 @@ use leftfold_events::{Json, Time};
 use serde_json::Value;
 
 use super::{
-    Item, LeftOut, Outcome, Part, Reply, Transcript, What, count, lines, media, sidechains, text,
+    Item, LeftOut, Outcome, Part, Reply, Transcript, What, count, media, objects, sidechains, text,
     time,
 };
 
@@ -25,7 +25,7 @@ const ASIDES: [&str; 2] =
 
 pub(super) fn read(file: &str, name: &str, path: Option<&Path>) -> Transcript {
     let mut left_out = LeftOut::default();
-    let records = lines::objects(file, name, &mut left_out);
+    let records = objects(file, name, &mut left_out);
     let records: Vec<Value> = records.into_iter().map(|(_, value)| value).collect();
     let mut seen = path.map(Path::to_owned).into_iter().collect();
     let mut transcript = of(&records, path, &mut seen, 0);

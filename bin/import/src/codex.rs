@@ -6,7 +6,7 @@ use leftfold_events::{Json, Time};
 use serde_json::{Value, json};
 
 use super::{
-    Item, Outcome, Part, Reply, Transcript, What, count, data_url, lines, media, text, time,
+    Item, Outcome, Part, Reply, Transcript, What, count, data_url, media, objects, text, time,
 };
 
 /// What a line may be.
@@ -26,7 +26,7 @@ const ASIDES: [&str; 7] = [
 
 pub(super) fn read(file: &str, name: &str) -> Transcript {
     let mut transcript = Transcript::default();
-    let records = lines::objects(file, name, &mut transcript.left_out);
+    let records = objects(file, name, &mut transcript.left_out);
     let model = ModelRef { provider: "openai".to_owned(), id: "unknown".to_owned() };
     let mut reader = Reader { transcript, at: Time::default(), model, counted: 0, open: false };
     records.iter().for_each(|(_, record)| reader.record(record));

@@ -6,7 +6,6 @@
 
 mod claude;
 mod codex;
-mod lines;
 mod opencode;
 mod order;
 mod retell;
@@ -224,6 +223,19 @@ fn of(value: &Value) -> Option<Origin> {
     }
     let is_claude = has("sessionId") || has("leafUuid") || has("parentUuid") || has("messageId");
     (is_claude && !kind.is_empty()).then_some(Origin::Claude)
+}
+
+/// Each line that is an object, with its number from 1; the others are noted.
+fn objects(text: &str, name: &str, left_out: &mut LeftOut) -> Vec<(usize, Value)> {
+    let mut objects = Vec::new();
+    for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        match serde_json::from_str::<Value>(line) {
+            Ok(value) if value.is_object() => objects.push((at + 1, value)),
+            Ok(_) => left_out.bad(name, at + 1, "not an object"),
+            Err(error) => left_out.bad(name, at + 1, format!("not JSON: {error}")),
+        }
+    }
+    objects
 }
 
 /// A text of an object; empty if it has none.

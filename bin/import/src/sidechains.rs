@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{LeftOut, lines, text};
+use super::{LeftOut, objects, text};
 
 /// What one subagent has done.
 pub(super) struct Sidechain {
@@ -59,7 +59,7 @@ fn beside(call: String, records: &[Value], at: Vec<usize>) -> Sidechain {
 fn own_file(call: String, path: PathBuf, left_out: &mut LeftOut) -> Option<Sidechain> {
     let bytes = fs::read(&path).ok()?;
     let name = path.display().to_string();
-    let records = lines::objects(&String::from_utf8_lossy(&bytes), &name, left_out);
+    let records = objects(&String::from_utf8_lossy(&bytes), &name, left_out);
     let records = records.into_iter().map(|(_, record)| record).collect();
     Some(Sidechain { call, records, at: Vec::new(), path: Some(path) })
 }

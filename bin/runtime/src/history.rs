@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use leftfold_events::event::{Event, Subagent};
 use leftfold_events::{Envelope, SessionId};
 use leftfold_store::{Damage, Reader};
 
@@ -44,7 +43,8 @@ impl History {
             }
             let (events, wrong) = reader.read_good(session);
             damage = damage.or(wrong);
-            let children: BTreeSet<SessionId> = events.iter().filter_map(spawned).collect();
+            let children: BTreeSet<SessionId> =
+                events.iter().filter_map(Envelope::spawned).collect();
             next.extend(children.into_iter().rev());
             history.logs.push((session, events));
         }
@@ -72,16 +72,10 @@ impl History {
     }
 }
 
-/// The session that this event starts or goes on with.
-pub fn spawned(event: &Envelope) -> Option<SessionId> {
-    let Event::Subagent(Subagent::Spawned { session, .. }) = &event.event else { return None };
-    Some(*session)
-}
-
 #[cfg(test)]
 mod tests {
     use leftfold_events::Time;
-    use leftfold_events::event::Session;
+    use leftfold_events::event::{Session, Subagent};
     use leftfold_store::Store;
 
     use super::*;

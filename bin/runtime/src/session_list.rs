@@ -8,7 +8,7 @@ use leftfold_events::event::EndReason;
 use leftfold_events::{Envelope, SessionId};
 use leftfold_store::{Head, Summary, Tidied};
 
-use crate::history::{History, spawned};
+use crate::history::History;
 use crate::home::Place;
 
 /// Characters of a title in a list.
@@ -52,7 +52,7 @@ fn remove_fork(place: &Place) -> anyhow::Result<Tidied> {
     // parents come before children
     for (session, events) in history.sessions() {
         let of_own = |event: &&Envelope| own.contains(&session) && event.session == session;
-        let children: Vec<_> = events.iter().filter(of_own).filter_map(spawned).collect();
+        let children: Vec<_> = events.iter().filter(of_own).filter_map(Envelope::spawned).collect();
         own.extend(children);
     }
     leftfold_store::forget(&place.store, &own)?;

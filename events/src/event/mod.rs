@@ -50,6 +50,14 @@ pub struct Envelope {
     pub event: Event,
 }
 
+impl Envelope {
+    /// The subagent's session that this event starts or goes on with.
+    pub fn spawned(&self) -> Option<SessionId> {
+        let Event::Subagent(Subagent::Spawned { session, .. }) = &self.event else { return None };
+        Some(*session)
+    }
+}
+
 /// A fact on its way into a log: it has no seq and no time yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fact {

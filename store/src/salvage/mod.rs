@@ -11,7 +11,7 @@ mod rest;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use leftfold_events::event::{Session, Subagent};
+use leftfold_events::event::Session;
 use leftfold_events::{Envelope, Event, Payload, Seq, SessionId, Sha256};
 
 use crate::error::{Damage, Error};
@@ -228,7 +228,8 @@ impl Salvage<'_> {
         self.kept.insert(session, last.seq);
         let payloads = log.iter().flat_map(|event| event.event.payloads());
         self.named.extend(payloads.map(|payload| payload.sha256()));
-        self.announced.extend(log.iter().filter_map(spawned).map(|child| (session, child)));
+        self.announced
+            .extend(log.iter().filter_map(Envelope::spawned).map(|child| (session, child)));
         Ok(())
     }
 }
@@ -243,9 +244,4 @@ fn adopted(log: &[Envelope]) -> Option<SessionId> {
         let Event::Session(Session::Adopted { parent }) = &event.event else { return None };
         Some(*parent)
     })
-}
-
-fn spawned(event: &Envelope) -> Option<SessionId> {
-    let Event::Subagent(Subagent::Spawned { session, .. }) = &event.event else { return None };
-    Some(*session)
 }
