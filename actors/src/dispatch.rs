@@ -92,7 +92,8 @@ impl Workers {
                 | SessionEvent::Titled { .. }
                 | SessionEvent::Forked { .. }
                 | SessionEvent::Adopted { .. }
-                | SessionEvent::Imported { .. } => {}
+                | SessionEvent::Imported { .. }
+                | SessionEvent::Configured { .. } => {}
             },
             Event::Turn(event) => match event {
                 Turn::Ended(_) => self.cancel(),

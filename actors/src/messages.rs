@@ -27,7 +27,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leftfold_events::event::{
-    Access, Answer, CallSpec, Ended, Resolution, Saved, Session as SessionEvent, TodoItem,
+    Access, Answer, CallSpec, Ended, Resolution, Saved, Session as SessionEvent, SessionConfig,
+    TodoItem,
 };
 use leftfold_events::kit::Prices;
 use leftfold_events::state::Consulted;
@@ -197,6 +198,10 @@ pub enum SessionMessage {
     /// it, in one batch. `told` is sent `Accepted` once they are durable, and `NotOpen` if the session
     /// has begun already; then nothing is written.
     Begin { facts: Vec<Fact>, told: RpcReplyPort<Answered> },
+    /// From a client: how prompts are taken from now on. `told` is sent `Accepted` once that is
+    /// durable, and `NotOpen` if nothing has changed. A session that has no log yet keeps the choice
+    /// for its first prompt, and accepts it at once.
+    Configure { config: Box<SessionConfig>, by: String, told: RpcReplyPort<Answered> },
     /// From a client, or from Node when a session died: go on with the log that somebody else left,
     /// or (`close`) bring its turn to an end.
     Resume { kit: Box<Kit>, close: bool },

@@ -39,6 +39,8 @@ pub(crate) struct Desk {
     clock: Clock,
     /// For a new session: the event that it begins with.
     birth: Option<SessionEvent>,
+    /// For a new session: what a client has chosen, to be written behind that.
+    config: Option<Fact>,
     inbox: VecDeque<Item>,
     /// While there is one, nothing is folded.
     in_flight: Option<InFlight>,
@@ -83,6 +85,7 @@ impl Actor for Session {
             secrets,
             clock,
             birth,
+            config: None,
             inbox,
             in_flight: None,
             workers,
@@ -107,6 +110,16 @@ impl Actor for Session {
             }
             SessionMessage::Begin { facts, told } => {
                 desk.inbox.push_back(Item::Begin(facts, told));
+            }
+            SessionMessage::Configure { config, by, told } => {
+                let configured = Fact::new(SessionEvent::Configured { config: *config, by });
+                if desk.birth.is_some() {
+                    desk.config = Some(configured);
+                    // whoever asked may have gone
+                    let _ = told.send(Answered::Accepted);
+                } else {
+                    desk.inbox.push_back(Item::Answer(configured, told));
+                }
             }
             SessionMessage::Resume { kit, close } => {
                 let resumed = SessionEvent::Resumed { policy: POLICY, close };
@@ -253,14 +266,23 @@ impl Desk {
         self.fact(fact, batch);
     }
 
+    /// The first event, and what a client has chosen before it. False: it is in the log already.
+    fn write_birth(&mut self, batch: &mut Batch) -> bool {
+        let Some(birth) = self.birth.take() else { return false };
+        self.fact(Fact::new(birth), batch);
+        if let Some(configured) = self.config.take() {
+            self.fact(configured, batch);
+        }
+        true
+    }
+
     /// The first event of a fork, and facts behind it.
     fn begin(&mut self, facts: Vec<Fact>, told: RpcReplyPort<Answered>, batch: &mut Batch) {
-        let Some(birth) = self.birth.take() else {
+        if !self.write_birth(batch) {
             // whoever asked may have gone
             let _ = told.send(Answered::NotOpen);
             return;
-        };
-        self.fact(Fact::new(birth), batch);
+        }
         for fact in facts {
             self.fact(fact, batch);
         }
@@ -275,9 +297,7 @@ impl Desk {
             let _ = told.map(|told| told.send(Answered::NotOpen));
             return;
         }
-        if let Some(birth) = self.birth.take() {
-            self.fact(Fact::new(birth), batch);
-        }
+        self.write_birth(batch);
         if joins {
             // it is for whoever is at work by now
             self.readdress(&mut prompted);

@@ -76,7 +76,8 @@ fn session(event: &mut Session, how: &impl Rewrite) {
         | Session::Forked { .. }
         | Session::Adopted { .. }
         | Session::Elapsed {}
-        | Session::Imported { .. } => {}
+        | Session::Imported { .. }
+        | Session::Configured { .. } => {}
     }
 }
 

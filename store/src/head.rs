@@ -96,7 +96,10 @@ impl Summary {
             Session::Titled { title } => self.title = Some(start_of(title)),
             Session::Forked { from, .. } => (self.fork_of, self.parent) = (Some(*from), None),
             Session::Adopted { parent } => self.parent = Some(*parent),
-            Session::Resumed { .. } | Session::Elapsed {} | Session::Imported { .. } => {}
+            Session::Resumed { .. }
+            | Session::Elapsed {}
+            | Session::Imported { .. }
+            | Session::Configured { .. } => {}
         }
     }
 }

@@ -98,6 +98,50 @@ fn a_revert_takes_files_and_messages_back() {
 }
 
 #[test]
+fn what_one_client_chooses_every_client_is_told() {
+    let site = Site::scripted(&script(json!([says("One."), says("Two."), says("Three.")])));
+    let mut first = Editor::start(&site, &[]);
+    let session = first.session(&site);
+    let plan = || json!({ "session": session, "config": { "agent": "plan" } });
+    let early = first.ask("_leftfold/configure", plan());
+    assert_eq!(first.error(early)["code"], -32602);
+    let prompt = first.prompt(&session, "one");
+    assert_eq!(first.stop_reason(prompt), "end_turn");
+    for accepted in [true, false] {
+        let configured = asked(&mut first, "_leftfold/configure", plan());
+        assert_eq!(configured, json!({ "accepted": accepted }));
+    }
+    let told = |editor: &mut Editor, wanted: &dyn Fn(&Value) -> bool| {
+        // it may have come before an answer
+        if !editor.got.iter().any(wanted) {
+            editor.until(wanted);
+        }
+    };
+    let mode = |message: &Value| message["params"]["update"]["currentModeId"].clone();
+    told(&mut first, &|message| mode(message) == "plan");
+    // a prompt that names no agent is for that one
+    asked(&mut first, "_leftfold/prompt", json!({ "session": session, "text": "two" }));
+    told(&mut first, &|message| message["params"]["update"]["content"]["text"] == "Two.");
+    // the editor of another node, which the session's node has as a client
+    let mut second = Editor::start(&site, &[]);
+    let load = json!({ "sessionId": session, "cwd": site.project(), "mcpServers": [] });
+    let loaded = asked(&mut second, "session/load", load);
+    assert_eq!(loaded["modes"]["currentModeId"], "plan");
+    let build = json!({ "sessionId": session, "modeId": "build" });
+    asked(&mut second, "session/set_mode", build);
+    told(&mut first, &|message| mode(message) == "build");
+    let prompt = second.prompt(&session, "three");
+    assert_eq!(second.stop_reason(prompt), "end_turn");
+    second.leave();
+    first.leave();
+    let events = events(&site, &session);
+    let agents = all(&events, "turn.prompted").into_iter().map(|event| &event["data"]["agent"]);
+    assert_eq!(agents.collect::<Vec<_>>(), ["build", "plan", "build"]);
+    assert_eq!(all(&events, "session.configured").len(), 2);
+    site.assert_sound();
+}
+
+#[test]
 fn a_fork_goes_on_by_itself() {
     let site = Site::scripted(&script(json!([says("One."), says("Again.")])));
     let mut editor = Editor::start(&site, &[]);

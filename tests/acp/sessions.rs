@@ -2,6 +2,7 @@
 //! choose agent, model and variant.
 
 use common::{Editor, Site, all, asking, bash, exists, only, says, script, wait_until};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 fn events(site: &Site, session: &str) -> Vec<Value> {
@@ -216,6 +217,113 @@ fn a_model_and_its_variant_are_options() {
     let prompted = all(&events, "turn.prompted").into_iter();
     let models = prompted.map(|event| event["data"]["model"]["id"].clone());
     assert_eq!(models.collect::<Vec<_>>(), ["other", "m"]);
+}
+
+/// The current value of an option.
+fn current(answer: &Value, id: &str) -> Value {
+    let options = answer["configOptions"].as_array().unwrap();
+    let option = options.iter().find(|option| option["id"] == id);
+    option.map(|option| option["currentValue"].clone()).unwrap_or_default()
+}
+
+fn set_option(editor: &mut Editor, session: &str, id: &str, value: &str) -> Value {
+    let params = json!({ "sessionId": session, "configId": id, "value": value });
+    let set = editor.ask("session/set_config_option", params);
+    editor.result(set)
+}
+
+fn set_mode(editor: &mut Editor, session: &str, mode: &str) {
+    let set = editor.ask("session/set_mode", json!({ "sessionId": session, "modeId": mode }));
+    editor.result(set);
+}
+
+fn load(editor: &mut Editor, site: &Site, session: &str) -> Value {
+    let params = json!({ "sessionId": session, "cwd": site.project(), "mcpServers": [] });
+    let loaded = editor.ask("session/load", params);
+    editor.result(loaded)
+}
+
+fn choosing(replies: &[Value]) -> Site {
+    let variants = json!({ "variants": { "careful": { "effort": "high" } }, "limit": { "context": 1000, "output": 100 } });
+    Site::scripted(&script(json!(replies))).setting("provider/double/models/other", variants)
+}
+
+#[test]
+fn what_is_chosen_is_in_the_log_and_outlives_the_node() {
+    let site = choosing(&["One.", "Two.", "Three.", "Four."].map(says));
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    // there is no log yet: the first prompt brings it
+    set_option(&mut editor, &session, "model", "double/other");
+    set_option(&mut editor, &session, "thought_level", "careful");
+    assert!(site.sessions().is_empty());
+    let prompt = editor.prompt(&session, "go");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    // what is answered is durable
+    set_mode(&mut editor, &session, "plan");
+    set_mode(&mut editor, &session, "plan");
+    editor.live.signal(Signal::KILL);
+    drop(editor);
+    let log = events(&site, &session);
+    let configured = all(&log, "session.configured");
+    let other = json!({ "provider": "double", "id": "other" });
+    let config = |agent: Value| json!({ "agent": agent, "model": other, "variant": "careful" });
+    let data: Vec<&Value> = configured.iter().map(|event| &event["data"]).collect();
+    let expected = [Value::Null, json!("plan")];
+    let expected = expected.map(|agent| json!({ "config": config(agent), "by": "acp" }));
+    assert_eq!(data, expected.iter().collect::<Vec<_>>());
+    assert_eq!(log[1]["type"], "session.configured", "right behind its beginning");
+    let mut editor = Editor::start(&site, &[]);
+    let loaded = load(&mut editor, &site, &session);
+    assert_eq!(loaded["modes"]["currentModeId"], "plan");
+    assert_eq!(current(&loaded, "model"), "double/other");
+    assert_eq!(current(&loaded, "thought_level"), "careful");
+    let prompt = editor.prompt(&session, "go on");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    editor.leave();
+    // it holds for whoever prompts next, unless the prompt says otherwise
+    site.run(&["run", "--session", &session, "and on"]).ok();
+    site.run(&["run", "--session", &session, "--agent", "build", "do it"]).ok();
+    let log = events(&site, &session);
+    let prompted = all(&log, "turn.prompted").into_iter();
+    let prompted = prompted.map(|event| (&event["data"]["agent"], &event["data"]["model"]));
+    let expected = ["build", "plan", "plan", "build"].map(Value::from);
+    assert_eq!(
+        prompted.collect::<Vec<_>>(),
+        expected.iter().map(|agent| (agent, &other)).collect::<Vec<_>>()
+    );
+    assert_eq!(all(&log, "session.configured").len(), 2);
+    for command in ["check", "verify", "rerun"] {
+        site.run(&[command, &session]).ok();
+    }
+    let replayed = site.run(&["replay", &session]).ok().stdout;
+    assert!(
+        replayed.contains("agent plan, model double/other, variant careful, by acp"),
+        "{replayed}"
+    );
+}
+
+#[test]
+fn a_choice_that_settings_no_longer_have_keeps_nobody_from_the_session() {
+    let site = choosing(&["One.", "Two."].map(says));
+    let mut editor = Editor::start(&site, &[]);
+    let session = editor.session(&site);
+    set_option(&mut editor, &session, "model", "double/other");
+    set_option(&mut editor, &session, "thought_level", "careful");
+    let prompt = editor.prompt(&session, "go");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    set_mode(&mut editor, &session, "plan");
+    editor.leave();
+    let site = site
+        .setting("provider/double/models/other", json!({ "limit": { "context": 1000 } }))
+        .setting("agent/plan", json!({ "disable": true }));
+    let mut editor = Editor::start(&site, &[]);
+    let loaded = load(&mut editor, &site, &session);
+    assert_eq!(current(&loaded, "model"), "double/other");
+    assert_eq!(loaded["modes"]["currentModeId"], "build");
+    let prompt = editor.prompt(&session, "go on");
+    assert_eq!(editor.stop_reason(prompt), "end_turn");
+    editor.leave();
 }
 
 #[test]

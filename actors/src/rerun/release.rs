@@ -24,6 +24,7 @@ impl Rerun {
                 });
                 return self.written(of, title.clone()).await;
             }
+            Event::Session(Session::Configured { .. }) => self.configure(next),
             Event::Session(Session::Resumed { .. }) => return self.resume(self.kit(), next).await,
             Event::Session(Session::Elapsed {}) => {
                 self.life.recording.elapse(next.seq);
@@ -118,18 +119,35 @@ impl Rerun {
         event(&self.log, seq + 1).cloned()
     }
 
-    /// A new session begins with its prompt and the kit for it.
+    /// A new session begins with its prompt, the kit for it, and perhaps a client's choice.
     fn birth(&mut self, created: &Envelope) {
-        let equipped = self.after(created.seq);
-        let prompted = self.after(created.seq + 1);
+        let is_configured =
+            |e: &Envelope| matches!(e.event, Event::Session(Session::Configured { .. }));
+        let configured = self.after(created.seq).filter(is_configured);
+        let last = configured.as_ref().unwrap_or(created).seq;
+        let (equipped, prompted) = (self.after(last), self.after(last + 1));
         let equips = |e: &Envelope| matches!(e.event, Event::Turn(Turn::Equipped(_)));
         let prompts = |e: &Envelope| matches!(e.event, Event::Turn(Turn::Prompted { .. }));
         match (equipped.filter(equips), prompted.filter(prompts)) {
             (Some(equipped), Some(prompted)) => {
+                if let Some(configured) = configured {
+                    self.coming.insert(configured.seq);
+                    self.configure(&configured);
+                }
                 self.coming.extend([equipped.seq, prompted.seq]);
                 self.prompt(self.equipped(&equipped), &prompted);
             }
             _ => self.life.tell(SessionMessage::Told(vec![fact(created)])),
+        }
+    }
+
+    /// A client's choice.
+    fn configure(&self, configured: &Envelope) {
+        if let Event::Session(Session::Configured { config, by }) = &configured.event {
+            let (config, by) = (Box::new(config.clone()), by.clone());
+            // nobody waits for the answer
+            let told = ractor::concurrency::oneshot().0.into();
+            self.life.tell(SessionMessage::Configure { config, by, told });
         }
     }
 

@@ -30,7 +30,7 @@ use super::authentication;
 use super::choices::{self, Offer};
 use super::content::{self, invalid};
 use super::conversation::{Arguments, Conversation, Wish};
-use super::errors::to_error;
+use super::errors::{report, to_error};
 use super::flow::Flow;
 use super::host::ClientHost;
 use super::shared::Shared;
@@ -167,7 +167,6 @@ pub(super) struct Entry {
     pub(super) shared: Arc<Shared>,
     pub(super) talk: ActorRef<Wish>,
     pub(super) place: Place,
-    pub(super) project: Arc<Project>,
 }
 
 impl Agent {
@@ -225,13 +224,13 @@ impl Agent {
         connection: ConnectionTo<Editor>,
     ) -> Result<Entry, Error> {
         let abilities = self.abilities.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let shared = Arc::new(Shared::new(id.clone(), connection, self.flow.clone(), abilities));
-        let project = Arc::new(project);
+        let (flow, project) = (self.flow.clone(), Arc::new(project));
+        let shared = Shared::new(id.clone(), connection, flow, abilities, Arc::clone(&project));
+        let shared = Arc::new(shared);
         let arguments = Arguments {
             all: Arc::clone(&self.all),
             shared: Arc::clone(&shared),
             place: place.clone(),
-            project: Arc::clone(&project),
         };
         let (talk, _) =
             Actor::spawn(None, Conversation, arguments).await.map_err(|e| to_error(&e.into()))?;
@@ -241,8 +240,8 @@ impl Agent {
             talk.stop(None);
             return Ok(first.clone());
         }
-        self.all.learn(place.clone(), Arc::clone(&project), Overrides::asking());
-        let entry = Entry { shared, talk, place, project };
+        self.all.learn(place.clone(), project, Overrides::asking());
+        let entry = Entry { shared, talk, place };
         sessions.insert(id, entry.clone());
         Ok(entry)
     }
@@ -256,9 +255,9 @@ impl Agent {
     ) -> Result<(), Error> {
         let session = self.session(&request.session_id)?;
         let parts = content::parts(request.prompt)?;
-        let overrides = session.shared.chosen().overrides();
+        let project = session.shared.project();
         let ticket = session.shared.prompts.add(responder);
-        wish(&session, Wish::Prompt { ticket, parts, overrides: Box::new(overrides) })
+        wish(&session, Wish::Prompt { ticket, parts, project })
     }
 
     /// A notification has no answer: one for an unknown session is only traced.
@@ -281,9 +280,12 @@ impl Agent {
     ) -> Result<(), Error> {
         let session = self.session(&request.session_id)?;
         let offer = self.choose(&session, choices::MODE, &request.mode_id.0)?;
-        responder.respond(SetSessionModeResponse::new())?;
-        session.shared.tell_choices(offer.updates());
-        Ok(())
+        let shared = Arc::clone(&session.shared);
+        let done = move |logged: Result<(), Error>| {
+            report(responder.respond_with_result(logged.map(|()| SetSessionModeResponse::new())));
+            shared.tell_choices(offer.updates());
+        };
+        wish(&session, Wish::Configure(Box::new(done)))
     }
 
     async fn set_option(
@@ -300,22 +302,29 @@ impl Agent {
             )));
         };
         let offer = self.choose(&session, &request.config_id.0, &value.0)?;
-        responder.respond(SetSessionConfigOptionResponse::new(offer.options()))?;
-        if &*request.config_id.0 == choices::MODE {
-            session.shared.tell_choices(offer.updates());
-        }
-        Ok(())
+        let shared = Arc::clone(&session.shared);
+        let is_mode = &*request.config_id.0 == choices::MODE;
+        let done = move |logged: Result<(), Error>| {
+            let response = logged.map(|()| SetSessionConfigOptionResponse::new(offer.options()));
+            report(responder.respond_with_result(response));
+            if is_mode {
+                shared.tell_choices(offer.updates());
+            }
+        };
+        wish(&session, Wish::Configure(Box::new(done)))
     }
 
-    /// What is in force with that choice.
+    /// What is in force with that choice, for the prompts that come in from now on.
     fn choose(&self, session: &Entry, id: &str, value: &str) -> Result<Offer, Error> {
-        let Entry { shared, place, project, .. } = session;
-        let mut chosen = shared.chosen();
-        let before = Offer::of(place, project, &chosen).map_err(|error| to_error(&error))?;
-        chosen.choose(&before, id, value).map_err(|Usage(why)| invalid(&why))?;
-        let offer = Offer::of(place, project, &chosen).map_err(|error| to_error(&error))?;
-        self.all.drive(place.session, chosen.overrides());
-        shared.choose(chosen);
+        let Entry { shared, place, .. } = session;
+        let project = shared.project();
+        let before = Offer::of(place, &project).map_err(|error| to_error(&error))?;
+        let config = choices::choose(&project.config, &before, id, value)
+            .map_err(|Usage(why)| invalid(&why))?;
+        let project = Project { config: config.clone(), ..(*project).clone() };
+        let offer = Offer::of(place, &project).map_err(|error| to_error(&error))?;
+        self.all.configure(place.session, config);
+        shared.set_project(project);
         Ok(offer)
     }
 }

@@ -12,6 +12,7 @@ use agent_client_protocol::v1::schema::{
 use leftfold_runtime::gather::Agent;
 
 use leftfold_config::Settings;
+use leftfold_events::event::{ModelRef, SessionConfig};
 use leftfold_runtime::Usage;
 use leftfold_runtime::agents::Agents;
 use leftfold_runtime::configured;
@@ -30,47 +31,38 @@ const VARIANT: &str = "thought_level";
 /// The variant that is none.
 const PLAIN: &str = "default";
 
-/// What was chosen; the rest is as settings say and as the session did last.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Chosen {
-    pub(super) agent: Option<String>,
-    model: Option<String>,
-    variant: Option<String>,
-}
-
-impl Chosen {
-    /// How the next prompts are to be taken.
-    pub(super) fn overrides(&self) -> Overrides {
-        let Self { agent, model, variant } = self.clone();
-        Overrides { agent, model, variant, ..Overrides::asking() }
-    }
-
-    /// Chooses `value` for the option `id`.
-    ///
-    /// # Errors
-    /// There is no such option, or no such value: which there are.
-    pub(super) fn choose(&mut self, offer: &Offer, id: &str, value: &str) -> Result<(), Usage> {
-        match id {
-            MODE => {
-                known(value, "mode", offer.agents.iter().map(|agent| agent.name.as_str()))?;
-                self.agent = Some(value.to_owned());
-            }
-            MODEL => {
-                let models = offer.models.iter().flat_map(|(_, models)| models);
-                known(value, "model", models.map(|model| model.name.as_str()))?;
-                self.model = Some(value.to_owned());
-                // another model may not have it
-                self.variant = None;
-            }
-            VARIANT => {
-                let variants = offer.variants.iter().map(String::as_str);
-                known(value, "variant of this model", variants.chain([PLAIN]))?;
-                self.variant = Some(value.to_owned()).filter(|value| value != PLAIN);
-            }
-            _ => known(id, "option", [MODE, MODEL, VARIANT])?,
+/// What is chosen with `value` for the option `id`, besides what was chosen `before`.
+///
+/// # Errors
+/// There is no such option, or no such value: which there are.
+pub(super) fn choose(
+    before: &SessionConfig,
+    offer: &Offer,
+    id: &str,
+    value: &str,
+) -> Result<SessionConfig, Usage> {
+    let mut chosen = before.clone();
+    match id {
+        MODE => {
+            known(value, "mode", offer.agents.iter().map(|agent| agent.name.as_str()))?;
+            chosen.agent = Some(value.to_owned());
         }
-        Ok(())
+        MODEL => {
+            let models = offer.models.iter().flat_map(|(_, models)| models);
+            known(value, "model", models.map(|model| model.name.as_str()))?;
+            let (provider, id) = value.split_once('/').unwrap_or((value, ""));
+            chosen.model = Some(ModelRef { provider: provider.to_owned(), id: id.to_owned() });
+            // another model may not have it
+            chosen.variant = None;
+        }
+        VARIANT => {
+            let variants = offer.variants.iter().map(String::as_str);
+            known(value, "variant of this model", variants.chain([PLAIN]))?;
+            chosen.variant = Some(value.to_owned()).filter(|value| value != PLAIN);
+        }
+        _ => known(id, "option", [MODE, MODEL, VARIANT])?,
     }
+    Ok(chosen)
 }
 
 fn known<'a>(
@@ -102,8 +94,8 @@ pub(super) struct Offer {
 impl Offer {
     /// # Errors
     /// The settings are wrong, or say too little for a prompt to be taken.
-    pub(super) fn of(place: &Place, project: &Project, chosen: &Chosen) -> anyhow::Result<Self> {
-        let job = Job::new(place.clone(), project, &chosen.overrides(), false)?;
+    pub(super) fn of(place: &Place, project: &Project) -> anyhow::Result<Self> {
+        let job = Job::new(place.clone(), project, &Overrides::asking(), false)?;
         let settings = configured::settings(&project.directory, &job.extensions.plugins)?;
         let agents = Agents::of(&settings);
         let primary = agents

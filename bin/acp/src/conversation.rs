@@ -7,7 +7,7 @@ use std::sync::Arc;
 use agent_client_protocol::Error;
 use leftfold_actors::{Family, Observation, Opened};
 use leftfold_events::Seq;
-use leftfold_events::event::{PromptKind, PromptPart};
+use leftfold_events::event::{PromptKind, PromptPart, SessionConfig};
 use leftfold_tools::Workspace;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
@@ -29,12 +29,18 @@ pub(super) enum Wish {
     Prompt {
         ticket: u64,
         parts: Vec<PromptPart>,
-        overrides: Box<Overrides>,
+        /// With what is chosen when it comes in.
+        project: Arc<Project>,
     },
+    /// The client has chosen something, and is answered once that is in the log.
+    Configure(Answer),
     /// Everything that waits is already marked.
     Cancel,
     Arrive(Arrival),
 }
+
+/// Answers a client.
+type Answer = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
 pub(super) struct Conversation;
 
@@ -42,7 +48,6 @@ pub(super) struct Talk {
     all: Arc<Many>,
     shared: Arc<Shared>,
     place: Place,
-    project: Arc<Project>,
     /// Whoever tells the client of the session.
     sink: Option<ActorRef<Observation>>,
 }
@@ -51,7 +56,6 @@ pub(super) struct Arguments {
     pub(super) all: Arc<Many>,
     pub(super) shared: Arc<Shared>,
     pub(super) place: Place,
-    pub(super) project: Arc<Project>,
 }
 
 impl Actor for Conversation {
@@ -64,8 +68,8 @@ impl Actor for Conversation {
         _: ActorRef<Wish>,
         arguments: Arguments,
     ) -> Result<Talk, ActorProcessingErr> {
-        let Arguments { all, shared, place, project } = arguments;
-        Ok(Talk { all, shared, place, project, sink: None })
+        let Arguments { all, shared, place } = arguments;
+        Ok(Talk { all, shared, place, sink: None })
     }
 
     /// A session that was closed is told of no more, until it is opened again.
@@ -88,10 +92,13 @@ impl Actor for Conversation {
     ) -> Result<(), ActorProcessingErr> {
         match wish {
             Wish::Prompt { ticket, .. } if talk.shared.prompts.answer_cancelled(ticket) => {}
-            Wish::Prompt { ticket, parts, overrides } => {
-                if let Err(error) = talk.prompt(ticket, parts, &overrides).await {
+            Wish::Prompt { ticket, parts, project } => {
+                if let Err(error) = talk.prompt(ticket, parts, &project).await {
                     talk.shared.prompts.fail(ticket, &to_error(&error));
                 }
+            }
+            Wish::Configure(answer) => {
+                answer(talk.configure().await.map_err(|error| to_error(&error)));
             }
             Wish::Cancel => talk.cancel().await,
             Wish::Arrive(arrival) => talk.arrive(arrival).await,
@@ -105,14 +112,14 @@ impl Talk {
         &mut self,
         ticket: u64,
         parts: Vec<PromptPart>,
-        overrides: &Overrides,
+        project: &Project,
     ) -> anyhow::Result<()> {
         let first = parts.first().filter(|part| part.kind == PromptKind::Text);
         let text = first.map_or("", |part| part.text.as_str());
         self.tell_commands();
         let prepared = Prepared::new(
-            (&*self.project, self.place.store.as_path()),
-            overrides,
+            (project, self.place.store.as_path()),
+            &Overrides::asking(),
             text,
             Given::ForAll,
         )?;
@@ -128,8 +135,7 @@ impl Talk {
         let parts = prepared.parts(&job, parts).await?;
         let mut left = client::ATTEMPTS;
         loop {
-            let prompted = self.reach().await?.prompt(&job, parts.clone(), BY).await;
-            match prompted {
+            match self.prompted(project, &job, parts.clone()).await {
                 Err(error) if client::is_leaving(&error) && left > 0 => left -= 1,
                 prompted => return prompted,
             }
@@ -137,9 +143,50 @@ impl Talk {
         }
     }
 
+    /// The choice comes first: a session that is new has no log for it before.
+    async fn prompted(
+        &mut self,
+        project: &Project,
+        job: &Job,
+        parts: Vec<PromptPart>,
+    ) -> anyhow::Result<()> {
+        let client = self.reach().await?;
+        if client.remote().is_none() {
+            self.log_choice(&client, &project.config).await?;
+        }
+        client.prompt(job, parts, BY).await
+    }
+
+    /// Logs what is chosen. A session that is new is told with its first prompt.
+    async fn configure(&mut self) -> anyhow::Result<()> {
+        if self.all.existing(self.place.session).is_none() {
+            return Ok(());
+        }
+        let config = self.shared.project().config.clone();
+        let mut left = client::ATTEMPTS;
+        loop {
+            let client = self.reach().await?;
+            match self.log_choice(&client, &config).await {
+                Err(error) if client::is_leaving(&error) && left > 0 => left -= 1,
+                configured => return configured,
+            }
+            tokio::time::sleep(client::BREATH).await;
+        }
+    }
+
+    async fn log_choice(&self, client: &Client, config: &SessionConfig) -> anyhow::Result<()> {
+        self.shared.chooses(config.clone());
+        let logged = client.configure(config.clone(), BY).await;
+        if !matches!(logged, Ok(true)) {
+            // no event says so
+            self.shared.has_chosen(config);
+        }
+        logged.map(|_| ())
+    }
+
     /// Commands come and go with settings and files.
     fn tell_commands(&self) {
-        if let Ok(offer) = Offer::of(&self.place, &self.project, &self.shared.chosen()) {
+        if let Ok(offer) = Offer::of(&self.place, &self.shared.project()) {
             self.shared.tell_commands(offer.commands());
         }
     }
@@ -168,14 +215,14 @@ impl Talk {
         from: Seq,
         arrival: Option<Arrival>,
     ) -> anyhow::Result<Client> {
-        let Project { directory, worktree, .. } = &*self.project;
+        let project = self.shared.project();
+        let Project { directory, worktree, .. } = &*project;
         let mut workspace = Workspace::new(directory, worktree, self.place.store.join("spill"));
         workspace.secrets = secrets::of(directory);
         workspace.host = self.all.host(self.place.session);
         let arguments = updates::Arguments {
             shared: Arc::clone(&self.shared),
             place: self.place.clone(),
-            project: Arc::clone(&self.project),
             workspace: Arc::new(workspace),
             from,
             history: opened.head,

@@ -62,7 +62,7 @@ impl Agent {
             Project { servers: handed(servers), ..project.map_err(|error| to_error(&error))? };
         let id = SessionId::new(session.to_string());
         let entry = self.begin(id.clone(), place, project, connection).await?;
-        let offer = Offer::of(&entry.place, &entry.project, &entry.shared.chosen());
+        let offer = Offer::of(&entry.place, &entry.shared.project());
         let offer = offer.map_err(|error| to_error(&error))?;
         entry.shared.tell_commands(offer.commands());
         Ok(ForkSessionResponse::new(id)

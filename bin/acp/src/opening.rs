@@ -12,7 +12,7 @@ use agent_client_protocol::{Client as Editor, Error};
 
 use super::agent::{Agent, Entry, unknown, wish};
 use super::arrival::Arrival;
-use super::choices::{Chosen, Offer};
+use super::choices::Offer;
 use super::content::invalid;
 use super::conversation::Wish;
 use super::errors::to_error;
@@ -33,7 +33,7 @@ impl Agent {
         let servers = handed(&request.mcp_servers);
         let project = Project { servers, ..Project::new(directory, worktree) };
         let place = self.all.place(project::new_id()).map_err(|error| to_error(&error))?;
-        let offer = Offer::of(&place, &project, &Chosen::default());
+        let offer = Offer::of(&place, &project);
         let offer = offer.map_err(|error| to_error(&error))?;
         let id = SessionId::new(place.session.to_string());
         let entry = self.begin(id.clone(), place, project, connection).await?;

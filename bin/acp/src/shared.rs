@@ -10,15 +10,16 @@ use agent_client_protocol::v1::schema::{
 };
 use leftfold_actors::Reply;
 use leftfold_events::Seq;
+use leftfold_events::event::SessionConfig;
 use tokio::sync::watch;
 
-use super::choices::Chosen;
 use super::errors::report;
 use super::flow::Flow;
 use super::prompts::Prompts;
 use super::terminals::{self, Terminals};
 use super::view;
 use leftfold_runtime::client::Client;
+use leftfold_runtime::project::Project;
 use leftfold_view::QuestionId;
 
 /// Who this client is in the log.
@@ -42,8 +43,10 @@ pub(super) struct Shared {
     terminals: Mutex<Terminals>,
     /// What was said last of the commands that there are.
     commands: Mutex<Option<SessionUpdate>>,
-    /// How the next prompts are to be taken.
-    chosen: Mutex<Chosen>,
+    /// Where the session works, and how its next prompts are to be taken.
+    project: Mutex<Arc<Project>>,
+    /// What this client has chosen and its session has not been told of yet by the log.
+    own_choices: Mutex<Vec<SessionConfig>>,
 }
 
 impl Shared {
@@ -52,6 +55,7 @@ impl Shared {
         connection: ConnectionTo<Editor>,
         flow: Flow,
         abilities: Arc<ClientCapabilities>,
+        project: Arc<Project>,
     ) -> Self {
         Self {
             id,
@@ -64,7 +68,8 @@ impl Shared {
             abilities,
             terminals: Mutex::default(),
             commands: Mutex::default(),
-            chosen: Mutex::default(),
+            project: Mutex::new(project),
+            own_choices: Mutex::default(),
         }
     }
 
@@ -76,12 +81,24 @@ impl Shared {
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(client);
     }
 
-    pub(super) fn chosen(&self) -> Chosen {
-        self.chosen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(super) fn project(&self) -> Arc<Project> {
+        self.project.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn choose(&self, chosen: Chosen) {
-        *self.chosen.lock().unwrap_or_else(PoisonError::into_inner) = chosen;
+    pub(super) fn set_project(&self, project: Project) {
+        *self.project.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(project);
+    }
+
+    /// This client has chosen, and the log is about to say so.
+    pub(super) fn chooses(&self, config: SessionConfig) {
+        self.own_choices.lock().unwrap_or_else(PoisonError::into_inner).push(config);
+    }
+
+    /// Takes a choice of this client's back, if it is one.
+    pub(super) fn has_chosen(&self, config: &SessionConfig) -> bool {
+        let mut own = self.own_choices.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = own.iter().position(|own| own == config);
+        found.map(|at| own.remove(at)).is_some()
     }
 
     pub(super) fn tell_choices(&self, updates: impl IntoIterator<Item = SessionUpdate>) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use agent_client_protocol::v1::schema::{RequestPermissionRequest, SessionUpdate};
 use agent_client_protocol::{Error, RequestCancellationHandle};
 use leftfold_actors::{Observation, Recorded};
-use leftfold_events::event::{Ended, Finish, PromptPart};
+use leftfold_events::event::{Ended, Event, Finish, PromptPart, Session, SessionConfig};
 use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_tools::Workspace;
 use leftfold_view::{Change, QuestionId, Transcript};
@@ -29,7 +29,6 @@ pub(super) struct Updates;
 pub(super) struct Watching {
     shared: Arc<Shared>,
     place: Place,
-    project: Arc<Project>,
     /// Where the calls that are asked about would run.
     workspace: Arc<Workspace>,
     transcript: Transcript,
@@ -53,7 +52,6 @@ pub(super) struct Arguments {
     pub(super) shared: Arc<Shared>,
     pub(super) workspace: Arc<Workspace>,
     pub(super) place: Place,
-    pub(super) project: Arc<Project>,
     /// The first event that is told.
     pub(super) from: Seq,
     pub(super) history: Seq,
@@ -71,8 +69,7 @@ impl Actor for Updates {
         _: ActorRef<Observation>,
         arguments: Arguments,
     ) -> Result<Watching, ActorProcessingErr> {
-        let Arguments { shared, workspace, place, project, from, history, cut_off, arrival } =
-            arguments;
+        let Arguments { shared, workspace, place, from, history, cut_off, arrival } = arguments;
         let (flow, asked, seen) = (shared.flow.clone(), HashMap::new(), from - 1);
         let session = shared.abilities.session.as_ref();
         let knows_compaction = session.is_some_and(|session| session.compaction.is_some());
@@ -83,7 +80,6 @@ impl Actor for Updates {
         Ok(Watching {
             shared,
             place,
-            project,
             workspace,
             transcript,
             view,
@@ -137,6 +133,11 @@ impl Watching {
         self.seen = event.seq;
         self.shared.has_seen(event.seq);
         let live = event.seq > self.history;
+        if let Event::Session(Session::Configured { config, by }) = &event.event
+            && live
+        {
+            self.configured(config, by);
+        }
         for change in self.transcript.apply(event) {
             if let Some(session) = self.transcript.root()
                 && let Some(update) = self.view.updates(session, &change)
@@ -163,7 +164,7 @@ impl Watching {
         if event.seq >= self.history
             && let Some(arrival) = self.arrival.take()
         {
-            let offer = Offer::of(&self.place, &self.project, &self.shared.chosen());
+            let offer = Offer::of(&self.place, &self.shared.project());
             let offer = offer
                 .inspect_err(|error| leftfold_runtime::note(&format!("leftfold: {error:#}")))
                 .ok();
@@ -180,7 +181,7 @@ impl Watching {
         if std::mem::replace(&mut self.told_prompts, true) {
             return;
         }
-        if let Ok(offer) = Offer::of(&self.place, &self.project, &self.shared.chosen()) {
+        if let Ok(offer) = Offer::of(&self.place, &self.shared.project()) {
             self.shared.tell_commands(offer.commands());
         }
     }
@@ -253,13 +254,29 @@ impl Watching {
     }
 
     /// Another agent has taken over, and the next prompts are for it.
-    fn switched(&mut self, agent: String) {
-        let mut chosen = self.shared.chosen();
-        chosen.agent = Some(agent);
-        if let Ok(offer) = Offer::of(&self.place, &self.project, &chosen) {
+    fn switched(&self, agent: String) {
+        let project = self.shared.project();
+        let mut config = project.config.clone();
+        // as the log has it
+        config.agent = config.agent.map(|_| agent.clone());
+        self.takes(Project { agent: Some(agent), config, ..(*project).clone() });
+    }
+
+    /// Somebody else has chosen how prompts are taken.
+    fn configured(&self, config: &SessionConfig, by: &str) {
+        let project = self.shared.project();
+        let own = self.shared.is_me(by) && self.shared.has_chosen(config);
+        if project.config != *config && !own {
+            self.takes(Project { config: config.clone(), ..(*project).clone() });
+        }
+    }
+
+    /// From now on the session's prompts are taken like this, and the client is told.
+    fn takes(&self, project: Project) {
+        if let Ok(offer) = Offer::of(&self.place, &project) {
             self.shared.tell_choices(offer.updates());
         }
-        self.shared.choose(chosen);
+        self.shared.set_project(project);
     }
 
     /// Who knows what was before is not told of it.

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use leftfold_actors::{
     Answered, Family, Node, NodeMessage, Observation, Opened, Reply, SessionMessage, Watch,
 };
-use leftfold_events::event::{Answer, Compaction, PromptPart, Turn};
+use leftfold_events::event::{Answer, Compaction, PromptPart, SessionConfig, Turn};
 use leftfold_events::{Fact, Kit, Seq, SessionId, State};
 use leftfold_store::LiveReader;
 use ractor::{Actor, ActorRef, RpcReplyPort};
@@ -51,7 +51,7 @@ pub async fn node() -> anyhow::Result<ActorRef<NodeMessage>> {
     Ok(Actor::spawn(None, Node, ()).await.context("the node can not be started")?.0)
 }
 
-const DIED: &str = "the session died before it was known that the prompt is in its log";
+const DIED: &str = "the session died before it was known whether that is in its log";
 
 impl Client {
     /// Opens the job's session in `node`, or where it is open already: if another process is the
@@ -234,6 +234,24 @@ impl Client {
             message: prompt(equipment, parts, by, joins, Some(told)),
         });
         told.context(DIED)
+    }
+
+    /// Chooses how the prompts from now on are taken, and waits until that is in the log. A session
+    /// that has no log yet keeps it for its first prompt. False: nothing has changed.
+    ///
+    /// # Errors
+    /// The session died before it was.
+    pub async fn configure(&self, config: SessionConfig, by: &str) -> anyhow::Result<bool> {
+        let node = match &self.link {
+            Link::Here { node, .. } => node,
+            Link::There(remote) => return remote.configure(&config, by).await,
+        };
+        let (config, by) = (Box::new(config), by.to_owned());
+        let told = ractor::call!(node, |told| NodeMessage::Tell {
+            session: self.session,
+            message: SessionMessage::Configure { config, by, told },
+        });
+        Ok(told.context(DIED)? == Answered::Accepted)
     }
 
     /// Asks for a summary of what the model has seen, if it `joins` only in a turn that is under

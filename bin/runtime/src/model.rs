@@ -195,13 +195,16 @@ pub(crate) fn choose_variant(
         return Ok(Some(name.to_owned()));
     }
     let before = given.and_then(|given| given.variant.as_ref());
-    let Some(name) = before else { return Ok(None) };
+    Ok(before.and_then(|name| chosen_variant(model, name)))
+}
+
+/// The variant that was chosen before. Settings may have changed since, and the session is to go on.
+pub(crate) fn chosen_variant(model: &mut Model, name: &str) -> Option<String> {
     match vary(model, name) {
-        Ok(()) => Ok(Some(name.clone())),
+        Ok(()) => Some(name.to_owned()),
         Err(error) => {
-            // the settings have changed meanwhile, and the turn is to go on
             note(&format!("leftfold: going on without it: {error}"));
-            Ok(None)
+            None
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use leftfold_config::{Settings, SkillFolder};
 use leftfold_events::SessionId;
+use leftfold_events::event::SessionConfig;
 use leftfold_events::kit::Options;
 use leftfold_mcp::{Servers, Spec};
 use leftfold_plugins::Plugins;
@@ -39,6 +40,8 @@ pub struct Project {
     pub worktree: PathBuf,
     pub model: Option<String>,
     pub agent: Option<String>,
+    /// What a client has chosen for its prompts.
+    pub config: SessionConfig,
     pub given: Option<Box<Options>>,
     /// Servers of tools besides those in settings, before any of the same name there.
     pub servers: Vec<Spec>,
@@ -48,8 +51,16 @@ pub struct Project {
 impl Project {
     /// Of a session that does not exist yet.
     pub fn new(directory: PathBuf, worktree: PathBuf) -> Self {
-        let (servers, plugins) = (Vec::new(), HeldPlugins::default());
-        Self { directory, worktree, model: None, agent: None, given: None, servers, plugins }
+        Self {
+            directory,
+            worktree,
+            model: None,
+            agent: None,
+            config: SessionConfig::default(),
+            given: None,
+            servers: Vec::new(),
+            plugins: HeldPlugins::default(),
+        }
     }
 
     /// Of a session that exists already.
@@ -65,6 +76,7 @@ impl Project {
         Ok(Self {
             model: Some(state.kit.model.name().to_string()),
             agent: Some(state.agent),
+            config: state.config,
             given: state.turn.map(|_| Box::new(state.kit.options)),
             ..Self::new(origin.directory.into(), origin.worktree.into())
         })

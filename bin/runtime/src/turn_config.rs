@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use leftfold_actors::{ChildConfig, Models, TurnConfigs};
 use leftfold_config::{Mode, Settings};
+use leftfold_events::event::SessionConfig;
 use leftfold_events::kit::{AskMode, Options};
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::state::switch::{PLAN_ENTER, PLAN_EXIT};
@@ -100,17 +101,33 @@ pub(crate) fn resolve(
     plan: Option<PathBuf>,
 ) -> anyhow::Result<Resolved> {
     let agents = Agents::of(settings);
+    let chosen = match inherited {
+        Inherited::Nothing => project.config.clone(),
+        // chosen for other turns
+        Inherited::Resumed(_) | Inherited::Parent(_) | Inherited::Before(_) => {
+            SessionConfig::default()
+        }
+    };
     let agent = match inherited {
         Inherited::Parent(_) => subagent(&agents, overrides.agent.as_deref().unwrap_or_default())?,
         Inherited::Nothing | Inherited::Resumed(_) | Inherited::Before(_) => {
-            prompted(&agents, settings, project, overrides)?
+            prompted(&agents, settings, project, overrides, &chosen)?
         }
     };
     let last = inherited.kit().map(|kit| kit.model.name().to_string());
     let last = last.or_else(|| project.model.clone());
     let resumes = matches!(inherited, Inherited::Resumed(_));
     let wanted = overrides.model.as_deref().or(last.as_deref().filter(|_| resumes));
-    let mut model = choose_model(settings, &agent, wanted, last.as_deref())?;
+    let of_choice = match (wanted, &chosen.model) {
+        (None, Some(name)) => chosen_model(settings, &agent, &name.to_string()),
+        _ => None,
+    };
+    let variant = chosen.variant.filter(|_| of_choice.is_some() || chosen.model.is_none());
+    let variant = variant.filter(|_| overrides.model.is_none());
+    let mut model = match of_choice {
+        Some(model) => model,
+        None => choose_model(settings, &agent, wanted, last.as_deref())?,
+    };
     let mut options = model::options(settings, &model);
     auxiliary_agents::lay_over(&mut options, settings, &model)?;
     model::tune(&agent, &model, &mut options);
@@ -118,7 +135,10 @@ pub(crate) fn resolve(
     // another model may have no such variant
     let same_model = inherited.kit().is_none_or(|kit| kit.model.name() == model.spec.name());
     let given = inherited.options().filter(|_| same_model && overrides.model.is_none());
-    options.variant = model::choose_variant(&mut model, overrides.variant.as_deref(), given)?;
+    options.variant = match (&overrides.variant, variant) {
+        (None, Some(chosen)) => model::chosen_variant(&mut model, &chosen),
+        (wanted, _) => model::choose_variant(&mut model, wanted.as_deref(), given)?,
+    };
     options.request.clone_from(&model.request);
     limit(&mut options, &agents, &agent, overrides, inherited);
     let mut rules = agents::rules(
@@ -179,13 +199,20 @@ fn limit(
     }
 }
 
-/// The agent that is named, or the session's last, or the default one.
+/// The agent that is named, or chosen for the session, or the session's last, or the default one.
 fn prompted(
     agents: &Agents,
     settings: &Settings,
     project: &Project,
     overrides: &Overrides,
+    chosen: &SessionConfig,
 ) -> Result<Agent, Usage> {
+    if let (None, Some(name)) = (&overrides.agent, &chosen.agent) {
+        match agents.to_prompt(name) {
+            Ok(agent) => return Ok(agent.clone()),
+            Err(Usage(why)) => gone(&why),
+        }
+    }
     let agent = match (&overrides.agent, &project.agent) {
         (Some(name), _) => agents.to_prompt(name)?,
         // of a subagent's own session, perhaps
@@ -222,6 +249,17 @@ fn choose_model(
         return model::choose(settings, Some(name));
     }
     model::of_agent(settings, agent).unwrap_or_else(|| model::choose(settings, last))
+}
+
+/// The model that is chosen for the session, if there still is one of that name.
+fn chosen_model(settings: &Settings, agent: &Agent, name: &str) -> Option<Model> {
+    let chosen = choose_model(settings, agent, Some(name), None);
+    chosen.inspect_err(|error| gone(&format!("{error:#}"))).ok()
+}
+
+/// What was chosen for the session is there no longer: prompts are taken without it.
+fn gone(why: &str) {
+    warnings::tell(&[format!("what was chosen for this session is gone: {why}")]);
 }
 
 /// Rules that keep a child from what is its parent's, unless rules about the agent say otherwise.

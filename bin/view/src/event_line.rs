@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use leftfold_events::event::{
     Compaction, Consent, Ended, Event, Finished, Heard, Model, Permission, Plugin, Purpose,
-    Session, Subagent, Tool, Turn,
+    Session, SessionConfig, Subagent, Tool, Turn,
 };
 use leftfold_events::{Envelope, Seq, State, Time};
 
@@ -89,6 +89,7 @@ pub fn detail(event: &Event) -> String {
         }
         Event::Session(Session::Forked { from, at }) => format!("from {from} at {at}"),
         Event::Session(Session::Adopted { parent }) => format!("by {parent}"),
+        Event::Session(Session::Configured { config, by }) => config_detail(config, by),
         Event::Turn(Turn::Equipped(equipped)) => format!("prompt {}", equipped.prompt),
         Event::Compaction(event) => compaction_detail(event),
         Event::Subagent(event) => subagent_detail(event),
@@ -119,6 +120,17 @@ pub fn detail(event: &Event) -> String {
         Event::Plugin(event) => plugin_detail(event),
         Event::Session(_) => String::new(),
     }
+}
+
+/// What is chosen, and by whom.
+fn config_detail(config: &SessionConfig, by: &str) -> String {
+    let SessionConfig { agent, model, variant } = config;
+    let agent = agent.as_ref().map(|agent| format!("agent {agent}"));
+    let model = model.as_ref().map(|model| format!("model {model}"));
+    let variant = variant.as_ref().map(|variant| format!("variant {variant}"));
+    let chosen: Vec<String> = [agent, model, variant].into_iter().flatten().collect();
+    let chosen = if chosen.is_empty() { "nothing".to_owned() } else { chosen.join(", ") };
+    format!("{chosen}, by {by}")
 }
 
 fn compaction_detail(event: &Compaction) -> String {

@@ -337,7 +337,9 @@ impl SessionView {
                 vec![Change::Forked]
             }
             Session::Elapsed {} => self.elapsed(event.of.unwrap_or_default(), event.at),
-            Session::Adopted { .. } | Session::Imported { .. } => Vec::new(),
+            Session::Adopted { .. } | Session::Imported { .. } | Session::Configured { .. } => {
+                Vec::new()
+            }
         }
     }
 

@@ -22,7 +22,7 @@ pub use model::{
 };
 pub use permission::{Answer, Permission};
 pub use plugin::{Heard, Hook, Plugin};
-pub use session::Session;
+pub use session::{Session, SessionConfig};
 pub use subagent::Subagent;
 pub use todo::{Todo, TodoItem, TodoPriority, TodoStatus};
 pub use tool::{Access, Attachment, Class, Consent, Finished, Resolution, Spill, Tool, Wanted};
@@ -104,7 +104,8 @@ impl Event {
                 | Session::Forked { .. }
                 | Session::Elapsed {}
                 | Session::Adopted { .. }
-                | Session::Imported { .. } => false,
+                | Session::Imported { .. }
+                | Session::Configured { .. } => false,
             },
             Self::Turn(event) => match event {
                 Turn::Ended(_) | Turn::Switched { .. } => true,

@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use super::model::ModelRef;
 use crate::id::{Seq, SessionId};
 
 /// The life of a session.
@@ -49,4 +50,27 @@ pub enum Session {
         version: String,
         through: Seq,
     },
+    /// A client has chosen how the prompts after this one are taken. It replaces the choice before.
+    Configured {
+        config: SessionConfig,
+        /// Who chose, and where from.
+        by: String,
+    },
+}
+
+/// How the prompts of a session are taken, unless a prompt says otherwise itself. Where nothing is
+/// chosen, it is as settings and the session's last prompt say.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SessionConfig {
+    pub agent: Option<String>,
+    pub model: Option<ModelRef>,
+    /// Of the model.
+    pub variant: Option<String>,
+}
+
+impl SessionConfig {
+    /// Whether nothing is chosen.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }

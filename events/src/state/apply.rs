@@ -42,6 +42,7 @@ impl State {
             }
             Session::Titled { title } => self.title = Some(title.clone()),
             Session::Imported { .. } => {}
+            Session::Configured { config, .. } => self.config.clone_from(config),
             Session::Resumed { policy, close } => {
                 self.policy = *policy;
                 self.resumed(*close);

@@ -42,7 +42,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::event::{
-    Cost, Denial, EndReason, Ended, Envelope, Equipped, FailureClass, Finish, TodoItem, Usage,
+    Cost, Denial, EndReason, Ended, Envelope, Equipped, FailureClass, Finish, SessionConfig,
+    TodoItem, Usage,
 };
 use crate::id::{Seq, SessionId};
 use crate::kit::Kit;
@@ -62,6 +63,9 @@ pub struct State {
     pub policy: u16,
     pub title: Option<String>,
     pub agent: String,
+    /// What a client has chosen for the prompts to come.
+    #[serde(skip_serializing_if = "SessionConfig::is_empty")]
+    pub config: SessionConfig,
     /// Whether the last prompt was for an agent that plans.
     pub planning: bool,
     pub kit: Kit,

@@ -187,6 +187,7 @@ impl State {
             Session::Forked { from, at } => self.session == *from && self.seq == *at,
             // it begins a log, and is no news to one
             Session::Imported { .. } => false,
+            Session::Configured { config, .. } => born && self.config != *config,
             Session::Adopted { .. } => self.is_root(),
             Session::Titled { .. } => {
                 born && (of.is_none() || waits.any(|(kind, _)| kind == Open::Title))

@@ -84,6 +84,10 @@ impl State {
         let told =
             if self.kit.options.plans { words::PLANNING_APPROVED } else { words::PLAN_APPROVED };
         self.prompted(seq, vec![PromptPart::text(told)], agent);
+        // who has taken over takes the next prompts, too
+        if let Some(chosen) = &mut self.config.agent {
+            agent.clone_into(chosen);
+        }
         if let Some(turn) = &mut self.turn {
             turn.switch = None;
         }

@@ -7,6 +7,7 @@ mod children;
 mod circles;
 mod common;
 mod compacting;
+mod config;
 mod crash;
 mod files;
 mod heritage;

@@ -84,11 +84,12 @@ fn grow_all(first: u64, count: u64) -> Tally {
 }
 
 /// What has to come about somewhere, or the worlds are too tame to show anything.
-const SEEN: [&str; 49] = [
+const SEEN: [&str; 50] = [
     "session.created",
     "session.titled",
     "session.resumed",
     "session.elapsed",
+    "session.configured",
     "turn.prompted",
     "turn.equipped",
     "turn.interrupted",

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use leftfold_actors::{Answered, Family, Observation, Opened, Recorded, Reply};
-use leftfold_events::event::{Event, PromptPart, Turn};
+use leftfold_events::event::{Event, PromptPart, SessionConfig, Turn};
 use leftfold_events::line::{self, Line};
 use leftfold_events::{Envelope, Seq, SessionId, Sha256, State, fold};
 use leftfold_framing::{self as framing, next_line};
@@ -107,6 +107,12 @@ impl Remote {
     pub async fn prompt(&self, parts: &[PromptPart], by: &str) -> anyhow::Result<()> {
         let params = json!({ "session": self.0.session, "parts": parts, "by": by });
         self.call("_leftfold/prompt", params).await.map(|_| ())
+    }
+
+    pub async fn configure(&self, config: &SessionConfig, by: &str) -> anyhow::Result<bool> {
+        let params = json!({ "session": self.0.session, "config": config, "by": by });
+        let asked = self.call("_leftfold/configure", params).await?;
+        Ok(asked["accepted"] == true)
     }
 
     pub async fn compact(&self, by: &str) -> anyhow::Result<Answered> {

@@ -123,9 +123,13 @@ impl Prepared {
             })?;
             models |= agent.model.is_some();
             self.project.agent = Some(wanted.clone());
+            self.project.config.agent = None;
             if given == Given::ForAll {
                 self.overrides.agent = None;
             }
+        }
+        if models {
+            (self.project.config.model, self.project.config.variant) = (None, None);
         }
         if given == Given::ForAll && models {
             self.overrides.model = None;

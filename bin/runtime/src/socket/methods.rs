@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use leftfold_actors::{Answered, Family, Reply};
-use leftfold_events::event::PromptPart;
-use leftfold_events::event::{Answer, Event, Permission, Session, Turn};
+use leftfold_events::event::{Answer, Event, Permission, PromptPart, Session, SessionConfig, Turn};
 use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_store::LiveReader;
 use serde::Deserialize;
@@ -25,13 +24,14 @@ use leftfold_view::QuestionId;
 
 pub(super) const WATCH: &str = "_leftfold/watch";
 
-pub const METHODS: [&str; 11] = [
+pub const METHODS: [&str; 12] = [
     "_leftfold/read",
     WATCH,
     "_leftfold/prompt",
     "_leftfold/answer",
     "_leftfold/cancel",
     "_leftfold/compact",
+    "_leftfold/configure",
     "_leftfold/revert",
     "_leftfold/unrevert",
     FORK,
@@ -76,6 +76,13 @@ struct AnswerTo {
 }
 
 #[derive(Deserialize)]
+struct Configure {
+    session: SessionId,
+    config: SessionConfig,
+    by: Option<String>,
+}
+
+#[derive(Deserialize)]
 struct Back {
     session: SessionId,
     to: Seq,
@@ -111,6 +118,7 @@ pub(super) async fn call(peer: &Peer, method: &str, params: Value) -> Result<Val
         "_leftfold/prompt" => prompt(peer, wire::params(params)?).await,
         "_leftfold/answer" => answer(peer, wire::params(params)?).await,
         "_leftfold/compact" => compact(peer, wire::params(params)?).await,
+        "_leftfold/configure" => configure(peer, wire::params(params)?).await,
         "_leftfold/revert" => {
             let Back { session, to, by } = wire::params(params)?;
             revert(peer, session, Some(to), by).await
@@ -219,6 +227,18 @@ async fn compact(peer: &Peer, asked: Ours) -> Result<Value, RpcError> {
     if !accepted && joins && client.view().await.map_err(RpcError::internal)?.turn.is_none() {
         return Err(leaving());
     }
+    Ok(json!({ "accepted": accepted }))
+}
+
+/// How the prompts from now on are taken. Not accepted: nothing has changed.
+async fn configure(peer: &Peer, asked: Configure) -> Result<Value, RpcError> {
+    let Configure { session, config, by } = asked;
+    let client = peer.open(session).await?;
+    if client.view().await.map_err(RpcError::internal)?.origin.is_none() {
+        return Err(RpcError::params(format!("session {session} has no log yet: prompt it first")));
+    }
+    let by = peer.by(by.as_deref());
+    let accepted = client.configure(config, &by).await.map_err(RpcError::of)?;
     Ok(json!({ "accepted": accepted }))
 }
 

@@ -9,6 +9,7 @@
 //! | `_leftfold/answer` | `session, of` or `call`, `reply, feedback?, by?` | `{accepted, session, of, by}` |
 //! | `_leftfold/cancel` | `session, by?` | `{}` |
 //! | `_leftfold/compact` | `session, by?` | `{accepted}` |
+//! | `_leftfold/configure` | `session, config, by?` | `{accepted}`, once it is in the log |
 //! | `_leftfold/revert` | `session, to, by?` | `{accepted, refused}`: why not, or null |
 //! | `_leftfold/unrevert` | `session, by?` | the same |
 //! | `_leftfold/verify` | `session, all?` | `{session, events, divergences}`: as `leftfold verify` has them |

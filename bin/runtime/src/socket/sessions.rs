@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use async_trait::async_trait;
 use leftfold_actors::{NodeMessage, Opened};
 use leftfold_events::SessionId;
+use leftfold_events::event::SessionConfig;
 use leftfold_store::{Head, LiveReader};
 use leftfold_tools::host::Host;
 use ractor::ActorRef;
@@ -206,6 +207,13 @@ impl Many {
         self.known().insert(session, Known { place, project, overrides, client: None });
     }
 
+    /// From now on the session's prompts are taken like this, as far as its log does not say otherwise.
+    pub fn configure(&self, session: SessionId, config: SessionConfig) {
+        if let Some(known) = self.known().get_mut(&session) {
+            known.project = Arc::new(Project { config, ..(*known.project).clone() });
+        }
+    }
+
     /// From now on the session is driven like this.
     pub fn drive(&self, session: SessionId, overrides: Overrides) {
         if let Some(known) = self.known().get_mut(&session) {
@@ -306,7 +314,15 @@ impl Sessions for Many {
     }
 
     async fn equipment(&self, session: SessionId) -> anyhow::Result<Equipment> {
-        let known = self.knowledge(session)?;
+        let mut known = self.knowledge(session)?;
+        // whoever has chosen
+        if let Some(client) = &known.client
+            && let Ok(state) = client.view().await
+            && state.origin.is_some()
+        {
+            let config = state.config;
+            known.project = Arc::new(Project { config, ..(*known.project).clone() });
+        }
         let job = known.job()?;
         job.extensions.ready().await;
         Ok(job.equipment())

@@ -1,7 +1,8 @@
 //! People, and fate: prompts, interrupts, answers, crashes and clocks, each at some time or other.
 
 use leftfold_events::event::{
-    Answer, Compaction, Files, ModelRef, Permission, PromptKind, PromptPart, Session, Turn,
+    Answer, Compaction, Files, ModelRef, Permission, PromptKind, PromptPart, Session,
+    SessionConfig, Turn,
 };
 use leftfold_events::kit::AskMode;
 use leftfold_events::state::Open;
@@ -21,6 +22,8 @@ pub(crate) enum Deed {
     Revert,
     Unrevert,
     Title,
+    /// An agent or a variant is chosen, or none any more.
+    Configure,
     Crash,
     /// A new node takes over: somebody wants the turn to go on, or prompts.
     Restart,
@@ -74,6 +77,8 @@ impl World {
             (4, Deed::Interrupt, 8_000),
             (7, Deed::Compact, 10_000),
             (12, Deed::Title, 10_000),
+            (6, Deed::Configure, 10_000),
+            (6, Deed::Configure, 30_000),
             (2, Deed::Crash, 10_000),
             (4, Deed::Crash, 60_000),
             (4, Deed::SetClock(-HOUR), 10_000),
@@ -115,6 +120,13 @@ impl World {
             Deed::Interrupt => self.tell(Fact::new(Turn::Interrupted { by: "p".into() })),
             Deed::Compact => self.tell(Fact::new(Compaction::Asked { by: "p".into() })),
             Deed::Title => self.tell(Fact::new(Session::Titled { title: "Mine".into() })),
+            Deed::Configure => {
+                let agent = self.random.of(&[None, Some("build"), Some("plan")]);
+                let variant = self.random.of(&[None, Some("high")]);
+                let (agent, variant) = (agent.map(str::to_owned), variant.map(str::to_owned));
+                let config = SessionConfig { agent, model: None, variant };
+                self.tell(Fact::new(Session::Configured { config, by: "p".into() }));
+            }
             Deed::Revert => {
                 let to = self.random.below(self.desks[0].state.seq + 2);
                 self.tell(Fact::new(Files::RevertAsked { to, by: "p".into() }));

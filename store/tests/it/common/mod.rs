@@ -13,8 +13,8 @@ use inquiry::asked;
 use leftfold_events::event::{
     Access, Answer, Attachment, CallSpec, Class, Compaction, Denial, EndReason, Ended, Equipped,
     FailureClass, Files, Finish, Finished, Model, ModelRef, PartKind, Permission, Plugin,
-    PromptKind, PromptPart, Purpose, Resolution, Session, Spill, StreamedPart, Subagent, Todo,
-    TodoItem, TodoPriority, TodoStatus, Tool, Turn, Usage,
+    PromptKind, PromptPart, Purpose, Resolution, Session, SessionConfig, Spill, StreamedPart,
+    Subagent, Todo, TodoItem, TodoPriority, TodoStatus, Tool, Turn, Usage,
 };
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::{Envelope, Event, Json, Payload, Seq, SessionId, Sha256, Time};
@@ -141,6 +141,9 @@ fn later_events() -> Vec<Event> {
     events.extend([Session::Adopted { parent: id(1) }.into(), imported()]);
     events.extend(plugins::plugin_events());
     events.extend(inquiry::inquiry_events());
+    let (agent, variant) = (Some("plan".to_owned()), Some("high".to_owned()));
+    let config = SessionConfig { agent, model: Some(model()), variant };
+    events.push(Session::Configured { config, by: "acp".into() }.into());
     events
 }
 
@@ -389,7 +392,8 @@ pub fn variant(event: &Event) -> usize {
         Event::Plugin(Plugin::Answered { .. }) => 48,
         Event::Tool(Tool::Inquired { .. }) => 49,
         Event::Tool(Tool::Replied { .. }) => 50,
+        Event::Session(Session::Configured { .. }) => 51,
     }
 }
 
-pub const VARIANTS: usize = 51;
+pub const VARIANTS: usize = 52;
