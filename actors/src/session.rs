@@ -42,6 +42,9 @@ pub(crate) struct Desk {
     /// For a new session: what a client has chosen, to be written behind that.
     config: Option<Fact>,
     inbox: VecDeque<Item>,
+    /// A turn was cut off in the log, and nobody has gone on with it yet: its waits are over for
+    /// nobody until somebody does.
+    cut_off: bool,
     /// While there is one, nothing is folded.
     in_flight: Option<InFlight>,
     workers: Workers,
@@ -73,6 +76,7 @@ impl Actor for Session {
         arguments: Arguments,
     ) -> Result<Desk, ActorProcessingErr> {
         let Arguments { log, world, store, observers, node } = arguments;
+        let cut_off = log.is_cut_off();
         let OpenLog { log, state, birth } = log;
         let session = log.session();
         let secrets = world.workspace.secrets.clone();
@@ -87,6 +91,7 @@ impl Actor for Session {
             birth,
             config: None,
             inbox,
+            cut_off,
             in_flight: None,
             workers,
             dead: Vec::new(),
@@ -224,9 +229,15 @@ impl Desk {
         });
     }
 
-    /// The waits that are over. Before a fork has begun, those of its state are another session's.
+    /// Whether what the state waits for is waited for here. Before a fork has begun, its waits are
+    /// another session's; those of a turn that was cut off are a dead node's.
+    fn is_waiting(&self) -> bool {
+        self.birth.is_none() && !self.cut_off
+    }
+
+    /// The waits that are over.
     fn overdue(&mut self) -> Vec<Seq> {
-        if self.birth.is_some() { Vec::new() } else { self.clock.overdue(&self.state) }
+        if self.is_waiting() { self.clock.overdue(&self.state) } else { Vec::new() }
     }
 
     fn settle(&mut self, item: Item, batch: &mut Batch) {
@@ -321,6 +332,7 @@ impl Desk {
         // nothing comes before the first event
         let admitted = self.birth.is_none() && self.state.admits(&fact);
         if admitted {
+            self.cut_off &= !matches!(fact.event, Event::Session(SessionEvent::Resumed { .. }));
             let now = self.clock.now(&self.state);
             batch.add(settle(&mut self.state, self.log.session(), fact, now));
         } else {
@@ -378,9 +390,7 @@ impl Desk {
     /// One timer, for whatever is due first.
     fn set_timer(&mut self, myself: &ActorRef<SessionMessage>) {
         self.stop_timer();
-        let Some(wait) = self.clock.wait(&self.state).filter(|_| self.birth.is_none()) else {
-            return;
-        };
+        let Some(wait) = self.clock.wait(&self.state).filter(|_| self.is_waiting()) else { return };
         let myself = myself.clone();
         let timer = tokio::spawn(async move {
             tokio::time::sleep(wait).await;

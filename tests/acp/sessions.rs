@@ -1,9 +1,12 @@
 //! What an editor does with sessions besides prompting: list, resume, close and delete them, and
 //! choose agent, model and variant.
 
-use common::{Editor, Site, all, asking, bash, exists, only, says, script, wait_until};
+use common::{
+    Editor, Site, all, asking, bash, call, exists, kinds, only, says, script, wait_until,
+};
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 fn events(site: &Site, session: &str) -> Vec<Value> {
     site.run(&["export", session]).ok().events()
@@ -401,4 +404,31 @@ fn a_client_with_forms_is_asked_by_one() {
         answers.into_iter().map(|event| (&event["data"]["reply"], &event["data"]["feedback"]));
     let expected = [(&json!("once"), &json!("Rather green.")), (&json!("reject"), &Value::Null)];
     assert_eq!(answers.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn whoever_looks_at_a_turn_that_was_cut_off_does_not_go_on_with_it() {
+    let bash = call("bash", json!({ "command": "sleep 100", "timeout": 200 }));
+    let site = Site::scripted(&script(json!([bash, says("Done.")])));
+    let mut live = site.start(&["run", "--format", "json", "go"]);
+    let started = live.until("tool.started");
+    live.signal(Signal::KILL);
+    drop(live);
+    let session = started["session"].as_str().unwrap();
+    let before = events(&site, session);
+    // the call's time is over, which is for whoever goes on with the turn
+    std::thread::sleep(Duration::from_millis(500));
+    let mut editor = Editor::start(&site, &[]);
+    load(&mut editor, &site, session);
+    set_mode(&mut editor, session, "plan");
+    std::thread::sleep(Duration::from_millis(500));
+    editor.leave();
+    let after = events(&site, session);
+    assert_eq!(after[..before.len()], before);
+    assert_eq!(kinds(&after[before.len()..]), ["session.configured"]);
+    site.run(&["resume", session]).ok();
+    let after = events(&site, session);
+    assert_eq!(kinds(&after)[before.len() + 1], "session.resumed");
+    assert!(kinds(&after).contains(&"tool.lost"), "{:?}", kinds(&after));
+    site.assert_sound();
 }
