@@ -265,7 +265,7 @@ fn the_modules_of_a_folder_import_each_other_in_one_direction() {
     let mut wrong = Vec::new();
     for (folder, root, _) in &crates {
         for (parent, arrows) in modules(&sources, root, &crates).child_arrows() {
-            let place = [&[folder.clone()], parent].concat().join("/");
+            let place = [std::slice::from_ref(folder), parent].concat().join("/");
             for cycle in cycles(&arrows) {
                 wrong.push(format!("`{place}`: {}", cycle.join(", ")));
                 let way = one_way_round(&cycle[0], &arrows).into_iter();

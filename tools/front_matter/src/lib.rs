@@ -1,4 +1,5 @@
-//! YAML between two lines of `---` at the head of a Markdown file.
+//! YAML between two lines of `---` at the head of a Markdown file: of skills, agents and commands. It never opens
+//! the file.
 
 use serde::de::DeserializeOwned;
 use serde_saphyr::Location;
