@@ -17,13 +17,13 @@ pub(super) fn before(s: &State, c: &Call) -> Option<Envelope> {
 
 /// Whether a call is not to start before there is a snapshot.
 pub(super) fn awaited(s: &State, c: &Call) -> bool {
-    s.snapshots() && !s.files.fresh && c.class().changes()
+    takes_snapshots(s) && !s.files.fresh && c.class().changes()
 }
 
 /// The snapshot that follows a step whose calls may have changed files.
 pub(super) fn after(s: &State, turn: &Turn) -> Option<Envelope> {
     let ours = s.files.dirty.is_some_and(|(prompted, _)| prompted == turn.prompted);
-    (ours && s.snapshots()).then(|| snapshot(s))
+    (ours && takes_snapshots(s)).then(|| snapshot(s))
 }
 
 /// What a revert or its undoing does next. Files as they are now are kept first, so that what a
@@ -42,6 +42,12 @@ pub(super) fn restore(s: &State, restore: &Restore) -> Option<Envelope> {
             Some(intent(s, None, Some(RESTORE), started))
         }
     }
+}
+
+/// Whether snapshots are taken in the turn under way. Children change their parent's files, and it is
+/// the parent that keeps them.
+fn takes_snapshots(s: &State) -> bool {
+    s.is_root() && s.kit.options.snapshot && !s.files.off
 }
 
 fn snapshot(s: &State) -> Envelope {

@@ -17,7 +17,9 @@ use crate::event::{
 use crate::id::{Seq, SessionId};
 use crate::payload::Sha256;
 use crate::rules::Action;
-use crate::state::{Ask, Call, Failure, Inquired, Open, Phase, State, Titling, Turn, verdict};
+use crate::state::{
+    Ask, Call, Failure, Inquired, Open, Phase, ReplyEnd, State, Titling, Turn, verdict,
+};
 
 /// How long a tool may take to work out what a call would do, in milliseconds.
 const CHECK: u64 = 30_000;
@@ -152,16 +154,16 @@ fn call(s: &State, turn: &Turn, c: &Call) -> Option<Envelope> {
             Some(about(s, c, None, Tool::Lost { call: c.id.clone(), attempt: *attempt }))
         }
         _ if stopped => Some(cancelled(s, c, c.attempt())),
-        Phase::Called if s.is_out_of_steps() => Some(cancelled(s, c, 0)),
+        Phase::Called if is_out_of_steps(s, turn) => Some(cancelled(s, c, 0)),
         _ if c.vetoed.is_some() => plugins::vetoed(s, c),
         Phase::Called => plugins::then(s, c, Hook::ToolBefore, || {
             Some(about(s, c, Some(CHECK), Tool::Checked { call: c.id.clone() }))
         }),
         Phase::Resolved => match s.next_part(c) {
             Some(part) => Some(about(s, c, None, Tool::Batched { call: part })),
-            None => s.parts_of(c).all(|part| s.is_settled(part)).then(|| rule(s, c)),
+            None => s.parts_of(c).all(|part| plugins::is_settled(s, part)).then(|| rule(s, c)),
         },
-        Phase::MustAsk { .. } if !s.may_ask(c) => None,
+        Phase::MustAsk { .. } if !may_ask(s, turn, c) => None,
         Phase::MustAsk { access } => {
             plugins::permission(s, c, || question(s, c, *access).or_else(|| run(s, c)))
         }
@@ -170,6 +172,21 @@ fn call(s: &State, turn: &Turn, c: &Call) -> Option<Envelope> {
         Phase::Running { .. } => inquire(s, c),
         Phase::Checking(_) | Phase::Asking { .. } => None,
     }
+}
+
+/// Whether the last step that the turn is allowed has been asked for: calls of its reply are not run
+/// (SPEC L8).
+fn is_out_of_steps(s: &State, turn: &Turn) -> bool {
+    turn.step > 0 && turn.step >= s.kit.options.max_steps
+}
+
+/// Whether the question of `c` can be put. Who takes over brings rules of its own: all other calls of
+/// the reply come first, but for later ones that would change the agent too.
+fn may_ask(s: &State, turn: &Turn, c: &Call) -> bool {
+    let mut others = s.calls().filter(|call| call.seq != c.seq);
+    let after = |call: &Call| call.seq > c.seq && call.switches_to().is_some();
+    c.switches_to().is_none()
+        || !turn.is_writing() && others.all(|call| call.is_done() || after(call))
 }
 
 /// What a running tool wants to know, and what it is told.
@@ -228,7 +245,25 @@ fn may_start(s: &State, c: &Call) -> bool {
     !files::awaited(s, c)
         && s.calls().filter(|call| call.is_running()).count() < AT_ONCE
         && (!writes(c) || !earlier.any(|call| !call.is_done() && blocks(call)))
-        && (c.class() != Class::Child || s.knows_shares())
+        && (c.class() != Class::Child || knows_shares(s))
+}
+
+/// Whether it is known among how many children what is left to spend would be split: once the reply is
+/// whole, and all of its calls for children are judged.
+fn knows_shares(s: &State) -> bool {
+    let whole = s.last_reply().is_none_or(|reply| reply.end != ReplyEnd::Open);
+    let known = |call: &Call| match call.phase {
+        Phase::Called | Phase::Checking(_) => false,
+        Phase::Resolved => call.class() != Class::Child && s.next_part(call).is_none(),
+        Phase::MustAsk { .. }
+        | Phase::Asking { .. }
+        | Phase::Allowed
+        | Phase::Running { .. }
+        | Phase::TimedOut { .. }
+        | Phase::Unknown { .. }
+        | Phase::Done(_) => true,
+    };
+    s.kit.options.max_cost.is_none() || whole && s.calls().all(known)
 }
 
 fn start(s: &State, c: &Call, attempt: u32) -> Envelope {

@@ -27,6 +27,12 @@ pub(super) fn then(
     }
 }
 
+/// Whether what came of a call is what the model will be told.
+pub(super) fn is_settled(s: &State, c: &Call) -> bool {
+    let heard = || matches!(s.consultation(Hook::ToolAfter, c.seq), Consultation::Over);
+    c.is_done() && (!c.may_be_revised() || heard())
+}
+
 /// Variables for a command.
 pub(super) fn variables(
     s: &State,

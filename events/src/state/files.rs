@@ -128,13 +128,6 @@ impl Message {
 }
 
 impl State {
-    /// Whether snapshots are taken in the turn under way. Children change their parent's files, and
-    /// it is the parent that keeps them.
-    pub(crate) fn snapshots(&self) -> bool {
-        let root = self.origin.as_ref().is_some_and(|origin| origin.parent.is_none());
-        root && self.kit.options.snapshot && !self.files.off
-    }
-
     /// Where going back to `to` begins: with the message that holds this event, or else the next.
     ///
     /// # Errors

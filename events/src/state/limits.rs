@@ -1,6 +1,5 @@
 //! The limits of a turn: what it may cost, how long it may take, and its last step.
 
-use super::message::ReplyEnd;
 use super::open::Open;
 use super::{Ask, Call, Phase, State, Titling, Wait, words};
 use crate::event::{Class, Cost, EndReason};
@@ -67,24 +66,6 @@ impl State {
         Some(left / f64::from(due.max(1)))
     }
 
-    /// Whether it is known among how many children what is left would be split: once the reply is
-    /// whole, and all of its calls for children are judged.
-    pub(crate) fn knows_shares(&self) -> bool {
-        let whole = self.last_reply().is_none_or(|reply| reply.end != ReplyEnd::Open);
-        let known = |call: &Call| match call.phase {
-            Phase::Called | Phase::Checking(_) => false,
-            Phase::Resolved => call.class() != Class::Child && self.next_part(call).is_none(),
-            Phase::MustAsk { .. }
-            | Phase::Asking { .. }
-            | Phase::Allowed
-            | Phase::Running { .. }
-            | Phase::TimedOut { .. }
-            | Phase::Unknown { .. }
-            | Phase::Done(_) => true,
-        };
-        self.kit.options.max_cost.is_none() || whole && self.calls().all(known)
-    }
-
     /// A reply has come, or a child has ended. Where no model may be asked any more, calls have nobody to work for. One
     /// that is still being written is paid for already.
     pub(super) fn heed_cost(&mut self) {
@@ -108,13 +89,6 @@ impl State {
             }
         };
         next >= max
-    }
-
-    /// Whether the last step that the turn is allowed has been asked for: calls of its reply are not
-    /// run (SPEC L8).
-    pub(crate) fn is_out_of_steps(&self) -> bool {
-        let max = self.kit.options.max_steps;
-        self.turn.as_ref().is_some_and(|turn| turn.step > 0 && turn.step >= max)
     }
 
     /// Which limit of cost or time the turn is past, and by how much.

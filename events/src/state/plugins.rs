@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::call::Call;
 use super::message::Message;
 use super::{Ask, State, Wait};
 use crate::event::{Envelope, Heard, Hook, Plugin};
@@ -165,13 +164,6 @@ impl State {
     pub(crate) fn new_prompts(&self) -> impl Iterator<Item = Seq> {
         let prompts = self.messages.iter().filter_map(Message::prompt).map(|prompt| prompt.seq);
         prompts.filter(|seq| *seq > self.plugins.last)
-    }
-
-    /// Whether what came of a call is what the model will be told.
-    pub(crate) fn is_settled(&self, c: &Call) -> bool {
-        c.is_done()
-            && (!c.may_be_revised()
-                || matches!(self.consultation(Hook::ToolAfter, c.seq), Consultation::Over))
     }
 
     pub(super) fn plugin_elapsed(&mut self, of: Seq) -> bool {

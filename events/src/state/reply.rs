@@ -177,7 +177,7 @@ impl Failure {
 
 impl Turn {
     /// Whether a reply is being written, in which more calls may come.
-    pub(super) fn is_writing(&self) -> bool {
+    pub(crate) fn is_writing(&self) -> bool {
         matches!(self.ask, Ask::Waiting(_))
     }
 

@@ -47,15 +47,6 @@ impl Call {
 }
 
 impl State {
-    /// Whether the question of `c` can be put. Who takes over brings rules of its own: all other
-    /// calls of the reply come first, but for later ones that would change the agent too.
-    pub(crate) fn may_ask(&self, c: &Call) -> bool {
-        let others = || self.calls().filter(|call| call.seq != c.seq);
-        let after = |call: &Call| call.seq > c.seq && call.switches_to().is_some();
-        let whole = || self.turn.as_ref().is_none_or(|turn| !turn.is_writing());
-        c.switches_to().is_none() || whole() && others().all(|call| call.is_done() || after(call))
-    }
-
     pub(super) fn take_over(&mut self, agent: Option<&str>) {
         if let (Some(turn), Some(agent)) = (&mut self.turn, agent) {
             turn.switch = Some(agent.to_owned());
