@@ -7,7 +7,7 @@ mod peers;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-use leftfold_events::kit::AskMode;
+use leftfold_events::turn_config::AskMode;
 use leftfold_runtime::turn_config::Overrides;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -337,7 +337,7 @@ pub(crate) enum PermissionCommand {
 pub(crate) struct PermissionAnswer {
     /// An id, a unique beginning of one, `last`, or a session's folder
     pub(crate) session: String,
-    /// The model's id of the call, or the seq of its `permission.asked` or `model.called`
+    /// The model's id of the call, or the seq of its `permission.asked` or `tool.called`
     pub(crate) call: String,
     #[arg(value_enum)]
     pub(crate) reply: PermissionReply,

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use leftfold_runtime::{edge, home};
+use leftfold_runtime::{redact_output, session_paths};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
@@ -23,7 +23,8 @@ const MAX_FILE: u64 = 1024 * 1024;
 pub(crate) fn start(is_conversation: bool) {
     let asked_for = std::env::var("LEFTFOLD_LOG");
     let filter = EnvFilter::new(asked_for.as_deref().unwrap_or(DEFAULT_FILTER));
-    let folder = home::home().ok().filter(|_| is_conversation && io::stderr().is_terminal());
+    let folder =
+        session_paths::data_dir().ok().filter(|_| is_conversation && io::stderr().is_terminal());
     let writer = match folder {
         Some(folder) => {
             BoxMakeWriter::new(LogFile { path: folder.join("leftfold.log"), file: OnceLock::new() })
@@ -39,7 +40,7 @@ pub(crate) fn start(is_conversation: bool) {
 }
 
 fn masked(line: &[u8]) -> String {
-    edge::clean(&String::from_utf8_lossy(line)).into_owned()
+    redact_output::clean(&String::from_utf8_lossy(line)).into_owned()
 }
 
 /// Standard error; one write is one line.

@@ -7,7 +7,7 @@ mod stage;
 
 use std::time::{Duration, Instant};
 
-use leftfold_actors::{Family, NodeMessage, Observation, Watch};
+use leftfold_actors::{NodeMessage, Observation, Watch, WatchScope};
 use leftfold_events::Seq;
 use leftfold_events::event::{Event, Turn};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -78,7 +78,7 @@ async fn turn(sinks: usize) -> Duration {
     let mut over = Vec::new();
     for _ in 0..sinks {
         let (sink, ends) = Actor::spawn(None, Reader, 0).await.unwrap();
-        node.cast(NodeMessage::Watch(Watch { session, from: 1, sink, family: Family::Alone }))
+        node.cast(NodeMessage::Watch(Watch { session, from: 1, sink, family: WatchScope::Alone }))
             .unwrap();
         over.push(ends);
     }

@@ -72,11 +72,12 @@ impl Children<'_> {
             call: call.map(|call| call.id.clone()).unwrap_or_default(),
         };
         let (session, agent) = (child.session, child.agent.clone());
-        let (title, prompt, mut kit) = (text("description"), text("prompt"), state.kit.clone());
-        kit.options.max_cost = child.may_spend;
+        let (title, prompt, mut config) =
+            (text("description"), text("prompt"), state.config.clone());
+        config.options.max_cost = child.may_spend;
         let fork_of = child.fork_of;
         let spawn =
-            SpawnChild { parent, session, agent, fork_of, title, prompt, kit, again, close };
+            SpawnChild { parent, session, agent, fork_of, title, prompt, config, again, close };
         self.to_node(NodeMessage::Spawn(Box::new(spawn)));
     }
 
@@ -88,7 +89,7 @@ impl Children<'_> {
 
     /// The turn of this session is over, for which the call of `parent` waits.
     pub(crate) fn report(&self, parent: ParentCall, ended: &Ended, state: &State) {
-        self.to_node(Told::of(self.session, ended, state).to(parent));
+        self.to_node(ChildResult::of(self.session, ended, state).to(parent));
     }
 
     fn to_node(&self, message: NodeMessage) {
@@ -105,7 +106,7 @@ fn started(call: &Call) -> Seq {
 
 pub(crate) fn interrupt(child: SessionId) -> NodeMessage {
     let interrupted = Fact::new(Turn::Interrupted { by: "parent".to_owned() });
-    NodeMessage::Tell { session: child, message: SessionMessage::Told(vec![interrupted]) }
+    NodeMessage::Tell { session: child, message: SessionMessage::Facts(vec![interrupted]) }
 }
 
 /// What a child asks of itself, or is asked of it by the call.
@@ -115,7 +116,7 @@ pub(crate) fn titled(title: &str) -> Option<Fact> {
 }
 
 /// What a parent is told of a child's end.
-pub(crate) struct Told {
+pub(crate) struct ChildResult {
     pub(crate) session: SessionId,
     pub(crate) reason: EndReason,
     pub(crate) answer: String,
@@ -124,7 +125,7 @@ pub(crate) struct Told {
     pub(crate) cost: Cost,
 }
 
-impl Told {
+impl ChildResult {
     /// Of the end of a turn, after which the child is in `state`.
     pub(crate) fn of(session: SessionId, ended: &Ended, state: &State) -> Self {
         let Delegated { mut usage, cost } = state.delegated;
@@ -162,7 +163,7 @@ impl Told {
         };
         let ended = Fact::of(spawned, Subagent::Ended { session, answer, reason, usage, cost });
         let finished = Fact::of(started, Tool::Finished(Box::new(finished)));
-        (to, SessionMessage::Told(vec![ended, finished]))
+        (to, SessionMessage::Facts(vec![ended, finished]))
     }
 }
 

@@ -8,9 +8,9 @@ use leftfold_events::{Fact, Seq};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::AbortHandle;
 
+use crate::collect_reply;
 use crate::messages::{CompactionMessage, SessionMessage};
-use crate::report::{Alive, broken, failed, tell};
-use crate::whole;
+use crate::report::{Heartbeat, broken, failed, tell};
 use crate::world::Models;
 
 pub(crate) struct Compaction;
@@ -45,8 +45,8 @@ impl Actor for Compaction {
             let (requested, prices) = (ask.of, ask.prices);
             let (owner, models) = (writing.owner.clone(), writing.models.clone());
             let task = tokio::spawn(async move {
-                let busy = |alive: &Alive| tell(&owner, vec![alive.fact(requested)]);
-                let written = whole::read(&models, *ask, busy);
+                let busy = |alive: &Heartbeat| tell(&owner, vec![alive.fact(requested)]);
+                let written = collect_reply::read(&models, *ask, busy);
                 let written = AssertUnwindSafe(written).catch_unwind().await;
                 let failed_itself = |_| Err(broken("writing the summary failed unexpectedly"));
                 let facts = match written.unwrap_or_else(failed_itself) {

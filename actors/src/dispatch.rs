@@ -5,11 +5,10 @@ mod lost;
 use std::time::Duration;
 
 use leftfold_events::event::{
-    CallSpec, Class, Compaction as CompactionEvent, Ended, Event, Files, Model,
-    Permission as PermissionEvent, Plugin, Purpose, Session as SessionEvent, Subagent, Todo, Tool,
-    Turn,
+    CallSpec, Class, Compaction as CompactionEvent, Ended, Event, Files, Hook, Model,
+    Permission as PermissionEvent, Purpose, Session as SessionEvent, Subagent, Todo, Tool, Turn,
 };
-use leftfold_events::state::{Ask as Asked, Call, Open, Phase};
+use leftfold_events::state::{Call, ModelStatus, PendingKind, Phase};
 use leftfold_events::{Envelope, Fact, Seq, SessionId, State, context};
 use leftfold_tools::{Instructed, Seen};
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort};
@@ -84,7 +83,7 @@ impl Workers {
                     self.ask_again(seq, state);
                     self.children().spawn_again(seq, *close, state);
                 }
-                SessionEvent::Elapsed {} => {
+                SessionEvent::DeadlinePassed {} => {
                     self.to_permission(PermissionMessage::Withdraw { of });
                     self.children().give_up(of, state);
                 }
@@ -98,34 +97,33 @@ impl Workers {
             Event::Turn(event) => match event {
                 Turn::Ended(_) => self.cancel(),
                 Turn::Prompted { .. }
-                | Turn::Equipped(_)
+                | Turn::Configured(_)
                 | Turn::Interrupted { .. }
                 | Turn::Switched { .. } => {}
             },
             Event::Model(event) => match event {
                 Model::Requested { purpose, .. } => self.request(seq, *purpose, state),
                 Model::RetryScheduled { .. } => self.to_processor(ProcessorMessage::Cancel),
-                Model::Streamed { .. }
-                | Model::Called { .. }
-                | Model::Replied { .. }
-                | Model::Failed { .. } => {}
+                Model::Streamed { .. } | Model::Finished { .. } | Model::Failed { .. } => {}
             },
             Event::Tool(event) => match event {
-                Tool::Checked { .. } => self.check(envelope, state),
+                Tool::ResolveStarted { .. } => self.check(envelope, state),
                 Tool::Started { attempt, .. } => self.run(envelope, *attempt, state),
                 Tool::Cancelled { .. } => {
                     self.to_executor(ToolExecutorMessage::Cancel { call: of });
                     self.children().interrupt(of, state);
                 }
-                Tool::Replied { inquiry, consent, content, .. } => {
+                Tool::ElicitationAnswered { elicitation, consent, content, .. } => {
                     let reply = (*consent, content.clone());
-                    let reply = ToolExecutorMessage::Reply { call: of, inquiry: *inquiry, reply };
+                    let reply =
+                        ToolExecutorMessage::Reply { call: of, elicitation: *elicitation, reply };
                     self.to_executor(reply);
                 }
-                Tool::Resolved(_)
+                Tool::Called { .. }
+                | Tool::Resolved(_)
                 | Tool::Progressed { .. }
                 | Tool::Finished(_)
-                | Tool::Inquired { .. }
+                | Tool::ElicitationRequested { .. }
                 | Tool::Lost { .. }
                 | Tool::Batched { .. } => {}
             },
@@ -168,9 +166,9 @@ impl Workers {
                 | Files::RestoreFailed { .. }
                 | Files::CheckoutAsked { .. } => {}
             },
-            Event::Plugin(event) => match event {
-                Plugin::Asked { .. } => self.call_hook(seq, state),
-                Plugin::Answered { .. } => {}
+            Event::Hook(event) => match event {
+                Hook::Called { .. } => self.call_hook(seq, state),
+                Hook::Returned { .. } => {}
             },
         }
     }
@@ -183,18 +181,18 @@ impl Workers {
             span,
             extra: self.hook_secrets.for_provider(&request.model.provider),
             request,
-            prices: state.kit.model.cost,
-            patience: Duration::from_millis(state.kit.options.timeout),
+            prices: state.config.model.cost,
+            patience: Duration::from_millis(state.config.options.timeout),
         };
-        match (purpose, state.turn.as_ref().map(|turn| &turn.ask)) {
-            (Purpose::Compaction, Some(Asked::Compacting(compacting))) => {
-                let other = state.kit.options.summary_model.as_ref();
+        match (purpose, state.turn.as_ref().map(|turn| &turn.model_status)) {
+            (Purpose::Compaction, Some(ModelStatus::Compacting(compacting))) => {
+                let other = state.config.options.summary_model.as_ref();
                 ask.prices = other.map_or(ask.prices, |model| model.cost);
                 let (compaction, ask) = (compacting.started.intent, Box::new(ask));
                 tell(&self.compaction, CompactionMessage::Summarise { compaction, ask });
             }
             (Purpose::Title, _) => {
-                let small = state.kit.options.small_model.as_ref();
+                let small = state.config.options.small_model.as_ref();
                 ask.prices = small.map_or(ask.prices, |model| model.cost);
                 self.to_processor(ProcessorMessage::Title(Box::new(ask)));
             }
@@ -220,7 +218,7 @@ impl Workers {
             return;
         }
         if let Some(agent) = call.switches_to() {
-            let (of, call, before) = (envelope.seq, call.id.clone(), state.kit.clone());
+            let (of, call, before) = (envelope.seq, call.id.clone(), state.config.clone());
             let switch = SwitchAgent { of, call, agent, before };
             return self.to_executor(ToolExecutorMessage::Switch(Box::new(switch)));
         }
@@ -245,7 +243,7 @@ impl Workers {
     fn call_hook(&self, of: Seq, state: &State) {
         let Some(asked) = state.plugins.waiting(of).cloned() else { return };
         let question = context::question(state, &asked);
-        let provider = state.kit.model.provider.clone();
+        let provider = state.config.model.provider.clone();
         let call = CallHook { of, asked, question, provider };
         tell(&self.hooks, HooksMessage::Call(Box::new(call)));
     }
@@ -257,7 +255,8 @@ impl Workers {
 
     /// A question that stood open before the restart is still to be answered.
     fn ask_again(&self, resumed: Seq, state: &State) {
-        for (_, wait) in state.open().into_iter().filter(|(kind, _)| *kind == Open::Question) {
+        for (_, wait) in state.open().into_iter().filter(|(kind, _)| *kind == PendingKind::Question)
+        {
             if wait.intent < resumed {
                 self.to_permission(PermissionMessage::Ask { of: wait.intent });
             }
@@ -283,8 +282,8 @@ impl Workers {
         tell(&self.hooks, HooksMessage::CancelAll);
     }
 
-    pub(crate) fn answer(&self, of: Seq, reply: Reply, told: RpcReplyPort<Answered>) {
-        self.to_permission(PermissionMessage::Answer { of, reply, told });
+    pub(crate) fn answer(&self, of: Seq, reply: Reply, reply_to: RpcReplyPort<Answered>) {
+        self.to_permission(PermissionMessage::Answer { of, reply, reply_to });
     }
 
     fn to_processor(&self, message: ProcessorMessage) {
@@ -313,7 +312,10 @@ impl Workers {
         let of = |kind| open.iter().filter(move |(k, _)| *k == kind).map(|(_, wait)| wait.intent);
         if who == self.processor.get_id() {
             self.processor = start_processor(owner, &self.world).await?;
-            return Ok(of(Open::Request).chain(of(Open::Title)).map(request_lost).collect());
+            return Ok(of(PendingKind::Request)
+                .chain(of(PendingKind::Title))
+                .map(request_lost)
+                .collect());
         }
         if who == self.executor.get_id() {
             self.executor = start_executor(owner, &self.world, &self.store, self.session).await?;
@@ -323,21 +325,23 @@ impl Workers {
         }
         if who == self.permission.get_id() {
             self.permission = start_permission(owner).await?;
-            of(Open::Question).for_each(|of| self.to_permission(PermissionMessage::Ask { of }));
+            of(PendingKind::Question)
+                .for_each(|of| self.to_permission(PermissionMessage::Ask { of }));
         } else if who == self.compaction.get_id() {
             self.compaction = start_compaction(owner, &self.world).await?;
             // no other request waits meanwhile
-            let compacting = of(Open::Compaction).next().is_some();
-            return Ok(of(Open::Request).filter(|_| compacting).map(request_lost).collect());
+            let compacting = of(PendingKind::Compaction).next().is_some();
+            return Ok(of(PendingKind::Request).filter(|_| compacting).map(request_lost).collect());
         } else if who == self.snapshots.get_id() {
             self.snapshots = start_snapshots(owner, &self.world).await?;
-            let taking = of(Open::Snapshot).map(|of| snapshots::lost(of, false));
+            let taking = of(PendingKind::Snapshot).map(|of| snapshots::lost(of, false));
             return Ok(taking
-                .chain(of(Open::Restore).map(|of| snapshots::lost(of, true)))
+                .chain(of(PendingKind::Restore).map(|of| snapshots::lost(of, true)))
                 .collect());
         } else if who == self.hooks.get_id() {
             self.hooks = start_hooks(owner, &self.world).await?;
-            let asked = of(Open::Plugin).filter_map(|of| Some((of, state.plugins.waiting(of)?)));
+            let asked =
+                of(PendingKind::Hook).filter_map(|of| Some((of, state.plugins.waiting(of)?)));
             return Ok(asked.map(|(of, asked)| hooks::lost(of, &asked.plugin)).collect());
         }
         Ok(Vec::new())
@@ -364,7 +368,8 @@ fn seen(call: &Call, state: &State) -> Seen {
 
 /// What the model knows of instructions when the call that seq `started` starts runs.
 fn instructed(started: Seq, state: &State) -> Instructed {
-    let files = state.kit.options.instructions.iter().chain(&state.instructed).cloned().collect();
+    let files =
+        state.config.options.instructions.iter().chain(&state.instructed).cloned().collect();
     let before = |call: &&Call| match &call.phase {
         Phase::Running { wait, .. } => wait.intent < started,
         Phase::Called

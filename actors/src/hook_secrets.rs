@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use leftfold_events::Seq;
-use leftfold_events::event::Hook;
-use leftfold_events::state::Consulted;
+use leftfold_events::event::HookPoint;
+use leftfold_events::state::PendingHook;
 use leftfold_providers::Extra;
 
 /// Names with their values. Of two with the same name the later one counts.
@@ -17,7 +17,7 @@ pub(crate) type Values = Vec<(String, String)>;
 #[derive(Clone, Default)]
 pub struct HookSecrets {
     /// The last of each hook and plugin, with the provider that it is for.
-    extra: BTreeMap<(Hook, String), (String, Extra)>,
+    extra: BTreeMap<(HookPoint, String), (String, Extra)>,
     /// By the seq of the call that they are for.
     variables: BTreeMap<Seq, Values>,
 }
@@ -32,28 +32,28 @@ impl fmt::Debug for HookSecrets {
 impl HookSecrets {
     /// Keeps the values that a hook has returned while `provider` was the session's.
     pub(crate) fn of(
-        asked: &Consulted,
+        asked: &PendingHook,
         provider: String,
         values: Values,
         key: Option<String>,
     ) -> Self {
         let mut secrets = Self::default();
         match asked.hook {
-            Hook::ShellEnv => {
+            HookPoint::ShellEnv => {
                 secrets.variables.insert(asked.about, values);
             }
-            Hook::ChatHeaders | Hook::Auth => {
+            HookPoint::ChatHeaders | HookPoint::Auth => {
                 let extra = Extra { key, headers: values };
                 secrets.extra.insert((asked.hook, asked.plugin.clone()), (provider, extra));
             }
-            Hook::ChatMessage
-            | Hook::ChatParams
-            | Hook::ToolBefore
-            | Hook::ToolAfter
-            | Hook::ToolDefinition
-            | Hook::PermissionAsk
-            | Hook::System
-            | Hook::Compacting => {}
+            HookPoint::ChatMessage
+            | HookPoint::ChatParams
+            | HookPoint::ToolBefore
+            | HookPoint::ToolAfter
+            | HookPoint::ToolDefinition
+            | HookPoint::PermissionAsk
+            | HookPoint::System
+            | HookPoint::Compacting => {}
         }
         secrets
     }
@@ -87,8 +87,8 @@ impl HookSecrets {
 mod tests {
     use super::*;
 
-    fn asked(hook: Hook, plugin: &str, about: Seq) -> Consulted {
-        Consulted { hook, about, plugin: plugin.to_owned(), wait: None, output: None }
+    fn asked(hook: HookPoint, plugin: &str, about: Seq) -> PendingHook {
+        PendingHook { hook, about, plugin: plugin.to_owned(), wait: None, output: None }
     }
 
     fn value(name: &str, value: &str) -> Values {
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_provider_gets_the_last_of_each_plugin_and_no_other_providers() {
         let of = |plugin, provider: &str, header| {
-            let asked = asked(Hook::ChatHeaders, plugin, 1);
+            let asked = asked(HookPoint::ChatHeaders, plugin, 1);
             HookSecrets::of(&asked, provider.to_owned(), value("x", header), None)
         };
         let mut secrets = of("a", "p", "first");
@@ -112,7 +112,12 @@ mod tests {
     #[test]
     fn a_call_takes_the_variables_of_all_plugins_once() {
         let of = |plugin, name| {
-            HookSecrets::of(&asked(Hook::ShellEnv, plugin, 7), "p".into(), value(name, "1"), None)
+            HookSecrets::of(
+                &asked(HookPoint::ShellEnv, plugin, 7),
+                "p".into(),
+                value(name, "1"),
+                None,
+            )
         };
         let mut secrets = of("a", "A");
         secrets.add(of("b", "B"));

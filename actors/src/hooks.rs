@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use leftfold_events::event::{Heard, Hook, Plugin as PluginEvent};
+use leftfold_events::event::{Hook as HookEvent, HookOutcome, HookPoint};
 use leftfold_events::{Fact, Json, Seq};
 use leftfold_plugins::{Plugins, Said};
 use leftfold_tools::Workspace;
@@ -81,7 +81,7 @@ impl Calling {
     }
 }
 
-fn report(owner: &ActorRef<SessionMessage>, of: Seq, event: PluginEvent, secrets: HookSecrets) {
+fn report(owner: &ActorRef<SessionMessage>, of: Seq, event: HookEvent, secrets: HookSecrets) {
     let fact = Box::new(Fact::of(of, event));
     if owner.cast(SessionMessage::HookReturned { fact, secrets }).is_err() {
         tracing::debug!("the session is gone: what a plugin returned was dropped");
@@ -94,7 +94,7 @@ async fn ask(
     call: &CallHook,
     plugins: &Plugins,
     workspace: &Workspace,
-) -> (PluginEvent, HookSecrets) {
+) -> (HookEvent, HookSecrets) {
     let CallHook { of, asked, question, provider } = call;
     let mut question = question.clone();
     if let Some(socket) = &workspace.socket {
@@ -105,13 +105,13 @@ async fn ask(
     let message = message.map(|why| format!("plugin `{}`: {why}", asked.plugin));
     let output = cut(asked.hook, output, workspace, &of.to_string());
     let secrets = HookSecrets::of(asked, provider.clone(), values, key);
-    (PluginEvent::Answered { outcome, output, message }, secrets)
+    (HookEvent::Returned { outcome, output, message }, secrets)
 }
 
 /// Cuts a text that replaces a call's output to the length that such output may have.
-fn cut(hook: Hook, output: Json, workspace: &Workspace, name: &str) -> Json {
+fn cut(hook: HookPoint, output: Json, workspace: &Workspace, name: &str) -> Json {
     let mut said = output.value();
-    match said["output"].as_str().filter(|_| hook == Hook::ToolAfter) {
+    match said["output"].as_str().filter(|_| hook == HookPoint::ToolAfter) {
         Some(text) => {
             said["output"] = leftfold_tools::limited(text.to_owned(), workspace, name).into();
             Json::from_value(&said)
@@ -125,6 +125,6 @@ pub(crate) fn lost(of: Seq, plugin: &str) -> Fact {
     Fact::of(of, failed(format!("plugin `{plugin}`: the worker that calls plugins died")))
 }
 
-fn failed(why: String) -> PluginEvent {
-    PluginEvent::Answered { outcome: Heard::Failed, output: Json::object(), message: Some(why) }
+fn failed(why: String) -> HookEvent {
+    HookEvent::Returned { outcome: HookOutcome::Failed, output: Json::object(), message: Some(why) }
 }

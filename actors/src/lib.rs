@@ -17,11 +17,12 @@
 mod children;
 mod clock;
 mod coalesce;
+mod collect_reply;
 mod compaction;
 mod dispatch;
+mod elicitations;
 mod hook_secrets;
 mod hooks;
-mod inquiries;
 mod listener;
 mod messages;
 mod node;
@@ -34,13 +35,12 @@ mod rerun;
 mod session;
 mod snapshots;
 mod tool_executor;
-mod whole;
 mod world;
 
 pub use listener::Listener;
 pub use messages::{
-    Answered, Error, Family, Hold, Keeper, NodeMessage, Observation, Open, Opened, Reply,
-    SessionMessage, Watch,
+    Answered, Error, NodeMessage, Observation, OpenSession, Opened, Reply, SessionMessage,
+    StoreGuard, StoreListener, Watch, WatchScope,
 };
 pub use node::Node;
 pub use recorded::Recorded;

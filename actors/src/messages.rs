@@ -27,13 +27,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leftfold_events::event::{
-    Access, Answer, CallSpec, Ended, Resolution, Saved, Session as SessionEvent, SessionConfig,
+    Access, Answer, CallSpec, Ended, Resolution, Saved, Session as SessionEvent, SessionChoices,
     TodoItem,
 };
-use leftfold_events::kit::Prices;
-use leftfold_events::state::Consulted;
+use leftfold_events::state::PendingHook;
 use leftfold_events::state::batch::Part;
-use leftfold_events::{Envelope, Fact, Kit, Request, Seq, SessionId, State, Time};
+use leftfold_events::turn_config::Prices;
+use leftfold_events::{Envelope, Fact, Request, Seq, SessionId, State, Time, TurnConfig};
 use leftfold_providers::Extra;
 use leftfold_store::{LiveReader, Store};
 use leftfold_tools::{Instructed, Reply as InquiryReply, Seen};
@@ -52,7 +52,7 @@ use crate::world::World;
 #[derive(Debug)]
 pub enum NodeMessage {
     /// From a client: open a session, or join one that is open.
-    Open { open: Box<Open>, reply: RpcReplyPort<Result<Opened, Error>> },
+    Open { open: Box<OpenSession>, reply: RpcReplyPort<Result<Opened, Error>> },
     /// From a client, or from Node's tasks: pass a message on to an open session. One that rests is
     /// opened again first.
     Tell { session: SessionId, message: SessionMessage },
@@ -60,8 +60,8 @@ pub enum NodeMessage {
     Watch(Watch),
     /// From a client: a reader of the store of an open session.
     Reading { session: SessionId, reply: RpcReplyPort<Option<LiveReader>> },
-    /// From a client: tell `keeper` from now on which stores this node holds.
-    Keep(Arc<dyn Keeper>),
+    /// From a client: tell `listener` from now on which stores this node holds.
+    Keep(Arc<dyn StoreListener>),
     /// From a session: one of its calls has started a child. Its end comes back to the session as the
     /// facts `subagent.ended` and `tool.finished`.
     Spawn(Box<SpawnChild>),
@@ -77,20 +77,20 @@ pub enum NodeMessage {
     /// From a client: close a session as it is; a turn under way stays cut off in its log. Answered
     /// when its store was let go of.
     Close { session: SessionId, reply: RpcReplyPort<()> },
-    /// From Node's own task: a session had no turn when it was asked, after `told` messages to it. It
+    /// From Node's own task: a session had no turn when it was asked, after `sent` messages to it. It
     /// is closed unless it was sent another one since.
-    Rest { session: SessionId, told: u64 },
+    Rest { session: SessionId, sent: u64 },
 }
 
 /// A session to open.
 #[derive(Clone, Debug)]
-pub struct Open {
+pub struct OpenSession {
     /// The folder of its store; made if there is none.
     pub store: PathBuf,
     pub session: SessionId,
     pub world: World,
     /// The first event of a log that is new and no fork. It is written with the first prompt.
-    pub birth: SessionEvent,
+    pub created_event: SessionEvent,
     /// The session that a new log begins as a fork of, and the last event that is shared. The
     /// `session.forked` is written at [`SessionMessage::Begin`].
     pub fork_of: Option<(SessionId, Seq)>,
@@ -113,13 +113,13 @@ pub struct Opened {
 
 /// Makes a node reachable in the stores that it holds. Whatever it does in a store's folder it does
 /// while the node has the store's lock.
-pub trait Keeper: Debug + Send + Sync {
+pub trait StoreListener: Debug + Send + Sync {
     /// The node holds the store in this folder.
-    fn hold(&self, store: &Path) -> Box<dyn Hold>;
+    fn hold(&self, store: &Path) -> Box<dyn StoreGuard>;
 }
 
 /// A store that is held. It is dropped, while the lock is still there, when the node ends.
-pub trait Hold: Debug + Send {
+pub trait StoreGuard: Debug + Send {
     /// Every session in it rests, so that the node lets go of it in a moment.
     fn rest(self: Box<Self>);
 }
@@ -148,7 +148,7 @@ pub struct SpawnChild {
     pub(crate) title: String,
     pub(crate) prompt: String,
     /// The parent's, with the child's share of its limit of cost.
-    pub(crate) kit: Kit,
+    pub(crate) config: TurnConfig,
     /// It may have been spawned before, by a node that is gone.
     pub(crate) again: bool,
     /// Its turn is only to be brought to its end.
@@ -158,9 +158,9 @@ pub struct SpawnChild {
 /// A child whose turn configuration is built.
 #[derive(Debug)]
 pub struct ReadyChild {
-    pub(crate) open: Box<Open>,
+    pub(crate) open: Box<OpenSession>,
     pub(crate) spawn: Box<SpawnChild>,
-    pub(crate) kit: Box<Kit>,
+    pub(crate) config: Box<TurnConfig>,
 }
 
 /// Why a node can not do what it was asked for.
@@ -186,37 +186,37 @@ pub enum Error {
 pub enum SessionMessage {
     /// From a client: a prompt, with the turn configuration that was built for it.
     Prompt {
-        kit: Box<Kit>,
+        config: Box<TurnConfig>,
         prompted: Box<Fact>,
         /// Whether it is only taken into a turn that is under way, and begins none.
         joins: bool,
         /// Sent `Accepted` once it is durable, and `NotOpen` if there is no turn to join, or (for a
         /// wish for a summary, which comes the same way) nothing to sum up.
-        told: Option<RpcReplyPort<Answered>>,
+        reply_to: Option<RpcReplyPort<Answered>>,
     },
     /// From Node or a client: write the first event of a new session, a fork, and these facts behind
-    /// it, in one batch. `told` is sent `Accepted` once they are durable, and `NotOpen` if the session
+    /// it, in one batch. `reply_to` is sent `Accepted` once they are durable, and `NotOpen` if the session
     /// has begun already; then nothing is written.
-    Begin { facts: Vec<Fact>, told: RpcReplyPort<Answered> },
-    /// From a client: how prompts are taken from now on. `told` is sent `Accepted` once that is
+    Begin { facts: Vec<Fact>, reply_to: RpcReplyPort<Answered> },
+    /// From a client: how prompts are taken from now on. `reply_to` is sent `Accepted` once that is
     /// durable, and `NotOpen` if nothing has changed. A session that has no log yet keeps the choice
     /// for its first prompt, and accepts it at once.
-    Configure { config: Box<SessionConfig>, by: String, told: RpcReplyPort<Answered> },
+    Configure { choices: Box<SessionChoices>, by: String, reply_to: RpcReplyPort<Answered> },
     /// From a client, or from Node when a session died: go on with the log that somebody else left,
     /// or (`close`) bring its turn to an end.
-    Resume { kit: Box<Kit>, close: bool },
+    Resume { config: Box<TurnConfig>, close: bool },
     /// From workers: outcomes and pieces of them. From clients: an interrupt and the like.
-    Told(Vec<Fact>),
+    Facts(Vec<Fact>),
     /// From ToolExecutor: the outcome of a call that switches agents, and the turn configuration that
     /// is in force from then on.
-    Outcome { kit: Box<Kit>, finished: Box<Fact> },
+    Outcome { config: Box<TurnConfig>, finished: Box<Fact> },
     /// From Hooks: what a plugin has returned. The session keeps the `secrets` out of the log and
     /// sends them with the requests and calls of this turn that they are for.
     HookReturned { fact: Box<Fact>, secrets: HookSecrets },
     /// From a client: an answer to the question of the intent `of`.
-    Answer { of: Seq, reply: Reply, told: RpcReplyPort<Answered> },
-    /// From Permission: the first answer to a question. `told` is sent `Accepted` once it is durable.
-    Answered { fact: Box<Fact>, told: RpcReplyPort<Answered> },
+    Answer { of: Seq, reply: Reply, reply_to: RpcReplyPort<Answered> },
+    /// From Permission: the first answer to a question. `reply_to` is sent `Accepted` once it is durable.
+    Answered { fact: Box<Fact>, reply_to: RpcReplyPort<Answered> },
     /// From the store's writer: the batch in flight is durable, or is not.
     Flushed(Result<(), leftfold_store::Error>),
     /// From the session's own timer: a wait is over.
@@ -264,11 +264,11 @@ impl fmt::Display for Answered {
 
 /// To the worker that reads a model's reply.
 pub(crate) enum ProcessorMessage {
-    /// Perform `model.requested`. Comes back as `model.streamed` and `model.called`, and in the end
-    /// `model.replied` or `model.failed`.
+    /// Perform `model.requested`. Comes back as `model.streamed` and `tool.called`, and in the end
+    /// `model.finished` or `model.failed`.
     Ask(Box<AskModel>),
     /// Ask the model for the session's title, beside the reply. Comes back as `session.titled` and
-    /// `model.replied`, or `model.failed`.
+    /// `model.finished`, or `model.failed`.
     Title(Box<AskModel>),
     /// Stop reading the reply, but go on with a title.
     Cancel,
@@ -277,7 +277,7 @@ pub(crate) enum ProcessorMessage {
 
 /// To the worker that has a model write the summary of older messages.
 pub(crate) enum CompactionMessage {
-    /// Perform a request for the intent `compaction`. Comes back as `model.replied` and
+    /// Perform a request for the intent `compaction`. Comes back as `model.finished` and
     /// `compaction.finished` or `compaction.failed`, or as `model.failed`.
     Summarise {
         compaction: Seq,
@@ -308,7 +308,7 @@ pub(crate) enum ToolExecutorMessage {
         of: Seq,
         call: CallSpec,
     },
-    /// Run a call. Comes back as `tool.progressed` and `tool.inquired`, and in the end
+    /// Run a call. Comes back as `tool.progressed` and `tool.elicitation_requested`, and in the end
     /// `tool.finished`.
     Run(Box<RunCall>),
     /// Perform a call that switches agents. Comes back as [`SessionMessage::Outcome`], or as
@@ -317,10 +317,10 @@ pub(crate) enum ToolExecutorMessage {
     /// Hand a running call the answer to its question.
     Reply {
         call: Seq,
-        inquiry: u32,
+        elicitation: u32,
         reply: InquiryReply,
     },
-    /// Stop the call whose `model.called` is `call`.
+    /// Stop the call whose `tool.called` is `call`.
     Cancel {
         call: Seq,
     },
@@ -332,7 +332,7 @@ pub(crate) struct RunCall {
     pub(crate) of: Seq,
     /// For the program's log: the call, within its turn.
     pub(crate) span: Span,
-    /// The seq of its `model.called`.
+    /// The seq of its `tool.called`.
     pub(crate) call: Seq,
     /// The model's id for it.
     pub(crate) id: String,
@@ -358,7 +358,7 @@ pub(crate) struct SwitchAgent {
     pub(crate) call: String,
     pub(crate) agent: &'static str,
     /// The turn configuration in force.
-    pub(crate) before: Kit,
+    pub(crate) before: TurnConfig,
 }
 
 // ---- Permission ----
@@ -374,7 +374,7 @@ pub(crate) enum PermissionMessage {
     Answer {
         of: Seq,
         reply: Reply,
-        told: RpcReplyPort<Answered>,
+        reply_to: RpcReplyPort<Answered>,
     },
     /// The time of the question is up.
     Withdraw {
@@ -409,7 +409,7 @@ pub(crate) enum HooksMessage {
 /// A hook to put to a plugin, for the intent `of`.
 pub(crate) struct CallHook {
     pub(crate) of: Seq,
-    pub(crate) asked: Consulted,
+    pub(crate) asked: PendingHook,
     /// The hook's parameters.
     pub(crate) question: Value,
     /// The session's provider, which keys and headers are for.
@@ -443,13 +443,13 @@ pub struct Watch {
     /// The first seq wanted.
     pub from: Seq,
     pub sink: ActorRef<Observation>,
-    pub family: Family,
+    pub family: WatchScope,
 }
 
 /// Whether a sink is told of the sessions that calls start, too. It is told of a child's first event
 /// only after it was told of the event that spawned it.
 #[derive(Clone, Debug, Default)]
-pub enum Family {
+pub enum WatchScope {
     #[default]
     Alone,
     /// Of those that the events which it is told spawn, and from then on of those that are gone on

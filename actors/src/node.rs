@@ -51,14 +51,14 @@ pub struct Sessions {
 struct Entry {
     store: Store,
     world: World,
-    birth: SessionEvent,
+    created_event: SessionEvent,
     actor: ActorRef<SessionMessage>,
     /// Where the log ended when the session was opened.
     head: Seq,
     /// Whether a turn was cut off in it with which nobody has gone on yet.
     cut_off: bool,
     /// Messages passed on to it, and when the last one was.
-    told: u64,
+    sent: u64,
     used: Instant,
     deaths: Vec<Instant>,
     /// The call that waits for the end of its turn.
@@ -112,15 +112,15 @@ impl Actor for Node {
                 // the client may have gone
                 let _ = reply.send(());
             }
-            NodeMessage::Rest { session, told } => sessions.rest(session, told).await,
+            NodeMessage::Rest { session, sent } => sessions.rest(session, sent).await,
             NodeMessage::Reading { session, reply } => {
                 // the client may have gone
                 let open = sessions.open.get(&session).filter(|_| sessions.is_open(session));
                 let _ = reply.send(open.map(|entry| entry.store.reader()));
             }
-            NodeMessage::Keep(keeper) => {
+            NodeMessage::Keep(listener) => {
                 let stores = sessions.open.values().map(|entry| entry.store.dir());
-                sessions.holds.keep(keeper, stores);
+                sessions.holds.keep(listener, stores);
             }
             NodeMessage::Spawn(spawn) => sessions.spawn(&myself, spawn),
             NodeMessage::OpenChild(ready) => sessions.open_child(&myself, *ready).await,
@@ -175,7 +175,7 @@ impl Sessions {
             self.wake(node, session, Then::Tell(message));
             return;
         };
-        entry.told += 1;
+        entry.sent += 1;
         if let SessionMessage::Adopt(parent) = &message {
             entry.parent = Some(parent.clone());
         }
@@ -223,14 +223,14 @@ impl Sessions {
         // its own only: others live in the same store
         opening::end_strays(format!("{}:{session}", store.identity())).await;
         match opening::start(node, &self.observers, &store, session, &entry.world, None).await {
-            Ok(Started { actor, head, unfinished, kit }) => {
+            Ok(Started { actor, head, unfinished, config }) => {
                 entry.actor = actor;
                 if let Some(parent) = entry.parent.clone() {
                     // it may be gone again already
                     let _ = entry.actor.cast(SessionMessage::Adopt(parent));
                 }
                 if unfinished && head > entry.head {
-                    opening::resume(&entry.actor, kit);
+                    opening::resume(&entry.actor, config);
                 } else {
                     // what was asked of it went down with it; who wants more opens it again
                     entry.cut_off = unfinished;

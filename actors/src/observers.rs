@@ -11,10 +11,10 @@ use leftfold_events::{Seq, SessionId};
 use leftfold_store::LiveReader;
 use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus};
 
-use crate::messages::{Family, ObserversMessage, Watch};
+use crate::messages::{ObserversMessage, Watch, WatchScope};
 use feed::Channel;
 
-impl Family {
+impl WatchScope {
     /// Where a child begins that the event just told has spawned, or (`first` is false) has gone on
     /// with. `None`: not because of that event.
     fn begins(&self, child: SessionId, first: bool) -> Option<Seq> {
@@ -44,7 +44,7 @@ impl Hub {
         self.sessions.entry(parent).or_default().opened(store);
         let sink = watch.sink.clone();
         self.begin(hub, watch, false);
-        if let Family::Whole(named) = &family {
+        if let WatchScope::Whole(named) = &family {
             for (session, from) in named.iter().map(|(session, from)| (*session, *from)) {
                 let (sink, family) = (sink.clone(), family.clone());
                 self.descend(hub, parent, Watch { session, from, sink, family });
@@ -55,7 +55,7 @@ impl Hub {
     /// From now on a sink is told of a session whose channel there is: of a child, what is its `own`.
     fn begin(&mut self, hub: &ActorRef<ObserversMessage>, watch: Watch, own: bool) {
         let Some(channel) = self.sessions.get_mut(&watch.session) else { return };
-        if !matches!(watch.family, Family::Alone) {
+        if !matches!(watch.family, WatchScope::Alone) {
             let known = self.families.entry(watch.session).or_default();
             known.retain(|known| known.sink.get_status() < ActorStatus::Stopping);
             if known.iter().any(|known| known.sink.get_id() == watch.sink.get_id()) {
@@ -64,7 +64,7 @@ impl Hub {
             }
             known.push(watch.clone());
         }
-        tokio::spawn(serve::serve(channel.tap(watch.from), watch, hub.clone(), own));
+        tokio::spawn(serve::serve(channel.subscription(watch.from), watch, hub.clone(), own));
     }
 
     /// The same for a child, whose log is beside its parent's.

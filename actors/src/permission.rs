@@ -43,7 +43,9 @@ impl Actor for Permission {
                 questions.answers.remove(&of);
             }
             PermissionMessage::WithdrawAll => questions.answers.clear(),
-            PermissionMessage::Answer { of, reply, told } => questions.answer(of, reply, told)?,
+            PermissionMessage::Answer { of, reply, reply_to } => {
+                questions.answer(of, reply, reply_to)?;
+            }
         }
         Ok(())
     }
@@ -55,7 +57,7 @@ impl Questions {
         &mut self,
         of: Seq,
         reply: Reply,
-        told: RpcReplyPort<Answered>,
+        reply_to: RpcReplyPort<Answered>,
     ) -> Result<(), ActorProcessingErr> {
         let late = match self.answers.get(&of) {
             None => Some(Answered::NotOpen),
@@ -64,13 +66,13 @@ impl Questions {
         };
         if let Some(late) = late {
             // whoever answered may not want to know
-            let _ = told.send(late);
+            let _ = reply_to.send(late);
             return Ok(());
         }
         self.answers.insert(of, Some(reply.by.clone()));
         let Reply { answer: reply, feedback, by } = reply;
         let fact = Fact::of(of, PermissionEvent::Answered { reply, feedback, by });
-        self.owner.cast(SessionMessage::Answered { fact: Box::new(fact), told })?;
+        self.owner.cast(SessionMessage::Answered { fact: Box::new(fact), reply_to })?;
         Ok(())
     }
 }

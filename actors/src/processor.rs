@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt};
-use leftfold_events::event::{Model, Session};
+use leftfold_events::event::{Model, Session, Tool};
 use leftfold_events::{Fact, Secrets, Sha256, title};
 use leftfold_providers::{Provider, StreamEvent};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -13,9 +13,9 @@ use tokio::task::AbortHandle;
 use tracing::Instrument;
 
 use crate::coalesce::Coalescer;
+use crate::collect_reply;
 use crate::messages::{AskModel, ProcessorMessage, SessionMessage};
-use crate::report::{Alive, broken, failed, tell, unknown_provider};
-use crate::whole;
+use crate::report::{Heartbeat, broken, failed, tell, unknown_provider};
 use crate::world::Models;
 
 pub(crate) struct Processor;
@@ -116,7 +116,7 @@ impl Drop for Reading {
 /// The title, if the model wrote one, and what became of the request.
 async fn title(models: &Models, ask: AskModel) -> Vec<Fact> {
     let (of, prices) = (ask.of, ask.prices);
-    match whole::read(models, ask, |_| {}).await {
+    match collect_reply::read(models, ask, |_| {}).await {
         Ok(written) => {
             let title = title::clean(&written.text).map(|title| Session::Titled { title });
             let titled = title.map(|event| Fact::of(of, event));
@@ -126,7 +126,7 @@ async fn title(models: &Models, ask: AskModel) -> Vec<Fact> {
     }
 }
 
-/// Reads one reply to its end. Ends with exactly one `model.replied` or `model.failed`.
+/// Reads one reply to its end. Ends with exactly one `model.finished` or `model.failed`.
 async fn read(
     owner: &ActorRef<SessionMessage>,
     provider: Arc<dyn Provider>,
@@ -136,7 +136,7 @@ async fn read(
     let of = ask.of;
     let mut stream = provider.stream(ask.request);
     let mut body_sha256 = Sha256::default();
-    let mut alive = Alive::new(ask.patience);
+    let mut alive = Heartbeat::new(ask.patience);
     loop {
         let event = tokio::select! {
             event = stream.next() => event,
@@ -153,14 +153,14 @@ async fn read(
             }
             Some(StreamEvent::ToolCall(call)) => {
                 facts.extend(pieces.take(of));
-                facts.push(Fact::of(of, Model::Called { call }));
+                facts.push(Fact::of(of, Tool::Called { call }));
                 false
             }
             Some(StreamEvent::Finish { finish, usage }) => {
                 tracing::debug!(?finish, "the reply is complete");
                 facts.extend(pieces.take_all(of));
                 let cost = ask.prices.of(&usage);
-                facts.push(Fact::of(of, Model::Replied { finish, usage, cost, body_sha256 }));
+                facts.push(Fact::of(of, Model::Finished { finish, usage, cost, body_sha256 }));
                 true
             }
             Some(StreamEvent::Failed(failure)) => {

@@ -12,12 +12,12 @@ use crate::messages::SessionMessage;
 /// A stream may be busy for long with what is told only when it is complete: a call's input,
 /// reasoning that stays hidden, a summary. An empty `model.streamed` now and then moves the deadline
 /// on.
-pub(crate) struct Alive {
+pub(crate) struct Heartbeat {
     every: Duration,
     last: Instant,
 }
 
-impl Alive {
+impl Heartbeat {
     pub(crate) fn new(patience: Duration) -> Self {
         Self { every: patience / 3, last: Instant::now() }
     }
@@ -36,7 +36,7 @@ impl Alive {
 }
 
 pub(crate) fn tell(owner: &ActorRef<SessionMessage>, facts: Vec<Fact>) {
-    if owner.cast(SessionMessage::Told(facts)).is_err() {
+    if owner.cast(SessionMessage::Facts(facts)).is_err() {
         tracing::debug!("the session is gone: facts were dropped");
     }
 }

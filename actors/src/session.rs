@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use leftfold_events::event::{Event, Session as SessionEvent, Turn};
-use leftfold_events::{Envelope, Fact, Kit, POLICY, Secrets, Seq, State, settle};
+use leftfold_events::{Envelope, Fact, POLICY, Secrets, Seq, State, TurnConfig, settle};
 use leftfold_store::Log;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tokio::task::AbortHandle;
@@ -31,16 +31,16 @@ pub(crate) struct Arguments {
     pub(crate) node: ActorRef<NodeMessage>,
 }
 
-pub(crate) struct Desk {
+pub(crate) struct SessionState {
     log: Log,
     state: State,
     /// Nothing comes into the log with one of these in it.
     secrets: Secrets,
     clock: Clock,
     /// For a new session: the event that it begins with.
-    birth: Option<SessionEvent>,
+    created_event: Option<SessionEvent>,
     /// For a new session: what a client has chosen, to be written behind that.
-    config: Option<Fact>,
+    choices: Option<Fact>,
     inbox: VecDeque<Item>,
     /// A turn was cut off in the log, and nobody has gone on with it yet: its waits are over for
     /// nobody until somebody does.
@@ -57,9 +57,9 @@ pub(crate) struct Desk {
     turn_span: Span,
 }
 
-impl fmt::Debug for Desk {
+impl fmt::Debug for SessionState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Desk({} at {})", self.state.session, self.state.seq)
+        write!(f, "SessionState({} at {})", self.state.session, self.state.seq)
     }
 }
 
@@ -67,29 +67,29 @@ pub(crate) struct Session;
 
 impl Actor for Session {
     type Msg = SessionMessage;
-    type State = Desk;
+    type State = SessionState;
     type Arguments = Arguments;
 
     async fn pre_start(
         &self,
         myself: ActorRef<Self::Msg>,
         arguments: Arguments,
-    ) -> Result<Desk, ActorProcessingErr> {
+    ) -> Result<SessionState, ActorProcessingErr> {
         let Arguments { log, world, store, observers, node } = arguments;
         let cut_off = log.is_cut_off();
-        let OpenLog { log, state, birth } = log;
+        let OpenLog { log, state, created_event } = log;
         let session = log.session();
         let secrets = world.workspace.secrets.clone();
         let clock = Clock::after(state.at, world.recording.clone());
         let workers = Workers::start(&myself, node, session, world, store).await?;
         let inbox = VecDeque::new();
-        Ok(Desk {
+        Ok(SessionState {
             log,
             state,
             secrets,
             clock,
-            birth,
-            config: None,
+            created_event,
+            choices: None,
             inbox,
             cut_off,
             in_flight: None,
@@ -106,57 +106,59 @@ impl Actor for Session {
         &self,
         myself: ActorRef<Self::Msg>,
         message: SessionMessage,
-        desk: &mut Desk,
+        session: &mut SessionState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            SessionMessage::Prompt { kit, prompted, joins, told } => {
-                let prompt = Prompt { kit, prompted: *prompted, joins, told };
-                desk.inbox.push_back(Item::Prompt(Box::new(prompt)));
+            SessionMessage::Prompt { config, prompted, joins, reply_to } => {
+                let prompt = Prompt { config, prompted: *prompted, joins, reply_to };
+                session.inbox.push_back(Item::Prompt(Box::new(prompt)));
             }
-            SessionMessage::Begin { facts, told } => {
-                desk.inbox.push_back(Item::Begin(facts, told));
+            SessionMessage::Begin { facts, reply_to } => {
+                session.inbox.push_back(Item::Begin(facts, reply_to));
             }
-            SessionMessage::Configure { config, by, told } => {
-                let configured = Fact::new(SessionEvent::Configured { config: *config, by });
-                if desk.birth.is_some() {
-                    desk.config = Some(configured);
+            SessionMessage::Configure { choices, by, reply_to } => {
+                let configured = Fact::new(SessionEvent::Configured { choices: *choices, by });
+                if session.created_event.is_some() {
+                    session.choices = Some(configured);
                     // whoever asked may have gone
-                    let _ = told.send(Answered::Accepted);
+                    let _ = reply_to.send(Answered::Accepted);
                 } else {
-                    desk.inbox.push_back(Item::Answer(configured, told));
+                    session.inbox.push_back(Item::Answer(configured, reply_to));
                 }
             }
-            SessionMessage::Resume { kit, close } => {
+            SessionMessage::Resume { config, close } => {
                 let resumed = SessionEvent::Resumed { policy: POLICY, close };
-                desk.inbox.push_back(Item::Equipped(kit, Fact::new(resumed)));
+                session.inbox.push_back(Item::Configured(config, Fact::new(resumed)));
             }
-            SessionMessage::Told(facts) => desk.inbox.extend(facts.into_iter().map(Item::Fact)),
-            SessionMessage::Outcome { kit, finished } => {
-                desk.inbox.push_back(Item::Equipped(kit, *finished));
+            SessionMessage::Facts(facts) => session.inbox.extend(facts.into_iter().map(Item::Fact)),
+            SessionMessage::Outcome { config, finished } => {
+                session.inbox.push_back(Item::Configured(config, *finished));
             }
             SessionMessage::HookReturned { fact, secrets } => {
-                desk.inbox.push_back(Item::Hook(*fact, secrets));
+                session.inbox.push_back(Item::HookPoint(*fact, secrets));
             }
-            SessionMessage::Answer { of, reply, told } => desk.workers.answer(of, reply, told),
-            SessionMessage::Answered { fact, told } => {
-                desk.inbox.push_back(Item::Answer(*fact, told));
+            SessionMessage::Answer { of, reply, reply_to } => {
+                session.workers.answer(of, reply, reply_to);
+            }
+            SessionMessage::Answered { fact, reply_to } => {
+                session.inbox.push_back(Item::Answer(*fact, reply_to));
             }
             SessionMessage::Flushed(outcome) => {
                 outcome?;
-                desk.flushed(&myself).await?;
+                session.flushed(&myself).await?;
             }
-            SessionMessage::Adopt(parent) => desk.parent = Some(parent),
+            SessionMessage::Adopt(parent) => session.parent = Some(parent),
             // writing looks at the clock
             SessionMessage::Due => {}
             SessionMessage::View(reply) => {
                 // whoever asked may have gone
-                let _ = reply.send(Box::new(desk.state.clone()));
+                let _ = reply.send(Box::new(session.state.clone()));
             }
             SessionMessage::AtRest(reply) => {
-                let _ = reply.send(desk.at_rest());
+                let _ = reply.send(session.at_rest());
             }
         }
-        desk.write(&myself);
+        session.write(&myself);
         Ok(())
     }
 
@@ -164,18 +166,18 @@ impl Actor for Session {
         &self,
         myself: ActorRef<Self::Msg>,
         event: SupervisionEvent,
-        desk: &mut Desk,
+        session: &mut SessionState,
     ) -> Result<(), ActorProcessingErr> {
         let (SupervisionEvent::ActorFailed(who, _) | SupervisionEvent::ActorTerminated(who, ..)) =
             &event
         else {
             return Ok(());
         };
-        tracing::warn!(session = %desk.state.session, "a worker died: {event}");
-        desk.dead.push(who.get_id());
-        if desk.in_flight.is_none() {
-            desk.revive(&myself, Seq::MAX).await?;
-            desk.write(&myself);
+        tracing::warn!(session = %session.state.session, "a worker died: {event}");
+        session.dead.push(who.get_id());
+        if session.in_flight.is_none() {
+            session.revive(&myself, Seq::MAX).await?;
+            session.write(&myself);
         }
         Ok(())
     }
@@ -183,14 +185,14 @@ impl Actor for Session {
     async fn post_stop(
         &self,
         _: ActorRef<Self::Msg>,
-        desk: &mut Desk,
+        session: &mut SessionState,
     ) -> Result<(), ActorProcessingErr> {
-        desk.stop_timer();
+        session.stop_timer();
         Ok(())
     }
 }
 
-impl Desk {
+impl SessionState {
     fn at_rest(&self) -> bool {
         let quiet = self.inbox.is_empty() && self.in_flight.is_none();
         quiet && self.state.turn.is_none() && self.state.open().is_empty()
@@ -214,13 +216,13 @@ impl Desk {
             if !batch.has_room() {
                 break;
             }
-            self.fact(Fact::of(of, SessionEvent::Elapsed {}), &mut batch);
+            self.fact(Fact::of(of, SessionEvent::DeadlinePassed {}), &mut batch);
         }
         if batch.events.is_empty() {
             return self.set_timer(myself);
         }
         let events: Arc<[Envelope]> = batch.events.into();
-        self.in_flight = Some(InFlight { events: Arc::clone(&events), told: batch.told });
+        self.in_flight = Some(InFlight { events: Arc::clone(&events), reply_to: batch.reply_to });
         self.stop_timer();
         let myself = myself.clone();
         self.log.append(&events, move |outcome| {
@@ -232,7 +234,7 @@ impl Desk {
     /// Whether what the state waits for is waited for here. Before a fork has begun, its waits are
     /// another session's; those of a turn that was cut off are a dead node's.
     fn is_waiting(&self) -> bool {
-        self.birth.is_none() && !self.cut_off
+        self.created_event.is_none() && !self.cut_off
     }
 
     /// The waits that are over.
@@ -245,67 +247,67 @@ impl Desk {
             Item::Fact(fact) => {
                 self.fact(fact, batch);
             }
-            Item::Equipped(kit, fact) => {
+            Item::Configured(config, fact) => {
                 if self.state.admits(&fact) {
-                    self.equipped(&kit, fact, batch);
+                    self.configured(&config, fact, batch);
                 }
             }
             Item::Prompt(prompt) => self.prompt(*prompt, batch),
-            Item::Begin(facts, told) => self.begin(facts, told, batch),
-            Item::Hook(fact, secrets) => {
+            Item::Begin(facts, reply_to) => self.begin(facts, reply_to, batch),
+            Item::HookPoint(fact, secrets) => {
                 if self.fact(fact, batch) {
                     self.workers.keep(secrets);
                 }
             }
-            Item::Answer(fact, told) => {
+            Item::Answer(fact, reply_to) => {
                 if self.fact(fact, batch) {
-                    batch.told.push(told);
+                    batch.reply_to.push(reply_to);
                 } else {
                     // whoever answered may have gone
-                    let _ = told.send(Answered::NotOpen);
+                    let _ = reply_to.send(Answered::NotOpen);
                 }
             }
         }
     }
 
-    fn equipped(&mut self, kit: &Kit, fact: Fact, batch: &mut Batch) {
-        let mut equipped = kit.equipped();
-        self.secrets.redact_kit(&mut equipped);
-        if let Some(equipped) = self.state.changed_kit(equipped) {
-            self.fact(Fact::new(Turn::Equipped(equipped)), batch);
+    fn configured(&mut self, config: &TurnConfig, fact: Fact, batch: &mut Batch) {
+        let mut configured = config.payloads();
+        self.secrets.redact_config(&mut configured);
+        if let Some(configured) = self.state.changed_config(configured) {
+            self.fact(Fact::new(Turn::Configured(configured)), batch);
         }
         self.fact(fact, batch);
     }
 
     /// The first event, and what a client has chosen before it. False: it is in the log already.
     fn write_birth(&mut self, batch: &mut Batch) -> bool {
-        let Some(birth) = self.birth.take() else { return false };
-        self.fact(Fact::new(birth), batch);
-        if let Some(configured) = self.config.take() {
+        let Some(created_event) = self.created_event.take() else { return false };
+        self.fact(Fact::new(created_event), batch);
+        if let Some(configured) = self.choices.take() {
             self.fact(configured, batch);
         }
         true
     }
 
     /// The first event of a fork, and facts behind it.
-    fn begin(&mut self, facts: Vec<Fact>, told: RpcReplyPort<Answered>, batch: &mut Batch) {
+    fn begin(&mut self, facts: Vec<Fact>, reply_to: RpcReplyPort<Answered>, batch: &mut Batch) {
         if !self.write_birth(batch) {
             // whoever asked may have gone
-            let _ = told.send(Answered::NotOpen);
+            let _ = reply_to.send(Answered::NotOpen);
             return;
         }
         for fact in facts {
             self.fact(fact, batch);
         }
-        batch.told.push(told);
+        batch.reply_to.push(reply_to);
     }
 
     fn prompt(&mut self, prompt: Prompt, batch: &mut Batch) {
-        let Prompt { kit, mut prompted, joins, told } = prompt;
+        let Prompt { config, mut prompted, joins, reply_to } = prompt;
         let alone = joins && self.state.turn.is_none();
-        if alone || self.birth.is_none() && !self.state.admits(&prompted) {
+        if alone || self.created_event.is_none() && !self.state.admits(&prompted) {
             // whoever asked may have gone
-            let _ = told.map(|told| told.send(Answered::NotOpen));
+            let _ = reply_to.map(|reply_to| reply_to.send(Answered::NotOpen));
             return;
         }
         self.write_birth(batch);
@@ -314,15 +316,15 @@ impl Desk {
             self.readdress(&mut prompted);
             self.fact(prompted, batch);
         } else {
-            self.equipped(&kit, prompted, batch);
+            self.configured(&config, prompted, batch);
         }
-        batch.told.extend(told);
+        batch.reply_to.extend(reply_to);
     }
 
     fn readdress(&self, prompted: &mut Fact) {
         if let Event::Turn(Turn::Prompted { agent, model, .. }) = &mut prompted.event {
             agent.clone_from(&self.state.agent);
-            *model = self.state.kit.model.name();
+            *model = self.state.config.model.name();
         }
     }
 
@@ -330,7 +332,7 @@ impl Desk {
     fn fact(&mut self, mut fact: Fact, batch: &mut Batch) -> bool {
         self.secrets.redact(&mut fact.event);
         // nothing comes before the first event
-        let admitted = self.birth.is_none() && self.state.admits(&fact);
+        let admitted = self.created_event.is_none() && self.state.admits(&fact);
         if admitted {
             self.cut_off &= !matches!(fact.event, Event::Session(SessionEvent::Resumed { .. }));
             let now = self.clock.now(&self.state);
@@ -346,9 +348,9 @@ impl Desk {
         &mut self,
         myself: &ActorRef<SessionMessage>,
     ) -> Result<(), ActorProcessingErr> {
-        let Some(InFlight { events, told }) = self.in_flight.take() else { return Ok(()) };
-        for told in told {
-            let _ = told.send(Answered::Accepted);
+        let Some(InFlight { events, reply_to }) = self.in_flight.take() else { return Ok(()) };
+        for reply_to in reply_to {
+            let _ = reply_to.send(Answered::Accepted);
         }
         if let Err(gone) = self.observers.cast(ObserversMessage::Happened(Arc::clone(&events))) {
             tracing::warn!("nobody hands events to observers: {gone}");
@@ -406,7 +408,7 @@ impl Desk {
     }
 }
 
-impl Drop for Desk {
+impl Drop for SessionState {
     fn drop(&mut self) {
         self.stop_timer();
     }

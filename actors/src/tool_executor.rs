@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use leftfold_events::event::{CallSpec, Finished, Resolution, Todo, Tool};
-use leftfold_events::{Fact, Json, Kit, Seq};
+use leftfold_events::{Fact, Json, Seq, TurnConfig};
 use leftfold_tools::{Context, Output, Workspace};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::inquiries::Inquiries;
+use crate::elicitations::Elicitations;
 use crate::messages::{RunCall, SessionMessage, SwitchAgent, ToolExecutorMessage};
 use crate::report::tell;
 use crate::world::{Recording, TurnConfigs, World};
@@ -40,7 +40,7 @@ pub(crate) struct Running {
     recording: Option<Arc<dyn Recording>>,
     tag: String,
     calls: HashMap<Seq, CancellationToken>,
-    inquiries: Inquiries,
+    elicitations: Elicitations,
 }
 
 impl Actor for ToolExecutor {
@@ -55,8 +55,8 @@ impl Actor for ToolExecutor {
     ) -> Result<Running, ActorProcessingErr> {
         let Arguments { owner, world, tag } = arguments;
         let World { workspace, turn_configs, recording, .. } = world;
-        let (calls, inquiries) = (HashMap::new(), Inquiries::default());
-        Ok(Running { owner, workspace, turn_configs, recording, tag, calls, inquiries })
+        let (calls, elicitations) = (HashMap::new(), Elicitations::default());
+        Ok(Running { owner, workspace, turn_configs, recording, tag, calls, elicitations })
     }
 
     async fn handle(
@@ -75,8 +75,8 @@ impl Actor for ToolExecutor {
                 }
             }
             ToolExecutorMessage::CancelAll => running.cancel_all(),
-            ToolExecutorMessage::Reply { call, inquiry, reply } => {
-                running.inquiries.reply(call, inquiry, reply);
+            ToolExecutorMessage::Reply { call, elicitation, reply } => {
+                running.elicitations.reply(call, elicitation, reply);
             }
         }
         Ok(())
@@ -123,9 +123,9 @@ impl Running {
         let (owner, progress) = (self.owner.clone(), self.owner.clone());
         let workspace = hiding(&self.workspace, &variables);
         let secrets = workspace.secrets.clone();
-        let inquiries = self.inquiries.clone();
-        inquiries.forget(call);
-        let inquire = inquiries.of_run(of, call, self.owner.clone(), secrets.clone());
+        let elicitations = self.elicitations.clone();
+        elicitations.forget(call);
+        let elicit = elicitations.of_run(of, call, self.owner.clone(), secrets.clone());
         let context = Context {
             workspace,
             call: id.clone(),
@@ -142,7 +142,7 @@ impl Running {
                 let tail = secrets.hide(&tail).unwrap_or(tail);
                 tell(&progress, vec![Fact::of(of, Tool::Progressed { tail })]);
             }),
-            inquire,
+            elicit,
         };
         let recording = self.recording.clone();
         let running = async move {
@@ -158,7 +158,7 @@ impl Running {
                 Err(_) => vec![Fact::of(of, Tool::Finished(Box::new(panicked(id))))],
             };
             tracing::debug!("the call has ended");
-            inquiries.forget(call);
+            elicitations.forget(call);
             tell(&owner, facts);
         };
         tokio::spawn(running.instrument(span));
@@ -171,8 +171,8 @@ impl Running {
         let SwitchAgent { of, call, agent, before } = switch;
         if let Some(recording) = self.recording.clone() {
             tokio::spawn(async move {
-                let (output, kit) = recording.switch(of).await;
-                switched(&owner, of, finished(call, output), kit);
+                let (output, config) = recording.switch(of).await;
+                switched(&owner, of, finished(call, output), config);
             });
             return;
         }
@@ -182,11 +182,11 @@ impl Running {
                 Some(configs) => configs.for_switch(agent, &before),
                 None => Err("There are no other agents here.".to_owned()),
             };
-            let kit = std::panic::catch_unwind(AssertUnwindSafe(build))
+            let config = std::panic::catch_unwind(AssertUnwindSafe(build))
                 .unwrap_or_else(|_| Err("Switching the agent failed unexpectedly.".to_owned()));
-            let (output, kit) = match kit {
-                Ok(kit) => {
-                    (format!("The user has agreed: the agent `{agent}` takes over."), Some(kit))
+            let (output, config) = match config {
+                Ok(config) => {
+                    (format!("The user has agreed: the agent `{agent}` takes over."), Some(config))
                 }
                 Err(why) => (why, None),
             };
@@ -194,12 +194,12 @@ impl Running {
                 call,
                 title: format!("To the agent {agent}"),
                 output,
-                is_error: kit.is_none(),
+                is_error: config.is_none(),
                 metadata: Json::from_value(&serde_json::json!({ "agent": agent })),
                 spill: None,
                 attachments: Vec::new(),
             };
-            switched(&owner, of, finished, kit);
+            switched(&owner, of, finished, config);
         });
     }
 
@@ -242,10 +242,16 @@ fn finished(call: String, output: Output) -> Finished {
 }
 
 /// The outcome of a call that switches agents, with the new agent's configuration if there is one.
-fn switched(owner: &ActorRef<SessionMessage>, of: Seq, finished: Finished, kit: Option<Kit>) {
+fn switched(
+    owner: &ActorRef<SessionMessage>,
+    of: Seq,
+    finished: Finished,
+    config: Option<TurnConfig>,
+) {
     let finished = Fact::of(of, Tool::Finished(Box::new(finished)));
-    let Some(kit) = kit else { return tell(owner, vec![finished]) };
-    let outcome = SessionMessage::Outcome { kit: Box::new(kit), finished: Box::new(finished) };
+    let Some(config) = config else { return tell(owner, vec![finished]) };
+    let outcome =
+        SessionMessage::Outcome { config: Box::new(config), finished: Box::new(finished) };
     if owner.cast(outcome).is_err() {
         tracing::debug!("the session is gone: a switch of agents was dropped");
     }

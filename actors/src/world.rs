@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use leftfold_events::event::{CallSpec, Files, Plugin, Resolution};
-use leftfold_events::{Kit, Seq, State, Time};
+use leftfold_events::event::{CallSpec, Files, Hook, Resolution};
+use leftfold_events::{Seq, State, Time, TurnConfig};
 use leftfold_plugins::Plugins;
 use leftfold_providers::{Extra, Provider};
 use leftfold_tools::{Output, Workspace};
@@ -42,19 +42,19 @@ pub trait TurnConfigs: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Why there is no such child, in words for the model.
-    fn for_child(&self, agent: &str, parent: &Kit) -> Result<ChildConfig, String>;
+    fn for_child(&self, agent: &str, parent: &TurnConfig) -> Result<ChildConfig, String>;
 
     /// The configuration of a session in which `agent` takes over; `before` is in force until then.
     ///
     /// # Errors
     /// Why the agent cannot take over, in words for the model.
-    fn for_switch(&self, agent: &str, before: &Kit) -> Result<Kit, String>;
+    fn for_switch(&self, agent: &str, before: &TurnConfig) -> Result<TurnConfig, String>;
 }
 
 /// A child session's turn configuration and the providers that it may ask.
 #[derive(Debug)]
 pub struct ChildConfig {
-    pub kit: Kit,
+    pub config: TurnConfig,
     pub models: Models,
 }
 
@@ -73,11 +73,11 @@ pub(crate) trait Recording: fmt::Debug + Send + Sync {
     fn run(&self, of: Seq, resolution: Box<Resolution>) -> BoxFuture<'_, Output>;
 
     /// The outcome of a call that switches agents, and the configuration that it brought.
-    fn switch(&self, of: Seq) -> BoxFuture<'_, (Output, Option<Kit>)>;
+    fn switch(&self, of: Seq) -> BoxFuture<'_, (Output, Option<TurnConfig>)>;
 
     fn files(&self, of: Seq) -> BoxFuture<'_, Files>;
 
-    fn hook(&self, of: Seq) -> BoxFuture<'_, Plugin>;
+    fn hook(&self, of: Seq) -> BoxFuture<'_, Hook>;
 }
 
 /// What a session and its workers are given when the session is opened.

@@ -8,11 +8,11 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::cli::{self, Format};
 use leftfold_runtime::agents::{Agents, Known};
-use leftfold_runtime::configured;
+use leftfold_runtime::resolved_settings;
 
 pub(crate) fn agents(args: &cli::Agents) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
-    let settings = configured::shown(&directory)?;
+    let settings = resolved_settings::shown(&directory)?;
     let agents = Agents::of(&settings);
     let lines: Vec<String> = match args.format {
         Format::Json => agents.iter().map(|known| format!("{}\n", as_json(known))).collect(),

@@ -11,7 +11,7 @@ use leftfold_config::auth;
 use leftfold_config::{self as settings, Hint, KeySource, KeyState, Offer, Secret, Settings};
 use leftfold_runtime::Usage;
 use leftfold_runtime::note;
-use leftfold_runtime::{configured, model};
+use leftfold_runtime::{model, resolved_settings};
 
 /// The longest key, in bytes.
 const LONGEST: u64 = 16 * 1024;
@@ -21,7 +21,7 @@ const INTERRUPTED: u8 = 130;
 
 pub(crate) fn auth(args: &Auth) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
-    let settings = configured::without_plugins(&directory)?;
+    let settings = resolved_settings::without_plugins(&directory)?;
     match &args.command {
         AuthCommand::Login { key: Some(_), .. } => Err(Usage(
             "a key on the command line is seen by others and kept by the shell: leave it out and \

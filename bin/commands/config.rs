@@ -10,8 +10,8 @@ use unicode_width::UnicodeWidthStr;
 use crate::cli::{Config, Format};
 use leftfold_config::{self as settings, Inventory, Item, Kind, Origin, Reference, Shown, Source};
 use leftfold_runtime::Usage;
-use leftfold_runtime::configured;
 use leftfold_runtime::model;
+use leftfold_runtime::resolved_settings;
 
 /// Columns that values and keys are padded to at most; longer ones push the rest to the right.
 const WIDEST: usize = 44;
@@ -23,7 +23,7 @@ pub(crate) fn config(args: &Config) -> anyhow::Result<ExitCode> {
         return super::print(&format!("{:#}\n", settings::schema()));
     }
     let directory = std::env::current_dir()?;
-    let layers = configured::layers(&directory)?;
+    let layers = resolved_settings::layers(&directory)?;
     leftfold_runtime::warnings::tell(layers.warnings());
     let inventory = settings::inventory(
         &directory,

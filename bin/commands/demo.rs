@@ -13,9 +13,9 @@ use crate::cli::{Demo, Format, TurnArgs};
 use crate::commands::run;
 use leftfold_runtime::Usage;
 use leftfold_runtime::demo;
-use leftfold_runtime::home;
 use leftfold_runtime::note;
 use leftfold_runtime::project::{self, Project};
+use leftfold_runtime::session_paths;
 
 pub(crate) fn demo(args: Demo) -> anyhow::Result<ExitCode> {
     let session = project::new_id();
@@ -24,7 +24,7 @@ pub(crate) fn demo(args: Demo) -> anyhow::Result<ExitCode> {
         None => std::env::temp_dir().join(format!("leftfold-demo-{session}")),
     };
     let directory = make(&directory)?;
-    let place = home::new_place(session)?;
+    let place = session_paths::new_place(session)?;
     if args.format == Format::Text {
         note(&format!(
             "The project is {}. Its tests fail.\n> {}\n",

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use leftfold_events::event::{Event, Model};
+use leftfold_events::event::{Event, Model, Tool};
 use leftfold_events::verify::difference;
 use leftfold_events::{Envelope, Seq, SessionId, State, fold, line, mask};
 use leftfold_view::{event_line, words};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use similar::TextDiff;
 
 use crate::cli::{Diff, Format};
-use leftfold_runtime::home::Place;
+use leftfold_runtime::session_paths::Place;
 
 /// Lines around a change.
 const CONTEXT: usize = 2;
@@ -112,7 +112,7 @@ impl Side {
             "session": session,
             "events": self.events.len(),
             "requests": count(|event| matches!(event, Event::Model(Model::Requested { .. }))),
-            "calls": count(|event| matches!(event, Event::Model(Model::Called { .. }))),
+            "calls": count(|event| matches!(event, Event::Tool(Tool::Called { .. }))),
             "tokens": usage.total(),
             "cost": cost,
             "ended": ended.map(|ended| ended.reason),

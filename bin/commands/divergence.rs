@@ -7,7 +7,7 @@ use leftfold_events::verify::Divergence;
 use leftfold_events::{Envelope, POLICY, Seq};
 
 use leftfold_runtime::divergence::{as_values, policy_of};
-use leftfold_runtime::home::Place;
+use leftfold_runtime::session_paths::Place;
 
 /// Does `work` for each session; 1 as soon as one of them is not well or can not be read. The others are
 /// gone through all the same.

@@ -15,10 +15,10 @@ use leftfold_store::Store;
 
 use crate::cli::Import;
 use leftfold_config::worktree_of;
-use leftfold_import::{self as import, Birth, LeftOut, Misuse, Origin};
+use leftfold_import::{self as import, LeftOut, LogStart, Misuse, Origin};
 use leftfold_runtime::Usage;
-use leftfold_runtime::home::{self, Place};
 use leftfold_runtime::secrets;
+use leftfold_runtime::session_paths::{self, Place};
 
 pub(crate) fn import(args: &Import) -> anyhow::Result<ExitCode> {
     let (bytes, name) = contents(&args.file)?;
@@ -34,7 +34,7 @@ pub(crate) fn import(args: &Import) -> anyhow::Result<ExitCode> {
     };
     let root = sessions.first().map(|(session, _)| *session);
     let Some(root) = root else { bail!(Usage("there is no event in it".to_owned())) };
-    let place = home::new_place(root)?;
+    let place = session_paths::new_place(root)?;
     if place.store.exists() {
         bail!(Usage(format!("session {root} is here already: {}", place.store.display())));
     }
@@ -84,7 +84,7 @@ fn foreign(origin: Origin, text: &str, name: &str, path: &Path) -> anyhow::Resul
     let session = SessionId::from_ulid(ulid::Ulid::from_parts(at, u128::from_be_bytes(random)));
     let worktree = if is_there { worktree_of(&directory) } else { directory.clone() };
     let secrets = secrets::of(if is_there { &directory } else { &here });
-    let birth = Birth {
+    let start = LogStart {
         session,
         parent: None,
         directory: directory.display().to_string(),
@@ -92,9 +92,9 @@ fn foreign(origin: Origin, text: &str, name: &str, path: &Path) -> anyhow::Resul
         origin,
         secrets: &secrets,
     };
-    let (sessions, untold) = import::retell(&birth, &transcript);
-    tell(origin, &transcript.left_out);
-    tell(origin, &untold);
+    let (sessions, untold) = import::build_logs(&start, &transcript);
+    build(origin, &transcript.left_out);
+    build(origin, &untold);
     if !is_there {
         leftfold_runtime::note(&format!(
             "leftfold: the session's folder {} is not here: it can be looked at, and gone on with once it is",
@@ -105,7 +105,7 @@ fn foreign(origin: Origin, text: &str, name: &str, path: &Path) -> anyhow::Resul
 }
 
 /// What is not in the log.
-fn tell(origin: Origin, left_out: &LeftOut) {
+fn build(origin: Origin, left_out: &LeftOut) {
     /// Bad lines that are told one by one.
     const MOST: usize = 10;
     for bad in left_out.bad.iter().take(MOST) {

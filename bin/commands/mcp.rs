@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use crate::cli::{self, Format};
 use leftfold_config::{self as settings, At, Hint, Mcp, Settings};
 use leftfold_runtime::Usage;
-use leftfold_runtime::configured;
 use leftfold_runtime::project;
+use leftfold_runtime::resolved_settings;
 use leftfold_runtime::specs;
 
 /// Characters of a tool's description in a line.
@@ -31,7 +31,7 @@ pub(crate) fn mcp(args: &cli::Mcp) -> anyhow::Result<ExitCode> {
 
 fn list(args: &cli::Mcp) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
-    let settings = configured::shown(&directory)?;
+    let settings = resolved_settings::shown(&directory)?;
     let servers = project::servers(&directory, &settings, &[]);
     let reports = leftfold_runtime::run_async(async {
         servers.ready().await;
@@ -114,8 +114,8 @@ fn failed(spec: &Spec, why: &str) -> anyhow::Error {
 fn wanted(directory: &Path, named: &str) -> anyhow::Result<Spec> {
     let is_url = named.starts_with("http://") || named.starts_with("https://");
     let settings = match is_url {
-        true => configured::without_plugins(directory)?,
-        false => configured::shown(directory)?,
+        true => resolved_settings::without_plugins(directory)?,
+        false => resolved_settings::shown(directory)?,
     };
     if let Some(mcp) = settings.mcp.get(named) {
         return Ok(specs::server(named, mcp));

@@ -41,8 +41,8 @@ use leftfold_events::{Envelope, Seq};
 use leftfold_runtime::divergence::policy_of;
 
 use self::divergence::{divergences_as_json, divergences_as_text, each};
-use leftfold_runtime::edge;
-use leftfold_runtime::home::{self, Place};
+use leftfold_runtime::redact_output;
+use leftfold_runtime::session_paths::{self, Place};
 
 /// The session that an argument of a reading command means, and its events.
 fn events(session: &str) -> anyhow::Result<(Place, Vec<Envelope>)> {
@@ -58,12 +58,12 @@ fn events_to(session: &str, to: Seq) -> anyhow::Result<(Place, Vec<Envelope>)> {
 
 fn place(session: &str) -> anyhow::Result<Place> {
     let directory = std::env::current_dir()?;
-    home::find(session, &leftfold_config::worktree_of(&directory))
+    session_paths::find(session, &leftfold_config::worktree_of(&directory))
 }
 
 /// Writes lines to standard output, tokens masked; a reader that has gone away ends the command quietly.
 fn print(text: &str) -> anyhow::Result<ExitCode> {
-    print_as_it_is(&edge::masked(text))
+    print_as_it_is(&redact_output::masked(text))
 }
 
 /// The same of what is masked already, or must not be.

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use leftfold_events::kit::{Limit, Prices};
 use leftfold_events::providers::KnownWire;
+use leftfold_events::turn_config::{Limit, Prices};
 use serde_json::{Map, Value, json};
 use unicode_width::UnicodeWidthStr;
 
@@ -11,13 +11,13 @@ use super::auth;
 use crate::cli::{Format, Models};
 use leftfold_config::{Hint, KeyState, Offer};
 use leftfold_runtime::Usage;
-use leftfold_runtime::configured;
 use leftfold_runtime::model;
 use leftfold_runtime::model_list::{Row, rows};
+use leftfold_runtime::resolved_settings;
 
 pub(crate) fn models(args: &Models) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
-    let settings = configured::shown(&directory)?;
+    let settings = resolved_settings::shown(&directory)?;
     let mut offers = settings.offers(&model::environment);
     if let Some(provider) = &args.provider {
         offers.retain(|offer| offer.name == *provider);

@@ -12,9 +12,9 @@ use crate::cli::{PermissionAnswer, PermissionCheck, PermissionCommand};
 use leftfold_runtime::Usage;
 use leftfold_runtime::agents::{self, Agents};
 use leftfold_runtime::client::is_leaving;
-use leftfold_runtime::configured;
-use leftfold_runtime::home::Place;
 use leftfold_runtime::remote::client;
+use leftfold_runtime::resolved_settings;
+use leftfold_runtime::session_paths::Place;
 use leftfold_runtime::socket::RpcError;
 use leftfold_runtime::socket::question::{Search, Which};
 
@@ -109,7 +109,7 @@ fn given(rules: &str) -> anyhow::Result<Vec<Rule>> {
 /// Defaults, what the agent is built with, settings, and what they say of the agent.
 fn in_force(agent: Option<&str>) -> anyhow::Result<Vec<Rule>> {
     let directory = std::env::current_dir()?;
-    let settings = configured::shown(&directory)?;
+    let settings = resolved_settings::shown(&directory)?;
     let agents = Agents::of(&settings);
     let mut rules = rules::defaults();
     let agent = match agent {

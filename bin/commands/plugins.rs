@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 
 use crate::cli::{self, Format};
 use leftfold_config as settings;
-use leftfold_runtime::configured;
+use leftfold_runtime::resolved_settings;
 
 pub(crate) fn plugins(args: &cli::Plugins) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
-    let settings = configured::without_plugins(&directory)?;
+    let settings = resolved_settings::without_plugins(&directory)?;
     let worktree = settings::worktree_of(&directory);
     // there is no session, and so no node that could be reached
     let (plugins, wrong) =
-        configured::plugins(&directory, &worktree, std::path::Path::new(""), &settings);
+        resolved_settings::plugins(&directory, &worktree, std::path::Path::new(""), &settings);
     leftfold_runtime::warnings::tell(&wrong);
     let reports = leftfold_runtime::run_async(async {
         plugins.ready().await;

@@ -13,7 +13,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
 
 use crate::cli::Format;
-use leftfold_runtime::family::Family;
+use leftfold_runtime::session_tree::SessionTree;
 
 /// What the driver of a run must know of what was printed.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub(crate) struct Output {
     renderer: TextRenderer,
     driver: mpsc::UnboundedSender<Printed>,
     broken: bool,
-    family: Family,
+    family: SessionTree,
 }
 
 /// How long the end of a child is waited for that its parent knows of.
@@ -64,7 +64,7 @@ impl Actor for Printer {
         (format, session, driver): Self::Arguments,
     ) -> Result<Output, ActorProcessingErr> {
         let (transcript, renderer) = (Transcript::live(session), TextRenderer::default());
-        let family = Family::new(session);
+        let family = SessionTree::new(session);
         Ok(Output { format, transcript, renderer, driver, broken: false, family })
     }
 

@@ -8,13 +8,13 @@ use leftfold_events::Time;
 use leftfold_store::{Head, Tidied};
 
 use crate::cli::Prune;
-use leftfold_runtime::home;
 use leftfold_runtime::session_list::tidy;
+use leftfold_runtime::session_paths;
 
 const DAY: u64 = 24 * 60 * 60 * 1_000;
 
 pub(crate) fn prune(args: &Prune) -> anyhow::Result<ExitCode> {
-    let mut roots = home::roots()?;
+    let mut roots = session_paths::roots()?;
     roots.retain(|(store, _)| !leftfold_store::in_use(store));
     let mut freed = 0;
     let mut kept: Vec<PathBuf> = roots.iter().map(|(store, _)| store.clone()).collect();
@@ -58,7 +58,10 @@ pub(super) fn tell(store: &Path, tidied: &Tidied, dry: bool) -> anyhow::Result<u
 
 /// Removes what an import that was cut off has left beside the sessions. Answers the bytes.
 fn nurseries(dry: bool) -> anyhow::Result<u64> {
-    let entries = std::fs::read_dir(home::home()?.join("sessions")).into_iter().flatten().flatten();
+    let entries = std::fs::read_dir(session_paths::data_dir()?.join("sessions"))
+        .into_iter()
+        .flatten()
+        .flatten();
     let mut freed = 0;
     for entry in entries.filter(|e| e.file_name().to_string_lossy().starts_with(".import-")) {
         let path = entry.path();

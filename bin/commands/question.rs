@@ -11,8 +11,8 @@ use leftfold_tools::Workspace;
 use tokio::sync::mpsc;
 
 use leftfold_runtime::client;
-use leftfold_runtime::edge;
 use leftfold_runtime::preview;
+use leftfold_runtime::redact_output;
 use leftfold_view::{OpenQuestion, QuestionId};
 
 /// Who answers here.
@@ -114,7 +114,12 @@ impl Questions {
             let change = change.map(|(change, workspace)| preview::text(change, workspace));
             let mut stderr = std::io::stderr();
             // a terminal that is gone answers nothing either
-            let _ = write!(stderr, "{}{}", change.unwrap_or_default(), edge::clean(&asked.shown()));
+            let _ = write!(
+                stderr,
+                "{}{}",
+                change.unwrap_or_default(),
+                redact_output::clean(&asked.shown())
+            );
             let _ = stderr.flush();
         }
     }

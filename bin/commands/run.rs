@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use anyhow::bail;
 use leftfold_events::event::PromptPart;
 use leftfold_runtime::forking::{self, Wanted};
-use leftfold_runtime::home::{self, Place};
-use leftfold_runtime::job::Job;
 use leftfold_runtime::project::{Project, new_id};
-use leftfold_runtime::slash::{Given, Prepared};
+use leftfold_runtime::session_paths::{self, Place};
+use leftfold_runtime::session_setup::SessionSetup;
+use leftfold_runtime::slash::{OptionsFor, Prepared};
 use leftfold_runtime::{Usage, attach, client};
 
 use super::turn_runner::{self, Task};
@@ -21,9 +21,12 @@ pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
     let prompt = prompt(args.prompt)?;
     let files = attach::files(&args.file)?;
     let place = if args.r#continue {
-        Some(home::find("last", &worktree)?)
+        Some(session_paths::find("last", &worktree)?)
     } else {
-        args.session.as_deref().map(|session| home::find(session, &worktree)).transpose()?
+        args.session
+            .as_deref()
+            .map(|session| session_paths::find(session, &worktree))
+            .transpose()?
     };
     let place = match place {
         Some(place) if args.fork => Some(forking::begin(&place, Wanted::default())?),
@@ -50,15 +53,16 @@ fn take(
             Project::new(directory, worktree)
         }
     };
-    let place = place.map_or_else(|| home::new_place(new_id()), Ok)?;
+    let place = place.map_or_else(|| session_paths::new_place(new_id()), Ok)?;
     // within, for plugins may have to be started
     let outcome = leftfold_runtime::run_async(async {
         let (overrides, store) = (turn.overrides(), place.store.as_path());
-        let prepared = Prepared::new((&project, store), &overrides, &prompt, Given::ForPrompt)?;
-        let job = Job::new(place, &prepared.project, &prepared.overrides, false)?;
-        let mut parts = prepared.parts(&job, vec![PromptPart::text(prompt)]).await?;
+        let prepared =
+            Prepared::new((&project, store), &overrides, &prompt, OptionsFor::ForPrompt)?;
+        let setup = SessionSetup::new(place, &prepared.project, &prepared.overrides, false)?;
+        let mut parts = prepared.parts(&setup, vec![PromptPart::text(prompt)]).await?;
         parts.extend(files);
-        turn_runner::drive(job, Task::Prompt(parts), turn).await
+        turn_runner::drive(setup, Task::Prompt(parts), turn).await
     })??;
     Ok(ExitCode::from(outcome.exit_code()))
 }
@@ -116,8 +120,8 @@ pub(crate) fn turn(
     task: Task,
 ) -> anyhow::Result<ExitCode> {
     let outcome = leftfold_runtime::run_async(async {
-        let job = Job::new(place, project, &turn.overrides(), task == Task::Resume)?;
-        turn_runner::drive(job, task, turn).await
+        let setup = SessionSetup::new(place, project, &turn.overrides(), task == Task::Resume)?;
+        turn_runner::drive(setup, task, turn).await
     })??;
     Ok(ExitCode::from(outcome.exit_code()))
 }

@@ -7,8 +7,8 @@ use leftfold_store::Head;
 use serde_json::{Value, json};
 
 use crate::cli::{Format, Sessions, SessionsCommand};
-use leftfold_runtime::home;
 use leftfold_runtime::session_list::{cost, remove, state, title};
+use leftfold_runtime::session_paths;
 
 pub(crate) fn sessions(args: &Sessions) -> anyhow::Result<ExitCode> {
     match &args.command {
@@ -20,7 +20,7 @@ pub(crate) fn sessions(args: &Sessions) -> anyhow::Result<ExitCode> {
 }
 
 fn list(format: Format) -> anyhow::Result<ExitCode> {
-    let mut roots = home::listed()?;
+    let mut roots = session_paths::listed()?;
     roots.sort_by_key(|(_, head)| std::cmp::Reverse(head.at));
     let lines = roots.iter().map(|(store, head)| match format {
         Format::Json => described(store, head).to_string() + "\n",

@@ -10,7 +10,7 @@ use leftfold_store::Reader;
 use serde::Serialize;
 
 use crate::cli::{Format, Stats};
-use leftfold_runtime::home;
+use leftfold_runtime::session_paths;
 
 const DAY: u64 = 24 * 60 * 60 * 1_000;
 
@@ -22,7 +22,7 @@ pub(crate) fn stats(args: &Stats) -> anyhow::Result<ExitCode> {
     let days = args.days.map(|days| days.saturating_mul(DAY));
     let since = days.map(|days| Time::from_millis(now.saturating_sub(days)));
     let mut totals = Totals::default();
-    for store in home::stores()? {
+    for store in session_paths::stores()? {
         let read = Reader::open(&store).map(|reader| {
             for session in reader.sessions() {
                 let (events, damage) = reader.read_good(session);
@@ -99,7 +99,7 @@ impl Totals {
             let of = event.of.unwrap_or_default();
             if let Event::Model(Model::Requested { model, .. }) = &event.event {
                 asked.insert(event.seq, model.to_string());
-            } else if let Event::Model(Model::Replied { usage, cost, .. }) = &event.event {
+            } else if let Event::Model(Model::Finished { usage, cost, .. }) = &event.event {
                 let model = asked.remove(&of).unwrap_or_else(|| "unknown".to_owned());
                 let day = event.at.to_string().chars().take(10).collect();
                 for spent in [

@@ -31,8 +31,8 @@ pub(crate) fn tool(args: &Tool) -> anyhow::Result<ExitCode> {
 
 fn workspace() -> anyhow::Result<Workspace> {
     let directory = std::env::current_dir()?;
-    let settings = leftfold_runtime::configured::without_plugins(&directory)?;
-    let spill = leftfold_runtime::home::home()?.join("spill");
+    let settings = leftfold_runtime::resolved_settings::without_plugins(&directory)?;
+    let spill = leftfold_runtime::session_paths::data_dir()?.join("spill");
     let mut workspace = Workspace::new(&directory, settings::worktree_of(&directory), spill);
     workspace.limits = leftfold_runtime::project::output_limits(&settings);
     workspace.homes = leftfold_runtime::project::homes(&settings);

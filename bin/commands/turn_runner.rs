@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
-use leftfold_actors::{Answered, Family, NodeMessage, Observation, Opened, Reply};
+use leftfold_actors::{Answered, NodeMessage, Observation, Opened, Reply, WatchScope};
 use leftfold_events::event::{EndReason, Ended, PromptPart};
 use leftfold_events::{Seq, SessionId, fold};
 use leftfold_store::Reader;
@@ -16,9 +16,9 @@ use super::printer::{Printed, Printer};
 use super::question::{Questions, What};
 use crate::cli::{TurnArgs, somebody_there};
 use leftfold_runtime::client::{self, Client};
-use leftfold_runtime::home::Place;
-use leftfold_runtime::job::Job;
 use leftfold_runtime::remote::Remote;
+use leftfold_runtime::session_paths::Place;
+use leftfold_runtime::session_setup::SessionSetup;
 use leftfold_runtime::signals::Signals;
 use leftfold_runtime::socket;
 use leftfold_runtime::{end_all, note};
@@ -72,14 +72,18 @@ impl Outcome {
 }
 
 /// Runs the task to the end of its turn.
-pub(crate) async fn drive(job: Job, task: Task, turn: &TurnArgs) -> anyhow::Result<Outcome> {
+pub(crate) async fn drive(
+    setup: SessionSetup,
+    task: Task,
+    turn: &TurnArgs,
+) -> anyhow::Result<Outcome> {
     let (sender, printed) = mpsc::unbounded_channel();
-    let (sink, _) = Actor::spawn(None, Printer, (turn.format, job.place.session, sender)).await?;
+    let (sink, _) = Actor::spawn(None, Printer, (turn.format, setup.place.session, sender)).await?;
     let (resumes, reverts) = (task == Task::Resume, matches!(task, Task::Revert(_)));
     let mut signals = Signals::new()?;
     let begun = tokio::select! {
         biased;
-        begun = begin(&job, task, sink) => Some(begun),
+        begun = begin(&setup, task, sink) => Some(begun),
         _ = signals.next() => None,
     };
     let Some(Ok(Some(Begun { client, opened, socket }))) = begun else {
@@ -95,15 +99,17 @@ pub(crate) async fn drive(job: Job, task: Task, turn: &TurnArgs) -> anyhow::Resu
         note(&format!("leftfold: ignored, as another node runs this session: {ignored}"));
     }
     // only now: nobody else's prompt may come before this one's
-    let socket = socket.map(|bound| bound.serve(socket::One::new(client.clone(), job.equipment())));
+    let socket = socket.map(|bound| {
+        bound.serve(socket::SingleSession::new(client.clone(), setup.prompt_config()))
+    });
     let mut driver = Driver {
         by: client.name(BY),
-        asks: job.asks(),
+        asks: setup.asks(),
         prompted: resumes,
         reverts,
         client,
-        place: job.place.clone(),
-        questions: Questions::new(job.workspace.clone()),
+        place: setup.place.clone(),
+        questions: Questions::new(setup.workspace.clone()),
     };
     let outcome = driver.finish(opened, printed, signals).await;
     if let Some(socket) = socket {
@@ -129,28 +135,28 @@ struct Begun {
 /// Opens the session, has `sink` told of it, and asks the task of it. `None`: there is nothing to
 /// be done.
 async fn begin(
-    job: &Job,
+    setup: &SessionSetup,
     task: Task,
     sink: ActorRef<Observation>,
 ) -> anyhow::Result<Option<Begun>> {
     let node = client::node().await?;
     if task == Task::Resume {
-        return begin_resuming(job, node, sink).await;
+        return begin_resuming(setup, node, sink).await;
     }
     for _ in 0..client::ATTEMPTS {
-        let (client, opened) = Client::open(node.clone(), job).await?;
+        let (client, opened) = Client::open(node.clone(), setup).await?;
         let from = opened.head + 1;
-        let socket = if client.remote().is_none() { bind(job) } else { None };
+        let socket = if client.remote().is_none() { bind(setup) } else { None };
         if let Task::Prompt(parts) = &task
             && client.remote().is_none()
         {
-            client.watch(from, sink, Family::Live).await?;
-            client.cast_prompt(job, parts.clone(), BY)?;
+            client.watch(from, sink, WatchScope::Live).await?;
+            client.cast_prompt(setup, parts.clone(), BY)?;
             return Ok(Some(Begun { client, opened, socket }));
         }
-        match ask(&client, job, &task).await {
+        match ask(&client, setup, &task).await {
             Ok(true) => {
-                client.watch(from, sink, Family::Live).await?;
+                client.watch(from, sink, WatchScope::Live).await?;
                 return Ok(Some(Begun { client, opened, socket }));
             }
             Ok(false) => return Ok(None),
@@ -158,44 +164,44 @@ async fn begin(
             Err(error) => return Err(error),
         }
     }
-    bail!("the nodes of session {} come and go: try again", job.place.session)
+    bail!("the nodes of session {} come and go: try again", setup.place.session)
 }
 
 /// Waits until the session has taken the task. False: there is nothing to be done.
-async fn ask(client: &Client, job: &Job, task: &Task) -> anyhow::Result<bool> {
+async fn ask(client: &Client, setup: &SessionSetup, task: &Task) -> anyhow::Result<bool> {
     match task {
-        Task::Prompt(parts) => client.prompt(job, parts.clone(), BY).await?,
+        Task::Prompt(parts) => client.prompt(setup, parts.clone(), BY).await?,
         Task::Compact => {
-            let answered = client.compact(job.equipment().kit, BY, false).await?;
+            let answered = client.compact(setup.prompt_config().config, BY, false).await?;
             if answered != Answered::Accepted {
                 note("leftfold: there is nothing to be summed up, or a summary is being written");
                 return Ok(false);
             }
         }
         Task::Revert(back) => {
-            let refused = client.revert(job.equipment().kit, *back, BY).await?;
-            refused.map_err(|why| anyhow!("session {}: {why}", job.place.session))?;
+            let refused = client.revert(setup.prompt_config().config, *back, BY).await?;
+            refused.map_err(|why| anyhow!("session {}: {why}", setup.place.session))?;
         }
-        Task::Resume => client.resume(job)?,
+        Task::Resume => client.resume(setup)?,
     }
     Ok(true)
 }
 
 async fn begin_resuming(
-    job: &Job,
+    setup: &SessionSetup,
     node: ActorRef<NodeMessage>,
     sink: ActorRef<Observation>,
 ) -> anyhow::Result<Option<Begun>> {
-    let (client, opened) = match Client::open_here(node, job, job.extensions.ready()).await {
-        Err(error) if client::is_locked(&error) => return Err(held(&job.place).unwrap_or(error)),
+    let (client, opened) = match Client::open_here(node, setup, setup.extensions.ready()).await {
+        Err(error) if client::is_locked(&error) => return Err(held(&setup.place).unwrap_or(error)),
         opened => opened?,
     };
     if !opened.unfinished && client.view().await?.files.restore.is_none() {
         return Ok(None);
     }
-    let socket = bind(job);
-    client.watch(opened.head + 1, sink, Family::Live).await?;
-    client.resume(job)?;
+    let socket = bind(setup);
+    client.watch(opened.head + 1, sink, WatchScope::Live).await?;
+    client.resume(setup)?;
     Ok(Some(Begun { client, opened, socket }))
 }
 
@@ -212,8 +218,8 @@ fn held(place: &Place) -> Option<anyhow::Error> {
 
 /// Lets other processes connect, before anything is shown that they might act upon. Without a
 /// socket the turn goes on all the same.
-fn bind(job: &Job) -> Option<socket::Bound> {
-    let bound = socket::bind(&job.place.store);
+fn bind(setup: &SessionSetup) -> Option<socket::Bound> {
+    let bound = socket::bind(&setup.place.store);
     bound.inspect_err(|error| note(&format!("leftfold: {error:#}"))).ok()
 }
 

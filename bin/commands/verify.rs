@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use leftfold_events::{Envelope, POLICY};
 
 use crate::cli::{Format, Verify};
-use leftfold_runtime::home::Place;
+use leftfold_runtime::session_paths::Place;
 
 pub(crate) fn verify(args: &Verify) -> anyhow::Result<ExitCode> {
     super::each(&args.sessions, |place, events| {

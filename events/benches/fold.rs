@@ -9,9 +9,9 @@ use leftfold_events::event::{
     Access, CallSpec, Class, Finish, Finished, Model, ModelRef, PartKind, PromptPart, Resolution,
     Session, StreamedPart, Tool, Turn, Usage,
 };
-use leftfold_events::kit::Options;
+use leftfold_events::turn_config::Options;
 use leftfold_events::{
-    Envelope, Fact, Json, Kit, POLICY, SessionId, Sha256, State, Time, fold, settle, verify,
+    Envelope, Fact, Json, POLICY, SessionId, Sha256, State, Time, TurnConfig, fold, settle, verify,
 };
 
 const TURNS: usize = 20;
@@ -42,10 +42,10 @@ fn median(mut work: impl FnMut()) -> f64 {
 /// Turns of many steps, each with streamed text and one call.
 fn session() -> Vec<Envelope> {
     let mut log = Log::default();
-    let kit = Kit {
+    let config = TurnConfig {
         rules: leftfold_events::rules::defaults(),
         options: Options { max_steps: u32::MAX, ..Options::default() },
-        ..Kit::default()
+        ..TurnConfig::default()
     };
     log.tell(Fact::new(Session::Created {
         directory: "/p".into(),
@@ -56,7 +56,7 @@ fn session() -> Vec<Envelope> {
         policy: POLICY,
     }));
     for _ in 0..TURNS {
-        log.tell(Fact::new(Turn::Equipped(kit.equipped())));
+        log.tell(Fact::new(Turn::Configured(config.payloads())));
         log.tell(Fact::new(Turn::Prompted {
             parts: vec![PromptPart::text("do it")],
             agent: "build".into(),
@@ -95,7 +95,7 @@ impl Log {
             let part = StreamedPart { id, kind, text, signature: None, redacted: false };
             self.outcome(Model::Streamed { parts: vec![part] });
         }
-        let replied = |finish| Model::Replied {
+        let replied = |finish| Model::Finished {
             finish,
             usage: Usage { input: 100, output: 10, ..Usage::default() },
             cost: 0.0,
@@ -107,7 +107,7 @@ impl Log {
         let input = Json::parse(r#"{"filePath":"src/main.rs"}"#).expect("json");
         let request = self.state.open()[0].1.intent;
         let call = CallSpec { id: "call".into(), name: "read".into(), input: input.clone() };
-        self.outcome(Model::Called { call });
+        self.outcome(Tool::Called { call });
         self.outcome(Tool::Resolved(Box::new(Resolution {
             name: "read".into(),
             input,

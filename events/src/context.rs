@@ -3,24 +3,24 @@
 //! Invariant: from any prefix of any log that holds a prompt, the request ends in a user or tool
 //! message, each call has exactly one result in place, and no block is empty.
 
-mod consult;
+mod hook_format;
 mod overlay;
 mod prefix;
 
 use std::collections::HashSet;
 
 pub use crate::json::merge;
-pub use consult::question;
+pub use hook_format::question;
 pub(crate) use prefix::request_sha256;
 
 use crate::event::{ModelRef, PromptKind, PromptPart, Purpose};
 use crate::id::Seq;
 use crate::json::Json;
-use crate::kit::ModelSpec;
 use crate::request::{AssistantPart, Request, RequestMessage, ToolResult};
 use crate::state::{
-    Ask, Call, Compacting, Message, Phase, Prompt, Reply, ReplyEnd, ReplyPart, State, words,
+    Call, Compacting, Message, ModelStatus, Phase, Prompt, Reply, ReplyEnd, ReplyPart, State, words,
 };
+use crate::turn_config::ModelSpec;
 
 /// The request for the next step of the turn.
 pub fn request(s: &State) -> Request {
@@ -28,7 +28,7 @@ pub fn request(s: &State) -> Request {
 }
 
 fn step(s: &State) -> Built {
-    let mut builder = Builder::new(&s.kit.model);
+    let mut builder = Builder::new(&s.config.model);
     s.messages.iter().for_each(|message| builder.message(message));
     builder.conclude(s);
     builder.finish(s, Purpose::Turn)
@@ -36,15 +36,15 @@ fn step(s: &State) -> Built {
 
 /// A request without its messages.
 fn head(s: &State, purpose: Purpose, model: ModelRef) -> Request {
-    let kit = &s.kit;
+    let config = &s.config;
     let mut head = Request {
         purpose,
         model,
-        max_output: kit.model.limit.output.min(kit.options.max_output),
-        options: kit.options.request.clone(),
+        max_output: config.model.limit.output.min(config.options.max_output),
+        options: config.options.request.clone(),
         cache_key: s.session.to_string(),
-        system: kit.system.iter().filter(|block| !block.is_empty()).cloned().collect(),
-        tools: if purpose == Purpose::Turn { kit.tools.clone() } else { Vec::new() },
+        system: config.system.iter().filter(|block| !block.is_empty()).cloned().collect(),
+        tools: if purpose == Purpose::Turn { config.tools.clone() } else { Vec::new() },
         messages: Vec::new(),
     };
     if purpose == Purpose::Turn {
@@ -58,19 +58,19 @@ fn head(s: &State, purpose: Purpose, model: ModelRef) -> Request {
 pub struct Built {
     pub request: Request,
     /// For each message the events it is made of: a prompt, the `model.requested` of a reply, the
-    /// `model.called` of each result. Empty for what was written for this request: a summary, words
+    /// `tool.called` of each result. Empty for what was written for this request: a summary, words
     /// of our own.
     pub sources: Vec<Vec<Seq>>,
 }
 
 /// What a model was asked by a `model.requested` that has just been applied.
 pub fn asked(s: &State, purpose: Purpose) -> Built {
-    match (purpose, s.turn.as_ref().map(|turn| &turn.ask)) {
+    match (purpose, s.turn.as_ref().map(|turn| &turn.model_status)) {
         (Purpose::Title, _) => {
             let prompt = s.messages.iter().find_map(Message::prompt).map(|prompt| prompt.seq);
             Built { request: title_request(s), sources: vec![prompt.into_iter().collect()] }
         }
-        (Purpose::Compaction, Some(Ask::Compacting(compacting))) => summary(s, compacting),
+        (Purpose::Compaction, Some(ModelStatus::Compacting(compacting))) => summary(s, compacting),
         _ => step(s),
     }
 }
@@ -78,7 +78,7 @@ pub fn asked(s: &State, purpose: Purpose) -> Built {
 /// What the conversation holds and the next request of the turn does not, or not in full: seq and
 /// reason.
 pub fn left_out(s: &State) -> Vec<(Seq, &'static str)> {
-    let model = s.kit.model.name();
+    let model = s.config.model.name();
     let mut out = Vec::new();
     for reply in s.messages.iter().filter_map(Message::reply) {
         if !reply.has_calls() && reply.end == ReplyEnd::Cut {
@@ -105,8 +105,8 @@ const TITLE_OUTPUT: u64 = 2_000;
 
 /// The request for the session's title, from the first prompt alone.
 pub fn title_request(s: &State) -> Request {
-    let kit = &s.kit;
-    let model = kit.options.small_model.as_ref().unwrap_or(&kit.model);
+    let config = &s.config;
+    let model = config.options.small_model.as_ref().unwrap_or(&config.model);
     let prompt = s.messages.iter().find_map(Message::prompt);
     let mut parts = prompt.map(Prompt::filled).unwrap_or_default();
     parts.retain(|part| part.kind == PromptKind::Text);
@@ -116,9 +116,9 @@ pub fn title_request(s: &State) -> Request {
         purpose: Purpose::Title,
         model: model.name(),
         max_output: model.limit.output.min(TITLE_OUTPUT),
-        options: kit.options.title_request.clone().unwrap_or_else(|| small_call(model)),
+        options: config.options.title_request.clone().unwrap_or_else(|| small_call(model)),
         cache_key: s.session.to_string(),
-        system: vec![kit.options.title_prompt.clone()],
+        system: vec![config.options.title_prompt.clone()],
         tools: Vec::new(),
         messages: vec![RequestMessage::User {
             parts: vec![PromptPart::text(words::to_title(&text))],
@@ -142,8 +142,8 @@ pub fn summary_request(s: &State, compacting: &Compacting) -> Request {
 }
 
 fn summary(s: &State, compacting: &Compacting) -> Built {
-    let options = &s.kit.options;
-    let model = options.summary_model.as_ref().unwrap_or(&s.kit.model);
+    let options = &s.config.options;
+    let model = options.summary_model.as_ref().unwrap_or(&s.config.model);
     let mut builder = Builder::new(model);
     builder.files = Files::Seen;
     builder.output = (compacting.overflows > 0).then_some(SHORTENED);

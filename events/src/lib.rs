@@ -8,7 +8,6 @@ pub mod event;
 pub mod form;
 mod id;
 mod json;
-pub mod kit;
 pub mod line;
 pub mod mask;
 mod memo;
@@ -23,12 +22,12 @@ mod settle;
 pub mod state;
 mod time;
 pub mod title;
+pub mod turn_config;
 pub mod verify;
 
 pub use event::{Envelope, Event, Fact};
 pub use id::{NotASessionId, Seq, SessionId};
 pub use json::Json;
-pub use kit::Kit;
 pub use next::{children, delay, next};
 pub use payload::{Payload, Sha256};
 pub use request::Request;
@@ -36,6 +35,7 @@ pub use secrets::Secrets;
 pub use settle::{fold, settle};
 pub use state::{State, judge};
 pub use time::Time;
+pub use turn_config::TurnConfig;
 pub use verify::verify;
 
 /// The version of [`next`](next()): it grows when decisions change on purpose. Old logs fold for

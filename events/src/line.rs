@@ -11,6 +11,19 @@ use crate::payload::{Payload, Sha256};
 /// The version in `v`.
 pub const VERSION: u64 = 1;
 
+/// Types by which exports before the first release have events, and their types of today.
+const FORMER_TYPES: [(&str, &str); 9] = [
+    ("turn.equipped", "turn.configured"),
+    ("session.elapsed", "session.deadline_passed"),
+    ("model.called", "tool.called"),
+    ("model.replied", "model.finished"),
+    ("tool.checked", "tool.resolve_started"),
+    ("tool.inquired", "tool.elicitation_requested"),
+    ("tool.replied", "tool.elicitation_answered"),
+    ("plugin.asked", "hook.called"),
+    ("plugin.answered", "hook.returned"),
+];
+
 /// A line that is not an event of this version.
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
@@ -61,7 +74,8 @@ pub fn write_payload(payload: &Payload) -> String {
     json!({"v": VERSION, "payload": payload.sha256(), "text": &**payload.text()}).to_string()
 }
 
-/// Reads what [`write`] or [`write_payload`] wrote. Unknown fields are skipped.
+/// Reads what [`write`] or [`write_payload`] wrote, now or before events had their present names. Unknown
+/// fields are skipped.
 ///
 /// # Errors
 /// The line is not JSON, of another version, or not an event that is known here.
@@ -80,7 +94,9 @@ pub fn read(line: &str) -> Result<Line, LineError> {
         return Ok(Line::Payload { sha256, text: text.to_owned() });
     }
     let kind = line.get("type").and_then(Value::as_str).ok_or(LineError::Field("type"))?.to_owned();
-    let (concern, name) = kind.split_once('.').ok_or(LineError::Field("type"))?;
+    let former = FORMER_TYPES.iter().find(|(former, _)| *former == kind);
+    let today = former.map_or(kind.as_str(), |(_, today)| *today);
+    let (concern, name) = today.split_once('.').ok_or(LineError::Field("type"))?;
     let data = line.remove("data").unwrap_or_else(|| json!({}));
     let event = serde_json::from_value(json!({concern: {name: data}}))
         .map_err(|why| LineError::Event { kind: kind.clone(), why })?;
@@ -114,7 +130,7 @@ fn first(value: Value) -> (String, Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{CallSpec, Model, Session};
+    use crate::event::{CallSpec, Session, Tool};
     use crate::{Json, SessionId, Time};
 
     fn round_trip(event: Event, of: Option<u64>) -> String {
@@ -141,12 +157,12 @@ mod tests {
             input: Json::parse(r#"{"b":1,"a":2}"#).unwrap(),
         };
         assert_eq!(
-            round_trip(Model::Called { call }.into(), Some(2)),
-            r#"{"v":1,"session":"00000000000000000000000000","seq":3,"at":"1970-01-01T00:00:01.000Z","type":"model.called","of":2,"data":{"call":{"id":"c","name":"read","input":{"b":1,"a":2}}}}"#
+            round_trip(Tool::Called { call }.into(), Some(2)),
+            r#"{"v":1,"session":"00000000000000000000000000","seq":3,"at":"1970-01-01T00:00:01.000Z","type":"tool.called","of":2,"data":{"call":{"id":"c","name":"read","input":{"b":1,"a":2}}}}"#
         );
         assert!(
-            round_trip(Session::Elapsed {}.into(), Some(1))
-                .ends_with(r#""type":"session.elapsed","of":1,"data":{}}"#)
+            round_trip(Session::DeadlinePassed {}.into(), Some(1))
+                .ends_with(r#""type":"session.deadline_passed","of":1,"data":{}}"#)
         );
     }
 

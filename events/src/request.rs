@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{Attachment, ModelRef, PromptPart, Purpose};
 use crate::json::Json;
-use crate::kit::ToolSpec;
 use crate::payload::Sha256;
+use crate::turn_config::ToolSpec;
 
 /// A whole request. It ends in a user or tool message, each call has exactly one result, directly
 /// after the message that made it, and no text is empty.

@@ -7,9 +7,9 @@
 use serde_json::{Map, Value};
 
 use crate::event::{
-    Access, CallSpec, Compaction, Denial, Equipped, Event, Files, Finished, Model, Permission,
-    Plugin, PromptKind, PromptPart, Resolution, Session, StreamedPart, Subagent, Todo, Tool, Turn,
-    Wanted,
+    Access, CallSpec, Compaction, Denial, Event, Files, Finished, Hook, Model, Permission,
+    PromptKind, PromptPart, Resolution, Session, StreamedPart, Subagent, Todo, Tool, Turn,
+    TurnConfigPayloads, Wanted,
 };
 use crate::json::Json;
 use crate::payload::Payload;
@@ -58,12 +58,12 @@ pub fn rewrite(event: &mut Event, how: &impl Rewrite) {
             | Files::RestoreStarted { .. }
             | Files::Restored { .. } => {}
         },
-        Event::Plugin(event) => match event {
-            Plugin::Answered { output, message, .. } => {
+        Event::Hook(event) => match event {
+            Hook::Returned { output, message, .. } => {
                 json(output, how);
                 optional(message, how);
             }
-            Plugin::Asked { .. } => {}
+            Hook::Called { .. } => {}
         },
     }
 }
@@ -75,7 +75,7 @@ fn session(event: &mut Session, how: &impl Rewrite) {
         | Session::Resumed { .. }
         | Session::Forked { .. }
         | Session::Adopted { .. }
-        | Session::Elapsed {}
+        | Session::DeadlinePassed {}
         | Session::Imported { .. }
         | Session::Configured { .. } => {}
     }
@@ -84,7 +84,7 @@ fn session(event: &mut Session, how: &impl Rewrite) {
 fn turn(event: &mut Turn, how: &impl Rewrite) {
     match event {
         Turn::Prompted { parts, .. } => parts.iter_mut().for_each(|part| prompt(part, how)),
-        Turn::Equipped(equipped) => kit(equipped, how),
+        Turn::Configured(configured) => config(configured, how),
         Turn::Ended(ended) => {
             string(&mut ended.text, how);
             optional(&mut ended.error, how);
@@ -104,10 +104,10 @@ fn prompt(part: &mut PromptPart, how: &impl Rewrite) {
     }
 }
 
-/// Changes the contents of a kit, and with them their hashes.
-pub fn kit(equipped: &mut Equipped, how: &impl Rewrite) {
+/// Changes the contents of a turn configuration, and with them their hashes.
+pub fn config(configured: &mut TurnConfigPayloads, how: &impl Rewrite) {
     // the model stays: whose it is, is no secret
-    let Equipped { system, tools, rules, options, .. } = equipped;
+    let TurnConfigPayloads { system, tools, rules, options, .. } = configured;
     for payload in [system, tools, rules, options] {
         if how.touches(payload.text())
             && let Ok(mut value) = serde_json::from_str(payload.text())
@@ -125,11 +125,10 @@ fn model(event: &mut Model, how: &impl Rewrite) {
                 string(text, how);
             }
         }
-        Model::Called { call } => called(call, how),
         Model::Failed { message: text, .. } | Model::RetryScheduled { error: text, .. } => {
             string(text, how);
         }
-        Model::Requested { .. } | Model::Replied { .. } => {}
+        Model::Requested { .. } | Model::Finished { .. } => {}
     }
 }
 
@@ -149,8 +148,8 @@ fn tool(event: &mut Tool, how: &impl Rewrite) {
             json(metadata, how);
             attachments.iter_mut().for_each(|media| string(&mut media.name, how));
         }
-        Tool::Batched { call } => called(call, how),
-        Tool::Inquired { from, message, wanted, .. } => {
+        Tool::Called { call } | Tool::Batched { call } => called(call, how),
+        Tool::ElicitationRequested { from, message, wanted, .. } => {
             string(from, how);
             string(message, how);
             match wanted {
@@ -158,8 +157,8 @@ fn tool(event: &mut Tool, how: &impl Rewrite) {
                 Wanted::Visit { url } => string(url, how),
             }
         }
-        Tool::Replied { content, .. } => json(content, how),
-        Tool::Checked { .. }
+        Tool::ElicitationAnswered { content, .. } => json(content, how),
+        Tool::ResolveStarted { .. }
         | Tool::Started { .. }
         | Tool::Lost { .. }
         | Tool::Cancelled { .. } => {}

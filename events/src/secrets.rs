@@ -166,10 +166,10 @@ impl Secrets {
         }
     }
 
-    /// The same for a kit.
-    pub fn redact_kit(&self, equipped: &mut crate::event::Equipped) {
+    /// The same for a turn configuration.
+    pub fn redact_config(&self, configured: &mut crate::event::TurnConfigPayloads) {
         if let Some(known) = &self.0 {
-            crate::rewrite::kit(equipped, &**known);
+            crate::rewrite::config(configured, &**known);
         }
     }
 

@@ -22,8 +22,8 @@ pub fn settle(
         event: fact.event,
     };
     state.apply(&fact);
-    // a kit serves the fact after it, and that one decides
-    let decides = !matches!(fact.event, Event::Turn(Turn::Equipped(_)));
+    // a turn configuration serves the fact after it, and that one decides
+    let decides = !matches!(fact.event, Event::Turn(Turn::Configured(_)));
     let mut batch = vec![fact];
     if !decides {
         return batch;

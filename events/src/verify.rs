@@ -58,17 +58,17 @@ pub fn verify(events: &[Envelope]) -> Vec<Divergence> {
     found
 }
 
-/// A kit serves the fact after it, and it is that fact which decides.
+/// A turn configuration serves the fact after it, and it is that fact which decides.
 fn serves(before: Option<&Envelope>, event: &Envelope) -> bool {
     let equips = before.is_some_and(|before| equips(&before.event));
     equips && !event.event.is_intent()
 }
 
 fn equips(event: &Event) -> bool {
-    matches!(event, Event::Turn(Turn::Equipped(_)))
+    matches!(event, Event::Turn(Turn::Configured(_)))
 }
 
-/// `resumed` and `forked`, and an `equipped` right before one, may cut a batch short.
+/// `resumed` and `forked`, and an `configured` right before one, may cut a batch short.
 fn cuts_in(event: &Envelope, following: Option<&Envelope>) -> bool {
     let cuts = |event: &Envelope| {
         matches!(event.event, Event::Session(Session::Resumed { .. } | Session::Forked { .. }))

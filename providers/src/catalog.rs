@@ -1,7 +1,7 @@
 //! The models that are known on a wire format: limits, prices, and what they can do. Settings win
 //! over it.
 
-use leftfold_events::kit::ModelSpec;
+use leftfold_events::turn_config::ModelSpec;
 
 use crate::config::Wire;
 use crate::vendors::{self, GENERIC, listed};
@@ -27,7 +27,7 @@ pub fn describe(wire: Wire, vendor: &str, id: &str) -> ModelSpec {
 
 #[cfg(test)]
 mod tests {
-    use leftfold_events::kit::Limit;
+    use leftfold_events::turn_config::Limit;
 
     use super::*;
 

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use leftfold_events::{Seq, SessionId};
 use serde::Serialize;
 
+use crate::record;
+
 /// Something in a store is not as it was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Damage {
@@ -89,11 +91,8 @@ pub enum Error {
     Exists { session: SessionId },
     #[error("{} is damaged: {damage}; `leftfold check` lists everything", dir.display())]
     Damaged { dir: PathBuf, damage: Box<Damage> },
-    #[error(
-        "session {session}, seq {seq} was written by a newer leftfold (log schema {found}, this one \
-         reads up to {known}): use a newer leftfold"
-    )]
-    NewerSchema { session: SessionId, seq: Seq, found: u8, known: u8 },
+    #[error("session {session}, seq {seq}: {}", record::other_schema(*found))]
+    OtherSchema { session: SessionId, seq: Seq, found: u8 },
     #[error(
         "the disk is full ({what}): what was not acknowledged may or may not be in the log; \
          make room and resume"

@@ -80,7 +80,7 @@ impl Summary {
         } else if let Event::Turn(Turn::Ended(ended)) = &envelope.event {
             self.ended = Some(ended.reason);
             self.turns = self.turns.saturating_add(1);
-        } else if let Event::Model(Model::Replied { cost, .. }) = &envelope.event {
+        } else if let Event::Model(Model::Finished { cost, .. }) = &envelope.event {
             self.cost += cost;
         }
     }
@@ -97,7 +97,7 @@ impl Summary {
             Session::Forked { from, .. } => (self.fork_of, self.parent) = (Some(*from), None),
             Session::Adopted { parent } => self.parent = Some(*parent),
             Session::Resumed { .. }
-            | Session::Elapsed {}
+            | Session::DeadlinePassed {}
             | Session::Imported { .. }
             | Session::Configured { .. } => {}
         }

@@ -158,7 +158,7 @@ impl Log {
     /// head, with payloads filled in.
     ///
     /// # Errors
-    /// [`Error::Damaged`] or [`Error::NewerSchema`] at the first event that is not as written.
+    /// [`Error::Damaged`] or [`Error::OtherSchema`] at the first event that is not as written.
     pub fn read(&self) -> Result<Vec<Envelope>, Error> {
         let (source, dir) = (source(&self.store)?, self.store.dir());
         let head = head::read(dir, self.session()).map_err(|d| Error::damaged(dir, d))?;

@@ -78,7 +78,7 @@ fn first_record(
             Ok(Some((seq, Link::try_from(lead).unwrap_or_default(), bytes.to_vec())))
         }
         Err(Fault::Bad(what)) => Err(what),
-        Err(Fault::Newer(schema)) => Err(format!("schema {schema} is newer than this leftfold")),
+        Err(Fault::Schema(schema)) => Err(record::other_schema(schema)),
     }
 }
 

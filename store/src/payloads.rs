@@ -80,7 +80,7 @@ fn whole<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         return Err(Flaw::db("it is missing"));
     }
     let laid = record::gather(records, 0).map_err(|fault| match fault {
-        Fault::Newer(schema) => Flaw::db(format!("schema {schema} is newer than this leftfold")),
+        Fault::Schema(schema) => Flaw::db(record::other_schema(schema)),
         Fault::Bad(what) => Flaw::db(what),
     })?;
     let bytes = match laid.body {

@@ -130,7 +130,7 @@ impl Reader {
     /// A session's events (of a fork, with those it shares) from `from` on. Empty for a session that is not here.
     ///
     /// # Errors
-    /// [`Error::Damaged`] or [`Error::NewerSchema`] at the first event that is not as written, also
+    /// [`Error::Damaged`] or [`Error::OtherSchema`] at the first event that is not as written, also
     /// if it is before `from`.
     pub fn read(&self, session: SessionId, from: Seq) -> Result<Vec<Envelope>, Error> {
         self.read_between(session, from, Seq::MAX)

@@ -16,7 +16,7 @@ use leftfold_events::{Seq, SessionId, Sha256};
 use sha2::Digest;
 
 /// The version of everything that this file and `codec` lay out.
-pub const SCHEMA: u8 = 1;
+pub const SCHEMA: u8 = 2;
 
 /// Bytes of key and value.
 pub(crate) const MAX_RECORD: usize = 3 << 10;
@@ -142,7 +142,7 @@ fn checksum(key: &[u8], rest: &[u8]) -> u32 {
 /// Why records do not give back what was put into them.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    Newer(u8),
+    Schema(u8),
     Bad(String),
 }
 
@@ -225,6 +225,19 @@ fn join<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     }
 }
 
+/// What to do about a record of a schema that is not [`SCHEMA`].
+pub(crate) fn other_schema(found: u8) -> String {
+    let versions = format!("log schema {found}, this leftfold reads schema {SCHEMA}");
+    if found > SCHEMA {
+        format!("written by a newer leftfold ({versions}): use a newer leftfold")
+    } else {
+        format!(
+            "written by an older leftfold ({versions}): export the session with that one \
+             (`leftfold export`) and take the file in with `leftfold import`"
+        )
+    }
+}
+
 /// The rest of a value whose checksum holds.
 fn open<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Fault> {
     let (Some(&schema), Some(crc), Some(rest)) =
@@ -232,11 +245,11 @@ fn open<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Fault> {
     else {
         return bad("the record is too short");
     };
-    if schema > SCHEMA {
-        return Err(Fault::Newer(schema));
+    if schema == 0 {
+        return bad("there has never been a schema 0");
     }
     if schema != SCHEMA {
-        return bad(format!("there has never been a schema {schema}"));
+        return Err(Fault::Schema(schema));
     }
     if crc != checksum(key, rest).to_be_bytes() {
         return bad("the record's checksum does not match");
@@ -291,6 +304,6 @@ mod tests {
     fn a_newer_schema_is_told_from_damage() {
         let mut records = lay(&key(), &[], b"x");
         records[0].1[0] = SCHEMA + 1;
-        assert_eq!(gather(&records, 0), Err(Fault::Newer(SCHEMA + 1)));
+        assert_eq!(gather(&records, 0), Err(Fault::Schema(SCHEMA + 1)));
     }
 }

@@ -24,27 +24,23 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 pub(crate) enum Wrong {
     Damage(Damage),
-    Newer { session: SessionId, seq: Seq, found: u8 },
+    OtherSchema { session: SessionId, seq: Seq, found: u8 },
 }
 
 impl Wrong {
     pub(crate) fn into_error(self, dir: &Path) -> Error {
         match self {
             Self::Damage(damage) => Error::damaged(dir, damage),
-            Self::Newer { session, seq, found } => {
-                Error::NewerSchema { session, seq, found, known: record::SCHEMA }
-            }
+            Self::OtherSchema { session, seq, found } => Error::OtherSchema { session, seq, found },
         }
     }
 
     pub(crate) fn into_damage(self) -> Damage {
         match self {
             Self::Damage(damage) => damage,
-            Self::Newer { session, seq, found } => Damage::event(
-                session,
-                seq,
-                format!("written with schema {found}: a newer leftfold can read it"),
-            ),
+            Self::OtherSchema { session, seq, found } => {
+                Damage::event(session, seq, record::other_schema(found))
+            }
         }
     }
 }
@@ -210,7 +206,9 @@ impl<'a> Scan<'a> {
             Err(fault) => {
                 self.gap(seq);
                 self.out.push_back(Err(match fault {
-                    Fault::Newer(found) => Wrong::Newer { session: self.session, seq, found },
+                    Fault::Schema(found) => {
+                        Wrong::OtherSchema { session: self.session, seq, found }
+                    }
                     Fault::Bad(what) => Wrong::Damage(Damage::event(self.session, seq, what)),
                 }));
                 self.link = None;

@@ -55,7 +55,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Taken`] while another [`Log`] of it lives, [`Error::Damaged`] if its end is not
-    /// what was acknowledged, [`Error::NewerSchema`].
+    /// what was acknowledged, [`Error::OtherSchema`].
     pub fn log(&self, session: SessionId) -> Result<Log, Error> {
         Log::open(&self.0, session)
     }
@@ -116,7 +116,7 @@ impl LiveReader {
     /// on.
     ///
     /// # Errors
-    /// [`Error::Damaged`] or [`Error::NewerSchema`] at the first event that is not as written.
+    /// [`Error::Damaged`] or [`Error::OtherSchema`] at the first event that is not as written.
     pub fn read(&self, session: SessionId, from: Seq, most: usize) -> Result<Vec<Envelope>, Error> {
         let dir = self.dir();
         let source =

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use common::{Desk, Editor, Site, all, bash, call, exists, marked, only, says, script, wait_until};
+use common::{
+    Editor, EditorHost, Site, all, bash, call, exists, marked, only, says, script, wait_until,
+};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -15,11 +17,11 @@ fn events(site: &Site, session: &str) -> Vec<Value> {
 }
 
 /// A turn of a session in the client's hands.
-fn turn(site: &Site, desk: &mut Desk) -> (Editor, String) {
+fn turn(site: &Site, editor_host: &mut EditorHost) -> (Editor, String) {
     let mut editor = Editor::offering(site, &[]);
     let session = editor.session(site);
     let prompt = editor.prompt(&session, "go");
-    assert_eq!(desk.result(&mut editor, prompt)["stopReason"], "end_turn");
+    assert_eq!(editor_host.result(&mut editor, prompt)["stopReason"], "end_turn");
     (editor, session)
 }
 
@@ -28,15 +30,15 @@ fn outputs(events: &[Value]) -> Vec<&str> {
 }
 
 /// A command that runs in a terminal of the editor's until somebody ends it: it has touched `ready`.
-fn in_terminal(site: &Site) -> (Desk, Editor, String, u64) {
-    let mut desk = Desk::new(site);
-    desk.patient = true;
+fn in_terminal(site: &Site) -> (EditorHost, Editor, String, u64) {
+    let mut editor_host = EditorHost::new(site);
+    editor_host.patient = true;
     let mut editor = Editor::offering(site, &[]);
     let session = editor.session(site);
     let prompt = editor.prompt(&session, "go");
-    desk.until(&mut editor, |message| message["method"] == "terminal/wait_for_exit");
+    editor_host.until(&mut editor, |message| message["method"] == "terminal/wait_for_exit");
     wait_until("it runs", || exists(&site.project().join("ready")));
-    (desk, editor, session, prompt)
+    (editor_host, editor, session, prompt)
 }
 
 #[test]
@@ -44,11 +46,11 @@ fn what_is_not_saved_is_read_and_changed() {
     let read = call("read", json!({ "filePath": "a" }));
     let site = Site::scripted(&script(json!([read, edit("a", "two", "three"), says("Done.")])));
     let file = site.file("a", "one\n");
-    let mut desk = Desk::new(&site);
-    desk.unsaved.insert(file.to_str().unwrap().to_owned(), "two\n".to_owned());
-    let (editor, session) = turn(&site, &mut desk);
+    let mut editor_host = EditorHost::new(&site);
+    editor_host.unsaved.insert(file.to_str().unwrap().to_owned(), "two\n".to_owned());
+    let (editor, session) = turn(&site, &mut editor_host);
     assert_eq!(site.text("a"), "three\n");
-    let written = desk.asked("fs/write_text_file");
+    let written = editor_host.asked("fs/write_text_file");
     assert_eq!(written.len(), 1);
     assert_eq!((&written[0]["path"], &written[0]["content"]), (&json!(file), &json!("three\n")));
     editor.leave();
@@ -69,13 +71,13 @@ fn a_change_that_the_model_has_not_seen_is_kept() {
     ])));
     let file = site.file("a", "one\n").to_str().unwrap().to_owned();
     site.file("b", "b\r\n");
-    let mut desk = Desk::new(&site);
+    let mut editor_host = EditorHost::new(&site);
     let mut editor = Editor::offering(&site, &[]);
     let session = editor.session(&site);
     let prompt = editor.prompt(&session, "go");
-    desk.until(&mut editor, |message| message["method"] == "terminal/create");
-    desk.unsaved.insert(file, "one, and more\n".to_owned());
-    assert_eq!(desk.result(&mut editor, prompt)["stopReason"], "end_turn");
+    editor_host.until(&mut editor, |message| message["method"] == "terminal/create");
+    editor_host.unsaved.insert(file, "one, and more\n".to_owned());
+    assert_eq!(editor_host.result(&mut editor, prompt)["stopReason"], "end_turn");
     // the ends of lines are no change
     assert_eq!((site.text("a").as_str(), site.text("b").as_str()), ("one\n", "B\r\n"));
     editor.leave();
@@ -91,11 +93,11 @@ fn what_the_client_refuses_is_done_here() {
     let read = call("read", json!({ "filePath": "new/a" }));
     let command = bash("echo here; exit 3");
     let site = Site::scripted(&script(json!([write, read, command, says("Done.")])));
-    let mut desk = Desk::new(&site);
-    desk.refused = vec!["fs/read_text_file", "fs/write_text_file", "terminal/create"];
-    let (editor, session) = turn(&site, &mut desk);
+    let mut editor_host = EditorHost::new(&site);
+    editor_host.refused = vec!["fs/read_text_file", "fs/write_text_file", "terminal/create"];
+    let (editor, session) = turn(&site, &mut editor_host);
     assert_eq!(site.text("new/a"), "text\n");
-    assert_eq!(desk.asked.len(), 3);
+    assert_eq!(editor_host.asked.len(), 3);
     editor.leave();
     let events = events(&site, &session);
     assert!(outputs(&events)[1].starts_with("1: text\n"));
@@ -107,14 +109,14 @@ fn what_the_client_refuses_is_done_here() {
 fn a_command_runs_in_the_clients_terminal() {
     let command = bash("echo hi; pwd; env | grep -c EDITORS; exit 3");
     let site = Site::scripted(&script(json!([command, says("Done.")])));
-    let mut desk = Desk::new(&site);
-    let (editor, session) = turn(&site, &mut desk);
+    let mut editor_host = EditorHost::new(&site);
+    let (editor, session) = turn(&site, &mut editor_host);
     let terminal = json!([{ "type": "terminal", "terminalId": "t1" }]);
     let updates = editor.updates(&session);
     let about = updates.iter().filter(|update| update["sessionUpdate"] == "tool_call_update");
     let content: Vec<&Value> = about.map(|update| &update["content"]).collect();
     assert_eq!(content.iter().filter(|content| ***content == terminal).count(), 2);
-    assert_eq!(desk.asked("terminal/release").len(), 1);
+    assert_eq!(editor_host.asked("terminal/release").len(), 1);
     editor.leave();
     let events = events(&site, &session);
     let finished = only(&events, "tool.finished");
@@ -128,11 +130,11 @@ fn a_command_runs_in_the_clients_terminal() {
 fn a_cancel_ends_what_runs_in_a_terminal() {
     let command = bash("echo before; sleep 1000 & touch ready; sleep 1000");
     let site = Site::scripted(&script(json!([command, says("Never.")])));
-    let (mut desk, mut editor, session, prompt) = in_terminal(&site);
+    let (mut editor_host, mut editor, session, prompt) = in_terminal(&site);
     editor.notify("session/cancel", json!({ "sessionId": session }));
-    desk.until(&mut editor, |message| message["method"] == "terminal/release");
+    editor_host.until(&mut editor, |message| message["method"] == "terminal/release");
     assert_eq!(editor.stop_reason(prompt), "cancelled");
-    assert_eq!(desk.asked("terminal/kill").len(), 1);
+    assert_eq!(editor_host.asked("terminal/kill").len(), 1);
     wait_until("all of it is gone", || marked(&session).is_empty());
     editor.leave();
     site.assert_sound();
@@ -175,12 +177,12 @@ fn a_patch_is_made_of_what_is_shown() {
             json!({ "limit": { "context": 100_000, "output": 8_000 } }),
         );
     let file = site.file("a", "one\n");
-    let mut desk = Desk::new(&site);
-    desk.unsaved.insert(file.to_str().unwrap().to_owned(), "two\n".to_owned());
-    let (editor, _) = turn(&site, &mut desk);
+    let mut editor_host = EditorHost::new(&site);
+    editor_host.unsaved.insert(file.to_str().unwrap().to_owned(), "two\n".to_owned());
+    let (editor, _) = turn(&site, &mut editor_host);
     assert_eq!((site.text("a").as_str(), site.text("b").as_str()), ("three\n", "new\n"));
-    assert!(!desk.unsaved.contains_key(file.to_str().unwrap()), "the editor shows it");
-    let told: Vec<&str> = desk
+    assert!(!editor_host.unsaved.contains_key(file.to_str().unwrap()), "the editor shows it");
+    let told: Vec<&str> = editor_host
         .asked("fs/write_text_file")
         .iter()
         .filter_map(|asked| Path::new(asked["path"].as_str()?).file_name()?.to_str())
@@ -196,9 +198,9 @@ fn a_token_is_not_handed_over() {
     let write = call("write", json!({ "filePath": "a", "content": format!("KEY={token}\n") }));
     let site =
         Site::scripted(&script(json!([write, bash(&format!("echo {token} > b")), says(".")])));
-    let mut desk = Desk::new(&site);
-    let (editor, _) = turn(&site, &mut desk);
+    let mut editor_host = EditorHost::new(&site);
+    let (editor, _) = turn(&site, &mut editor_host);
     assert_eq!((site.text("a"), site.text("b")), (format!("KEY={token}\n"), format!("{token}\n")));
-    assert_eq!(desk.asked.len(), 0, "{:?}", desk.asked);
+    assert_eq!(editor_host.asked.len(), 0, "{:?}", editor_host.asked);
     editor.leave();
 }

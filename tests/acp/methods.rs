@@ -102,7 +102,7 @@ fn what_one_client_chooses_every_client_is_told() {
     let site = Site::scripted(&script(json!([says("One."), says("Two."), says("Three.")])));
     let mut first = Editor::start(&site, &[]);
     let session = first.session(&site);
-    let plan = || json!({ "session": session, "config": { "agent": "plan" } });
+    let plan = || json!({ "session": session, "choices": { "agent": "plan" } });
     let early = first.ask("_leftfold/configure", plan());
     assert_eq!(first.error(early)["code"], -32602);
     let prompt = first.prompt(&session, "one");
@@ -191,7 +191,7 @@ fn a_fork_is_made_where_it_is_wanted() {
     editor.choose(&question, "allow_once");
     assert_eq!(editor.stop_reason(prompt), "end_turn");
     let read = asked(&mut editor, "_leftfold/read", json!({ "session": session, "from": 1 }));
-    let called = read["lines"].as_array().unwrap().iter().find(|l| l["type"] == "model.called");
+    let called = read["lines"].as_array().unwrap().iter().find(|l| l["type"] == "tool.called");
     let at = json!({ "leftfold/at": called.unwrap()["seq"] });
     let third = fork(&mut editor, &site, &session, at)["result"]["sessionId"].clone();
     let third = third.as_str().unwrap().to_owned();

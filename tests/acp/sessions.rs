@@ -273,7 +273,7 @@ fn what_is_chosen_is_in_the_log_and_outlives_the_node() {
     let config = |agent: Value| json!({ "agent": agent, "model": other, "variant": "careful" });
     let data: Vec<&Value> = configured.iter().map(|event| &event["data"]).collect();
     let expected = [Value::Null, json!("plan")];
-    let expected = expected.map(|agent| json!({ "config": config(agent), "by": "acp" }));
+    let expected = expected.map(|agent| json!({ "choices": config(agent), "by": "acp" }));
     assert_eq!(data, expected.iter().collect::<Vec<_>>());
     assert_eq!(log[1]["type"], "session.configured", "right behind its beginning");
     let mut editor = Editor::start(&site, &[]);

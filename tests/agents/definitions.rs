@@ -143,7 +143,7 @@ fn an_agent_takes_the_prompt_and_keeps_the_session() {
     let events = run(&["--agent", "plan", "go"]);
     assert_eq!(only(&events, "session.created")["data"]["agent"], "plan");
     assert_eq!(only(&events, "turn.prompted")["data"]["agent"], "plan");
-    assert_eq!(only(&events, "turn.equipped")["data"]["prompt"], "agent:plan");
+    assert_eq!(only(&events, "turn.configured")["data"]["prompt"], "agent:plan");
     assert_eq!(end(&events)["permission_denials"][0]["permission"], "edit");
     assert_eq!(site.text("a"), "");
     assert_eq!(only(&run(&["-c", "on"]), "turn.prompted")["data"]["agent"], "plan");

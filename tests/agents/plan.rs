@@ -148,7 +148,7 @@ fn a_prompt_that_joins_the_turn_is_for_the_agent_that_has_taken_over() {
     let agents: Vec<&Value> =
         all(&events, "turn.prompted").into_iter().map(|e| &e["data"]["agent"]).collect();
     assert_eq!(agents, ["plan", "build"]);
-    assert_eq!(all(&events, "turn.equipped").len(), 2);
+    assert_eq!(all(&events, "turn.configured").len(), 2);
     site.assert_sound();
 }
 
@@ -203,7 +203,7 @@ fn reminders_stand_where_the_agent_changed_and_nowhere_else() {
         if number == 1 {
             let written = site.run(&["replay", "last", "--state"]).ok().stdout;
             let state: Value = serde_json::from_str(&written).unwrap();
-            let reminder = state["kit"]["options"]["reminder"].as_str().unwrap().to_owned();
+            let reminder = state["config"]["options"]["reminder"].as_str().unwrap().to_owned();
             let plan = reminder.split('`').nth(1).unwrap();
             assert!(reminder.contains("There is no plan yet"), "{reminder}");
             let folder = site.project().join(".leftfold/plans");
@@ -235,7 +235,7 @@ fn without_git_the_plan_is_among_leftfolds_own_files() {
     site.run(&[&plan[..], &["go"]].concat()).ok();
     let state = site.run(&["replay", "last", "--state"]).ok().stdout;
     let state: Value = serde_json::from_str(&state).unwrap();
-    let reminder = state["kit"]["options"]["reminder"].as_str().unwrap().to_owned();
+    let reminder = state["config"]["options"]["reminder"].as_str().unwrap().to_owned();
     let path = reminder.split('`').nth(1).unwrap();
     assert!(path.starts_with(site.path("home/plans").to_str().unwrap()), "{path}");
     let beside = site.path("home/plans/other.md").display().to_string();

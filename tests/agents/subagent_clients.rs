@@ -331,7 +331,7 @@ fn costs_come_back_and_count_towards_the_limit() {
     let ended = only(&events, "subagent.ended");
     let child = ended["data"]["session"].clone();
     let cost = |of_child: bool| -> f64 {
-        let replies = all(&events, "model.replied");
+        let replies = all(&events, "model.finished");
         let own = replies.iter().filter(|event| (event["session"] == child) == of_child);
         own.map(|event| event["data"]["cost"].as_f64().unwrap()).sum()
     };
@@ -348,7 +348,7 @@ fn costs_come_back_and_count_towards_the_limit() {
     let text = site.run(&["run", "--yes", "go"]).ok();
     text.saying(&["of which subagents $"]);
     // the first request of the parent fits, what its child does is too much
-    let first = all(&events, "model.replied")[0]["data"]["cost"].as_f64().unwrap();
+    let first = all(&events, "model.finished")[0]["data"]["cost"].as_f64().unwrap();
     let limit = (first * 1.5).to_string();
     let args = ["run", "--format", "json", "--yes", "--max-cost", &limit, "go"];
     let events = site.run(&args).with(4).events();

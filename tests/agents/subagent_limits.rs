@@ -68,7 +68,7 @@ fn a_family_together_keeps_to_the_limit() {
     // one dollar for the request, and two for each of the children, each of which goes over by the
     // reply in which it finds out
     let cost: f64 =
-        all(&events, "model.replied").iter().filter_map(|e| e["data"]["cost"].as_f64()).sum();
+        all(&events, "model.finished").iter().filter_map(|e| e["data"]["cost"].as_f64()).sum();
     assert!(cost <= 5.0 + 2.0 + 1e-9, "{cost}: {ran:?}");
     let ended = all(&events, "subagent.ended");
     assert!(ended.iter().all(|event| event["data"]["reason"] == "limit"), "{ended:?}");

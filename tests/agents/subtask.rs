@@ -36,7 +36,7 @@ fn a_review_is_done_by_an_agent_that_changes_nothing() {
     let of_root =
         |kind: &str| all(&events, kind).into_iter().filter(|e| e["session"] == root).count();
     assert_eq!(
-        (of_root("model.requested"), of_root("model.called")),
+        (of_root("model.requested"), of_root("tool.called")),
         (1, 0),
         "{:?}",
         kinds(&events)

@@ -630,7 +630,7 @@ fn configurations(site: &Site, texts: &mut BTreeMap<String, Value>) -> Value {
         for line in &lines {
             let data = &line["data"];
             match line["type"].as_str() {
-                Some("turn.equipped") => {
+                Some("turn.configured") => {
                     let mut config = Map::new();
                     config.insert(
                         "session".into(),

@@ -15,10 +15,11 @@ use leftfold_events::event::{
     Access, CallSpec, Class, Compaction, Event, Finish, Finished, Model, ModelRef, PartKind,
     PromptPart, Resolution, Session, StreamedPart, Tool, Turn, Usage,
 };
-use leftfold_events::kit::{Limit, ModelSpec, Options, ToolSpec};
-use leftfold_events::state::Open;
+use leftfold_events::state::PendingKind;
+use leftfold_events::turn_config::{Limit, ModelSpec, Options, ToolSpec};
 use leftfold_events::{
-    Envelope, Fact, Json, Kit, POLICY, Seq, SessionId, Sha256, State, Time, fold, settle, verify,
+    Envelope, Fact, Json, POLICY, Seq, SessionId, Sha256, State, Time, TurnConfig, fold, settle,
+    verify,
 };
 use leftfold_store::{Reader, Store};
 
@@ -168,7 +169,7 @@ fn session(events: usize) -> Vec<Envelope> {
         schema: Json::parse(r#"{"type":"object","properties":{"filePath":{"type":"string"}}}"#)
             .unwrap(),
     };
-    let kit = Kit {
+    let config = TurnConfig {
         system: vec![words.repeat(60), words.repeat(20)],
         tools: ["bash", "read", "edit", "write", "grep", "glob", "task"].map(tool).to_vec(),
         rules: leftfold_events::rules::defaults(),
@@ -179,7 +180,7 @@ fn session(events: usize) -> Vec<Envelope> {
             ..ModelSpec::default()
         },
         options: Options { summary_prompt: words.repeat(4), ..Options::default() },
-        ..Kit::default()
+        ..TurnConfig::default()
     };
     log.tell(Fact::new(Session::Created {
         directory: "/p".into(),
@@ -190,7 +191,7 @@ fn session(events: usize) -> Vec<Envelope> {
         policy: POLICY,
     }));
     while log.events.len() < events {
-        log.tell(Fact::new(Turn::Equipped(kit.equipped())));
+        log.tell(Fact::new(Turn::Configured(config.payloads())));
         log.tell(Fact::new(Turn::Prompted {
             parts: vec![PromptPart::text("Find out why the test fails, and mend it.")],
             agent: "build".into(),
@@ -220,7 +221,7 @@ impl Log {
         self.events.extend(settle(&mut self.state, session, fact, now));
     }
 
-    fn open(&self, kind: Open) -> Option<Seq> {
+    fn open(&self, kind: PendingKind) -> Option<Seq> {
         let open = self.state.open();
         open.iter().find(|(open, _)| *open == kind).map(|(_, wait)| wait.intent)
     }
@@ -228,14 +229,14 @@ impl Log {
     fn replied(&mut self, of: Seq, finish: Finish) {
         let usage = Usage { input: self.tokens, output: 200, ..Usage::default() };
         let body_sha256 = Sha256::default();
-        self.tell(Fact::of(of, Model::Replied { finish, usage, cost: 0.01, body_sha256 }));
+        self.tell(Fact::of(of, Model::Finished { finish, usage, cost: 0.01, body_sha256 }));
     }
 
     fn step(&mut self) {
         self.steps += 1;
         let n = self.steps;
-        let request = self.open(Open::Request).unwrap();
-        if let Some(of) = self.open(Open::Compaction) {
+        let request = self.open(PendingKind::Request).unwrap();
+        if let Some(of) = self.open(PendingKind::Compaction) {
             self.tokens = 1_000;
             self.replied(request, Finish::Stop);
             let summary = "What was done so far. ".repeat(100);
@@ -258,7 +259,7 @@ impl Log {
                 Json::parse(&format!(r#"{{"filePath":"src/file{n}.rs","offset":{index}}}"#));
             let (id, input) = (format!("call_{n}_{index}"), input.unwrap());
             let call = CallSpec { id, name: "read".into(), input: input.clone() };
-            self.tell(Fact::of(request, Model::Called { call }));
+            self.tell(Fact::of(request, Tool::Called { call }));
             self.resolve(n, input);
         }
         self.replied(request, Finish::ToolCalls);
@@ -283,12 +284,12 @@ impl Log {
             timeout: 60_000,
             error: None,
         };
-        let of = self.open(Open::Check).unwrap();
+        let of = self.open(PendingKind::Check).unwrap();
         self.tell(Fact::of(of, Tool::Resolved(Box::new(resolution))));
     }
 
     fn finish(&mut self, n: usize) {
-        let of = self.open(Open::Tool).unwrap();
+        let of = self.open(PendingKind::Tool).unwrap();
         let lines = [1, 5, 20, 60, 200][n % 5];
         let output = "12: let value = compute(&input)?;\n".repeat(lines);
         self.tokens += output.len() as u64 / 4;

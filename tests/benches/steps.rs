@@ -157,7 +157,7 @@ fn after_the_last_byte() {
     let (mut calls, mut last) = (Vec::new(), None);
     for line in BufReader::new(node.stdout.take().unwrap()).lines() {
         let (line, now) = (line.unwrap(), Instant::now());
-        if line.contains("\"tool.checked\"") {
+        if line.contains("\"tool.resolve_started\"") {
             calls.push(now - sent.recv().unwrap());
         }
         if line.contains("\"turn.ended\"") {

@@ -61,13 +61,13 @@ fn the_system_prompt_has_two_blocks_that_stay_the_same() {
     }
     let ran = site.prompt("one").ok();
     assert_eq!(ran.stderr, "");
-    assert_eq!(only(&ran.events(), "turn.equipped")["data"]["prompt"], "default");
+    assert_eq!(only(&ran.events(), "turn.configured")["data"]["prompt"], "default");
     let again = site.run(&["run", "--format", "json", "--continue", "two"]).ok().events();
     let systems = systems(&server);
     let [first, second] = systems.as_slice() else { panic!("{systems:?}") };
     assert_eq!(first, second);
     // nothing has changed, so nothing was logged
-    assert_eq!(all(&again, "turn.equipped").len(), 0);
+    assert_eq!(all(&again, "turn.configured").len(), 0);
     let [base, rest] = first.as_slice() else { panic!("{first:?}") };
     assert!(base.starts_with("You are Leftfold"), "{base}");
     let marks = [

@@ -23,18 +23,18 @@ fn json_lines_tell_a_turn_from_its_prompt_to_its_one_end() {
     let ran = site.prompt("What does a.txt say?").ok();
     let events = ran.events();
     // the end of a reply and its calls' way overlap, and pieces of text come as they come
-    let overlaps = ["model.streamed", "model.replied"];
+    let overlaps = ["model.streamed", "model.finished"];
     let mut order = kinds(&events);
     order.retain(|kind| !overlaps.contains(kind));
     assert_eq!(
         order,
         [
             "session.created",
-            "turn.equipped",
+            "turn.configured",
             "turn.prompted",
             "model.requested",
-            "model.called",
-            "tool.checked",
+            "tool.called",
+            "tool.resolve_started",
             "tool.resolved",
             "permission.ruled",
             "tool.started",
@@ -43,7 +43,7 @@ fn json_lines_tell_a_turn_from_its_prompt_to_its_one_end() {
             "turn.ended",
         ]
     );
-    assert_eq!(all(&events, "model.replied").len(), 2);
+    assert_eq!(all(&events, "model.finished").len(), 2);
     for (event, seq) in events.iter().zip(1..) {
         assert_eq!(event["seq"], seq);
         assert_eq!(event["v"], 1);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
 use leftfold_events::event::{Class, Event, Files, Model, Purpose, Tool, Turn};
-use leftfold_events::state::Ask;
+use leftfold_events::state::ModelStatus;
 use leftfold_events::{Envelope, Request, Seq, State, context};
 
 use super::Site;
@@ -38,9 +38,11 @@ pub fn assert_told(log: &[Envelope]) -> usize {
 
 /// The request that is made in this state; a title has nothing of calls.
 fn asked(state: &State, purpose: Purpose) -> Option<Request> {
-    match (purpose, &state.turn.as_ref()?.ask) {
+    match (purpose, &state.turn.as_ref()?.model_status) {
         (Purpose::Turn, _) => Some(context::request(state)),
-        (Purpose::Compaction, Ask::Compacting(due)) => Some(context::summary_request(state, due)),
+        (Purpose::Compaction, ModelStatus::Compacting(due)) => {
+            Some(context::summary_request(state, due))
+        }
         (Purpose::Compaction | Purpose::Title, _) => None,
     }
 }
@@ -96,8 +98,7 @@ pub fn assert_files(site: &Site, log: &[Envelope]) {
 
 /// The mark that a call leaves.
 fn mark(call: Option<&Envelope>) -> Option<String> {
-    let (Event::Model(Model::Called { call }) | Event::Tool(Tool::Batched { call })) = &call?.event
-    else {
+    let Event::Tool(Tool::Called { call } | Tool::Batched { call }) = &call?.event else {
         return None;
     };
     let input = call.input.value();

@@ -106,7 +106,7 @@ pub fn from_on(export: &str, from: u64) -> String {
     let mut text = String::new();
     for (line, event) in lines.iter().filter(|(_, line)| line["seq"].as_u64() >= Some(from)) {
         let named = ["system", "tools", "rules", "model", "options"];
-        for hash in named.iter().filter(|_| event["type"] == "turn.equipped") {
+        for hash in named.iter().filter(|_| event["type"] == "turn.configured") {
             let hash = event["data"][hash].as_str().unwrap();
             if !told.contains(&hash) {
                 told.push(hash);

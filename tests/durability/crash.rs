@@ -221,7 +221,7 @@ fn a_prompt_closes_the_turn_that_was_cut_off() {
     let run = site.run(&["run", "--format", "json", "--session", session, "second"]).ok();
     let events = run.events();
     let mut order = kinds(&events);
-    order.retain(|kind| *kind != "model.streamed" && *kind != "turn.equipped");
+    order.retain(|kind| *kind != "model.streamed" && *kind != "turn.configured");
     assert_eq!(
         order,
         [
@@ -230,7 +230,7 @@ fn a_prompt_closes_the_turn_that_was_cut_off() {
             "turn.ended",
             "turn.prompted",
             "model.requested",
-            "model.replied",
+            "model.finished",
             "turn.ended",
         ]
     );

@@ -116,16 +116,16 @@ fn killed_at_every_boundary_it_goes_on_with_nothing_lost_or_doubled() {
     if cfg!(not(debug_assertions)) {
         return common::skipped("only debug builds have faults to inject");
     }
-    let jobs = Mutex::new(Vec::new());
+    let setups = Mutex::new(Vec::new());
     each(CORPUS.len(), |n| {
         let kills = kills(CORPUS[n].0);
-        jobs.lock().unwrap().extend(kills);
+        setups.lock().unwrap().extend(kills);
     });
-    let jobs = jobs.into_inner().unwrap();
+    let setups = setups.into_inner().unwrap();
     let (killed, lost_calls) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let names = Mutex::new(BTreeSet::new());
-    each(jobs.len(), |n| {
-        let kill = &jobs[n];
+    each(setups.len(), |n| {
+        let kill = &setups[n];
         let attempt = std::panic::AssertUnwindSafe(|| tried_or_earlier(kill.clone()));
         match std::panic::catch_unwind(attempt) {
             Ok(None) => {}
@@ -150,8 +150,8 @@ fn killed_at_every_boundary_it_goes_on_with_nothing_lost_or_doubled() {
     );
 }
 
-/// Does each of so many jobs, a few at once.
-fn each(count: usize, job: impl Fn(usize) + Sync) {
+/// Does each of so many setups, a few at once.
+fn each(count: usize, setup: impl Fn(usize) + Sync) {
     let next = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(2, usize::from) + 1;
     std::thread::scope(|scope| {
@@ -162,7 +162,7 @@ fn each(count: usize, job: impl Fn(usize) + Sync) {
                     if n >= count {
                         return;
                     }
-                    job(n);
+                    setup(n);
                 }
             });
         }

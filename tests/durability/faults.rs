@@ -162,7 +162,7 @@ fn a_tool_is_silent() {
 fn assert_stopped(site: &Site, ran: &Ran, words: &[&str]) {
     let events = ran.events();
     let started = only(&events, "tool.started");
-    assert_eq!(only(&events, "session.elapsed")["of"], started["seq"]);
+    assert_eq!(only(&events, "session.deadline_passed")["of"], started["seq"]);
     assert_eq!(only(&events, "tool.cancelled")["of"], started["of"]);
     assert_says(&site.run(&["replay", "last", "--state"]).ok().stdout, words);
     assert_eq!(end(&events)["text"], "Too slow.");

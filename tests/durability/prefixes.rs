@@ -16,7 +16,7 @@ use leftfold_events::event::{
     Compaction, Event, Files, Model, ModelRef, PromptPart, Purpose, Session, Turn,
 };
 use leftfold_events::request::RequestMessage;
-use leftfold_events::state::Ask;
+use leftfold_events::state::ModelStatus;
 use leftfold_events::{Envelope, Fact, POLICY, Request, Seq, State, context, line, settle, verify};
 use leftfold_providers::Wire;
 use serde_json::{Value, json};
@@ -88,7 +88,9 @@ fn possible(state: &State) -> Vec<(&'static str, Request)> {
         ("title", context::title_request(state)),
         ("resumed", context::request(&resumed(state, false))),
     ];
-    if let Some(Ask::Compacting(compacting)) = state.turn.as_ref().map(|turn| &turn.ask) {
+    if let Some(ModelStatus::Compacting(compacting)) =
+        state.turn.as_ref().map(|turn| &turn.model_status)
+    {
         all.push(("summary", context::summary_request(state, compacting)));
     }
     let mut prompted = resumed(state, true);
@@ -211,7 +213,7 @@ fn each_request_that_was_made_extends_the_one_before() {
 }
 
 /// The requests for steps as they were made, each with whether it has to extend the one before: no
-/// summary, no pruning, no revert and no other kit came in between.
+/// summary, no pruning, no revert and no other turn configuration came in between.
 fn asked(log: &[Envelope]) -> Vec<(Request, bool)> {
     let (mut state, mut asked, mut extends) = (State::default(), Vec::new(), false);
     for event in log {
@@ -221,7 +223,7 @@ fn asked(log: &[Envelope]) -> Vec<(Request, bool)> {
             }
             Event::Compaction(Compaction::Finished { .. } | Compaction::Pruned { .. })
             | Event::Files(Files::Restored { .. })
-            | Event::Turn(Turn::Equipped(_) | Turn::Switched { .. }) => extends = false,
+            | Event::Turn(Turn::Configured(_) | Turn::Switched { .. }) => extends = false,
             _ => {}
         }
         state.apply(event);

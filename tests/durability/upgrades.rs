@@ -127,6 +127,29 @@ fn golden_sessions_decode_fold_and_verify() {
     );
 }
 
+/// Exports of the time when events had other names, which `former-NAME.jsonl` has.
+#[test]
+fn exports_with_former_names_are_taken_in() {
+    let payloads = read_payloads();
+    let contents = payloads.values().map(|text| line::write_payload(&Payload::new(&**text)));
+    let contents: Vec<String> = contents.collect();
+    for name in KEPT {
+        let text = std::fs::read_to_string(file(&format!("former-{name}.jsonl"))).unwrap();
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        let site = Site::bare();
+        let file = site
+            .file("session.jsonl", [contents.clone(), lines.clone()].concat().join("\n") + "\n");
+        let root = site.run(&["import", file.to_str().unwrap()]).ok().stdout.trim().to_owned();
+        site.run(&["check", &root]).ok();
+        let exported = site.run(&["export", &root]).ok().events();
+        let types: Vec<&str> = exported.iter().filter_map(|event| event["type"].as_str()).collect();
+        assert_eq!(types.len(), lines.len(), "{name}");
+        for former in ["turn.equipped", "model.called", "model.replied", "tool.checked"] {
+            assert!(text.contains(former) && !types.contains(&former), "{name}: {former}");
+        }
+    }
+}
+
 /// How many of the logs were verified.
 fn assert_as_ever(golden: &Golden, payloads: &Payloads) -> usize {
     let name = &golden.name;
@@ -180,10 +203,10 @@ fn prefix() -> String {
     format!("schema{SCHEMA}-")
 }
 
-/// The state but for the kit, whose contents the log names by hash; long texts as their hash.
+/// The state but for the turn configuration, whose contents the log names by hash; long texts as their hash.
 fn rendered(state: &State) -> Value {
     let mut state = serde_json::to_value(state).unwrap();
-    state.as_object_mut().unwrap().remove("kit");
+    state.as_object_mut().unwrap().remove("config");
     shorten(&mut state);
     state
 }

@@ -38,7 +38,7 @@ fn task(call: &str, prompt: &str) -> Value {
     json!({ "type": "tool_use", "id": call, "name": "Task", "input": input })
 }
 
-fn aside(mut record: Value) -> Value {
+fn sidechain(mut record: Value) -> Value {
     record["isSidechain"] = true.into();
     record
 }
@@ -50,15 +50,15 @@ fn session(directory: &str) -> Vec<Value> {
     vec![
         first,
         reply("a1", "u1", 1, task("t1", "Look around.")),
-        aside(user("s1", "", 2, json!("Look around."))),
-        aside(reply(
+        sidechain(user("s1", "", 2, json!("Look around."))),
+        sidechain(reply(
             "s2",
             "s1",
             3,
             json!({ "type": "tool_use", "id": "t9", "name": "Glob", "input": {} }),
         )),
-        aside(result("s3", "s2", 4, "t9", "a.rs")),
-        aside(reply("s4", "s3", 5, text("There is a.rs."))),
+        sidechain(result("s3", "s2", 4, "t9", "a.rs")),
+        sidechain(reply("s4", "s3", 5, text("There is a.rs."))),
         result("r1", "a1", 6, "t1", "There is a.rs."),
         reply("a2", "r1", 7, text("One file.")),
     ]
@@ -111,18 +111,18 @@ fn a_subagent_with_a_file_of_its_own_is_found_by_its_result() {
     records.retain(|record| record["isSidechain"] == false);
     records[2]["toolUseResult"] = json!({ "agentId": "a1b2", "status": "completed" });
     let mut own = vec![
-        aside(user("s1", "", 2, json!("Look around."))),
-        aside(reply("s2", "s1", 3, task("t7", "Look deeper."))),
-        aside(result("s3", "s2", 4, "t7", "Deep.")),
-        aside(reply("s4", "s3", 5, text("There is a.rs."))),
+        sidechain(user("s1", "", 2, json!("Look around."))),
+        sidechain(reply("s2", "s1", 3, task("t7", "Look deeper."))),
+        sidechain(result("s3", "s2", 4, "t7", "Deep.")),
+        sidechain(reply("s4", "s3", 5, text("There is a.rs."))),
     ];
     own[2]["toolUseResult"] = json!({ "agentId": "c3d4" });
     let mut deeper = vec![
-        aside(user("d1", "", 3, json!("Look deeper."))),
-        aside(reply("d2", "d1", 3, text("Deep."))),
+        sidechain(user("d1", "", 3, json!("Look deeper."))),
+        sidechain(reply("d2", "d1", 3, text("Deep."))),
     ];
     // one that names itself is read once
-    deeper.push(aside(result("d3", "d2", 4, "t0", "x")));
+    deeper.push(sidechain(result("d3", "d2", 4, "t0", "x")));
     deeper[2]["toolUseResult"] = json!({ "agentId": "c3d4" });
     site.file("theirs.jsonl", as_lines(&records));
     site.file("theirs/subagents/agent-a1b2.jsonl", as_lines(&own));
@@ -148,10 +148,10 @@ fn subagents_that_are_nested_too_deeply_are_left_out() {
     site.file("theirs.jsonl", as_lines(&records));
     for at in 0..3_000 {
         let mut own = vec![
-            aside(user("s1", "", 2, json!("Look around."))),
-            aside(reply("s2", "s1", 3, task("t7", "Look deeper."))),
-            aside(result("s3", "s2", 4, "t7", "Deep.")),
-            aside(reply("s4", "s3", 5, text("There is a.rs."))),
+            sidechain(user("s1", "", 2, json!("Look around."))),
+            sidechain(reply("s2", "s1", 3, task("t7", "Look deeper."))),
+            sidechain(result("s3", "s2", 4, "t7", "Deep.")),
+            sidechain(reply("s4", "s3", 5, text("There is a.rs."))),
         ];
         own[2]["toolUseResult"] = json!({ "agentId": (at + 1).to_string() });
         site.file(&format!("theirs/subagents/agent-{at}.jsonl"), as_lines(&own));

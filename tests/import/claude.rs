@@ -52,8 +52,8 @@ fn result(id: &str, parent: &str, second: u64, call: &str, text: &str) -> Value 
 
 /// Two calls at once, each with a branch of its own, a subagent, and a call without a result.
 fn broken() -> Vec<Value> {
-    let mut aside = user("s1", "", 6, json!("Words for a subagent"));
-    aside["isSidechain"] = true.into();
+    let mut sidechain = user("s1", "", 6, json!("Words for a subagent"));
+    sidechain["isSidechain"] = true.into();
     let think = json!({ "type": "thinking", "thinking": "Look first.", "signature": "c2ln" });
     let mut first = user("u1", "", 0, json!("Repair slug.sh"));
     first["cwd"] = "/nowhere/at/all".into();
@@ -65,7 +65,7 @@ fn broken() -> Vec<Value> {
         calls("a3", "a2", 4, "msg_1", "t1", "Read"),
         result("r1", "a3", 5, "t1", "echo slug"),
         calls("a4", "a3", 4, "msg_1", "t2", "Bash"),
-        aside,
+        sidechain,
         result("r2", "a4", 6, "t2", "slug.sh test.sh"),
         says_("x1", "r2", 7, "msg_x", "An answer that was taken back."),
         says_("a5", "r2", 8, "msg_3", "I run it."),
@@ -93,7 +93,7 @@ fn a_broken_session_is_told_as_if_it_had_run_here() {
     assert_eq!(only(&events, "session.titled")["data"]["title"], "Repair the slug");
     assert_eq!(only(&events, "session.created")["data"]["directory"], "/nowhere/at/all");
     // one reply with its two calls, whose numbers count once
-    let replied = all(&events, "model.replied");
+    let replied = all(&events, "model.finished");
     assert_eq!(replied.len(), 2);
     let usage =
         json!({ "input": 10, "output": 40, "reasoning": 0, "cache_read": 5, "cache_write": 7 });

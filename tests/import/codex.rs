@@ -86,13 +86,13 @@ fn calls_results_and_tokens_are_those_of_the_rollout() {
     let events = events(&site, &session);
     let prompt = &only(&events, "turn.prompted")["data"];
     assert_eq!(prompt["parts"].as_array().unwrap().len(), 1, "{prompt}");
-    let replied = all(&events, "model.replied");
+    let replied = all(&events, "model.finished");
     let usage =
         json!({ "input": 40, "output": 20, "reasoning": 10, "cache_read": 60, "cache_write": 0 });
     assert_eq!((replied.len(), &replied[0]["data"]["usage"]), (2, &usage));
     assert_eq!(replied[1]["data"]["usage"], usage);
     let called: Vec<&Value> =
-        all(&events, "model.called").iter().map(|event| &event["data"]["call"]["input"]).collect();
+        all(&events, "tool.called").iter().map(|event| &event["data"]["call"]["input"]).collect();
     let patch = json!({ "input": "*** Begin Patch" });
     assert_eq!(called, [&json!({ "command": ["ls"] }), &json!("{broken"), &patch]);
     let finished = all(&events, "tool.finished");

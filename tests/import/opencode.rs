@@ -71,7 +71,7 @@ fn an_export_is_told_as_if_it_had_run_here() {
     let prompts = all(&events, "turn.prompted");
     assert_eq!(prompts[0]["at"], "2026-03-01T10:00:00.000Z");
     assert_eq!(prompts[0]["data"]["parts"][1]["mime"], "image/png");
-    let replied = all(&events, "model.replied");
+    let replied = all(&events, "model.finished");
     assert_eq!(replied.len(), 3);
     assert_eq!(
         (&replied[0]["data"]["cost"], &replied[2]["data"]["cost"]),

@@ -74,7 +74,7 @@ fn a_form_is_filled_in_field_by_field() {
     assert_eq!(texts[2], &json!(["Which seat?\nside"]));
     let content = json!({ "row": 3, "side": "r" });
     assert_eq!(told(&events), json!({ "action": "accept", "content": content }));
-    let replied = &only(&events, "tool.replied")["data"];
+    let replied = &only(&events, "tool.elicitation_answered")["data"];
     assert_eq!((&replied["consent"], &replied["content"]), (&json!("accepted"), &content));
 }
 

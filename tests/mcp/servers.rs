@@ -238,7 +238,7 @@ fn a_call_that_is_cancelled_is_cancelled_at_the_server() {
     live.signal(Signal::INT);
     let events = live.wait().with(130).events();
     assert_eq!(end(&events)["reason"], "aborted");
-    assert_eq!(only(&events, "tool.cancelled")["of"], only(&events, "model.called")["seq"]);
+    assert_eq!(only(&events, "tool.cancelled")["of"], only(&events, "tool.called")["seq"]);
     wait_until("the server knows", || !site.text("cancelled").is_empty());
     assert_eq!(mcp::servers_of(node), [0; 0]);
     site.assert_sound();

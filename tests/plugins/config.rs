@@ -124,7 +124,7 @@ fn one_that_does_not_say_in_time_is_left_out() {
     let ran = running.wait().ok().saying(&["it did not answer config within 5000 ms"]);
     assert_eq!(end(&ran.events())["text"], "So be it.");
     assert_eq!(site.text("done"), "done\n");
-    assert!(all(&ran.events(), "plugin.asked").is_empty());
+    assert!(all(&ran.events(), "hook.called").is_empty());
     assert_eq!(mcp::servers_of(node), [0; 0]);
     site.assert_sound();
 }

@@ -44,7 +44,7 @@ fn assert_needs_no_plugin(site: &Site) {
 }
 
 fn answered<'a>(events: &'a [Value], outcome: &str) -> Vec<&'a Value> {
-    let all = all(events, "plugin.answered").into_iter();
+    let all = all(events, "hook.returned").into_iter();
     all.filter(|event| event["data"]["outcome"] == outcome).collect()
 }
 
@@ -86,12 +86,12 @@ fn the_shell_plugin_tells_of_the_branch_and_marks_commands() {
     git(&["symbolic-ref", "HEAD", "refs/heads/topic"]);
     let events = site.prompt("go").ok().events();
     assert_eq!(only(&events, "tool.finished")["data"]["output"], "by leftfold\n");
-    let first = &all(&events, "plugin.answered")[0]["data"]["output"];
+    let first = &all(&events, "hook.returned")[0]["data"]["output"];
     assert_eq!(first["append"], "(The project is on the branch topic.)");
-    let seq = only(&events, "model.called")["of"].to_string();
+    let seq = only(&events, "tool.called")["of"].to_string();
     let sent = site.run(&["explain", "last", &seq, "--format", "json"]).ok().stdout;
     assert!(sent.contains("on the branch topic"), "{sent}");
-    let env = &answered(&events, "answered").last().unwrap()["data"]["output"]["env"];
+    let env = &answered(&events, "returned").last().unwrap()["data"]["output"]["env"];
     assert!(env["RUN_BY_AGENT"].as_str().unwrap().starts_with("hmac-sha256:"), "{env}");
     assert_needs_no_plugin(&site);
 }
@@ -227,7 +227,7 @@ fn one_that_watches_is_told_of_every_event_in_order() {
     assert_eq!(kinds(&told()), kinds(&events));
     assert_eq!(told().last(), events.last());
     // nothing of it is in the log
-    assert!(all(&events, "plugin.asked").is_empty());
+    assert!(all(&events, "hook.called").is_empty());
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn one_that_is_slow_is_cut_off_and_the_session_goes_on() {
     let ran = running.wait().ok();
     let events = ran.events();
     assert_eq!(end(&events)["text"], "So be it.");
-    assert_eq!(all(&events, "plugin.asked").len(), 1);
+    assert_eq!(all(&events, "hook.called").len(), 1);
     let told = &answered(&events, "timed_out")[0]["data"]["message"];
     assert_eq!(told, "plugin `slow`: it did not answer tool.execute.before within 1500 ms");
     assert_eq!(mcp::servers_of(node), [0; 0]);
@@ -342,7 +342,7 @@ fn a_crash_between_question_and_answer_is_survived() {
         json!([hooked(&["tool.execute.before"], json!({ "tool.execute.before": "silent" }))]),
     );
     let mut live: Live = site.start(&["run", "--format", "json", "go"]);
-    live.until("plugin.asked");
+    live.until("hook.called");
     live.signal(Signal::KILL);
     drop(live);
     // the next node has a plugin that answers
@@ -352,8 +352,8 @@ fn a_crash_between_question_and_answer_is_survived() {
     assert_eq!(end(&events)["text"], "So be it.");
     assert_eq!(site.text("done"), "again\n");
     let events = site.exported();
-    let asked = all(&events, "plugin.asked").len();
-    assert_eq!((asked, answered(&events, "answered").len()), (2, 1));
+    let asked = all(&events, "hook.called").len();
+    assert_eq!((asked, answered(&events, "returned").len()), (2, 1));
     assert_needs_no_plugin(&site);
 }
 

@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 const STEPS: usize = 50;
 
 /// A server that keeps its connections.
-struct Keeper {
+struct StoreListener {
     address: SocketAddr,
     connections: Arc<AtomicUsize>,
     requests: Arc<Mutex<usize>>,
 }
 
-impl Keeper {
+impl StoreListener {
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -97,15 +97,15 @@ fn read(reader: &mut impl BufRead) -> Option<Value> {
 /// has the last connection back opens one more, so a few are allowed.
 #[test]
 fn a_long_run_uses_its_connections_again() {
-    let keeper = Keeper::start();
+    let listener = StoreListener::start();
     let site = Site::served(&Server::start(vec![]))
-        .setting("provider/local/options/baseURL", json!(format!("http://{}/v1", keeper.address)))
+        .setting("provider/local/options/baseURL", json!(format!("http://{}/v1", listener.address)))
         .setting("title", json!(true));
     let events = site.prompt("go").ok().events();
     assert_eq!(end(&events)["text"], "Done.");
-    let requests = *keeper.requests.lock().unwrap();
+    let requests = *listener.requests.lock().unwrap();
     assert_eq!(requests, all(&events, "model.requested").len());
     assert!(requests > STEPS, "{requests}");
-    let connections = keeper.connections.load(Ordering::SeqCst);
+    let connections = listener.connections.load(Ordering::SeqCst);
     assert!(connections <= STEPS / 5, "{connections} connections for {requests} requests");
 }

@@ -56,7 +56,7 @@ fn a_server_that_never_begins_to_answer_is_asked_again() {
     let server = Server::start(vec![Answer::Silence, good("Once upon a time.")]);
     let site = Site::served(&server).setting("provider/local/options/timeout", json!(1500));
     let events = site.prompt("go").ok().events();
-    let elapsed = all(&events, "session.elapsed")[0];
+    let elapsed = all(&events, "session.deadline_passed")[0];
     assert_eq!(elapsed["of"], all(&events, "model.requested")[0]["seq"]);
     assert!(
         only(&events, "model.retry_scheduled")["data"]["error"]

@@ -66,7 +66,7 @@ fn requests_have_the_shape_that_the_api_accepts() {
     );
     // the hash in the log is that of the body on the wire: so each has its own
     let mut hashes: Vec<_> =
-        all(&events, "model.replied").iter().map(|e| e["data"]["body_sha256"].clone()).collect();
+        all(&events, "model.finished").iter().map(|e| e["data"]["body_sha256"].clone()).collect();
     hashes.dedup();
     assert_eq!(hashes.len(), 3);
 }

@@ -200,7 +200,7 @@ fn a_call_runs_before_the_answer_has_ended() {
     let server = Server::start(vec![Answer::Stall(open), good("Done.")]);
     let site = site(&server).setting("provider/local/options/chunkTimeout", json!(2000));
     let events = site.prompt("go").ok().events();
-    let called = all(&events, "model.called");
+    let called = all(&events, "tool.called");
     assert_eq!(called.len(), 1, "{events:?}");
     let place = |kind: &str| events.iter().position(|event| event["type"] == kind);
     assert!(place("tool.started") < place("model.failed"), "{events:?}");
@@ -283,6 +283,6 @@ fn an_answer_that_reached_its_limit_is_no_failure() {
     let server = Server::start(vec![Answer::Stream(text, Split::Whole)]);
     let ran = site(&server).prompt("go");
     let events = ran.events();
-    assert_eq!(only(&events, "model.replied")["data"]["finish"], "length");
+    assert_eq!(only(&events, "model.finished")["data"]["finish"], "length");
     assert_eq!(end(&events)["text"], "Half of");
 }

@@ -58,8 +58,8 @@ fn the_first_difference_is_named_and_what_came_of_it() {
     let text = site.run(&["diff", &a, &b]).with(1).stdout;
     for part in [
         "data.call.input.command",
-        "-model.called bash echo one",
-        "+model.called bash echo two",
+        "-tool.called bash echo one",
+        "+tool.called bash echo two",
         "2 requests, 1 calls",
         "completed",
     ] {

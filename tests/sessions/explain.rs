@@ -30,7 +30,7 @@ fn every_request_is_rebuilt_to_the_byte_and_says_where_it_comes_from() {
     let last = report(&site, &requests[2]["seq"]);
     let prompt = all(&events, "turn.prompted")[0]["seq"].clone();
     let calls: Vec<Value> =
-        all(&events, "model.called").iter().map(|called| called["seq"].clone()).collect();
+        all(&events, "tool.called").iter().map(|called| called["seq"].clone()).collect();
     let from: Vec<&Value> =
         last["messages"].as_array().unwrap().iter().map(|message| &message["from"]).collect();
     let expected = [
@@ -79,7 +79,7 @@ fn any_event_says_what_it_follows_from_and_what_came_of_it() {
         ruled["rule"],
         json!({ "permission": "bash", "pattern": "echo *", "action": "allow" })
     );
-    let expected = ["turn.equipped", "model.called", "tool.resolved"].map(|kind| seq(kind, 0));
+    let expected = ["turn.configured", "tool.called", "tool.resolved"].map(|kind| seq(kind, 0));
     let mut found = from(&ruled, "from");
     found.retain(|seq| expected.contains(seq));
     assert_eq!(found, expected);

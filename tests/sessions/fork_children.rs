@@ -17,7 +17,7 @@ fn task(prompt: &str, id: Option<&str>) -> Value {
     call("task", input)
 }
 
-struct Family {
+struct ParentAndChild {
     site: Site,
     root: String,
     child: String,
@@ -27,7 +27,7 @@ struct Family {
 
 /// A root whose child has looked once, and once more in its second turn. What comes after the first is
 /// what a fork's model says: it calls its child with the prompt `go on`, to which that says `replies`.
-fn family(replies: &[Value]) -> Family {
+fn family(replies: &[Value]) -> ParentAndChild {
     let looks = || on("look closely", 0, says("I see."));
     let first =
         json!([looks(), on("go", 0, task("look closely", None)), on("go", 1, says("Heard."))]);
@@ -47,7 +47,7 @@ fn family(replies: &[Value]) -> Family {
     all.extend(replies.iter().cloned());
     let site = site.setting("/provider/double/options/script/replies", json!(all));
     site.run(&["run", "--continue", "more"]).ok();
-    Family { site, root, child, at }
+    ParentAndChild { site, root, child, at }
 }
 
 /// The fork's child sees, and sees again.
@@ -55,7 +55,7 @@ fn sees() -> Vec<Value> {
     vec![on("look elsewhere", 1, says("Not here.")), on("look once more", 2, says("Nor there."))]
 }
 
-impl Family {
+impl ParentAndChild {
     fn fork(&self) -> String {
         let ran = self.site.run(&["fork", &self.root, "--at", &self.at.to_string()]).ok();
         ran.stdout.trim().to_owned()
@@ -78,7 +78,7 @@ impl Family {
 #[test]
 fn a_forks_call_goes_on_with_a_fork_of_the_child_as_it_stood_there() {
     let family = family(&sees());
-    let Family { site, root, child, .. } = &family;
+    let ParentAndChild { site, root, child, .. } = &family;
     let before = family.log(child);
     let fork = family.fork();
     let events = site.run(&["run", "--session", &fork, "--format", "json", "other"]).ok().events();
@@ -111,7 +111,7 @@ fn a_forks_call_goes_on_with_a_fork_of_the_child_as_it_stood_there() {
 #[test]
 fn it_belongs_to_the_fork_in_lists_counts_and_removals() {
     let family = family(&sees());
-    let Family { site, root, .. } = &family;
+    let ParentAndChild { site, root, .. } = &family;
     let stats = || -> Value {
         serde_json::from_str(&site.run(&["stats", "--format", "json"]).ok().stdout).unwrap()
     };
@@ -148,7 +148,7 @@ fn export_and_import_of_it_all_keep_every_state() {
     let ran = family.site.run(&["run", "--session", &fork, "--format", "json", "other"]).ok();
     let ran = ran.events();
     let heir = all(&ran, "subagent.spawned")[0]["data"]["session"].as_str().unwrap();
-    let Family { site, root, child, .. } = family;
+    let ParentAndChild { site, root, child, .. } = family;
     let exported = site.run(&["export", &fork]).ok().stdout;
     let file = site.file("fork.jsonl", &exported);
     let states = |site: &Site| {
@@ -178,7 +178,7 @@ fn a_kill_in_the_middle_costs_nothing() {
         on("look elsewhere", 2, says("Not here.")),
         on("look once more", 3, says("Nor there.")),
     ]);
-    let Family { site, root, child, .. } = &family;
+    let ParentAndChild { site, root, child, .. } = &family;
     let fork = family.fork();
     let mut live = site.start(&["run", "--session", &fork, "--format", "json", "other"]);
     let spawned = live.until("subagent.spawned");

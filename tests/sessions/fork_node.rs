@@ -65,7 +65,7 @@ fn the_node_of_an_editor_makes_it_and_takes_its_prompt() {
     assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
     let made = peer.call("_leftfold/fork", &json!({ "session": fork }));
     let second = made["result"]["session"].as_str().unwrap();
-    assert_eq!(made["result"]["told"], Value::Null);
+    assert_eq!(made["result"]["notice"], Value::Null);
     let export = site.run(&["export", second]).ok().events();
     assert_eq!(all(&export, "session.forked").len(), 2, "a fork of a fork");
     let attached = site.run(&["fork", &session, "--format", "json", "hello"]);

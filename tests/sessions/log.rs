@@ -42,7 +42,7 @@ fn export_has_the_bytes_that_were_printed_and_the_contents_behind_hashes() {
             assert!(known.insert(hash.to_owned()), "told twice: {hash}");
         }
         for field in ["system", "tools", "rules", "model", "options"] {
-            if value["type"] == "turn.equipped" {
+            if value["type"] == "turn.configured" {
                 assert!(known.contains(value["data"][field].as_str().unwrap()), "{field}");
             }
         }

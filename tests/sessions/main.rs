@@ -1,6 +1,7 @@
 //! Sessions and their logs: titles and summaries, replay, verification, forks, and files put back.
 #![cfg(test)]
 
+mod auxiliary_agents;
 mod compaction;
 mod diff;
 mod explain;
@@ -13,7 +14,6 @@ mod replay;
 mod rerun;
 mod rerun_ways;
 mod revert;
-mod scribes;
 mod snapshot;
 mod spill;
 mod stats;

@@ -113,7 +113,7 @@ fn what_was_changed_is_noticed_at_its_place() {
     let site = one_read();
     let asked = all(&site.exported(), "model.requested")[1]["seq"].clone();
     let other = changed(&site, |event| {
-        if kind(event) == "model.called" {
+        if kind(event) == "tool.called" {
             event["data"]["call"]["input"]["filePath"] = json!("b.txt");
         }
     });
@@ -123,7 +123,9 @@ fn what_was_changed_is_noticed_at_its_place() {
     assert_eq!((&found["seq"], &found["field"]), (&asked, &json!("data.request_sha256")));
     assert_ne!(found["expected"], found["found"]);
     // one that was never decided, and one whose outcome nobody waits for
-    for (wanted, field) in [("tool.checked", "data.call"), ("permission.ruled", "data.action")] {
+    for (wanted, field) in
+        [("tool.resolve_started", "data.call"), ("permission.ruled", "data.action")]
+    {
         let other = changed(&site, |event| {
             if kind(event) == wanted {
                 let key = field.strip_prefix("data.").unwrap();

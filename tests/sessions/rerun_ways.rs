@@ -58,7 +58,7 @@ fn retries_and_waits_that_are_over() {
     let events = site.prompt("go").ok().events();
     assert_eq!(all(&events, "model.retry_scheduled").len(), 2);
     let cancelled = only(&events, "tool.cancelled");
-    let elapsed = all(&events, "session.elapsed");
+    let elapsed = all(&events, "session.deadline_passed");
     assert_eq!(elapsed.len(), 3, "two pauses and the command: {cancelled}");
     again(&site);
 }

@@ -220,7 +220,7 @@ fn a_second_client_prompts_and_its_prompt_joins_the_turn() {
     let by = format!("ann (pid {})", std::process::id());
     assert_eq!(prompts[1]["data"]["by"], *by);
     assert_eq!(all(&events, "turn.ended").len(), 1);
-    assert_eq!(all(&events, "turn.equipped").len(), 1, "nothing has changed");
+    assert_eq!(all(&events, "turn.configured").len(), 1, "nothing has changed");
     site.assert_sound();
 }
 

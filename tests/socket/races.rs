@@ -36,7 +36,7 @@ fn asking(questions: usize) -> Site {
 }
 
 /// What one racer was told.
-enum Told {
+enum AnswerOutcome {
     Accepted,
     /// Who was first.
     Late(String),
@@ -44,17 +44,17 @@ enum Told {
 }
 
 /// What became of one question: whom the log names is who was accepted, and all others heard so.
-fn assert_one_winner(told: &[Told], answered: &Value) {
+fn assert_one_winner(told: &[AnswerOutcome], answered: &Value) {
     let by = answered["data"]["by"].as_str().unwrap();
-    let winners = told.iter().filter(|told| matches!(told, Told::Accepted)).count();
+    let winners = told.iter().filter(|told| matches!(told, AnswerOutcome::Accepted)).count();
     assert_eq!(winners, 1, "of {} racers, for {answered}", told.len());
     for told in told {
         match told {
-            Told::Accepted => {}
-            Told::Late(first) => {
+            AnswerOutcome::Accepted => {}
+            AnswerOutcome::Late(first) => {
                 assert!(first.contains(by), "told of `{first}`, and it was `{by}`");
             }
-            Told::Nonsense(told) => panic!("told nothing of use: {told}"),
+            AnswerOutcome::Nonsense(told) => panic!("told nothing of use: {told}"),
         }
     }
 }
@@ -81,7 +81,7 @@ fn race(
     session: &str,
     start: &Barrier,
     asked: &Receiver<u64>,
-    told: &Sender<(u64, Told)>,
+    told: &Sender<(u64, AnswerOutcome)>,
 ) {
     while let Ok(of) = asked.recv() {
         start.wait();
@@ -89,9 +89,9 @@ fn race(
         let answer = peer.try_call("_leftfold/answer", &params).unwrap_or_default();
         let result = &answer["result"];
         let heard = match (result["accepted"].as_bool(), result["by"].as_str()) {
-            (Some(true), _) => Told::Accepted,
-            (Some(false), Some(by)) => Told::Late(by.to_owned()),
-            _ => Told::Nonsense(answer.to_string()),
+            (Some(true), _) => AnswerOutcome::Accepted,
+            (Some(false), Some(by)) => AnswerOutcome::Late(by.to_owned()),
+            _ => AnswerOutcome::Nonsense(answer.to_string()),
         };
         told.send((of, heard)).unwrap();
     }
@@ -105,7 +105,7 @@ fn run_of_clients(questions: usize) -> usize {
     let session = first["session"].as_str().unwrap().to_owned();
     let store = site.session();
     let start = Barrier::new(RACERS);
-    let mut told: HashMap<u64, Vec<Told>> = HashMap::new();
+    let mut told: HashMap<u64, Vec<AnswerOutcome>> = HashMap::new();
     std::thread::scope(|scope| {
         let (sender, heard) = channel();
         let racers: Vec<Sender<u64>> = (0..RACERS)
@@ -150,11 +150,11 @@ fn run_of_processes(questions: usize) -> usize {
         let ends = racers.into_iter().map(|racer| {
             let ran = racer.wait();
             match ran.code {
-                0 => Told::Accepted,
-                _ => Told::Late(ran.with(1).saying(&["already answered by"]).stderr),
+                0 => AnswerOutcome::Accepted,
+                _ => AnswerOutcome::Late(ran.with(1).saying(&["already answered by"]).stderr),
             }
         });
-        told.insert(asked.as_u64().unwrap(), ends.collect::<Vec<Told>>());
+        told.insert(asked.as_u64().unwrap(), ends.collect::<Vec<AnswerOutcome>>());
     }
     site.file("go", "");
     let events = live.wait().ok().events();

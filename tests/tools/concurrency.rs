@@ -79,7 +79,7 @@ fn a_call_starts_while_the_model_still_writes() {
     let site = Site::scripted(&script(json!([reply, says("done")])));
     let mut live = site.start(&["run", "--format", "json", "go"]);
     live.until("tool.finished");
-    assert!(!live.seen.contains("model.replied"));
+    assert!(!live.seen.contains("model.finished"));
     live.signal(rustix::process::Signal::INT);
     live.wait().with(130);
     site.assert_sound();
@@ -94,7 +94,7 @@ fn a_call_that_takes_too_long_is_stopped_and_the_others_are_not() {
     let outputs: Vec<&str> =
         finished.iter().map(|event| event["data"]["output"].as_str().unwrap()).collect();
     assert!(outputs.iter().any(|output| output.contains("whole")), "{outputs:?}");
-    assert_eq!(all(&events, "session.elapsed").len(), 1);
+    assert_eq!(all(&events, "session.deadline_passed").len(), 1);
     assert_eq!(all(&events, "tool.cancelled").len(), 1);
     assert_eq!(common::marked(events[0]["session"].as_str().unwrap()), []);
 }

@@ -16,9 +16,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
+use crate::elicit::{self, Elicit};
 use crate::homes::Homes;
 use crate::host::Host;
-use crate::inquire::{self, Inquire};
 use crate::{Error, args};
 
 /// How long a call may run unless its tool says otherwise, in milliseconds.
@@ -235,7 +235,7 @@ impl Workspace {
             homes: Homes::of_environment(),
             environment: Vec::new(),
             subagents: Vec::new(),
-            task_timeout: leftfold_events::kit::TASK_TIMEOUT,
+            task_timeout: leftfold_events::turn_config::TASK_TIMEOUT,
             data: None,
             secrets: Secrets::default(),
             sources: Vec::new(),
@@ -280,7 +280,7 @@ pub struct Context {
     /// When the caller will cancel, if it knows: what a tool has to show should be told before.
     pub deadline: Option<Instant>,
     pub progress: Progress,
-    pub inquire: Inquire,
+    pub elicit: Elicit,
 }
 
 impl Context {
@@ -299,7 +299,7 @@ impl Context {
             cancel: CancellationToken::new(),
             deadline: None,
             progress: Arc::new(|_| {}),
-            inquire: inquire::nobody(),
+            elicit: elicit::nobody(),
         }
     }
 }

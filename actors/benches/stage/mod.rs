@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use leftfold_actors::{Models, Node, NodeMessage, Open, SessionMessage, World};
+use leftfold_actors::{Models, Node, NodeMessage, OpenSession, SessionMessage, World};
 use leftfold_events::event::{PromptPart, Session, Turn};
-use leftfold_events::kit::{ModelSpec, ToolSpec};
-use leftfold_events::{Fact, Kit, POLICY, SessionId, Time};
+use leftfold_events::turn_config::{ModelSpec, ToolSpec};
+use leftfold_events::{Fact, POLICY, SessionId, Time, TurnConfig};
 use leftfold_providers::{Config, ScriptSource, Wire};
 use leftfold_tools::Workspace;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -25,7 +25,7 @@ pub(crate) async fn open(
     let model = ModelSpec { provider: "script".into(), id: "m".into(), ..ModelSpec::default() };
     let name = model.name();
     let directory = folder.display().to_string();
-    let birth = Session::Created {
+    let created_event = Session::Created {
         worktree: directory.clone(),
         directory,
         parent: None,
@@ -35,7 +35,13 @@ pub(crate) async fn open(
     };
     let world = World::new(models, workspace, None);
     let (node, _) = Actor::spawn(None, Node, ()).await?;
-    let open = Box::new(Open { store: folder.join("store"), session, world, birth, fork_of: None });
+    let open = Box::new(OpenSession {
+        store: folder.join("store"),
+        session,
+        world,
+        created_event,
+        fork_of: None,
+    });
     ractor::call!(node, |reply| NodeMessage::Open { open, reply })??;
     let tools = leftfold_tools::offered_to(&model.id).into_iter().map(|tool| ToolSpec {
         name: tool.name().to_owned(),
@@ -43,10 +49,11 @@ pub(crate) async fn open(
         schema: tool.schema(),
     });
     let rules = leftfold_events::rules::defaults();
-    let kit = Box::new(Kit { tools: tools.collect(), rules, model, ..Kit::default() });
+    let config =
+        Box::new(TurnConfig { tools: tools.collect(), rules, model, ..TurnConfig::default() });
     let (parts, by) = (vec![PromptPart::text("What is here?")], "example".to_owned());
     let prompted = Turn::Prompted { parts, agent: "build".into(), model: name, by };
     let prompted = Box::new(Fact::new(prompted));
-    let message = SessionMessage::Prompt { kit, prompted, joins: false, told: None };
+    let message = SessionMessage::Prompt { config, prompted, joins: false, reply_to: None };
     Ok((node, session, NodeMessage::Tell { session, message }))
 }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use leftfold_events::children::{self, ChildIntent, Spawned};
 use leftfold_events::event::{ModelRef, PromptPart, Session as SessionEvent, Turn};
-use leftfold_events::{Fact, Kit, POLICY, Seq, SessionId, State};
+use leftfold_events::{Fact, POLICY, Seq, SessionId, State, TurnConfig};
 use leftfold_store::LiveReader;
 use ractor::ActorRef;
 
 use super::Sessions;
 use super::opening::{Then, Waiting};
-use crate::children::{Told, interrupt, titled};
+use crate::children::{ChildResult, interrupt, titled};
 use crate::messages::{
-    Error, NodeMessage, ObserversMessage, Open, ReadyChild, SessionMessage, SpawnChild,
+    Error, NodeMessage, ObserversMessage, OpenSession, ReadyChild, SessionMessage, SpawnChild,
 };
 use crate::world::{ChildConfig, World};
 
@@ -23,7 +23,8 @@ impl Sessions {
     pub(super) fn spawn(&mut self, node: &ActorRef<NodeMessage>, spawn: Box<SpawnChild>) {
         let Some(entry) = self.open.get(&spawn.parent.session) else { return };
         let (world, store) = (entry.world.clone(), entry.store.dir().to_owned());
-        let (reader, birth, node) = (entry.store.reader(), entry.birth.clone(), node.clone());
+        let (reader, created_event, node) =
+            (entry.store.reader(), entry.created_event.clone(), node.clone());
         tokio::task::spawn_blocking(move || {
             let gathered = catch_unwind(AssertUnwindSafe(|| {
                 let fork_of = fork_of(&reader, &spawn).map_err(|error| error.to_string())?;
@@ -32,14 +33,15 @@ impl Sessions {
             let failed_itself = || Err("Opening the subagent failed unexpectedly.".to_owned());
             let ready = match gathered.unwrap_or_else(|_| failed_itself()) {
                 Ok((fork_of, config)) => {
-                    let birth = birth_of(birth, &spawn);
+                    let created_event = birth_of(created_event, &spawn);
                     let world = narrowed(&config, world);
                     let session = spawn.session;
-                    let open = Box::new(Open { store, session, world, birth, fork_of });
-                    ReadyChild { open, spawn, kit: Box::new(config.kit) }
+                    let open =
+                        Box::new(OpenSession { store, session, world, created_event, fork_of });
+                    ReadyChild { open, spawn, config: Box::new(config.config) }
                 }
                 Err(why) => {
-                    let told = Told::failed(spawn.session, why);
+                    let told = ChildResult::failed(spawn.session, why);
                     // a node that is gone tells nobody
                     let _ = node.cast(told.to(spawn.parent));
                     return;
@@ -50,9 +52,9 @@ impl Sessions {
     }
 
     pub(super) async fn open_child(&mut self, node: &ActorRef<NodeMessage>, ready: ReadyChild) {
-        let ReadyChild { open, spawn, kit } = ready;
+        let ReadyChild { open, spawn, config } = ready;
         let forks = open.fork_of.is_some();
-        self.open(node, Waiting { open, then: Then::Child { spawn, kit, forks } }).await;
+        self.open(node, Waiting { open, then: Then::Child { spawn, config, forks } }).await;
     }
 
     /// Tells a child that is open what it was spawned for, as far as its log does not have that
@@ -61,7 +63,7 @@ impl Sessions {
         &mut self,
         node: &ActorRef<NodeMessage>,
         spawn: Box<SpawnChild>,
-        kit: Box<Kit>,
+        config: Box<TurnConfig>,
         forks: bool,
     ) {
         let Some(entry) = self.open.get(&spawn.session) else { return };
@@ -88,7 +90,8 @@ impl Sessions {
             if forks {
                 let parent = spawn.parent.session;
                 let facts = vec![Fact::new(SessionEvent::Adopted { parent })];
-                let begun = ractor::call!(child, |told| SessionMessage::Begin { facts, told });
+                let begun =
+                    ractor::call!(child, |reply_to| SessionMessage::Begin { facts, reply_to });
                 if begun.is_err() {
                     return;
                 }
@@ -104,7 +107,7 @@ impl Sessions {
                     | ChildIntent::Wait
                     | ChildIntent::Resume { close: false }
             );
-            for message in messages(intent, &spawn, kit, &of_child) {
+            for message in messages(intent, &spawn, config, &of_child) {
                 let _ = node.cast(message);
             }
             // an interrupt of the parent may have come before the child was at work
@@ -132,24 +135,24 @@ fn fork_of(store: &LiveReader, spawn: &SpawnChild) -> Result<Option<(SessionId, 
 }
 
 /// The first event of a child, given that of its parent.
-fn birth_of(mut birth: SessionEvent, spawn: &SpawnChild) -> SessionEvent {
-    if let SessionEvent::Created { parent, agent, policy, .. } = &mut birth {
+fn birth_of(mut created_event: SessionEvent, spawn: &SpawnChild) -> SessionEvent {
+    if let SessionEvent::Created { parent, agent, policy, .. } = &mut created_event {
         *parent = Some(spawn.parent.session);
         agent.clone_from(&spawn.agent);
         *policy = POLICY;
     }
-    birth
+    created_event
 }
 
 fn configure(world: &World, spawn: &SpawnChild) -> Result<ChildConfig, String> {
     let configs = world.turn_configs.as_ref().ok_or("There are no subagents here.")?;
-    configs.for_child(&spawn.agent, &spawn.kit)
+    configs.for_child(&spawn.agent, &spawn.config)
 }
 
 /// Its parent's world, as far as the child's configuration reaches.
 fn narrowed(config: &ChildConfig, parent: World) -> World {
     let mut world = World { models: config.models.clone(), ..parent };
-    if !config.kit.tools.iter().any(|tool| tool.name == "task") {
+    if !config.config.tools.iter().any(|tool| tool.name == "task") {
         // nobody to give tasks to
         Arc::make_mut(&mut world.workspace).subagents.clear();
     }
@@ -160,7 +163,7 @@ fn narrowed(config: &ChildConfig, parent: World) -> World {
 fn messages(
     intent: ChildIntent,
     spawn: &SpawnChild,
-    kit: Box<Kit>,
+    config: Box<TurnConfig>,
     child: &State,
 ) -> Vec<NodeMessage> {
     let session = spawn.session;
@@ -168,20 +171,22 @@ fn messages(
     let adopt = tell(SessionMessage::Adopt(spawn.parent.clone()));
     match intent {
         ChildIntent::Prompt { title } => {
-            let prompted = Box::new(prompt(spawn, kit.model.name()));
-            let prompt = SessionMessage::Prompt { kit, prompted, joins: false, told: None };
+            let prompted = Box::new(prompt(spawn, config.model.name()));
+            let prompt = SessionMessage::Prompt { config, prompted, joins: false, reply_to: None };
             let title = titled(&spawn.title).filter(|_| title);
-            let title = title.map(|title| tell(SessionMessage::Told(vec![title])));
+            let title = title.map(|title| tell(SessionMessage::Facts(vec![title])));
             [adopt, tell(prompt)].into_iter().chain(title).collect()
         }
         ChildIntent::Wait => vec![adopt],
-        ChildIntent::Resume { close } => vec![adopt, tell(SessionMessage::Resume { kit, close })],
+        ChildIntent::Resume { close } => {
+            vec![adopt, tell(SessionMessage::Resume { config, close })]
+        }
         ChildIntent::Interrupt => vec![adopt, interrupt(session)],
         ChildIntent::Report(ended) => {
-            vec![Told::of(session, &ended, child).to(spawn.parent.clone())]
+            vec![ChildResult::of(session, &ended, child).to(spawn.parent.clone())]
         }
         ChildIntent::CallOff => {
-            let told = Told::failed(session, "It was called off.".to_owned());
+            let told = ChildResult::failed(session, "It was called off.".to_owned());
             vec![told.to(spawn.parent.clone())]
         }
         ChildIntent::Nothing => Vec::new(),

@@ -4,30 +4,31 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::messages::{Hold, Keeper};
+use crate::messages::{StoreGuard, StoreListener};
 
 #[derive(Debug, Default)]
 pub(super) struct Holds {
-    keeper: Option<Arc<dyn Keeper>>,
-    held: HashMap<PathBuf, Box<dyn Hold>>,
+    listener: Option<Arc<dyn StoreListener>>,
+    held: HashMap<PathBuf, Box<dyn StoreGuard>>,
 }
 
 impl Holds {
     pub(super) fn keep<'a>(
         &mut self,
-        keeper: Arc<dyn Keeper>,
+        listener: Arc<dyn StoreListener>,
         stores: impl Iterator<Item = &'a Path>,
     ) {
-        self.keeper = Some(keeper);
+        self.listener = Some(listener);
         stores.for_each(|store| self.add(store));
     }
 
     /// The store is held, now or already.
     pub(super) fn add(&mut self, store: &Path) {
-        let Some(keeper) = self.keeper.as_ref().filter(|_| !self.held.contains_key(store)) else {
+        let Some(listener) = self.listener.as_ref().filter(|_| !self.held.contains_key(store))
+        else {
             return;
         };
-        self.held.insert(store.to_owned(), keeper.hold(store));
+        self.held.insert(store.to_owned(), listener.hold(store));
     }
 
     pub(super) fn rest(&mut self, store: &Path) {

@@ -4,15 +4,15 @@ use std::path::Path;
 use std::time::Instant;
 
 use leftfold_events::event::Session as SessionEvent;
-use leftfold_events::{Kit, Seq, SessionId};
+use leftfold_events::{Seq, SessionId, TurnConfig};
 use leftfold_store::Store;
 use ractor::{Actor, ActorRef, RpcReplyPort};
 use tokio::sync::watch;
 
 use super::{Entry, LET_GO, Sessions};
-use crate::children::Told;
+use crate::children::ChildResult;
 use crate::messages::{
-    Error, NodeMessage, ObserversMessage, Open, Opened, SessionMessage, SpawnChild, Watch,
+    Error, NodeMessage, ObserversMessage, OpenSession, Opened, SessionMessage, SpawnChild, Watch,
 };
 use crate::session::{Arguments, OpenLog, Session};
 use crate::world::World;
@@ -20,7 +20,7 @@ use crate::world::World;
 /// A session that waits for its store, and what for.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    pub(super) open: Box<Open>,
+    pub(super) open: Box<OpenSession>,
     pub(super) then: Then,
 }
 
@@ -33,7 +33,7 @@ pub(super) enum Then {
     /// A call waits for it.
     Child {
         spawn: Box<SpawnChild>,
-        kit: Box<Kit>,
+        config: Box<TurnConfig>,
         /// It is a fork that is to begin.
         forks: bool,
     },
@@ -43,7 +43,7 @@ impl Sessions {
     /// Has a session open, and then does something with it. One that is open is the same for all
     /// its clients.
     pub(super) async fn open(&mut self, node: &ActorRef<NodeMessage>, waiting: Waiting) {
-        let Open { session, store, .. } = waiting.open.as_ref();
+        let OpenSession { session, store, .. } = waiting.open.as_ref();
         if self.is_open(*session) {
             self.proceed(node, *session, waiting.then);
         } else if let Some(others) = self.opening.get_mut(store) {
@@ -131,7 +131,7 @@ impl Sessions {
             }
             Then::Tell(message) => self.tell(node, session, message),
             Then::Watch(watch) => self.watch(node, watch),
-            Then::Child { spawn, kit, forks } => self.begin_child(node, spawn, kit, forks),
+            Then::Child { spawn, config, forks } => self.begin_child(node, spawn, config, forks),
         }
     }
 
@@ -144,8 +144,8 @@ impl Sessions {
                 let _ = reply.send(Err(error));
             }
             Then::Child { spawn, .. } => {
-                let told = Told::failed(session, error.to_string());
-                let (parent, message) = told.message(spawn.parent);
+                let sent = ChildResult::failed(session, error.to_string());
+                let (parent, message) = sent.message(spawn.parent);
                 if let Some(entry) = self.open.get(&parent) {
                     // one that is gone asks again
                     let _ = entry.actor.cast(message);
@@ -163,10 +163,10 @@ impl Sessions {
     async fn begin(
         &mut self,
         node: &ActorRef<NodeMessage>,
-        open: Open,
+        open: OpenSession,
         store: Store,
     ) -> Result<(), Error> {
-        let Open { session, world, birth, fork_of, .. } = open;
+        let OpenSession { session, world, created_event, fork_of, .. } = open;
         if let Some(closed) = self.open.remove(&session) {
             // one that was closed for good, and still has the log
             let _ = closed.actor.stop_and_wait(None, Some(LET_GO)).await;
@@ -176,7 +176,7 @@ impl Sessions {
             tracing::warn!("nobody hands events to observers");
         }
         let forked = fork_of.map(|(from, at)| SessionEvent::Forked { from, at });
-        let first = forked.unwrap_or_else(|| birth.clone());
+        let first = forked.unwrap_or_else(|| created_event.clone());
         let Started { actor, head, unfinished, .. } =
             start(node, &self.observers, &store, session, &world, Some(first)).await?;
         // those who opened it before it was closed still listen to the same end
@@ -186,11 +186,11 @@ impl Sessions {
         let entry = Entry {
             store,
             world,
-            birth,
+            created_event,
             actor,
             head,
             cut_off: unfinished,
-            told: 0,
+            sent: 0,
             used: Instant::now(),
             deaths: Vec::new(),
             parent: None,
@@ -206,10 +206,10 @@ impl Entry {
     /// Whether the message still means something to a turn that may have been cut off. A prompt
     /// brings that turn to its end first; to go on with it is for whoever asks first.
     pub(super) fn go_on(&mut self, message: &SessionMessage) -> bool {
-        if let SessionMessage::Prompt { kit, .. } = message
+        if let SessionMessage::Prompt { config, .. } = message
             && std::mem::take(&mut self.cut_off)
         {
-            let resume = SessionMessage::Resume { kit: kit.clone(), close: true };
+            let resume = SessionMessage::Resume { config: config.clone(), close: true };
             // one that is gone does not take the prompt either
             return self.actor.cast(resume).is_ok();
         }
@@ -246,7 +246,7 @@ pub(super) struct Started {
     /// Whether a turn was cut off in it.
     pub(super) unfinished: bool,
     /// What was in force there.
-    pub(super) kit: Box<Kit>,
+    pub(super) config: Box<TurnConfig>,
 }
 
 /// Starts a session on its log.
@@ -256,13 +256,13 @@ pub(super) async fn start(
     store: &Store,
     session: SessionId,
     world: &World,
-    birth: Option<SessionEvent>,
+    created_event: Option<SessionEvent>,
 ) -> Result<Started, Error> {
     let opened = store.clone();
-    let open = move || OpenLog::open(&opened, session, birth);
+    let open = move || OpenLog::open(&opened, session, created_event);
     let log = tokio::task::spawn_blocking(open).await??;
     let (head, unfinished) = (log.head(), log.is_cut_off());
-    let kit = Box::new(log.state().kit.clone());
+    let config = Box::new(log.state().config.clone());
     let arguments = Arguments {
         log,
         world: world.clone(),
@@ -271,7 +271,7 @@ pub(super) async fn start(
         node: node.clone(),
     };
     let (actor, _) = Actor::spawn_linked(None, Session, arguments, node.get_cell()).await?;
-    Ok(Started { actor, head, unfinished, kit })
+    Ok(Started { actor, head, unfinished, config })
 }
 
 /// Ends the processes of calls whose mark begins with `mark`, and waits until they are gone.
@@ -283,8 +283,8 @@ pub(super) async fn end_strays(mark: String) {
     }
 }
 
-pub(super) fn resume(actor: &ActorRef<SessionMessage>, kit: Box<Kit>) {
-    if actor.cast(SessionMessage::Resume { kit, close: false }).is_err() {
+pub(super) fn resume(actor: &ActorRef<SessionMessage>, config: Box<TurnConfig>) {
+    if actor.cast(SessionMessage::Resume { config, close: false }).is_err() {
         tracing::warn!("a session died as soon as it was started");
     }
 }

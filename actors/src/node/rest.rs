@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::opening::{Then, Waiting};
 use super::{Entry, LET_GO, Sessions};
-use crate::messages::{Error, NodeMessage, ObserversMessage, Open, SessionMessage};
+use crate::messages::{Error, NodeMessage, ObserversMessage, OpenSession, SessionMessage};
 use crate::world::World;
 
 /// How long a session is left alone before it is closed.
@@ -22,7 +22,7 @@ const IDLE: Duration = Duration::from_secs(60);
 pub(super) struct Resting {
     store: PathBuf,
     world: World,
-    birth: SessionEvent,
+    created_event: SessionEvent,
     pub(super) closed: watch::Sender<Option<String>>,
 }
 
@@ -47,21 +47,21 @@ impl Sessions {
         self.sweep_later(node);
         for (session, entry) in self.open.iter().filter(|(_, e)| e.used.elapsed() >= idle) {
             let (node, actor) = (node.clone(), entry.actor.clone());
-            let (session, told, cut_off) = (*session, entry.told, entry.cut_off);
+            let (session, sent, cut_off) = (*session, entry.sent, entry.cut_off);
             tokio::spawn(async move {
                 // a turn that was cut off does not go on by itself
                 let at_rest = cut_off
                     || ractor::call!(actor, SessionMessage::AtRest).is_ok_and(|at_rest| at_rest);
                 if at_rest {
-                    let _ = node.cast(NodeMessage::Rest { session, told });
+                    let _ = node.cast(NodeMessage::Rest { session, sent });
                 }
             });
         }
     }
 
     /// Closes a session, unless somebody has told it something meanwhile.
-    pub(super) async fn rest(&mut self, session: SessionId, told: u64) {
-        if self.open.get(&session).is_none_or(|entry| entry.told != told) {
+    pub(super) async fn rest(&mut self, session: SessionId, sent: u64) {
+        if self.open.get(&session).is_none_or(|entry| entry.sent != sent) {
             return;
         }
         self.close(session).await;
@@ -70,7 +70,7 @@ impl Sessions {
     /// Closes a session. Whoever wants something of it opens it again.
     pub(super) async fn close(&mut self, session: SessionId) {
         let Some(entry) = self.open.remove(&session) else { return };
-        let Entry { store, world, birth, actor, closed, .. } = entry;
+        let Entry { store, world, created_event, actor, closed, .. } = entry;
         if self.observers.cast(ObserversMessage::Closed { session }).is_err() {
             tracing::warn!("nobody hands events to observers");
         }
@@ -82,7 +82,7 @@ impl Sessions {
             tracing::debug!(%session, "it does not stop at once");
         }
         let store = store.dir().to_owned();
-        self.resting.insert(session, Resting { store, world, birth, closed });
+        self.resting.insert(session, Resting { store, world, created_event, closed });
     }
 
     /// Opens a session again for whoever wants something of it.
@@ -91,10 +91,12 @@ impl Sessions {
             tracing::warn!("{}", Error::NotOpen(session));
             return;
         };
-        let Resting { store, world, birth, .. } = resting;
-        let (store, world, birth) = (store.clone(), world.clone(), birth.clone());
-        let waiting =
-            Waiting { open: Box::new(Open { store, session, world, birth, fork_of: None }), then };
+        let Resting { store, world, created_event, .. } = resting;
+        let (store, world, created_event) = (store.clone(), world.clone(), created_event.clone());
+        let waiting = Waiting {
+            open: Box::new(OpenSession { store, session, world, created_event, fork_of: None }),
+            then,
+        };
         let folder = waiting.open.store.clone();
         if let Some(others) = self.opening.get_mut(&folder) {
             others.push(waiting);

@@ -41,7 +41,7 @@ pub(super) struct Feed {
 }
 
 /// One sink's way to the feed.
-pub(super) struct Tap {
+pub(super) struct Subscription {
     pub(super) feed: watch::Receiver<Feed>,
     cursor: Arc<AtomicU64>,
     /// The opening whose log was read to its end.
@@ -69,10 +69,10 @@ pub(super) struct Log {
 }
 
 impl Channel {
-    pub(super) fn tap(&mut self, from: Seq) -> Tap {
+    pub(super) fn subscription(&mut self, from: Seq) -> Subscription {
         let cursor = Arc::new(AtomicU64::new(from));
         self.cursors.push(Arc::clone(&cursor));
-        Tap { feed: self.feed.subscribe(), cursor, looked: None }
+        Subscription { feed: self.feed.subscribe(), cursor, looked: None }
     }
 
     /// Where the session's log is.
@@ -181,7 +181,7 @@ impl Feed {
     }
 }
 
-impl Tap {
+impl Subscription {
     pub(super) fn next(&mut self) -> Next {
         let from = self.cursor.load(Ordering::Acquire);
         let feed = self.feed.borrow_and_update();

@@ -6,8 +6,8 @@ use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_store::Reader;
 use ractor::ActorRef;
 
-use super::feed::{Log, Next, Tap};
-use crate::messages::{Family, Observation, ObserversMessage, Watch};
+use super::feed::{Log, Next, Subscription};
+use crate::messages::{Observation, ObserversMessage, Watch, WatchScope};
 use crate::recorded::Recorded;
 
 /// Events at most in one observation read from the log.
@@ -15,14 +15,19 @@ const CHUNK: usize = 128;
 
 /// Ends with the sink, or with the hub. What a fork shares is left out if only its `own` events are
 /// wanted.
-pub(super) async fn serve(mut tap: Tap, watch: Watch, hub: ActorRef<ObserversMessage>, own: bool) {
+pub(super) async fn serve(
+    mut subscription: Subscription,
+    watch: Watch,
+    hub: ActorRef<ObserversMessage>,
+    own: bool,
+) {
     let (session, sink) = (watch.session, watch.sink.clone());
-    while tap.feed.has_changed().is_ok() {
-        let events = match tap.next() {
+    while subscription.feed.has_changed().is_ok() {
+        let events = match subscription.next() {
             Next::Events(events) => events,
             Next::Nothing => {
                 // the hub may have gone
-                let _ = tap.feed.changed().await;
+                let _ = subscription.feed.changed().await;
                 continue;
             }
             Next::Log(log) => {
@@ -30,7 +35,7 @@ pub(super) async fn serve(mut tap: Tap, watch: Watch, hub: ActorRef<ObserversMes
                 match read(log, session).await {
                     Ok(events) if !events.is_empty() => events,
                     Ok(_) if !promised => {
-                        tap.looked = Some(opening);
+                        subscription.looked = Some(opening);
                         continue;
                     }
                     Ok(_) => return give_up(&sink, "the log ends before what was announced"),
@@ -39,7 +44,7 @@ pub(super) async fn serve(mut tap: Tap, watch: Watch, hub: ActorRef<ObserversMes
             }
         };
         if let Some(last) = events.last() {
-            tap.advance(last.seq + 1);
+            subscription.advance(last.seq + 1);
         }
         let events = if own { of(session, events) } else { events };
         if events.is_empty() {
@@ -73,7 +78,7 @@ fn of(session: SessionId, events: Arc<[Recorded]>) -> Arc<[Recorded]> {
 }
 
 /// The sessions that the sink comes to by these events, and where they begin for it.
-fn spawned(events: &[Recorded], family: &Family) -> Vec<(SessionId, Seq)> {
+fn spawned(events: &[Recorded], family: &WatchScope) -> Vec<(SessionId, Seq)> {
     let spawned = events.iter().filter_map(|event| {
         let session = event.spawned()?;
         let first = event.session.child(event.seq, event.at) == session;

@@ -47,11 +47,11 @@ impl Life {
     ) -> Result<Self, Error> {
         let (sender, came) = mpsc::unbounded_channel();
         let recording = Arc::new(RecordedLog::new(Arc::clone(log), sender.clone()));
-        let birth = log.first().filter(|_| given == 0).and_then(|first| {
-            let Event::Session(birth @ SessionEvent::Created { .. }) = &first.event else {
+        let created_event = log.first().filter(|_| given == 0).and_then(|first| {
+            let Event::Session(created_event @ SessionEvent::Created { .. }) = &first.event else {
                 return None;
             };
-            Some(birth.clone())
+            Some(created_event.clone())
         });
         let (events, place) = (Arc::clone(log), folder.to_owned());
         let copy = move || -> Result<_, Error> {
@@ -59,7 +59,7 @@ impl Life {
             for part in events[..given].chunk_by(|a, b| a.session == b.session) {
                 store.import(part[0].session, part)?;
             }
-            let log = OpenLog::open(&store, session, birth)?;
+            let log = OpenLog::open(&store, session, created_event)?;
             Ok((store, log))
         };
         let (store, own) = tokio::task::spawn_blocking(copy).await??;

@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use leftfold_events::event::{Class, Event, Files, Model, Plugin, Session, Subagent, Tool};
+use leftfold_events::event::{Class, Event, Files, Hook, Model, Session, Subagent, Tool};
 use leftfold_events::verify::{Divergence, difference};
 use leftfold_events::{Envelope, Fact, Seq, SessionId, State, fold, line, settle};
 use serde::Serialize;
@@ -109,7 +109,7 @@ fn compare(
 enum Bound {
     Effect(Effect),
     /// It is on its way already.
-    Told,
+    Reported,
 }
 
 struct Rerun {
@@ -184,12 +184,12 @@ impl Rerun {
         match &event.event {
             Event::Model(event) => matches!(event, Model::Requested { .. }),
             Event::Tool(Tool::Started { class, .. }) => *class != Class::Child,
-            Event::Tool(event) => matches!(event, Tool::Checked { .. }),
+            Event::Tool(event) => matches!(event, Tool::ResolveStarted { .. }),
             Event::Subagent(event) => matches!(event, Subagent::Spawned { .. }),
             Event::Files(event) => {
                 matches!(event, Files::SnapshotStarted {} | Files::RestoreStarted { .. })
             }
-            Event::Plugin(event) => matches!(event, Plugin::Asked { .. }),
+            Event::Hook(event) => matches!(event, Hook::Called { .. }),
             Event::Session(_)
             | Event::Turn(_)
             | Event::Permission(_)

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
-use leftfold_events::event::{CallSpec, Event, Files, Plugin, Resolution, Session};
-use leftfold_events::{Envelope, Kit, Request, Seq, Sha256, State, Time};
+use leftfold_events::event::{CallSpec, Event, Files, Hook, Resolution, Session};
+use leftfold_events::{Envelope, Request, Seq, Sha256, State, Time, TurnConfig};
 use leftfold_providers::{Provider, StreamEvent};
 use leftfold_tools::Output;
 use tokio::sync::{mpsc, oneshot};
@@ -23,9 +23,9 @@ pub(super) enum Effect {
     Check { of: Seq, call: CallSpec, resolved: oneshot::Sender<Resolution> },
     Run { of: Seq, resolution: Box<Resolution>, output: oneshot::Sender<Output> },
     Files { of: Seq, done: oneshot::Sender<Files> },
-    Plugin { of: Seq, said: oneshot::Sender<Plugin> },
+    Plugin { of: Seq, said: oneshot::Sender<Hook> },
     Child(Box<ParentCall>),
-    Switch { of: Seq, done: oneshot::Sender<(Output, Option<Kit>)> },
+    Switch { of: Seq, done: oneshot::Sender<(Output, Option<TurnConfig>)> },
 }
 
 /// What the actors have come forward with.
@@ -39,7 +39,7 @@ pub(super) enum Came {
 pub(super) struct RecordedLog {
     log: Arc<[Envelope]>,
     came: mpsc::UnboundedSender<Came>,
-    /// The seq of the `session.elapsed` whose place is reached.
+    /// The seq of the `session.deadline_passed` whose place is reached.
     elapsed: AtomicU64,
 }
 
@@ -54,7 +54,7 @@ impl RecordedLog {
         Self { log, came, elapsed: AtomicU64::new(0) }
     }
 
-    /// From now on the wait may end whose `session.elapsed` is at `seq`.
+    /// From now on the wait may end whose `session.deadline_passed` is at `seq`.
     pub(super) fn elapse(&self, seq: Seq) {
         self.elapsed.store(seq, Ordering::Release);
     }
@@ -85,7 +85,7 @@ impl Recording for RecordedLog {
         let next = state.seq + 1;
         let next = event(&self.log, next)
             .filter(|event| self.elapsed.load(Ordering::Acquire) == event.seq)
-            .filter(|event| matches!(event.event, Event::Session(Session::Elapsed {})));
+            .filter(|event| matches!(event.event, Event::Session(Session::DeadlinePassed {})));
         let overdue = next.map_or(Vec::new(), |event| state.overdue(event.at));
         overdue.into_iter().filter(|of| next.and_then(|event| event.of) == Some(*of)).collect()
     }
@@ -98,7 +98,7 @@ impl Recording for RecordedLog {
         self.hand_in(move |output| Effect::Run { of, resolution, output }).boxed()
     }
 
-    fn switch(&self, of: Seq) -> BoxFuture<'_, (Output, Option<Kit>)> {
+    fn switch(&self, of: Seq) -> BoxFuture<'_, (Output, Option<TurnConfig>)> {
         self.hand_in(move |done| Effect::Switch { of, done }).boxed()
     }
 
@@ -106,7 +106,7 @@ impl Recording for RecordedLog {
         self.hand_in(move |done| Effect::Files { of, done }).boxed()
     }
 
-    fn hook(&self, of: Seq) -> BoxFuture<'_, Plugin> {
+    fn hook(&self, of: Seq) -> BoxFuture<'_, Hook> {
         self.hand_in(move |said| Effect::Plugin { of, said }).boxed()
     }
 }

@@ -1,41 +1,43 @@
 //! A recorded fact on its way to the session, by whoever tells such facts.
 
 use leftfold_events::event::{
-    Compaction, Event, Files, Finished, Model, Permission, Plugin, Purpose, Session, Subagent,
-    Todo, TodoItem, Tool, Turn,
+    Compaction, Event, Files, Finished, Hook, Model, Permission, Purpose, Session, Subagent, Todo,
+    TodoItem, Tool, Turn,
 };
-use leftfold_events::{Envelope, Fact, Kit, Seq};
+use leftfold_events::{Envelope, Fact, Seq, TurnConfig};
 use leftfold_providers::{Failure, StreamEvent};
 use leftfold_tools::Output;
 
 use super::recording::{Effect, event};
 use super::{Bound, Compared, Rerun};
-use crate::children::Told;
+use crate::children::ChildResult;
 use crate::messages::{Answered, Error, Reply, SessionMessage};
 
 impl Rerun {
     pub(super) async fn release(&mut self, next: &Envelope) -> Result<Compared, Error> {
         let of = next.of.unwrap_or_default();
         match &next.event {
-            Event::Session(Session::Created { .. }) => self.birth(next),
+            Event::Session(Session::Created { .. }) => self.created_event(next),
             Event::Session(Session::Titled { title }) if next.of.is_some() => {
                 self.comes_with(next.seq, of, |event| {
-                    matches!(event, Event::Model(Model::Replied { .. }))
+                    matches!(event, Event::Model(Model::Finished { .. }))
                 });
                 return self.written(of, title.clone()).await;
             }
-            Event::Session(Session::Configured { .. }) => self.configure(next),
-            Event::Session(Session::Resumed { .. }) => return self.resume(self.kit(), next).await,
-            Event::Session(Session::Elapsed {}) => {
+            Event::Session(Session::Configured { .. }) => self.choose(next),
+            Event::Session(Session::Resumed { .. }) => {
+                return self.resume(self.config(), next).await;
+            }
+            Event::Session(Session::DeadlinePassed {}) => {
                 self.life.recording.elapse(next.seq);
                 self.life.tell(SessionMessage::Due);
             }
-            Event::Turn(Turn::Equipped(_)) => return self.equip(next).await,
-            Event::Turn(Turn::Prompted { .. }) => self.prompt(self.kit(), next),
-            Event::Model(Model::Called { call }) => {
+            Event::Turn(Turn::Configured(_)) => return self.configure(next).await,
+            Event::Turn(Turn::Prompted { .. }) => self.prompt(self.config(), next),
+            Event::Tool(Tool::Called { call }) => {
                 return self.stream(of, vec![StreamEvent::ToolCall(call.clone())]).await;
             }
-            Event::Model(Model::Replied { .. }) => return self.replied(of, next).await,
+            Event::Model(Model::Finished { .. }) => return self.replied(of, next).await,
             Event::Model(Model::Failed { class, message, status, retryable, retry_after }) => {
                 let (class, message) = (*class, message.clone());
                 let (status, retryable, retry_after) = (*status, *retryable, *retry_after);
@@ -50,7 +52,7 @@ impl Rerun {
                 });
             }
             Event::Tool(Tool::Finished(finished)) => {
-                return self.finished(of, next, finished, None, self.kit()).await;
+                return self.finished(of, next, finished, None, self.config()).await;
             }
             Event::Todo(Todo::Updated { todos }) => return self.todos(of, next, todos).await,
             Event::Permission(Permission::Answered { reply, feedback, by }) => {
@@ -59,7 +61,7 @@ impl Rerun {
                 return self.answer(of, next, reply).await;
             }
             Event::Subagent(Subagent::Ended { .. }) => return self.child_ended(of, next).await,
-            Event::Files(_) | Event::Plugin(_) => return self.beside(of, next),
+            Event::Files(_) | Event::Hook(_) => return self.beside(of, next),
             // pieces on the way, and what people ask for
             Event::Session(_)
             | Event::Turn(_)
@@ -67,7 +69,7 @@ impl Rerun {
             | Event::Tool(_)
             | Event::Permission(_)
             | Event::Compaction(_)
-            | Event::Subagent(_) => self.life.tell(SessionMessage::Told(vec![fact(next)])),
+            | Event::Subagent(_) => self.life.tell(SessionMessage::Facts(vec![fact(next)])),
         }
         Ok(Ok(()))
     }
@@ -87,7 +89,7 @@ impl Rerun {
                     done.send(outcome).is_ok()
                 })
             }
-            Event::Plugin(said @ Plugin::Answered { .. }) => {
+            Event::Hook(said @ Hook::Returned { .. }) => {
                 let outcome = said.clone();
                 self.hand(of, next, |effect| {
                     let Effect::Plugin { said, .. } = effect else { return false };
@@ -103,90 +105,90 @@ impl Rerun {
             | Event::Subagent(_)
             | Event::Todo(_)
             | Event::Files(_)
-            | Event::Plugin(_) => {
-                self.life.tell(SessionMessage::Told(vec![fact(next)]));
+            | Event::Hook(_) => {
+                self.life.tell(SessionMessage::Facts(vec![fact(next)]));
                 Ok(Ok(()))
             }
         }
     }
 
-    /// The kit in force.
-    fn kit(&self) -> Kit {
-        self.state.kit.clone()
+    /// The turn configuration in force.
+    fn config(&self) -> TurnConfig {
+        self.state.config.clone()
     }
 
     fn after(&self, seq: Seq) -> Option<Envelope> {
         event(&self.log, seq + 1).cloned()
     }
 
-    /// A new session begins with its prompt, the kit for it, and perhaps a client's choice.
-    fn birth(&mut self, created: &Envelope) {
-        let is_configured =
+    /// A new session begins with its prompt, the turn configuration for it, and perhaps a client's choice.
+    fn created_event(&mut self, created: &Envelope) {
+        let is_choice =
             |e: &Envelope| matches!(e.event, Event::Session(Session::Configured { .. }));
-        let configured = self.after(created.seq).filter(is_configured);
-        let last = configured.as_ref().unwrap_or(created).seq;
-        let (equipped, prompted) = (self.after(last), self.after(last + 1));
-        let equips = |e: &Envelope| matches!(e.event, Event::Turn(Turn::Equipped(_)));
+        let chosen = self.after(created.seq).filter(is_choice);
+        let last = chosen.as_ref().unwrap_or(created).seq;
+        let (configured, prompted) = (self.after(last), self.after(last + 1));
+        let equips = |e: &Envelope| matches!(e.event, Event::Turn(Turn::Configured(_)));
         let prompts = |e: &Envelope| matches!(e.event, Event::Turn(Turn::Prompted { .. }));
-        match (equipped.filter(equips), prompted.filter(prompts)) {
-            (Some(equipped), Some(prompted)) => {
-                if let Some(configured) = configured {
-                    self.coming.insert(configured.seq);
-                    self.configure(&configured);
+        match (configured.filter(equips), prompted.filter(prompts)) {
+            (Some(configured), Some(prompted)) => {
+                if let Some(chosen) = chosen {
+                    self.coming.insert(chosen.seq);
+                    self.choose(&chosen);
                 }
-                self.coming.extend([equipped.seq, prompted.seq]);
-                self.prompt(self.equipped(&equipped), &prompted);
+                self.coming.extend([configured.seq, prompted.seq]);
+                self.prompt(self.configured(&configured), &prompted);
             }
-            _ => self.life.tell(SessionMessage::Told(vec![fact(created)])),
+            _ => self.life.tell(SessionMessage::Facts(vec![fact(created)])),
         }
     }
 
     /// A client's choice.
-    fn configure(&self, configured: &Envelope) {
-        if let Event::Session(Session::Configured { config, by }) = &configured.event {
-            let (config, by) = (Box::new(config.clone()), by.clone());
+    fn choose(&self, chosen: &Envelope) {
+        if let Event::Session(Session::Configured { choices, by }) = &chosen.event {
+            let (choices, by) = (Box::new(choices.clone()), by.clone());
             // nobody waits for the answer
-            let told = ractor::concurrency::oneshot().0.into();
-            self.life.tell(SessionMessage::Configure { config, by, told });
+            let reply_to = ractor::concurrency::oneshot().0.into();
+            self.life.tell(SessionMessage::Configure { choices, by, reply_to });
         }
     }
 
-    /// The kit that `equipped` brings into force.
-    fn equipped(&self, equipped: &Envelope) -> Kit {
+    /// The turn configuration that `configured` brings into force.
+    fn configured(&self, configured: &Envelope) -> TurnConfig {
         let mut state = self.state.clone();
-        state.apply(equipped);
-        state.kit
+        state.apply(configured);
+        state.config
     }
 
-    /// A kit comes with the fact that it serves.
-    async fn equip(&mut self, equipped: &Envelope) -> Result<Compared, Error> {
-        let kit = self.equipped(equipped);
-        let Some(served) = self.after(equipped.seq).filter(|next| !next.event.is_intent()) else {
-            self.life.tell(SessionMessage::Told(vec![fact(equipped)]));
+    /// A turn configuration comes with the fact that it serves.
+    async fn configure(&mut self, configured: &Envelope) -> Result<Compared, Error> {
+        let config = self.configured(configured);
+        let Some(served) = self.after(configured.seq).filter(|next| !next.event.is_intent()) else {
+            self.life.tell(SessionMessage::Facts(vec![fact(configured)]));
             return Ok(Ok(()));
         };
         self.coming.insert(served.seq);
         if let Event::Session(Session::Resumed { .. }) = &served.event {
-            return self.resume(kit, &served).await;
+            return self.resume(config, &served).await;
         }
         if let Event::Tool(Tool::Finished(finished)) = &served.event {
             let of = served.of.unwrap_or_default();
-            return self.finished(of, &served, finished, None, kit).await;
+            return self.finished(of, &served, finished, None, config).await;
         }
-        self.prompt(kit, &served);
+        self.prompt(config, &served);
         Ok(Ok(()))
     }
 
-    fn prompt(&self, kit: Kit, prompted: &Envelope) {
-        let (kit, prompted) = (Box::new(kit), Box::new(fact(prompted)));
-        self.life.tell(SessionMessage::Prompt { kit, prompted, joins: false, told: None });
+    fn prompt(&self, config: TurnConfig, prompted: &Envelope) {
+        let (config, prompted) = (Box::new(config), Box::new(fact(prompted)));
+        self.life.tell(SessionMessage::Prompt { config, prompted, joins: false, reply_to: None });
     }
 
-    async fn resume(&mut self, kit: Kit, resumed: &Envelope) -> Result<Compared, Error> {
+    async fn resume(&mut self, config: TurnConfig, resumed: &Envelope) -> Result<Compared, Error> {
         let same = self.begin_again().await?;
-        let (kit, finished) = (Box::new(kit), Box::new(fact(resumed)));
+        let (config, finished) = (Box::new(config), Box::new(fact(resumed)));
         // as recorded, whatever policy is today's
-        self.life.tell(SessionMessage::Outcome { kit, finished });
+        self.life.tell(SessionMessage::Outcome { config, finished });
         Ok(same)
     }
 
@@ -220,7 +222,7 @@ impl Rerun {
     /// A whole text, and the end of its reply.
     async fn written(&mut self, of: Seq, text: String) -> Result<Compared, Error> {
         let replied = |event: &&Envelope| {
-            event.of == Some(of) && matches!(event.event, Event::Model(Model::Replied { .. }))
+            event.of == Some(of) && matches!(event.event, Event::Model(Model::Finished { .. }))
         };
         let replied = self.log[self.place..].iter().find(replied);
         let ending = replied.map(ending).unwrap_or_default();
@@ -246,9 +248,9 @@ impl Rerun {
         next: &Envelope,
         outcome: impl FnOnce(Effect) -> bool,
     ) -> Result<Compared, Error> {
-        let taken = match self.bound.insert(of, Bound::Told) {
+        let taken = match self.bound.insert(of, Bound::Reported) {
             Some(Bound::Effect(effect)) => outcome(effect),
-            Some(Bound::Told) | None => false,
+            Some(Bound::Reported) | None => false,
         };
         Ok(if taken { Ok(()) } else { Err(self.missed(next.seq, "of")) })
     }
@@ -259,11 +261,11 @@ impl Rerun {
         next: &Envelope,
         finished: &Finished,
         todos: Option<Vec<TodoItem>>,
-        kit: Kit,
+        config: TurnConfig,
     ) -> Result<Compared, Error> {
         if !self.bound.contains_key(&of) {
             // a call with a child whose worker died
-            self.life.tell(SessionMessage::Told(vec![fact(next)]));
+            self.life.tell(SessionMessage::Facts(vec![fact(next)]));
             return Ok(Ok(()));
         }
         let Finished { title, output, is_error, metadata, spill, attachments, .. } =
@@ -272,8 +274,8 @@ impl Rerun {
         self.hand(of, next, |effect| match effect {
             Effect::Run { output: waits, .. } => waits.send(output).is_ok(),
             Effect::Switch { done, .. } => {
-                let kit = (!output.is_error).then_some(kit);
-                done.send((output, kit)).is_ok()
+                let config = (!output.is_error).then_some(config);
+                done.send((output, config)).is_ok()
             }
             Effect::Request { .. }
             | Effect::Check { .. }
@@ -294,11 +296,11 @@ impl Rerun {
         };
         let end = self.log[self.place..].iter().find(end).cloned();
         let Some(Envelope { seq, event: Event::Tool(Tool::Finished(finished)), .. }) = &end else {
-            self.life.tell(SessionMessage::Told(vec![fact(next)]));
+            self.life.tell(SessionMessage::Facts(vec![fact(next)]));
             return Ok(Ok(()));
         };
         self.coming.insert(*seq);
-        self.finished(of, next, finished, Some(todos.to_vec()), self.kit()).await
+        self.finished(of, next, finished, Some(todos.to_vec()), self.config()).await
     }
 
     /// The first event after `seq` that is an outcome of `of` too is told together with it.
@@ -310,7 +312,7 @@ impl Rerun {
     }
 
     async fn answer(&self, of: Seq, next: &Envelope, reply: Reply) -> Result<Compared, Error> {
-        let answer = |told| SessionMessage::Answer { of, reply, told };
+        let answer = |reply_to| SessionMessage::Answer { of, reply, reply_to };
         match ractor::call!(self.life.actor(), answer) {
             Ok(Answered::Accepted) => Ok(Ok(())),
             Ok(Answered::Already { .. } | Answered::NotOpen) => {
@@ -332,8 +334,9 @@ impl Rerun {
             return Ok(Ok(()));
         };
         let (session, answer, reason) = (*session, answer.clone(), *reason);
-        let told = Told { session, reason, answer, usage: *usage, cost: *cost };
-        let Some(Bound::Effect(Effect::Child(parent))) = self.bound.insert(of, Bound::Told) else {
+        let told = ChildResult { session, reason, answer, usage: *usage, cost: *cost };
+        let Some(Bound::Effect(Effect::Child(parent))) = self.bound.insert(of, Bound::Reported)
+        else {
             return Ok(Err(self.missed(next.seq, "of")));
         };
         self.comes_with(next.seq, parent.started, |event| {
@@ -351,7 +354,7 @@ fn fact(event: &Envelope) -> Fact {
 
 /// The end of the stream that `replied` is the end of.
 fn ending(replied: &Envelope) -> Vec<StreamEvent> {
-    let Event::Model(Model::Replied { finish, usage, body_sha256, .. }) = &replied.event else {
+    let Event::Model(Model::Finished { finish, usage, body_sha256, .. }) = &replied.event else {
         return Vec::new();
     };
     vec![

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use leftfold_events::event::{Event, Model};
-use leftfold_events::{Envelope, Fact, Kit};
+use leftfold_events::{Envelope, Fact, TurnConfig};
 use ractor::RpcReplyPort;
 
 use crate::hook_secrets::HookSecrets;
@@ -12,22 +12,22 @@ use crate::messages::Answered;
 /// What waits to be settled.
 pub(super) enum Item {
     Fact(Fact),
-    /// A fact that a kit is to stand before, if it is not the one in force.
-    Equipped(Box<Kit>, Fact),
+    /// A fact that a turn configuration is to stand before, if it is not the one in force.
+    Configured(Box<TurnConfig>, Fact),
     Prompt(Box<Prompt>),
     /// Facts that a new session begins with, and who is told once they are durable.
     Begin(Vec<Fact>, RpcReplyPort<Answered>),
     /// What a plugin has returned, and what of it must not stand in the log.
-    Hook(Fact, HookSecrets),
+    HookPoint(Fact, HookSecrets),
     /// A fact that somebody wants to know the fate of.
     Answer(Fact, RpcReplyPort<Answered>),
 }
 
 pub(super) struct Prompt {
-    pub(super) kit: Box<Kit>,
+    pub(super) config: Box<TurnConfig>,
     pub(super) prompted: Fact,
     pub(super) joins: bool,
-    pub(super) told: Option<RpcReplyPort<Answered>>,
+    pub(super) reply_to: Option<RpcReplyPort<Answered>>,
 }
 
 /// Events at most in one batch, give or take what one fact leads to.
@@ -40,7 +40,7 @@ pub(super) struct Batch {
     /// Whether it has a request to a model, which ends it.
     requests: bool,
     /// Who is told once it is durable.
-    pub(super) told: Vec<RpcReplyPort<Answered>>,
+    pub(super) reply_to: Vec<RpcReplyPort<Answered>>,
 }
 
 impl Batch {
@@ -58,5 +58,5 @@ impl Batch {
 /// A batch that is being written.
 pub(super) struct InFlight {
     pub(super) events: Arc<[Envelope]>,
-    pub(super) told: Vec<RpcReplyPort<Answered>>,
+    pub(super) reply_to: Vec<RpcReplyPort<Answered>>,
 }

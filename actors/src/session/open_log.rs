@@ -20,27 +20,27 @@ pub(crate) struct OpenLog {
     /// The fold of the log; before a fork's first event, that of the events it shares.
     pub(super) state: State,
     /// For a new session: the event that it begins with.
-    pub(super) birth: Option<SessionEvent>,
+    pub(super) created_event: Option<SessionEvent>,
 }
 
 impl OpenLog {
-    /// Opens the log of `session`, which begins with `birth` if it is new. It blocks on the disk.
+    /// Opens the log of `session`, which begins with `created_event` if it is new. It blocks on the disk.
     ///
     /// # Errors
     /// Another session has the log, or it can not be read.
     pub(crate) fn open(
         store: &Store,
         session: SessionId,
-        birth: Option<SessionEvent>,
+        created_event: Option<SessionEvent>,
     ) -> Result<Self, Error> {
         let log = log(store, session)?;
-        let birth = birth.filter(|_| log.head() == 0);
-        let events = if let Some(SessionEvent::Forked { from, at }) = birth {
+        let created_event = created_event.filter(|_| log.head() == 0);
+        let events = if let Some(SessionEvent::Forked { from, at }) = created_event {
             store.reader().read(from, 1, usize::try_from(at).unwrap_or(usize::MAX))?
         } else {
             log.read()?
         };
-        Ok(Self { log, state: fold(&events), birth })
+        Ok(Self { log, state: fold(&events), created_event })
     }
 
     /// The last seq in the log; 0 before the first event of its own.
@@ -54,7 +54,8 @@ impl OpenLog {
 
     /// Whether a turn was cut off in it, or files that are being put back.
     pub(crate) fn is_cut_off(&self) -> bool {
-        self.birth.is_none() && (self.state.turn.is_some() || self.state.files.restore.is_some())
+        self.created_event.is_none()
+            && (self.state.turn.is_some() || self.state.files.restore.is_some())
     }
 }
 

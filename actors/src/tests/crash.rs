@@ -53,7 +53,7 @@ async fn every_cut_is_resumed_to_the_end_of_the_turn() {
         let cut = site.cut(&log);
         let mut live = cut.start().await;
         assert!(live.opened.unfinished, "cut at {at}");
-        live.tell(SessionMessage::Resume { kit: Box::new(cut.kit()), close: false });
+        live.tell(SessionMessage::Resume { config: Box::new(cut.config()), close: false });
         let ended = live.until_ended().await;
         let Event::Turn(Turn::Ended(ended)) = ended.event else { panic!("{ended:?}") };
         assert_eq!(ended.reason, EndReason::Completed, "cut at {at}: {:?}", ended.error);
@@ -78,8 +78,8 @@ async fn a_new_prompt_closes_the_turn_that_was_cut_off() {
     let started = log.iter().position(|e| matches!(e.event, Event::Tool(Tool::Started { .. })));
     let cut = site.cut(&log[..=started.expect("a start")]);
     let mut live = cut.start().await;
-    let kit = Box::new(cut.kit());
-    live.tell(SessionMessage::Resume { kit, close: true });
+    let config = Box::new(cut.config());
+    live.tell(SessionMessage::Resume { config, close: true });
     live.prompt(&cut, "go on");
     let first = live.until_ended().await;
     let Event::Turn(Turn::Ended(ended)) = first.event else { panic!("{first:?}") };
@@ -101,11 +101,11 @@ async fn a_scheduled_retry_survives_and_keeps_its_time() {
     let retry = live.until(|e| matches!(e, Event::Model(Model::RetryScheduled { .. }))).await;
     live.stop().await;
     let mut live = site.start().await;
-    live.tell(SessionMessage::Resume { kit: Box::new(site.kit()), close: false });
+    live.tell(SessionMessage::Resume { config: Box::new(site.config()), close: false });
     live.until(|e| matches!(e, Event::Session(Session::Resumed { .. }))).await;
     assert_eq!(live.view().await.due(), retry.until);
     // the clock is the shell's: here it says that the time has come
-    live.tell(SessionMessage::Told(vec![Fact::of(retry.seq, Session::Elapsed {})]));
-    live.until(|e| matches!(e, Event::Model(Model::Failed { .. } | Model::Replied { .. }))).await;
+    live.tell(SessionMessage::Facts(vec![Fact::of(retry.seq, Session::DeadlinePassed {})]));
+    live.until(|e| matches!(e, Event::Model(Model::Failed { .. } | Model::Finished { .. }))).await;
     live.stop().await;
 }

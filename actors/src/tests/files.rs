@@ -7,10 +7,10 @@ use tokio_util::sync::CancellationToken;
 use super::supervise::{Worker, completed, has, kill};
 use super::*;
 
-fn kit(site: &Site) -> Kit {
-    let mut kit = site.kit();
-    kit.options.snapshot = true;
-    kit
+fn config(site: &Site) -> TurnConfig {
+    let mut config = site.config();
+    config.options.snapshot = true;
+    config
 }
 
 /// Keeps the store of the project's snapshots busy.
@@ -29,7 +29,7 @@ async fn a_worker_that_dies_over_a_snapshot_costs_no_more_than_that() {
     let site = Site::new(json!({ "replies": [bash("echo ran >> marks.txt"), text("well")] }));
     let lock = occupy(&site);
     let mut live = site.start().await;
-    live.prompt_with(kit(&site), "hi");
+    live.prompt_with(config(&site), "hi");
     live.until(|e| matches!(e, Event::Files(Files::SnapshotStarted {}))).await;
     kill(&live, Worker::Snapshots);
     let log = completed(&site, live).await;
@@ -43,7 +43,7 @@ async fn an_interrupt_does_not_wait_for_a_snapshot() {
     let site = Site::new(json!({ "replies": [bash("echo ran >> marks.txt"), text("well")] }));
     let lock = occupy(&site);
     let mut live = site.start().await;
-    live.prompt_with(kit(&site), "hi");
+    live.prompt_with(config(&site), "hi");
     live.until(|e| matches!(e, Event::Files(Files::SnapshotStarted {}))).await;
     live.interrupt();
     let ended = live.until_ended().await;

@@ -61,10 +61,10 @@ async fn in_a_retry_wait() {
 async fn a_silent_model_is_given_up_when_its_time_is_over() {
     let site = Site::new(json!({ "replies": [{ "parts": [{ "stall": true }] }] }));
     let mut live = site.start().await;
-    let mut kit = site.kit();
-    kit.options.timeout = 50;
-    kit.options.retries = 0;
-    live.prompt_with(kit, "hi");
+    let mut config = site.config();
+    config.options.timeout = 50;
+    config.options.retries = 0;
+    live.prompt_with(config, "hi");
     let ended = live.until_ended().await;
     let Event::Turn(Turn::Ended(ended)) = ended.event else { panic!("{ended:?}") };
     assert_eq!(ended.reason, EndReason::Error);
@@ -100,11 +100,11 @@ async fn a_model_that_writes_a_long_call_is_not_silent() {
     let mut site = Site::new(json!({ "replies": [text("unused")] }));
     site.provider = Some(Arc::new(Trickle));
     let mut live = site.start().await;
-    let mut kit = site.kit();
+    let mut config = site.config();
     // less than the 800 ms that the call takes, and more than a busy machine sleeps
-    kit.options.timeout = 400;
-    kit.options.retries = 0;
-    live.prompt_with(kit, "hi");
+    config.options.timeout = 400;
+    config.options.retries = 0;
+    live.prompt_with(config, "hi");
     let ended = live.until_ended().await;
     let Event::Turn(Turn::Ended(ended)) = ended.event else { panic!("{ended:?}") };
     assert_eq!(ended.reason, EndReason::Completed, "{:?}", ended.error);

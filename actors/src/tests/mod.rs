@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leftfold_events::event::{ModelRef, PromptPart, Session, Turn};
-use leftfold_events::kit::{AskMode, ModelSpec, Options, ToolSpec};
 use leftfold_events::rules::{self, Action, Rule};
-use leftfold_events::{Envelope, Event, Fact, Kit, POLICY, Seq, SessionId, State, Time};
+use leftfold_events::turn_config::{AskMode, ModelSpec, Options, ToolSpec};
+use leftfold_events::{Envelope, Event, Fact, POLICY, Seq, SessionId, State, Time, TurnConfig};
 use leftfold_plugins::Plugins;
 use leftfold_providers::{Config, ScriptSource, Wire};
 use leftfold_tools::Workspace;
@@ -25,8 +25,8 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 
 use crate::{
-    Family, Listener, Models, Node, NodeMessage, Observation, Open, Opened, SessionMessage, Watch,
-    World,
+    Listener, Models, Node, NodeMessage, Observation, OpenSession, Opened, SessionMessage, Watch,
+    WatchScope, World,
 };
 
 /// Far more than anything here takes; only a failure waits that long.
@@ -79,7 +79,7 @@ impl Site {
             .with_plugins(self.plugins.clone())
     }
 
-    fn kit(&self) -> Kit {
+    fn config(&self) -> TurnConfig {
         let options = Options { ask: AskMode::Ask, timeout: 60_000, ..Options::default() };
         let model = ModelSpec { provider: "s".into(), id: "m".into(), ..ModelSpec::default() };
         let tools = leftfold_tools::offered_to(&model.id).into_iter().map(|tool| ToolSpec {
@@ -90,10 +90,10 @@ impl Site {
         let mut rules = rules::defaults();
         let asking = ["question", "plan_enter", "plan_exit"];
         rules.extend(asking.map(|tool| Rule::new(tool, "*", Action::Allow)));
-        Kit { tools: tools.collect(), rules, model, options, ..Kit::default() }
+        TurnConfig { tools: tools.collect(), rules, model, options, ..TurnConfig::default() }
     }
 
-    fn birth(&self) -> Session {
+    fn created_event(&self) -> Session {
         let directory = self.project().display().to_string();
         Session::Created {
             worktree: directory.clone(),
@@ -108,8 +108,14 @@ impl Site {
     async fn start(&self) -> Live {
         let (node, _) = Actor::spawn(None, Node, ()).await.expect("a node");
         let (session, world) = (self.session, self.world());
-        let birth = self.birth();
-        let open = Box::new(Open { store: self.store(), session, world, birth, fork_of: None });
+        let created_event = self.created_event();
+        let open = Box::new(OpenSession {
+            store: self.store(),
+            session,
+            world,
+            created_event,
+            fork_of: None,
+        });
         let opened = ractor::call!(node, |reply| NodeMessage::Open { open, reply });
         let opened = opened.expect("an answer").expect("an open session");
         let mut live =
@@ -154,10 +160,10 @@ impl Live {
     }
 
     fn prompt(&self, site: &Site, text: &str) {
-        self.prompt_with(site.kit(), text);
+        self.prompt_with(site.config(), text);
     }
 
-    fn prompt_with(&self, kit: Kit, text: &str) {
+    fn prompt_with(&self, config: TurnConfig, text: &str) {
         let prompted = Turn::Prompted {
             parts: vec![PromptPart::text(text)],
             agent: "build".into(),
@@ -166,16 +172,16 @@ impl Live {
         };
         let prompted = Box::new(Fact::new(prompted));
         self.tell(SessionMessage::Prompt {
-            kit: Box::new(kit),
+            config: Box::new(config),
             prompted,
             joins: false,
-            told: None,
+            reply_to: None,
         });
     }
 
     fn interrupt(&self) {
         let fact = Fact::new(Turn::Interrupted { by: "test".into() });
-        self.tell(SessionMessage::Told(vec![fact]));
+        self.tell(SessionMessage::Facts(vec![fact]));
     }
 
     async fn watch(&self, from: Seq) -> mpsc::UnboundedReceiver<Envelope> {
@@ -187,7 +193,7 @@ impl Live {
             let _ = done.send(());
         });
         let sink = sink.await.expect("a sink");
-        let watch = Watch { session: self.session, from, sink, family: Family::Alone };
+        let watch = Watch { session: self.session, from, sink, family: WatchScope::Alone };
         self.node.cast(NodeMessage::Watch(watch)).expect("a node");
         events
     }

@@ -45,7 +45,7 @@ async fn a_slow_observer_blocks_nobody_and_misses_nothing() {
     let mut live = site.start().await;
     let (sender, mut held) = mpsc::unbounded_channel();
     let (sink, _) = Actor::spawn(None, Slow, sender).await.expect("a sink");
-    let watch = Watch { session: site.session, from: 1, sink, family: Family::Alone };
+    let watch = Watch { session: site.session, from: 1, sink, family: WatchScope::Alone };
     live.node.cast(NodeMessage::Watch(watch)).expect("a node");
     live.prompt(&site, "do it");
     // the turn ends while the slow one still holds its first batch
@@ -94,9 +94,9 @@ async fn the_first_answer_counts_and_the_others_are_told_who_gave_it() {
             by: by.into(),
         };
         let (session, of) = (site.session, asked.seq);
-        let told = ractor::call!(live.node, |told| NodeMessage::Tell {
+        let told = ractor::call!(live.node, |reply_to| NodeMessage::Tell {
             session,
-            message: SessionMessage::Answer { of, reply, told }
+            message: SessionMessage::Answer { of, reply, reply_to }
         });
         match told.expect("an answer") {
             Answered::Accepted => accepted += 1,

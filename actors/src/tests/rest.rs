@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use leftfold_events::event::{Answer, Permission, PromptPart};
 
 use super::*;
-use crate::{Answered, Hold, Keeper, Reply};
+use crate::{Answered, Reply, StoreGuard, StoreListener};
 
 fn sweep(live: &Live) {
     live.node.cast(NodeMessage::Sweep { idle: Duration::ZERO }).expect("a node");
@@ -60,8 +60,8 @@ impl Notes {
     }
 }
 
-impl Keeper for Notes {
-    fn hold(&self, store: &Path) -> Box<dyn Hold> {
+impl StoreListener for Notes {
+    fn hold(&self, store: &Path) -> Box<dyn StoreGuard> {
         self.note("held", store);
         Box::new(Held { notes: self.clone(), store: store.to_owned(), rests: false })
     }
@@ -74,7 +74,7 @@ struct Held {
     rests: bool,
 }
 
-impl Hold for Held {
+impl StoreGuard for Held {
     fn rest(mut self: Box<Self>) {
         self.rests = true;
     }
@@ -112,18 +112,23 @@ async fn a_prompt_that_only_joins_begins_no_turn() {
     let node = live.node.clone();
     let late = |joins| {
         let (node, session) = (node.clone(), site.session);
-        let kit = Box::new(site.kit());
+        let config = Box::new(site.config());
         async move {
             let prompted = Turn::Prompted {
                 parts: vec![PromptPart::text("late")],
                 agent: "build".into(),
-                model: kit.model.name(),
+                model: config.model.name(),
                 by: "test".into(),
             };
             let prompted = Box::new(Fact::new(prompted));
-            ractor::call!(node, |told| NodeMessage::Tell {
+            ractor::call!(node, |reply_to| NodeMessage::Tell {
                 session,
-                message: SessionMessage::Prompt { kit, prompted, joins, told: Some(told) }
+                message: SessionMessage::Prompt {
+                    config,
+                    prompted,
+                    joins,
+                    reply_to: Some(reply_to)
+                }
             })
             .expect("an answer")
         }
@@ -166,9 +171,9 @@ async fn a_turn_keeps_its_session_open() {
     let reply =
         Reply { answer: Answer::Reject, feedback: Some("not outside".into()), by: "test".into() };
     let (session, of) = (site.session, asked.seq);
-    let told = ractor::call!(live.node, |told| NodeMessage::Tell {
+    let told = ractor::call!(live.node, |reply_to| NodeMessage::Tell {
         session,
-        message: SessionMessage::Answer { of, reply, told }
+        message: SessionMessage::Answer { of, reply, reply_to }
     });
     assert_eq!(told.expect("an answer"), Answered::Accepted);
     live.until_ended().await;
@@ -180,11 +185,11 @@ async fn a_turn_keeps_its_session_open() {
 async fn sessions_of_one_store_rest_and_wake_by_themselves() {
     let site = Site::new(json!({ "replies": [text("one"), text("two")] }));
     let mut live = site.start().await;
-    let open = Box::new(Open {
+    let open = Box::new(OpenSession {
         store: site.store(),
         session: SessionId::default().child(2, Time::from_millis(1)),
         world: site.world(),
-        birth: site.birth(),
+        created_event: site.created_event(),
         fork_of: None,
     });
     let other = open.session;

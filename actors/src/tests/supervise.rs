@@ -1,4 +1,4 @@
-use leftfold_events::event::{EndReason, Heard, Model, Plugin, Session, Subagent, Tool, Turn};
+use leftfold_events::event::{EndReason, Hook, HookOutcome, Model, Session, Subagent, Tool, Turn};
 use leftfold_events::{Event, verify};
 use leftfold_plugins::{self as plugins, Root, Spec};
 use ractor::ActorCell;
@@ -83,7 +83,7 @@ async fn a_processor_that_dies_costs_one_attempt() {
     live.until(|e| matches!(e, Event::Model(Model::Streamed { .. }))).await;
     kill(&live, Worker::Processor);
     let retry = live.until(|e| matches!(e, Event::Model(Model::RetryScheduled { .. }))).await;
-    live.tell(SessionMessage::Told(vec![Fact::of(retry.seq, Session::Elapsed {})]));
+    live.tell(SessionMessage::Facts(vec![Fact::of(retry.seq, Session::DeadlinePassed {})]));
     completed(&site, live).await;
 }
 
@@ -102,14 +102,14 @@ async fn a_tool_executor_that_dies_is_an_error_that_the_model_is_told() {
 
 /// Every child works with this.
 #[derive(Debug)]
-struct Child(Kit, Models);
+struct Child(TurnConfig, Models);
 
 impl TurnConfigs for Child {
-    fn for_child(&self, _: &str, _: &Kit) -> Result<ChildConfig, String> {
-        Ok(ChildConfig { kit: self.0.clone(), models: self.1.clone() })
+    fn for_child(&self, _: &str, _: &TurnConfig) -> Result<ChildConfig, String> {
+        Ok(ChildConfig { config: self.0.clone(), models: self.1.clone() })
     }
 
-    fn for_switch(&self, agent: &str, _: &Kit) -> Result<Kit, String> {
+    fn for_switch(&self, agent: &str, _: &TurnConfig) -> Result<TurnConfig, String> {
         Err(format!("there is no agent {agent}"))
     }
 }
@@ -120,7 +120,7 @@ async fn a_tool_executor_that_dies_leaves_calls_with_children_alone() {
     let mut site = Site::new(json!({ "replies": [call("task", &task), text("well")] }));
     let wait = bash("until [ -e go ]; do sleep 0.02; done");
     let child = Site::new(json!({ "replies": [wait, text("It went.")] }));
-    site.turn_configs = Some(Arc::new(Child(site.kit(), child.world().models)));
+    site.turn_configs = Some(Arc::new(Child(site.config(), child.world().models)));
     let mut live = site.start().await;
     live.prompt(&site, "hi");
     live.until(|e| matches!(e, Event::Subagent(Subagent::Spawned { .. }))).await;
@@ -160,16 +160,16 @@ async fn a_hooks_worker_that_dies_costs_the_answer_that_it_waited_for() {
     let mut site = Site::new(json!({ "replies": [bash("echo ran >> marks.txt"), text("well")] }));
     site.plugins = silent(&site);
     site.plugins.ready().await;
-    let mut kit = site.kit();
-    kit.options.plugins = site.plugins.specs();
+    let mut config = site.config();
+    config.options.plugins = site.plugins.specs();
     let mut live = site.start().await;
-    live.prompt_with(kit, "hi");
-    live.until(|e| matches!(e, Event::Plugin(Plugin::Asked { .. }))).await;
+    live.prompt_with(config, "hi");
+    live.until(|e| matches!(e, Event::Hook(Hook::Called { .. }))).await;
     kill(&live, Worker::Hooks);
     let log = completed(&site, live).await;
     plugins::close().await;
     assert!(has(&log, |e| {
-        matches!(e, Event::Plugin(Plugin::Answered { outcome: Heard::Failed, message: Some(why), .. })
+        matches!(e, Event::Hook(Hook::Returned { outcome: HookOutcome::Failed, message: Some(why), .. })
             if why.contains("died"))
     }));
     assert_eq!(site.read("marks.txt"), "ran\n");

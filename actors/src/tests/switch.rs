@@ -2,7 +2,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 
 use leftfold_events::event::{Answer, EndReason, Permission, Tool};
-use leftfold_events::state::Open;
+use leftfold_events::state::PendingKind;
 use leftfold_events::{fold, verify};
 
 use super::supervise::{Worker, assert_runs_again, completed, has, kill};
@@ -22,11 +22,11 @@ enum Configs {
 }
 
 impl TurnConfigs for Configs {
-    fn for_child(&self, agent: &str, _: &Kit) -> Result<ChildConfig, String> {
+    fn for_child(&self, agent: &str, _: &TurnConfig) -> Result<ChildConfig, String> {
         Err(format!("there is no child {agent}"))
     }
 
-    fn for_switch(&self, agent: &str, before: &Kit) -> Result<Kit, String> {
+    fn for_switch(&self, agent: &str, before: &TurnConfig) -> Result<TurnConfig, String> {
         match self {
             Self::Plain => {}
             Self::Missing => return Err(format!("there is no agent {agent}")),
@@ -35,10 +35,10 @@ impl TurnConfigs for Configs {
                 let _ = closed.lock().unwrap_or_else(PoisonError::into_inner).recv();
             }
         }
-        let mut kit = before.clone();
-        kit.system = vec![format!("You are {agent}.")];
-        (kit.options.plans, kit.options.reminder) = (true, "Only look.".to_owned());
-        Ok(kit)
+        let mut config = before.clone();
+        config.system = vec![format!("You are {agent}.")];
+        (config.options.plans, config.options.reminder) = (true, "Only look.".to_owned());
+        Ok(config)
     }
 }
 
@@ -72,7 +72,7 @@ async fn agree(live: &mut Live, mut asked: Option<Seq>) -> EndReason {
 fn allow(live: &Live, of: Seq) {
     let reply = Reply { answer: Answer::Once, feedback: None, by: "test".into() };
     let (told, _) = tokio::sync::oneshot::channel();
-    live.tell(SessionMessage::Answer { of, reply, told: told.into() });
+    live.tell(SessionMessage::Answer { of, reply, reply_to: told.into() });
 }
 
 /// Prompts, and allows the switch; it has begun then.
@@ -103,8 +103,8 @@ async fn every_cut_comes_to_the_same_agent() {
         let cut = site.cut(&log[..at]);
         let mut live = cut.start().await;
         let open = fold(&log[..at]);
-        let asked = open.open().into_iter().find(|(kind, _)| *kind == Open::Question);
-        live.tell(SessionMessage::Resume { kit: Box::new(open.kit), close: false });
+        let asked = open.open().into_iter().find(|(kind, _)| *kind == PendingKind::Question);
+        live.tell(SessionMessage::Resume { config: Box::new(open.config), close: false });
         live.until(|e| matches!(e, Event::Session(Session::Resumed { .. }))).await;
         let asked = asked.map(|(_, wait)| wait.intent);
         assert_eq!(agree(&mut live, asked).await, EndReason::Completed, "cut at {at}");
@@ -112,7 +112,7 @@ async fn every_cut_comes_to_the_same_agent() {
         let whole = cut.log();
         let state = fold(&whole);
         assert_eq!((state.agent.as_str(), switches(&whole)), ("plan", 1), "cut at {at}");
-        assert_eq!(state.kit.system, ["You are plan."]);
+        assert_eq!(state.config.system, ["You are plan."]);
         assert_eq!(verify(&whole), vec![], "cut at {at}");
     }
 }

@@ -35,9 +35,9 @@ use super::flow::Flow;
 use super::host::ClientHost;
 use super::shared::Shared;
 use leftfold_runtime::Usage;
-use leftfold_runtime::home::Place;
 use leftfold_runtime::project::Project;
-use leftfold_runtime::socket::{self, Many};
+use leftfold_runtime::session_paths::Place;
+use leftfold_runtime::socket::{self, SessionRegistry};
 use leftfold_runtime::turn_config::Overrides;
 
 /// A handler of requests that is a method of the agent's.
@@ -54,7 +54,7 @@ macro_rules! on {
 
 /// Serves one client until its input ends.
 pub(super) async fn serve(
-    all: Arc<Many>,
+    all: Arc<SessionRegistry>,
     node: ActorRef<NodeMessage>,
     flow: Flow,
     channel: Channel,
@@ -154,7 +154,7 @@ fn methods() -> schema::Meta {
 
 pub(super) struct Agent {
     /// The sessions of the node, those of other connections too.
-    pub(super) all: Arc<Many>,
+    pub(super) all: Arc<SessionRegistry>,
     pub(super) node: ActorRef<NodeMessage>,
     flow: Flow,
     /// What the client has offered.
@@ -170,7 +170,7 @@ pub(super) struct Entry {
 }
 
 impl Agent {
-    fn new(all: Arc<Many>, node: ActorRef<NodeMessage>, flow: Flow) -> Arc<Self> {
+    fn new(all: Arc<SessionRegistry>, node: ActorRef<NodeMessage>, flow: Flow) -> Arc<Self> {
         let (abilities, sessions) = Default::default();
         let agent = Arc::new(Self { all, node, flow, abilities, sessions });
         let weak = Arc::downgrade(&agent);
@@ -319,11 +319,11 @@ impl Agent {
         let Entry { shared, place, .. } = session;
         let project = shared.project();
         let before = Offer::of(place, &project).map_err(|error| to_error(&error))?;
-        let config = choices::choose(&project.config, &before, id, value)
+        let chosen = choices::choose(&project.choices, &before, id, value)
             .map_err(|Usage(why)| invalid(&why))?;
-        let project = Project { config: config.clone(), ..(*project).clone() };
+        let project = Project { choices: chosen.clone(), ..(*project).clone() };
         let offer = Offer::of(place, &project).map_err(|error| to_error(&error))?;
-        self.all.configure(place.session, config);
+        self.all.configure(place.session, chosen);
         shared.set_project(project);
         Ok(offer)
     }

@@ -6,7 +6,7 @@ use agent_client_protocol::v1::schema::{
 };
 
 use super::errors::to_error;
-use leftfold_runtime::{configured, model};
+use leftfold_runtime::{model, resolved_settings};
 
 const LOGIN: &str = "leftfold-auth-login";
 
@@ -24,7 +24,8 @@ pub(super) fn methods(client: &ClientCapabilities) -> Vec<AuthMethod> {
 /// Whether there is a model that can be asked, as far as settings and keys tell.
 pub(super) fn check() -> Result<AuthenticateResponse, Error> {
     let directory = std::env::current_dir().map_err(|error| to_error(&error.into()))?;
-    let settings = configured::without_plugins(&directory).map_err(|error| to_error(&error))?;
+    let settings =
+        resolved_settings::without_plugins(&directory).map_err(|error| to_error(&error))?;
     let mut offers = settings.offers(&model::environment).into_iter();
     if offers.any(|offer| offer.is_usable()) {
         return Ok(AuthenticateResponse::new());

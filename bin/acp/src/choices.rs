@@ -1,6 +1,6 @@
 //! What a client may choose for a session: its agent (a mode, to the protocol), model and variant.
 
-use leftfold_runtime::job::Job;
+use leftfold_runtime::session_setup::SessionSetup;
 use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::{
@@ -12,14 +12,14 @@ use agent_client_protocol::v1::schema::{
 use leftfold_runtime::gather::Agent;
 
 use leftfold_config::Settings;
-use leftfold_events::event::{ModelRef, SessionConfig};
+use leftfold_events::event::{ModelRef, SessionChoices};
 use leftfold_runtime::Usage;
 use leftfold_runtime::agents::Agents;
-use leftfold_runtime::configured;
-use leftfold_runtime::home::Place;
 use leftfold_runtime::model;
 use leftfold_runtime::model_list;
 use leftfold_runtime::project::Project;
+use leftfold_runtime::resolved_settings;
+use leftfold_runtime::session_paths::Place;
 use leftfold_runtime::slash;
 use leftfold_runtime::turn_config::Overrides;
 
@@ -36,11 +36,11 @@ const PLAIN: &str = "default";
 /// # Errors
 /// There is no such option, or no such value: which there are.
 pub(super) fn choose(
-    before: &SessionConfig,
+    before: &SessionChoices,
     offer: &Offer,
     id: &str,
     value: &str,
-) -> Result<SessionConfig, Usage> {
+) -> Result<SessionChoices, Usage> {
     let mut chosen = before.clone();
     match id {
         MODE => {
@@ -95,24 +95,24 @@ impl Offer {
     /// # Errors
     /// The settings are wrong, or say too little for a prompt to be taken.
     pub(super) fn of(place: &Place, project: &Project) -> anyhow::Result<Self> {
-        let job = Job::new(place.clone(), project, &Overrides::asking(), false)?;
-        let settings = configured::settings(&project.directory, &job.extensions.plugins)?;
+        let setup = SessionSetup::new(place.clone(), project, &Overrides::asking(), false)?;
+        let settings = resolved_settings::settings(&project.directory, &setup.extensions.plugins)?;
         let agents = Agents::of(&settings);
         let primary = agents
             .iter()
             .filter(|known| !known.agent.hidden && agents.to_prompt(&known.agent.name).is_ok());
         let models = usable(&settings);
-        let model = job.setup.model.name().to_string();
+        let model = setup.turn_settings.model.name().to_string();
         let mut rows = models.iter().flat_map(|(_, models)| models);
         let row = rows.find(|row| row.name == model);
         Ok(Self {
             agents: primary.map(|known| known.agent.clone()).collect(),
-            agent: job.setup.agent.name.clone(),
+            agent: setup.turn_settings.agent.name.clone(),
             variants: row.map(|row| row.variants.clone()).unwrap_or_default(),
-            variant: job.setup.options.variant.clone(),
+            variant: setup.turn_settings.options.variant.clone(),
             model,
             models,
-            commands: slash::list(&project.directory, &job.extensions)?,
+            commands: slash::list(&project.directory, &setup.extensions)?,
         })
     }
 

@@ -1,13 +1,13 @@
 //! One session of the connection. It takes what the client wants of it one after the other, so that
 //! a cancel never overtakes the prompt it is for.
 
-use leftfold_runtime::job::Job;
+use leftfold_runtime::session_setup::SessionSetup;
 use std::sync::Arc;
 
 use agent_client_protocol::Error;
-use leftfold_actors::{Family, Observation, Opened};
+use leftfold_actors::{Observation, Opened, WatchScope};
 use leftfold_events::Seq;
-use leftfold_events::event::{PromptKind, PromptPart, SessionConfig};
+use leftfold_events::event::{PromptKind, PromptPart, SessionChoices};
 use leftfold_tools::Workspace;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
@@ -17,11 +17,11 @@ use super::errors::to_error;
 use super::shared::{BY, Shared};
 use super::updates::{self, Updates};
 use leftfold_runtime::client::{self, Client};
-use leftfold_runtime::home::Place;
 use leftfold_runtime::project::Project;
 use leftfold_runtime::secrets;
-use leftfold_runtime::slash::{Given, Prepared};
-use leftfold_runtime::socket::Many;
+use leftfold_runtime::session_paths::Place;
+use leftfold_runtime::slash::{OptionsFor, Prepared};
+use leftfold_runtime::socket::SessionRegistry;
 use leftfold_runtime::turn_config::Overrides;
 
 pub(super) enum Wish {
@@ -45,7 +45,7 @@ type Answer = Box<dyn FnOnce(Result<(), Error>) + Send>;
 pub(super) struct Conversation;
 
 pub(super) struct Talk {
-    all: Arc<Many>,
+    all: Arc<SessionRegistry>,
     shared: Arc<Shared>,
     place: Place,
     /// Whoever tells the client of the session.
@@ -53,7 +53,7 @@ pub(super) struct Talk {
 }
 
 pub(super) struct Arguments {
-    pub(super) all: Arc<Many>,
+    pub(super) all: Arc<SessionRegistry>,
     pub(super) shared: Arc<Shared>,
     pub(super) place: Place,
 }
@@ -121,21 +121,22 @@ impl Talk {
             (project, self.place.store.as_path()),
             &Overrides::asking(),
             text,
-            Given::ForAll,
+            OptionsFor::ForAll,
         )?;
-        let job = Job::new(self.place.clone(), &prepared.project, &prepared.overrides, false)?;
+        let setup =
+            SessionSetup::new(self.place.clone(), &prepared.project, &prepared.overrides, false)?;
         // servers may take long to start, and whoever takes the prompt back is not to wait for them
         tokio::select! {
-            () = job.extensions.ready() => {}
+            () = setup.extensions.ready() => {}
             () = self.shared.prompts.taken_back(ticket) => {}
         }
         if self.shared.prompts.answer_cancelled(ticket) {
             return Ok(());
         }
-        let parts = prepared.parts(&job, parts).await?;
+        let parts = prepared.parts(&setup, parts).await?;
         let mut left = client::ATTEMPTS;
         loop {
-            match self.prompted(project, &job, parts.clone()).await {
+            match self.prompted(project, &setup, parts.clone()).await {
                 Err(error) if client::is_leaving(&error) && left > 0 => left -= 1,
                 prompted => return prompted,
             }
@@ -147,14 +148,14 @@ impl Talk {
     async fn prompted(
         &mut self,
         project: &Project,
-        job: &Job,
+        setup: &SessionSetup,
         parts: Vec<PromptPart>,
     ) -> anyhow::Result<()> {
         let client = self.reach().await?;
         if client.remote().is_none() {
-            self.log_choice(&client, &project.config).await?;
+            self.log_choice(&client, &project.choices).await?;
         }
-        client.prompt(job, parts, BY).await
+        client.prompt(setup, parts, BY).await
     }
 
     /// Logs what is chosen. A session that is new is told with its first prompt.
@@ -162,11 +163,11 @@ impl Talk {
         if self.all.existing(self.place.session).is_none() {
             return Ok(());
         }
-        let config = self.shared.project().config.clone();
+        let choices = self.shared.project().choices.clone();
         let mut left = client::ATTEMPTS;
         loop {
             let client = self.reach().await?;
-            match self.log_choice(&client, &config).await {
+            match self.log_choice(&client, &choices).await {
                 Err(error) if client::is_leaving(&error) && left > 0 => left -= 1,
                 configured => return configured,
             }
@@ -174,12 +175,12 @@ impl Talk {
         }
     }
 
-    async fn log_choice(&self, client: &Client, config: &SessionConfig) -> anyhow::Result<()> {
-        self.shared.chooses(config.clone());
-        let logged = client.configure(config.clone(), BY).await;
+    async fn log_choice(&self, client: &Client, choices: &SessionChoices) -> anyhow::Result<()> {
+        self.shared.chooses(choices.clone());
+        let logged = client.configure(choices.clone(), BY).await;
         if !matches!(logged, Ok(true)) {
             // no event says so
-            self.shared.has_chosen(config);
+            self.shared.has_chosen(choices);
         }
         logged.map(|_| ())
     }
@@ -202,7 +203,7 @@ impl Talk {
         let (client, opened) = self.all.reach(session, self.shared.client().as_ref()).await?;
         if let Some(opened) = opened {
             self.attend(&client, opened);
-            client.watch(self.shared.seen() + 1, sink, Family::Live).await?;
+            client.watch(self.shared.seen() + 1, sink, WatchScope::Live).await?;
         }
         Ok(client)
     }
@@ -231,7 +232,7 @@ impl Talk {
         };
         let (sink, _) = Actor::spawn(None, Updates, arguments).await?;
         self.attend(&client, opened);
-        client.watch(from, sink.clone(), Family::Live).await?;
+        client.watch(from, sink.clone(), WatchScope::Live).await?;
         if let Some(before) = self.sink.replace(sink) {
             before.stop(None);
         }

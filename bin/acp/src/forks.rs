@@ -19,8 +19,8 @@ use super::opening::directory;
 use super::servers::{handed, ignored};
 use super::shared::BY;
 use leftfold_runtime::client;
-use leftfold_runtime::home::Place;
 use leftfold_runtime::project::Project;
+use leftfold_runtime::session_paths::Place;
 use leftfold_runtime::socket::{self, RpcError};
 
 /// The field of `_meta` that says after which event.

@@ -23,7 +23,7 @@ use leftfold_tools::host::{Exit, Host, HostCommand, HostError, Printed, Starting
 
 use super::shared::Shared;
 use leftfold_runtime::IN_TERMINAL;
-use leftfold_runtime::edge;
+use leftfold_runtime::redact_output;
 
 /// The client, as the calls of one session and of its children reach it.
 pub(super) struct ClientHost {
@@ -72,7 +72,7 @@ impl Host for ClientHost {
 }
 
 fn is_masked(text: &str) -> bool {
-    edge::masked(text) != text
+    redact_output::masked(text) != text
 }
 
 /// The call that is meant, if it is the session's own: of its children's, the client has no calls that

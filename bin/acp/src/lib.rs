@@ -59,7 +59,7 @@ use ractor::ActorRef;
 use tokio::signal::unix::{SignalKind, signal};
 
 use leftfold_runtime::client;
-use leftfold_runtime::socket::{Many, Sockets};
+use leftfold_runtime::socket::{SessionRegistry, Sockets};
 use std::path::PathBuf;
 
 /// How long each step of leaving may take; together they stay below a second.
@@ -86,7 +86,7 @@ async fn run(store: Option<std::path::PathBuf>) -> anyhow::Result<()> {
         signal(SignalKind::interrupt())?,
         signal(SignalKind::hangup())?,
     );
-    let sessions = Many::new(node.clone(), store);
+    let sessions = SessionRegistry::new(node.clone(), store);
     node.cast(NodeMessage::Keep(Arc::new(Sockets(sessions.clone()))))?;
     let (channel, mut wire) = wire::stdio(sessions.clone());
     let agent = agent::serve(sessions, node.clone(), wire.flow(), channel);

@@ -17,8 +17,8 @@ use super::content::invalid;
 use super::conversation::Wish;
 use super::errors::to_error;
 use leftfold_runtime::client;
-use leftfold_runtime::home::Place;
 use leftfold_runtime::session_list;
+use leftfold_runtime::session_paths::Place;
 
 /// Sessions in one answer.
 const PAGE: usize = 100;

@@ -10,7 +10,7 @@ use agent_client_protocol::v1::schema::{
 };
 use leftfold_actors::Reply;
 use leftfold_events::Seq;
-use leftfold_events::event::SessionConfig;
+use leftfold_events::event::SessionChoices;
 use tokio::sync::watch;
 
 use super::errors::report;
@@ -46,7 +46,7 @@ pub(super) struct Shared {
     /// Where the session works, and how its next prompts are to be taken.
     project: Mutex<Arc<Project>>,
     /// What this client has chosen and its session has not been told of yet by the log.
-    own_choices: Mutex<Vec<SessionConfig>>,
+    own_choices: Mutex<Vec<SessionChoices>>,
 }
 
 impl Shared {
@@ -90,14 +90,14 @@ impl Shared {
     }
 
     /// This client has chosen, and the log is about to say so.
-    pub(super) fn chooses(&self, config: SessionConfig) {
-        self.own_choices.lock().unwrap_or_else(PoisonError::into_inner).push(config);
+    pub(super) fn chooses(&self, choices: SessionChoices) {
+        self.own_choices.lock().unwrap_or_else(PoisonError::into_inner).push(choices);
     }
 
     /// Takes a choice of this client's back, if it is one.
-    pub(super) fn has_chosen(&self, config: &SessionConfig) -> bool {
+    pub(super) fn has_chosen(&self, choices: &SessionChoices) -> bool {
         let mut own = self.own_choices.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = own.iter().position(|own| own == config);
+        let found = own.iter().position(|own| own == choices);
         found.map(|at| own.remove(at)).is_some()
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use agent_client_protocol::v1::schema::{RequestPermissionRequest, SessionUpdate};
 use agent_client_protocol::{Error, RequestCancellationHandle};
 use leftfold_actors::{Observation, Recorded};
-use leftfold_events::event::{Ended, Event, Finish, PromptPart, Session, SessionConfig};
+use leftfold_events::event::{Ended, Event, Finish, PromptPart, Session, SessionChoices};
 use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_tools::Workspace;
 use leftfold_view::{Change, QuestionId, Transcript};
@@ -21,8 +21,8 @@ use super::form;
 use super::question::{Asking, chosen, replied};
 use super::shared::{BY, Shared};
 use super::view::{self, View};
-use leftfold_runtime::home::Place;
 use leftfold_runtime::project::Project;
+use leftfold_runtime::session_paths::Place;
 
 pub(super) struct Updates;
 
@@ -133,10 +133,10 @@ impl Watching {
         self.seen = event.seq;
         self.shared.has_seen(event.seq);
         let live = event.seq > self.history;
-        if let Event::Session(Session::Configured { config, by }) = &event.event
+        if let Event::Session(Session::Configured { choices, by }) = &event.event
             && live
         {
-            self.configured(config, by);
+            self.configured(choices, by);
         }
         for change in self.transcript.apply(event) {
             if let Some(session) = self.transcript.root()
@@ -256,18 +256,18 @@ impl Watching {
     /// Another agent has taken over, and the next prompts are for it.
     fn switched(&self, agent: String) {
         let project = self.shared.project();
-        let mut config = project.config.clone();
+        let mut choices = project.choices.clone();
         // as the log has it
-        config.agent = config.agent.map(|_| agent.clone());
-        self.takes(Project { agent: Some(agent), config, ..(*project).clone() });
+        choices.agent = choices.agent.map(|_| agent.clone());
+        self.takes(Project { agent: Some(agent), choices, ..(*project).clone() });
     }
 
     /// Somebody else has chosen how prompts are taken.
-    fn configured(&self, config: &SessionConfig, by: &str) {
+    fn configured(&self, choices: &SessionChoices, by: &str) {
         let project = self.shared.project();
-        let own = self.shared.is_me(by) && self.shared.has_chosen(config);
-        if project.config != *config && !own {
-            self.takes(Project { config: config.clone(), ..(*project).clone() });
+        let own = self.shared.is_me(by) && self.shared.has_chosen(choices);
+        if project.choices != *choices && !own {
+            self.takes(Project { choices: choices.clone(), ..(*project).clone() });
         }
     }
 

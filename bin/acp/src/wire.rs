@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use super::flow::{Flow, Taken, Written};
 use super::params;
 use super::shared::BY;
-use leftfold_runtime::edge;
+use leftfold_runtime::redact_output;
 use leftfold_runtime::socket::{self, QUEUE, Sessions};
 
 /// The longest line that is read, in bytes: a prompt with some pictures in it. Of longer ones only
@@ -138,7 +138,7 @@ async fn write(
                     answers += u64::from(is_answer(&frame));
                     match frame.to_json() {
                         Ok(line) => {
-                            let line = edge::masked(&line);
+                            let line = redact_output::masked(&line);
                             stdout.write_all(format!("{line}\n").as_bytes()).await?;
                         }
                         Err(error) => tracing::error!("a message can not be written: {error}"),

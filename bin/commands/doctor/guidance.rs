@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use leftfold_events::Time;
-use leftfold_events::kit::{ModelSpec, Options};
-use leftfold_runtime::gather::{self, Agent, Setup};
+use leftfold_events::turn_config::{ModelSpec, Options};
+use leftfold_runtime::gather::{self, Agent, TurnSettings};
 use leftfold_tools::skills;
 
 use super::Findings;
@@ -41,7 +41,7 @@ pub(super) fn texts(found: &mut Findings, settings: &Settings, directory: &Path,
     for page in sources.instructions.extract_if(.., |named| named.is_page() && !online) {
         found.note(format!("{}: not read (`--online` does)", settings::masked(&page.text)));
     }
-    let setup = Setup {
+    let turn_settings = TurnSettings {
         directory: directory.to_owned(),
         worktree: worktree.clone(),
         model: ModelSpec::default(),
@@ -52,11 +52,11 @@ pub(super) fn texts(found: &mut Findings, settings: &Settings, directory: &Path,
         sources,
         plan: None,
     };
-    let (kit, problems) = gather::gather(setup, Time::from(SystemTime::now()));
-    for path in &kit.options.instructions {
+    let (config, problems) = gather::gather(turn_settings, Time::from(SystemTime::now()));
+    for path in &config.options.instructions {
         found.fine(path.as_str());
     }
-    if kit.options.instructions.is_empty() {
+    if config.options.instructions.is_empty() {
         found.note(
             "none: AGENTS.md in the project would be told to every model (`/init` writes one)",
         );

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::Findings;
-use leftfold_runtime::home;
+use leftfold_runtime::session_paths;
 
 /// Bytes below which a session may run out of room.
 const LITTLE: u64 = 200 * 1024 * 1024;
@@ -56,7 +56,7 @@ pub(super) fn confinement(found: &mut Findings) {
 
 pub(super) fn data(found: &mut Findings) {
     found.area("data");
-    let home = match home::home() {
+    let home = match session_paths::data_dir() {
         Ok(home) => home,
         Err(error) => return found.error(format!("{error:#}"), "set HOME, or LEFTFOLD_HOME"),
     };
@@ -70,7 +70,7 @@ pub(super) fn data(found: &mut Findings) {
         return;
     }
     if there == home {
-        let sessions = home::stores().map_or(0, |stores| stores.len());
+        let sessions = session_paths::stores().map_or(0, |stores| stores.len());
         let size = megabytes(size(&home));
         found.fine(format!("{}: {sessions} sessions, {size}", home.display()));
     } else {

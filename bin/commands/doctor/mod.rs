@@ -16,8 +16,8 @@ use serde_json::json;
 
 use crate::cli::{Doctor, Format};
 use leftfold_config::{self as settings, Survey};
-use leftfold_runtime::configured;
 use leftfold_runtime::model;
+use leftfold_runtime::resolved_settings;
 
 /// How good what was found is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,7 +104,8 @@ pub(crate) fn doctor(args: &Doctor) -> anyhow::Result<ExitCode> {
 fn examine(directory: &Path, args: &Doctor) -> anyhow::Result<Findings> {
     let mut found = Findings::default();
     // what is wrong with the files themselves is found below
-    let layers = configured::layers(directory).unwrap_or_else(|_| configured::no_layers());
+    let layers =
+        resolved_settings::layers(directory).unwrap_or_else(|_| resolved_settings::no_layers());
     let survey = settings::survey(directory, &model::environment, &layers);
     found.area("program");
     found.fine(format!(

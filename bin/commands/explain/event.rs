@@ -167,11 +167,11 @@ impl Sources<'_> {
                     [turn.map(|turn| turn.prompted), asked]
                 }
                 Event::Permission(Permission::Ruled { rule, .. }) => {
-                    let kit = self.last(|e| matches!(e, Event::Turn(Turn::Equipped(_))));
-                    [kit, rule.as_ref().and_then(|rule| self.approval(rule))]
+                    let config = self.last(|e| matches!(e, Event::Turn(Turn::Configured(_))));
+                    [config, rule.as_ref().and_then(|rule| self.approval(rule))]
                 }
                 Event::Compaction(Compaction::Started { .. }) => {
-                    [self.last(|e| matches!(e, Event::Model(Model::Replied { .. }))), None]
+                    [self.last(|e| matches!(e, Event::Model(Model::Finished { .. }))), None]
                 }
                 Event::Session(_)
                 | Event::Turn(_)
@@ -181,7 +181,7 @@ impl Sources<'_> {
                 | Event::Subagent(_)
                 | Event::Todo(_)
                 | Event::Files(_)
-                | Event::Plugin(_) => [None, None],
+                | Event::Hook(_) => [None, None],
             };
             self.found.extend(more.into_iter().flatten());
         }
@@ -195,9 +195,7 @@ impl Sources<'_> {
         let mut call = None;
         while let Some(seq) = next.filter(|seq| self.found.insert(*seq)) {
             let about = self.events[..self.at].iter().find(|event| event.seq == seq)?;
-            if let Event::Model(Model::Called { .. }) | Event::Tool(Tool::Batched { .. }) =
-                &about.event
-            {
+            if let Event::Tool(Tool::Called { .. } | Tool::Batched { .. }) = &about.event {
                 call = Some(seq);
             }
             next = about.of;
@@ -218,7 +216,7 @@ impl Sources<'_> {
             about
                 && matches!(
                     &event.event,
-                    Event::Tool(Tool::Resolved(_) | Tool::Inquired { .. })
+                    Event::Tool(Tool::Resolved(_) | Tool::ElicitationRequested { .. })
                         | Event::Permission(Permission::Ruled { .. } | Permission::Answered { .. })
                 )
         };

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use leftfold_events::event::{Event, Model, Tool};
+use leftfold_events::event::{Event, Tool};
 use leftfold_events::{Envelope, Seq, line, rules};
 
 use crate::cli::Replay;
@@ -53,16 +53,14 @@ impl Filter {
     }
 }
 
-/// Which tool each event belongs to: `of` leads from every event of a call to its `model.called`.
+/// Which tool each event belongs to: `of` leads from every event of a call to its `tool.called`.
 #[derive(Default)]
 struct Calls(HashMap<Seq, String>);
 
 impl Calls {
     fn follow(&mut self, event: &Envelope) -> Option<&str> {
         let name = match &event.event {
-            Event::Model(Model::Called { call }) | Event::Tool(Tool::Batched { call }) => {
-                Some(call.name.clone())
-            }
+            Event::Tool(Tool::Called { call } | Tool::Batched { call }) => Some(call.name.clone()),
             Event::Tool(_) | Event::Permission(_) | Event::Subagent(_) | Event::Todo(_) => {
                 event.of.and_then(|of| self.0.get(&of).cloned())
             }
@@ -71,7 +69,7 @@ impl Calls {
             | Event::Model(_)
             | Event::Compaction(_)
             | Event::Files(_)
-            | Event::Plugin(_) => None,
+            | Event::Hook(_) => None,
         };
         self.0.insert(event.seq, name?);
         self.0.get(&event.seq).map(String::as_str)

@@ -11,7 +11,7 @@ use serde_json::Value;
 use self::filter::Filter;
 use crate::cli::Replay;
 use leftfold_runtime::Usage;
-use leftfold_runtime::home::Place;
+use leftfold_runtime::session_paths::Place;
 use leftfold_view::{SessionView, event_line};
 
 pub(crate) fn replay(args: &Replay) -> anyhow::Result<ExitCode> {

@@ -7,7 +7,7 @@ use leftfold_events::event::{Event, Turn};
 use leftfold_events::{Envelope, Seq, State, Time, line, mask, next};
 
 use super::Filter;
-use leftfold_runtime::edge;
+use leftfold_runtime::redact_output;
 use leftfold_view::{SessionView, event_line};
 
 /// Events between two states that are kept, so that a step back folds only what lies between them. They
@@ -27,7 +27,7 @@ pub(super) fn step(events: &[Envelope], at: Seq, filter: &Filter) -> anyhow::Res
     let mut lines = io::stdin().lock().lines();
     let mut said = walk.tell(place);
     loop {
-        writeln!(stdout, "{}", edge::masked(&said))?;
+        writeln!(stdout, "{}", redact_output::masked(&said))?;
         if terminal {
             write!(stdout, "{} > ", walk.seq(place))?;
         }

@@ -5,8 +5,8 @@
 use std::sync::LazyLock;
 
 use indexmap::IndexMap;
-use leftfold_events::kit::{self, Limit, Prices};
 use leftfold_events::providers::{Builtin, KnownProviders, KnownWire};
+use leftfold_events::turn_config::{self, Limit, Prices};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Hint, alternatives, quoted};
@@ -82,8 +82,8 @@ impl Costs {
 
 impl Abilities {
     /// These abilities, and `known` where nothing is said.
-    pub fn over(self, known: kit::Abilities) -> kit::Abilities {
-        kit::Abilities {
+    pub fn over(self, known: turn_config::Abilities) -> turn_config::Abilities {
+        turn_config::Abilities {
             tools: self.tools.unwrap_or(known.tools),
             media: self.images.unwrap_or(known.media),
             sampling: self.temperature.unwrap_or(known.sampling),

@@ -200,7 +200,7 @@ pub struct Task {
 
 impl Default for Task {
     fn default() -> Self {
-        Self { timeout: leftfold_events::kit::TASK_TIMEOUT }
+        Self { timeout: leftfold_events::turn_config::TASK_TIMEOUT }
     }
 }
 

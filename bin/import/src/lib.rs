@@ -1,14 +1,14 @@
 //! Sessions that other agents have kept, told as if Leftfold had led them.
 //!
-//! A reader for each format makes a [`Transcript`] of a file, and `retell` a log of that: what users,
+//! A reader for each format makes a [`Transcript`] of a file, and `log_builder` a log of that: what users,
 //! models and tools have said are its facts, and every intent between them is what `next` decides on
 //! those. So the log folds to the same conversation, and whatever can be done with a log can be done with it.
 
 mod claude;
 mod codex;
+mod log_builder;
 mod opencode;
 mod order;
-mod retell;
 mod sidechains;
 mod storage;
 #[cfg(test)]
@@ -24,7 +24,7 @@ use leftfold_events::event::{
 };
 use serde_json::Value;
 
-pub use retell::{Birth, retell};
+pub use log_builder::{LogStart, build_logs};
 
 /// A file is not what it was taken for: which file, where, and what was expected.
 #[derive(Debug, thiserror::Error)]

@@ -1,7 +1,7 @@
 use leftfold_events::context::request;
 use leftfold_events::event::{Event, Session};
 use leftfold_events::request::RequestMessage;
-use leftfold_events::state::Open;
+use leftfold_events::state::PendingKind;
 use leftfold_events::{Envelope, Secrets, SessionId, fold};
 
 use super::*;
@@ -41,7 +41,7 @@ type Logs = Vec<(SessionId, Vec<Envelope>)>;
 
 fn logs(origin: Origin, text: &str) -> Option<Logs> {
     let transcript = read(origin, text, "test", None).ok()?;
-    let birth = Birth {
+    let start = LogStart {
         session: SessionId::default(),
         parent: None,
         directory: "/x".to_owned(),
@@ -49,7 +49,7 @@ fn logs(origin: Origin, text: &str) -> Option<Logs> {
         origin,
         secrets: &Secrets::default(),
     };
-    Some(retell(&birth, &transcript).0)
+    Some(build_logs(&start, &transcript).0)
 }
 
 fn log(origin: Origin, text: &str) -> Option<Vec<Envelope>> {
@@ -64,7 +64,7 @@ fn assert_sound(events: &[Envelope], of: &str) {
     assert_eq!(*through, events.len() as u64);
     let state = fold(events);
     assert!(
-        state.open().iter().all(|(open, _)| *open == Open::Request),
+        state.open().iter().all(|(open, _)| *open == PendingKind::Request),
         "{of}: {:?}",
         state.open()
     );

@@ -2,7 +2,7 @@
 //! `LEFTFOLD_HOME/projects/HASH/approved.json`, a list of rules. The hash is that of the
 //! worktree's path.
 //!
-//! It is written when the answer is durable and read whenever a kit is gathered, which puts it
+//! It is written when the answer is durable and read whenever a turn configuration is gathered, which puts it
 //! into the log: no replay reads this file.
 
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ use leftfold_events::{Envelope, Seq, SessionId, Sha256};
 use ractor::ActorRef;
 use tokio::sync::watch;
 
-use crate::family::{self, Follow};
+use crate::session_tree::{self, Follow};
 use leftfold_view::QuestionId;
 
 /// How long the end of a program waits for a slow disk to take an approval.
@@ -41,7 +41,7 @@ const FILE: &str = "approved.json";
 
 fn folder(worktree: &Path) -> anyhow::Result<PathBuf> {
     let hash = Sha256::of(worktree.as_os_str().as_bytes()).to_string();
-    Ok(crate::home::home()?.join("projects").join(hash))
+    Ok(crate::session_paths::data_dir()?.join("projects").join(hash))
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<Rule>> {
@@ -102,7 +102,7 @@ impl Memory {
         session: SessionId,
     ) -> anyhow::Result<(Self, ActorRef<Observation>)> {
         let records = Records { worktree: worktree.to_owned(), asked: HashMap::new() };
-        let (sink, seen) = family::follow(session, records).await?;
+        let (sink, seen) = session_tree::follow(session, records).await?;
         Ok((Self(seen), sink))
     }
 

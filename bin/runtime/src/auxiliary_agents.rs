@@ -3,7 +3,7 @@
 
 use crate::gather::Agent;
 use leftfold_events::Json;
-use leftfold_events::kit::{Abilities, Options};
+use leftfold_events::turn_config::{Abilities, Options};
 use serde_json::{Value, json};
 
 use crate::agents::Agents;
@@ -84,7 +84,7 @@ fn tuned(agent: &Agent, model: Option<&Model>, request: &Value) -> Json {
 #[cfg(test)]
 mod tests {
     use crate::gather::agent::merge;
-    use leftfold_events::kit::ModelSpec;
+    use leftfold_events::turn_config::ModelSpec;
 
     use super::*;
     use leftfold_config as settings;

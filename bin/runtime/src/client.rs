@@ -7,17 +7,17 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
 use leftfold_actors::{
-    Answered, Family, Node, NodeMessage, Observation, Opened, Reply, SessionMessage, Watch,
+    Answered, Node, NodeMessage, Observation, Opened, Reply, SessionMessage, Watch, WatchScope,
 };
-use leftfold_events::event::{Answer, Compaction, PromptPart, SessionConfig, Turn};
-use leftfold_events::{Fact, Kit, Seq, SessionId, State};
+use leftfold_events::event::{Answer, Compaction, PromptPart, SessionChoices, Turn};
+use leftfold_events::{Fact, Seq, SessionId, State, TurnConfig};
 use leftfold_store::LiveReader;
 use ractor::{Actor, ActorRef, RpcReplyPort};
 
 use crate::approvals::Memory;
-use crate::home::Place;
-use crate::job::{Equipment, Job};
 use crate::remote::{self, Remote, RpcError};
+use crate::session_paths::Place;
+use crate::session_setup::{PromptConfig, SessionSetup};
 use leftfold_view::QuestionId;
 
 /// Clones talk to the same session.
@@ -54,58 +54,61 @@ pub async fn node() -> anyhow::Result<ActorRef<NodeMessage>> {
 const DIED: &str = "the session died before it was known whether that is in its log";
 
 impl Client {
-    /// Opens the job's session in `node`, or where it is open already: if another process is the
-    /// node of its store, through that one's socket. A kit can be gathered then.
-    pub async fn open(node: ActorRef<NodeMessage>, job: &Job) -> anyhow::Result<(Self, Opened)> {
-        Self::open_beside(node, job, job.extensions.ready()).await
+    /// Opens the setup's session in `node`, or where it is open already: if another process is the
+    /// node of its store, through that one's socket. A turn configuration can be gathered then.
+    pub async fn open(
+        node: ActorRef<NodeMessage>,
+        setup: &SessionSetup,
+    ) -> anyhow::Result<(Self, Opened)> {
+        Self::open_beside(node, setup, setup.extensions.ready()).await
     }
 
     /// The same without a wait for servers and plugins, which are being started.
     pub async fn open_soon(
         node: ActorRef<NodeMessage>,
-        job: &Job,
+        setup: &SessionSetup,
     ) -> anyhow::Result<(Self, Opened)> {
-        let extensions = job.extensions.clone();
+        let extensions = setup.extensions.clone();
         let starts = async {
             tokio::spawn(async move { extensions.ready().await });
         };
-        Self::open_beside(node, job, starts).await
+        Self::open_beside(node, setup, starts).await
     }
 
     async fn open_beside(
         node: ActorRef<NodeMessage>,
-        job: &Job,
+        setup: &SessionSetup,
         starts: impl Future<Output = ()>,
     ) -> anyhow::Result<(Self, Opened)> {
-        if let Some(attached) = Self::attach(&job.place).await {
+        if let Some(attached) = Self::attach(&setup.place).await {
             return Ok(attached);
         }
-        match Self::open_here(node, job, starts).await {
+        match Self::open_here(node, setup, starts).await {
             // its node may not have served its socket yet when it was looked for
-            Err(error) if is_locked(&error) => Self::attach(&job.place).await.ok_or(error),
+            Err(error) if is_locked(&error) => Self::attach(&setup.place).await.ok_or(error),
             opened => opened,
         }
     }
 
-    /// Opens the job's session in `node` and nowhere else, while something else `starts`.
+    /// Opens the setup's session in `node` and nowhere else, while something else `starts`.
     pub async fn open_here(
         node: ActorRef<NodeMessage>,
-        job: &Job,
+        setup: &SessionSetup,
         starts: impl Future<Output = ()>,
     ) -> anyhow::Result<(Self, Opened)> {
-        leftfold_tools::prune(&job.workspace.spill_dir, SystemTime::now());
-        let open = Box::new(job.open());
+        leftfold_tools::prune(&setup.workspace.spill_dir, SystemTime::now());
+        let open = Box::new(setup.open());
         let opening = async { ractor::call!(node, |reply| NodeMessage::Open { open, reply }) };
         let (opened, ()) = tokio::join!(opening, starts);
         let opened = opened.context("the node has died")??;
-        let session = job.place.session;
-        let (memory, sink) = Memory::start(&job.setup.worktree, session).await?;
+        let session = setup.place.session;
+        let (memory, sink) = Memory::start(&setup.turn_settings.worktree, session).await?;
         let client = Self::new(session, Link::Here { node, memory });
         // what a crash kept from being remembered is remembered now
         let from = if opened.unfinished { 1 } else { opened.head + 1 };
-        client.watch(from, sink, Family::Live).await?;
-        if let Some(sink) = crate::watchers::start(session, &job.extensions.plugins).await? {
-            client.watch(opened.head + 1, sink, Family::Live).await?;
+        client.watch(from, sink, WatchScope::Live).await?;
+        if let Some(sink) = crate::watchers::start(session, &setup.extensions.plugins).await? {
+            client.watch(opened.head + 1, sink, WatchScope::Live).await?;
         }
         Ok((client, opened))
     }
@@ -194,7 +197,7 @@ impl Client {
         &self,
         from: Seq,
         sink: ActorRef<Observation>,
-        family: Family,
+        family: WatchScope,
     ) -> anyhow::Result<()> {
         match &self.link {
             Link::Here { node, .. } => {
@@ -209,10 +212,15 @@ impl Client {
     ///
     /// # Errors
     /// The session died before it was: it may be in the log or not.
-    pub async fn prompt(&self, job: &Job, parts: Vec<PromptPart>, by: &str) -> anyhow::Result<()> {
+    pub async fn prompt(
+        &self,
+        setup: &SessionSetup,
+        parts: Vec<PromptPart>,
+        by: &str,
+    ) -> anyhow::Result<()> {
         match &self.link {
             Link::Here { .. } => {
-                self.prompt_with(job.equipment(), parts, by, false).await?;
+                self.prompt_with(setup.prompt_config(), parts, by, false).await?;
                 Ok(())
             }
             Link::There(remote) => remote.prompt(&parts, by).await,
@@ -223,17 +231,17 @@ impl Client {
     /// is in the log, not open if there is no turn to join.
     pub async fn prompt_with(
         &self,
-        equipment: Equipment,
+        prompt_config: PromptConfig,
         parts: Vec<PromptPart>,
         by: &str,
         joins: bool,
     ) -> anyhow::Result<Answered> {
         let session = self.session;
-        let told = ractor::call!(self.here()?, |told| NodeMessage::Tell {
+        let reply_to = ractor::call!(self.here()?, |reply_to| NodeMessage::Tell {
             session,
-            message: prompt(equipment, parts, by, joins, Some(told)),
+            message: prompt(prompt_config, parts, by, joins, Some(reply_to)),
         });
-        told.context(DIED)
+        reply_to.context(DIED)
     }
 
     /// Chooses how the prompts from now on are taken, and waits until that is in the log. A session
@@ -241,50 +249,60 @@ impl Client {
     ///
     /// # Errors
     /// The session died before it was.
-    pub async fn configure(&self, config: SessionConfig, by: &str) -> anyhow::Result<bool> {
+    pub async fn configure(&self, choices: SessionChoices, by: &str) -> anyhow::Result<bool> {
         let node = match &self.link {
             Link::Here { node, .. } => node,
-            Link::There(remote) => return remote.configure(&config, by).await,
+            Link::There(remote) => return remote.configure(&choices, by).await,
         };
-        let (config, by) = (Box::new(config), by.to_owned());
-        let told = ractor::call!(node, |told| NodeMessage::Tell {
+        let (choices, by) = (Box::new(choices), by.to_owned());
+        let reply_to = ractor::call!(node, |reply_to| NodeMessage::Tell {
             session: self.session,
-            message: SessionMessage::Configure { config, by, told },
+            message: SessionMessage::Configure { choices, by, reply_to },
         });
-        Ok(told.context(DIED)? == Answered::Accepted)
+        Ok(reply_to.context(DIED)? == Answered::Accepted)
     }
 
     /// Asks for a summary of what the model has seen, if it `joins` only in a turn that is under
     /// way. Not open: there is no such turn, nothing to sum up, or a summary on its way already.
-    pub async fn compact(&self, kit: Kit, by: &str, joins: bool) -> anyhow::Result<Answered> {
+    pub async fn compact(
+        &self,
+        config: TurnConfig,
+        by: &str,
+        joins: bool,
+    ) -> anyhow::Result<Answered> {
         let node = match &self.link {
             Link::Here { node, .. } => node,
             Link::There(remote) => return remote.compact(by).await,
         };
         let asked = Fact::new(Compaction::Asked { by: by.to_owned() });
-        let (kit, prompted) = (Box::new(kit), Box::new(asked));
-        let told = ractor::call!(node, |told| NodeMessage::Tell {
+        let (config, prompted) = (Box::new(config), Box::new(asked));
+        let reply_to = ractor::call!(node, |reply_to| NodeMessage::Tell {
             session: self.session,
-            message: SessionMessage::Prompt { kit, prompted, joins, told: Some(told) },
+            message: SessionMessage::Prompt { config, prompted, joins, reply_to: Some(reply_to) },
         });
-        told.context(DIED)
+        reply_to.context(DIED)
     }
 
     /// Prompts without waiting for anything: whoever watches sees what becomes of it.
-    pub fn cast_prompt(&self, job: &Job, parts: Vec<PromptPart>, by: &str) -> anyhow::Result<()> {
-        self.tell(prompt(job.equipment(), parts, by, false, None))
+    pub fn cast_prompt(
+        &self,
+        setup: &SessionSetup,
+        parts: Vec<PromptPart>,
+        by: &str,
+    ) -> anyhow::Result<()> {
+        self.tell(prompt(setup.prompt_config(), parts, by, false, None))
     }
 
     /// Goes on with a turn that was cut off.
-    pub fn resume(&self, job: &Job) -> anyhow::Result<()> {
-        self.tell(SessionMessage::Resume { kit: Box::new(job.kit()), close: false })
+    pub fn resume(&self, setup: &SessionSetup) -> anyhow::Result<()> {
+        self.tell(SessionMessage::Resume { config: Box::new(setup.config()), close: false })
     }
 
     pub async fn interrupt(&self, by: &str) -> anyhow::Result<()> {
         match &self.link {
             Link::Here { .. } => {
                 let interrupted = Fact::new(Turn::Interrupted { by: by.to_owned() });
-                self.tell(SessionMessage::Told(vec![interrupted]))
+                self.tell(SessionMessage::Facts(vec![interrupted]))
             }
             Link::There(remote) => remote.interrupt(by).await,
         }
@@ -297,8 +315,11 @@ impl Client {
             Link::There(remote) => return remote.answer(asked, reply).await,
         };
         let (session, of) = asked;
-        let message = |told| SessionMessage::Answer { of, reply, told };
-        match ractor::call!(node, |told| NodeMessage::Tell { session, message: message(told) }) {
+        let message = |reply_to| SessionMessage::Answer { of, reply, reply_to };
+        match ractor::call!(node, |reply_to| NodeMessage::Tell {
+            session,
+            message: message(reply_to)
+        }) {
             // a child is open no longer than somebody wants something of it
             Err(_) if session != self.session => Ok(Answered::NotOpen),
             answered => answered.context("the session is gone"),
@@ -320,16 +341,16 @@ impl Client {
 }
 
 fn prompt(
-    equipment: Equipment,
+    prompt_config: PromptConfig,
     parts: Vec<PromptPart>,
     by: &str,
     joins: bool,
-    told: Option<RpcReplyPort<Answered>>,
+    reply_to: Option<RpcReplyPort<Answered>>,
 ) -> SessionMessage {
-    let Equipment { kit, agent, model } = equipment;
+    let PromptConfig { config, agent, model } = prompt_config;
     let prompted = Turn::Prompted { parts, agent, model, by: by.to_owned() };
-    let (kit, prompted) = (Box::new(kit), Box::new(Fact::new(prompted)));
-    SessionMessage::Prompt { kit, prompted, joins, told }
+    let (config, prompted) = (Box::new(config), Box::new(Fact::new(prompted)));
+    SessionMessage::Prompt { config, prompted, joins, reply_to }
 }
 
 /// How often the next node of a session is looked for when the last one is about to let go of it,

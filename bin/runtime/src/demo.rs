@@ -1,7 +1,7 @@
 //! What the demo carries: a small project with a mistake in it, and the script of its repair.
 
 use leftfold_events::Json;
-use leftfold_events::kit::{Limit, ModelSpec};
+use leftfold_events::turn_config::{Limit, ModelSpec};
 use leftfold_providers::{Config, ScriptSource, Wire};
 
 use crate::model::{self, Model};

@@ -19,17 +19,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use leftfold_actors::{Family, NodeMessage, Observation, Reply};
+use leftfold_actors::{NodeMessage, Observation, Reply, WatchScope};
 use leftfold_events::event::{Ended, Event, PromptPart, Turn};
 use leftfold_events::{Seq, SessionId};
 use leftfold_view::QuestionId;
 use ractor::ActorRef;
 
 use crate::client::{self, Client};
-use crate::home::{self, Place};
-use crate::job::Job;
 use crate::project::{Project, new_id};
-use crate::slash::{Given, Prepared};
+use crate::session_paths::{self, Place};
+use crate::session_setup::SessionSetup;
+use crate::slash::{OptionsFor, Prepared};
 use crate::subscription::Subscription;
 use crate::turn_config::Overrides;
 
@@ -74,7 +74,8 @@ impl Leftfold {
     pub async fn new_session_with(&self, overrides: Overrides) -> anyhow::Result<Session> {
         let worktree = leftfold_config::worktree_of(&self.directory);
         let project = Project::new(self.directory.clone(), worktree);
-        Session::open(self.node.clone(), home::new_place(new_id())?, project, overrides).await
+        Session::open(self.node.clone(), session_paths::new_place(new_id())?, project, overrides)
+            .await
     }
 
     /// Opens a session that exists: an id, a unique beginning of one, `last`, or a session's folder. If
@@ -83,7 +84,7 @@ impl Leftfold {
     /// # Errors
     /// There is no such session, or its settings are wrong.
     pub async fn session(&self, name: &str) -> anyhow::Result<Session> {
-        let place = home::find(name, &leftfold_config::worktree_of(&self.directory))?;
+        let place = session_paths::find(name, &leftfold_config::worktree_of(&self.directory))?;
         let project = Project::of(&place)?;
         Session::open(self.node.clone(), place, project, Overrides::default()).await
     }
@@ -133,8 +134,8 @@ impl Session {
         project: Project,
         overrides: Overrides,
     ) -> anyhow::Result<Self> {
-        let job = job(place.clone(), project.clone(), overrides.clone()).await?;
-        let (client, opened) = Client::open(node, &job).await?;
+        let setup = setup(place.clone(), project.clone(), overrides.clone()).await?;
+        let (client, opened) = Client::open(node, &setup).await?;
         Ok(Self { place, project, overrides, client, head: opened.head })
     }
 
@@ -152,13 +153,13 @@ impl Session {
         let (project, store) = (self.project.clone(), self.place.store.clone());
         let (overrides, prompt) = (self.overrides.clone(), text.to_owned());
         let prepared = tokio::task::spawn_blocking(move || {
-            Prepared::new((&project, &store), &overrides, &prompt, Given::ForPrompt)
+            Prepared::new((&project, &store), &overrides, &prompt, OptionsFor::ForPrompt)
         });
         let prepared = prepared.await??;
         let (project, overrides) = (prepared.project.clone(), prepared.overrides.clone());
-        let job = job(self.place.clone(), project, overrides).await?;
-        let parts = prepared.parts(&job, vec![PromptPart::text(text)]).await?;
-        self.client.prompt(&job, parts, BY).await?;
+        let setup = setup(self.place.clone(), project, overrides).await?;
+        let parts = prepared.parts(&setup, vec![PromptPart::text(text)]).await?;
+        self.client.prompt(&setup, parts, BY).await?;
         let (by, mut prompted) = (self.client.name(BY), false);
         while let Some(Observation { events, done }) = events.next().await {
             for event in events.iter().filter(|event| event.session == self.client.session) {
@@ -183,7 +184,7 @@ impl Session {
     /// # Errors
     /// The node has ended.
     pub async fn watch(&self, from: Seq) -> anyhow::Result<Subscription> {
-        Subscription::open_as(&self.client, from, Family::Live).await
+        Subscription::open_as(&self.client, from, WatchScope::Live).await
     }
 
     /// Sends the events to an actor of your own, as [`Session::watch`] does. The actor is sent the next
@@ -192,7 +193,7 @@ impl Session {
     /// # Errors
     /// The node has ended.
     pub async fn observe(&self, from: Seq, actor: ActorRef<Observation>) -> anyhow::Result<()> {
-        self.client.watch(from, actor, Family::Live).await
+        self.client.watch(from, actor, WatchScope::Live).await
     }
 
     /// Answers a permission question. Answers whether this was the first answer to it.
@@ -214,7 +215,11 @@ impl Session {
 }
 
 /// Reads settings and waits for plugins, off the threads of the runtime.
-async fn job(place: Place, project: Project, overrides: Overrides) -> anyhow::Result<Job> {
-    let job = move || Job::new(place, &project, &overrides, false);
-    tokio::task::spawn_blocking(job).await?
+async fn setup(
+    place: Place,
+    project: Project,
+    overrides: Overrides,
+) -> anyhow::Result<SessionSetup> {
+    let setup = move || SessionSetup::new(place, &project, &overrides, false);
+    tokio::task::spawn_blocking(setup).await?
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use leftfold_actors::{
-    Answered, Family, Listener, Models, NodeMessage, Observation, Open, SessionMessage, Watch,
-    World,
+    Answered, Listener, Models, NodeMessage, Observation, OpenSession, SessionMessage, Watch,
+    WatchScope, World,
 };
 use leftfold_events::event::{Event, Files, Saved, Session, Turn};
 use leftfold_events::state::Figures;
@@ -21,8 +21,8 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use crate::client::{self, closed};
-use crate::home::{self, Place};
 use crate::remote::{self, RpcError};
+use crate::session_paths::{self, Place};
 use crate::{Usage, checkout, project};
 
 /// The method of a node that makes forks.
@@ -46,7 +46,7 @@ pub struct Wanted {
 pub struct Forked {
     pub session: SessionId,
     /// For people: what became of the files, if they were to be put back.
-    pub told: Option<String>,
+    pub notice: Option<String>,
 }
 
 /// A new session in the same store, made by the store's node if there is one.
@@ -54,9 +54,9 @@ pub struct Forked {
 /// # Errors
 /// Those of [`make`]; nodes come and go.
 pub fn begin(place: &Place, wanted: Wanted) -> anyhow::Result<Place> {
-    let Forked { session, told } = fork(place, wanted)?;
-    if let Some(told) = told {
-        crate::note(&format!("leftfold: {told}"));
+    let Forked { session, notice } = fork(place, wanted)?;
+    if let Some(notice) = notice {
+        crate::note(&format!("leftfold: {notice}"));
     }
     Ok(Place { session, ..place.clone() })
 }
@@ -100,8 +100,8 @@ fn ask(place: &Place, Wanted { at, files }: Wanted) -> Result<Forked, Fault> {
     })?;
     let session = made["session"].as_str().and_then(|id| id.parse().ok());
     let unknown = || Fault::Refused(anyhow::anyhow!("the node's answer names no fork: {made}"));
-    let told = made["told"].as_str().map(str::to_owned);
-    Ok(Forked { session: session.ok_or_else(unknown)?, told })
+    let notice = made["notice"].as_str().map(str::to_owned);
+    Ok(Forked { session: session.ok_or_else(unknown)?, notice })
 }
 
 /// [`make`] in a node that is started for it and lets go of the store afterwards.
@@ -137,9 +137,9 @@ pub async fn make(
     let made = write(node, open, at, paths).await;
     // whoever goes on with it opens it with a configuration
     let closed = ractor::call!(node, |reply| NodeMessage::Close { session, reply });
-    let told = made?;
+    let notice = made?;
     closed.context("the node has died")?;
-    Ok(Forked { session, told })
+    Ok(Forked { session, notice })
 }
 
 /// The last event that is shared.
@@ -164,13 +164,13 @@ fn fork_point(of: &Place, events: &[Envelope], wanted: Option<Seq>) -> anyhow::R
 }
 
 /// A fork asks no model and runs no call before it is opened again, so nothing of the settings is read.
-fn open(of: &Place, events: &[Envelope], at: Seq) -> anyhow::Result<Box<Open>> {
+fn open(of: &Place, events: &[Envelope], at: Seq) -> anyhow::Result<Box<OpenSession>> {
     let state = fold(events.iter().filter(|event| event.seq <= at));
     let origin = state.origin.context("the session has no beginning")?;
     let spill = of.store.join("spill");
     let mut workspace = Workspace::new(&origin.directory, &origin.worktree, spill);
-    workspace.data = home::home().ok();
-    let birth = Session::Created {
+    workspace.data = session_paths::data_dir().ok();
+    let created_event = Session::Created {
         directory: origin.directory,
         worktree: origin.worktree,
         parent: None,
@@ -178,11 +178,11 @@ fn open(of: &Place, events: &[Envelope], at: Seq) -> anyhow::Result<Box<Open>> {
         version: origin.version,
         policy: POLICY,
     };
-    Ok(Box::new(Open {
+    Ok(Box::new(OpenSession {
         store: of.store.clone(),
         session: project::new_id(),
         world: World::new(Models::default(), Arc::new(workspace), None),
-        birth,
+        created_event,
         fork_of: Some((of.session, at)),
     }))
 }
@@ -190,7 +190,7 @@ fn open(of: &Place, events: &[Envelope], at: Seq) -> anyhow::Result<Box<Open>> {
 /// Has its Session write the fork, and then waits for the files. Gives what became of these.
 async fn write(
     node: &ActorRef<NodeMessage>,
-    open: Box<Open>,
+    open: Box<OpenSession>,
     at: Seq,
     paths: Option<Vec<Saved>>,
 ) -> anyhow::Result<Option<String>> {
@@ -207,16 +207,16 @@ async fn write(
         }
         let _ = done.send(());
     });
-    let watch = Watch { session, from: at + 1, sink: sink.await?, family: Family::Alone };
+    let watch = Watch { session, from: at + 1, sink: sink.await?, family: WatchScope::Alone };
     node.cast(NodeMessage::Watch(watch)).context("the node has died")?;
     let wanted = paths.as_ref().filter(|paths| !paths.is_empty());
     let asks =
         |paths: &Vec<Saved>| Files::CheckoutAsked { paths: paths.clone(), by: BY.to_owned() };
     let facts: Vec<Fact> = wanted.map(asks).into_iter().map(Fact::new).collect();
     let restores = !facts.is_empty();
-    let begun = ractor::call!(node, |told| NodeMessage::Tell {
+    let begun = ractor::call!(node, |reply_to| NodeMessage::Tell {
         session,
-        message: SessionMessage::Begin { facts, told },
+        message: SessionMessage::Begin { facts, reply_to },
     });
     match begun {
         Ok(Answered::Accepted) => {}

@@ -1,4 +1,4 @@
-//! Gathers a [`Kit`]: the one look at the world before an intent. It only reads, and whoever
+//! Gathers a [`TurnConfig`]: the one look at the world before an intent. It only reads, and whoever
 //! casts a prompt does it, never a handler.
 
 pub mod agent;
@@ -8,8 +8,8 @@ mod prompt;
 
 use std::path::PathBuf;
 
-use leftfold_events::kit::{AskMode, Kit, ModelSpec, Options, ToolSpec};
 use leftfold_events::rules::{self, Rule};
+use leftfold_events::turn_config::{AskMode, ModelSpec, Options, ToolSpec, TurnConfig};
 use leftfold_events::{Json, Time};
 
 pub use agent::Agent;
@@ -17,7 +17,7 @@ pub use instructions::{Named, Sources};
 
 /// What settings and command line have said.
 #[derive(Clone, Debug)]
-pub struct Setup {
+pub struct TurnSettings {
     pub directory: PathBuf,
     pub worktree: PathBuf,
     pub model: ModelSpec,
@@ -37,54 +37,59 @@ const SUMMARY: &str = include_str!("../../../prompts/compaction.md");
 /// What a model is told that writes titles, for `Options::title_prompt`.
 pub const TITLE: &str = include_str!("../../../prompts/title.md").trim_ascii();
 
-/// The kit in force at `now`; and what it has to do without, for people, with file and reason.
-pub fn gather(setup: Setup, now: Time) -> (Kit, Vec<String>) {
+/// The turn configuration in force at `now`; and what it has to do without, for people, with file and reason.
+pub fn gather(turn_settings: TurnSettings, now: Time) -> (TurnConfig, Vec<String>) {
     let mut rules = rules::defaults();
-    rules.extend(setup.agent.rules.iter().cloned());
-    rules.extend(plan::rules(&setup.agent, setup.plan.as_deref(), &setup.worktree));
-    rules.extend(setup.rules.iter().cloned());
-    let mut tools = tools(&setup, &rules);
-    offer_tasks(&mut tools, &setup.subagents);
-    let (name, base) = prompt::base(&setup, &tools);
-    let told = instructions::find(&setup);
-    let Sources { homes, .. } = &setup.sources;
-    let skills = leftfold_tools::skills::find(&setup.directory, &setup.worktree, homes);
+    rules.extend(turn_settings.agent.rules.iter().cloned());
+    rules.extend(plan::rules(
+        &turn_settings.agent,
+        turn_settings.plan.as_deref(),
+        &turn_settings.worktree,
+    ));
+    rules.extend(turn_settings.rules.iter().cloned());
+    let mut tools = tools(&turn_settings, &rules);
+    offer_tasks(&mut tools, &turn_settings.subagents);
+    let (name, base) = prompt::base(&turn_settings, &tools);
+    let told = instructions::find(&turn_settings);
+    let Sources { homes, .. } = &turn_settings.sources;
+    let skills =
+        leftfold_tools::skills::find(&turn_settings.directory, &turn_settings.worktree, homes);
     let mut problems = told.problems;
     problems.extend(skills.problems.iter().map(ToString::to_string));
     let second = [
-        Some(prompt::environment(&setup, now)),
+        Some(prompt::environment(&turn_settings, now)),
         prompt::instructions(&told.texts),
         prompt::skills(skills.skills, &rules, &tools),
-        setup.options.system.as_ref().map(|text| text.trim().to_owned()),
+        turn_settings.options.system.as_ref().map(|text| text.trim().to_owned()),
     ];
     let second: Vec<String> = second.into_iter().flatten().collect();
-    let mut options = setup.options.clone();
-    plan::remind(&setup, &tools, &mut options);
+    let mut options = turn_settings.options.clone();
+    plan::remind(&turn_settings, &tools, &mut options);
     if options.summary_prompt.is_empty() {
         SUMMARY.trim().clone_into(&mut options.summary_prompt);
     }
     options.instructions = told.paths;
-    let kit = Kit {
+    let config = TurnConfig {
         system: vec![base, second.join("\n\n")],
         tools,
         rules,
-        model: setup.model,
+        model: turn_settings.model,
         options,
         prompt: name,
     };
-    (kit, problems)
+    (config, problems)
 }
 
 /// Every tool for this model, if it takes any, that the rules do not hide, and no questions where nobody is there to
 /// answer. Descriptions name no tool that is not among them.
-fn tools(setup: &Setup, rules: &[Rule]) -> Vec<ToolSpec> {
-    if !setup.model.abilities.tools {
+fn tools(turn_settings: &TurnSettings, rules: &[Rule]) -> Vec<ToolSpec> {
+    if !turn_settings.model.abilities.tools {
         return Vec::new();
     }
-    let mut offered = leftfold_tools::offered_to(&setup.model.id);
+    let mut offered = leftfold_tools::offered_to(&turn_settings.model.id);
     offered.retain(|tool| !rules::hides(rules, tool.name()));
-    offered.retain(|tool| tool.name() != "question" || setup.options.ask == AskMode::Ask);
-    offered.retain(|tool| plan::offers(setup, tool.name()));
+    offered.retain(|tool| tool.name() != "question" || turn_settings.options.ask == AskMode::Ask);
+    offered.retain(|tool| plan::offers(turn_settings, tool.name()));
     let is_offered = |name: &str| offered.iter().any(|tool| tool.name() == name);
     let spec = |tool: &&dyn leftfold_tools::Tool| ToolSpec {
         name: tool.name().to_owned(),
@@ -96,10 +101,10 @@ fn tools(setup: &Setup, rules: &[Rule]) -> Vec<ToolSpec> {
 
 /// Adds tools that are none of the built-in ones: to a model that takes any, those that the rules do
 /// not hide.
-pub fn extend(kit: &mut Kit, tools: Vec<ToolSpec>) {
-    if kit.model.abilities.tools {
-        let rules = &kit.rules;
-        kit.tools.extend(tools.into_iter().filter(|tool| !rules::hides(rules, &tool.name)));
+pub fn extend(config: &mut TurnConfig, tools: Vec<ToolSpec>) {
+    if config.model.abilities.tools {
+        let rules = &config.rules;
+        config.tools.extend(tools.into_iter().filter(|tool| !rules::hides(rules, &tool.name)));
     }
 }
 
@@ -123,8 +128,8 @@ fn offer_tasks(tools: &mut Vec<ToolSpec>, subagents: &[(String, String)]) {
 
 #[cfg(test)]
 mod tests {
-    use leftfold_events::kit::Abilities;
     use leftfold_events::rules::Action;
+    use leftfold_events::turn_config::Abilities;
 
     use std::path::Path;
 
@@ -139,8 +144,8 @@ mod tests {
             ("gpt-5", &deny, false, false),
             ("claude-opus-4", &deny, false, false),
         ] {
-            let kit = setup(Path::new("/"), model, rules.to_vec());
-            let has = |name: &str| kit.tools.iter().any(|tool| tool.name == name);
+            let config = turn_settings(Path::new("/"), model, rules.to_vec());
+            let has = |name: &str| config.tools.iter().any(|tool| tool.name == name);
             let found = (has("apply_patch"), has("edit"), has("write"), has("read"));
             assert_eq!(found, (patch, edit, edit, true), "{model} {rules:?}");
         }
@@ -149,13 +154,13 @@ mod tests {
     const MODELS: [&str; 6] =
         ["gpt-5-codex", "gpt-5", "o3", "gemini-3-pro", "claude-opus-4-5", "qwen3:8b"];
 
-    fn setup(folder: &Path, model: &str, rules: Vec<Rule>) -> Kit {
-        equipped(folder, ModelSpec { id: model.to_owned(), ..ModelSpec::default() }, rules)
+    fn turn_settings(folder: &Path, model: &str, rules: Vec<Rule>) -> TurnConfig {
+        configured(folder, ModelSpec { id: model.to_owned(), ..ModelSpec::default() }, rules)
     }
 
-    fn equipped(folder: &Path, model: ModelSpec, rules: Vec<Rule>) -> Kit {
+    fn configured(folder: &Path, model: ModelSpec, rules: Vec<Rule>) -> TurnConfig {
         let (options, sources) = (Options::default(), Sources::default());
-        let setup = Setup {
+        let turn_settings = TurnSettings {
             directory: folder.to_owned(),
             worktree: folder.to_owned(),
             agent: Agent::build(),
@@ -166,18 +171,18 @@ mod tests {
             sources,
             plan: None,
         };
-        let (kit, problems) = gather(setup, Time::from_millis(0));
+        let (config, problems) = gather(turn_settings, Time::from_millis(0));
         assert_eq!(problems, [""; 0]);
-        kit
+        config
     }
 
     #[test]
     fn a_model_that_can_not_call_tools_is_told_of_none() {
         let abilities = Abilities { tools: false, ..Abilities::default() };
         let model = ModelSpec { id: "m".into(), abilities, ..ModelSpec::default() };
-        let kit = equipped(Path::new("/"), model, Vec::new());
-        assert!(kit.tools.is_empty());
-        assert!(!kit.system.concat().contains("`read`"), "{:?}", kit.system);
+        let config = configured(Path::new("/"), model, Vec::new());
+        assert!(config.tools.is_empty());
+        assert!(!config.system.concat().contains("`read`"), "{:?}", config.system);
     }
 
     #[test]
@@ -203,16 +208,16 @@ mod tests {
         let denied = ["edit", "todowrite", "read", "skill", "*"].map(deny);
         for model in MODELS {
             for rules in denied.iter().chain([&Vec::new()]) {
-                let kit = setup(site.path(), model, rules.clone());
-                let descriptions = kit.tools.iter().map(|tool| &tool.description);
-                for text in kit.system.iter().chain(descriptions) {
+                let config = turn_settings(site.path(), model, rules.clone());
+                let descriptions = config.tools.iter().map(|tool| &tool.description);
+                for text in config.system.iter().chain(descriptions) {
                     for name in text.split('`').skip(1).step_by(2) {
                         let known = leftfold_tools::find(name).is_some();
-                        let offered = kit.tools.iter().any(|tool| tool.name == name);
+                        let offered = config.tools.iter().any(|tool| tool.name == name);
                         assert!(!known || offered, "{model} {rules:?}: {name} in {text}");
                     }
                 }
-                assert!(kit.tools.iter().all(|tool| !tool.description.is_empty()), "{rules:?}");
+                assert!(config.tools.iter().all(|tool| !tool.description.is_empty()), "{rules:?}");
             }
         }
     }
@@ -220,16 +225,16 @@ mod tests {
     #[test]
     fn each_family_has_a_prompt_of_its_own_and_the_same_core() {
         let site = tempfile::tempdir().unwrap();
-        let kits = MODELS.map(|model| setup(site.path(), model, Vec::new()));
-        let names = kits.each_ref().map(|kit| kit.prompt.as_str());
+        let configs = MODELS.map(|model| turn_settings(site.path(), model, Vec::new()));
+        let names = configs.each_ref().map(|config| config.prompt.as_str());
         assert_eq!(names, ["codex", "gpt", "gpt", "gemini", "anthropic", "default"]);
-        let least = kits.iter().map(|kit| kit.system[0].len()).min();
-        for kit in &kits {
-            let base = &kit.system[0];
+        let least = configs.iter().map(|config| config.system[0].len()).min();
+        for config in &configs {
+            let base = &config.system[0];
             assert!(base.starts_with("You are Leftfold, a coding agent."), "{base}");
             assert_eq!(base.matches("\nHow to answer\n").count(), 1, "{base}");
-            assert_eq!(Some(base.len()) == least, kit.prompt == "default", "{base}");
-            assert_eq!(base.contains("`apply_patch`"), kit.prompt == "codex");
+            assert_eq!(Some(base.len()) == least, config.prompt == "default", "{base}");
+            assert_eq!(base.contains("`apply_patch`"), config.prompt == "codex");
         }
     }
 
@@ -237,7 +242,7 @@ mod tests {
     fn the_second_block_has_environment_instructions_and_skills() {
         let site = tempfile::tempdir().unwrap();
         let folder = site.path().canonicalize().unwrap();
-        let bare = setup(&folder, "m", Vec::new());
+        let bare = turn_settings(&folder, "m", Vec::new());
         let environment = format!(
             "<environment>\nModel: /m\nWorking directory: {0}\nProject root: {0}\n\
              Git repository: no\nPlatform: {1}\nDate: 1970-01-01\n</environment>",
@@ -252,7 +257,7 @@ mod tests {
             std::fs::write(skill.join("SKILL.md"), "---\ndescription: d\n---\n").unwrap();
         }
         let rules = vec![Rule::new("skill", "risky", Action::Deny)];
-        let kit = setup(&folder, "m", rules.clone());
+        let config = turn_settings(&folder, "m", rules.clone());
         let (intro, skills) = (
             include_str!("../../../prompts/instructions.md").trim(),
             include_str!("../../../prompts/skills.md").trim(),
@@ -262,12 +267,12 @@ mod tests {
              Use tabs.\n</instructions>\n\n<skills>\n{skills}\n\n- tidy: d\n</skills>",
             folder.display()
         );
-        assert_eq!(kit.system[1..], [expected]);
-        assert_eq!(kit.options.instructions, [folder.join("AGENTS.md").display().to_string()]);
+        assert_eq!(config.system[1..], [expected]);
+        assert_eq!(config.options.instructions, [folder.join("AGENTS.md").display().to_string()]);
         // what was cached is found again
-        assert_eq!(setup(&folder, "m", rules), kit);
-        assert_eq!(bare.system[0], kit.system[0]);
-        let kit = setup(&folder, "m", vec![Rule::new("skill", "*", Action::Deny)]);
-        assert!(!kit.system[1].contains("<skills>"));
+        assert_eq!(turn_settings(&folder, "m", rules), config);
+        assert_eq!(bare.system[0], config.system[0]);
+        let config = turn_settings(&folder, "m", vec![Rule::new("skill", "*", Action::Deny)]);
+        assert!(!config.system[1].contains("<skills>"));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use leftfold_events::{Envelope, SessionId};
 use leftfold_store::{Damage, Reader};
 
-use crate::home::Place;
+use crate::session_paths::Place;
 
 /// The logs of a session and of its children, each in its own order, parents before children.
 #[derive(Debug, Default)]

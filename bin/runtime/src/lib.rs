@@ -7,13 +7,13 @@
 //! | `turn_config` | from settings, project and a caller's wishes to a turn's configuration |
 //! | `gather` | what a configuration reads from the project: system prompt, instructions, skills, tools |
 //! | `agents`, `model`, `auxiliary_agents`, `demo` | who answers: agents and models |
-//! | `configured`, `secrets`, `approvals` | settings with what plugins add, secrets, remembered approvals |
-//! | `project`, `home`, `history`, `session_list` | where sessions are, and what they did |
-//! | `job`, `client` | what it takes to open a session; a session in this process's node or in another one |
+//! | `resolved_settings`, `secrets`, `approvals` | settings with what plugins add, secrets, remembered approvals |
+//! | `project`, `session_paths`, `history`, `session_list` | where sessions are, and what they did |
+//! | `session_setup`, `client` | what it takes to open a session; a session in this process's node or in another one |
 //! | `remote`, `socket` | the socket of a node: called, and served |
 //! | `slash`, `attach` | commands and attachments of a prompt |
 //! | `forking`, `checkout` | forks |
-//! | `edge`, `warnings`, `lines`, `preview` | words that leave the process |
+//! | `redact_output`, `warnings`, `lines`, `preview` | words that leave the process |
 //!
 //! Invariant: nothing here parses a command line or prints a session.
 
@@ -23,25 +23,25 @@ pub mod attach;
 mod auxiliary_agents;
 mod checkout;
 pub mod client;
-pub mod configured;
 pub mod demo;
 pub mod divergence;
-pub mod edge;
 mod embed;
-pub mod family;
 pub mod forking;
 pub mod gather;
 pub mod history;
-pub mod home;
-pub mod job;
 pub mod lines;
 pub mod model;
 pub mod model_list;
 pub mod preview;
 pub mod project;
+pub mod redact_output;
 pub mod remote;
+pub mod resolved_settings;
 pub mod secrets;
 pub mod session_list;
+pub mod session_paths;
+pub mod session_setup;
+pub mod session_tree;
 pub mod signals;
 pub mod slash;
 pub mod socket;
@@ -77,7 +77,7 @@ impl std::error::Error for Usage {}
 pub fn note(line: &str) {
     use std::io::Write;
     // nobody may read standard error any more
-    let _ = writeln!(std::io::stderr(), "{}", edge::clean(line));
+    let _ = writeln!(std::io::stderr(), "{}", redact_output::clean(line));
 }
 
 /// How long the program waits at its end for what cannot be interrupted: a name look-up, a write

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::gather::{self, Agent};
 use leftfold_events::Json;
-use leftfold_events::kit::{ModelSpec, Options};
+use leftfold_events::turn_config::{ModelSpec, Options};
 use leftfold_providers::{
     Config, Provider, ScriptSource, Wire, catalog, variants as builtin_variants,
 };

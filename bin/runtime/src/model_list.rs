@@ -1,7 +1,7 @@
 //! The models of a provider as they would be used: limits, prices, abilities and variants.
 
 use leftfold_config::{self as settings, Model, Offer, Settings};
-use leftfold_events::kit::{Limit, Prices};
+use leftfold_events::turn_config::{Limit, Prices};
 use leftfold_providers::catalog::{self, Thinking};
 use leftfold_providers::{Wire, catalog::Model as Listed};
 

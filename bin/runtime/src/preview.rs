@@ -3,7 +3,7 @@
 use leftfold_events::event::Resolution;
 use leftfold_tools::{FilePreview, Workspace};
 
-use crate::edge;
+use crate::redact_output;
 use leftfold_view::clean::{clean, clean_line, clip};
 use leftfold_view::{FileDiff, LineKind};
 
@@ -17,7 +17,7 @@ const COLUMNS: usize = 300;
 pub fn lines(files: &[FilePreview]) -> Vec<String> {
     let mut lines = Vec::new();
     for file in files {
-        let diff = FileDiff::parse(&edge::masked(&file.diff));
+        let diff = FileDiff::parse(&redact_output::masked(&file.diff));
         lines.push(clean_line(&heading(file, diff.first())));
         let hunks =
             diff.iter().flat_map(|file| &file.0).filter(|line| line.kind != LineKind::Names);

@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use leftfold_config::{Settings, SkillFolder};
 use leftfold_events::SessionId;
-use leftfold_events::event::SessionConfig;
-use leftfold_events::kit::Options;
+use leftfold_events::event::SessionChoices;
+use leftfold_events::turn_config::Options;
 use leftfold_mcp::{Servers, Spec};
 use leftfold_plugins::Plugins;
 use leftfold_tools::{Homes, OutputLimits, Workspace, skills};
 
 use crate::Usage;
 use crate::gather::{Named, Sources};
-use crate::home::{self, Place};
+use crate::session_paths::{self, Place};
 use crate::specs;
 
 /// The id of a session that is about to be made.
@@ -41,7 +41,7 @@ pub struct Project {
     pub model: Option<String>,
     pub agent: Option<String>,
     /// What a client has chosen for its prompts.
-    pub config: SessionConfig,
+    pub choices: SessionChoices,
     pub given: Option<Box<Options>>,
     /// Servers of tools besides those in settings, before any of the same name there.
     pub servers: Vec<Spec>,
@@ -56,7 +56,7 @@ impl Project {
             worktree,
             model: None,
             agent: None,
-            config: SessionConfig::default(),
+            choices: SessionChoices::default(),
             given: None,
             servers: Vec::new(),
             plugins: HeldPlugins::default(),
@@ -74,10 +74,10 @@ impl Project {
             Usage(format!("there is no session {} in {}", place.session, place.store.display()))
         })?;
         Ok(Self {
-            model: Some(state.kit.model.name().to_string()),
+            model: Some(state.config.model.name().to_string()),
             agent: Some(state.agent),
-            config: state.config,
-            given: state.turn.map(|_| Box::new(state.kit.options)),
+            choices: state.choices,
+            given: state.turn.map(|_| Box::new(state.config.options)),
             ..Self::new(origin.directory.into(), origin.worktree.into())
         })
     }
@@ -91,8 +91,8 @@ impl Project {
         workspace.private_addresses = settings.webfetch.private;
         workspace.task_timeout = settings.task.timeout;
         workspace.environment = settings.environment();
-        workspace.socket = Some(store.join(home::SOCKET));
-        workspace.data = home::home().ok();
+        workspace.socket = Some(store.join(session_paths::SOCKET));
+        workspace.data = session_paths::data_dir().ok();
         workspace
     }
 }

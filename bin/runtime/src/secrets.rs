@@ -6,8 +6,8 @@ use std::path::Path;
 use leftfold_events::Secrets;
 use leftfold_events::secrets::{SHORTEST, Secret};
 
-use crate::edge;
 use crate::model;
+use crate::redact_output;
 use crate::warnings;
 use leftfold_config::{self as settings, Env, Settings};
 
@@ -38,6 +38,6 @@ pub fn known(settings: &Settings, env: Env<'_>) -> anyhow::Result<Secrets> {
     let own = settings.credentials(env).into_iter();
     let own = own.map(|(name, value)| Secret { name, value, usable: false });
     let known = Secrets::new(named.into_iter().chain(own))?;
-    edge::learn(&known);
+    redact_output::learn(&known);
     Ok(known)
 }

@@ -9,7 +9,7 @@ use leftfold_events::{Envelope, SessionId};
 use leftfold_store::{Head, Summary, Tidied};
 
 use crate::history::History;
-use crate::home::Place;
+use crate::session_paths::Place;
 
 /// Characters of a title in a list.
 const TITLE: usize = 60;

@@ -1,6 +1,6 @@
 //! A subscription to the events of a session, for a task that is no actor.
 
-use leftfold_actors::{Family, Listener, Observation};
+use leftfold_actors::{Listener, Observation, WatchScope};
 use leftfold_events::Seq;
 use ractor::ActorRef;
 use tokio::sync::mpsc;
@@ -17,11 +17,11 @@ pub struct Subscription {
 
 impl Subscription {
     pub async fn open(client: &Client, from: Seq) -> anyhow::Result<Self> {
-        Self::open_as(client, from, Family::Alone).await
+        Self::open_as(client, from, WatchScope::Alone).await
     }
 
     /// The same, of children too.
-    pub async fn open_as(client: &Client, from: Seq, family: Family) -> anyhow::Result<Self> {
+    pub async fn open_as(client: &Client, from: Seq, family: WatchScope) -> anyhow::Result<Self> {
         let (sender, observations) = mpsc::unbounded_channel();
         let sink = Listener::start(move |observation| {
             // whoever listened may have gone: then `done` is dropped, which is an answer too

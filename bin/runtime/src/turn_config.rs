@@ -7,21 +7,21 @@ use std::time::SystemTime;
 
 use leftfold_actors::{ChildConfig, Models, TurnConfigs};
 use leftfold_config::{Mode, Settings};
-use leftfold_events::event::SessionConfig;
-use leftfold_events::kit::{AskMode, Options};
+use leftfold_events::event::SessionChoices;
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::state::switch::{PLAN_ENTER, PLAN_EXIT};
-use leftfold_events::{Kit, Time};
+use leftfold_events::turn_config::{AskMode, Options};
+use leftfold_events::{Time, TurnConfig};
 use leftfold_mcp::Servers;
 use leftfold_plugins::Plugins;
 use leftfold_providers::Provider;
 use leftfold_tools::ToolSource;
 
 use crate::agents::{self, Agents};
-use crate::configured;
-use crate::gather::{self, Agent, Setup};
+use crate::gather::{self, Agent, TurnSettings};
 use crate::model::{self, Model};
 use crate::project::{Project, sources};
+use crate::resolved_settings;
 use crate::{Usage, approvals, auxiliary_agents, demo, warnings};
 
 /// Tools that a child has only if its own rules name them: the to-do list belongs to the parent, and
@@ -61,9 +61,9 @@ pub(crate) enum Inherited<'a> {
     /// A turn that was cut off goes on with its model and the options that it was given.
     Resumed(Option<&'a Options>),
     /// A child has its parent's model, limit of cost, and people to ask.
-    Parent(&'a Kit),
+    Parent(&'a TurnConfig),
     /// An agent that takes over within a turn goes on with the turn's limits.
-    Before(&'a Kit),
+    Before(&'a TurnConfig),
 }
 
 impl<'a> Inherited<'a> {
@@ -76,17 +76,17 @@ impl<'a> Inherited<'a> {
     }
 
     /// The configuration that the model comes from where neither agent nor caller names one.
-    fn kit(self) -> Option<&'a Kit> {
+    fn config(self) -> Option<&'a TurnConfig> {
         match self {
             Self::Nothing | Self::Resumed(_) => None,
-            Self::Parent(kit) | Self::Before(kit) => Some(kit),
+            Self::Parent(config) | Self::Before(config) => Some(config),
         }
     }
 }
 
 /// Everything but what [`gather`] reads from the project at the moment of a prompt.
 pub(crate) struct Resolved {
-    pub(crate) setup: Setup,
+    pub(crate) turn_settings: TurnSettings,
     pub(crate) provider: (String, Arc<dyn Provider>),
     /// Those that later prompts may need.
     pub(crate) others: Vec<(String, Arc<dyn Provider>)>,
@@ -102,10 +102,10 @@ pub(crate) fn resolve(
 ) -> anyhow::Result<Resolved> {
     let agents = Agents::of(settings);
     let chosen = match inherited {
-        Inherited::Nothing => project.config.clone(),
+        Inherited::Nothing => project.choices.clone(),
         // chosen for other turns
         Inherited::Resumed(_) | Inherited::Parent(_) | Inherited::Before(_) => {
-            SessionConfig::default()
+            SessionChoices::default()
         }
     };
     let agent = match inherited {
@@ -114,7 +114,7 @@ pub(crate) fn resolve(
             prompted(&agents, settings, project, overrides, &chosen)?
         }
     };
-    let last = inherited.kit().map(|kit| kit.model.name().to_string());
+    let last = inherited.config().map(|config| config.model.name().to_string());
     let last = last.or_else(|| project.model.clone());
     let resumes = matches!(inherited, Inherited::Resumed(_));
     let wanted = overrides.model.as_deref().or(last.as_deref().filter(|_| resumes));
@@ -133,7 +133,8 @@ pub(crate) fn resolve(
     model::tune(&agent, &model, &mut options);
     model.request.clone_from(&options.request);
     // another model may have no such variant
-    let same_model = inherited.kit().is_none_or(|kit| kit.model.name() == model.spec.name());
+    let same_model =
+        inherited.config().is_none_or(|config| config.model.name() == model.spec.name());
     let given = inherited.options().filter(|_| same_model && overrides.model.is_none());
     options.variant = match (&overrides.variant, variant) {
         (None, Some(chosen)) => model::chosen_variant(&mut model, &chosen),
@@ -149,7 +150,7 @@ pub(crate) fn resolve(
     if let Inherited::Parent(_) = inherited {
         rules.extend(denied_to_children(settings, &agent));
     }
-    let setup = Setup {
+    let turn_settings = TurnSettings {
         directory: project.directory.clone(),
         worktree: project.worktree.clone(),
         model: model.spec,
@@ -160,7 +161,7 @@ pub(crate) fn resolve(
         sources: sources(settings),
         plan,
     };
-    Ok(Resolved { setup, provider: model.provider, others: model::others(settings) })
+    Ok(Resolved { turn_settings, provider: model.provider, others: model::others(settings) })
 }
 
 /// Limits, and who answers questions.
@@ -188,7 +189,7 @@ fn limit(
     options.max_time = overrides.timeout.or(given.and_then(|given| given.max_time));
     let system = overrides.system.clone().filter(|text| !text.trim().is_empty());
     options.system = system.or_else(|| given.and_then(|given| given.system.clone()));
-    if let Inherited::Before(Kit { options: before, .. }) = inherited {
+    if let Inherited::Before(TurnConfig { options: before, .. }) = inherited {
         // a limit that an agent has is no other agent's
         let of_agent = agents.iter().any(|known| known.agent.steps == Some(before.max_steps));
         if let Some(steps) = agent.steps.or(of_agent.then_some(unlimited)) {
@@ -205,7 +206,7 @@ fn prompted(
     settings: &Settings,
     project: &Project,
     overrides: &Overrides,
-    chosen: &SessionConfig,
+    chosen: &SessionChoices,
 ) -> Result<Agent, Usage> {
     if let (None, Some(name)) = (&overrides.agent, &chosen.agent) {
         match agents.to_prompt(name) {
@@ -276,19 +277,19 @@ fn denied_to_children(settings: &Settings, agent: &Agent) -> Vec<Rule> {
 /// The configuration in force now: the project's instructions, skills and approvals as they are, with the
 /// tools of servers and plugins that could be started. Warnings go to standard error. Waits for servers, so
 /// it may block.
-pub(crate) fn gather(mut setup: Setup, extensions: &Extensions) -> Kit {
+pub(crate) fn gather(mut turn_settings: TurnSettings, extensions: &Extensions) -> TurnConfig {
     let Extensions { mcp: servers, plugins } = extensions;
-    setup.options.approved = approvals::of(&setup.worktree);
-    let (mut kit, problems) = gather::gather(setup, Time::from(SystemTime::now()));
+    turn_settings.options.approved = approvals::of(&turn_settings.worktree);
+    let (mut config, problems) = gather::gather(turn_settings, Time::from(SystemTime::now()));
     warnings::tell(&problems);
     servers.wait();
     plugins.wait();
-    gather::extend(&mut kit, servers.tools());
-    gather::extend(&mut kit, plugins.tools());
-    kit.options.plugins = plugins.specs();
+    gather::extend(&mut config, servers.tools());
+    gather::extend(&mut config, plugins.tools());
+    config.options.plugins = plugins.specs();
     warnings::tell(&servers.problems());
     warnings::tell(&plugins.problems());
-    kit
+    config
 }
 
 /// A project's MCP servers and plugins. Clones share them.
@@ -320,28 +321,33 @@ pub(crate) struct SessionConfigs {
 }
 
 impl SessionConfigs {
-    fn resolve(&self, agent: &str, inherited: Inherited<'_>) -> anyhow::Result<(Kit, Models)> {
-        let settings = configured::settings(&self.project.directory, &self.extensions.plugins)?;
+    fn resolve(
+        &self,
+        agent: &str,
+        inherited: Inherited<'_>,
+    ) -> anyhow::Result<(TurnConfig, Models)> {
+        let settings =
+            resolved_settings::settings(&self.project.directory, &self.extensions.plugins)?;
         let overrides = Overrides { agent: Some(agent.to_owned()), ..Overrides::default() };
         let plan = match inherited {
             Inherited::Parent(_) => None,
             Inherited::Nothing | Inherited::Resumed(_) | Inherited::Before(_) => self.plan.clone(),
         };
-        let Resolved { setup, provider, others } =
+        let Resolved { turn_settings, provider, others } =
             resolve(&settings, &self.project, &overrides, inherited, plan)?;
-        let kit = gather(setup, &self.extensions);
-        Ok((kit, Models::new(others.into_iter().chain([provider]))))
+        let config = gather(turn_settings, &self.extensions);
+        Ok((config, Models::new(others.into_iter().chain([provider]))))
     }
 }
 
 impl TurnConfigs for SessionConfigs {
-    fn for_child(&self, agent: &str, parent: &Kit) -> Result<ChildConfig, String> {
+    fn for_child(&self, agent: &str, parent: &TurnConfig) -> Result<ChildConfig, String> {
         let resolved = self.resolve(agent, Inherited::Parent(parent));
-        let (kit, models) = resolved.map_err(|error| format!("{error:#}"))?;
-        Ok(ChildConfig { kit, models })
+        let (config, models) = resolved.map_err(|error| format!("{error:#}"))?;
+        Ok(ChildConfig { config, models })
     }
 
-    fn for_switch(&self, agent: &str, before: &Kit) -> Result<Kit, String> {
+    fn for_switch(&self, agent: &str, before: &TurnConfig) -> Result<TurnConfig, String> {
         let resolved = self.resolve(agent, Inherited::Before(before));
         Ok(resolved.map_err(|error| format!("{error:#}"))?.0)
     }

@@ -12,7 +12,7 @@ use leftfold_plugins::Plugins;
 use ractor::ActorRef;
 use tokio::sync::watch;
 
-use crate::family::{self, Follow};
+use crate::session_tree::{self, Follow};
 use crate::warnings;
 
 /// How long the end of a program waits for plugins to be told how it went.
@@ -30,7 +30,7 @@ pub(crate) async fn start(
     if plugins.watchers().is_empty() {
         return Ok(None);
     }
-    let (sink, told) = family::follow(session, Watchers(plugins.clone())).await?;
+    let (sink, told) = session_tree::follow(session, Watchers(plugins.clone())).await?;
     TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(session, told);
     Ok(Some(sink))
 }

@@ -4,13 +4,13 @@ use std::fmt::Write;
 use std::path::Path;
 
 use leftfold_events::event::Event;
-use leftfold_events::state::{Open, Wait};
+use leftfold_events::state::{PendingKind, Wait};
 use leftfold_events::{Envelope, Seq, SessionId, State, Time, fold};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::history::History;
-use crate::home::Place;
+use crate::session_paths::Place;
 use leftfold_view::{event_line, words};
 
 /// One wait of a session.
@@ -21,7 +21,7 @@ struct Waiting {
     seq: Seq,
     /// Of an open wait; `None`: the turn's own time, which nobody waits for and which ends all the same.
     #[serde(serialize_with = "kind")]
-    kind: Option<Open>,
+    kind: Option<PendingKind>,
     /// Who has to act.
     owner: String,
     what: String,
@@ -31,7 +31,7 @@ struct Waiting {
 
 const TURN: &str = "turn";
 
-fn kind<S: serde::Serializer>(kind: &Option<Open>, to: S) -> Result<S::Ok, S::Error> {
+fn kind<S: serde::Serializer>(kind: &Option<PendingKind>, to: S) -> Result<S::Ok, S::Error> {
     match kind {
         Some(kind) => kind.serialize(to),
         None => to.serialize_str(TURN),
@@ -123,7 +123,7 @@ impl Standing {
 /// Every open wait of one session.
 fn waits(events: &[Envelope]) -> Vec<Waiting> {
     let state = fold(events);
-    let of = |(kind, wait): (Open, Wait)| {
+    let of = |(kind, wait): (PendingKind, Wait)| {
         let event = events.iter().find(|event| event.seq == wait.intent);
         Waiting {
             session: state.session,
@@ -149,19 +149,21 @@ fn waits(events: &[Envelope]) -> Vec<Waiting> {
     waits
 }
 
-fn owner(kind: Open, state: &State, intent: Seq) -> String {
+fn owner(kind: PendingKind, state: &State, intent: Seq) -> String {
     match kind {
-        Open::Request | Open::Title => format!("model {}", state.kit.model.name()),
-        Open::Retry => "the clock".to_owned(),
-        Open::Check | Open::Tool => "the tool".to_owned(),
-        Open::Question => "a person".to_owned(),
-        Open::Compaction => "the summary".to_owned(),
-        Open::Plugin => {
+        PendingKind::Request | PendingKind::Title => format!("model {}", state.config.model.name()),
+        PendingKind::Retry => "the clock".to_owned(),
+        PendingKind::Check | PendingKind::Tool => "the tool".to_owned(),
+        PendingKind::Question => "a person".to_owned(),
+        PendingKind::Compaction => "the summary".to_owned(),
+        PendingKind::Hook => {
             let asked = state.plugins.waiting(intent);
             asked.map_or_else(String::new, |asked| format!("the plugin {}", asked.plugin))
         }
-        Open::Snapshot | Open::Restore => "the snapshots of the project's files".to_owned(),
-        Open::Child => {
+        PendingKind::Snapshot | PendingKind::Restore => {
+            "the snapshots of the project's files".to_owned()
+        }
+        PendingKind::Child => {
             let child = state.children.iter().find(|child| child.wait.intent == intent);
             child.map_or_else(String::new, |child| format!("session {}", child.session))
         }
@@ -189,7 +191,7 @@ fn line(wait: &Waiting, root: SessionId) -> String {
         "  {kind} (seq {seq}{whose}): {}\n    waits for {owner} since {since} until {until}\n",
         what.trim()
     );
-    if wait.kind == Some(Open::Question) {
+    if wait.kind == Some(PendingKind::Question) {
         let _ = writeln!(
             line,
             "    answer: leftfold permission answer {session} {seq} once|always|reject"

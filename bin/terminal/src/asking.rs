@@ -50,7 +50,7 @@ impl Conversation<'_> {
     /// What a question is about, with what would become of the files as they are now.
     fn shown(&mut self, question: &OpenQuestion) -> String {
         let change = question.change.as_ref();
-        let files = change.and_then(|call| leftfold_tools::preview(call, &self.job.workspace));
+        let files = change.and_then(|call| leftfold_tools::preview(call, &self.setup.workspace));
         self.renderer.question(question, &files.unwrap_or_default())
     }
 
@@ -63,14 +63,14 @@ impl Conversation<'_> {
 
     fn ask(&mut self, text: &str, keys: &str) -> anyhow::Result<()> {
         self.renderer.asking = Some(keys.to_owned());
-        self.ears.listen_to_keys()?;
+        self.input_events.listen_to_keys()?;
         self.paint(text)?;
         self.screen.remind(keys)?;
         Ok(())
     }
 
     pub(super) fn stop_asking(&mut self) {
-        self.ears.ignore_keys();
+        self.input_events.ignore_keys();
         self.renderer.asking = None;
         self.stage = Stage::Turn { running: true };
     }
@@ -87,7 +87,7 @@ impl Conversation<'_> {
                 self.stop_asking();
                 if key == Some('y') {
                     self.unfinished = false;
-                    self.client()?.resume(&self.job)?;
+                    self.client()?.resume(&self.setup)?;
                     return self.paint("");
                 }
                 let note = self.renderer.note(Face::DIM, "Your next prompt closes it.");

@@ -66,7 +66,7 @@ impl Conversation<'_> {
     async fn attempt(&self, command: &str) -> anyhow::Result<Done> {
         let client = self.client()?;
         if command == COMPACT {
-            let told = client.compact(self.job.equipment().kit, BY, false).await?;
+            let told = client.compact(self.setup.prompt_config().config, BY, false).await?;
             let refused = || Done::Refused("there is nothing to be summed up".to_owned());
             return Ok(if told == Answered::Accepted { Done::Turn } else { refused() });
         }
@@ -77,7 +77,7 @@ impl Conversation<'_> {
             },
             _ => None,
         };
-        Ok(match client.revert(self.job.equipment().kit, back, BY).await? {
+        Ok(match client.revert(self.setup.prompt_config().config, back, BY).await? {
             Ok(()) => Done::Accepted,
             Err(why) => Done::Refused(why),
         })
@@ -89,7 +89,7 @@ impl Conversation<'_> {
         if client.remote().is_none() {
             return Ok(*client.view().await?);
         }
-        Ok(fold(&Reader::open(&self.job.place.store)?.read(client.session, 1)?))
+        Ok(fold(&Reader::open(&self.setup.place.store)?.read(client.session, 1)?))
     }
 }
 

@@ -4,21 +4,21 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use leftfold_actors::{Family, Observation, Recorded};
+use leftfold_actors::{Observation, Recorded, WatchScope};
 use leftfold_events::event::{Event, Session, Turn};
 use leftfold_events::{Envelope, Seq, Time};
 use ractor::ActorRef;
 
 use super::BY;
-use super::ears::{Ears, Heard};
 use super::input::{Input, Read};
+use super::input_events::{InputEvent, InputEvents};
 use super::keys::Mode;
 use super::render::Renderer;
 use super::screen::{self, Screen};
 use leftfold_runtime::client::Client;
-use leftfold_runtime::job::Job;
 use leftfold_runtime::project::Project;
-use leftfold_runtime::socket::Many;
+use leftfold_runtime::session_setup::SessionSetup;
+use leftfold_runtime::socket::SessionRegistry;
 use leftfold_runtime::turn_config::Overrides;
 use leftfold_view::QuestionId;
 
@@ -51,14 +51,14 @@ pub(super) enum Leave {
 }
 
 pub(super) struct Conversation<'a> {
-    pub(super) job: Job,
+    pub(super) setup: SessionSetup,
     pub(super) project: &'a Project,
     /// What goes for every prompt.
     pub(super) overrides: Overrides,
-    pub(super) sessions: Arc<Many>,
+    pub(super) sessions: Arc<SessionRegistry>,
     pub(super) sink: ActorRef<Observation>,
     pub(super) client: Option<Client>,
-    pub(super) ears: Ears,
+    pub(super) input_events: InputEvents,
     pub(super) input: Input,
     pub(super) renderer: Renderer,
     pub(super) screen: Screen,
@@ -82,22 +82,22 @@ pub(super) struct Conversation<'a> {
 
 impl<'a> Conversation<'a> {
     pub(super) fn new(
-        job: Job,
+        setup: SessionSetup,
         (project, overrides): (&'a Project, Overrides),
-        sessions: Arc<Many>,
-        (ears, sink): (Ears, ActorRef<Observation>),
+        sessions: Arc<SessionRegistry>,
+        (input_events, sink): (InputEvents, ActorRef<Observation>),
         input: Input,
         renderer: Renderer,
         screen: Screen,
     ) -> Self {
         Self {
-            job,
+            setup,
             project,
             overrides,
             sessions,
             sink,
             client: None,
-            ears,
+            input_events,
             input,
             renderer,
             screen,
@@ -127,16 +127,16 @@ impl<'a> Conversation<'a> {
         }
         loop {
             let ticking = matches!(self.stage, Stage::Turn { .. });
-            let heard = self.ears.hear(ticking).await;
+            let heard = self.input_events.hear(ticking).await;
             let left = match heard {
-                Heard::Observed(observation) => self.observe(observation)?,
-                Heard::Typed(typed) => self.typed(typed).await?,
-                Heard::Keys(keys) => self.keys(&keys).await?,
-                Heard::Signal("SIGINT") => self.interrupt().await?,
-                Heard::Signal(name) => Some(Leave::Signal(name)),
-                Heard::Continued => self.continued()?,
-                Heard::Tick => self.paint("")?,
-                Heard::Closed(reason) => anyhow::bail!("the session is closed: {reason}"),
+                InputEvent::Observed(observation) => self.observe(observation)?,
+                InputEvent::Typed(typed) => self.typed(typed).await?,
+                InputEvent::Keys(keys) => self.keys(&keys).await?,
+                InputEvent::Signal("SIGINT") => self.interrupt().await?,
+                InputEvent::Signal(name) => Some(Leave::Signal(name)),
+                InputEvent::Continued => self.continued()?,
+                InputEvent::Tick => self.paint("")?,
+                InputEvent::Closed(reason) => anyhow::bail!("the session is closed: {reason}"),
             };
             if let Some(leave) = left {
                 return Ok(leave);
@@ -147,7 +147,7 @@ impl<'a> Conversation<'a> {
     /// Has the session open, here or where it is open already, and watches it: from `from`, from
     /// where it was watched to, or from what comes next. Its head.
     pub(super) async fn open(&mut self, from: Option<Seq>) -> anyhow::Result<Seq> {
-        let session = self.job.place.session;
+        let session = self.setup.place.session;
         let (client, opened) = match &self.client {
             None => self.sessions.open(session).await?,
             mine => match self.sessions.reach(session, mine.as_ref()).await? {
@@ -159,10 +159,10 @@ impl<'a> Conversation<'a> {
         self.unfinished = opened.unfinished;
         self.renderer.me = client.name(BY);
         let next = if self.client.is_some() { self.seen } else { head } + 1;
-        client.watch(from.unwrap_or(next), self.sink.clone(), Family::Live).await?;
+        client.watch(from.unwrap_or(next), self.sink.clone(), WatchScope::Live).await?;
         self.seen = self.seen.max(from.unwrap_or(next) - 1);
         self.client = Some(client);
-        self.ears.attend(opened);
+        self.input_events.attend(opened);
         Ok(head)
     }
 
@@ -241,13 +241,13 @@ impl<'a> Conversation<'a> {
             | Event::Subagent(_)
             | Event::Todo(_)
             | Event::Files(_)
-            | Event::Plugin(_) => None,
+            | Event::Hook(_) => None,
         }
     }
 
     /// Follows the turn that is under way, whoever began it.
     pub(super) fn join_turn(&mut self) -> anyhow::Result<()> {
-        self.ears.ignore_keys();
+        self.input_events.ignore_keys();
         self.renderer.asking = None;
         self.mode.watch();
         self.stage = Stage::Turn { running: true };
@@ -282,7 +282,7 @@ impl<'a> Conversation<'a> {
 
     /// The terminal as it was found, at the beginning of a line.
     pub(super) fn let_go_of_terminal(&mut self) {
-        self.ears.ignore_keys();
+        self.input_events.ignore_keys();
         if self.types() {
             self.input.abandon();
         }
@@ -301,7 +301,7 @@ impl<'a> Conversation<'a> {
     }
 
     pub(super) fn take_prompt(&mut self) -> anyhow::Result<()> {
-        self.ears.ignore_keys();
+        self.input_events.ignore_keys();
         self.renderer.asking = None;
         self.stage = Stage::Turn { running: false };
         self.paint("")?;

@@ -21,7 +21,7 @@ use rustyline::{
 use tokio::sync::mpsc;
 
 use super::style::{Face, Style};
-use leftfold_runtime::edge;
+use leftfold_runtime::redact_output;
 
 /// Prompts that the history remembers.
 const HISTORY: usize = 1000;
@@ -160,7 +160,7 @@ impl Lines {
     fn remember(&mut self, line: &str) {
         let kept = self
             .editor
-            .add_history_entry(&*edge::clean(line))
+            .add_history_entry(&*redact_output::clean(line))
             .and_then(|new| if new { self.editor.append_history(&self.history) } else { Ok(()) });
         if let Err(error) = kept {
             tracing::warn!("the history is not kept in {}: {error}", self.history.display());

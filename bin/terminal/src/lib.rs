@@ -4,9 +4,9 @@ mod asking;
 mod back;
 mod calls;
 mod conversation;
-mod ears;
 mod inline;
 mod input;
+mod input_events;
 mod keys;
 mod markdown;
 mod question;
@@ -29,18 +29,18 @@ use leftfold_events::{Envelope, Seq};
 use leftfold_store::Reader;
 
 use self::conversation::{Conversation, Leave};
-use self::ears::Ears;
 use self::input::Input;
+use self::input_events::InputEvents;
 use self::render::Renderer;
 use self::screen::Screen;
 pub use self::screen::columns;
 use self::style::{Face, Look};
 use leftfold_runtime::Usage;
 use leftfold_runtime::client;
-use leftfold_runtime::home;
-use leftfold_runtime::job::Job;
 use leftfold_runtime::project::{self, Project};
-use leftfold_runtime::socket::{Many, Sockets};
+use leftfold_runtime::session_paths;
+use leftfold_runtime::session_setup::SessionSetup;
+use leftfold_runtime::socket::{SessionRegistry, Sockets};
 use leftfold_runtime::turn_config::Overrides;
 
 /// Who prompts and answers here.
@@ -67,7 +67,7 @@ pub fn talk(start: Start) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
     let worktree = leftfold_config::worktree_of(&directory);
     let found = start.session.as_deref();
-    let found = found.map(|session| home::find(session, &worktree)).transpose()?;
+    let found = found.map(|session| session_paths::find(session, &worktree)).transpose()?;
     let project = match &found {
         Some(place) => Project::of(place)?,
         None => Project::new(directory, worktree),
@@ -76,36 +76,43 @@ pub fn talk(start: Start) -> anyhow::Result<ExitCode> {
         Some(place) => Reader::open(&place.store)?.read(place.session, 1)?,
         None => Vec::new(),
     };
-    let place = found.map_or_else(|| home::new_place(project::new_id()), Ok)?;
+    let place = found.map_or_else(|| session_paths::new_place(project::new_id()), Ok)?;
     let overrides = start.overrides;
     let project = Arc::new(project);
     leftfold_runtime::run_async(async {
-        let job = Job::new(place, &project, &overrides, false)?;
-        converse(job, &project, overrides, &history).await
+        let setup = SessionSetup::new(place, &project, &overrides, false)?;
+        converse(setup, &project, overrides, &history).await
     })?
 }
 
 async fn converse(
-    job: Job,
+    setup: SessionSetup,
     project: &Arc<Project>,
     overrides: Overrides,
     history: &[Envelope],
 ) -> anyhow::Result<ExitCode> {
     let look = Look { style: screen::style(), columns: screen::columns() };
     let (typed, lines) = tokio::sync::mpsc::unbounded_channel();
-    let home = home::home()?;
+    let home = session_paths::data_dir()?;
     std::fs::create_dir_all(&home)?;
     let input = Input::start(home.join("history"), look.style, typed)?;
     let mut screen = Screen::new();
-    screen.print(&greeting(&job, look))?;
+    screen.print(&greeting(&setup, look))?;
     let head = history.last().map_or(0, |event| event.seq);
-    let renderer = Renderer::new(look, job.place.session, head);
-    let (node, ears) = (client::node().await?, Ears::new(lines).await?);
-    let sessions = Many::new(node.clone(), None);
-    sessions.learn(job.place.clone(), Arc::clone(project), overrides.clone());
+    let renderer = Renderer::new(look, setup.place.session, head);
+    let (node, input_events) = (client::node().await?, InputEvents::new(lines).await?);
+    let sessions = SessionRegistry::new(node.clone(), None);
+    sessions.learn(setup.place.clone(), Arc::clone(project), overrides.clone());
     node.cast(NodeMessage::Keep(Arc::new(Sockets(sessions.clone()))))?;
-    let mut conversation =
-        Conversation::new(job, (project, overrides), sessions, ears, input, renderer, screen);
+    let mut conversation = Conversation::new(
+        setup,
+        (project, overrides),
+        sessions,
+        input_events,
+        input,
+        renderer,
+        screen,
+    );
     if let Some(from) = last_turn(history) {
         conversation.go_on(from).await?;
     }
@@ -113,9 +120,10 @@ async fn converse(
     conversation.leave(left).await
 }
 
-fn greeting(job: &Job, look: Look) -> String {
+fn greeting(setup: &SessionSetup, look: Look) -> String {
     let version = env!("CARGO_PKG_VERSION");
-    let (model, directory) = (job.setup.model.name(), job.setup.directory.display());
+    let (model, directory) =
+        (setup.turn_settings.model.name(), setup.turn_settings.directory.display());
     let line = format!("leftfold {version} · {model} · {directory} · /help");
     let line = leftfold_view::clean::clip(
         &leftfold_view::clean::clean_line(&line),

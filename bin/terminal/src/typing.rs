@@ -9,10 +9,10 @@ use super::style::Face;
 use super::{back, question};
 use leftfold_runtime::agents::Agents;
 use leftfold_runtime::client;
-use leftfold_runtime::configured;
-use leftfold_runtime::edge;
-use leftfold_runtime::job::Job;
-use leftfold_runtime::slash::{self, Given, Prepared};
+use leftfold_runtime::redact_output;
+use leftfold_runtime::resolved_settings;
+use leftfold_runtime::session_setup::SessionSetup;
+use leftfold_runtime::slash::{self, OptionsFor, Prepared};
 use leftfold_runtime::turn_config::Overrides;
 use leftfold_view::QuestionId;
 use leftfold_view::clean::clean_line;
@@ -55,17 +55,18 @@ impl Conversation<'_> {
     }
 
     async fn prompt(&mut self, text: String) -> anyhow::Result<()> {
-        let project = (self.project, self.job.place.store.as_path());
-        let prepared = Prepared::new(project, &self.overrides, &text, Given::ForAll);
+        let project = (self.project, self.setup.place.store.as_path());
+        let prepared = Prepared::new(project, &self.overrides, &text, OptionsFor::ForAll);
         let prepared = match &prepared {
             Ok(prepared) => self.prepare(prepared, text).await,
             Err(error) => Err(anyhow::anyhow!("{error:#}")),
         };
-        let (job, parts) = match prepared {
+        let (setup, parts) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => {
-                let note =
-                    self.renderer.note(Face::RED, &edge::clean(&format!("not taken: {error:#}")));
+                let note = self
+                    .renderer
+                    .note(Face::RED, &redact_output::clean(&format!("not taken: {error:#}")));
                 self.screen.print(&note)?;
                 return self.take_prompt();
             }
@@ -73,37 +74,38 @@ impl Conversation<'_> {
         self.mode.watch();
         // a turn that was cut off has an end of its own, which comes first
         self.stage = Stage::Turn { running: false };
-        let prompted = self.send(&job, parts).await;
+        let prompted = self.send(&setup, parts).await;
         if prompted.is_err() && self.client.is_none() {
             return prompted;
         }
         if let Err(error) = prompted {
-            let note =
-                self.renderer.note(Face::RED, &edge::clean(&format!("not taken: {error:#}")));
+            let note = self
+                .renderer
+                .note(Face::RED, &redact_output::clean(&format!("not taken: {error:#}")));
             self.paint(&note)?;
             self.take_prompt()?;
         }
         Ok(())
     }
 
-    /// What a prompt comes to, and the job that it is one of.
+    /// What a prompt comes to, and the setup that it is one of.
     async fn prepare(
         &self,
         prepared: &Prepared,
         text: String,
-    ) -> anyhow::Result<(Job, Vec<PromptPart>)> {
-        let place = self.job.place.clone();
-        let job = Job::new(place, &prepared.project, &prepared.overrides, false)?;
-        let parts = prepared.parts(&job, vec![PromptPart::text(text)]).await?;
-        Ok((job, parts))
+    ) -> anyhow::Result<(SessionSetup, Vec<PromptPart>)> {
+        let place = self.setup.place.clone();
+        let setup = SessionSetup::new(place, &prepared.project, &prepared.overrides, false)?;
+        let parts = prepared.parts(&setup, vec![PromptPart::text(text)]).await?;
+        Ok((setup, parts))
     }
 
-    async fn send(&mut self, job: &Job, parts: Vec<PromptPart>) -> anyhow::Result<()> {
+    async fn send(&mut self, setup: &SessionSetup, parts: Vec<PromptPart>) -> anyhow::Result<()> {
         let mut left = client::ATTEMPTS;
         loop {
             self.open(None).await?;
             self.unfinished = false;
-            match self.client()?.prompt(job, parts.clone(), BY).await {
+            match self.client()?.prompt(setup, parts.clone(), BY).await {
                 Err(error) if client::is_leaving(&error) && left > 0 => left -= 1,
                 prompted => return prompted,
             }
@@ -114,7 +116,7 @@ impl Conversation<'_> {
     /// What a command of the terminal's own says; `None` if it is one of the project's.
     fn builtin(&mut self, command: &str, line: &str) -> Option<String> {
         let argument = line[command.len()..].trim();
-        let listed = slash::list(&self.job.setup.directory, &self.job.extensions);
+        let listed = slash::list(&self.setup.turn_settings.directory, &self.setup.extensions);
         let of_project = listed.unwrap_or_default();
         match command {
             "/help" => {
@@ -137,19 +139,19 @@ impl Conversation<'_> {
 
     /// Has another agent take the prompts from now on (SPEC A5); without a name tells which there are.
     pub(super) fn switch(&mut self, name: &str) -> anyhow::Result<String> {
-        let directory = &self.job.setup.directory;
-        let settings = configured::settings(directory, &self.job.extensions.plugins)?;
+        let directory = &self.setup.turn_settings.directory;
+        let settings = resolved_settings::settings(directory, &self.setup.extensions.plugins)?;
         let agents = Agents::of(&settings);
         if name.is_empty() {
-            let current = &self.job.setup.agent.name;
+            let current = &self.setup.turn_settings.agent.name;
             return Ok(format!("agent: {current}; there are {}", agents.primaries()));
         }
         agents.to_prompt(name).map_err(anyhow::Error::new)?;
         let overrides = Overrides { agent: Some(name.to_owned()), ..self.overrides.clone() };
-        self.job = Job::new(self.job.place.clone(), self.project, &overrides, false)?;
-        self.sessions.drive(self.job.place.session, overrides.clone());
+        self.setup = SessionSetup::new(self.setup.place.clone(), self.project, &overrides, false)?;
+        self.sessions.drive(self.setup.place.session, overrides.clone());
         self.overrides = overrides;
-        Ok(format!("agent: {name}, {}", self.job.setup.model.name()))
+        Ok(format!("agent: {name}, {}", self.setup.turn_settings.model.name()))
     }
 
     async fn reason(&mut self, of: QuestionId, typed: Typed) -> anyhow::Result<Option<Leave>> {

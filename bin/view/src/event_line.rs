@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use leftfold_events::event::{
-    Compaction, Consent, Ended, Event, Finished, Heard, Model, Permission, Plugin, Purpose,
-    Session, SessionConfig, Subagent, Tool, Turn,
+    Compaction, Consent, Ended, Event, Finished, Hook, HookOutcome, Model, Permission, Purpose,
+    Session, SessionChoices, Subagent, Tool, Turn,
 };
 use leftfold_events::{Envelope, Seq, State, Time};
 
@@ -89,8 +89,8 @@ pub fn detail(event: &Event) -> String {
         }
         Event::Session(Session::Forked { from, at }) => format!("from {from} at {at}"),
         Event::Session(Session::Adopted { parent }) => format!("by {parent}"),
-        Event::Session(Session::Configured { config, by }) => config_detail(config, by),
-        Event::Turn(Turn::Equipped(equipped)) => format!("prompt {}", equipped.prompt),
+        Event::Session(Session::Configured { choices, by }) => choices_detail(choices, by),
+        Event::Turn(Turn::Configured(configured)) => format!("prompt {}", configured.prompt),
         Event::Compaction(event) => compaction_detail(event),
         Event::Subagent(event) => subagent_detail(event),
         Event::Turn(Turn::Prompted { parts, model, .. }) => {
@@ -117,14 +117,14 @@ pub fn detail(event: &Event) -> String {
             format!("{} items", todos.len())
         }
         Event::Files(event) => file_changes::detail(event),
-        Event::Plugin(event) => plugin_detail(event),
+        Event::Hook(event) => plugin_detail(event),
         Event::Session(_) => String::new(),
     }
 }
 
 /// What is chosen, and by whom.
-fn config_detail(config: &SessionConfig, by: &str) -> String {
-    let SessionConfig { agent, model, variant } = config;
+fn choices_detail(choices: &SessionChoices, by: &str) -> String {
+    let SessionChoices { agent, model, variant } = choices;
     let agent = agent.as_ref().map(|agent| format!("agent {agent}"));
     let model = model.as_ref().map(|model| format!("model {model}"));
     let variant = variant.as_ref().map(|variant| format!("variant {variant}"));
@@ -180,8 +180,7 @@ fn model_detail(event: &Model) -> String {
         Model::Streamed { parts } => {
             parts.iter().map(|part| quoted(&part.text)).collect::<Vec<_>>().join(" ")
         }
-        Model::Called { call } => format!("{} {}", call.name, brief(&call.input.value())),
-        Model::Replied { finish, usage, cost, .. } => {
+        Model::Finished { finish, usage, cost, .. } => {
             let cost = if *cost > 0.0 { format!(", ${cost:.4}") } else { String::new() };
             let (taken, given) = (usage.total() - usage.output, usage.output);
             format!("{finish:?}, {taken} tokens in, {given} out{cost}").to_lowercase()
@@ -193,6 +192,7 @@ fn model_detail(event: &Model) -> String {
 
 fn tool_detail(event: &Tool) -> String {
     match event {
+        Tool::Called { call } => format!("{} {}", call.name, brief(&call.input.value())),
         Tool::Resolved(resolution) => match &resolution.error {
             Some(error) => first_line(error).to_owned(),
             None if resolution.paths.is_empty() => {
@@ -211,21 +211,23 @@ fn tool_detail(event: &Tool) -> String {
         }
         Tool::Progressed { tail } => quoted(tail),
         Tool::Batched { call } => format!("{} {}", call.name, brief(&call.input.value())),
-        Tool::Inquired { from, message, .. } => format!("{from}: {}", quoted(message)),
-        Tool::Replied { consent: Consent::Accepted, content, .. } => format!("accepted {content}"),
-        Tool::Replied { consent, .. } => format!("{consent:?}").to_lowercase(),
-        Tool::Checked { .. } | Tool::Lost { .. } | Tool::Cancelled { .. } => String::new(),
+        Tool::ElicitationRequested { from, message, .. } => format!("{from}: {}", quoted(message)),
+        Tool::ElicitationAnswered { consent: Consent::Accepted, content, .. } => {
+            format!("accepted {content}")
+        }
+        Tool::ElicitationAnswered { consent, .. } => format!("{consent:?}").to_lowercase(),
+        Tool::ResolveStarted { .. } | Tool::Lost { .. } | Tool::Cancelled { .. } => String::new(),
     }
 }
 
-fn plugin_detail(event: &Plugin) -> String {
+fn plugin_detail(event: &Hook) -> String {
     match event {
-        Plugin::Asked { plugin, hook } => format!("{plugin}, {}", hook.name()),
-        Plugin::Answered { outcome: Heard::Answered, output, .. } => match output.as_str() {
+        Hook::Called { plugin, hook } => format!("{plugin}, {}", hook.name()),
+        Hook::Returned { outcome: HookOutcome::Returned, output, .. } => match output.as_str() {
             "{}" => "nothing to say".to_owned(),
             said => shorten(said, 120),
         },
-        Plugin::Answered { message, .. } => {
+        Hook::Returned { message, .. } => {
             first_line(message.as_deref().unwrap_or("no answer")).to_owned()
         }
     }

@@ -59,19 +59,19 @@ impl Question {
     }
 
     /// One that a running tool asks for somebody.
-    pub(crate) fn of_field(inquiry: u32, from: &str, field: form::Field) -> Self {
+    pub(crate) fn of_field(elicitation: u32, from: &str, field: form::Field) -> Self {
         let option = |form::Choice { label, description, .. }| Choice { label, description };
         Self {
             question: field.question,
             header: from.to_owned(),
             options: field.options.into_iter().map(option).collect(),
             multiple: field.multiple,
-            run: Some(inquiry),
+            run: Some(elicitation),
         }
     }
 
-    pub(crate) fn belongs_to(&self, inquiry: u32) -> bool {
-        self.run == Some(inquiry)
+    pub(crate) fn belongs_to(&self, elicitation: u32) -> bool {
+        self.run == Some(elicitation)
     }
 
     /// Whether a call asks it while it runs: a dismissal does not end the call then.

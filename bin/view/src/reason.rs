@@ -4,9 +4,9 @@
 use leftfold_events::event::{
     Compaction, EndReason, Ended, Event, Model, Permission, Purpose, Session, Tool, Turn,
 };
-use leftfold_events::kit::AskMode;
 use leftfold_events::rules::{Action, Rule};
-use leftfold_events::state::{Ask, Call, Open, Phase, Wait};
+use leftfold_events::state::{Call, ModelStatus, PendingKind, Phase, Wait};
+use leftfold_events::turn_config::AskMode;
 use leftfold_events::{Envelope, Seq, State};
 use serde_json::json;
 
@@ -27,20 +27,20 @@ pub fn reason(before: &State, event: &Envelope) -> Option<String> {
         }
         Event::Compaction(_) => took(before, event),
         Event::Turn(Turn::Ended(ended)) => end_reason(before, ended),
-        Event::Session(Session::Elapsed {}) => Some(elapsed(before, event)),
+        Event::Session(Session::DeadlinePassed {}) => Some(elapsed(before, event)),
         Event::Session(Session::Resumed { .. }) => {
             let open = before.open().into_iter().map(|(kind, _)| named(kind));
             let open: Vec<String> = open.collect();
             (!open.is_empty()).then(|| format!("cut off while it waited for: {}", open.join(", ")))
         }
-        Event::Plugin(leftfold_events::event::Plugin::Answered { .. }) => took(before, event),
+        Event::Hook(leftfold_events::event::Hook::Returned { .. }) => took(before, event),
         Event::Session(_)
         | Event::Turn(_)
         | Event::Permission(_)
         | Event::Subagent(_)
         | Event::Todo(_)
         | Event::Files(_)
-        | Event::Plugin(_) => None,
+        | Event::Hook(_) => None,
     }
 }
 
@@ -49,30 +49,31 @@ fn model_reason(before: &State, event: &Envelope, model: &Model) -> Option<Strin
     match model {
         Model::Requested { purpose: Purpose::Turn, attempt, .. } => {
             let any = before.calls().next().is_some();
-            let why = match &turn.ask {
-                Ask::Again if *attempt > 1 => "the step is tried again",
-                Ask::Answered { .. } if any => "the calls of the last reply are done",
-                Ask::Answered { .. } => "a prompt has come meanwhile",
-                Ask::Due if turn.step == 0 => "a prompt has come",
-                Ask::Due if any => "the calls of the last reply are done",
-                Ask::Due
-                | Ask::Again
-                | Ask::Waiting(_)
-                | Ask::Failed(_)
-                | Ask::Backoff(_)
-                | Ask::Compacting(_)
-                | Ask::CompactionFailed { .. } => "the turn goes on",
+            let why = match &turn.model_status {
+                ModelStatus::Again if *attempt > 1 => "the step is tried again",
+                ModelStatus::Answered { .. } if any => "the calls of the last reply are done",
+                ModelStatus::Answered { .. } => "a prompt has come meanwhile",
+                ModelStatus::Due if turn.step == 0 => "a prompt has come",
+                ModelStatus::Due if any => "the calls of the last reply are done",
+                ModelStatus::Due
+                | ModelStatus::Again
+                | ModelStatus::Waiting(_)
+                | ModelStatus::Failed(_)
+                | ModelStatus::Backoff(_)
+                | ModelStatus::Compacting(_)
+                | ModelStatus::CompactionFailed { .. } => "the turn goes on",
             };
             Some(why.to_owned())
         }
         Model::RetryScheduled { .. } => {
             let wait = event.until.map(|until| seconds(until.since(event.at)))?;
-            let hint = matches!(&turn.ask, Ask::Failed(f) if f.retry_after.is_some());
+            let hint =
+                matches!(&turn.model_status, ModelStatus::Failed(f) if f.retry_after.is_some());
             let asked = if hint { ", as the server has asked" } else { "" };
             Some(format!("again in {wait}{asked}"))
         }
-        Model::Replied { .. } | Model::Failed { .. } => took(before, event),
-        Model::Requested { .. } | Model::Streamed { .. } | Model::Called { .. } => None,
+        Model::Finished { .. } | Model::Failed { .. } => took(before, event),
+        Model::Requested { .. } | Model::Streamed { .. } => None,
     }
 }
 
@@ -88,13 +89,14 @@ fn tool_reason(before: &State, event: &Envelope, tool: &Tool) -> Option<String> 
         }
         Tool::Cancelled { .. } => Some(cancelled(before, call()?)),
         Tool::Finished(_) => took(before, event),
-        Tool::Checked { .. }
+        Tool::ResolveStarted { .. }
         | Tool::Resolved(_)
         | Tool::Started { .. }
         | Tool::Progressed { .. }
+        | Tool::Called { .. }
         | Tool::Batched { .. }
-        | Tool::Inquired { .. }
-        | Tool::Replied { .. } => None,
+        | Tool::ElicitationRequested { .. }
+        | Tool::ElicitationAnswered { .. } => None,
     }
 }
 
@@ -121,7 +123,7 @@ fn ruled(before: &State, of: Option<Seq>, action: Action, rule: Option<&Rule>) -
     };
     let judged: Vec<String> = call.access().iter().map(judged).collect();
     let judged = shorten(&judged.join("; "), 200);
-    let options = &before.kit.options;
+    let options = &before.config.options;
     let why = match (action, rule) {
         (Action::Deny, rule)
             if options.ask == AskMode::Deny && rule.is_none_or(|r| r.action == Action::Ask) =>
@@ -148,7 +150,8 @@ fn full(before: &State, auto: bool) -> String {
     if !auto {
         return "somebody has asked for it".to_owned();
     }
-    if let Some(Ask::Failed(failure)) = before.turn.as_ref().map(|turn| &turn.ask) {
+    if let Some(ModelStatus::Failed(failure)) = before.turn.as_ref().map(|turn| &turn.model_status)
+    {
         return format!("the provider refused the request: {}", failure.message);
     }
     let taken = before.last_reply().map_or(0, |reply| reply.usage.total());
@@ -165,7 +168,7 @@ fn end_reason(before: &State, ended: &Ended) -> Option<String> {
     let why = match ended.reason {
         EndReason::Completed => "the model has answered without a call".to_owned(),
         EndReason::Aborted => "it was interrupted".to_owned(),
-        EndReason::MaxSteps => format!("no more than {} steps", before.kit.options.max_steps),
+        EndReason::MaxSteps => format!("no more than {} steps", before.config.options.max_steps),
         EndReason::Error | EndReason::Blocked | EndReason::Limit => String::new(),
     };
     let parts = [why, denials].into_iter().filter(|part| !part.is_empty());
@@ -189,11 +192,11 @@ fn took(before: &State, event: &Envelope) -> Option<String> {
     Some(format!("after {}", seconds(event.at.since(wait.since))))
 }
 
-fn waited(before: &State, of: Option<Seq>) -> Option<(Open, Wait)> {
+fn waited(before: &State, of: Option<Seq>) -> Option<(PendingKind, Wait)> {
     before.open().into_iter().find(|(_, wait)| Some(wait.intent) == of)
 }
 
-fn named(kind: Open) -> String {
+fn named(kind: PendingKind) -> String {
     format!("a {}", json!(kind).as_str().unwrap_or_default())
 }
 

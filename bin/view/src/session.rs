@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use leftfold_events::event::{
     Answer, CallSpec, Class, Compaction, Cost, Ended, Event, FileChange, Files, Finish, Hook,
-    Model, ModelRef, PartKind, Permission, Plugin, PromptPart, Purpose, Resolution, Session, Todo,
-    TodoItem, Tool, Turn, Usage,
+    HookPoint, Model, ModelRef, PartKind, Permission, PromptPart, Purpose, Resolution, Session,
+    Todo, TodoItem, Tool, Turn, Usage,
 };
-use leftfold_events::kit::ModelSpec;
 use leftfold_events::rules::Action;
 use leftfold_events::state::Figures;
+use leftfold_events::turn_config::ModelSpec;
 use leftfold_events::{Envelope, Json, Seq, SessionId, Time, context, form};
 use serde_json::{Value, json};
 
@@ -312,7 +312,7 @@ impl SessionView {
                 vec![Change::Todos]
             }
             Event::Files(files) => self.files(files),
-            Event::Plugin(plugin) => self.plugin(plugin, event),
+            Event::Hook(plugin) => self.plugin(plugin, event),
             Event::Subagent(_) => Vec::new(),
         }
     }
@@ -336,7 +336,7 @@ impl SessionView {
                 (self.request, self.retry) = (None, None);
                 vec![Change::Forked]
             }
-            Session::Elapsed {} => self.elapsed(event.of.unwrap_or_default(), event.at),
+            Session::DeadlinePassed {} => self.elapsed(event.of.unwrap_or_default(), event.at),
             Session::Adopted { .. } | Session::Imported { .. } | Session::Configured { .. } => {
                 Vec::new()
             }
@@ -376,8 +376,8 @@ impl SessionView {
                 }
                 vec![Change::Prompted { by, parts }]
             }
-            Turn::Equipped(equipped) => {
-                if let Ok(model) = serde_json::from_str::<ModelSpec>(equipped.model.text()) {
+            Turn::Configured(configured) => {
+                if let Ok(model) = serde_json::from_str::<ModelSpec>(configured.model.text()) {
                     self.context_size = model.limit.context;
                 }
                 Vec::new()
@@ -418,12 +418,11 @@ impl SessionView {
             _ if self.titles.contains(&of) => Purpose::Title,
             _ if self.compactions.contains(&of) => Purpose::Compaction,
             Model::Streamed { .. }
-            | Model::Called { .. }
-            | Model::Replied { .. }
+            | Model::Finished { .. }
             | Model::Failed { .. }
             | Model::RetryScheduled { .. } => Purpose::Turn,
         };
-        if let Model::Replied { usage, cost, .. } = model {
+        if let Model::Finished { usage, cost, .. } = model {
             self.usage += *usage;
             self.cost += cost;
         }
@@ -441,8 +440,7 @@ impl SessionView {
                 .filter(|part| !part.text.is_empty())
                 .map(|part| self.streamed(of, (part.kind, &part.id), &part.text, purpose, event.at))
                 .collect(),
-            Model::Called { call } => self.called(call, None, event),
-            Model::Replied { finish, usage, cost, .. } => {
+            Model::Finished { finish, usage, cost, .. } => {
                 self.request = None;
                 if purpose == Purpose::Turn {
                     self.finish = Some(*finish);
@@ -581,8 +579,9 @@ impl SessionView {
         let of = event.of.unwrap_or_default();
         let call = self.call_of(of);
         match tool {
+            Tool::Called { call } => self.called(call, None, event),
             Tool::Batched { call } => self.called(call, Some(of), event),
-            Tool::Checked { .. } => {
+            Tool::ResolveStarted { .. } => {
                 self.links.insert(event.seq, of);
                 Vec::new()
             }
@@ -607,14 +606,15 @@ impl SessionView {
             }
             Tool::Lost { .. } => self.end_run(of, Outcome::Lost, event.at),
             Tool::Cancelled { .. } => self.end_run(of, Outcome::Cancelled, event.at),
-            Tool::Inquired { inquiry, from, message, wanted } => {
+            Tool::ElicitationRequested { elicitation, from, message, wanted } => {
                 let fields = form::fields(message, wanted).unwrap_or_default().into_iter();
-                let asks = fields.map(|field| (Question::of_field(*inquiry, from, field), false));
+                let asks =
+                    fields.map(|field| (Question::of_field(*elicitation, from, field), false));
                 self.call_mut(call).asks.extend(asks);
                 Vec::new()
             }
-            Tool::Replied { inquiry, .. } => {
-                self.call_mut(of).asks.retain(|(question, _)| !question.belongs_to(*inquiry));
+            Tool::ElicitationAnswered { elicitation, .. } => {
+                self.call_mut(of).asks.retain(|(question, _)| !question.belongs_to(*elicitation));
                 if let Some(open) = self.question_in_run(of) {
                     self.close_question(open);
                 }
@@ -779,15 +779,15 @@ impl SessionView {
         }
     }
 
-    fn plugin(&mut self, plugin: &Plugin, event: &Envelope) -> Vec<Change> {
+    fn plugin(&mut self, plugin: &Hook, event: &Envelope) -> Vec<Change> {
         let of = event.of.unwrap_or_default();
         match plugin {
-            Plugin::Asked { hook: Hook::ToolAfter, .. } => {
+            Hook::Called { hook: HookPoint::ToolAfter, .. } => {
                 self.links.insert(event.seq, of);
                 Vec::new()
             }
-            Plugin::Asked { .. } => Vec::new(),
-            Plugin::Answered { output, .. } => {
+            Hook::Called { .. } => Vec::new(),
+            Hook::Returned { output, .. } => {
                 let notice = plugin_notice(plugin).map(Change::Notice);
                 notice.into_iter().chain(self.revised(self.call_of(of), output)).collect()
             }
@@ -840,8 +840,8 @@ impl Reply {
 }
 
 /// Lines that warn people at once of a plugin in trouble.
-fn plugin_notice(event: &Plugin) -> Option<String> {
-    let Plugin::Answered { outcome, message: Some(message), .. } = event else { return None };
+fn plugin_notice(event: &Hook) -> Option<String> {
+    let Hook::Returned { outcome, message: Some(message), .. } = event else { return None };
     let without = if outcome.cuts_off() { "; the turn goes on without it" } else { "" };
     Some(format!("[warning: {}{without}]", words::first_line(message)))
 }

@@ -72,7 +72,7 @@ impl Log {
         let hash = "0".repeat(64);
         self.add(
             of,
-            "model.replied",
+            "model.finished",
             &json!({
                 "finish": "stop", "usage": usage, "cost": 0.5, "body_sha256": hash,
             }),
@@ -81,12 +81,12 @@ impl Log {
 
     fn called(&mut self, id: u8, of: Seq, name: &str, input: &Value) -> Seq {
         let call = json!({ "id": "c", "name": name, "input": input });
-        let called = self.in_session(id, of, "model.called", &json!({ "call": call }));
-        self.in_session(id, called, "tool.checked", &json!({ "call": "c" }));
+        let called = self.in_session(id, of, "tool.called", &json!({ "call": call }));
+        self.in_session(id, called, "tool.resolve_started", &json!({ "call": "c" }));
         called
     }
 
-    /// The seq of `model.called`.
+    /// The seq of `tool.called`.
     fn resolved(&mut self, id: u8, name: &str, class: &str, input: &Value) -> Seq {
         let called = self.called(id, 0, name, input);
         let permission = if name == "question" { "question" } else { "bash" };
@@ -259,7 +259,7 @@ fn calls_have_phases_and_one_end() {
     assert_eq!(phase(&log), "bash ls running");
     log.add(run, "tool.progressed", &json!({ "tail": "a\nb" }));
     assert_eq!(log.transcript().root().unwrap().call(call).unwrap().tail, "a\nb");
-    log.add(run, "session.elapsed", &json!({}));
+    log.add(run, "session.deadline_passed", &json!({}));
     let timed_out = log.last_changes();
     assert!(
         matches!(timed_out[1], Change::Call { step: CallStep::Ended { first: true, .. }, .. }),
@@ -328,8 +328,8 @@ fn what_a_running_call_asks_goes_with_its_end() {
     let run = log.started(call);
     let schema = json!({ "properties": { "side": { "enum": ["l", "r"] } } });
     let wanted = json!({ "form": { "schema": schema } });
-    let inquired = json!({ "inquiry": 1, "from": "m", "message": "Which?", "wanted": wanted });
-    log.add(run, "tool.inquired", &inquired);
+    let elicited = json!({ "elicitation": 1, "from": "m", "message": "Which?", "wanted": wanted });
+    log.add(run, "tool.elicitation_requested", &elicited);
     let first = log.asked(ROOT, call, "question", &["Which?\nside"]);
     log.answered(first, "once", Some("up"));
     let second = log.asked(ROOT, call, "question", &["Which?\nside", "no such side"]);
@@ -344,8 +344,8 @@ fn what_a_running_call_asks_goes_with_its_end() {
         ("tool.cancelled", json!({ "call": "c", "attempt": 1 }), true, true),
         ("tool.lost", json!({ "call": "c", "attempt": 1 }), true, true),
         (
-            "tool.replied",
-            json!({ "call": "c", "inquiry": 1, "consent": "accepted", "content": {} }),
+            "tool.elicitation_answered",
+            json!({ "call": "c", "elicitation": 1, "consent": "accepted", "content": {} }),
             false,
             false,
         ),
@@ -361,7 +361,7 @@ fn what_a_running_call_asks_goes_with_its_end() {
     }
     log.events.truncate(before);
     // a dismissal, or nobody's answer in time, leaves the call running
-    log.add(second, "session.elapsed", &json!({}));
+    log.add(second, "session.deadline_passed", &json!({}));
     let expected = [Change::QuestionClosed(second), Change::QuestionTimedOut(second)];
     assert_eq!(log.last_changes(), expected);
 }
@@ -375,7 +375,7 @@ fn a_late_answer_closes_nothing_that_is_open() {
     let view = SessionView::of(&log.events);
     assert!(view.question(first).unwrap().change.is_some());
     assert!(view.call(call).unwrap().asked);
-    log.add(first, "session.elapsed", &json!({}));
+    log.add(first, "session.deadline_passed", &json!({}));
     let changes = log.last_changes();
     assert!(matches!(changes[1], Change::Call { step: CallStep::Ended { .. }, .. }), "{changes:?}");
     let other = log.resolved(ROOT, "bash", "command", &json!({ "command": "ls" }));

@@ -140,7 +140,7 @@ impl Transcript {
             | Event::Compaction(_)
             | Event::Todo(_)
             | Event::Files(_)
-            | Event::Plugin(_) => {}
+            | Event::Hook(_) => {}
         }
         changes
     }

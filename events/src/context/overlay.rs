@@ -3,11 +3,11 @@
 
 use serde_json::{Value, json};
 
-use crate::event::Hook;
+use crate::event::HookPoint;
 use crate::json::{Json, merge};
-use crate::kit::ToolSpec;
 use crate::request::Request;
 use crate::state::{Compacting, State};
+use crate::turn_config::ToolSpec;
 
 /// The names that plugins have for how a model is asked, and those that request bodies have.
 const PARAMS: [(&str, &str); 3] =
@@ -17,13 +17,13 @@ pub(super) fn lay(head: &mut Request, s: &State) {
     if s.plugins.asked.is_empty() {
         return;
     }
-    for said in s.said(Hook::ToolDefinition, None) {
+    for said in s.said(HookPoint::ToolDefinition, None) {
         head.tools.iter_mut().for_each(|tool| define(tool, &said["tools"][&tool.name]));
     }
-    for said in s.said(Hook::ChatParams, None) {
+    for said in s.said(HookPoint::ChatParams, None) {
         params(head, &said);
     }
-    for said in s.said(Hook::System, None) {
+    for said in s.said(HookPoint::System, None) {
         system(&mut head.system, &said);
     }
 }
@@ -66,8 +66,8 @@ fn system(blocks: &mut Vec<String>, said: &Value) {
 
 /// What the model is told that is to write the summary.
 pub(super) fn summary_prompt(s: &State, compacting: &Compacting) -> String {
-    let mut prompt = s.kit.options.summary_prompt.clone();
-    for said in s.said(Hook::Compacting, Some(compacting.started.intent)) {
+    let mut prompt = s.config.options.summary_prompt.clone();
+    for said in s.said(HookPoint::Compacting, Some(compacting.started.intent)) {
         if let Some(other) = said["prompt"].as_str().filter(|text| !text.trim().is_empty()) {
             other.clone_into(&mut prompt);
         }

@@ -48,8 +48,8 @@ struct Prefix {
 
 impl Prefix {
     fn new(s: &State) -> Self {
-        let head = head(s, Purpose::Turn, s.kit.model.name());
-        let (json, files) = (json(&head), Files::of(&s.kit.model));
+        let head = head(s, Purpose::Turn, s.config.model.name());
+        let (json, files) = (json(&head), Files::of(&s.config.model));
         let mut hash = sha2::Sha256::new();
         hash.update(json.strip_suffix(END).unwrap_or(&json));
         let (covered, ids, open) = (Vec::new(), HashSet::new(), Vec::new());
@@ -61,8 +61,8 @@ impl Prefix {
         let messages = s.messages.shared();
         messages.len() >= self.covered.len()
             && self.covered.iter().zip(messages).all(|(mine, now)| Arc::ptr_eq(mine, now))
-            && self.files == Files::of(&s.kit.model)
-            && self.head == head(s, Purpose::Turn, s.kit.model.name())
+            && self.files == Files::of(&s.config.model)
+            && self.head == head(s, Purpose::Turn, s.config.model.name())
     }
 
     /// Takes in all messages of the conversation.
@@ -93,7 +93,7 @@ impl Prefix {
 
     /// Goes on behind the messages that nothing can change any more.
     fn builder(&self, s: &State) -> Builder {
-        let mut builder = Builder::new(&s.kit.model);
+        let mut builder = Builder::new(&s.config.model);
         builder.messages.clone_from(&self.open);
         builder.sources.resize(self.open.len(), Vec::new());
         builder

@@ -17,7 +17,7 @@ pub enum Compaction {
     Failed {
         message: String,
     },
-    /// The output of these calls (seqs of `model.called`) is no longer sent.
+    /// The output of these calls (seqs of `tool.called`) is no longer sent.
     Pruned {
         calls: Vec<Seq>,
     },

@@ -6,9 +6,9 @@
 
 mod compaction;
 mod files;
+mod hook;
 mod model;
 mod permission;
-mod plugin;
 mod session;
 mod subagent;
 mod todo;
@@ -17,17 +17,18 @@ mod turn;
 
 pub use compaction::Compaction;
 pub use files::{Change, FileChange, Files, Saved};
+pub use hook::{Hook, HookOutcome, HookPoint};
 pub use model::{
     CallSpec, Cost, FailureClass, Finish, Model, ModelRef, PartKind, Purpose, StreamedPart, Usage,
 };
 pub use permission::{Answer, Permission};
-pub use plugin::{Heard, Hook, Plugin};
-pub use session::{Session, SessionConfig};
+pub use session::{Session, SessionChoices};
 pub use subagent::Subagent;
 pub use todo::{Todo, TodoItem, TodoPriority, TodoStatus};
 pub use tool::{Access, Attachment, Class, Consent, Finished, Resolution, Spill, Tool, Wanted};
 pub use turn::{
-    Denial, EndReason, Ended, Equipped, PromptKind, PromptPart, Turn, as_typed, join_commands,
+    Denial, EndReason, Ended, PromptKind, PromptPart, Turn, TurnConfigPayloads, as_typed,
+    join_commands,
 };
 
 use serde::{Deserialize, Serialize};
@@ -43,7 +44,7 @@ pub struct Envelope {
     pub seq: Seq,
     pub at: Time,
     /// For an outcome the seq of the intent it answers; for the intents about a call the seq of
-    /// its `model.called`.
+    /// its `tool.called`.
     pub of: Option<Seq>,
     /// On intents that wait for something: when the wait is over.
     pub until: Option<Time>,
@@ -89,7 +90,7 @@ pub enum Event {
     Subagent(Subagent),
     Todo(Todo),
     Files(Files),
-    Plugin(Plugin),
+    Hook(Hook),
 }
 
 impl Event {
@@ -102,33 +103,31 @@ impl Event {
                 | Session::Titled { .. }
                 | Session::Resumed { .. }
                 | Session::Forked { .. }
-                | Session::Elapsed {}
+                | Session::DeadlinePassed {}
                 | Session::Adopted { .. }
                 | Session::Imported { .. }
                 | Session::Configured { .. } => false,
             },
             Self::Turn(event) => match event {
                 Turn::Ended(_) | Turn::Switched { .. } => true,
-                Turn::Prompted { .. } | Turn::Equipped(_) | Turn::Interrupted { .. } => false,
+                Turn::Prompted { .. } | Turn::Configured(_) | Turn::Interrupted { .. } => false,
             },
             Self::Model(event) => match event {
                 Model::Requested { .. } | Model::RetryScheduled { .. } => true,
-                Model::Streamed { .. }
-                | Model::Called { .. }
-                | Model::Replied { .. }
-                | Model::Failed { .. } => false,
+                Model::Streamed { .. } | Model::Finished { .. } | Model::Failed { .. } => false,
             },
             Self::Tool(event) => match event {
-                Tool::Checked { .. }
+                Tool::ResolveStarted { .. }
                 | Tool::Started { .. }
                 | Tool::Lost { .. }
                 | Tool::Cancelled { .. }
                 | Tool::Batched { .. }
-                | Tool::Replied { .. } => true,
-                Tool::Resolved(_)
+                | Tool::ElicitationAnswered { .. } => true,
+                Tool::Called { .. }
+                | Tool::Resolved(_)
                 | Tool::Progressed { .. }
                 | Tool::Finished(_)
-                | Tool::Inquired { .. } => false,
+                | Tool::ElicitationRequested { .. } => false,
             },
             Self::Permission(event) => match event {
                 Permission::Ruled { .. } | Permission::Asked { .. } => true,
@@ -157,17 +156,17 @@ impl Event {
                 | Files::RestoreFailed { .. }
                 | Files::CheckoutAsked { .. } => false,
             },
-            Self::Plugin(event) => match event {
-                Plugin::Asked { .. } => true,
-                Plugin::Answered { .. } => false,
+            Self::Hook(event) => match event {
+                Hook::Called { .. } => true,
+                Hook::Returned { .. } => false,
             },
         }
     }
 
     /// The contents that this event names by hash, for stores and exports to keep beside it.
     pub fn payloads(&self) -> Vec<&Payload> {
-        if let Self::Turn(Turn::Equipped(equipped)) = self {
-            equipped.payloads().to_vec()
+        if let Self::Turn(Turn::Configured(configured)) = self {
+            configured.payloads().to_vec()
         } else {
             Vec::new()
         }
@@ -175,8 +174,8 @@ impl Event {
 
     /// The same, to be filled after decoding.
     pub fn payloads_mut(&mut self) -> Vec<&mut Payload> {
-        if let Self::Turn(Turn::Equipped(equipped)) = self {
-            equipped.payloads_mut().into()
+        if let Self::Turn(Turn::Configured(configured)) = self {
+            configured.payloads_mut().into()
         } else {
             Vec::new()
         }
@@ -192,4 +191,4 @@ macro_rules! concerns {
         }
     )*};
 }
-concerns!(Session, Turn, Model, Tool, Permission, Compaction, Subagent, Todo, Files, Plugin);
+concerns!(Session, Turn, Model, Tool, Permission, Compaction, Subagent, Todo, Files, Hook);

@@ -22,9 +22,7 @@ pub enum Model {
     },
     /// Coalesced pieces of the reply, each to be appended to the part of its id.
     Streamed { parts: Vec<StreamedPart> },
-    /// The model has finished writing one call.
-    Called { call: CallSpec },
-    Replied {
+    Finished {
         finish: Finish,
         usage: Usage,
         cost: Cost,

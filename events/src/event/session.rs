@@ -33,7 +33,7 @@ pub enum Session {
         at: Seq,
     },
     /// The wait of the intent `of` is over.
-    Elapsed {},
+    DeadlinePassed {},
     /// A fork of a child works for the session `parent`, which is a fork of the child's own parent. It
     /// follows on `Forked`, and what that has closed.
     Adopted {
@@ -52,7 +52,7 @@ pub enum Session {
     },
     /// A client has chosen how the prompts after this one are taken. It replaces the choice before.
     Configured {
-        config: SessionConfig,
+        choices: SessionChoices,
         /// Who chose, and where from.
         by: String,
     },
@@ -61,14 +61,14 @@ pub enum Session {
 /// How the prompts of a session are taken, unless a prompt says otherwise itself. Where nothing is
 /// chosen, it is as settings and the session's last prompt say.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct SessionConfig {
+pub struct SessionChoices {
     pub agent: Option<String>,
     pub model: Option<ModelRef>,
     /// Of the model.
     pub variant: Option<String>,
 }
 
-impl SessionConfig {
+impl SessionChoices {
     /// Whether nothing is chosen.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

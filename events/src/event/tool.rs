@@ -8,8 +8,12 @@ use crate::payload::Sha256;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tool {
+    /// The model has finished writing one call; `of` is its request.
+    Called {
+        call: CallSpec,
+    },
     /// Work out, without effect, what the call would do.
-    Checked {
+    ResolveStarted {
         call: String,
     },
     Resolved(Box<Resolution>),
@@ -39,17 +43,19 @@ pub enum Tool {
     },
     /// Before it goes on, a running tool wants to know something from a person. The call's questions
     /// are numbered from 1.
-    Inquired {
-        inquiry: u32,
+    ElicitationRequested {
+        #[serde(alias = "inquiry")]
+        elicitation: u32,
         /// Who wants to know, such as a server.
         from: String,
         message: String,
         wanted: Wanted,
     },
     /// What the tool is told: `content` are the values by the names of their fields.
-    Replied {
+    ElicitationAnswered {
         call: String,
-        inquiry: u32,
+        #[serde(alias = "inquiry")]
+        elicitation: u32,
         consent: Consent,
         content: Json,
     },

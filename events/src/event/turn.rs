@@ -14,7 +14,7 @@ pub enum Turn {
         /// Who prompted, and where from.
         by: String,
     },
-    Equipped(Equipped),
+    Configured(TurnConfigPayloads),
     Interrupted {
         by: String,
     },
@@ -26,10 +26,10 @@ pub enum Turn {
     },
 }
 
-/// All that the core needs to know of the world for a turn; [`Kit`](crate::Kit) reads it. Each
+/// All that the core needs to know of the world for a turn; [`TurnConfig`](crate::TurnConfig) reads it. Each
 /// payload is JSON text.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
-pub struct Equipped {
+pub struct TurnConfigPayloads {
     pub system: Payload,
     pub tools: Payload,
     pub rules: Payload,
@@ -39,7 +39,7 @@ pub struct Equipped {
     pub prompt: String,
 }
 
-impl Equipped {
+impl TurnConfigPayloads {
     pub fn payloads(&self) -> [&Payload; 5] {
         [&self.system, &self.tools, &self.rules, &self.model, &self.options]
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::event::{Equipped, Event, Session, Turn};
+use crate::event::{Event, Session, Turn, TurnConfigPayloads};
 use crate::id::SessionId;
 use crate::payload::Payload;
 use crate::time::Time;
@@ -71,8 +71,8 @@ fn words_are_left_alone() {
 fn contents_behind_a_hash_are_masked_with_their_hash() {
     for (token, masked) in tokens() {
         let system = Payload::new(format!("[\"a\\n{token}\"]"));
-        let equipped = Equipped { system, ..Equipped::default() };
-        let shown = shown(&envelope(Turn::Equipped(equipped).into()));
+        let configured = TurnConfigPayloads { system, ..TurnConfigPayloads::default() };
+        let shown = shown(&envelope(Turn::Configured(configured).into()));
         let (hash, line) = &shown.payloads[0];
         assert!(line.contains(&masked) && !line.contains(&token), "{line}");
         assert!(shown.line.contains(&hash.to_string()), "{}", shown.line);

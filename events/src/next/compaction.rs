@@ -19,7 +19,7 @@ const SKILL: &str = "skill";
 
 /// Replaces what a model has seen by a summary, if that can help.
 pub(super) fn make_room(s: &State, turn: &Turn, why: &str) -> Envelope {
-    let advice = if !s.kit.options.compact {
+    let advice = if !s.config.options.compact {
         "compaction is off in the settings"
     } else if !s.has_past() {
         "there is nothing left to summarise: make the prompt shorter"
@@ -34,7 +34,7 @@ pub(super) fn make_room(s: &State, turn: &Turn, why: &str) -> Envelope {
 /// Prompts that no model has seen outlive the summary.
 pub(super) fn start(s: &State, auto: bool) -> Envelope {
     let through = s.unsent_prompt().map_or(s.seq, |prompt| prompt - 1);
-    intent(s, None, Some(s.kit.options.timeout), Compaction::Started { through, auto })
+    intent(s, None, Some(s.config.options.timeout), Compaction::Started { through, auto })
 }
 
 /// The request for the summary, again if that can help; otherwise the turn does without.
@@ -76,7 +76,7 @@ fn give_up(s: &State, turn: &Turn, c: &Compacting, message: &str) -> Envelope {
 /// At the end of a turn: old tool output is no longer sent, if that is worth it.
 pub(super) fn prune(s: &State) -> Option<Envelope> {
     let calls = prunable(s);
-    let any = s.kit.options.prune && !calls.is_empty();
+    let any = s.config.options.prune && !calls.is_empty();
     any.then(|| intent(s, None, None, Compaction::Pruned { calls }))
 }
 

@@ -47,7 +47,7 @@ pub(super) fn restore(s: &State, restore: &Restore) -> Option<Envelope> {
 /// Whether snapshots are taken in the turn under way. Children change their parent's files, and it is
 /// the parent that keeps them.
 fn takes_snapshots(s: &State) -> bool {
-    s.is_root() && s.kit.options.snapshot && !s.files.off
+    s.is_root() && s.config.options.snapshot && !s.files.off
 }
 
 fn snapshot(s: &State) -> Envelope {

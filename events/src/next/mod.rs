@@ -11,14 +11,15 @@ pub use retry::delay;
 
 use crate::context;
 use crate::event::{
-    Access, Class, Compaction, EndReason, Ended, Envelope, Event, FailureClass, Finish, Hook,
+    Access, Class, Compaction, EndReason, Ended, Envelope, Event, FailureClass, Finish, HookPoint,
     Model, ModelRef, Permission, Purpose, Subagent, Tool, Turn as TurnEvent,
 };
 use crate::id::{Seq, SessionId};
 use crate::payload::Sha256;
 use crate::rules::Action;
 use crate::state::{
-    Ask, Call, Failure, Inquired, Open, Phase, ReplyEnd, State, Titling, Turn, verdict,
+    Call, ElicitationStatus, Failure, ModelStatus, PendingKind, Phase, ReplyEnd, State, Titling,
+    Turn, verdict,
 };
 
 /// How long a tool may take to work out what a call would do, in milliseconds.
@@ -50,7 +51,7 @@ pub fn next(s: &State) -> Option<Envelope> {
     if wants_title(s, turn) {
         return Some(ask_title(s, turn));
     }
-    if s.open().iter().any(|(open, _)| *open != Open::Title) {
+    if s.open().iter().any(|(open, _)| *open != PendingKind::Title) {
         return None;
     }
     if let Some(snapshot) = files::after(s, turn) {
@@ -59,7 +60,7 @@ pub fn next(s: &State) -> Option<Envelope> {
     if let Some(asked) = plugins::prompt(s) {
         return Some(asked);
     }
-    let mut decided = prompt_call(s, turn).unwrap_or_else(|| decide(s, turn, &turn.ask));
+    let mut decided = prompt_call(s, turn).unwrap_or_else(|| decide(s, turn, &turn.model_status));
     if !closes(&decided) && s.is_overspent() {
         decided = end(s, turn, EndReason::Limit, s.past_limit());
     }
@@ -73,29 +74,36 @@ fn prompt_call(s: &State, turn: &Turn) -> Option<Envelope> {
     Some(intent(s, Some(due.prompt), None, Tool::Batched { call }))
 }
 
-/// Another agent takes over, whose kit is in force already.
+/// Another agent takes over, whose turn configuration is in force already.
 fn switch(s: &State, agent: &str) -> Envelope {
-    let switched = TurnEvent::Switched { agent: agent.to_owned(), model: s.kit.model.name() };
+    let switched = TurnEvent::Switched { agent: agent.to_owned(), model: s.config.model.name() };
     intent(s, None, None, switched)
 }
 
 /// How a turn goes on in which nothing is awaited.
-fn decide(s: &State, turn: &Turn, ask_: &Ask) -> Envelope {
+fn decide(s: &State, turn: &Turn, status: &ModelStatus) -> Envelope {
     if turn.compact
         && s.has_past()
-        && !matches!(ask_, Ask::Failed(_) | Ask::CompactionFailed { .. })
+        && !matches!(status, ModelStatus::Failed(_) | ModelStatus::CompactionFailed { .. })
     {
         return compaction::start(s, false);
     }
-    match ask_ {
-        Ask::Failed(failure) => failed(s, turn, failure),
-        Ask::Answered { finish } if !s.calls().any(|_| true) && s.last_prompt() < turn.asked => {
+    match status {
+        ModelStatus::Failed(failure) => failed(s, turn, failure),
+        ModelStatus::Answered { finish }
+            if !s.calls().any(|_| true) && s.last_prompt() < turn.asked =>
+        {
             answered(s, turn, *finish)
         }
-        Ask::Again => ask(s, turn.step.max(1), turn.attempt + 1),
-        Ask::CompactionFailed { message } => end(s, turn, EndReason::Error, Some(message.clone())),
-        Ask::Compacting(compacting) => compaction::summary(s, turn, compacting),
-        Ask::Due | Ask::Answered { .. } | Ask::Waiting(_) | Ask::Backoff(_) => step(s, turn),
+        ModelStatus::Again => ask(s, turn.step.max(1), turn.attempt + 1),
+        ModelStatus::CompactionFailed { message } => {
+            end(s, turn, EndReason::Error, Some(message.clone()))
+        }
+        ModelStatus::Compacting(compacting) => compaction::summary(s, turn, compacting),
+        ModelStatus::Due
+        | ModelStatus::Answered { .. }
+        | ModelStatus::Waiting(_)
+        | ModelStatus::Backoff(_) => step(s, turn),
     }
 }
 
@@ -110,8 +118,8 @@ fn closes(intent: &Envelope) -> bool {
 /// Beside the first step of a root session's turn, until it has a title.
 fn wants_title(s: &State, turn: &Turn) -> bool {
     let root = s.is_root();
-    let asks = !s.kit.options.title_prompt.is_empty();
-    let beside = turn.step == 1 && matches!(turn.ask, Ask::Waiting(_));
+    let asks = !s.config.options.title_prompt.is_empty();
+    let beside = turn.step == 1 && matches!(turn.model_status, ModelStatus::Waiting(_));
     let due = turn.title == Titling::Due && !s.is_overspent();
     beside && root && asks && s.title.is_none() && due
 }
@@ -125,12 +133,12 @@ fn ask_title(s: &State, turn: &Turn) -> Envelope {
         purpose: Purpose::Title,
         request_sha256: request.sha256(),
     };
-    intent(s, None, Some(s.kit.options.timeout.min(TITLE)), requested)
+    intent(s, None, Some(s.config.options.timeout.min(TITLE)), requested)
 }
 
 /// A new step, if limits and room allow one.
 fn step(s: &State, turn: &Turn) -> Envelope {
-    if turn.step >= s.kit.options.max_steps {
+    if turn.step >= s.config.options.max_steps {
         end(s, turn, EndReason::MaxSteps, None)
     } else if s.overflows() {
         compaction::make_room(s, turn, "the conversation no longer fits the model's context")
@@ -144,7 +152,7 @@ fn call(s: &State, turn: &Turn, c: &Call) -> Option<Envelope> {
     let stopped = turn.stop.is_some();
     match &c.phase {
         Phase::Done(_) if stopped || !c.may_be_revised() => None,
-        Phase::Done(_) => plugins::then(s, c, Hook::ToolAfter, || None),
+        Phase::Done(_) => plugins::then(s, c, HookPoint::ToolAfter, || None),
         Phase::TimedOut { attempt } => Some(cancelled(s, c, *attempt)),
         Phase::Unknown { attempt: 1 } if c.class() == Class::Read && !stopped => {
             Some(start(s, c, 2))
@@ -156,8 +164,8 @@ fn call(s: &State, turn: &Turn, c: &Call) -> Option<Envelope> {
         _ if stopped => Some(cancelled(s, c, c.attempt())),
         Phase::Called if is_out_of_steps(s, turn) => Some(cancelled(s, c, 0)),
         _ if c.vetoed.is_some() => plugins::vetoed(s, c),
-        Phase::Called => plugins::then(s, c, Hook::ToolBefore, || {
-            Some(about(s, c, Some(CHECK), Tool::Checked { call: c.id.clone() }))
+        Phase::Called => plugins::then(s, c, HookPoint::ToolBefore, || {
+            Some(about(s, c, Some(CHECK), Tool::ResolveStarted { call: c.id.clone() }))
         }),
         Phase::Resolved => match s.next_part(c) {
             Some(part) => Some(about(s, c, None, Tool::Batched { call: part })),
@@ -169,7 +177,7 @@ fn call(s: &State, turn: &Turn, c: &Call) -> Option<Envelope> {
         }
         Phase::Allowed => run(s, c),
         Phase::Running { .. } if c.class() == Class::Child => spawn(s, c),
-        Phase::Running { .. } => inquire(s, c),
+        Phase::Running { .. } => elicit(s, c),
         Phase::Checking(_) | Phase::Asking { .. } => None,
     }
 }
@@ -177,7 +185,7 @@ fn call(s: &State, turn: &Turn, c: &Call) -> Option<Envelope> {
 /// Whether the last step that the turn is allowed has been asked for: calls of its reply are not run
 /// (SPEC L8).
 fn is_out_of_steps(s: &State, turn: &Turn) -> bool {
-    turn.step > 0 && turn.step >= s.kit.options.max_steps
+    turn.step > 0 && turn.step >= s.config.options.max_steps
 }
 
 /// Whether the question of `c` can be put. Who takes over brings rules of its own: all other calls of
@@ -190,15 +198,15 @@ fn may_ask(s: &State, turn: &Turn, c: &Call) -> bool {
 }
 
 /// What a running tool wants to know, and what it is told.
-fn inquire(s: &State, c: &Call) -> Option<Envelope> {
-    match s.inquired(c)? {
-        Inquired::Waiting => None,
-        Inquired::Due(Access { permission, patterns, always }) => {
+fn elicit(s: &State, c: &Call) -> Option<Envelope> {
+    match s.elicited(c)? {
+        ElicitationStatus::Waiting => None,
+        ElicitationStatus::Due(Access { permission, patterns, always }) => {
             let call = c.id.clone();
             let asked = Permission::Asked { call, permission, patterns, always };
-            Some(about(s, c, Some(s.kit.options.ask_for), asked))
+            Some(about(s, c, Some(s.config.options.ask_for), asked))
         }
-        Inquired::Over(replied) => Some(about(s, c, None, replied)),
+        ElicitationStatus::Over(replied) => Some(about(s, c, None, replied)),
     }
 }
 
@@ -222,7 +230,7 @@ fn question(s: &State, c: &Call, from: usize) -> Option<Envelope> {
         patterns: access.patterns.clone(),
         always: access.always.clone(),
     };
-    Some(about(s, c, Some(s.kit.options.ask_for), asked))
+    Some(about(s, c, Some(s.config.options.ask_for), asked))
 }
 
 fn run(s: &State, c: &Call) -> Option<Envelope> {
@@ -263,7 +271,7 @@ fn knows_shares(s: &State) -> bool {
         | Phase::Unknown { .. }
         | Phase::Done(_) => true,
     };
-    s.kit.options.max_cost.is_none() || whole && s.calls().all(known)
+    s.config.options.max_cost.is_none() || whole && s.calls().all(known)
 }
 
 fn start(s: &State, c: &Call, attempt: u32) -> Envelope {
@@ -344,7 +352,7 @@ fn ask(s: &State, step: u32, attempt: u32) -> Envelope {
     if let Some(asked) = plugins::request(s) {
         return asked;
     }
-    let asked = (s.kit.model.name(), context::request_sha256(s));
+    let asked = (s.config.model.name(), context::request_sha256(s));
     ask_with(s, asked, (step, attempt), Purpose::Turn)
 }
 
@@ -355,7 +363,7 @@ fn ask_with(
     purpose: Purpose,
 ) -> Envelope {
     let requested = Model::Requested { model, step, attempt, purpose, request_sha256 };
-    intent(s, None, Some(s.kit.options.timeout), requested)
+    intent(s, None, Some(s.config.options.timeout), requested)
 }
 
 fn end(s: &State, turn: &Turn, reason: EndReason, error: Option<String>) -> Envelope {

@@ -2,34 +2,39 @@
 //! the settings, so that each knows what the one before has made of it.
 
 use super::{about, intent};
-use crate::event::{Access, Envelope, Hook, Plugin};
+use crate::event::{Access, Envelope, Hook, HookPoint};
 use crate::id::Seq;
 use crate::rules::{Action, Rule};
-use crate::state::{Call, Compacting, Consultation, State, verdict};
+use crate::state::{Call, Compacting, HookCall, State, verdict};
 
 /// How long an answer is waited for that the plugin's own limit should have ended, in milliseconds.
 const GRACE: u64 = 10_000;
 /// What is asked about a request.
-const OF_REQUESTS: [Hook; 5] =
-    [Hook::ToolDefinition, Hook::ChatParams, Hook::System, Hook::Auth, Hook::ChatHeaders];
+const OF_REQUESTS: [HookPoint; 5] = [
+    HookPoint::ToolDefinition,
+    HookPoint::ChatParams,
+    HookPoint::System,
+    HookPoint::Auth,
+    HookPoint::ChatHeaders,
+];
 
 /// Goes on when everybody has been heard about a call.
 pub(super) fn then(
     s: &State,
     c: &Call,
-    hook: Hook,
+    hook: HookPoint,
     go: impl FnOnce() -> Option<Envelope>,
 ) -> Option<Envelope> {
     match s.consultation(hook, c.seq) {
-        Consultation::Over => go(),
-        Consultation::Waiting => None,
-        Consultation::Due(plugin, timeout) => Some(asked(s, Some(c.seq), hook, plugin, timeout)),
+        HookCall::Over => go(),
+        HookCall::Waiting => None,
+        HookCall::Due(plugin, timeout) => Some(asked(s, Some(c.seq), hook, plugin, timeout)),
     }
 }
 
 /// Whether what came of a call is what the model will be told.
 pub(super) fn is_settled(s: &State, c: &Call) -> bool {
-    let heard = || matches!(s.consultation(Hook::ToolAfter, c.seq), Consultation::Over);
+    let heard = || matches!(s.consultation(HookPoint::ToolAfter, c.seq), HookCall::Over);
     c.is_done() && (!c.may_be_revised() || heard())
 }
 
@@ -40,7 +45,7 @@ pub(super) fn variables(
     go: impl FnOnce() -> Option<Envelope>,
 ) -> Option<Envelope> {
     let is_shell = c.resolved.as_ref().is_some_and(|resolved| resolved.name == "bash");
-    if is_shell { then(s, c, Hook::ShellEnv, go) } else { go() }
+    if is_shell { then(s, c, HookPoint::ShellEnv, go) } else { go() }
 }
 
 /// A question that a person would be asked.
@@ -49,13 +54,13 @@ pub(super) fn permission(
     c: &Call,
     go: impl FnOnce() -> Option<Envelope>,
 ) -> Option<Envelope> {
-    if let Consultation::Waiting = s.consultation(Hook::PermissionAsk, c.seq) {
+    if let HookCall::Waiting = s.consultation(HookPoint::PermissionAsk, c.seq) {
         // also if other rules have come meanwhile
         return None;
     }
     let open = |(_, access): &(usize, &Access)| verdict::is_open(s, access);
     match s.questioned(c).filter(open).filter(|_| c.switches_to().is_none()) {
-        Some(_) => then(s, c, Hook::PermissionAsk, go),
+        Some(_) => then(s, c, HookPoint::PermissionAsk, go),
         None => go(),
     }
 }
@@ -64,7 +69,7 @@ pub(super) fn permission(
 pub(super) fn verdict(s: &State, c: &Call) -> (Action, Option<Rule>) {
     let (action, rule) = verdict::verdict(s, c);
     let asks = action == Action::Deny
-        && s.has_hook(Hook::PermissionAsk)
+        && s.has_hook(HookPoint::PermissionAsk)
         && c.switches_to().is_none()
         && verdict::is_left_open(s, c);
     if asks { (Action::Ask, rule) } else { (action, rule) }
@@ -72,7 +77,7 @@ pub(super) fn verdict(s: &State, c: &Call) -> (Action, Option<Rule>) {
 
 /// A prompt that no model has seen yet.
 pub(super) fn prompt(s: &State) -> Option<Envelope> {
-    s.new_prompts().find_map(|seq| due(s, Hook::ChatMessage, Some(seq)))
+    s.new_prompts().find_map(|seq| due(s, HookPoint::ChatMessage, Some(seq)))
 }
 
 /// The request that is to be made next.
@@ -82,21 +87,21 @@ pub(super) fn request(s: &State) -> Option<Envelope> {
 
 /// The request for a summary.
 pub(super) fn summary(s: &State, c: &Compacting) -> Option<Envelope> {
-    let hooks = [Hook::Compacting, Hook::Auth, Hook::ChatHeaders];
+    let hooks = [HookPoint::Compacting, HookPoint::Auth, HookPoint::ChatHeaders];
     hooks.into_iter().find_map(|hook| due(s, hook, Some(c.started.intent)))
 }
 
-fn due(s: &State, hook: Hook, of: Option<Seq>) -> Option<Envelope> {
+fn due(s: &State, hook: HookPoint, of: Option<Seq>) -> Option<Envelope> {
     let subject = of.unwrap_or_else(|| s.about_request(hook));
     match s.consultation(hook, subject) {
-        Consultation::Due(plugin, timeout) => Some(asked(s, of, hook, plugin, timeout)),
-        Consultation::Over | Consultation::Waiting => None,
+        HookCall::Due(plugin, timeout) => Some(asked(s, of, hook, plugin, timeout)),
+        HookCall::Over | HookCall::Waiting => None,
     }
 }
 
-fn asked(s: &State, of: Option<Seq>, hook: Hook, plugin: String, timeout: u64) -> Envelope {
+fn asked(s: &State, of: Option<Seq>, hook: HookPoint, plugin: String, timeout: u64) -> Envelope {
     let wait = timeout.saturating_add(GRACE);
-    intent(s, of, Some(wait), Plugin::Asked { plugin, hook })
+    intent(s, of, Some(wait), Hook::Called { plugin, hook })
 }
 
 /// The verdict that a plugin has spoken already.

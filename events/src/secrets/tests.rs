@@ -1,6 +1,7 @@
 use super::*;
 use crate::event::{
-    CallSpec, Equipped, Finished, Model, PartKind, PromptKind, PromptPart, StreamedPart, Tool, Turn,
+    CallSpec, Finished, Model, PartKind, PromptKind, PromptPart, StreamedPart, Tool, Turn,
+    TurnConfigPayloads,
 };
 use crate::json::Json;
 use crate::payload::Payload;
@@ -172,9 +173,9 @@ fn names_that_cannot_be_filled_in_are_told_with_those_that_can() {
 fn what_is_hidden_in_arguments_comes_back_as_it_was() {
     for value in [TOKEN, QUOTED, "hunter2-hunter2-more", "pass%22word%5C1%20%C3%A4%2F%2B"] {
         let input = Json::from_value(&serde_json::json!({ "a": format!("<{value}>"), value: 1 }));
-        let mut event = Model::Called { call: call(input.clone()) }.into();
+        let mut event = Tool::Called { call: call(input.clone()) }.into();
         secrets().redact(&mut event);
-        let Event::Model(Model::Called { call }) = event else { panic!() };
+        let Event::Tool(Tool::Called { call }) = event else { panic!() };
         assert!(!call.input.as_str().contains("hunter2"), "{}", call.input);
         let back = secrets().put_back(&call.input).unwrap();
         assert_eq!(back.value()["a"], input.value()["a"]);
@@ -218,7 +219,8 @@ fn what_must_come_back_unchanged_is_not_touched() {
 #[test]
 fn contents_behind_a_hash_are_replaced_with_their_hash() {
     let system = Payload::new(serde_json::to_string(&[QUOTED, TOKEN]).unwrap());
-    let mut event = Turn::Equipped(Equipped { system, ..Equipped::default() }).into();
+    let mut event =
+        Turn::Configured(TurnConfigPayloads { system, ..TurnConfigPayloads::default() }).into();
     secrets().redact(&mut event);
     let payload = event.payloads()[0];
     assert_eq!(&**payload.text(), r#"["{{secret:QUOTED}}","{{secret:TOKEN}}"]"#);

@@ -2,10 +2,12 @@
 //! nothing but the position.
 
 use super::message::ReplyEnd;
-use super::{Ask, Child, Delegated, Failure, Origin, PromptCall, State, Titling, Turn, Wait};
+use super::{
+    Child, Delegated, Failure, ModelStatus, Origin, PromptCall, State, Titling, Turn, Wait,
+};
 use crate::event::{EndReason, Envelope, Event, Session, Subagent, Todo, Turn as TurnEvent};
 use crate::id::Seq;
-use crate::kit::AskMode;
+use crate::turn_config::AskMode;
 
 impl State {
     /// Folds one event, fact or intent.
@@ -23,7 +25,7 @@ impl State {
             Event::Subagent(event) => self.apply_subagent(envelope, event),
             Event::Todo(Todo::Updated { todos }) => self.todos.clone_from(todos),
             Event::Files(event) => self.apply_files(envelope, event),
-            Event::Plugin(event) => self.apply_plugin(envelope, event),
+            Event::Hook(event) => self.apply_plugin(envelope, event),
         }
         self.keep_command_output();
     }
@@ -42,7 +44,7 @@ impl State {
             }
             Session::Titled { title } => self.title = Some(title.clone()),
             Session::Imported { .. } => {}
-            Session::Configured { config, .. } => self.config.clone_from(config),
+            Session::Configured { choices, .. } => self.choices.clone_from(choices),
             Session::Resumed { policy, close } => {
                 self.policy = *policy;
                 self.resumed(*close);
@@ -51,7 +53,7 @@ impl State {
                 self.resumed(true);
                 self.forked();
             }
-            Session::Elapsed {} => {
+            Session::DeadlinePassed {} => {
                 if let Some(of) = envelope.of {
                     self.elapsed(of);
                 }
@@ -77,10 +79,10 @@ impl State {
                 let turn = self.turn.get_or_insert_with(|| Turn::new(envelope));
                 turn.prompt_calls.extend(PromptCall::all_of(envelope.seq, parts));
             }
-            TurnEvent::Equipped(equipped) => {
-                self.kit.equip(self.equipped.as_ref(), equipped);
-                self.plugins.equipped();
-                self.equipped = Some(equipped.clone());
+            TurnEvent::Configured(configured) => {
+                self.config.apply(self.configured.as_ref(), configured);
+                self.plugins.configured();
+                self.configured = Some(configured.clone());
             }
             TurnEvent::Interrupted { .. } => self.stop(EndReason::Aborted),
             TurnEvent::Ended(ended) => {
@@ -159,23 +161,23 @@ impl State {
         if let Titling::Waiting(_) = turn.title {
             turn.title = Titling::Due;
         }
-        match &mut turn.ask {
-            Ask::Waiting(_) => {
+        match &mut turn.model_status {
+            ModelStatus::Waiting(_) => {
                 let called = self.last_reply().is_some_and(super::Reply::has_calls);
                 self.close_reply();
                 if let Some(turn) = &mut self.turn {
-                    turn.ask = if called { Ask::Due } else { Ask::Again };
+                    turn.model_status = if called { ModelStatus::Due } else { ModelStatus::Again };
                 }
             }
-            Ask::Compacting(compacting) => compacting.cut_off(),
-            Ask::Due
-            | Ask::Answered { .. }
-            | Ask::Failed(_)
-            | Ask::Backoff(_)
-            | Ask::Again
-            | Ask::CompactionFailed { .. } => {}
+            ModelStatus::Compacting(compacting) => compacting.cut_off(),
+            ModelStatus::Due
+            | ModelStatus::Answered { .. }
+            | ModelStatus::Failed(_)
+            | ModelStatus::Backoff(_)
+            | ModelStatus::Again
+            | ModelStatus::CompactionFailed { .. } => {}
         }
-        let asks = self.kit.options.ask == AskMode::Ask;
+        let asks = self.config.options.ask == AskMode::Ask;
         if let Some(reply) = self.last_reply_mut() {
             reply.calls_mut().for_each(|call| call.forget(close, asks));
         }
@@ -214,18 +216,20 @@ impl State {
             turn.title = Titling::Over;
             return;
         }
-        let silent = Failure::silent(self.kit.options.timeout);
-        match &mut turn.ask {
-            Ask::Backoff(wait) if wait.intent == of => turn.ask = Ask::Again,
-            Ask::Compacting(compacting) => compacting.elapsed(of, silent),
-            Ask::Waiting(wait) if wait.intent == of => self.request_elapsed(of),
-            Ask::Due
-            | Ask::Waiting(_)
-            | Ask::Answered { .. }
-            | Ask::Failed(_)
-            | Ask::Backoff(_)
-            | Ask::Again
-            | Ask::CompactionFailed { .. } => self.call_elapsed(of),
+        let silent = Failure::silent(self.config.options.timeout);
+        match &mut turn.model_status {
+            ModelStatus::Backoff(wait) if wait.intent == of => {
+                turn.model_status = ModelStatus::Again;
+            }
+            ModelStatus::Compacting(compacting) => compacting.elapsed(of, silent),
+            ModelStatus::Waiting(wait) if wait.intent == of => self.request_elapsed(of),
+            ModelStatus::Due
+            | ModelStatus::Waiting(_)
+            | ModelStatus::Answered { .. }
+            | ModelStatus::Failed(_)
+            | ModelStatus::Backoff(_)
+            | ModelStatus::Again
+            | ModelStatus::CompactionFailed { .. } => self.call_elapsed(of),
         }
     }
 }
@@ -238,7 +242,7 @@ impl Turn {
             step: 0,
             attempt: 0,
             asked: 0,
-            ask: Ask::Due,
+            model_status: ModelStatus::Due,
             stop: None,
             compactions: 0,
             compact: false,

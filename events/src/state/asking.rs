@@ -1,6 +1,6 @@
 //! How `permission.*` events move a call on: rules, questions, answers, and what it asks while it runs.
 
-use super::inquiry::Inquiry;
+use super::elicitation::Elicitation;
 use super::{Call, Phase, State, Wait, repeat, verdict, words};
 use crate::event::{Access, Answer, Consent, Denial, EndReason, Envelope, Permission, Tool};
 use crate::form;
@@ -31,7 +31,7 @@ impl State {
                 self.plugins.forget_question(of);
             }
             Permission::Answered { reply, feedback, .. } => {
-                if let Some(call) = self.inquiring_mut(of) {
+                if let Some(call) = self.eliciting_mut(of) {
                     return call.told(envelope.at, *reply, feedback.as_deref());
                 }
                 self.answered(of, *reply, feedback.as_deref());
@@ -116,9 +116,9 @@ impl State {
     }
 }
 
-/// How it goes on with an inquiry.
+/// How it goes on with an elicitation.
 #[derive(Debug)]
-pub(crate) enum Inquired {
+pub(crate) enum ElicitationStatus {
     Waiting,
     /// A person is to be asked this.
     Due(Access),
@@ -128,81 +128,86 @@ pub(crate) enum Inquired {
 /// While people think, the call's own time stands still.
 impl Call {
     /// The question that its run waits for.
-    pub fn inquiring(&self) -> Option<Wait> {
-        self.inquiries.first().filter(|_| self.is_running())?.wait
+    pub fn eliciting(&self) -> Option<Wait> {
+        self.elicitations.first().filter(|_| self.is_running())?.wait
     }
 
     /// The same, and what it asks.
-    pub(super) fn inquires(&self) -> Option<(Seq, Access)> {
-        let wait = self.inquiring()?;
-        Some((wait.intent, self.inquiries.first()?.access()?.1))
+    pub(super) fn elicits(&self) -> Option<(Seq, Access)> {
+        let wait = self.eliciting()?;
+        Some((wait.intent, self.elicitations.first()?.access()?.1))
     }
 
     /// Takes up a question that is one of its run.
     pub(super) fn asks(&mut self, asked: &Envelope) -> bool {
         let Phase::Running { wait, .. } = &mut self.phase else { return false };
-        let Some(inquiry) = self.inquiries.first_mut() else { return false };
+        let Some(elicitation) = self.elicitations.first_mut() else { return false };
         let question = Wait::of(asked);
-        inquiry.left = wait.until.since(asked.at);
-        inquiry.wait = Some(question);
-        wait.until = question.until.plus(inquiry.left);
+        elicitation.left = wait.until.since(asked.at);
+        elicitation.wait = Some(question);
+        wait.until = question.until.plus(elicitation.left);
         true
     }
 
     /// A person has said something to it.
     pub(super) fn told(&mut self, at: Time, reply: Answer, words: Option<&str>) {
-        self.go_on(at, |inquiry| inquiry.hear(reply, words));
+        self.go_on(at, |elicitation| elicitation.hear(reply, words));
     }
 
     /// Nobody has.
     pub(super) fn unheard(&mut self, at: Time) {
-        self.go_on(at, |inquiry| {
-            inquiry.wait = None;
-            inquiry.end = Some(Consent::Cancelled);
+        self.go_on(at, |elicitation| {
+            elicitation.wait = None;
+            elicitation.end = Some(Consent::Cancelled);
         });
     }
 
-    fn go_on(&mut self, at: Time, heard: impl FnOnce(&mut Inquiry)) {
+    fn go_on(&mut self, at: Time, heard: impl FnOnce(&mut Elicitation)) {
         let Phase::Running { wait, .. } = &mut self.phase else { return };
-        if let Some(inquiry) = self.inquiries.first_mut() {
-            wait.until = at.plus(inquiry.left);
-            heard(inquiry);
+        if let Some(elicitation) = self.elicitations.first_mut() {
+            wait.until = at.plus(elicitation.left);
+            heard(elicitation);
         }
     }
 }
 
 impl State {
     /// The call whose run waits for an answer to the question `of`.
-    pub(super) fn inquiring_mut(&mut self, of: Option<Seq>) -> Option<&mut Call> {
+    pub(super) fn eliciting_mut(&mut self, of: Option<Seq>) -> Option<&mut Call> {
         if self.turn.as_ref().is_none_or(|turn| turn.stop.is_some()) {
             return None;
         }
-        let asks = |call: &&mut Call| call.inquiring().is_some_and(|wait| Some(wait.intent) == of);
+        let asks = |call: &&mut Call| call.eliciting().is_some_and(|wait| Some(wait.intent) == of);
         self.last_reply_mut()?.calls_mut().find(asks)
     }
 
-    /// How the first inquiry of a running call goes on.
-    pub(crate) fn inquired(&self, c: &Call) -> Option<Inquired> {
-        let inquiry = c.inquiries.first()?;
+    /// How the first elicitation of a running call goes on.
+    pub(crate) fn elicited(&self, c: &Call) -> Option<ElicitationStatus> {
+        let elicitation = c.elicitations.first()?;
         let over = |consent, values: &[_]| {
             let (call, content) = (c.id.clone(), form::content(values));
-            Some(Inquired::Over(Tool::Replied { call, inquiry: inquiry.id, consent, content }))
+            Some(ElicitationStatus::Over(Tool::ElicitationAnswered {
+                call,
+                elicitation: elicitation.id,
+                consent,
+                content,
+            }))
         };
-        if inquiry.wait.is_some() {
-            return Some(Inquired::Waiting);
+        if elicitation.wait.is_some() {
+            return Some(ElicitationStatus::Waiting);
         }
-        if let Some(consent) = inquiry.end {
+        if let Some(consent) = elicitation.end {
             return over(consent, &[]);
         }
-        if form::fields(&inquiry.message, &inquiry.wanted).is_err() {
+        if form::fields(&elicitation.message, &elicitation.wanted).is_err() {
             return over(Consent::Cancelled, &[]);
         }
-        let Some((_, access)) = inquiry.access() else {
-            return over(Consent::Accepted, &inquiry.values);
+        let Some((_, access)) = elicitation.access() else {
+            return over(Consent::Accepted, &elicitation.values);
         };
         match verdict::access(self, &access).0 {
             Action::Deny => over(Consent::Declined, &[]),
-            Action::Allow | Action::Ask => Some(Inquired::Due(access)),
+            Action::Allow | Action::Ask => Some(ElicitationStatus::Due(access)),
         }
     }
 }

@@ -3,14 +3,14 @@
 use serde::Serialize;
 
 use super::Wait;
-use super::inquiry::Inquiry;
-use crate::event::{Access, Attachment, Class, Hook, Resolution};
+use super::elicitation::Elicitation;
+use crate::event::{Access, Attachment, Class, HookPoint, Resolution};
 use crate::id::Seq;
 use crate::json::Json;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Call {
-    /// The seq of its `model.called`, which identifies it: the model's own ids repeat.
+    /// The seq of its `tool.called`, which identifies it: the model's own ids repeat.
     pub seq: Seq,
     /// The model's id for it.
     pub id: String,
@@ -34,7 +34,7 @@ pub struct Call {
     pub vetoed: Option<Veto>,
     /// What it asks people while it runs; the first is being asked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub inquiries: Vec<Inquiry>,
+    pub elicitations: Vec<Elicitation>,
     /// It has run to an end of its own.
     #[serde(skip)]
     pub(crate) ran: bool,
@@ -103,7 +103,7 @@ pub struct Shown {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Veto {
     pub plugin: String,
-    pub hook: Hook,
+    pub hook: HookPoint,
     pub reason: String,
 }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::message::{Message, Reply};
-use super::{Ask, Call, Failure, State, Turn, Wait, words};
+use super::{Call, Failure, ModelStatus, State, Turn, Wait, words};
 use crate::event::{Compaction, Envelope, FailureClass, Finish, PromptKind};
 use crate::id::Seq;
 
@@ -24,7 +24,7 @@ pub struct Compacting {
     /// Whether the provider refused the turn's own request because it did not fit.
     pub refused: bool,
     /// How things stood with the model before, and stand again afterwards.
-    pub then: Box<Ask>,
+    pub then: Box<ModelStatus>,
 }
 
 /// How things stand with the request for a summary.
@@ -68,21 +68,27 @@ impl State {
         let Some(turn) = &mut self.turn else { return };
         turn.compactions += u32::from(auto);
         turn.compact = false;
-        let refused = matches!(turn.ask, Ask::Failed(_));
-        let before = if let Ask::Compacting(c) = &turn.ask { &c.then } else { &turn.ask };
+        let refused = matches!(turn.model_status, ModelStatus::Failed(_));
+        let before = if let ModelStatus::Compacting(c) = &turn.model_status {
+            &c.then
+        } else {
+            &turn.model_status
+        };
         // results that the model has not been told yet are owed to it
         let owes = answers.is_some_and(|asked| asked > turn.prompted);
         let then = match before {
-            Ask::Failed(_) | Ask::Again => Ask::Again,
-            Ask::Answered { finish } if !auto && !owes => Ask::Answered { finish: *finish },
-            Ask::Due
-            | Ask::Waiting(_)
-            | Ask::Answered { .. }
-            | Ask::Backoff(_)
-            | Ask::Compacting(_)
-            | Ask::CompactionFailed { .. } => Ask::Due,
+            ModelStatus::Failed(_) | ModelStatus::Again => ModelStatus::Again,
+            ModelStatus::Answered { finish } if !auto && !owes => {
+                ModelStatus::Answered { finish: *finish }
+            }
+            ModelStatus::Due
+            | ModelStatus::Waiting(_)
+            | ModelStatus::Answered { .. }
+            | ModelStatus::Backoff(_)
+            | ModelStatus::Compacting(_)
+            | ModelStatus::CompactionFailed { .. } => ModelStatus::Due,
         };
-        turn.ask = Ask::Compacting(Compacting {
+        turn.model_status = ModelStatus::Compacting(Compacting {
             started: Wait::of(envelope),
             through,
             auto,
@@ -106,8 +112,8 @@ impl State {
         let Compacting { through, refused, then, .. } = compacting;
         let asked = turn.asked;
         turn.said = said;
-        turn.ask = *then;
-        let asks = !matches!(turn.ask, Ask::Answered { .. });
+        turn.model_status = *then;
+        let asks = !matches!(turn.model_status, ModelStatus::Answered { .. });
         self.files.summarised(through);
         self.messages.retain(|m| m.prompt().is_some_and(|prompt| prompt.seq > through));
         if refused {
@@ -126,8 +132,8 @@ impl State {
     /// The conversation stays as it was. A turn that has something else to do goes on.
     fn not_summarised(&mut self, of: Option<Seq>, message: &str) {
         let Some((turn, compacting)) = self.summing_up(of) else { return };
-        turn.ask = if compacting.is_vital(turn) {
-            Ask::CompactionFailed { message: message.to_owned() }
+        turn.model_status = if compacting.is_vital(turn) {
+            ModelStatus::CompactionFailed { message: message.to_owned() }
         } else {
             *compacting.then
         };
@@ -190,11 +196,15 @@ impl Compacting {
 impl Turn {
     /// One that somebody's wish for a summary began: there is nothing else to be done in it.
     fn for_compaction(envelope: &Envelope) -> Self {
-        let ask = Ask::Answered { finish: Finish::Stop };
-        Self { asked: envelope.seq, ask, ..Self::new(envelope) }
+        let model_status = ModelStatus::Answered { finish: Finish::Stop };
+        Self { asked: envelope.seq, model_status, ..Self::new(envelope) }
     }
 
     pub fn compacting(&self) -> Option<&Compacting> {
-        if let Ask::Compacting(compacting) = &self.ask { Some(compacting) } else { None }
+        if let ModelStatus::Compacting(compacting) = &self.model_status {
+            Some(compacting)
+        } else {
+            None
+        }
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::message::Message;
 use super::messages::Messages;
-use super::open::Open;
+use super::open::PendingKind;
 use super::{State, Turn, Wait};
 use crate::event::{Change, Class, Envelope, FileChange, Files as Event, Saved};
 use crate::id::Seq;
@@ -338,22 +338,22 @@ impl Files {
     }
 
     /// A restore, which goes on whatever becomes of a turn.
-    pub(super) fn restoring(&self) -> Option<(Open, Wait)> {
+    pub(super) fn restoring(&self) -> Option<(PendingKind, Wait)> {
         match self.restore.as_ref()?.step {
             RestoreStep::Due => None,
-            RestoreStep::Snapshot(wait) => Some((Open::Snapshot, wait)),
-            RestoreStep::Files(wait) => Some((Open::Restore, wait)),
+            RestoreStep::Snapshot(wait) => Some((PendingKind::Snapshot, wait)),
+            RestoreStep::Files(wait) => Some((PendingKind::Restore, wait)),
         }
     }
 
     fn awaits_snapshot(&self, of: Option<Seq>) -> bool {
-        let restoring = self.restoring().filter(|(open, _)| *open == Open::Snapshot);
+        let restoring = self.restoring().filter(|(open, _)| *open == PendingKind::Snapshot);
         let waits = self.taking.into_iter().chain(restoring.map(|(_, wait)| wait));
         waits.map(|wait| wait.intent).any(|intent| Some(intent) == of)
     }
 
     fn awaits_restore(&self, of: Option<Seq>) -> bool {
-        let restoring = self.restoring().filter(|(open, _)| *open == Open::Restore);
+        let restoring = self.restoring().filter(|(open, _)| *open == PendingKind::Restore);
         restoring.is_some_and(|(_, wait)| Some(wait.intent) == of)
     }
 

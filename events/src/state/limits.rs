@@ -1,7 +1,7 @@
 //! The limits of a turn: what it may cost, how long it may take, and its last step.
 
-use super::open::Open;
-use super::{Ask, Call, Phase, State, Titling, Wait, words};
+use super::open::PendingKind;
+use super::{Call, ModelStatus, Phase, State, Titling, Wait, words};
 use crate::event::{Class, Cost, EndReason};
 use crate::id::Seq;
 
@@ -10,7 +10,7 @@ impl State {
     /// so the prompt that began the turn names it.
     pub fn deadline(&self) -> Option<Wait> {
         let turn = self.turn.as_ref().filter(|turn| turn.stop.is_none())?;
-        let until = turn.since.plus(self.kit.options.max_time?);
+        let until = turn.since.plus(self.config.options.max_time?);
         Some(Wait { intent: turn.prompted, since: turn.since, until })
     }
 
@@ -22,7 +22,7 @@ impl State {
     /// The turn's time is over. An answer that waits for nothing but the title is whole.
     pub(super) fn run_out(&mut self) {
         let open = self.open();
-        let whole = !open.is_empty() && open.iter().all(|(kind, _)| *kind == Open::Title);
+        let whole = !open.is_empty() && open.iter().all(|(kind, _)| *kind == PendingKind::Title);
         match &mut self.turn {
             Some(turn) if whole => turn.title = Titling::Over,
             Some(_) | None => self.stop(EndReason::Limit),
@@ -31,7 +31,7 @@ impl State {
 
     /// Whether the turn has cost more than it may: no model is asked any more.
     pub(crate) fn is_overspent(&self) -> bool {
-        let max = self.kit.options.max_cost;
+        let max = self.config.options.max_cost;
         self.spent().zip(max).is_some_and(|(spent, max)| spent > max)
     }
 
@@ -43,7 +43,7 @@ impl State {
     /// What is left of what the turn may cost, and is not promised to a child; `None`: there is no
     /// limit.
     pub fn left_to_spend(&self) -> Option<Cost> {
-        let max = self.kit.options.max_cost?;
+        let max = self.config.options.max_cost?;
         Some((max - self.spent().unwrap_or_default() - self.promised()).max(0.0))
     }
 
@@ -69,7 +69,10 @@ impl State {
     /// A reply has come, or a child has ended. Where no model may be asked any more, calls have nobody to work for. One
     /// that is still being written is paid for already.
     pub(super) fn heed_cost(&mut self) {
-        let writes = self.turn.as_ref().is_some_and(|turn| matches!(turn.ask, Ask::Waiting(_)));
+        let writes = self
+            .turn
+            .as_ref()
+            .is_some_and(|turn| matches!(turn.model_status, ModelStatus::Waiting(_)));
         if !writes && self.is_overspent() && self.calls().any(|call| !call.is_done()) {
             self.stop(EndReason::Limit);
         }
@@ -77,16 +80,23 @@ impl State {
 
     /// Whether the step that is being asked for, or is to be asked for next, is the last allowed.
     pub(crate) fn on_last_step(&self) -> bool {
-        let max = self.kit.options.max_steps;
+        let max = self.config.options.max_steps;
         let Some(turn) = self.turn.as_ref().filter(|_| max < u32::MAX) else { return false };
-        let after =
-            if let Ask::Compacting(summing) = &turn.ask { Some(&*summing.then) } else { None };
-        let ask = after.unwrap_or(&turn.ask);
+        let after = if let ModelStatus::Compacting(summing) = &turn.model_status {
+            Some(&*summing.then)
+        } else {
+            None
+        };
+        let ask = after.unwrap_or(&turn.model_status);
         let next = match ask {
-            Ask::Waiting(_) | Ask::Failed(_) | Ask::Backoff(_) | Ask::Again => turn.step.max(1),
-            Ask::Due | Ask::Answered { .. } | Ask::Compacting(_) | Ask::CompactionFailed { .. } => {
-                turn.step.saturating_add(1)
-            }
+            ModelStatus::Waiting(_)
+            | ModelStatus::Failed(_)
+            | ModelStatus::Backoff(_)
+            | ModelStatus::Again => turn.step.max(1),
+            ModelStatus::Due
+            | ModelStatus::Answered { .. }
+            | ModelStatus::Compacting(_)
+            | ModelStatus::CompactionFailed { .. } => turn.step.saturating_add(1),
         };
         next >= max
     }
@@ -94,7 +104,7 @@ impl State {
     /// Which limit of cost or time the turn is past, and by how much.
     pub(crate) fn past_limit(&self) -> Option<String> {
         let turn = self.turn.as_ref()?;
-        let options = &self.kit.options;
+        let options = &self.config.options;
         let spent = self.spent().unwrap_or_default();
         let cost = options.max_cost.filter(|max| spent > *max);
         let cost = cost.map(|max| words::overspent(max, spent));

@@ -7,10 +7,10 @@ pub mod batch;
 mod call;
 mod checkout;
 mod compacting;
+mod elicitation;
 mod files;
-mod heard;
-mod heritage;
-mod inquiry;
+mod hook_results;
+mod inherited_children;
 mod limits;
 mod message;
 mod messages;
@@ -24,17 +24,17 @@ mod tool_events;
 pub(crate) mod verdict;
 pub(crate) mod words;
 
-pub(crate) use asking::Inquired;
+pub(crate) use asking::ElicitationStatus;
 pub use call::{Call, Outcome, Phase, Shown, Veto};
 pub use compacting::{Compacting, Writing};
+pub use elicitation::Elicitation;
 pub use files::{Changed, Figures, Files, NoRevert, Restore, RestoreStep, Revert};
-pub use heritage::Inherited;
-pub use inquiry::Inquiry;
+pub use inherited_children::InheritedChild;
 pub use message::{Message, Prompt, PromptCall, Reply, ReplyEnd, ReplyPart};
 pub use messages::Messages;
-pub use open::Open;
-pub(crate) use plugins::Consultation;
-pub use plugins::{Consulted, Plugins};
+pub use open::PendingKind;
+pub(crate) use plugins::HookCall;
+pub use plugins::{PendingHook, Plugins};
 pub use verdict::judge;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,14 +42,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::event::{
-    Cost, Denial, EndReason, Ended, Envelope, Equipped, FailureClass, Finish, SessionConfig,
-    TodoItem, Usage,
+    Cost, Denial, EndReason, Ended, Envelope, FailureClass, Finish, SessionChoices, TodoItem,
+    TurnConfigPayloads, Usage,
 };
 use crate::id::{Seq, SessionId};
-use crate::kit::Kit;
 use crate::memo::Memo;
 use crate::rules::Rule;
 use crate::time::Time;
+use crate::turn_config::TurnConfig;
 
 /// A session at one point of its log.
 #[derive(Clone, Debug, PartialEq, Default, Serialize)]
@@ -64,11 +64,11 @@ pub struct State {
     pub title: Option<String>,
     pub agent: String,
     /// What a client has chosen for the prompts to come.
-    #[serde(skip_serializing_if = "SessionConfig::is_empty")]
-    pub config: SessionConfig,
+    #[serde(skip_serializing_if = "SessionChoices::is_empty")]
+    pub choices: SessionChoices,
     /// Whether the last prompt was for an agent that plans.
     pub planning: bool,
-    pub kit: Kit,
+    pub config: TurnConfig,
     pub messages: Messages,
     /// The turn under way.
     pub turn: Option<Turn>,
@@ -84,7 +84,7 @@ pub struct State {
     pub children: Vec<Child>,
     /// Of a fork: the children in what it shares.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub inherited: Vec<Inherited>,
+    pub inherited: Vec<InheritedChild>,
     pub delegated: Delegated,
     pub files: Files,
     #[serde(skip_serializing_if = "Plugins::is_empty")]
@@ -92,7 +92,7 @@ pub struct State {
     pub usage: Usage,
     pub cost: Cost,
     #[serde(skip)]
-    equipped: Option<Equipped>,
+    configured: Option<TurnConfigPayloads>,
     #[serde(skip)]
     pub(crate) memo: Memo,
 }
@@ -117,7 +117,7 @@ pub struct Turn {
     pub attempt: u32,
     /// The last `model.requested` of this turn; 0 before the first.
     pub asked: Seq,
-    pub ask: Ask,
+    pub model_status: ModelStatus,
     /// The turn is to end for this reason as soon as its calls are told so.
     pub stop: Option<EndReason>,
     /// Compactions since the last reply that left room.
@@ -189,7 +189,7 @@ pub enum Titling {
 /// How things stand with the model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ask {
+pub enum ModelStatus {
     /// Not asked yet in this turn, or room was made: the next step is due.
     Due,
     Waiting(Wait),
@@ -220,7 +220,7 @@ pub struct Failure {
 impl Failure {
     /// Whether another attempt is worth making after so many.
     pub(crate) fn may_pass(&self, attempt: u32, s: &State) -> bool {
-        self.retryable && attempt <= s.kit.options.retries
+        self.retryable && attempt <= s.config.options.retries
     }
 }
 
@@ -278,9 +278,9 @@ impl State {
 
     /// Tokens that history may take up: SPEC C1. `None` where the model's limits are unknown.
     pub fn usable(&self) -> Option<u64> {
-        let limit = &self.kit.model.limit;
-        let output = limit.output.min(self.kit.options.max_output);
-        let reserved = self.kit.options.reserved;
+        let limit = &self.config.model.limit;
+        let output = limit.output.min(self.config.options.max_output);
+        let reserved = self.config.options.reserved;
         if limit.input > 0 {
             Some(limit.input.saturating_sub(reserved.unwrap_or(output.min(20_000))))
         } else if limit.context > 0 {
@@ -303,8 +303,8 @@ impl State {
         self.usable().is_some_and(|usable| reply.usage.total() > 0 && reply.usage.total() >= usable)
     }
 
-    /// The kit's event, if it differs from the one in force: what a node writes before a prompt.
-    pub fn changed_kit(&self, equipped: Equipped) -> Option<Equipped> {
-        (self.equipped.as_ref() != Some(&equipped)).then_some(equipped)
+    /// The turn configuration's event, if it differs from the one in force: what a node writes before a prompt.
+    pub fn changed_config(&self, configured: TurnConfigPayloads) -> Option<TurnConfigPayloads> {
+        (self.configured.as_ref() != Some(&configured)).then_some(configured)
     }
 }

@@ -5,10 +5,10 @@ use serde::Serialize;
 
 use super::call::{Call, Phase};
 use super::compacting::Writing;
-use super::{Ask, State, Titling, Wait};
+use super::{ModelStatus, State, Titling, Wait};
 use crate::event::{
-    Access, Compaction, Event, Fact, Files, Model, Permission, Plugin, Session, Subagent, Todo,
-    Tool, Turn,
+    Access, Compaction, Event, Fact, Files, Hook, Model, Permission, Session, Subagent, Todo, Tool,
+    Turn,
 };
 use crate::id::Seq;
 use crate::time::Time;
@@ -16,7 +16,7 @@ use crate::time::Time;
 /// What kind of outcome is awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Open {
+pub enum PendingKind {
     Request,
     Retry,
     Check,
@@ -31,45 +31,48 @@ pub enum Open {
     /// Files that are being put back.
     Restore,
     /// A plugin is asked something.
-    Plugin,
+    Hook,
 }
 
 impl State {
     /// Every open intent. Once the turn is stopped nothing that comes late counts, but that the
     /// children of the session have ended too.
-    pub fn open(&self) -> Vec<(Open, Wait)> {
+    pub fn open(&self) -> Vec<(PendingKind, Wait)> {
         let mut open = Vec::from_iter(self.files.restoring());
         let Some(turn) = &self.turn else { return open };
-        open.extend(self.open_children().map(|child| (Open::Child, child.wait)));
+        open.extend(self.open_children().map(|child| (PendingKind::Child, child.wait)));
         if turn.stop.is_some() {
             return open;
         }
-        open.extend(self.plugins.open().map(|wait| (Open::Plugin, wait)));
-        open.extend(self.files.taking.map(|wait| (Open::Snapshot, wait)));
+        open.extend(self.plugins.open().map(|wait| (PendingKind::Hook, wait)));
+        open.extend(self.files.taking.map(|wait| (PendingKind::Snapshot, wait)));
         if let Titling::Waiting(wait) = turn.title {
-            open.push((Open::Title, wait));
+            open.push((PendingKind::Title, wait));
         }
-        match &turn.ask {
-            Ask::Waiting(wait) => open.push((Open::Request, *wait)),
-            Ask::Backoff(wait) => open.push((Open::Retry, *wait)),
-            Ask::Compacting(c) => match c.writing {
+        match &turn.model_status {
+            ModelStatus::Waiting(wait) => open.push((PendingKind::Request, *wait)),
+            ModelStatus::Backoff(wait) => open.push((PendingKind::Retry, *wait)),
+            ModelStatus::Compacting(c) => match c.writing {
                 Writing::Waiting(wait) => {
-                    open.extend([(Open::Compaction, c.started), (Open::Request, wait)]);
+                    open.extend([
+                        (PendingKind::Compaction, c.started),
+                        (PendingKind::Request, wait),
+                    ]);
                 }
-                Writing::Written => open.push((Open::Compaction, c.started)),
-                Writing::Backoff(wait) => open.push((Open::Retry, wait)),
+                Writing::Written => open.push((PendingKind::Compaction, c.started)),
+                Writing::Backoff(wait) => open.push((PendingKind::Retry, wait)),
                 Writing::Due | Writing::Failed(_) => {}
             },
-            Ask::Due
-            | Ask::Answered { .. }
-            | Ask::Failed(_)
-            | Ask::Again
-            | Ask::CompactionFailed { .. } => {}
+            ModelStatus::Due
+            | ModelStatus::Answered { .. }
+            | ModelStatus::Failed(_)
+            | ModelStatus::Again
+            | ModelStatus::CompactionFailed { .. } => {}
         }
         open.extend(self.calls().filter_map(|call| match &call.phase {
-            Phase::Checking(wait) => Some((Open::Check, *wait)),
-            Phase::Asking { wait, .. } => Some((Open::Question, *wait)),
-            Phase::Running { wait, .. } => Some((Open::Tool, *wait)),
+            Phase::Checking(wait) => Some((PendingKind::Check, *wait)),
+            Phase::Asking { wait, .. } => Some((PendingKind::Question, *wait)),
+            Phase::Running { wait, .. } => Some((PendingKind::Tool, *wait)),
             Phase::Called
             | Phase::Resolved
             | Phase::MustAsk { .. }
@@ -78,7 +81,9 @@ impl State {
             | Phase::Unknown { .. }
             | Phase::Done(_) => None,
         }));
-        open.extend(self.calls().filter_map(|call| Some((Open::Question, call.inquiring()?))));
+        open.extend(
+            self.calls().filter_map(|call| Some((PendingKind::Question, call.eliciting()?))),
+        );
         open
     }
 
@@ -89,8 +94,8 @@ impl State {
             let Phase::Asking { wait, access } = &call.phase else { return None };
             Some((wait.intent, call.access().get(*access)?))
         });
-        let inquiring = self.calls().filter(|_| !stopped).filter_map(Call::inquires);
-        asking.map(|(of, access)| (of, access.clone())).chain(inquiring).collect()
+        let eliciting = self.calls().filter(|_| !stopped).filter_map(Call::elicits);
+        asking.map(|(of, access)| (of, access.clone())).chain(eliciting).collect()
     }
 
     /// When the first open wait, or the time of the turn, is over.
@@ -113,7 +118,7 @@ impl State {
     /// appended.
     pub fn admits(&self, fact: &Fact) -> bool {
         let born = self.origin.is_some();
-        let awaits = |kinds: &[Open]| {
+        let awaits = |kinds: &[PendingKind]| {
             self.open()
                 .iter()
                 .any(|(kind, wait)| Some(wait.intent) == fact.of && kinds.contains(kind))
@@ -121,59 +126,63 @@ impl State {
         match &fact.event {
             Event::Session(event) => self.admits_session(event, fact.of),
             Event::Turn(event) => match event {
-                Turn::Prompted { .. } | Turn::Equipped(_) => born,
+                Turn::Prompted { .. } | Turn::Configured(_) => born,
                 Turn::Interrupted { .. } => self.turn.is_some(),
                 Turn::Ended(_) | Turn::Switched { .. } => false,
             },
             Event::Model(event) => match event {
-                Model::Called { .. } => awaits(&[Open::Request]) && !self.compacting(),
-                Model::Streamed { .. } => awaits(&[Open::Request]),
-                Model::Replied { .. } | Model::Failed { .. } => {
-                    awaits(&[Open::Request, Open::Title])
+                Model::Streamed { .. } => awaits(&[PendingKind::Request]),
+                Model::Finished { .. } | Model::Failed { .. } => {
+                    awaits(&[PendingKind::Request, PendingKind::Title])
                 }
                 Model::Requested { .. } | Model::RetryScheduled { .. } => false,
             },
             Event::Tool(event) => match event {
-                Tool::Resolved(_) => awaits(&[Open::Check]),
-                Tool::Progressed { .. } | Tool::Finished(_) | Tool::Inquired { .. } => {
-                    awaits(&[Open::Tool])
+                Tool::Called { .. } => awaits(&[PendingKind::Request]) && !self.compacting(),
+                Tool::Resolved(_) => awaits(&[PendingKind::Check]),
+                Tool::Progressed { .. } | Tool::Finished(_) | Tool::ElicitationRequested { .. } => {
+                    awaits(&[PendingKind::Tool])
                 }
-                Tool::Checked { .. }
+                Tool::ResolveStarted { .. }
                 | Tool::Started { .. }
                 | Tool::Lost { .. }
                 | Tool::Cancelled { .. }
                 | Tool::Batched { .. }
-                | Tool::Replied { .. } => false,
+                | Tool::ElicitationAnswered { .. } => false,
             },
             Event::Permission(event) => match event {
-                Permission::Answered { .. } => awaits(&[Open::Question]),
+                Permission::Answered { .. } => awaits(&[PendingKind::Question]),
                 Permission::Ruled { .. } | Permission::Asked { .. } => false,
             },
             Event::Compaction(event) => match event {
                 Compaction::Finished { .. } | Compaction::Failed { .. } => {
-                    awaits(&[Open::Compaction])
+                    awaits(&[PendingKind::Compaction])
                 }
                 Compaction::Asked { .. } => born && self.has_past() && !self.compacting(),
                 Compaction::Started { .. } | Compaction::Pruned { .. } => false,
             },
             Event::Subagent(event) => match event {
-                Subagent::Ended { .. } | Subagent::EndedUncounted { .. } => awaits(&[Open::Child]),
+                Subagent::Ended { .. } | Subagent::EndedUncounted { .. } => {
+                    awaits(&[PendingKind::Child])
+                }
                 Subagent::Spawned { .. } => false,
             },
-            Event::Todo(Todo::Updated { .. }) => awaits(&[Open::Tool]),
+            Event::Todo(Todo::Updated { .. }) => awaits(&[PendingKind::Tool]),
             Event::Files(event) => match event {
                 Files::Snapshotted { .. } | Files::SnapshotFailed { .. } => {
-                    awaits(&[Open::Snapshot])
+                    awaits(&[PendingKind::Snapshot])
                 }
-                Files::Restored { .. } | Files::RestoreFailed { .. } => awaits(&[Open::Restore]),
+                Files::Restored { .. } | Files::RestoreFailed { .. } => {
+                    awaits(&[PendingKind::Restore])
+                }
                 Files::RevertAsked { to, .. } => born && self.revert_to(*to).is_ok(),
                 Files::UnrevertAsked { .. } => born && self.may_unrevert().is_ok(),
                 Files::CheckoutAsked { .. } => born && self.may_restore().is_ok(),
                 Files::SnapshotStarted {} | Files::RestoreStarted { .. } => false,
             },
-            Event::Plugin(event) => match event {
-                Plugin::Answered { .. } => awaits(&[Open::Plugin]),
-                Plugin::Asked { .. } => false,
+            Event::Hook(event) => match event {
+                Hook::Returned { .. } => awaits(&[PendingKind::Hook]),
+                Hook::Called { .. } => false,
             },
         }
     }
@@ -187,13 +196,13 @@ impl State {
             Session::Forked { from, at } => self.session == *from && self.seq == *at,
             // it begins a log, and is no news to one
             Session::Imported { .. } => false,
-            Session::Configured { config, .. } => born && self.config != *config,
+            Session::Configured { choices, .. } => born && self.choices != *choices,
             Session::Adopted { .. } => self.is_root(),
             Session::Titled { .. } => {
-                born && (of.is_none() || waits.any(|(kind, _)| kind == Open::Title))
+                born && (of.is_none() || waits.any(|(kind, _)| kind == PendingKind::Title))
             }
             Session::Resumed { .. } => born,
-            Session::Elapsed {} => {
+            Session::DeadlinePassed {} => {
                 waits.next().is_some()
                     || self.deadline().is_some_and(|wait| Some(wait.intent) == of)
             }

@@ -7,15 +7,15 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::message::Message;
-use super::{Ask, State, Wait};
-use crate::event::{Envelope, Heard, Hook, Plugin};
+use super::{ModelStatus, State, Wait};
+use crate::event::{Envelope, Hook, HookOutcome, HookPoint};
 use crate::id::Seq;
 use crate::json::Json;
 
 #[derive(Clone, Debug, PartialEq, Default, Serialize)]
 pub struct Plugins {
     /// In the order in which they were.
-    pub asked: Vec<Consulted>,
+    pub asked: Vec<PendingHook>,
     /// Those that the turn goes on without.
     pub cut_off: BTreeSet<String>,
     /// What the request under way was made with: see [`State::round`].
@@ -28,9 +28,9 @@ pub struct Plugins {
 
 /// One hook, put to one plugin.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Consulted {
-    pub hook: Hook,
-    /// What it was about: see [`Plugin::Asked`]; of requests, the one before it.
+pub struct PendingHook {
+    pub hook: HookPoint,
+    /// What it was about: see [`Hook::Called`]; of requests, the one before it.
     pub about: Seq,
     pub plugin: String,
     /// Until it has answered.
@@ -40,7 +40,7 @@ pub struct Consulted {
 }
 
 /// How things stand with a hook.
-pub(crate) enum Consultation {
+pub(crate) enum HookCall {
     /// Everybody has been heard.
     Over,
     Waiting,
@@ -58,32 +58,35 @@ impl Plugins {
     }
 
     /// What the intent `of` has asked, if it waits for its answer.
-    pub fn waiting(&self, of: Seq) -> Option<&Consulted> {
+    pub fn waiting(&self, of: Seq) -> Option<&PendingHook> {
         self.asked.iter().find(|c| c.wait.is_some_and(|wait| wait.intent == of))
     }
 
     /// What was said about a call's last question is not about its next.
     pub(super) fn forget_question(&mut self, call: Option<Seq>) {
-        self.asked.retain(|c| c.hook != Hook::PermissionAsk || Some(c.about) != call);
+        self.asked.retain(|c| c.hook != HookPoint::PermissionAsk || Some(c.about) != call);
     }
 
     /// Tools are others now.
-    pub(super) fn equipped(&mut self) {
-        self.asked.retain(|c| c.hook != Hook::ToolDefinition);
+    pub(super) fn configured(&mut self) {
+        self.asked.retain(|c| c.hook != HookPoint::ToolDefinition);
     }
 
     /// A model is asked at `seq`, for the first time since `before`.
     pub(super) fn requested(&mut self, before: Seq, seq: Seq) {
         (self.sent, self.last) = (before, seq);
         self.asked.retain(|c| match c.hook {
-            Hook::ChatMessage => c.about > seq,
-            Hook::ChatParams | Hook::ChatHeaders | Hook::System | Hook::Auth => c.about == before,
-            Hook::ShellEnv
-            | Hook::ToolBefore
-            | Hook::ToolAfter
-            | Hook::ToolDefinition
-            | Hook::PermissionAsk
-            | Hook::Compacting => true,
+            HookPoint::ChatMessage => c.about > seq,
+            HookPoint::ChatParams
+            | HookPoint::ChatHeaders
+            | HookPoint::System
+            | HookPoint::Auth => c.about == before,
+            HookPoint::ShellEnv
+            | HookPoint::ToolBefore
+            | HookPoint::ToolAfter
+            | HookPoint::ToolDefinition
+            | HookPoint::PermissionAsk
+            | HookPoint::Compacting => true,
         });
     }
 
@@ -92,7 +95,7 @@ impl Plugins {
         let last = self.last;
         self.cut_off.clear();
         self.asked.retain(|c| {
-            let kept = c.hook == Hook::ToolDefinition || c.hook == Hook::ChatMessage;
+            let kept = c.hook == HookPoint::ToolDefinition || c.hook == HookPoint::ChatMessage;
             c.wait.is_none() && kept && (c.about == 0 || c.about > last)
         });
     }
@@ -105,22 +108,22 @@ impl Plugins {
 }
 
 impl State {
-    pub(super) fn apply_plugin(&mut self, envelope: &Envelope, event: &Plugin) {
+    pub(super) fn apply_plugin(&mut self, envelope: &Envelope, event: &Hook) {
         match event {
-            Plugin::Asked { plugin, hook } => {
+            Hook::Called { plugin, hook } => {
                 let about = envelope.of.unwrap_or_else(|| self.about_request(*hook));
                 let (plugin, wait) = (plugin.clone(), Some(Wait::of(envelope)));
-                let consulted = Consulted { hook: *hook, about, plugin, wait, output: None };
+                let consulted = PendingHook { hook: *hook, about, plugin, wait, output: None };
                 self.plugins.asked.push(consulted);
             }
-            Plugin::Answered { outcome, output, .. } => self.heard(envelope.of, *outcome, output),
+            Hook::Returned { outcome, output, .. } => self.heard(envelope.of, *outcome, output),
         }
     }
 
     /// What a hook is about that is about no event.
-    pub(crate) fn about_request(&self, hook: Hook) -> Seq {
-        // tools are the kit's
-        let turn = self.turn.as_ref().filter(|_| hook != Hook::ToolDefinition);
+    pub(crate) fn about_request(&self, hook: HookPoint) -> Seq {
+        // tools are the turn configuration's
+        let turn = self.turn.as_ref().filter(|_| hook != HookPoint::ToolDefinition);
         turn.map_or(0, |turn| turn.asked)
     }
 
@@ -128,35 +131,37 @@ impl State {
     /// since then is about that one.
     fn round(&self) -> Seq {
         match &self.turn {
-            Some(turn) if matches!(&turn.ask, Ask::Waiting(_)) => self.plugins.sent,
+            Some(turn) if matches!(&turn.model_status, ModelStatus::Waiting(_)) => {
+                self.plugins.sent
+            }
             Some(turn) => turn.asked,
             None => 0,
         }
     }
 
     /// What is in force of that, first said first.
-    pub(crate) fn said(&self, hook: Hook, about: Option<Seq>) -> impl Iterator<Item = Value> {
-        let round = if hook == Hook::ToolDefinition { 0 } else { self.round() };
+    pub(crate) fn said(&self, hook: HookPoint, about: Option<Seq>) -> impl Iterator<Item = Value> {
+        let round = if hook == HookPoint::ToolDefinition { 0 } else { self.round() };
         let about = about.unwrap_or(round);
         let of = self.plugins.asked.iter().filter(move |c| c.hook == hook && c.about == about);
         of.filter_map(|c| Some(c.output.as_ref()?.value()))
     }
 
-    pub(crate) fn consultation(&self, hook: Hook, about: Seq) -> Consultation {
+    pub(crate) fn consultation(&self, hook: HookPoint, about: Seq) -> HookCall {
         let asked = || self.plugins.asked.iter().filter(|c| c.hook == hook && c.about == about);
         if asked().any(|c| c.wait.is_some()) {
-            return Consultation::Waiting;
+            return HookCall::Waiting;
         }
-        let mut wanted = self.kit.options.plugins.iter().filter(|p| p.hooks.contains(&hook));
+        let mut wanted = self.config.options.plugins.iter().filter(|p| p.hooks.contains(&hook));
         let next = wanted.find(|p| {
             !self.plugins.cut_off.contains(&p.name) && asked().all(|c| c.plugin != p.name)
         });
-        next.map_or(Consultation::Over, |p| Consultation::Due(p.name.clone(), p.timeout))
+        next.map_or(HookCall::Over, |p| HookCall::Due(p.name.clone(), p.timeout))
     }
 
     /// Whether any plugin that can be asked has this hook.
-    pub(crate) fn has_hook(&self, hook: Hook) -> bool {
-        let of = self.kit.options.plugins.iter().filter(|p| p.hooks.contains(&hook));
+    pub(crate) fn has_hook(&self, hook: HookPoint) -> bool {
+        let of = self.config.options.plugins.iter().filter(|p| p.hooks.contains(&hook));
         of.clone().any(|p| !self.plugins.cut_off.contains(&p.name))
     }
 
@@ -169,18 +174,18 @@ impl State {
     pub(super) fn plugin_elapsed(&mut self, of: Seq) -> bool {
         let known = self.plugins.waiting(of).is_some();
         if known {
-            self.heard(Some(of), Heard::TimedOut, &Json::object());
+            self.heard(Some(of), HookOutcome::TimedOut, &Json::object());
         }
         known
     }
 
-    fn heard(&mut self, of: Option<Seq>, outcome: Heard, output: &Json) {
-        let waits = |c: &&mut Consulted| c.wait.is_some_and(|wait| Some(wait.intent) == of);
+    fn heard(&mut self, of: Option<Seq>, outcome: HookOutcome, output: &Json) {
+        let waits = |c: &&mut PendingHook| c.wait.is_some_and(|wait| Some(wait.intent) == of);
         let Some(consulted) = self.plugins.asked.iter_mut().find(waits) else { return };
         consulted.wait = None;
-        if outcome == Heard::Answered {
+        if outcome == HookOutcome::Returned {
             consulted.output = Some(output.clone());
-            let Consulted { hook, about, plugin, .. } = consulted.clone();
+            let PendingHook { hook, about, plugin, .. } = consulted.clone();
             self.take_in(hook, about, plugin, &output.value());
         } else if outcome.cuts_off() {
             self.plugins.cut_off.insert(consulted.plugin.clone());

@@ -67,7 +67,7 @@ impl State {
             usage,
             by_prompt,
             parts: vec![ReplyPart::Call(Box::new(call))],
-            ..Reply::new(self.seq, self.kit.model.name(), false)
+            ..Reply::new(self.seq, self.config.model.name(), false)
         };
         self.messages.push(Message::Assistant(reply));
     }

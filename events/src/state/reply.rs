@@ -1,7 +1,7 @@
 //! How `model.*` events change the state.
 
 use super::message::{Message, Reply, ReplyEnd, ReplyPart};
-use super::{Ask, Call, Failure, State, Titling, Turn, Wait, Writing, words};
+use super::{Call, Failure, ModelStatus, State, Titling, Turn, Wait, Writing, words};
 use crate::event::{
     CallSpec, Cost, Envelope, FailureClass, Finish, Model, ModelRef, PartKind, Purpose,
     StreamedPart, Usage,
@@ -16,9 +16,9 @@ impl State {
             }
             Model::RetryScheduled { .. } => {
                 let wait = Wait::of(envelope);
-                match self.turn.as_mut().map(|turn| &mut turn.ask) {
-                    Some(Ask::Compacting(c)) => c.writing = Writing::Backoff(wait),
-                    Some(ask) => *ask = Ask::Backoff(wait),
+                match self.turn.as_mut().map(|turn| &mut turn.model_status) {
+                    Some(ModelStatus::Compacting(c)) => c.writing = Writing::Backoff(wait),
+                    Some(ask) => *ask = ModelStatus::Backoff(wait),
                     None => {}
                 }
             }
@@ -27,12 +27,7 @@ impl State {
                     parts.iter().for_each(|part| reply.append(part));
                 }
             }
-            Model::Called { call } => {
-                if let Some(reply) = self.streaming(envelope) {
-                    reply.parts.push(ReplyPart::Call(Box::new(Call::new(envelope.seq, call))));
-                }
-            }
-            Model::Replied { finish, usage, cost, .. } => {
+            Model::Finished { finish, usage, cost, .. } => {
                 self.replied(envelope.of, *finish, *usage, *cost);
                 self.heed_cost();
             }
@@ -58,8 +53,8 @@ impl State {
         let last = self.on_last_step();
         let Some(turn) = &mut self.turn else { return };
         let wait = Wait::of(envelope);
-        match (purpose, &mut turn.ask) {
-            (Purpose::Compaction, Ask::Compacting(c)) => {
+        match (purpose, &mut turn.model_status) {
+            (Purpose::Compaction, ModelStatus::Compacting(c)) => {
                 c.attempt = count.1;
                 c.started.until = wait.until;
                 c.writing = Writing::Waiting(wait);
@@ -70,7 +65,7 @@ impl State {
                 self.plugins.requested(turn.asked, envelope.seq);
                 turn.asked = envelope.seq;
                 self.files.border(envelope.seq);
-                turn.ask = Ask::Waiting(wait);
+                turn.model_status = ModelStatus::Waiting(wait);
                 let reply = Reply::new(envelope.seq, model.clone(), last);
                 self.messages.push(Message::Assistant(reply));
             }
@@ -79,23 +74,23 @@ impl State {
     }
 
     /// The reply that a piece belongs to; its arrival moves the request's deadline on.
-    fn streaming(&mut self, envelope: &Envelope) -> Option<&mut Reply> {
-        let until = self.at.plus(self.kit.options.timeout);
+    pub(super) fn streaming(&mut self, envelope: &Envelope) -> Option<&mut Reply> {
+        let until = self.at.plus(self.config.options.timeout);
         let turn = self.turn.as_mut().filter(|turn| turn.awaits_reply(envelope.of))?;
-        match &mut turn.ask {
-            Ask::Waiting(wait) => wait.until = until,
-            Ask::Compacting(c) => {
+        match &mut turn.model_status {
+            ModelStatus::Waiting(wait) => wait.until = until,
+            ModelStatus::Compacting(c) => {
                 if let Writing::Waiting(request) = &mut c.writing {
                     (c.started.until, request.until) = (until, until);
                 }
                 return None;
             }
-            Ask::Due
-            | Ask::Answered { .. }
-            | Ask::Failed(_)
-            | Ask::Backoff(_)
-            | Ask::Again
-            | Ask::CompactionFailed { .. } => return None,
+            ModelStatus::Due
+            | ModelStatus::Answered { .. }
+            | ModelStatus::Failed(_)
+            | ModelStatus::Backoff(_)
+            | ModelStatus::Again
+            | ModelStatus::CompactionFailed { .. } => return None,
         }
         self.last_reply_mut()
     }
@@ -111,11 +106,11 @@ impl State {
             turn.title = Titling::Over;
             return;
         }
-        if let Ask::Compacting(c) = &mut turn.ask {
+        if let ModelStatus::Compacting(c) = &mut turn.model_status {
             c.writing = Writing::Written;
             return;
         }
-        turn.ask = Ask::Answered { finish };
+        turn.model_status = ModelStatus::Answered { finish };
         if let Some(reply) = self.last_reply_mut() {
             reply.end = ReplyEnd::Whole(finish);
             reply.usage = usage;
@@ -135,11 +130,11 @@ impl State {
             turn.title = Titling::Over;
             return;
         }
-        if let Ask::Compacting(c) = &mut turn.ask {
+        if let ModelStatus::Compacting(c) = &mut turn.model_status {
             c.failed(failure);
             return;
         }
-        turn.ask = Ask::Failed(failure);
+        turn.model_status = ModelStatus::Failed(failure);
         self.close_reply();
     }
 
@@ -158,7 +153,7 @@ impl State {
     }
 
     pub(super) fn request_elapsed(&mut self, of: Seq) {
-        let silent = Failure::silent(self.kit.options.timeout);
+        let silent = Failure::silent(self.config.options.timeout);
         self.request_failed(Some(of), silent);
     }
 }
@@ -178,7 +173,7 @@ impl Failure {
 impl Turn {
     /// Whether a reply is being written, in which more calls may come.
     pub(crate) fn is_writing(&self) -> bool {
-        matches!(self.ask, Ask::Waiting(_))
+        matches!(self.model_status, ModelStatus::Waiting(_))
     }
 
     pub(super) fn awaits_title(&self, of: Option<Seq>) -> bool {
@@ -187,15 +182,15 @@ impl Turn {
     }
 
     fn awaits_reply(&self, of: Option<Seq>) -> bool {
-        let waiting = match &self.ask {
-            Ask::Waiting(wait) => Some(wait.intent),
-            Ask::Compacting(c) => c.request().map(|wait| wait.intent),
-            Ask::Due
-            | Ask::Answered { .. }
-            | Ask::Failed(_)
-            | Ask::Backoff(_)
-            | Ask::Again
-            | Ask::CompactionFailed { .. } => None,
+        let waiting = match &self.model_status {
+            ModelStatus::Waiting(wait) => Some(wait.intent),
+            ModelStatus::Compacting(c) => c.request().map(|wait| wait.intent),
+            ModelStatus::Due
+            | ModelStatus::Answered { .. }
+            | ModelStatus::Failed(_)
+            | ModelStatus::Backoff(_)
+            | ModelStatus::Again
+            | ModelStatus::CompactionFailed { .. } => None,
         };
         self.stop.is_none() && waiting.is_some() && waiting == of
     }
@@ -264,7 +259,7 @@ impl Call {
             answers: Vec::new(),
             changed: None,
             vetoed: None,
-            inquiries: Vec::new(),
+            elicitations: Vec::new(),
             ran: false,
         }
     }

@@ -55,12 +55,12 @@ impl State {
 
     /// What the agent in force has to keep in mind, if anything.
     pub(super) fn reminder(&self) -> Option<String> {
-        Some(self.kit.options.reminder.clone()).filter(|text| !text.is_empty())
+        Some(self.config.options.reminder.clone()).filter(|text| !text.is_empty())
     }
 
     pub(super) fn prompted(&mut self, seq: Seq, parts: Vec<PromptPart>, agent: &str) {
         agent.clone_into(&mut self.agent);
-        let plans = self.kit.options.plans;
+        let plans = self.config.options.plans;
         let reminder = self.reminder().filter(|_| plans != self.planning);
         self.planning = plans;
         self.messages.push(Message::User(Prompt {
@@ -73,10 +73,10 @@ impl State {
 
     pub(super) fn switched(&mut self, seq: Seq, agent: &str) {
         let told =
-            if self.kit.options.plans { words::PLANNING_APPROVED } else { words::PLAN_APPROVED };
+            if self.config.options.plans { words::PLANNING_APPROVED } else { words::PLAN_APPROVED };
         self.prompted(seq, vec![PromptPart::text(told)], agent);
         // who has taken over takes the next prompts, too
-        if let Some(chosen) = &mut self.config.agent {
+        if let Some(chosen) = &mut self.choices.agent {
             agent.clone_into(chosen);
         }
         if let Some(turn) = &mut self.turn {

@@ -1,14 +1,14 @@
 //! How `tool.*` events move a call on.
 
 use super::call::{Call, Outcome, Phase};
-use super::inquiry::Inquiry;
+use super::elicitation::Elicitation;
 use super::message::ReplyPart;
 use super::{State, Wait, repeat, words};
 use crate::event::{Class, Envelope, Finished, Resolution, Tool};
 use crate::id::Seq;
 
 impl State {
-    /// The open call whose `model.called` is `of`.
+    /// The open call whose `tool.called` is `of`.
     pub(super) fn call_mut(&mut self, of: Option<Seq>) -> Option<&mut Call> {
         self.last_reply_mut()?.calls_mut().find(|call| Some(call.seq) == of && !call.is_done())
     }
@@ -26,7 +26,7 @@ impl State {
     pub(super) fn apply_tool(&mut self, envelope: &Envelope, event: &Tool) {
         let of = envelope.of;
         match event {
-            Tool::Checked { .. } => {
+            Tool::ResolveStarted { .. } => {
                 if let Some(call) = self.call_mut(of) {
                     call.phase = Phase::Checking(Wait::of(envelope));
                 }
@@ -36,13 +36,18 @@ impl State {
                 self.files.call_started(*class, self.turn.as_ref());
                 if let Some(call) = self.call_mut(of) {
                     call.tail.clear();
-                    call.inquiries.clear();
+                    call.elicitations.clear();
                     call.phase = Phase::Running { wait: Wait::of(envelope), attempt: *attempt };
                 }
             }
             Tool::Progressed { tail } => {
                 if let Some(call) = self.waiting_mut(of) {
                     call.tail.clone_from(tail);
+                }
+            }
+            Tool::Called { call } => {
+                if let Some(reply) = self.streaming(envelope) {
+                    reply.parts.push(ReplyPart::Call(Box::new(Call::new(envelope.seq, call))));
                 }
             }
             Tool::Batched { call } => {
@@ -54,14 +59,14 @@ impl State {
                     reply.parts.push(ReplyPart::Call(Box::new(Call { within: of, ..made })));
                 }
             }
-            Tool::Inquired { inquiry, from, message, wanted } => {
+            Tool::ElicitationRequested { elicitation, from, message, wanted } => {
                 if let Some(call) = self.waiting_mut(of).filter(|call| call.is_running()) {
-                    call.inquiries.push(Inquiry::new(*inquiry, from, message, wanted));
+                    call.elicitations.push(Elicitation::new(*elicitation, from, message, wanted));
                 }
             }
-            Tool::Replied { inquiry, .. } => {
+            Tool::ElicitationAnswered { elicitation, .. } => {
                 if let Some(call) = self.call_mut(of) {
-                    call.inquiries.retain(|open| open.id != *inquiry);
+                    call.elicitations.retain(|open| open.id != *elicitation);
                 }
             }
             Tool::Finished(finished) => self.finished(of, finished),
@@ -124,7 +129,7 @@ impl State {
     /// The wait of a check, a question or a run is over.
     pub(super) fn call_elapsed(&mut self, of: Seq) {
         let now = self.at;
-        if let Some(call) = self.inquiring_mut(Some(of)) {
+        if let Some(call) = self.eliciting_mut(Some(of)) {
             return call.unheard(now);
         }
         let Some(call) = self.waiting_mut(Some(of)) else { return };

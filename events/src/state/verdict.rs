@@ -1,10 +1,10 @@
 //! What the rules say of a call.
 
-use super::inquiry::QUESTION;
+use super::elicitation::QUESTION;
 use super::{Call, State};
 use crate::event::Access;
-use crate::kit::AskMode;
 use crate::rules::{self, Action, Rule};
+use crate::turn_config::AskMode;
 
 /// The verdict of `rules` on one access: the worst over its patterns, with the rule that decided.
 /// What "always" has allowed turns a question into a yes, never a no.
@@ -40,12 +40,13 @@ fn worse(action: Action, worst: &(Action, Option<Rule>)) -> bool {
 /// The same in a session, where the project's approvals come after its own: where nobody is there
 /// to be asked, a question is decided beforehand.
 pub(crate) fn access(s: &State, access: &Access) -> (Action, Option<Rule>) {
-    let (action, rule) = judged(&s.kit.rules, &[&s.approved, &s.kit.options.approved], access);
+    let (action, rule) =
+        judged(&s.config.rules, &[&s.approved, &s.config.options.approved], access);
     let (action, rule) = match action {
         Action::Allow if access.permission == QUESTION => (Action::Ask, None),
         Action::Allow | Action::Ask | Action::Deny => (action, rule),
     };
-    let action = match (action, s.kit.options.ask) {
+    let action = match (action, s.config.options.ask) {
         // a yes to everything answers no question
         (Action::Ask, AskMode::Allow) if access.permission == QUESTION => Action::Deny,
         (Action::Ask, AskMode::Deny) => Action::Deny,
@@ -57,7 +58,7 @@ pub(crate) fn access(s: &State, access: &Access) -> (Action, Option<Rule>) {
 
 /// Whether the rules leave it to somebody who is asked. The questions of tools are for people alone.
 pub(crate) fn is_open(s: &State, access: &Access) -> bool {
-    let asked = judged(&s.kit.rules, &[&s.approved, &s.kit.options.approved], access).0;
+    let asked = judged(&s.config.rules, &[&s.approved, &s.config.options.approved], access).0;
     asked == Action::Ask && access.permission != QUESTION
 }
 
@@ -86,12 +87,12 @@ pub(crate) fn denied<'a>(s: &State, c: &'a Call) -> Option<&'a Access> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kit::Options;
+    use crate::turn_config::Options;
 
     fn state(rules: &[Rule], own: &[Rule], project: &[Rule]) -> State {
         let mut state = State { approved: own.to_vec(), ..State::default() };
-        state.kit.rules = rules.to_vec();
-        state.kit.options = Options { approved: project.to_vec(), ..Options::default() };
+        state.config.rules = rules.to_vec();
+        state.config.options = Options { approved: project.to_vec(), ..Options::default() };
         state
     }
 

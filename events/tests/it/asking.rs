@@ -2,10 +2,10 @@
 //! rejection dismisses.
 
 use crate::common::*;
-use leftfold_events::Kit;
+use leftfold_events::TurnConfig;
 use leftfold_events::event::{Answer as Reply_, Class, Finish};
-use leftfold_events::kit::AskMode;
 use leftfold_events::rules::{Action, Rule};
+use leftfold_events::turn_config::AskMode;
 
 const ASKED: [Step; 4] = [
     Prompt("hi"),
@@ -14,11 +14,11 @@ const ASKED: [Step; 4] = [
     Resolve("a", Class::Ask, ("question", "Which one?"), ""),
 ];
 
-fn with(ask: AskMode, action: Action) -> Kit {
-    let mut kit = kit();
-    kit.options.ask = ask;
-    kit.rules.push(Rule::new("question", "*", action));
-    kit
+fn with(ask: AskMode, action: Action) -> TurnConfig {
+    let mut config = config();
+    config.options.ask = ask;
+    config.rules.push(Rule::new("question", "*", action));
+    config
 }
 
 #[test]
@@ -34,16 +34,16 @@ fn a_question_is_put_however_permissive_the_rules() {
 
 #[test]
 fn the_answer_reaches_the_tool_and_dismissal_ends_the_turn() {
-    let kit = with(AskMode::Ask, Action::Allow);
+    let config = with(AskMode::Ask, Action::Allow);
     let answered = [&ASKED[..], &[Answer("a", Reply_::Once, Some("the first"))]].concat();
-    check_with(&kit, &answered, &["tool.started a 1"]);
-    let mut run = Run::new(&kit);
+    check_with(&config, &answered, &["tool.started a 1"]);
+    let mut run = Run::new(&config);
     answered.iter().for_each(|step| {
         run.step(step);
     });
     let call = run.state.calls().next().expect("the call");
     assert_eq!(call.answers, ["the first"]);
     let dismissed = [&ASKED[..], &[Answer("a", Reply_::Reject, None)]].concat();
-    check_with(&kit, &dismissed, &["turn.ended blocked"]);
-    check_with(&kit, &[&ASKED[..], &[Elapse]].concat(), &["model.requested 2.1"]);
+    check_with(&config, &dismissed, &["turn.ended blocked"]);
+    check_with(&config, &[&ASKED[..], &[Elapse]].concat(), &["model.requested 2.1"]);
 }

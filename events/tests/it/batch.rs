@@ -12,7 +12,7 @@ fn read(id: &'static str) -> Step {
 const TWO: [Step; 4] = [Prompt("hi"), Call("a", "batch"), Reply(Finish::ToolCalls), Batch("a", 2)];
 
 fn after(given: &[Step]) -> Run {
-    let mut run = Run::new(&kit());
+    let mut run = Run::new(&config());
     given.iter().for_each(|step| {
         run.step(step);
     });
@@ -21,7 +21,15 @@ fn after(given: &[Step]) -> Run {
 
 #[test]
 fn each_entry_goes_its_own_way_and_the_batch_gathers() {
-    check(&TWO, &["tool.batched a_1", "tool.batched a_2", "tool.checked a_1", "tool.checked a_2"]);
+    check(
+        &TWO,
+        &[
+            "tool.batched a_1",
+            "tool.batched a_2",
+            "tool.resolve_started a_1",
+            "tool.resolve_started a_2",
+        ],
+    );
     let one = [&TWO[..], &[read("a_1")]].concat();
     check(&one, &["permission.ruled a_1 allow", "tool.started a_1 1"]);
     let denied = [&one[..], &[Resolve("a_2", Class::Command, ("never", "x"), "")]].concat();

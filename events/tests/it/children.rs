@@ -9,7 +9,7 @@ const ASKED: [Step; 4] = [Prompt("hi"), Call("a", "task"), Reply(Finish::ToolCal
 const ENDED: [Step; 3] = [Prompt("look"), Text("I see."), Reply(Finish::Stop)];
 
 fn after(steps: &[&[Step]]) -> State {
-    let mut run = Run::new(&kit());
+    let mut run = Run::new(&config());
     steps.concat().iter().for_each(|step| drop(run.step(step)));
     run.state
 }
@@ -89,7 +89,7 @@ fn what_a_child_is_told_follows_from_both_states() {
 
 #[test]
 fn a_child_with_a_title_keeps_it() {
-    let mut run = Run::new(&kit());
+    let mut run = Run::new(&config());
     run.tell(Fact::new(Session::Titled { title: "Look".into() }));
     let intent = children::next(&parent(&[]), &run.state, &spawned(false, false));
     assert_eq!(intent, ChildIntent::Prompt { title: false });
@@ -120,7 +120,7 @@ fn timed(mut log: Vec<Envelope>, from: u64) -> Vec<Envelope> {
 
 #[test]
 fn an_inherited_child_is_forked_where_its_parent_was() {
-    let mut root = Run::new(&kit());
+    let mut root = Run::new(&config());
     ASKED.iter().for_each(|step| drop(root.step(step)));
     let of = root.state.children[0].clone();
     let spawned = timed(root.log.clone(), 0);
@@ -128,7 +128,7 @@ fn an_inherited_child_is_forked_where_its_parent_was() {
     let mut ended = spawned.clone();
     let end = child_ended(of.session, "found it".into(), EndReason::Completed, 0.0);
     ended.extend(timed(root.tell(Fact::of(of.wait.intent, end)), until + 100));
-    let mut looks = Run::new(&kit());
+    let mut looks = Run::new(&config());
     ENDED.iter().for_each(|step| drop(looks.step(step)));
     let last = looks.state.seq;
     // when the child began, after the last event that is shared of its parent

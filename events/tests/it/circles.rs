@@ -2,9 +2,9 @@
 
 use crate::common::*;
 use leftfold_events::event::{Answer as Reply_, Class, Finish, Session, Turn};
-use leftfold_events::kit::AskMode;
 use leftfold_events::rules::{Action, Rule};
-use leftfold_events::{Fact, Kit, POLICY, SessionId, State};
+use leftfold_events::turn_config::AskMode;
+use leftfold_events::{Fact, POLICY, SessionId, State, TurnConfig};
 
 fn round(id: &'static str, name: &'static str) -> Vec<Step> {
     vec![Call(id, name), Reply(Finish::ToolCalls), Resolve(id, Class::Read, READ, "")]
@@ -23,11 +23,11 @@ fn rounds(names: &[&'static str]) -> Vec<Step> {
     steps
 }
 
-fn with(ask: AskMode, action: Option<Action>) -> Kit {
-    let mut kit = kit();
-    kit.options.ask = ask;
-    kit.rules.extend(action.map(|action| Rule::new("doom_loop", "*", action)));
-    kit
+fn with(ask: AskMode, action: Option<Action>) -> TurnConfig {
+    let mut config = config();
+    config.options.ask = ask;
+    config.rules.extend(action.map(|action| Rule::new("doom_loop", "*", action)));
+    config
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn in_a_child(steps: &[Step]) -> Vec<String> {
         version: "0".into(),
         policy: POLICY,
     }));
-    run.tell(Fact::new(Turn::Equipped(kit().equipped())));
+    run.tell(Fact::new(Turn::Configured(config().payloads())));
     let last = steps.iter().map(|step| run.step(step)).last().unwrap_or_default();
     last.iter().skip(1).map(describe).collect()
 }

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use leftfold_events::event::{Class, FailureClass::*, Finish};
-use leftfold_events::kit::{Limit, ModelSpec};
+use leftfold_events::turn_config::{Limit, ModelSpec};
 use leftfold_events::{Json, Request, context, event::PromptPart};
 
 /// A turn whose summary is being written.
@@ -25,7 +25,7 @@ fn text(request: &Request) -> String {
 }
 
 fn after(given: &[Step]) -> Run {
-    let mut run = Run::new(&kit());
+    let mut run = Run::new(&config());
     given.iter().for_each(|step| {
         run.step(step);
     });
@@ -56,12 +56,12 @@ fn a_summary_that_does_not_fit_is_asked_once_more_in_brief() {
 
 #[test]
 fn a_model_of_its_own_writes_the_summary_with_options_of_its_own() {
-    let mut kit = kit();
+    let mut config = config();
     let limit = Limit { output: 77, ..Limit::default() };
     let other = ModelSpec { provider: "q".into(), id: "s".into(), limit, ..ModelSpec::default() };
-    kit.options.summary_model = Some(other.clone());
-    kit.options.summary_request = Json::parse(r#"{"a":1}"#).ok();
-    let mut run = Run::new(&kit);
+    config.options.summary_model = Some(other.clone());
+    config.options.summary_request = Json::parse(r#"{"a":1}"#).ok();
+    let mut run = Run::new(&config);
     compacting().iter().for_each(|step| drop(run.step(step)));
     let turn = run.state.turn.clone().expect("a turn");
     let request = context::summary_request(&run.state, turn.compacting().expect("compacting"));
@@ -69,7 +69,7 @@ fn a_model_of_its_own_writes_the_summary_with_options_of_its_own() {
     assert_eq!(request.options.as_str(), r#"{"a":1}"#);
     // the turn itself goes on as before
     let request = context::request(&run.state);
-    assert_eq!((request.model, request.options), (kit.model.name(), kit.options.request));
+    assert_eq!((request.model, request.options), (config.model.name(), config.options.request));
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn old_tool_output_is_cleared_at_the_end_of_a_turn() {
     check(&turns(&[21_000, 40_000, 0, 90_000]), &["compaction.pruned", "turn.ended completed"]);
     check(&turns(&[20_000, 40_000, 0, 90_000]), &["turn.ended completed"]);
     check(&turns(&[90_000, 90_000]), &["turn.ended completed"]);
-    let mut off = kit();
+    let mut off = config();
     off.options.prune = false;
     check_with(&off, &turns(&[21_000, 40_000, 0, 90_000]), &["turn.ended completed"]);
     // what was cleared before is not gone through again

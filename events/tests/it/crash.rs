@@ -3,7 +3,7 @@
 use crate::common::*;
 use leftfold_events::event::{Answer::*, Class, EndReason, FailureClass, Finish, Session};
 use leftfold_events::request::{RequestMessage, ToolResult};
-use leftfold_events::{Fact, Kit, State, Time, context, settle, verify};
+use leftfold_events::{Fact, State, Time, TurnConfig, context, settle, verify};
 
 fn sessions() -> Vec<Vec<Step>> {
     let read = |id| Resolve(id, Class::Read, ("read", "x"), "/p/x");
@@ -174,15 +174,15 @@ fn reverted() -> Vec<Step> {
     ]
 }
 
-fn all_sessions() -> impl Iterator<Item = (Kit, Vec<Step>)> {
+fn all_sessions() -> impl Iterator<Item = (TurnConfig, Vec<Step>)> {
     let all = [sessions(), longer_sessions(), sessions_of_many_agents()].concat();
-    all.into_iter().map(|steps| (kit(), steps)).chain([(snapshotting(), reverted())])
+    all.into_iter().map(|steps| (config(), steps)).chain([(snapshotting(), reverted())])
 }
 
 #[test]
 fn every_cut_is_forked_to_rest() {
-    for (kit, steps) in all_sessions() {
-        let mut run = Run::new(&kit);
+    for (config, steps) in all_sessions() {
+        let mut run = Run::new(&config);
         steps.iter().for_each(|step| drop(run.step(step)));
         for at in 2..=run.log.len() {
             let mut fork = Run::folded(&run.log[..at]);
@@ -217,8 +217,8 @@ fn lost_calls_told(state: &State) -> usize {
 #[test]
 fn every_cut_is_resumed_to_an_end() {
     let mut lost = 0;
-    for (kit, steps) in all_sessions() {
-        let mut run = Run::new(&kit);
+    for (config, steps) in all_sessions() {
+        let mut run = Run::new(&config);
         for step in &steps {
             assert!(!run.step(step).is_empty(), "{step:?} means nothing in {steps:?}");
         }

@@ -228,7 +228,7 @@ fn every_event_of_a_step_means_the_step_and_what_stands_between_turns_the_next()
         (seq_of(&run, "files.snapshotted", 1), Ok(asked[0])),
         (seq_of(&run, "turn.ended", 0), Ok(two)),
         (two, Ok(two)),
-        (seq_of(&run, "model.called", 1), Ok(asked[1])),
+        (seq_of(&run, "tool.called", 1), Ok(asked[1])),
         (last, Ok(last)),
         (head - 1, Ok(last)),
         (head, Err(NoRevert::Nothing(head))),

@@ -3,33 +3,33 @@
 use crate::common::*;
 use leftfold_events::event::{Answer::*, Class, EndReason, Event, FailureClass, Finish, Model};
 use leftfold_events::request::RequestMessage;
-use leftfold_events::{Envelope, Kit, State, context, verify};
+use leftfold_events::{Envelope, State, TurnConfig, context, verify};
 
 /// Every reply of the harness costs 0.5.
-fn costing(max: f64) -> Kit {
-    let mut kit = kit();
-    kit.options.max_cost = Some(max);
-    kit
+fn costing(max: f64) -> TurnConfig {
+    let mut config = config();
+    config.options.max_cost = Some(max);
+    config
 }
 
-fn lasting(millis: u64) -> Kit {
-    let mut kit = kit();
-    kit.options.max_time = Some(millis);
-    kit
+fn lasting(millis: u64) -> TurnConfig {
+    let mut config = config();
+    config.options.max_time = Some(millis);
+    config
 }
 
-fn stepping(max: u32) -> Kit {
-    let mut kit = kit();
-    kit.options.max_steps = max;
-    kit
+fn stepping(max: u32) -> TurnConfig {
+    let mut config = config();
+    config.options.max_steps = max;
+    config
 }
 
 fn called(class: Class) -> Vec<Step> {
     vec![Prompt("hi"), Call("a", "x"), Resolve("a", class, READ, "/p/x")]
 }
 
-fn ended(kit: &Kit, given: &[Step]) -> (EndReason, String) {
-    let mut run = Run::new(kit);
+fn ended(config: &TurnConfig, given: &[Step]) -> (EndReason, String) {
+    let mut run = Run::new(config);
     given.iter().for_each(|step| drop(run.step(step)));
     let Some(ended) = run.state.ended else { unreachable!("the turn is over") };
     (ended.reason, ended.error.unwrap_or_default())
@@ -37,14 +37,14 @@ fn ended(kit: &Kit, given: &[Step]) -> (EndReason, String) {
 
 #[test]
 fn a_turn_that_is_too_dear_asks_no_more() {
-    let kit = costing(0.4);
+    let config = costing(0.4);
     let replied = [&called(Class::Read)[..], &[Reply(Finish::ToolCalls)]].concat();
-    check_with(&kit, &replied, &["tool.cancelled a 1", "turn.ended limit"]);
+    check_with(&config, &replied, &["tool.cancelled a 1", "turn.ended limit"]);
     let done = [&called(Class::Read)[..], &[Done("a", "ok"), Reply(Finish::ToolCalls)]].concat();
-    check_with(&kit, &done, &["turn.ended limit"]);
+    check_with(&config, &done, &["turn.ended limit"]);
     let queued = [Prompt("hi"), Prompt("and"), Reply(Finish::Stop)];
-    check_with(&kit, &queued, &["turn.ended limit"]);
-    let (reason, error) = ended(&kit, &replied);
+    check_with(&config, &queued, &["turn.ended limit"]);
+    let (reason, error) = ended(&config, &replied);
     assert_eq!(reason, EndReason::Limit);
     assert_eq!(error, "the limit of cost is $0.4, and the turn has cost $0.5");
 }
@@ -56,39 +56,39 @@ fn an_answer_is_whole_whatever_it_cost() {
 
 #[test]
 fn a_limit_that_is_just_reached_is_not_passed_and_holds_for_one_turn() {
-    let kit = costing(0.5);
+    let config = costing(0.5);
     let one = [&called(Class::Read)[..], &[Reply(Finish::ToolCalls), Done("a", "ok")]].concat();
-    check_with(&kit, &one, &["model.requested 2.1"]);
+    check_with(&config, &one, &["model.requested 2.1"]);
     let again = [&one[..], &[Reply(Finish::Stop), Prompt("more"), Call("b", "x")]].concat();
-    check_with(&kit, &again, &["tool.checked b"]);
+    check_with(&config, &again, &["tool.resolve_started b"]);
     let again = [&again[..], &[Reply(Finish::ToolCalls)]].concat();
-    check_with(&kit, &again, &[]);
+    check_with(&config, &again, &[]);
 }
 
 #[test]
 fn titles_count_and_never_cut_a_reply_short() {
-    let mut kit = titled();
-    kit.options.max_cost = Some(0.4);
+    let mut config = titled();
+    config.options.max_cost = Some(0.4);
     let title = [Prompt("hi"), Text("ha"), Title("t")];
-    check_with(&kit, &title, &[]);
+    check_with(&config, &title, &[]);
     let answered = [&title[..], &[Reply(Finish::Stop)]].concat();
-    check_with(&kit, &answered, &["turn.ended completed"]);
+    check_with(&config, &answered, &["turn.ended completed"]);
     let failed = [&title[..], &[Fail(FailureClass::Overloaded, true)]].concat();
-    check_with(&kit, &failed, &["turn.ended limit"]);
-    let mut kit = titled();
-    kit.options.max_cost = Some(0.6);
+    check_with(&config, &failed, &["turn.ended limit"]);
+    let mut config = titled();
+    config.options.max_cost = Some(0.6);
     let running = [&called(Class::Command)[..], &[Reply(Finish::ToolCalls), Title("t")]].concat();
-    check_with(&kit, &running, &["tool.cancelled a 1", "turn.ended limit"]);
+    check_with(&config, &running, &["tool.cancelled a 1", "turn.ended limit"]);
 }
 
 #[test]
 fn time_that_only_the_title_takes_is_not_held_against_the_answer() {
-    let mut kit = titled();
-    kit.options.max_time = Some(100);
+    let mut config = titled();
+    config.options.max_time = Some(100);
     let answered = [Prompt("hi"), Text("ha"), Reply(Finish::Stop)];
-    check_with(&kit, &answered, &[]);
-    check_with(&kit, &[&answered[..], &[Elapse]].concat(), &["turn.ended completed"]);
-    let mut run = Run::new(&kit);
+    check_with(&config, &answered, &[]);
+    check_with(&config, &[&answered[..], &[Elapse]].concat(), &["turn.ended completed"]);
+    let mut run = Run::new(&config);
     answered.iter().for_each(|step| drop(run.step(step)));
     run.now += 5_000;
     run.step(&Resume { close: false });
@@ -97,10 +97,10 @@ fn time_that_only_the_title_takes_is_not_held_against_the_answer() {
 
 #[test]
 fn a_summary_that_was_paid_for_is_kept() {
-    let kit = costing(0.6);
+    let config = costing(0.6);
     let given = [&called(Class::Read)[..], &[Full(9_900), Done("a", "ok")]].concat();
-    check_with(&kit, &given, &["compaction.started", "model.requested 1.1"]);
-    check_with(&kit, &[&given[..], &[Summary("so far")]].concat(), &["turn.ended limit"]);
+    check_with(&config, &given, &["compaction.started", "model.requested 1.1"]);
+    check_with(&config, &[&given[..], &[Summary("so far")]].concat(), &["turn.ended limit"]);
 }
 
 #[test]
@@ -146,8 +146,8 @@ fn a_turn_in_time_is_left_alone_and_the_next_has_its_own_time() {
 
 #[test]
 fn time_goes_on_while_no_node_is_there() {
-    let kit = lasting(1_000);
-    let mut run = Run::new(&kit);
+    let config = lasting(1_000);
+    let mut run = Run::new(&config);
     called(Class::Read).iter().for_each(|step| drop(run.step(step)));
     for (pause, then) in
         [(100, &["tool.started a 2"][..]), (5_000, &["tool.lost a 1", "turn.ended limit"])]
@@ -218,15 +218,15 @@ fn the_last_step_is_told_to_wrap_up_and_no_other() {
 
 #[test]
 fn calls_of_the_last_step_are_not_run_and_end_the_turn() {
-    let kit = stepping(2);
+    let config = stepping(2);
     let one = [&called(Class::Read)[..], &[Reply(Finish::ToolCalls), Done("a", "ok")]].concat();
     let last = [&one[..], &[Text("so"), Call("b", "x"), Call("c", "x")]].concat();
-    check_with(&kit, &one, &["model.requested 2.1"]);
-    check_with(&kit, &last[..last.len() - 1], &["tool.cancelled b 0"]);
-    check_with(&kit, &last, &["tool.cancelled c 0"]);
+    check_with(&config, &one, &["model.requested 2.1"]);
+    check_with(&config, &last[..last.len() - 1], &["tool.cancelled b 0"]);
+    check_with(&config, &last, &["tool.cancelled c 0"]);
     let given = [&last[..], &[Reply(Finish::ToolCalls)]].concat();
-    check_with(&kit, &given, &["turn.ended maxsteps"]);
-    let mut run = Run::new(&kit);
+    check_with(&config, &given, &["turn.ended maxsteps"]);
+    let mut run = Run::new(&config);
     given.iter().for_each(|step| drop(run.step(step)));
     assert_eq!(run.state.ended.as_ref().map(|ended| ended.text.as_str()), Some("so"));
     let request = format!("{:?}", context::request(&run.state).messages);
@@ -255,8 +255,8 @@ fn a_log_with_limits_is_cut_anywhere_and_resumed() {
         Elapse,
         Elapse,
     ];
-    for kit in [costing(0.4), costing(0.7), lasting(35), lasting(600_000), stepping(2)] {
-        let mut run = Run::new(&kit);
+    for config in [costing(0.4), costing(0.7), lasting(35), lasting(600_000), stepping(2)] {
+        let mut run = Run::new(&config);
         steps.iter().for_each(|step| drop(run.step(step)));
         run.finish();
         for cut in 2..=run.log.len() {

@@ -4,14 +4,14 @@
 mod asking;
 mod batch;
 mod children;
+mod choices;
 mod circles;
 mod common;
 mod compacting;
-mod config;
 mod crash;
+mod elicitation;
 mod files;
-mod heritage;
-mod inquiry;
+mod inherited_children;
 mod limits;
 mod next;
 mod permission;

@@ -28,7 +28,7 @@ fn a_prompt_during_a_turn_reaches_the_model_at_the_next_step() {
 #[test]
 fn a_call_is_checked_ruled_started_and_answered() {
     let called = [Prompt("hi"), Call("a", "read")];
-    check(&called, &["tool.checked a"]);
+    check(&called, &["tool.resolve_started a"]);
     let mut given = called.to_vec();
     given.push(Resolve("a", Class::Read, READ, "/p/x"));
     check(&given, &["permission.ruled a allow", "tool.started a 1"]);
@@ -111,7 +111,7 @@ fn a_silent_provider_is_given_up_and_asked_again() {
 
 #[test]
 fn an_abandoned_attempt_leaves_no_trace_in_the_request() {
-    let mut run = Run::new(&kit());
+    let mut run = Run::new(&config());
     [Prompt("hi"), Text("half an ans")].iter().for_each(|step| {
         run.step(step);
     });
@@ -174,11 +174,11 @@ fn an_interrupt_ends_everything_at_once() {
 
 #[test]
 fn steps_are_limited() {
-    let mut kit = kit();
-    kit.options.max_steps = 1;
+    let mut config = config();
+    config.options.max_steps = 1;
     let given = [Prompt("hi"), Call("a", "read"), Reply(Finish::ToolCalls)];
-    check_with(&kit, &given[..2], &["tool.cancelled a 0"]);
-    check_with(&kit, &given, &["turn.ended maxsteps"]);
+    check_with(&config, &given[..2], &["tool.cancelled a 0"]);
+    check_with(&config, &given, &["turn.ended maxsteps"]);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn resuming_after_a_crash() {
     go_on(&[Prompt("hi"), Reply(Finish::Stop)], &[]);
     go_on(&[Prompt("hi"), Fail(Overloaded, true)], &[]);
     let called = [Prompt("hi"), Call("a", "x")];
-    go_on(&called, &["tool.checked a"]);
+    go_on(&called, &["tool.resolve_started a"]);
     let run = |class| [&called[..], &[Resolve("a", class, READ, "/p/x")]].concat();
     go_on(&run(Class::Read), &["tool.started a 2"]);
     go_on(&run(Class::Write), &["tool.lost a 1", "model.requested 2.1"]);
@@ -217,20 +217,21 @@ fn resuming_for_a_new_prompt_closes_the_old_turn() {
 
 #[test]
 fn late_doubled_and_foreign_outcomes_are_not_admitted() {
-    let mut run = Run::new(&kit());
+    let mut run = Run::new(&config());
     run.step(&Prompt("hi"));
     let doubled = run.fact(&Reply(Finish::Stop));
     assert!(!run.tell(doubled.clone()).is_empty());
     assert!(run.tell(doubled).is_empty());
     for of in [0, 1, 99 as Seq] {
-        let foreign = leftfold_events::Fact::of(of, leftfold_events::event::Session::Elapsed {});
+        let foreign =
+            leftfold_events::Fact::of(of, leftfold_events::event::Session::DeadlinePassed {});
         assert!(run.tell(foreign).is_empty());
     }
 }
 
 #[test]
 fn time_never_goes_backwards() {
-    let mut run = Run::new(&kit());
+    let mut run = Run::new(&config());
     run.step(&Prompt("hi"));
     run.now = 5;
     run.step(&Text("later"));

@@ -3,8 +3,8 @@
 use crate::common::*;
 use leftfold_events::Fact;
 use leftfold_events::event::{Access, Answer::*, Class, EndReason, Event, Finish, Tool, Turn};
-use leftfold_events::kit::AskMode;
 use leftfold_events::rules::{Action, Rule};
+use leftfold_events::turn_config::AskMode;
 
 #[test]
 fn questions_are_asked_and_answered() {
@@ -75,16 +75,16 @@ fn with_nobody_to_ask_a_question_is_decided_beforehand() {
         Reply(Finish::ToolCalls),
         Resolve("a", Class::Command, ASK, ""),
     ];
-    let mut kit = kit();
-    kit.options.ask = AskMode::Deny;
-    check_with(&kit, &given, &["permission.ruled a deny", "model.requested 2.1"]);
-    kit.options.ask = AskMode::Allow;
-    check_with(&kit, &given, &["permission.ruled a allow", "tool.started a 1"]);
+    let mut config = config();
+    config.options.ask = AskMode::Deny;
+    check_with(&config, &given, &["permission.ruled a deny", "model.requested 2.1"]);
+    config.options.ask = AskMode::Allow;
+    check_with(&config, &given, &["permission.ruled a allow", "tool.started a 1"]);
 }
 
 #[test]
 fn denials_are_listed_at_the_end() {
-    let mut run = Run::new(&kit());
+    let mut run = Run::new(&config());
     for step in [
         Prompt("hi"),
         Call("a", "x"),
@@ -117,13 +117,13 @@ fn a_question_that_nobody_is_asked_any_more_is_ruled_anew_on_resume() {
         (AskMode::Deny, ["permission.ruled a deny", "model.requested 2.1"]),
         (AskMode::Allow, ["permission.ruled a allow", "tool.started a 1"]),
     ] {
-        let mut run = Run::new(&kit());
+        let mut run = Run::new(&config());
         asked.iter().for_each(|step| {
             run.step(step);
         });
-        let mut changed = kit();
+        let mut changed = config();
         changed.options.ask = mode;
-        run.tell(Fact::new(Turn::Equipped(changed.equipped())));
+        run.tell(Fact::new(Turn::Configured(changed.payloads())));
         let batch = run.step(&Resume { close: false });
         let intents = batch.iter().filter(|e| e.event.is_intent()).map(describe);
         assert_eq!(intents.collect::<Vec<_>>(), then);
@@ -132,11 +132,11 @@ fn a_question_that_nobody_is_asked_any_more_is_ruled_anew_on_resume() {
 
 #[test]
 fn the_denial_names_the_access_that_was_denied() {
-    let mut kit = kit();
-    kit.rules =
+    let mut config = config();
+    config.rules =
         vec![Rule::new("*", "*", Action::Ask), Rule::new("external_directory", "*", Action::Allow)];
-    kit.options.ask = AskMode::Deny;
-    let mut run = Run::new(&kit);
+    config.options.ask = AskMode::Deny;
+    let mut run = Run::new(&config);
     [Prompt("hi"), Call("a", "x"), Reply(Finish::ToolCalls)].iter().for_each(|step| {
         run.step(step);
     });

@@ -10,14 +10,14 @@ const CALL: &str = "task_4";
 const DONE: [Step; 4] = [Subtask("look"), Task(CALL), ChildEnds(CALL), Done(CALL, "found it")];
 
 fn after(steps: &[Step]) -> State {
-    let mut run = Run::new(&kit());
+    let mut run = Run::new(&config());
     steps.iter().for_each(|step| drop(run.step(step)));
     run.state
 }
 
 #[test]
 fn the_task_comes_before_the_answer() {
-    check(&DONE[..1], &["tool.batched task_4", "tool.checked task_4"]);
+    check(&DONE[..1], &["tool.batched task_4", "tool.resolve_started task_4"]);
     let started =
         ["permission.ruled task_4 allow", "tool.started task_4 1", "subagent.spawned task_4"];
     check(&DONE[..2], &started);
@@ -49,11 +49,11 @@ fn one_that_joins_a_turn_waits_for_its_place() {
     let joined = [Prompt("hi"), Subtask("look")];
     check(&joined, &[]);
     let answered = [&joined[..], &[Text("ok"), Reply(Finish::Stop)]].concat();
-    check(&answered, &["tool.batched task_8", "tool.checked task_8"]);
+    check(&answered, &["tool.batched task_8", "tool.resolve_started task_8"]);
     let two =
         [&[Subtask("one"), Subtask("two")][..], &[Task(CALL), ChildEnds(CALL), Done(CALL, "ok")]]
             .concat();
-    check(&two, &["tool.batched task_13", "tool.checked task_13"]);
+    check(&two, &["tool.batched task_13", "tool.resolve_started task_13"]);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn prompts(state: &State) -> Vec<String> {
 
 #[test]
 fn the_output_of_a_command_is_part_of_the_prompt() {
-    check(&[Command("ls")], &["tool.batched bash_4", "tool.checked bash_4"]);
+    check(&[Command("ls")], &["tool.batched bash_4", "tool.resolve_started bash_4"]);
     check(&[Command("ls"), READ], &["permission.ruled bash_4 allow", "tool.started bash_4 1"]);
     let done = [Command("ls"), READ, Done(LINE, "a.txt\n")];
     check(&done, &["model.requested 1.1"]);
@@ -109,7 +109,7 @@ fn the_model_is_told_of_a_command_that_did_not_run() {
 
 #[test]
 fn a_subtask_has_the_output_of_its_commands() {
-    let mut run = Run::new(&kit());
+    let mut run = Run::new(&config());
     let name = Some("general".to_owned());
     let part = |kind, text| PromptPart { kind, ..PromptPart::text(text) };
     let task = PromptPart { name, ..part(PromptKind::Task, "Review <") };

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use leftfold_events::event::{Answer as Reply_, Class, FailureClass, Finish};
-use leftfold_events::{Kit, verify};
+use leftfold_events::{TurnConfig, verify};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -78,16 +78,16 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// With and without titles and limits.
-fn a_kit() -> impl Strategy<Value = Kit> {
+fn a_config() -> impl Strategy<Value = TurnConfig> {
     let cost = prop_oneof![2 => Just(None), 1 => Just(Some(0.0)), 1 => Just(Some(1.0))];
     let time = prop_oneof![2 => Just(None), 1 => (1..400_u64).prop_map(Some)];
     let steps = prop_oneof![2 => Just(20), 1 => 1..4_u32];
     (any::<bool>(), cost, time, steps).prop_map(|(titles, cost, time, steps)| {
-        let mut kit = if titles { titled() } else { kit() };
-        kit.options.max_cost = cost;
-        kit.options.max_time = time;
-        kit.options.max_steps = steps;
-        kit
+        let mut config = if titles { titled() } else { config() };
+        config.options.max_cost = cost;
+        config.options.max_time = time;
+        config.options.max_steps = steps;
+        config
     })
 }
 
@@ -97,8 +97,8 @@ proptest! {
     /// Any order of facts comes to rest, is what verify expects, folds to the live state, and
     /// yields a valid request at every prefix; and whatever is open then can be brought to an end.
     #[test]
-    fn any_order_of_facts_comes_to_rest(steps in vec(step(), 1..60), kit in a_kit()) {
-        let mut run = Run::new(&kit);
+    fn any_order_of_facts_comes_to_rest(steps in vec(step(), 1..60), config in a_config()) {
+        let mut run = Run::new(&config);
         for step in &steps {
             run.step(step);
             prop_assert!(leftfold_events::next(&run.state).is_none());
@@ -131,8 +131,8 @@ proptest! {
     /// A crash after any event: what is left folds, goes on and ends, and no tool that may have
     /// had an effect starts twice.
     #[test]
-    fn a_crash_anywhere_is_survived(steps in vec(step(), 1..40), close in any::<bool>(), kit in a_kit()) {
-        let mut run = Run::new(&kit);
+    fn a_crash_anywhere_is_survived(steps in vec(step(), 1..40), close in any::<bool>(), config in a_config()) {
+        let mut run = Run::new(&config);
         steps.iter().for_each(|step| { run.step(step); });
         for cut in 2..=run.log.len() {
             let mut survivor = Run::folded(&run.log[..cut]);

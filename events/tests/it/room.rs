@@ -1,7 +1,7 @@
 //! Running out of the model's context, and making room.
 
 use crate::common::*;
-use leftfold_events::Kit;
+use leftfold_events::TurnConfig;
 use leftfold_events::event::{Class, FailureClass, Finish};
 
 #[test]
@@ -33,7 +33,7 @@ fn a_full_context_is_summarised_and_the_turn_goes_on() {
 
 #[test]
 fn a_prompt_that_no_model_has_seen_outlives_the_summary() {
-    let mut run = Run::new(&kit());
+    let mut run = Run::new(&config());
     for step in [Prompt("first"), Full(9_500), Prompt("second"), Summary("so far")] {
         run.step(&step);
     }
@@ -48,16 +48,16 @@ fn a_prompt_that_no_model_has_seen_outlives_the_summary() {
 
 #[test]
 fn overflow_that_nothing_helps_ends_the_turn_with_a_reason() {
-    let ended = |kit: &Kit, given: &[Step]| {
-        let mut run = Run::new(kit);
+    let ended = |config: &TurnConfig, given: &[Step]| {
+        let mut run = Run::new(config);
         given.iter().for_each(|step| {
             run.step(step);
         });
         run.state.ended.and_then(|ended| ended.error).unwrap_or_default()
     };
     let overflow = Fail(FailureClass::Overflow, false);
-    assert!(ended(&kit(), &[Prompt("long"), overflow.clone()]).contains("shorter"));
-    let mut off = kit();
+    assert!(ended(&config(), &[Prompt("long"), overflow.clone()]).contains("shorter"));
+    let mut off = config();
     off.options.compact = false;
     let full = [Prompt("a"), Full(9_500), Prompt("b")];
     assert!(ended(&off, &full).contains("compaction is off"));
@@ -65,5 +65,5 @@ fn overflow_that_nothing_helps_ends_the_turn_with_a_reason() {
     for _ in 0..3 {
         given.extend([Summary("s"), Call("c", "x"), Full(9_500), Unresolved("c")]);
     }
-    assert!(ended(&kit(), &given).contains("leave no room"));
+    assert!(ended(&config(), &given).contains("leave no room"));
 }

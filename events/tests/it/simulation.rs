@@ -88,20 +88,20 @@ const SEEN: [&str; 50] = [
     "session.created",
     "session.titled",
     "session.resumed",
-    "session.elapsed",
+    "session.deadline_passed",
     "session.configured",
     "turn.prompted",
-    "turn.equipped",
+    "turn.configured",
     "turn.interrupted",
     "turn.ended",
     "turn.switched",
     "model.requested",
     "model.streamed",
-    "model.called",
-    "model.replied",
+    "tool.called",
+    "model.finished",
     "model.failed",
     "model.retry_scheduled",
-    "tool.checked",
+    "tool.resolve_started",
     "tool.resolved",
     "tool.started",
     "tool.progressed",
@@ -127,8 +127,8 @@ const SEEN: [&str; 50] = [
     "files.restore_started",
     "files.restored",
     "files.restore_failed",
-    "plugin.asked",
-    "plugin.answered",
+    "hook.called",
+    "hook.returned",
     // reasons
     "completed",
     "blocked",
@@ -174,8 +174,8 @@ fn what_the_shell_gets_wrong_is_noticed() {
 /// Worlds have clocks that never go back, as sessions have; the core does not rely on it.
 #[test]
 fn a_clock_that_goes_back_takes_no_event_with_it() {
-    use crate::common::{Prompt, START, Text, kit};
-    let mut run = crate::common::Run::new(&kit());
+    use crate::common::{Prompt, START, Text, config};
+    let mut run = crate::common::Run::new(&config());
     run.step(&Prompt("hi"));
     let before = run.state.at;
     for now in [START - 3_600_000, 0, START] {

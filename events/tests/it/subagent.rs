@@ -19,7 +19,7 @@ fn spawned(log: &[Envelope]) -> Vec<SessionId> {
 }
 
 fn after(steps: &[Step]) -> Run {
-    let mut run = Run::new(&kit());
+    let mut run = Run::new(&config());
     steps.iter().for_each(|step| {
         run.step(step);
     });
@@ -72,9 +72,9 @@ fn the_id_of_a_child_follows_from_its_place() {
 fn what_children_cost_counts_towards_the_limit_and_not_as_the_sessions_own() {
     // every reply of the harness costs 0.5
     for (max, cost, reason) in [(0.9, 0.5, EndReason::Limit), (2.0, 0.5, EndReason::Completed)] {
-        let mut kit = kit();
-        kit.options.max_cost = Some(max);
-        let mut run = Run::new(&kit);
+        let mut config = config();
+        config.options.max_cost = Some(max);
+        let mut run = Run::new(&config);
         ASKED.iter().for_each(|step| drop(run.step(step)));
         let child = run.state.open_children().next().expect("a child").clone();
         assert_eq!((child.may_spend, run.state.left_to_spend()), (Some(max - 0.5), Some(0.0)));
@@ -96,9 +96,9 @@ fn what_children_cost_counts_towards_the_limit_and_not_as_the_sessions_own() {
 
 /// A reply that costs 0.5 and gives three tasks, in a turn that may cost 2.
 fn three_tasks(more: &[Step]) -> Run {
-    let mut kit = kit();
-    kit.options.max_cost = Some(2.0);
-    let mut run = Run::new(&kit);
+    let mut config = config();
+    config.options.max_cost = Some(2.0);
+    let mut run = Run::new(&config);
     let given = [
         Prompt("hi"),
         Call("a", "task"),

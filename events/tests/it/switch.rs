@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use leftfold_events::event::{Answer::*, Class, EndReason, Event, Finish, Model, Purpose, Turn};
-use leftfold_events::kit::AskMode;
 use leftfold_events::request::RequestMessage;
+use leftfold_events::turn_config::AskMode;
 use leftfold_events::{Request, State, context};
 
 const ASKED: [Step; 5] =
@@ -15,7 +15,7 @@ fn given(more: &[Step]) -> Vec<Step> {
 }
 
 fn after(steps: &[Step]) -> Run {
-    let mut run = Run::new(&kit_of("build"));
+    let mut run = Run::new(&config_of("build"));
     steps.iter().for_each(|step| drop(run.step(step)));
     run
 }
@@ -65,13 +65,15 @@ fn a_no_ends_the_turn_and_words_go_to_the_model() {
 
 #[test]
 fn it_is_for_the_agent_that_may_and_where_somebody_is_there() {
-    let asked = |kit: &leftfold_events::Kit, then: &[&str]| check_with(kit, &ASKED[1..4], then);
-    asked(&kit_of("build"), &["permission.ruled a deny"]);
-    asked(&kit_of("plan"), &["permission.ruled a ask"]);
+    let asked = |config: &leftfold_events::TurnConfig, then: &[&str]| {
+        check_with(config, &ASKED[1..4], then);
+    };
+    asked(&config_of("build"), &["permission.ruled a deny"]);
+    asked(&config_of("plan"), &["permission.ruled a ask"]);
     for ask in [AskMode::Deny, AskMode::Allow] {
-        let mut kit = kit_of("plan");
-        kit.options.ask = ask;
-        asked(&kit, &["permission.ruled a deny"]);
+        let mut config = config_of("plan");
+        config.options.ask = ask;
+        asked(&config, &["permission.ruled a deny"]);
     }
 }
 
@@ -79,7 +81,7 @@ fn it_is_for_the_agent_that_may_and_where_somebody_is_there() {
 fn the_question_waits_for_the_other_calls() {
     let edit = |id| Resolve(id, Class::Write, ("read", "x"), "");
     let both = [&ASKED[..4], &[Call("b", "edit"), Call("c", "plan_exit")]].concat();
-    check(&both, &["tool.checked c"]);
+    check(&both, &["tool.resolve_started c"]);
     let resolved = [&both[..], &[Exit("c"), Reply(Finish::ToolCalls)]].concat();
     check(&resolved, &[]);
     let started = [&resolved[..], &[edit("b")]].concat();

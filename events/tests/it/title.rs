@@ -97,17 +97,17 @@ fn children_have_no_titles() {
         version: "0".into(),
         policy: POLICY,
     }));
-    run.tell(Fact::new(leftfold_events::event::Turn::Equipped(titled().equipped())));
+    run.tell(Fact::new(leftfold_events::event::Turn::Configured(titled().payloads())));
     assert_eq!(run.step(&Prompt("look")).len(), 2);
 }
 
-/// It serves the prompt after it, which decides whatever else the kit makes due.
+/// It serves the prompt after it, which decides whatever else the turn configuration makes due.
 #[test]
 fn a_kit_that_comes_in_the_middle_of_a_turn_decides_nothing() {
     use leftfold_events::{Fact, event::Turn, verify};
-    let mut run = Run::new(&kit());
+    let mut run = Run::new(&config());
     run.step(&Prompt("hi"));
-    assert_eq!(run.tell(Fact::new(Turn::Equipped(titled().equipped()))).len(), 1);
+    assert_eq!(run.tell(Fact::new(Turn::Configured(titled().payloads()))).len(), 1);
     let prompted = run.step(&Prompt("and this"));
     assert_eq!(prompted.iter().map(describe).collect::<Vec<_>>(), ["turn.prompted", BOTH[1]]);
     assert_eq!(verify(&run.log), []);

@@ -1,7 +1,7 @@
 //! The neutral request as a body of Gemini. The model is named in the address.
 
 use leftfold_events::Request;
-use leftfold_events::kit::ToolSpec;
+use leftfold_events::turn_config::ToolSpec;
 use serde_json::{Map, Value, json};
 
 use super::{content, options, schema};

@@ -1,8 +1,8 @@
 //! The neutral request as a body of Chat Completions.
 
 use leftfold_events::Request;
-use leftfold_events::kit::ToolSpec;
 use leftfold_events::request::{AssistantPart, RequestMessage};
+use leftfold_events::turn_config::ToolSpec;
 use serde_json::{Map, Value, json};
 
 use super::message;

@@ -1,7 +1,7 @@
 //! The neutral request as a body of Responses.
 
 use leftfold_events::Request;
-use leftfold_events::kit::ToolSpec;
+use leftfold_events::turn_config::ToolSpec;
 use serde_json::{Map, Value};
 
 use super::{message, options};

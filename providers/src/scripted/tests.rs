@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use leftfold_events::Json;
 use leftfold_events::event::{Finish, ModelRef, PromptPart, Purpose, Usage};
-use leftfold_events::kit::ToolSpec;
 use leftfold_events::request::{AssistantPart, ToolResult};
+use leftfold_events::turn_config::ToolSpec;
 
 use super::*;
 use crate::config::ScriptSource;

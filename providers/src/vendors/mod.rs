@@ -8,8 +8,8 @@
 mod models;
 mod table;
 
-use leftfold_events::kit::{Abilities, Limit, ModelSpec, Prices};
 use leftfold_events::providers::Builtin;
+use leftfold_events::turn_config::{Abilities, Limit, ModelSpec, Prices};
 use reqwest::Url;
 
 use crate::ids::{Form, SHORT};

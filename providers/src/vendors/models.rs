@@ -4,7 +4,7 @@
 //! with the shortest lifetime on offer; where a price depends on the length of the prompt or the time
 //! of day, it is the one for short prompts off the peak.
 
-use leftfold_events::kit::Prices;
+use leftfold_events::turn_config::Prices;
 
 use super::{Model, Thinking};
 use Thinking::{Always, Budget, Efforts, Never};

@@ -3,11 +3,11 @@
 #![cfg(debug_assertions)]
 
 use crate::common::{Site, begins, conversation, sites};
-use crate::deeds::{Deed, deeds, kit, session};
+use crate::deeds::{Deed, config, deeds, session};
 use crate::harness::Step;
 use leftfold_events::event::{Class, FailureClass, Finish};
 use leftfold_events::request::RequestMessage;
-use leftfold_events::state::Ask;
+use leftfold_events::state::ModelStatus;
 use leftfold_events::{Envelope, Request, State, context};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -22,7 +22,9 @@ fn requests(log: &[Envelope]) -> Vec<Request> {
             continue;
         }
         let mut made = vec![context::request(&state), context::title_request(&state)];
-        if let Some(Ask::Compacting(compacting)) = state.turn.as_ref().map(|turn| &turn.ask) {
+        if let Some(ModelStatus::Compacting(compacting)) =
+            state.turn.as_ref().map(|turn| &turn.model_status)
+        {
             made.push(context::summary_request(&state, compacting));
         }
         for request in made {
@@ -64,7 +66,7 @@ proptest! {
 
     #[test]
     fn every_request_is_taken(deeds in deeds(), steps in prop_oneof![3 => Just(20), 1 => 1..4_u32]) {
-        let requests = requests(&session(&kit(steps), &deeds));
+        let requests = requests(&session(&config(steps), &deeds));
         for site in sites() {
             assert_accepted(&site, &requests);
         }
@@ -163,9 +165,10 @@ fn trouble() -> Vec<Deed> {
 
 #[test]
 fn every_prefix_of_these_sessions_is_taken() {
-    let mut sessions = vec![session(&kit(20), &trouble())];
-    sessions.extend(crate::deeds::SIGNATURES.map(|signature| session(&kit(20), &work(signature))));
-    sessions.push(session(&kit(2), &work(crate::deeds::SIGNATURES[0])));
+    let mut sessions = vec![session(&config(20), &trouble())];
+    sessions
+        .extend(crate::deeds::SIGNATURES.map(|signature| session(&config(20), &work(signature))));
+    sessions.push(session(&config(2), &work(crate::deeds::SIGNATURES[0])));
     for log in sessions {
         let requests = requests(&log);
         assert!(requests.len() > 8, "too little happens: {}", requests.len());
@@ -180,7 +183,7 @@ fn every_prefix_of_these_sessions_is_taken() {
 #[test]
 fn each_request_begins_as_the_one_before() {
     for (steps, count) in [(20, 7), (3, 6)] {
-        let log = session(&kit(steps), &work(crate::deeds::SIGNATURES[0]));
+        let log = session(&config(steps), &work(crate::deeds::SIGNATURES[0]));
         let made = asked(&log);
         assert_eq!(made.len(), count, "{steps} steps");
         for site in sites() {

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use crate::common::{envelope, equipped, id, text};
+use crate::common::{configured, envelope, id, text};
 use leftfold_events::Payload;
-use leftfold_events::event::{Equipped, Turn};
+use leftfold_events::event::{Turn, TurnConfigPayloads};
 use leftfold_store::{Store, check};
 
 #[test]
@@ -21,7 +21,8 @@ fn blobs_stay_empty_after_2000_mixed_appends() {
             let mut event = envelope(session, seq, text(seq, size));
             if (round + n) % 50 == 0 {
                 let system = Payload::new(format!("{round} {n} ").repeat(2_000));
-                event.event = Turn::Equipped(Equipped { system, ..equipped() }).into();
+                event.event =
+                    Turn::Configured(TurnConfigPayloads { system, ..configured() }).into();
             }
             let done = done.clone();
             log.append(&[event], move |result| done.send(result).unwrap());

@@ -84,32 +84,40 @@ fn a_whole_other_history_is_not_what_was_acknowledged() {
 }
 
 #[test]
-fn a_newer_schema_asks_for_a_newer_leftfold() {
-    let dir = tempfile::tempdir().unwrap();
-    write(dir.path(), &[texts(id(1), 1, 3, 50)]);
-    tamper(dir.path(), |db| {
-        let mut value = db.get(key(id(1), 2)).unwrap().unwrap().to_vec();
-        value[0] = SCHEMA + 1;
-        db.insert(key(id(1), 2), value).unwrap();
-    });
-    let newer = |error: &Error| matches!(error, Error::NewerSchema { seq: 2, found, .. } if *found == SCHEMA + 1);
-    let reader = Reader::open(dir.path()).unwrap();
-    let error = reader.read(id(1), 1).unwrap_err();
-    assert!(newer(&error) && error.to_string().contains("use a newer leftfold"), "{error}");
-    let damage = found(dir.path());
-    assert_eq!(damage.len(), 1, "{damage:?}");
-    assert!(damage[0].1.contains("newer leftfold"), "{damage:?}");
-    let store = Store::open(dir.path()).unwrap();
-    let error = store.log(id(1)).unwrap().read().unwrap_err();
-    assert!(newer(&error), "{error}");
+fn a_log_of_another_schema_says_which_leftfold_reads_it() {
+    for (schema, advice) in [
+        (SCHEMA + 1, "(log schema 3, this leftfold reads schema 2): use a newer leftfold"),
+        (SCHEMA - 1, "(log schema 1, this leftfold reads schema 2): export the session"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), &[texts(id(1), 1, 3, 50)]);
+        tamper(dir.path(), |db| {
+            let mut value = db.get(key(id(1), 2)).unwrap().unwrap().to_vec();
+            value[0] = schema;
+            db.insert(key(id(1), 2), value).unwrap();
+        });
+        let other = |error: &Error| matches!(error, Error::OtherSchema { seq: 2, found, .. } if *found == schema);
+        let reader = Reader::open(dir.path()).unwrap();
+        let error = reader.read(id(1), 1).unwrap_err();
+        assert!(other(&error) && error.to_string().contains(advice), "{error}");
+        let damage = found(dir.path());
+        assert_eq!(damage.len(), 1, "{damage:?}");
+        assert!(damage[0].1.contains(advice), "{damage:?}");
+        let store = Store::open(dir.path()).unwrap();
+        let error = store.log(id(1)).unwrap().read().unwrap_err();
+        assert!(other(&error), "{error}");
+    }
 }
 
 #[test]
 fn payloads_that_are_missing_or_wrong_are_found() {
     let dir = tempfile::tempdir().unwrap();
     let big = envelope(id(1), 2, text(2, 100_000));
-    let equip = leftfold_events::event::Turn::Equipped(crate::common::equipped());
-    write(dir.path(), &[vec![envelope(id(1), 1, created(None)), big, envelope(id(1), 3, equip)]]);
+    let configure = leftfold_events::event::Turn::Configured(crate::common::configured());
+    write(
+        dir.path(),
+        &[vec![envelope(id(1), 1, created(None)), big, envelope(id(1), 3, configure)]],
+    );
     let file = fs::read_dir(dir.path().join("payloads")).unwrap().next().unwrap().unwrap().path();
     let bytes = fs::read(&file).unwrap();
     let mut wrong = bytes.clone();

@@ -26,7 +26,7 @@ fn event() -> impl Strategy<Value = Event> {
             Model::Streamed { parts: vec![part.clone(), part] }.into()
         }),
         json().prop_map(|input| {
-            Model::Called { call: CallSpec { id: "c".into(), name: "n".into(), input } }.into()
+            Tool::Called { call: CallSpec { id: "c".into(), name: "n".into(), input } }.into()
         }),
         (json(), ".*", any::<bool>()).prop_map(|(metadata, output, is_error)| {
             Tool::Finished(Box::new(Finished {

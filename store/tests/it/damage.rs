@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use crate::common::{created, envelope, equipped, id, prompted, text, texts};
+use crate::common::{configured, created, envelope, id, prompted, text, texts};
 use leftfold_events::Envelope;
 use leftfold_events::event::Turn;
 use leftfold_store::{Error, Reader, Store, check, heads};
@@ -29,7 +29,7 @@ fn small() -> Sample {
 fn large() -> Sample {
     let events = vec![
         envelope(id(1), 1, created(None)),
-        envelope(id(1), 2, Turn::Equipped(equipped())),
+        envelope(id(1), 2, Turn::Configured(configured())),
         envelope(id(1), 3, prompted()),
         envelope(id(1), 4, text(4, 70_000)),
         envelope(id(1), 5, text(5, 3_500)),

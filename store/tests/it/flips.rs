@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::common::rich::{Family, Random, copy, count, files, in_parallel, logs, memory, store};
+use crate::common::rich::{Logs, Random, copy, count, files, in_parallel, logs, memory, store};
 use leftfold_store::{Error, Reader, Store, check};
 
 struct Flip {
@@ -49,7 +49,7 @@ fn chosen(dir: &Path, random: &mut Random) -> Vec<Flip> {
 }
 
 /// Whether it was detected; otherwise every session was read as it was written.
-fn detected(dir: &Path, logs: &Family, case: &str) -> bool {
+fn detected(dir: &Path, logs: &Logs, case: &str) -> bool {
     let report = check(dir).unwrap_or_else(|error| panic!("{case}: {error}"));
     let named =
         report.damage.iter().all(|damage| !damage.file.is_empty() && !damage.what.is_empty());
@@ -67,7 +67,7 @@ fn detected(dir: &Path, logs: &Family, case: &str) -> bool {
 }
 
 /// A node goes on with what was written or with nothing.
-fn try_as_node(dir: &Path, logs: &Family, case: &str) {
+fn try_as_node(dir: &Path, logs: &Logs, case: &str) {
     let copied = memory();
     copy(dir, copied.path());
     let store = match Store::open(copied.path()) {

@@ -3,8 +3,8 @@
 use std::fs;
 use std::sync::mpsc;
 
-use crate::common::{created, envelope, equipped, every_variant, id, text, texts};
-use leftfold_events::event::{Equipped, Session, Turn};
+use crate::common::{configured, created, envelope, every_variant, id, text, texts};
+use leftfold_events::event::{Session, Turn, TurnConfigPayloads};
 use leftfold_events::{Envelope, Payload, SessionId};
 use leftfold_store::{Error, Reader, Store, check, heads};
 use tempfile::TempDir;
@@ -96,10 +96,10 @@ fn equal_payloads_are_stored_once_and_shared() {
     let (dir, store) = store();
     let mut log = store.log(id(1)).unwrap();
     let big = |n: u64| Payload::new("x".repeat(70_000) + &n.to_string());
-    let equip = |n: u64| Turn::Equipped(Equipped { tools: big(n), ..equipped() });
+    let configure = |n: u64| Turn::Configured(TurnConfigPayloads { tools: big(n), ..configured() });
     let mut events = vec![envelope(id(1), 1, created(None))];
-    events.extend((2..=51).map(|seq| envelope(id(1), seq, equip(1))));
-    events.push(envelope(id(1), 52, equip(2)));
+    events.extend((2..=51).map(|seq| envelope(id(1), seq, configure(1))));
+    events.push(envelope(id(1), 52, configure(2)));
     for event in &events {
         log.append_wait(std::slice::from_ref(event)).unwrap();
     }
@@ -111,7 +111,7 @@ fn equal_payloads_are_stored_once_and_shared() {
     assert!(std::sync::Arc::ptr_eq(&text(1), &text(50)));
     // a session that is written later uses them too
     let store = Store::open(dir.path()).unwrap();
-    let other = [envelope(id(2), 1, created(None)), envelope(id(2), 2, equip(2))];
+    let other = [envelope(id(2), 1, created(None)), envelope(id(2), 2, configure(2))];
     store.log(id(2)).unwrap().append_wait(&other).unwrap();
     drop(store);
     assert_eq!(fs::read_dir(dir.path().join("payloads")).unwrap().count(), 2);
@@ -122,10 +122,10 @@ fn equal_payloads_are_stored_once_and_shared() {
 fn an_unset_payload_needs_no_contents_and_a_hash_alone_is_refused() {
     let (dir, store) = store();
     let mut log = store.log(id(1)).unwrap();
-    let unset = [envelope(id(1), 1, Turn::Equipped(Equipped::default()))];
+    let unset = [envelope(id(1), 1, Turn::Configured(TurnConfigPayloads::default()))];
     log.append_wait(&unset).unwrap();
     let hash_only: Payload = serde_json::from_str(&format!("\"{}\"", "ab".repeat(32))).unwrap();
-    let event = Turn::Equipped(Equipped { rules: hash_only, ..equipped() });
+    let event = Turn::Configured(TurnConfigPayloads { rules: hash_only, ..configured() });
     let error = log.append_wait(&[envelope(id(1), 2, event)]).unwrap_err();
     assert!(matches!(error, Error::Unstorable { seq: 2, .. }), "{error}");
     drop((log, store));

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::common::rich::{Family, Random, copy, count, files, in_parallel, logs, memory, store};
+use crate::common::rich::{Logs, Random, copy, count, files, in_parallel, logs, memory, store};
 use crate::common::{envelope, id, prompted, text, texts};
 use leftfold_events::event::{Session, Subagent};
 use leftfold_events::{Envelope, SessionId};
@@ -45,7 +45,7 @@ fn wait_until_free(dir: &Path) {
 
 /// Salvages, with all that always holds: the old store is as it was, the new one is sound, its logs
 /// are beginnings of the old ones and can be gone on with, and no event is told of twice.
-fn saved(dir: &Path, logs: &Family, case: &str) -> Option<Salvaged> {
+fn saved(dir: &Path, logs: &Logs, case: &str) -> Option<Salvaged> {
     wait_until_free(dir);
     let before = files(dir);
     let to = memory();

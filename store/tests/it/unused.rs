@@ -4,14 +4,14 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::rich::{files, logs, store};
-use crate::common::{envelope, equipped, finished, id, text};
-use leftfold_events::event::{Equipped, Finished, Spill, Tool, Turn};
+use crate::common::{configured, envelope, finished, id, text};
+use leftfold_events::event::{Finished, Spill, Tool, Turn, TurnConfigPayloads};
 use leftfold_events::{Envelope, Payload, Sha256};
 use leftfold_store::{Error, Store, Tidied, check, forget, tidy};
 
-fn equip(seq: u64, text: &str) -> Envelope {
+fn configure(seq: u64, text: &str) -> Envelope {
     let system = Payload::new(text.repeat(10_000));
-    envelope(id(3), seq, Turn::Equipped(Equipped { system, ..equipped() }))
+    envelope(id(3), seq, Turn::Configured(TurnConfigPayloads { system, ..configured() }))
 }
 
 /// Large contents, a large event and a full text of the fork's own.
@@ -21,7 +21,7 @@ fn grow(dir: &Path) {
     let finished = Tool::Finished(Box::new(Finished { spill, ..finished() }));
     fs::write(dir.join("spill/c2.txt"), b"x").unwrap();
     let events = [
-        equip(10, "of a fork "),
+        configure(10, "of a fork "),
         envelope(id(3), 11, text(5, 70_000)),
         envelope(id(3), 12, finished),
     ];
@@ -77,7 +77,7 @@ fn what_a_removed_fork_had_for_itself_goes() {
     assert_eq!(check(sample.path()).unwrap().damage, []);
     assert!(tidy(sample.path(), false).unwrap().is_empty());
     // contents that were removed are written again when they are needed again
-    let again = Envelope { session: id(1), seq: 10, ..equip(10, "of a fork ") };
+    let again = Envelope { session: id(1), seq: 10, ..configure(10, "of a fork ") };
     Store::open(sample.path()).unwrap().log(id(1)).unwrap().append_wait(&[again]).unwrap();
     assert_eq!(check(sample.path()).unwrap().damage, []);
     let spills = check(sample.path()).unwrap().spills;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use leftfold_events::Json;
 use leftfold_events::event::{Consent, Wanted};
 use leftfold_framing::clip;
-use leftfold_tools::{Inquire, Inquiry, Progress};
+use leftfold_tools::{Elicit, Elicitation, Progress};
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
     ElicitationCapability, ElicitationSchema, FormElicitationCapability, Implementation,
@@ -51,7 +51,7 @@ struct Shared {
     /// The server's name in settings.
     server: String,
     /// The calls under way, each with a way to ask whoever it is made for.
-    askers: Mutex<Vec<(u64, Inquire)>>,
+    askers: Mutex<Vec<(u64, Elicit)>>,
     last_asker: AtomicU64,
 }
 
@@ -114,25 +114,25 @@ impl ClientHandler {
     }
 
     /// A call begins.
-    pub(super) fn ask_by(&self, inquire: Inquire) -> Asking {
+    pub(super) fn ask_by(&self, elicit: Elicit) -> Asking {
         let asker = self.0.last_asker.fetch_add(1, Ordering::Relaxed);
-        self.askers().push((asker, inquire));
+        self.askers().push((asker, elicit));
         Asking { handler: self.clone(), asker }
     }
 
-    fn askers(&self) -> MutexGuard<'_, Vec<(u64, Inquire)>> {
+    fn askers(&self) -> MutexGuard<'_, Vec<(u64, Elicit)>> {
         self.0.askers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts a question to people. The protocol does not say which call it belongs to: it is taken as
     /// one of the latest that is under way. Without any there is nobody to be asked.
     async fn put(&self, message: String, wanted: Wanted) -> ElicitResult {
-        let latest = self.askers().last().map(|(_, inquire)| Arc::clone(inquire));
-        let Some(inquire) = latest else {
+        let latest = self.askers().last().map(|(_, elicit)| Arc::clone(elicit));
+        let Some(elicit) = latest else {
             return ElicitResult::new(ElicitationAction::Cancel);
         };
         let (from, message) = (self.0.server.clone(), clip(message, MESSAGE));
-        match inquire(Inquiry { from, message, wanted }).await {
+        match elicit(Elicitation { from, message, wanted }).await {
             (Consent::Accepted, content) => {
                 ElicitResult::new(ElicitationAction::Accept).with_content(content.value())
             }

@@ -3,7 +3,7 @@
 //! A project has one [`Servers`], shared by all sessions of this process that work in it, with one
 //! connection for each server. A server is started when somebody first wants to know its tools, and
 //! again if it has ended since. One that does not start is told of once and left out; nobody waits
-//! for it longer than its own limit. What a model is told of tools goes into the log with the kit, so
+//! for it longer than its own limit. What a model is told of tools goes into the log with the turn configuration, so
 //! that nothing but a call that runs needs the server itself.
 
 mod call;

@@ -157,7 +157,7 @@ impl Link {
         request: ClientRequest,
         cx: &Context,
     ) -> Result<ServerResult, Error> {
-        let _asking = self.handler.ask_by(cx.inquire.clone());
+        let _asking = self.handler.ask_by(cx.elicit.clone());
         let sending = self.peer.send_request_with_option(request, PeerRequestOptions::no_options());
         let token = |handle: &RequestHandle<RoleClient>| handle.progress_token.clone();
         let sent = self.handler.listen(cx.progress.clone(), token, sending).await;

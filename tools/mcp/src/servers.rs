@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use leftfold_events::kit::ToolSpec;
+use leftfold_events::turn_config::ToolSpec;
 use leftfold_framing::clip;
 use leftfold_process::{Pool as Services, Pools, Supervised};
 use leftfold_tools::external;

@@ -1,7 +1,7 @@
 //! What plugins answer to hooks, checked field by field before it becomes a fact.
 
 use leftfold_events::Json;
-use leftfold_events::event::{Heard, Hook};
+use leftfold_events::event::{HookOutcome, HookPoint};
 use leftfold_framing::clip;
 use serde_json::{Map, Value};
 
@@ -25,41 +25,41 @@ const MAX_TITLE: usize = 500;
 const MAX_METADATA: usize = 64 * 1_024;
 
 /// What an answer may have in it.
-const fn fields(hook: Hook) -> &'static [(&'static str, Kind)] {
+const fn fields(hook: HookPoint) -> &'static [(&'static str, Kind)] {
     match hook {
-        Hook::ChatMessage => &[("parts", Kind::Parts), ("append", Kind::Text)],
-        Hook::ChatParams => &[
+        HookPoint::ChatMessage => &[("parts", Kind::Parts), ("append", Kind::Text)],
+        HookPoint::ChatParams => &[
             ("temperature", Kind::Number),
             ("topP", Kind::Number),
             ("topK", Kind::Number),
             ("maxOutputTokens", Kind::Number),
             ("options", Kind::Object),
         ],
-        Hook::ChatHeaders => &[("headers", Kind::Object)],
-        Hook::Auth => &[("headers", Kind::Object), (KEY, Kind::Text)],
-        Hook::ShellEnv => &[("env", Kind::Object)],
-        Hook::ToolBefore => &[("args", Kind::Object), ("deny", Kind::Text)],
-        Hook::ToolAfter => {
+        HookPoint::ChatHeaders => &[("headers", Kind::Object)],
+        HookPoint::Auth => &[("headers", Kind::Object), (KEY, Kind::Text)],
+        HookPoint::ShellEnv => &[("env", Kind::Object)],
+        HookPoint::ToolBefore => &[("args", Kind::Object), ("deny", Kind::Text)],
+        HookPoint::ToolAfter => {
             &[("output", Kind::Text), ("title", Kind::Text), ("metadata", Kind::Object)]
         }
-        Hook::ToolDefinition => &[("tools", Kind::Object)],
-        Hook::PermissionAsk => {
+        HookPoint::ToolDefinition => &[("tools", Kind::Object)],
+        HookPoint::PermissionAsk => {
             &[("status", Kind::OneOf(&["allow", "deny", "ask"])), ("reason", Kind::Text)]
         }
-        Hook::System => &[("system", Kind::Texts)],
-        Hook::Compacting => &[("prompt", Kind::Text), ("context", Kind::Texts)],
+        HookPoint::System => &[("system", Kind::Texts)],
+        HookPoint::Compacting => &[("prompt", Kind::Text), ("context", Kind::Texts)],
     }
 }
 
 /// What stands for one that says nothing: `null`, or an empty object.
-pub(super) fn read(hook: Hook, answer: Value) -> Said {
+pub(super) fn read(hook: HookPoint, answer: Value) -> Said {
     match check(hook, answer) {
         Ok(Checked { output, values, key }) => {
-            let (outcome, output) = (Heard::Answered, Json::from_value(&output.into()));
+            let (outcome, output) = (HookOutcome::Returned, Json::from_value(&output.into()));
             Said { outcome, output, message: None, values, key }
         }
         Err(why) => {
-            Said::not(Heard::Failed, format!("its answer to {} is wrong: {why}", hook.name()))
+            Said::not(HookOutcome::Failed, format!("its answer to {} is wrong: {why}", hook.name()))
         }
     }
 }
@@ -71,7 +71,7 @@ struct Checked {
     key: Option<String>,
 }
 
-fn check(hook: Hook, answer: Value) -> Result<Checked, String> {
+fn check(hook: HookPoint, answer: Value) -> Result<Checked, String> {
     let answer = if answer.is_null() { Value::Object(Map::new()) } else { answer };
     let Value::Object(answer) = answer else {
         return Err(format!("expected an object, found {}", kind(&answer)));
@@ -101,7 +101,7 @@ fn within_limits(mut output: Map<String, Value>) -> Result<Checked, String> {
 }
 
 /// Puts hashes in place of values.
-fn hide(hook: Hook, mut answer: Map<String, Value>) -> Result<Checked, String> {
+fn hide(hook: HookPoint, mut answer: Map<String, Value>) -> Result<Checked, String> {
     let (mut values, mut key) = (Vec::new(), None);
     for (field, entries) in &mut answer {
         if let Value::String(text) = entries {
@@ -115,7 +115,7 @@ fn hide(hook: Hook, mut answer: Map<String, Value>) -> Result<Checked, String> {
             let Some(text) = value.as_str() else {
                 return Err(format!("`{field}.{name}`: expected a string, found {}", kind(value)));
             };
-            let fits = if hook == Hook::ShellEnv {
+            let fits = if hook == HookPoint::ShellEnv {
                 !name.is_empty() && !name.contains(['=', '\0']) && !text.contains('\0')
             } else {
                 is_header(name, text)
@@ -181,35 +181,47 @@ mod tests {
     #[test]
     fn answers_are_checked_by_field() {
         for (hook, answer, told) in [
-            (Hook::ToolBefore, json!(null), None),
-            (Hook::ToolBefore, json!({ "args": {} }), None),
-            (Hook::ToolBefore, json!([]), Some("expected an object, found a list")),
-            (Hook::ToolBefore, json!({ "denny": "x" }), Some("`denny` is nothing it can say")),
-            (Hook::ToolBefore, json!({ "args": 1 }), Some("`args`: expected an object")),
-            (Hook::PermissionAsk, json!({ "status": "allow" }), None),
-            (Hook::PermissionAsk, json!({ "status": "yes" }), Some("allow or deny or ask")),
-            (Hook::System, json!({ "system": ["a", 1] }), Some("a list of strings")),
-            (Hook::ChatMessage, json!({ "parts": [{ "text": "a" }] }), None),
-            (Hook::ChatMessage, json!({ "parts": ["a"] }), Some("a list of objects")),
-            (Hook::ShellEnv, json!({ "env": { "A=B": "c" } }), Some("`env.A=B` has characters")),
-            (Hook::ShellEnv, json!({ "env": { "A": 1 } }), Some("`env.A`: expected a string")),
-            (Hook::ChatHeaders, json!({ "headers": { "a b": "c" } }), Some("`headers.a b`")),
-            (Hook::ChatHeaders, json!({ "headers": { "a": "c\nd: e" } }), Some("`headers.a`")),
-            (Hook::ChatHeaders, json!({ "apiKey": "k" }), Some("`apiKey` is nothing it can say")),
-            (Hook::Auth, json!({ "apiKey": "k", "headers": {} }), None),
-            (Hook::Auth, json!({ "apiKey": " " }), Some("`apiKey` is empty")),
-            (Hook::Auth, json!({ "apiKey": ["k"] }), Some("`apiKey`: expected a string")),
-            (Hook::ToolAfter, json!({ "title": "t", "metadata": { "a": 1 } }), None),
-            (Hook::ToolAfter, json!({ "metadata": [] }), Some("`metadata`: expected an object")),
+            (HookPoint::ToolBefore, json!(null), None),
+            (HookPoint::ToolBefore, json!({ "args": {} }), None),
+            (HookPoint::ToolBefore, json!([]), Some("expected an object, found a list")),
+            (HookPoint::ToolBefore, json!({ "denny": "x" }), Some("`denny` is nothing it can say")),
+            (HookPoint::ToolBefore, json!({ "args": 1 }), Some("`args`: expected an object")),
+            (HookPoint::PermissionAsk, json!({ "status": "allow" }), None),
+            (HookPoint::PermissionAsk, json!({ "status": "yes" }), Some("allow or deny or ask")),
+            (HookPoint::System, json!({ "system": ["a", 1] }), Some("a list of strings")),
+            (HookPoint::ChatMessage, json!({ "parts": [{ "text": "a" }] }), None),
+            (HookPoint::ChatMessage, json!({ "parts": ["a"] }), Some("a list of objects")),
             (
-                Hook::ToolAfter,
+                HookPoint::ShellEnv,
+                json!({ "env": { "A=B": "c" } }),
+                Some("`env.A=B` has characters"),
+            ),
+            (HookPoint::ShellEnv, json!({ "env": { "A": 1 } }), Some("`env.A`: expected a string")),
+            (HookPoint::ChatHeaders, json!({ "headers": { "a b": "c" } }), Some("`headers.a b`")),
+            (HookPoint::ChatHeaders, json!({ "headers": { "a": "c\nd: e" } }), Some("`headers.a`")),
+            (
+                HookPoint::ChatHeaders,
+                json!({ "apiKey": "k" }),
+                Some("`apiKey` is nothing it can say"),
+            ),
+            (HookPoint::Auth, json!({ "apiKey": "k", "headers": {} }), None),
+            (HookPoint::Auth, json!({ "apiKey": " " }), Some("`apiKey` is empty")),
+            (HookPoint::Auth, json!({ "apiKey": ["k"] }), Some("`apiKey`: expected a string")),
+            (HookPoint::ToolAfter, json!({ "title": "t", "metadata": { "a": 1 } }), None),
+            (
+                HookPoint::ToolAfter,
+                json!({ "metadata": [] }),
+                Some("`metadata`: expected an object"),
+            ),
+            (
+                HookPoint::ToolAfter,
                 json!({ "metadata": { "a": "x".repeat(MAX_METADATA) } }),
                 Some("`metadata` has more than 65536 bytes"),
             ),
         ] {
             let said = read(hook, answer.clone());
             match (told, &said.message) {
-                (None, None) => assert_eq!(said.outcome, Heard::Answered, "{answer}"),
+                (None, None) => assert_eq!(said.outcome, HookOutcome::Returned, "{answer}"),
                 (Some(told), Some(why)) => assert!(why.contains(told), "{answer}: {why}"),
                 other => panic!("{answer}: {other:?}"),
             }
@@ -218,13 +230,13 @@ mod tests {
 
     #[test]
     fn values_of_headers_and_variables_are_kept_apart() {
-        let said = read(Hook::ShellEnv, json!({ "env": { "TOKEN": "very-secret" } }));
+        let said = read(HookPoint::ShellEnv, json!({ "env": { "TOKEN": "very-secret" } }));
         assert_eq!(said.values, [("TOKEN".to_owned(), "very-secret".to_owned())]);
         let shown = said.output.as_str();
         assert!(shown.contains("TOKEN") && shown.contains("hmac-sha256:"), "{shown}");
         assert!(!shown.contains("very-secret"), "{shown}");
         assert!(!format!("{said:?}").contains("very-secret"));
-        let said = read(Hook::Auth, json!({ "apiKey": " very-secret\n" }));
+        let said = read(HookPoint::Auth, json!({ "apiKey": " very-secret\n" }));
         assert_eq!((said.key.as_deref(), said.values.len()), (Some("very-secret"), 0));
         let shown = said.output.as_str();
         assert!(shown.starts_with(r#"{"apiKey":"hmac-sha256:"#), "{shown}");

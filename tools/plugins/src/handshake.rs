@@ -1,6 +1,6 @@
 //! The first exchange with a plugin: who we are, who it is, and what it wants.
 
-use leftfold_events::event::Hook;
+use leftfold_events::event::HookPoint;
 use leftfold_framing::clip;
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ pub(super) const CONFIG: &str = "config";
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Handshake {
     pub(super) name: String,
-    pub(super) hooks: Vec<Hook>,
+    pub(super) hooks: Vec<HookPoint>,
     /// Whether it wants to be told of events.
     pub(super) watches: bool,
     /// Whether it has something to add to settings.
@@ -79,7 +79,7 @@ impl Handshake {
         }
         let provider = &answer["auth"]["provider"];
         handshake.provider = provider.as_str().map(str::to_owned);
-        if handshake.provider.is_none() && handshake.hooks.contains(&Hook::Auth) {
+        if handshake.provider.is_none() && handshake.hooks.contains(&HookPoint::Auth) {
             let expected = "the name of a provider, as the hook `auth` is wanted";
             return Err(wrong("auth.provider", expected, provider));
         }
@@ -90,13 +90,13 @@ impl Handshake {
         let Some(name) = said.as_str() else {
             return Err(wrong(&format!("hooks[{at}]"), "a string", said));
         };
-        match Hook::named(name) {
+        match HookPoint::named(name) {
             Some(hook) if !self.hooks.contains(&hook) => self.hooks.push(hook),
             Some(_) => {}
             None if name == EVENT => self.watches = true,
             None if name == CONFIG => self.configures = true,
             None => {
-                let known: Vec<&str> = Hook::ALL.iter().map(|hook| hook.name()).collect();
+                let known: Vec<&str> = HookPoint::ALL.iter().map(|hook| hook.name()).collect();
                 self.warnings.push(format!(
                     "there is no hook `{}`, so it is not asked there; known are {EVENT}, {CONFIG}, {}",
                     clip(name.to_owned(), MAX_NAME),
@@ -173,7 +173,7 @@ mod tests {
             ("g", true, true)
         );
         assert_eq!(handshake.hook_names(), ["event", "config", "tool.execute.before"]);
-        assert_eq!(handshake.hooks, [Hook::ToolBefore]);
+        assert_eq!(handshake.hooks, [HookPoint::ToolBefore]);
         assert_eq!(handshake.tools[0].parameters["type"], "object");
         assert!(handshake.tools[0].read_only && handshake.tools[0].description == "t");
         let [warning] = &handshake.warnings[..] else { panic!("{:?}", handshake.warnings) };

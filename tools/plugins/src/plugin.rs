@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leftfold_events::event::{Heard, Hook};
+use leftfold_events::event::{HookOutcome, HookPoint};
 use leftfold_process::{Connection, Failure, Service, Supervised};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -92,17 +92,17 @@ impl Plugin {
 }
 
 impl Running {
-    pub(super) async fn ask(&self, hook: Hook, params: Value) -> Said {
-        if hook == Hook::Auth
+    pub(super) async fn ask(&self, hook: HookPoint, params: Value) -> Said {
+        if hook == HookPoint::Auth
             && params["model"]["provider"].as_str() != self.handshake.provider.as_deref()
         {
             return answer::read(hook, Value::Null);
         }
         match self.link.ask(hook.name(), params, Some(self.limit)).await {
             Ok(said) => answer::read(hook, said),
-            Err(Fail::Refused(why)) => Said::not(Heard::Failed, why),
-            Err(Fail::Gone(why)) => Said::not(Heard::Gone, why),
-            Err(Fail::TimedOut) => Said::not(Heard::TimedOut, self.late(hook.name())),
+            Err(Fail::Refused(why)) => Said::not(HookOutcome::Failed, why),
+            Err(Fail::Gone(why)) => Said::not(HookOutcome::Gone, why),
+            Err(Fail::TimedOut) => Said::not(HookOutcome::TimedOut, self.late(hook.name())),
         }
     }
 

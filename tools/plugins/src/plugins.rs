@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use leftfold_events::Json;
-use leftfold_events::event::{Heard, Hook};
-use leftfold_events::kit::{PluginSpec, ToolSpec};
+use leftfold_events::event::{HookOutcome, HookPoint};
+use leftfold_events::turn_config::{PluginSpec, ToolSpec};
 use leftfold_process::{Pool as Services, Pools, Supervised};
 use leftfold_tools::external;
 use serde_json::Value;
@@ -152,10 +152,10 @@ impl Plugins {
     }
 
     /// Puts a hook to a plugin. It has as long as settings say.
-    pub async fn ask(&self, plugin: &str, hook: Hook, params: Value) -> Said {
+    pub async fn ask(&self, plugin: &str, hook: HookPoint, params: Value) -> Said {
         match self.named(plugin) {
             Some(running) => running.ask(hook, params).await,
-            None => Said::not(Heard::Gone, "it does not run".to_owned()),
+            None => Said::not(HookOutcome::Gone, "it does not run".to_owned()),
         }
     }
 

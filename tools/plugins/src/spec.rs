@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use leftfold_events::Json;
-use leftfold_events::event::Heard;
+use leftfold_events::event::HookOutcome;
 
 /// How long a plugin may take to start, and for each answer, unless settings say otherwise.
 pub const TIMEOUT: Duration = Duration::from_secs(5);
@@ -66,7 +66,7 @@ pub struct Report {
 /// What a plugin has answered.
 #[derive(Clone)]
 pub struct Said {
-    pub outcome: Heard,
+    pub outcome: HookOutcome,
     /// For the log.
     pub output: Json,
     /// What is wrong.
@@ -85,7 +85,7 @@ impl fmt::Debug for Said {
 }
 
 impl Said {
-    pub(crate) fn not(outcome: Heard, message: String) -> Self {
+    pub(crate) fn not(outcome: HookOutcome, message: String) -> Self {
         let (output, values, key) = (Json::object(), Vec::new(), None);
         Self { outcome, output, message: Some(message), values, key }
     }

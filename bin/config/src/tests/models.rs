@@ -38,10 +38,12 @@ fn a_model_comes_with_all_that_is_known() {
     assert_eq!((chosen.timeout, chosen.stall), (1000, Some(50)));
     let headers: Vec<_> = chosen.headers.iter().map(|(n, v)| (n.as_str(), v.reveal())).collect();
     assert_eq!(headers, [("x-a", "1"), ("x-b", "3")]);
-    let known = leftfold_events::kit::Limit { context: 1, input: 2, output: 3 };
+    let known = leftfold_events::turn_config::Limit { context: 1, input: 2, output: 3 };
     let limit = chosen.limit.over(known);
     assert_eq!((limit.context, limit.input, limit.output), (8192, 2, 1024));
-    let cost = chosen.cost.over(leftfold_events::kit::Prices { output: 9.0, ..Default::default() });
+    let cost = chosen
+        .cost
+        .over(leftfold_events::turn_config::Prices { output: 9.0, ..Default::default() });
     assert_eq!((cost.input, cost.output), (1.5, 9.0));
     assert_eq!(chosen.options["temperature"], 0);
     assert_eq!(chosen.provider_options["setCacheKey"], true);

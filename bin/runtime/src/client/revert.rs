@@ -3,7 +3,7 @@
 use anyhow::Context;
 use leftfold_actors::{Answered, NodeMessage, SessionMessage};
 use leftfold_events::event::Files;
-use leftfold_events::{Fact, Kit, Seq};
+use leftfold_events::{Fact, Seq, TurnConfig};
 
 use super::{Client, DIED, Link};
 
@@ -14,7 +14,7 @@ impl Client {
     /// Asks for it. What became of that: why not, or nothing once it is in the log.
     pub async fn revert(
         &self,
-        kit: Kit,
+        config: TurnConfig,
         back: Back,
         by: &str,
     ) -> anyhow::Result<Result<(), String>> {
@@ -27,10 +27,15 @@ impl Client {
             Some(to) => Fact::new(Files::RevertAsked { to, by }),
             None => Fact::new(Files::UnrevertAsked { by }),
         };
-        let (kit, prompted) = (Box::new(kit), Box::new(asked));
-        let told = ractor::call!(node, |told| NodeMessage::Tell {
+        let (config, prompted) = (Box::new(config), Box::new(asked));
+        let told = ractor::call!(node, |reply_to| NodeMessage::Tell {
             session: self.session,
-            message: SessionMessage::Prompt { kit, prompted, joins: false, told: Some(told) },
+            message: SessionMessage::Prompt {
+                config,
+                prompted,
+                joins: false,
+                reply_to: Some(reply_to)
+            },
         });
         if told.context(DIED)? == Answered::Accepted {
             return Ok(Ok(()));

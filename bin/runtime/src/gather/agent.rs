@@ -2,8 +2,8 @@
 
 use leftfold_config::Mode;
 use leftfold_events::Json;
-use leftfold_events::kit::{Abilities, Options};
 use leftfold_events::rules::{Action, Rule};
+use leftfold_events::turn_config::{Abilities, Options};
 use serde_json::Value;
 
 /// One agent (SPEC A1).

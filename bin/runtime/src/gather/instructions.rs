@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use leftfold_tools::Homes;
 use leftfold_tools::instructions::{self, Instructions, Problem};
 
-use super::Setup;
+use super::TurnSettings;
 
 /// Bytes of all of them together.
 const MAX_BYTES: usize = 256 * 1024;
@@ -42,23 +42,24 @@ pub(super) struct Found {
     bytes: usize,
 }
 
-pub(super) fn find(setup: &Setup) -> Found {
+pub(super) fn find(turn_settings: &TurnSettings) -> Found {
     let mut found = Found::default();
-    if let Some(own) = global(&setup.sources.homes) {
+    if let Some(own) = global(&turn_settings.sources.homes) {
         found.file(&own, None);
     }
-    let folders = folders(setup);
-    let worktree = setup.worktree.canonicalize().unwrap_or_else(|_| setup.worktree.to_owned());
+    let folders = folders(turn_settings);
+    let worktree =
+        turn_settings.worktree.canonicalize().unwrap_or_else(|_| turn_settings.worktree.to_owned());
     for file in folders.iter().filter_map(|folder| instructions::in_folder(folder)) {
         found.file(&file, Some(&worktree));
     }
     let (pages, files): (Vec<&Named>, Vec<&Named>) =
-        setup.sources.instructions.iter().partition(|named| named.is_page());
+        turn_settings.sources.instructions.iter().partition(|named| named.is_page());
     for named in files {
-        found.named(named, &folders, &worktree, &setup.sources.homes);
+        found.named(named, &folders, &worktree, &turn_settings.sources.homes);
     }
     let pages: Vec<String> = pages.into_iter().map(|named| named.text.clone()).collect();
-    for page in instructions::fetch(&pages, setup.sources.private_addresses) {
+    for page in instructions::fetch(&pages, turn_settings.sources.private_addresses) {
         found.add(page);
     }
     found
@@ -73,10 +74,10 @@ fn global(homes: &Homes) -> Option<PathBuf> {
 }
 
 /// From the project's root down to the directory; the directory alone if it is not in the project.
-fn folders(setup: &Setup) -> Vec<PathBuf> {
-    let inside = setup.directory.starts_with(&setup.worktree);
-    let up = setup.directory.ancestors().take(if inside { usize::MAX } else { 1 });
-    let up = up.take_while(|folder| !inside || folder.starts_with(&setup.worktree));
+fn folders(turn_settings: &TurnSettings) -> Vec<PathBuf> {
+    let inside = turn_settings.directory.starts_with(&turn_settings.worktree);
+    let up = turn_settings.directory.ancestors().take(if inside { usize::MAX } else { 1 });
+    let up = up.take_while(|folder| !inside || folder.starts_with(&turn_settings.worktree));
     let mut folders: Vec<PathBuf> = up.map(Path::to_owned).collect();
     folders.reverse();
     folders

@@ -4,19 +4,19 @@
 use std::path::{Path, PathBuf};
 
 use leftfold_events::SessionId;
-use leftfold_events::kit::{AskMode, Options, ToolSpec};
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::state::switch::{PLAN_ENTER, PLAN_EXIT};
+use leftfold_events::turn_config::{AskMode, Options, ToolSpec};
 
 use super::prompt::{fitting, has};
-use super::{Agent, Setup};
+use super::{Agent, TurnSettings};
 
 /// The agent that plans.
 const PLAN: &str = "plan";
 const ENTER: &str = include_str!("../../../../prompts/plan/enter.md");
 const LEAVE: &str = include_str!("../../../../prompts/plan/leave.md");
 
-/// The file for the plan of `session`: in the project if Git keeps it, or else in `home`, Leftfold's
+/// The file for the plan of `session`: in the project if Git keeps it, or else in `session_paths`, Leftfold's
 /// own folder. The id alone names it, so it is the same as long as there is the session.
 pub fn file(worktree: &Path, home: &Path, session: SessionId) -> PathBuf {
     let in_project = worktree.join(".git").exists();
@@ -53,19 +53,19 @@ pub fn rules(agent: &Agent, plan: Option<&Path>, worktree: &Path) -> Vec<Rule> {
 
 /// Whether the agent is offered `tool`: one that changes the agent is for the agent that it leads
 /// away from, in a session with a person.
-pub(super) fn offers(setup: &Setup, tool: &str) -> bool {
-    let there = setup.plan.is_some() && setup.options.ask == AskMode::Ask;
+pub(super) fn offers(turn_settings: &TurnSettings, tool: &str) -> bool {
+    let there = turn_settings.plan.is_some() && turn_settings.options.ask == AskMode::Ask;
     match tool {
-        PLAN_ENTER => there && setup.agent.name == Agent::DEFAULT,
-        PLAN_EXIT => there && setup.agent.name == PLAN,
+        PLAN_ENTER => there && turn_settings.agent.name == Agent::DEFAULT,
+        PLAN_EXIT => there && turn_settings.agent.name == PLAN,
         _ => true,
     }
 }
 
 /// Tells the agent what it will have to say when planning begins or is over.
-pub(super) fn remind(setup: &Setup, tools: &[ToolSpec], options: &mut Options) {
-    let Some(plan) = &setup.plan else { return };
-    options.plans = setup.agent.name == PLAN;
+pub(super) fn remind(turn_settings: &TurnSettings, tools: &[ToolSpec], options: &mut Options) {
+    let Some(plan) = &turn_settings.plan else { return };
+    options.plans = turn_settings.agent.name == PLAN;
     let (path, exists) = (plan.display(), plan.is_file());
     let (text, plan) = match (options.plans, exists) {
         (true, true) => (

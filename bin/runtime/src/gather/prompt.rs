@@ -2,18 +2,18 @@
 //! can keep it; the second changes from project to project and day to day.
 
 use leftfold_events::Time;
-use leftfold_events::kit::ToolSpec;
 use leftfold_events::rules::{self, Action, Rule};
+use leftfold_events::turn_config::ToolSpec;
 use leftfold_tools::skills::{self, Skill};
 
-use super::Setup;
+use super::TurnSettings;
 
 const CORE: &str = include_str!("../../../../prompts/system/core.md");
 const THOROUGH: &str = include_str!("../../../../prompts/system/thorough.md");
 
 /// What only some models need to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Family {
+enum ModelFamily {
     Codex,
     Gpt,
     Gemini,
@@ -22,7 +22,7 @@ enum Family {
     Default,
 }
 
-impl Family {
+impl ModelFamily {
     /// By the model's id (SPEC M4), with or without the name of its maker before it.
     fn of(id: &str) -> Self {
         let id = id.to_lowercase();
@@ -67,14 +67,14 @@ impl Family {
 
 /// The prompt that the system begins with, its name and its text: the agent's own, or else the base
 /// prompt of the model's family (SPEC M2).
-pub(super) fn base(setup: &Setup, tools: &[ToolSpec]) -> (String, String) {
-    if let Some(prompt) = &setup.agent.prompt {
-        return (format!("agent:{}", setup.agent.name), prompt.trim().to_owned());
+pub(super) fn base(turn_settings: &TurnSettings, tools: &[ToolSpec]) -> (String, String) {
+    if let Some(prompt) = &turn_settings.agent.prompt {
+        return (format!("agent:{}", turn_settings.agent.name), prompt.trim().to_owned());
     }
-    let family = Family::of(&setup.model.id);
+    let family = ModelFamily::of(&turn_settings.model.id);
     let parts = match family {
-        Family::Default => vec![CORE, family.text()],
-        Family::Codex | Family::Gpt | Family::Gemini | Family::Anthropic => {
+        ModelFamily::Default => vec![CORE, family.text()],
+        ModelFamily::Codex | ModelFamily::Gpt | ModelFamily::Gemini | ModelFamily::Anthropic => {
             vec![CORE, THOROUGH, family.text()]
         }
     };
@@ -117,15 +117,15 @@ fn names_missing(line: &str, offered: &dyn Fn(&str) -> bool) -> bool {
 }
 
 /// Where and when the model works.
-pub(super) fn environment(setup: &Setup, now: Time) -> String {
-    let git = if setup.worktree.join(".git").exists() { "yes" } else { "no" };
+pub(super) fn environment(turn_settings: &TurnSettings, now: Time) -> String {
+    let git = if turn_settings.worktree.join(".git").exists() { "yes" } else { "no" };
     let date = now.to_string();
     format!(
         "<environment>\nModel: {}\nWorking directory: {}\nProject root: {}\nGit repository: {git}\n\
          Platform: {}\nDate: {}\n</environment>",
-        setup.model.name(),
-        setup.directory.display(),
-        setup.worktree.display(),
+        turn_settings.model.name(),
+        turn_settings.directory.display(),
+        turn_settings.worktree.display(),
         std::env::consts::OS,
         date.get(..10).unwrap_or(&date),
     )

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use leftfold_actors::{Answered, Family, Observation, Opened, Recorded, Reply};
-use leftfold_events::event::{Event, PromptPart, SessionConfig, Turn};
+use leftfold_actors::{Answered, Observation, Opened, Recorded, Reply, WatchScope};
+use leftfold_events::event::{Event, PromptPart, SessionChoices, Turn};
 use leftfold_events::line::{self, Line};
 use leftfold_events::{Envelope, Seq, SessionId, Sha256, State, fold};
 use leftfold_framing::{self as framing, next_line};
@@ -24,7 +24,7 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::{Mutex, watch};
 
-use crate::home::Place;
+use crate::session_paths::Place;
 use leftfold_view::QuestionId;
 
 /// How long an answer may take.
@@ -109,8 +109,8 @@ impl Remote {
         self.call("_leftfold/prompt", params).await.map(|_| ())
     }
 
-    pub async fn configure(&self, config: &SessionConfig, by: &str) -> anyhow::Result<bool> {
-        let params = json!({ "session": self.0.session, "config": config, "by": by });
+    pub async fn configure(&self, choices: &SessionChoices, by: &str) -> anyhow::Result<bool> {
+        let params = json!({ "session": self.0.session, "choices": choices, "by": by });
         let asked = self.call("_leftfold/configure", params).await?;
         Ok(asked["accepted"] == true)
     }
@@ -163,14 +163,14 @@ impl Remote {
         &self,
         from: Seq,
         sink: ActorRef<Observation>,
-        family: &Family,
+        family: &WatchScope,
     ) -> anyhow::Result<()> {
         let mut talk = Talk::connect(&self.0.store).with_context(|| gone(self.0.session))?;
         let mut params = json!({ "session": self.0.session, "from": from });
         match family {
-            Family::Alone => {}
-            Family::Live => params["children"] = json!({}),
-            Family::Whole(named) => params["children"] = json!(**named),
+            WatchScope::Alone => {}
+            WatchScope::Live => params["children"] = json!({}),
+            WatchScope::Whole(named) => params["children"] = json!(**named),
         }
         let watching = tokio::time::timeout(PATIENCE, talk.call("_leftfold/watch", params));
         watching.await.context("the node does not answer")??;
@@ -295,8 +295,8 @@ impl Contents {
     fn event(&mut self, line: &str) -> Option<Envelope> {
         match line::read(line) {
             Ok(Line::Event(mut event)) => {
-                if let Event::Turn(Turn::Equipped(equipped)) = &mut event.event {
-                    for payload in equipped.payloads_mut() {
+                if let Event::Turn(Turn::Configured(configured)) = &mut event.event {
+                    for payload in configured.payloads_mut() {
                         if let Some(text) = self.0.get(&payload.sha256()) {
                             payload.fill(Arc::clone(text));
                         }

@@ -1,6 +1,6 @@
 //! Where the socket is, and how it comes to be there.
 
-use crate::home::SOCKET;
+use crate::session_paths::SOCKET;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::edge;
+use crate::redact_output;
 
 /// Bytes in a line from a client at most.
 pub(crate) const MAX_LINE: usize = 16 << 20;
@@ -40,7 +40,7 @@ impl RpcError {
     }
 
     pub fn internal(why: impl std::fmt::Display) -> Self {
-        Self { code: -32603, message: edge::clean(&why.to_string()).into_owned() }
+        Self { code: -32603, message: redact_output::clean(&why.to_string()).into_owned() }
     }
 
     /// An error of the program's own; one that is an answer already stays as it is.
@@ -128,7 +128,7 @@ pub(crate) fn answer(id: &Value, result: Result<Value, RpcError>) -> Vec<u8> {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
         Err(error) => json!({ "jsonrpc": "2.0", "id": id, "error": error }),
     };
-    format!("{}\n", edge::masked(&answer.to_string())).into_bytes()
+    format!("{}\n", redact_output::masked(&answer.to_string())).into_bytes()
 }
 
 const EVENT: &str = r#"{"jsonrpc":"2.0","method":"_leftfold/event","params":"#;

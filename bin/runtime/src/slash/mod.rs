@@ -11,17 +11,17 @@ mod template;
 use std::path::Path;
 
 use leftfold_events::event::{Access, CallSpec, PromptKind, PromptPart, Resolution};
-use leftfold_events::kit::{AskMode, Kit};
 use leftfold_events::rules::Action;
+use leftfold_events::turn_config::{AskMode, TurnConfig};
 use leftfold_events::{Json, state};
 use leftfold_tools::Output;
 use serde_json::json;
 
 use crate::Usage;
 use crate::agents::Agents;
-use crate::configured::{self, Configured};
-use crate::job::Job;
 use crate::project::Project;
+use crate::resolved_settings::{self, ResolvedSettings};
+use crate::session_setup::SessionSetup;
 use crate::turn_config::Extensions;
 use crate::turn_config::Overrides;
 use leftfold_config::{self as settings, At, Hint, Settings};
@@ -37,7 +37,7 @@ pub struct Prepared {
 
 /// Whom `--agent` and `--model` are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Given {
+pub enum OptionsFor {
     /// This very prompt: they win over what the command names.
     ForPrompt,
     /// All of a conversation: what the command names wins.
@@ -68,12 +68,12 @@ impl Prepared {
         (project, store): (&Project, &Path),
         overrides: &Overrides,
         text: &str,
-        given: Given,
+        given: OptionsFor,
     ) -> anyhow::Result<Self> {
         let mut prepared =
             Self { project: project.clone(), overrides: overrides.clone(), call: None };
         let Some(word) = called(text) else { return Ok(prepared) };
-        let settings = Configured::of(project, store)?.settings;
+        let settings = ResolvedSettings::of(project, store)?.settings;
         let (said, builtin) = (settings.commands.get(word), builtin::find(word));
         if said.is_none() && builtin.is_none() {
             let rest = &text[1 + word.len()..];
@@ -112,7 +112,7 @@ impl Prepared {
         &mut self,
         name: &str,
         command: &At<settings::Command>,
-        (settings, given): (&Settings, Given),
+        (settings, given): (&Settings, OptionsFor),
         subtask: bool,
     ) -> Result<(), Usage> {
         let mut models = command.model.is_some();
@@ -123,15 +123,15 @@ impl Prepared {
             })?;
             models |= agent.model.is_some();
             self.project.agent = Some(wanted.clone());
-            self.project.config.agent = None;
-            if given == Given::ForAll {
+            self.project.choices.agent = None;
+            if given == OptionsFor::ForAll {
                 self.overrides.agent = None;
             }
         }
         if models {
-            (self.project.config.model, self.project.config.variant) = (None, None);
+            (self.project.choices.model, self.project.choices.variant) = (None, None);
         }
-        if given == Given::ForAll && models {
+        if given == OptionsFor::ForAll && models {
             self.overrides.model = None;
         }
         let said = || command.model.as_ref().map(|model| model.to_string());
@@ -146,23 +146,23 @@ impl Prepared {
     /// The rules do not allow one of the files or resources, or it can not be read.
     pub async fn parts(
         &self,
-        job: &Job,
+        setup: &SessionSetup,
         mut parts: Vec<PromptPart>,
     ) -> anyhow::Result<Vec<PromptPart>> {
-        let Some(call) = &self.call else { return resource::attached(job, parts).await };
+        let Some(call) = &self.call else { return resource::attached(setup, parts).await };
         if let Some(prompt) = &call.remote {
-            return remote::parts(call, prompt, job, parts).await;
+            return remote::parts(call, prompt, setup, parts).await;
         }
         if call.skill {
-            return skill::parts(call, job, parts).await;
+            return skill::parts(call, setup, parts).await;
         }
-        let desk = Desk::of(call, job);
+        let reader = PartReader::of(call, setup);
         let (mut text, mut files) = (Vec::new(), Vec::new());
         for piece in template::fill(&call.template, &call.arguments) {
             let kind = match &piece {
                 Piece::Text(piece) => {
                     for mention in template::mentions(piece) {
-                        files.extend(desk.mentioned(mention).await?);
+                        files.extend(reader.mentioned(mention).await?);
                     }
                     PromptKind::Text
                 }
@@ -185,7 +185,7 @@ impl Prepared {
 /// The commands that there are in `directory`, its skills, and the prompts of connected servers: a name and
 /// a description each.
 pub fn list(directory: &Path, extensions: &Extensions) -> anyhow::Result<Vec<(String, String)>> {
-    let settings = configured::settings(directory, &extensions.plugins)?;
+    let settings = resolved_settings::settings(directory, &extensions.plugins)?;
     let described = |name: &str| {
         let said = settings.commands.get(name);
         let builtin = builtin::find(name).map(|builtin| builtin.description.to_owned());
@@ -230,21 +230,21 @@ fn unknown(word: &str, settings: &Settings) -> Usage {
 }
 
 /// Where the tools are run that a command's template, or a prompt, needs.
-struct Desk<'a> {
+struct PartReader<'a> {
     /// What errors call it.
     whose: String,
-    job: &'a Job,
-    kit: Kit,
+    setup: &'a SessionSetup,
+    config: TurnConfig,
 }
 
-impl<'a> Desk<'a> {
-    fn of(call: &Call, job: &'a Job) -> Self {
-        Self { whose: format!("the command `/{}`", call.name), job, kit: job.kit() }
+impl<'a> PartReader<'a> {
+    fn of(call: &Call, setup: &'a SessionSetup) -> Self {
+        Self { whose: format!("the command `/{}`", call.name), setup, config: setup.config() }
     }
 
     /// A resource of a server, or a file; nothing if it is neither.
     async fn mentioned(&self, mention: &str) -> anyhow::Result<Vec<PromptPart>> {
-        if self.job.extensions.mcp.addressed(mention).is_some() {
+        if self.setup.extensions.mcp.addressed(mention).is_some() {
             return self.resource(mention).await;
         }
         Ok(self.file(mention).await?.into_iter().collect())
@@ -254,7 +254,7 @@ impl<'a> Desk<'a> {
     async fn file(&self, path: &str) -> anyhow::Result<Option<PromptPart>> {
         let place = match (path.strip_prefix("~/"), std::env::var_os("HOME")) {
             (Some(rest), Some(home)) => Path::new(&home).join(rest),
-            (Some(_) | None, _) => self.job.setup.directory.join(path),
+            (Some(_) | None, _) => self.setup.turn_settings.directory.join(path),
         };
         if !place.is_file() {
             return Ok(None);
@@ -268,7 +268,7 @@ impl<'a> Desk<'a> {
 
     /// Runs a tool, if rules allow it: there is no call yet that could be asked about.
     async fn run(&self, tool: &str, input: &serde_json::Value) -> anyhow::Result<Output> {
-        let workspace = self.job.workspace.clone();
+        let workspace = self.setup.workspace.clone();
         let spec =
             CallSpec { id: String::new(), name: tool.to_owned(), input: Json::from_value(input) };
         self.judged(&leftfold_tools::resolve(&spec, &workspace))?;
@@ -287,8 +287,8 @@ impl<'a> Desk<'a> {
     }
 
     fn allows(&self, access: &Access) -> bool {
-        let options = &self.kit.options;
-        let (action, _) = state::judge(&self.kit.rules, &options.approved, access);
+        let options = &self.config.options;
+        let (action, _) = state::judge(&self.config.rules, &options.approved, access);
         action == Action::Allow || (action == Action::Ask && options.ask == AskMode::Allow)
     }
 

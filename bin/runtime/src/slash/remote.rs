@@ -4,8 +4,8 @@ use leftfold_events::event::{PromptKind, PromptPart};
 
 use super::{Call, template};
 use crate::Usage;
-use crate::job::Job;
 use crate::project::Project;
+use crate::session_setup::SessionSetup;
 use leftfold_config::Settings;
 
 /// The call that `word` makes, if it begins with the name of a server that there is.
@@ -35,11 +35,11 @@ pub(super) fn call(
 pub(super) async fn parts(
     call: &Call,
     (server, prompt): &(String, String),
-    job: &Job,
+    setup: &SessionSetup,
     mut parts: Vec<PromptPart>,
 ) -> anyhow::Result<Vec<PromptPart>> {
     let words = template::words(call.arguments.trim());
-    let said = job.extensions.mcp.prompt(server, prompt, &words).await;
+    let said = setup.extensions.mcp.prompt(server, prompt, &words).await;
     let said = said.map_err(|why| Usage(format!("the command `/{}`: {why}", call.name)))?;
     if said.text.trim().is_empty() && said.media.is_empty() {
         return Err(Usage(format!("the command `/{}` says nothing", call.name)).into());

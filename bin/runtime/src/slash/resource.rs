@@ -10,8 +10,8 @@ use leftfold_events::event::{CallSpec, PromptKind, PromptPart};
 use leftfold_tools::{Context, Output};
 use serde_json::json;
 
-use super::{Desk, template};
-use crate::job::Job;
+use super::{PartReader, template};
+use crate::session_setup::SessionSetup;
 use crate::warnings;
 
 /// The parts of a prompt, and what the resources have that are named in its words. What is attached to it
@@ -20,12 +20,12 @@ use crate::warnings;
 /// # Errors
 /// The rules do not allow one of them to be read.
 pub(super) async fn attached(
-    job: &Job,
+    setup: &SessionSetup,
     mut parts: Vec<PromptPart>,
 ) -> anyhow::Result<Vec<PromptPart>> {
     let is_typed = |part: &&PromptPart| part.kind == PromptKind::Text && part.name.is_none();
     let texts = parts.iter().filter(is_typed).map(|part| part.text.as_str());
-    let known = |mention: &&str| job.extensions.mcp.addressed(mention).is_some();
+    let known = |mention: &&str| setup.extensions.mcp.addressed(mention).is_some();
     let mut mentions: Vec<&str> = Vec::new();
     for mention in texts.flat_map(template::mentions).filter(known) {
         if !mentions.contains(&mention) {
@@ -35,19 +35,19 @@ pub(super) async fn attached(
     if mentions.is_empty() {
         return Ok(parts);
     }
-    let desk = Desk { whose: "the prompt".to_owned(), job, kit: job.kit() };
+    let reader = PartReader { whose: "the prompt".to_owned(), setup, config: setup.config() };
     let mut read = Vec::new();
     for mention in mentions {
-        read.extend(desk.resource(mention).await?);
+        read.extend(reader.resource(mention).await?);
     }
     parts.extend(read);
     Ok(parts)
 }
 
-impl Desk<'_> {
+impl PartReader<'_> {
     /// What a mention stands for; nothing if it is not one of a server's resource, or that can not be read.
     pub(super) async fn resource(&self, mention: &str) -> anyhow::Result<Vec<PromptPart>> {
-        let servers = &self.job.extensions.mcp;
+        let servers = &self.setup.extensions.mcp;
         let Some((server, uri)) = servers.addressed(mention) else { return Ok(Vec::new()) };
         let read = match servers.reader(&server).await {
             Ok(tool) => self.read(&tool, uri).await?,
@@ -64,7 +64,7 @@ impl Desk<'_> {
 
     /// Has a server's tool read what is at an address; why there is nothing, if so.
     async fn read(&self, tool: &str, uri: &str) -> anyhow::Result<Result<Output, String>> {
-        let workspace = Arc::new(self.job.workspace.clone());
+        let workspace = Arc::new(self.setup.workspace.clone());
         let (name, input) = (tool.to_owned(), Json::from_value(&json!({ "uri": uri })));
         let spec = CallSpec { id: String::new(), name, input };
         let resolved = leftfold_tools::resolve(&spec, &workspace);

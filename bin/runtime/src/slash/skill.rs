@@ -6,9 +6,9 @@ use leftfold_events::event::PromptPart;
 use leftfold_tools::skills;
 use serde_json::json;
 
-use super::{Call, Desk};
-use crate::job::Job;
+use super::{Call, PartReader};
 use crate::project::{self, Project};
+use crate::session_setup::SessionSetup;
 use leftfold_config::Settings;
 
 /// Names and descriptions of those that there are.
@@ -45,13 +45,13 @@ pub(super) fn call(
 /// The rules do not allow it, or it can not be read.
 pub(super) async fn parts(
     call: &Call,
-    job: &Job,
+    setup: &SessionSetup,
     mut parts: Vec<PromptPart>,
 ) -> anyhow::Result<Vec<PromptPart>> {
-    let desk = Desk::of(call, job);
-    let output = desk.run("skill", &json!({ "name": call.name })).await?;
+    let reader = PartReader::of(call, setup);
+    let output = reader.run("skill", &json!({ "name": call.name })).await?;
     if output.is_error {
-        return Err(desk.refused(&output.output));
+        return Err(reader.refused(&output.output));
     }
     let text = match call.arguments.trim() {
         "" => output.output,

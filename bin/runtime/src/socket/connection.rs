@@ -181,7 +181,7 @@ impl Connection {
 
 /// Sends on what happens in a session, to the last of it when the node ends.
 async fn follow(mut tap: Subscription, queue: mpsc::Sender<Vec<u8>>, mut house: Option<House>) {
-    let (mut lines, pace) = (Lines::default(), Pace::new());
+    let (mut lines, throttle) = (Lines::default(), Throttle::new());
     loop {
         let next = tokio::select! {
             biased;
@@ -202,7 +202,7 @@ async fn follow(mut tap: Subscription, queue: mpsc::Sender<Vec<u8>>, mut house: 
         }
         drop(events);
         tokio::select! {
-            () = pace.keep(began) => {}
+            () = throttle.keep(began) => {}
             () = over(&mut house) => {}
         }
         // the hub may have gone with the node
@@ -222,9 +222,9 @@ async fn write(mut waiting: mpsc::Receiver<Vec<u8>>, mut to: OwnedWriteHalf) {
 static WATCHING: AtomicU32 = AtomicU32::new(0);
 
 /// One that watches, while it does.
-struct Pace(());
+struct Throttle(());
 
-impl Pace {
+impl Throttle {
     fn new() -> Self {
         WATCHING.fetch_add(1, Ordering::Relaxed);
         Self(())
@@ -238,7 +238,7 @@ impl Pace {
     }
 }
 
-impl Drop for Pace {
+impl Drop for Throttle {
     fn drop(&mut self) {
         WATCHING.fetch_sub(1, Ordering::Relaxed);
     }

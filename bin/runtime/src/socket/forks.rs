@@ -10,8 +10,8 @@ use super::peer::{Door, Peer, blocking};
 use super::sessions::{Holder, Sessions};
 use crate::Usage;
 use crate::forking::{self, FORK, Forked, Wanted};
-use crate::home::Place;
 use crate::remote::wire::{self, RpcError};
+use crate::session_paths::Place;
 
 #[derive(Deserialize)]
 struct Fork {
@@ -42,11 +42,11 @@ pub(super) async fn fork(peer: &Peer, params: Value) -> Result<Value, RpcError> 
     let read = move || store.read(session, 1, usize::MAX).map_err(|e| RpcError::of(e.into()));
     let events = blocking(read).await?;
     let made = forking::make(&node, &place, events, Wanted { at, files }).await;
-    let Forked { session, told } = made.map_err(|error| match error.downcast::<Usage>() {
+    let Forked { session, notice } = made.map_err(|error| match error.downcast::<Usage>() {
         Ok(Usage(why)) => RpcError::params(why),
         Err(error) => RpcError::of(error),
     })?;
-    Ok(json!({ "session": session, "told": told }))
+    Ok(json!({ "session": session, "notice": notice }))
 }
 
 /// A fork of a session, made as for any client: its id.

@@ -3,14 +3,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use leftfold_actors::{Answered, Family, Reply};
-use leftfold_events::event::{Answer, Event, Permission, PromptPart, Session, SessionConfig, Turn};
+use leftfold_actors::{Answered, Reply, WatchScope};
+use leftfold_events::event::{
+    Answer, Event, Permission, PromptPart, Session, SessionChoices, Turn,
+};
 use leftfold_events::{Envelope, Seq, SessionId};
 use leftfold_store::LiveReader;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::descent;
+use super::descendants;
 use super::forks;
 use super::peer::{Door, Peer, blocking};
 use super::question::{Search, Which};
@@ -78,7 +80,7 @@ struct AnswerTo {
 #[derive(Deserialize)]
 struct Configure {
     session: SessionId,
-    config: SessionConfig,
+    choices: SessionChoices,
     by: Option<String>,
 }
 
@@ -137,7 +139,7 @@ pub(super) async fn watch(peer: &Peer, params: Value) -> Result<Subscription, Rp
     let Watch { session, from, children } = wire::params(params)?;
     first(from)?;
     children.iter().flat_map(HashMap::values).try_for_each(|from| first(*from))?;
-    let family = children.map_or(Family::Alone, |named| Family::Whole(Arc::new(named)));
+    let family = children.map_or(WatchScope::Alone, |named| WatchScope::Whole(Arc::new(named)));
     Subscription::open_as(&peer.open(session).await?, from, family).await.map_err(RpcError::of)
 }
 
@@ -202,9 +204,9 @@ async fn prompt(peer: &Peer, asked: Prompt) -> Result<Value, RpcError> {
     }
     let sessions = &peer.house.sessions;
     let client = peer.open(session).await?;
-    let equipment = sessions.equipment(session).await.map_err(RpcError::of)?;
+    let prompt_config = sessions.prompt_config(session).await.map_err(RpcError::of)?;
     let (by, joins) = (peer.by(by.as_deref()), sessions.only_joins());
-    match client.prompt_with(equipment, parts, &by, joins).await.map_err(RpcError::of)? {
+    match client.prompt_with(prompt_config, parts, &by, joins).await.map_err(RpcError::of)? {
         Answered::Accepted => Ok(json!({})),
         Answered::NotOpen | Answered::Already { .. } => Err(ended()),
     }
@@ -220,9 +222,9 @@ async fn compact(peer: &Peer, asked: Ours) -> Result<Value, RpcError> {
     }
     let sessions = &peer.house.sessions;
     let client = peer.open(session).await?;
-    let kit = sessions.equipment(session).await.map_err(RpcError::of)?.kit;
+    let config = sessions.prompt_config(session).await.map_err(RpcError::of)?.config;
     let (by, joins) = (peer.by(by.as_deref()), sessions.only_joins());
-    let asked = client.compact(kit, &by, joins).await.map_err(RpcError::of)?;
+    let asked = client.compact(config, &by, joins).await.map_err(RpcError::of)?;
     let accepted = asked == Answered::Accepted;
     if !accepted && joins && client.view().await.map_err(RpcError::internal)?.turn.is_none() {
         return Err(leaving());
@@ -232,13 +234,13 @@ async fn compact(peer: &Peer, asked: Ours) -> Result<Value, RpcError> {
 
 /// How the prompts from now on are taken. Not accepted: nothing has changed.
 async fn configure(peer: &Peer, asked: Configure) -> Result<Value, RpcError> {
-    let Configure { session, config, by } = asked;
+    let Configure { session, choices, by } = asked;
     let client = peer.open(session).await?;
     if client.view().await.map_err(RpcError::internal)?.origin.is_none() {
         return Err(RpcError::params(format!("session {session} has no log yet: prompt it first")));
     }
     let by = peer.by(by.as_deref());
-    let accepted = client.configure(config, &by).await.map_err(RpcError::of)?;
+    let accepted = client.configure(choices, &by).await.map_err(RpcError::of)?;
     Ok(json!({ "accepted": accepted }))
 }
 
@@ -257,9 +259,9 @@ async fn revert(
         }
     }
     let client = peer.open(session).await?;
-    let kit = peer.house.sessions.equipment(session).await.map_err(RpcError::of)?.kit;
+    let config = peer.house.sessions.prompt_config(session).await.map_err(RpcError::of)?.config;
     let by = peer.by(by.as_deref());
-    let refused = client.revert(kit, back, &by).await.map_err(RpcError::of)?.err();
+    let refused = client.revert(config, back, &by).await.map_err(RpcError::of)?.err();
     Ok(json!({ "accepted": refused.is_none(), "refused": refused }))
 }
 
@@ -280,7 +282,7 @@ async fn answer(peer: &Peer, asked: AnswerTo) -> Result<Value, RpcError> {
         }
     };
     let client = peer.open(session).await?;
-    if let Some((session, of)) = descent::question(&client, &which).await? {
+    if let Some((session, of)) = descendants::question(&client, &which).await? {
         let reply = Reply { answer: reply, feedback, by: peer.by(by.as_deref()) };
         // from before the answer, so that what becomes of it is not missed
         let tap = Subscription::open(&client.of(session), of).await.map_err(RpcError::internal)?;
@@ -300,7 +302,7 @@ async fn answer(peer: &Peer, asked: AnswerTo) -> Result<Value, RpcError> {
 async fn closed(client: &Client, which: Which) -> Result<Value, RpcError> {
     let family = match which {
         Which::Of(_) => vec![client.session],
-        Which::Call(_) => descent::family(client).await,
+        Which::Call(_) => descendants::family(client).await,
     };
     for session in family {
         // whatever has closed the question may still be on its way to the disk
@@ -338,7 +340,7 @@ fn counts(event: &Envelope, of: Seq) -> Option<bool> {
     if let Event::Permission(Permission::Answered { .. }) = &event.event {
         return ours.then_some(true);
     }
-    let over = matches!(&event.event, Event::Session(Session::Elapsed {}) if ours);
+    let over = matches!(&event.event, Event::Session(Session::DeadlinePassed {}) if ours);
     (over || matches!(&event.event, Event::Turn(Turn::Ended(_)))).then_some(false)
 }
 

@@ -30,7 +30,7 @@
 //! Invariant: a client that is slow, wrong or gone costs the node nothing but its own connection.
 
 mod connection;
-mod descent;
+mod descendants;
 mod forks;
 mod methods;
 mod peer;
@@ -44,4 +44,4 @@ pub use connection::{QUEUE, serve_lines};
 pub use forks::fork_as;
 pub use methods::{METHODS, is_ours};
 pub use server::{Bound, Sockets, bind};
-pub use sessions::{Many, One, Sessions};
+pub use sessions::{SessionRegistry, Sessions, SingleSession};

@@ -8,7 +8,7 @@ use leftfold_events::{Envelope, Seq, State};
 #[derive(Clone, Debug)]
 pub enum Which {
     Of(Seq),
-    /// The model's id of the call, or the seq of its `model.called` or of its question.
+    /// The model's id of the call, or the seq of its `tool.called` or of its question.
     Call(String),
 }
 

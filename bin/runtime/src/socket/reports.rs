@@ -40,7 +40,7 @@ struct Why {
 pub(super) async fn why(peer: &Peer, params: Value) -> Result<Value, RpcError> {
     let Why { session } = wire::params(params)?;
     let store = peer.open(session).await?.reading().await.map_err(RpcError::internal)?;
-    let place = crate::home::Place { store: store.dir().to_owned(), session };
+    let place = crate::session_paths::Place { store: store.dir().to_owned(), session };
     blocking(move || {
         let holder = || i32::try_from(std::process::id()).ok();
         why::report(&place, holder).map_err(RpcError::of)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use leftfold_actors::{Hold, Keeper};
+use leftfold_actors::{StoreGuard, StoreListener};
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, watch};
 
@@ -65,7 +65,7 @@ impl Served {
     }
 }
 
-impl Hold for Served {
+impl StoreGuard for Served {
     fn rest(self: Box<Self>) {
         self.door.send_replace(Door::Resting);
     }
@@ -94,7 +94,7 @@ pub fn bind(store: &Path) -> anyhow::Result<Bound> {
         UnixListener::from_std(listener)
     };
     let listener = listen().with_context(|| {
-        let socket = store.join(crate::home::SOCKET);
+        let socket = store.join(crate::session_paths::SOCKET);
         format!("other processes can not reach this node: no socket {}", socket.display())
     })?;
     let standing = Standing { store: store.to_owned(), bound: path::identity(store) };
@@ -122,9 +122,9 @@ impl std::fmt::Debug for Sockets {
     }
 }
 
-impl Keeper for Sockets {
+impl StoreListener for Sockets {
     /// Without a socket the sessions go on all the same.
-    fn hold(&self, store: &Path) -> Box<dyn Hold> {
+    fn hold(&self, store: &Path) -> Box<dyn StoreGuard> {
         match bind(store) {
             Ok(bound) => Box::new(bound.serve(Arc::clone(&self.0))),
             Err(error) => {
@@ -138,7 +138,7 @@ impl Keeper for Sockets {
 #[derive(Debug)]
 struct NoSocket;
 
-impl Hold for NoSocket {
+impl StoreGuard for NoSocket {
     fn rest(self: Box<Self>) {}
 }
 

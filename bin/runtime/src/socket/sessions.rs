@@ -7,18 +7,18 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use async_trait::async_trait;
 use leftfold_actors::{NodeMessage, Opened};
 use leftfold_events::SessionId;
-use leftfold_events::event::SessionConfig;
+use leftfold_events::event::SessionChoices;
 use leftfold_store::{Head, LiveReader};
 use leftfold_tools::host::Host;
 use ractor::ActorRef;
 
-use super::descent;
+use super::descendants;
 use crate::client::Client;
-use crate::home::{self, Place};
-use crate::job::{Equipment, Job};
 use crate::project::Project;
 use crate::remote::Remote;
 use crate::remote::wire::RpcError;
+use crate::session_paths::{self, Place};
+use crate::session_setup::{PromptConfig, SessionSetup};
 use crate::turn_config::Overrides;
 
 #[async_trait]
@@ -33,7 +33,7 @@ pub trait Sessions: Send + Sync + 'static {
     ///
     /// # Errors
     /// The settings are wrong.
-    async fn equipment(&self, session: SessionId) -> anyhow::Result<Equipment>;
+    async fn prompt_config(&self, session: SessionId) -> anyhow::Result<PromptConfig>;
 
     /// Whether a prompt only joins a turn that is under way.
     fn only_joins(&self) -> bool;
@@ -70,32 +70,32 @@ async fn held(client: &Client) -> Result<Holder, RpcError> {
 
 /// The one session of a node that drives a single turn.
 #[derive(Debug)]
-pub struct One {
+pub struct SingleSession {
     client: Client,
-    equipment: Equipment,
+    prompt_config: PromptConfig,
 }
 
-impl One {
-    pub fn new(client: Client, equipment: Equipment) -> Arc<Self> {
-        Arc::new(Self { client, equipment })
+impl SingleSession {
+    pub fn new(client: Client, prompt_config: PromptConfig) -> Arc<Self> {
+        Arc::new(Self { client, prompt_config })
     }
 }
 
 #[async_trait]
-impl Sessions for One {
+impl Sessions for SingleSession {
     async fn client(&self, session: SessionId, _: Option<&Path>) -> Result<Client, RpcError> {
         if self.client.session == session {
             return Ok(self.client.clone());
         }
-        let child = descent::descendant(&self.client, session).await;
+        let child = descendants::descendant(&self.client, session).await;
         child.ok_or_else(|| RpcError::not_open(session))
     }
 
-    async fn equipment(&self, session: SessionId) -> anyhow::Result<Equipment> {
+    async fn prompt_config(&self, session: SessionId) -> anyhow::Result<PromptConfig> {
         // a child has its own, from its parent
         let ours = self.client.session == session;
-        let equipment = ours.then(|| self.equipment.clone());
-        equipment.ok_or_else(|| RpcError::not_open(session).into())
+        let prompt_config = ours.then(|| self.prompt_config.clone());
+        prompt_config.ok_or_else(|| RpcError::not_open(session).into())
     }
 
     fn only_joins(&self) -> bool {
@@ -121,7 +121,7 @@ fn has(place: &Place) -> bool {
 }
 
 /// The sessions of a node that lives on.
-pub struct Many {
+pub struct SessionRegistry {
     node: ActorRef<NodeMessage>,
     /// The one store of all sessions, if there is to be one.
     store: Option<PathBuf>,
@@ -129,9 +129,9 @@ pub struct Many {
     hosts: OnceLock<Hosts>,
 }
 
-impl std::fmt::Debug for Many {
+impl std::fmt::Debug for SessionRegistry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Many").field("store", &self.store).finish_non_exhaustive()
+        f.debug_struct("SessionRegistry").field("store", &self.store).finish_non_exhaustive()
     }
 }
 
@@ -148,12 +148,12 @@ struct Known {
 }
 
 impl Known {
-    fn job(&self) -> anyhow::Result<Job> {
-        Job::new(self.place.clone(), &self.project, &self.overrides, false)
+    fn setup(&self) -> anyhow::Result<SessionSetup> {
+        SessionSetup::new(self.place.clone(), &self.project, &self.overrides, false)
     }
 }
 
-impl Many {
+impl SessionRegistry {
     pub fn new(node: ActorRef<NodeMessage>, store: Option<PathBuf>) -> Arc<Self> {
         Arc::new(Self { node, store, known: Mutex::default(), hosts: OnceLock::new() })
     }
@@ -173,7 +173,7 @@ impl Many {
     pub fn place(&self, session: SessionId) -> anyhow::Result<Place> {
         match &self.store {
             Some(store) => Ok(Place { store: store.clone(), session }),
-            None => home::new_place(session),
+            None => session_paths::new_place(session),
         }
     }
 
@@ -186,7 +186,7 @@ impl Many {
         if own.is_some() || self.store.is_some() {
             return own;
         }
-        let stores = home::stores().unwrap_or_default().into_iter();
+        let stores = session_paths::stores().unwrap_or_default().into_iter();
         let mut places = stores.map(|store| Place { store, session });
         places.find(|place| has(place) && is_fork(&place.store, session))
     }
@@ -194,7 +194,7 @@ impl Many {
     /// The heads of the sessions that this node can open, but for those that belong to another.
     pub fn listed(&self) -> anyhow::Result<Vec<Head>> {
         let Some(store) = &self.store else {
-            return Ok(home::listed()?.into_iter().map(|(_, head)| head).collect());
+            return Ok(session_paths::listed()?.into_iter().map(|(_, head)| head).collect());
         };
         let mut heads = leftfold_store::heads(store);
         heads.retain(|head| head.summary.as_ref().is_none_or(|summary| summary.parent.is_none()));
@@ -208,9 +208,9 @@ impl Many {
     }
 
     /// From now on the session's prompts are taken like this, as far as its log does not say otherwise.
-    pub fn configure(&self, session: SessionId, config: SessionConfig) {
+    pub fn configure(&self, session: SessionId, choices: SessionChoices) {
         if let Some(known) = self.known().get_mut(&session) {
-            known.project = Arc::new(Project { config, ..(*known.project).clone() });
+            known.project = Arc::new(Project { choices, ..(*known.project).clone() });
         }
     }
 
@@ -242,9 +242,9 @@ impl Many {
     /// Opens a session that is known.
     pub async fn open(&self, session: SessionId) -> anyhow::Result<(Client, Opened)> {
         let known = self.knowledge(session)?;
-        let mut job = known.job()?;
-        job.workspace.host = self.host(session);
-        let opened = Client::open_soon(self.node.clone(), &job).await?;
+        let mut setup = known.setup()?;
+        setup.workspace.host = self.host(session);
+        let opened = Client::open_soon(self.node.clone(), &setup).await?;
         if let Some(known) = self.known().get_mut(&session) {
             known.client = Some(opened.0.clone());
         }
@@ -262,7 +262,7 @@ impl Many {
     /// A session that descends from one that is known, and is in its store.
     async fn descendant(&self, session: SessionId, store: Option<&Path>) -> Option<Client> {
         for client in self.clients_in(store) {
-            if let Some(found) = descent::descendant(&client, session).await {
+            if let Some(found) = descendants::descendant(&client, session).await {
                 return Some(found);
             }
         }
@@ -301,7 +301,7 @@ impl Many {
 }
 
 #[async_trait]
-impl Sessions for Many {
+impl Sessions for SessionRegistry {
     async fn client(&self, session: SessionId, store: Option<&Path>) -> Result<Client, RpcError> {
         let place = match self.find(session, store).await.map_err(RpcError::of) {
             Ok(place) => place,
@@ -313,19 +313,19 @@ impl Sessions for Many {
         Ok(self.reach(session, None).await.map_err(RpcError::of)?.0)
     }
 
-    async fn equipment(&self, session: SessionId) -> anyhow::Result<Equipment> {
+    async fn prompt_config(&self, session: SessionId) -> anyhow::Result<PromptConfig> {
         let mut known = self.knowledge(session)?;
         // whoever has chosen
         if let Some(client) = &known.client
             && let Ok(state) = client.view().await
             && state.origin.is_some()
         {
-            let config = state.config;
-            known.project = Arc::new(Project { config, ..(*known.project).clone() });
+            let choices = state.choices;
+            known.project = Arc::new(Project { choices, ..(*known.project).clone() });
         }
-        let job = known.job()?;
-        job.extensions.ready().await;
-        Ok(job.equipment())
+        let setup = known.setup()?;
+        setup.extensions.ready().await;
+        Ok(setup.prompt_config())
     }
 
     fn only_joins(&self) -> bool {

@@ -48,7 +48,7 @@ impl Log {
         self.add(Some(of), Model::Streamed { parts: vec![part] });
     }
 
-    /// Up to the resolution; the seq of `model.called`.
+    /// Up to the resolution; the seq of `tool.called`.
     pub(super) fn called(
         &mut self,
         of: Seq,
@@ -59,8 +59,8 @@ impl Log {
         let input = Json::from_value(input);
         let (id, name) = ("c".to_owned(), name.to_owned());
         let call = CallSpec { id: id.clone(), name: name.clone(), input: input.clone() };
-        let called = self.add(Some(of), Model::Called { call });
-        let checked = self.add(Some(called), Tool::Checked { call: id });
+        let called = self.add(Some(of), Tool::Called { call });
+        let checked = self.add(Some(called), Tool::ResolveStarted { call: id });
         let resolution = Resolution {
             name,
             input,

@@ -171,7 +171,7 @@ fn questions_and_answers() {
     }
     let edit = log.called(asked, "edit", &input, None);
     let question = log.asked(edit, "edit", &["a"]);
-    log.add(Some(question), Session::Elapsed {});
+    log.add(Some(question), Session::DeadlinePassed {});
     log.ended(EndReason::Aborted, None);
     assert_eq!(
         log.shown(false, 80),

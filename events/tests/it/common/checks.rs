@@ -1,12 +1,12 @@
 //! What is said of events, requests and logs.
 
 use leftfold_events::event::{
-    Class, Event, Files, Model, Permission, Plugin, Purpose, Saved, Subagent, Tool, Turn,
+    Class, Event, Files, Hook, Model, Permission, Purpose, Saved, Subagent, Tool, Turn,
 };
 use leftfold_events::request::{AssistantPart, RequestMessage};
-use leftfold_events::{Envelope, Kit, Request, State, context, line};
+use leftfold_events::{Envelope, Request, State, TurnConfig, context, line};
 
-use super::{Run, Step, kit};
+use super::{Run, Step, config};
 
 /// One event in a few words, for tables.
 pub(crate) fn describe(envelope: &Envelope) -> String {
@@ -15,7 +15,7 @@ pub(crate) fn describe(envelope: &Envelope) -> String {
         Event::Model(Model::Requested { purpose: Purpose::Title, .. }) => " title".to_owned(),
         Event::Model(Model::Requested { step, attempt, .. }) => format!(" {step}.{attempt}"),
         Event::Model(Model::RetryScheduled { attempt, .. }) => format!(" {attempt}"),
-        Event::Tool(Tool::Checked { call }) => format!(" {call}"),
+        Event::Tool(Tool::ResolveStarted { call }) => format!(" {call}"),
         Event::Subagent(Subagent::Spawned { call, .. }) => format!(" {call}"),
         Event::Tool(Tool::Batched { call }) => format!(" {}", call.id),
         Event::Tool(
@@ -31,7 +31,7 @@ pub(crate) fn describe(envelope: &Envelope) -> String {
             let path = |saved: &Saved| format!(" {}={}", saved.path, saved.tree);
             paths.iter().map(path).collect()
         }
-        Event::Plugin(Plugin::Asked { plugin, hook }) => format!(" {plugin} {}", hook.name()),
+        Event::Hook(Hook::Called { plugin, hook }) => format!(" {plugin} {}", hook.name()),
         Event::Turn(Turn::Ended(ended)) => format!(" {:?}", ended.reason).to_lowercase(),
         _ => String::new(),
     };
@@ -133,11 +133,11 @@ pub(crate) const ASK: (&str, &str) = ("ask", "x");
 
 /// After these steps, the last of which is followed by exactly these intents.
 pub(crate) fn check(given: &[Step], then: &[&str]) {
-    check_with(&kit(), given, then);
+    check_with(&config(), given, then);
 }
 
-pub(crate) fn check_with(kit: &Kit, given: &[Step], then: &[&str]) {
-    let mut run = Run::new(kit);
+pub(crate) fn check_with(config: &TurnConfig, given: &[Step], then: &[&str]) {
+    let mut run = Run::new(config);
     let mut last = Vec::new();
     for step in given {
         last = run.step(step);

@@ -31,7 +31,7 @@ pub(super) fn streamed(kind: PartKind, text: &str, signature: Option<&str>) -> M
 
 pub(super) fn replied(finish: Finish, input: u64) -> Model {
     let usage = Usage { input, ..Usage::default() };
-    Model::Replied { finish, usage, cost: 0.5, body_sha256: Sha256::default() }
+    Model::Finished { finish, usage, cost: 0.5, body_sha256: Sha256::default() }
 }
 
 pub(super) fn failed_for_good() -> Model {

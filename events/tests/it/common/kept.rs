@@ -1,23 +1,23 @@
 //! Snapshots, reverts and what became of them.
 
 use leftfold_events::event::{Change, FileChange, Files, Saved};
-use leftfold_events::state::Open;
-use leftfold_events::{Fact, Kit};
+use leftfold_events::state::PendingKind;
+use leftfold_events::{Fact, TurnConfig};
 
-use super::{Run, Step, Step::*, kit};
+use super::{Run, Step, Step::*, config};
 
-/// [`kit`] with snapshots.
-pub(crate) fn snapshotting() -> Kit {
-    let mut kit = kit();
-    kit.options.snapshot = true;
-    kit
+/// [`turn configuration`] with snapshots.
+pub(crate) fn snapshotting() -> TurnConfig {
+    let mut config = config();
+    config.options.snapshot = true;
+    config
 }
 
 impl Run {
     /// What became of files.
     pub(super) fn kept(&self, step: &Step) -> Fact {
-        let snapshot = self.open(Open::Snapshot).unwrap_or(0);
-        let restore = self.open(Open::Restore).unwrap_or(0);
+        let snapshot = self.open(PendingKind::Snapshot).unwrap_or(0);
+        let restore = self.open(PendingKind::Restore).unwrap_or(0);
         let (message, by) = ("no".to_owned(), "test".to_owned());
         match step {
             Snap(tree, files) => Fact::of(snapshot, snapshotted(tree, files)),

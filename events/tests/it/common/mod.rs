@@ -23,13 +23,15 @@ pub(crate) use planning::*;
 pub(crate) use plugging::*;
 
 use leftfold_events::event::{
-    Answer, CallSpec, Class, Compaction, EndReason, FailureClass, Finish, Heard, Model, PartKind,
-    Permission, PromptKind, PromptPart, Session, Tool, Turn,
+    Answer, CallSpec, Class, Compaction, EndReason, FailureClass, Finish, HookOutcome, Model,
+    PartKind, Permission, PromptKind, PromptPart, Session, Tool, Turn,
 };
-use leftfold_events::kit::{AskMode, Limit, ModelSpec, Options};
 use leftfold_events::rules::{self, Action, Rule};
-use leftfold_events::state::Open;
-use leftfold_events::{Envelope, Fact, Json, Kit, POLICY, Seq, SessionId, State, Time, settle};
+use leftfold_events::state::PendingKind;
+use leftfold_events::turn_config::{AskMode, Limit, ModelSpec, Options};
+use leftfold_events::{
+    Envelope, Fact, Json, POLICY, Seq, SessionId, State, Time, TurnConfig, settle,
+};
 
 pub(crate) const START: u64 = 1_700_000_000_000;
 
@@ -55,7 +57,7 @@ pub(crate) enum Step {
     Task(&'static str),
     /// A call after which `build` takes over.
     Exit(&'static str),
-    /// The kit of this agent comes into force.
+    /// The turn configuration of this agent comes into force.
     Equip(&'static str),
     /// The child of the call has ended.
     ChildEnds(&'static str),
@@ -89,23 +91,23 @@ pub(crate) enum Step {
     NotRestored,
     /// A plugin says this, or does not answer as it should.
     Hear(&'static str),
-    NotHeard(Heard),
+    NotHeard(HookOutcome),
 }
 
 pub(crate) use Step::*;
 
-/// [`kit`] with titles.
-pub(crate) fn titled() -> Kit {
-    let mut kit = kit();
-    kit.options.title_prompt = "Name it.".into();
-    kit
+/// [`turn configuration`] with titles.
+pub(crate) fn titled() -> TurnConfig {
+    let mut config = config();
+    config.options.title_prompt = "Name it.".into();
+    config
 }
 
-pub(crate) fn kit() -> Kit {
+pub(crate) fn config() -> TurnConfig {
     let mut rules = rules::defaults();
     rules.push(Rule::new("ask", "*", Action::Ask));
     rules.push(Rule::new("never", "*", Action::Deny));
-    Kit {
+    TurnConfig {
         system: vec!["system".into()],
         rules,
         model: ModelSpec {
@@ -122,7 +124,7 @@ pub(crate) fn kit() -> Kit {
             ..Options::default()
         },
         prompt: "default".into(),
-        ..Kit::default()
+        ..TurnConfig::default()
     }
 }
 
@@ -133,7 +135,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) fn new(kit: &Kit) -> Self {
+    pub(crate) fn new(config: &TurnConfig) -> Self {
         let mut run = Self { state: State::default(), log: Vec::new(), now: START };
         run.tell(Fact::new(Session::Created {
             directory: "/p".into(),
@@ -143,7 +145,7 @@ impl Run {
             version: "0".into(),
             policy: POLICY,
         }));
-        run.tell(Fact::new(Turn::Equipped(kit.equipped())));
+        run.tell(Fact::new(Turn::Configured(config.payloads())));
         run
     }
 
@@ -171,7 +173,7 @@ impl Run {
         batch
     }
 
-    fn open(&self, wanted: Open) -> Option<Seq> {
+    fn open(&self, wanted: PendingKind) -> Option<Seq> {
         self.state.open().iter().find(|(kind, _)| *kind == wanted).map(|(_, wait)| wait.intent)
     }
 
@@ -186,8 +188,8 @@ impl Run {
         })
     }
 
-    fn to_request(&self, event: Model) -> Fact {
-        Fact::of(self.open(Open::Request).unwrap_or(0), event)
+    fn to_request(&self, event: impl Into<leftfold_events::Event>) -> Fact {
+        Fact::of(self.open(PendingKind::Request).unwrap_or(0), event)
     }
 
     pub(crate) fn fact(&mut self, step: &Step) -> Fact {
@@ -209,7 +211,7 @@ impl Run {
             Call(id, name) => {
                 let call =
                     CallSpec { id: (*id).into(), name: (*name).into(), input: Json::object() };
-                self.to_request(Model::Called { call })
+                self.to_request(Tool::Called { call })
             }
             Reply(finish) => self.to_request(replied(*finish, 10)),
             Full(tokens) => self.to_request(replied(Finish::Stop, *tokens)),
@@ -225,7 +227,7 @@ impl Run {
                 Fact::of(self.waiting(id).unwrap_or(0), Tool::Resolved(Box::new(resolution)))
             }
             Batch(id, _) | Task(id) | Exit(id) | ChildEnds(id) => self.special(step, id),
-            Equip(agent) => Fact::new(Turn::Equipped(kit_of(agent).equipped())),
+            Equip(agent) => Fact::new(Turn::Configured(config_of(agent).payloads())),
             Unresolved(id) => {
                 let mut resolution = resolution(id, Class::Read, ("read", "x"), "");
                 resolution.error = Some("bad arguments".into());
@@ -250,7 +252,7 @@ impl Run {
                 let due = self.state.due().unwrap_or_default();
                 self.now = self.now.max(due.millis());
                 let first = self.state.overdue(due).first().copied();
-                Fact::of(first.unwrap_or(0), Session::Elapsed {})
+                Fact::of(first.unwrap_or(0), Session::DeadlinePassed {})
             }
             Compact => Fact::new(Compaction::Asked { by: "test".into() }),
             Interrupt => Fact::new(Turn::Interrupted { by: "test".into() }),
@@ -300,17 +302,17 @@ impl Run {
             Summary(text) => {
                 let replied = self.to_request(replied(Finish::Stop, 10));
                 self.tell(replied);
-                let of = self.open(Open::Compaction).unwrap_or(0);
+                let of = self.open(PendingKind::Compaction).unwrap_or(0);
                 Fact::of(of, Compaction::Finished { summary: (*text).into() })
             }
             Title(title) => {
-                let of = self.open(Open::Title).unwrap_or(0);
+                let of = self.open(PendingKind::Title).unwrap_or(0);
                 self.tell(Fact::of(of, Session::Titled { title: (*title).into() }));
                 Fact::of(of, replied(Finish::Stop, 10))
             }
-            NoTitle => Fact::of(self.open(Open::Title).unwrap_or(0), failed_for_good()),
+            NoTitle => Fact::of(self.open(PendingKind::Title).unwrap_or(0), failed_for_good()),
             NoSummary => {
-                let of = self.open(Open::Compaction).unwrap_or(0);
+                let of = self.open(PendingKind::Compaction).unwrap_or(0);
                 Fact::of(of, Compaction::Failed { message: "no summary".into() })
             }
             _ => panic!("{step:?} is nothing that is written beside the reply"),
@@ -334,28 +336,32 @@ impl Run {
             let id = call.map(|call| call.id.clone()).unwrap_or_default();
             let of = wait.intent;
             let fact = match kind {
-                Open::Request | Open::Title => Fact::of(of, replied(Finish::Stop, 10)),
-                Open::Retry => {
-                    self.now = wait.until.millis();
-                    Fact::of(of, Session::Elapsed {})
+                PendingKind::Request | PendingKind::Title => {
+                    Fact::of(of, replied(Finish::Stop, 10))
                 }
-                Open::Check => Fact::of(
+                PendingKind::Retry => {
+                    self.now = wait.until.millis();
+                    Fact::of(of, Session::DeadlinePassed {})
+                }
+                PendingKind::Check => Fact::of(
                     of,
                     Tool::Resolved(Box::new(resolution(&id, Class::Read, ("read", "x"), "/p/x"))),
                 ),
-                Open::Question => Fact::of(
+                PendingKind::Question => Fact::of(
                     of,
                     Permission::Answered { reply: Answer::Once, feedback: None, by: "t".into() },
                 ),
-                Open::Tool => Fact::of(of, Tool::Finished(Box::new(finished(&id, "ok")))),
-                Open::Child => {
+                PendingKind::Tool => Fact::of(of, Tool::Finished(Box::new(finished(&id, "ok")))),
+                PendingKind::Child => {
                     let (answer, reason) = ("ok".to_owned(), EndReason::Completed);
                     Fact::of(of, child_ended(Self::session(), answer, reason, 0.0))
                 }
-                Open::Snapshot => Fact::of(of, snapshotted("late", &["x"])),
-                Open::Restore => Fact::of(of, restored("late")),
-                Open::Plugin => self.said(&Hear("{}")),
-                Open::Compaction => Fact::of(of, Compaction::Finished { summary: "s".into() }),
+                PendingKind::Snapshot => Fact::of(of, snapshotted("late", &["x"])),
+                PendingKind::Restore => Fact::of(of, restored("late")),
+                PendingKind::Hook => self.said(&Hear("{}")),
+                PendingKind::Compaction => {
+                    Fact::of(of, Compaction::Finished { summary: "s".into() })
+                }
             };
             assert!(!self.tell(fact).is_empty(), "an outcome of an open intent is admitted");
         }

@@ -1,20 +1,20 @@
 //! Agents of which one plans, and the call that leads from it to the other.
 
-use leftfold_events::Kit;
+use leftfold_events::TurnConfig;
 use leftfold_events::event::{Access, Class, Resolution};
 use leftfold_events::rules::{Action, Rule};
 
-use super::{kit, resolution};
+use super::{config, resolution};
 
 /// Of `build` or `plan`, each with the right to leave.
-pub(crate) fn kit_of(agent: &str) -> Kit {
-    let mut kit = kit();
+pub(crate) fn config_of(agent: &str) -> TurnConfig {
+    let mut config = config();
     let plans = agent == "plan";
     let tool = if plans { "plan_exit" } else { "plan_enter" };
-    kit.rules.extend([tool, "question"].map(|tool| Rule::new(tool, "*", Action::Allow)));
-    kit.rules.push(Rule::new("edit", "*", if plans { Action::Deny } else { Action::Allow }));
-    (kit.options.plans, kit.options.reminder) = (plans, format!("You are {agent}."));
-    kit
+    config.rules.extend([tool, "question"].map(|tool| Rule::new(tool, "*", Action::Allow)));
+    config.rules.push(Rule::new("edit", "*", if plans { Action::Deny } else { Action::Allow }));
+    (config.options.plans, config.options.reminder) = (plans, format!("You are {agent}."));
+    config
 }
 
 pub(crate) fn exit(id: &str) -> Resolution {

@@ -1,35 +1,35 @@
 //! Plugins, and what they say.
 
-use leftfold_events::event::{Heard, Hook, Plugin};
-use leftfold_events::kit::PluginSpec;
-use leftfold_events::state::Open;
-use leftfold_events::{Fact, Json, Kit};
+use leftfold_events::event::{Hook, HookOutcome, HookPoint};
+use leftfold_events::state::PendingKind;
+use leftfold_events::turn_config::PluginSpec;
+use leftfold_events::{Fact, Json, TurnConfig};
 
-use super::{Run, Step, Step::*, kit};
+use super::{Run, Step, Step::*, config};
 
-/// [`kit`] with a plugin for each of these lists of hooks: `p1`, `p2` and so on.
-pub(crate) fn plugged(hooks: &[&[Hook]]) -> Kit {
-    let mut kit = kit();
-    let spec = |(at, hooks): (usize, &&[Hook])| PluginSpec {
+/// [`turn configuration`] with a plugin for each of these lists of hooks: `p1`, `p2` and so on.
+pub(crate) fn plugged(hooks: &[&[HookPoint]]) -> TurnConfig {
+    let mut config = config();
+    let spec = |(at, hooks): (usize, &&[HookPoint])| PluginSpec {
         name: format!("p{}", at + 1),
         hooks: hooks.to_vec(),
         timeout: 1_000,
     };
-    kit.options.plugins = hooks.iter().enumerate().map(spec).collect();
-    kit
+    config.options.plugins = hooks.iter().enumerate().map(spec).collect();
+    config
 }
 
 impl Run {
     /// What the plugin says that was asked first.
     pub(super) fn said(&self, step: &Step) -> Fact {
         let (outcome, output) = match step {
-            Hear(output) => (Heard::Answered, *output),
+            Hear(output) => (HookOutcome::Returned, *output),
             NotHeard(outcome) => (*outcome, "{}"),
             _ => panic!("{step:?} has nothing to do with plugins"),
         };
         let output = Json::parse(output).expect("JSON");
-        let message = (outcome != Heard::Answered).then(|| "no".to_owned());
-        let of = self.open(Open::Plugin).unwrap_or(0);
-        Fact::of(of, Plugin::Answered { outcome, output, message })
+        let message = (outcome != HookOutcome::Returned).then(|| "no".to_owned());
+        let of = self.open(PendingKind::Hook).unwrap_or(0);
+        Fact::of(of, Hook::Returned { outcome, output, message })
     }
 }

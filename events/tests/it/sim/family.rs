@@ -4,11 +4,11 @@
 use leftfold_events::children::{self, ChildIntent, Spawned};
 use leftfold_events::event::{EndReason, Ended, Finished, PromptPart, Subagent, Tool, Turn, Usage};
 use leftfold_events::state::{Child, Phase};
-use leftfold_events::{Fact, Json, Kit, Seq, SessionId, State, Time};
+use leftfold_events::{Fact, Json, Seq, SessionId, State, Time, TurnConfig};
 
-use super::desk::{Desk, Item, Parent};
 use super::ledger::Held;
 use super::people::prompted;
+use super::session::{Item, Parent, SimSession};
 use super::world::{Delivery, World};
 
 /// A child to open, or to go on with.
@@ -17,19 +17,19 @@ pub(crate) struct Spawn {
     parent: Parent,
     since: Time,
     session: SessionId,
-    kit: Kit,
+    config: TurnConfig,
     again: bool,
 }
 
 impl World {
     pub(crate) fn spawn(&mut self, at: usize, spawned: Seq) {
-        let state = &self.desks[at].state;
+        let state = &self.sessions[at].state;
         let child = state.open_children().find(|child| child.wait.intent == spawned).cloned();
         child.into_iter().for_each(|child| self.begin(at, &child, false, false));
     }
 
     pub(crate) fn spawn_again(&mut self, at: usize, resumed: Seq, close: bool) {
-        let state = &self.desks[at].state;
+        let state = &self.sessions[at].state;
         let mut children: Vec<Child> = if close {
             state.calls().filter_map(|call| state.child_of(call)).cloned().collect()
         } else {
@@ -40,44 +40,44 @@ impl World {
     }
 
     fn begin(&mut self, at: usize, child: &Child, again: bool, close: bool) {
-        let state = &self.desks[at].state;
+        let state = &self.sessions[at].state;
         let call = state.calls().find(|call| call.seq == child.call);
         if call.is_none() && !close {
             return;
         }
-        let mut kit = self.kit_for("build");
-        kit.options.max_cost = state.left_to_spend();
-        kit.options.max_time = None;
+        let mut config = self.config_for("build");
+        config.options.max_cost = state.left_to_spend();
+        config.options.max_time = None;
         let started = match call.map(|call| &call.phase) {
             Some(Phase::Running { wait, .. }) => wait.intent,
             _ => 0,
         };
-        let parent = Parent { desk: at, spawned: child.wait.intent, started };
+        let parent = Parent { sim_session: at, spawned: child.wait.intent, started };
         let (session, since) = (child.session, child.wait.since);
-        let spawn = Spawn { parent, since, session, kit, again };
+        let spawn = Spawn { parent, since, session, config, again };
         let delay = self.random.below(50);
         self.later(delay, Delivery::Spawn(Box::new(spawn)));
     }
 
     /// Nobody waits for the child that the intent `spawned` started any longer.
     pub(crate) fn give_up(&mut self, at: usize, spawned: Seq) {
-        let children = &self.desks[at].state.children;
+        let children = &self.sessions[at].state.children;
         let child = children.iter().find(|child| child.wait.intent == spawned).cloned();
         child.into_iter().for_each(|child| self.begin(at, &child, true, true));
     }
 
     /// The child's place is made, and it is told what the core decides.
     pub(crate) fn open_child(&mut self, spawn: &Spawn) -> Held {
-        let known = self.desks.iter().position(|desk| desk.id == spawn.session);
+        let known = self.sessions.iter().position(|sim_session| sim_session.id == spawn.session);
         let spawned = Spawned {
             seq: spawn.parent.spawned,
             at: spawn.since,
             again: spawn.again,
-            cut_off: known.is_some_and(|at| self.desks[at].cut_off),
+            cut_off: known.is_some_and(|at| self.sessions[at].cut_off),
         };
-        let parent = &self.desks[spawn.parent.desk];
+        let parent = &self.sessions[spawn.parent.sim_session];
         let unborn = State::default();
-        let child = known.map_or(&unborn, |at| &self.desks[at].state);
+        let child = known.map_or(&unborn, |at| &self.sessions[at].state);
         let intent = children::next(&parent.state, child, &spawned);
         let of = parent.id;
         match intent {
@@ -95,21 +95,21 @@ impl World {
             | ChildIntent::Resume { .. }
             | ChildIntent::Interrupt => {}
         }
-        let at = known.unwrap_or(self.desks.len());
+        let at = known.unwrap_or(self.sessions.len());
         if known.is_none() {
-            self.desks.push(Desk::new(spawn.session, Some(of), self.now(), self.sabotage));
+            self.sessions.push(SimSession::new(spawn.session, Some(of), self.now(), self.sabotage));
         }
-        let desk = &mut self.desks[at];
-        desk.parent = Some(spawn.parent);
+        let sim_session = &mut self.sessions[at];
+        sim_session.parent = Some(spawn.parent);
         match intent {
             ChildIntent::Resume { close } => {
-                desk.cut_off = false;
-                desk.resume(&spawn.kit, close);
+                sim_session.cut_off = false;
+                sim_session.resume(&spawn.config, close);
             }
-            ChildIntent::Interrupt => desk.inbox.push_back(Item::Fact(interrupted())),
+            ChildIntent::Interrupt => sim_session.inbox.push_back(Item::Fact(interrupted())),
             ChildIntent::Prompt { .. } => {
-                let task = prompted(vec![PromptPart::text("look")], &spawn.kit);
-                desk.prompt(&spawn.kit, task);
+                let task = prompted(vec![PromptPart::text("look")], &spawn.config);
+                sim_session.prompt(&spawn.config, task);
             }
             ChildIntent::Wait
             | ChildIntent::Report(_)
@@ -121,11 +121,13 @@ impl World {
 
     /// The children of the call `of` are told to end.
     pub(crate) fn interrupt_children(&mut self, at: usize, of: Seq) -> Held {
-        let open = self.desks[at].state.open_children().filter(|child| child.call == of);
+        let open = self.sessions[at].state.open_children().filter(|child| child.call == of);
         let sessions: Vec<SessionId> = open.map(|child| child.session).collect();
         for session in sessions {
-            if let Some(child) = self.desks.iter().position(|desk| desk.id == session) {
-                self.desks[child].inbox.push_back(Item::Fact(interrupted()));
+            if let Some(child) =
+                self.sessions.iter().position(|sim_session| sim_session.id == session)
+            {
+                self.sessions[child].inbox.push_back(Item::Fact(interrupted()));
                 self.write(child)?;
             }
         }
@@ -134,19 +136,19 @@ impl World {
 
     /// A turn is over, for which a call of another session may wait.
     pub(crate) fn report(&mut self, at: usize, ended: &Ended) {
-        if let Some(parent) = self.desks[at].parent.take() {
+        if let Some(parent) = self.sessions[at].parent.take() {
             self.end_child(parent, ended.reason, ended.cost);
         }
     }
 
     fn end_child(&mut self, parent: Parent, reason: EndReason, cost: f64) {
-        let Parent { desk, spawned, started } = parent;
-        let (session, usage) = (self.desks[desk].id, Usage::default());
+        let Parent { sim_session, spawned, started } = parent;
+        let (session, usage) = (self.sessions[sim_session].id, Usage::default());
         let ended = Subagent::Ended { session, answer: "so".into(), reason, usage, cost };
         let finished = finished(started, "what came of it", reason != EndReason::Completed);
         let delay = self.random.below(5);
-        self.say(desk, delay, Item::Fact(Fact::of(spawned, ended)));
-        self.say(desk, delay, Item::Fact(finished));
+        self.say(sim_session, delay, Item::Fact(Fact::of(spawned, ended)));
+        self.say(sim_session, delay, Item::Fact(finished));
     }
 }
 

@@ -25,14 +25,14 @@ enum Wait {
     Check(Seq),
     Question(Seq),
     /// What the run of this call wants to know.
-    Inquiry(Seq),
+    Elicitation(Seq),
     Run(Seq),
     Compaction,
     Child,
     Snapshot,
     Restore,
     /// For what a plugin says; of a question about this call.
-    Plugin(Option<Seq>),
+    Hook(Option<Seq>),
 }
 
 #[derive(Default)]
@@ -43,7 +43,7 @@ struct Call {
     ruled: Option<Action>,
     answered: bool,
     /// What its run wants to know, and has not been told.
-    inquiries: Vec<u32>,
+    elicitations: Vec<u32>,
     /// Attempts.
     started: u32,
     /// A node has died since the last event of it.
@@ -60,8 +60,8 @@ pub(crate) struct Ledger {
     turn: Option<Seq>,
     waits: BTreeMap<Seq, (Wait, Time)>,
     calls: BTreeMap<Seq, Call>,
-    /// The last kit: with other rules, what was to be asked about may be allowed.
-    equipped: Seq,
+    /// The last turn configuration: with other rules, what was to be asked about may be allowed.
+    configured: Seq,
     /// Somebody has said "always": questions may close without an answer of their own.
     always: bool,
 }
@@ -77,7 +77,7 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// Whether the call whose `model.called` or `tool.batched` is `seq` has come to its end.
+    /// Whether the call whose `tool.called` or `tool.batched` is `seq` has come to its end.
     pub(crate) fn has_ended(&self, seq: Seq) -> bool {
         self.calls.get(&seq).is_some_and(|call| call.ended)
     }
@@ -113,7 +113,7 @@ impl Ledger {
             },
             Event::Todo(Todo::Updated { .. }) => self.running(e),
             Event::Files(event) => self.files(e, event),
-            Event::Plugin(event) => self.plugin(e, event),
+            Event::Hook(event) => self.plugin(e, event),
         }
     }
 
@@ -141,7 +141,7 @@ impl Ledger {
         Ok(wait)
     }
 
-    /// A piece of a reply moves its deadline on, to what the kit in force by now allows.
+    /// A piece of a reply moves its deadline on, to what the turn configuration in force by now allows.
     fn moved_on(&mut self, at: Time) {
         for (wait, until) in self.waits.values_mut() {
             if matches!(wait, Wait::Request | Wait::Compaction) {
@@ -158,9 +158,10 @@ impl Ledger {
     fn about(&mut self, e: &Envelope) -> Result<&mut Call, String> {
         let of = e.of.ok_or("about no call")?;
         let other = |wait: Wait| match wait {
-            Wait::Check(call) | Wait::Question(call) | Wait::Inquiry(call) | Wait::Run(call) => {
-                call != of
-            }
+            Wait::Check(call)
+            | Wait::Question(call)
+            | Wait::Elicitation(call)
+            | Wait::Run(call) => call != of,
             Wait::Request
             | Wait::Title
             | Wait::Retry
@@ -168,7 +169,7 @@ impl Ledger {
             | Wait::Child
             | Wait::Snapshot
             | Wait::Restore
-            | Wait::Plugin(_) => true,
+            | Wait::Hook(_) => true,
         };
         self.waits.retain(|_, (wait, _)| other(*wait));
         let call = self.calls.get_mut(&of).ok_or("about a call that nobody made")?;
@@ -177,7 +178,7 @@ impl Ledger {
     }
 
     fn end(&mut self, seq: Seq) -> Held {
-        self.waits.retain(|_, (wait, _)| *wait != Wait::Inquiry(seq));
+        self.waits.retain(|_, (wait, _)| *wait != Wait::Elicitation(seq));
         let call = self.calls.get_mut(&seq).ok_or("the end of a call that nobody made")?;
         held(!std::mem::replace(&mut call.ended, true), "a second end of a call")
     }
@@ -194,8 +195,8 @@ impl Ledger {
                 self.orphan(*close);
                 Ok(())
             }
-            Session::Elapsed {} if e.of.is_some() && e.of == self.turn => Ok(()),
-            Session::Elapsed {} => {
+            Session::DeadlinePassed {} if e.of.is_some() && e.of == self.turn => Ok(()),
+            Session::DeadlinePassed {} => {
                 let until = e.of.and_then(|of| self.waits.get(&of)).map(|(_, until)| *until);
                 held(until.is_some_and(|until| until <= e.at), "a deadline before its time")?;
                 // a summary may be asked for once more, and waited for as before
@@ -211,12 +212,12 @@ impl Ledger {
                     | Wait::Title
                     | Wait::Retry
                     | Wait::Run(_)
-                    | Wait::Inquiry(_)
+                    | Wait::Elicitation(_)
                     | Wait::Compaction
                     | Wait::Child
                     | Wait::Snapshot
                     | Wait::Restore
-                    | Wait::Plugin(_) => Ok(()),
+                    | Wait::Hook(_) => Ok(()),
                 }
             }
         }
@@ -233,10 +234,10 @@ impl Ledger {
             Wait::Request
             | Wait::Title
             | Wait::Check(_)
-            | Wait::Inquiry(_)
+            | Wait::Elicitation(_)
             | Wait::Snapshot
             | Wait::Restore
-            | Wait::Plugin(_) => false,
+            | Wait::Hook(_) => false,
         });
         self.calls.values_mut().for_each(|call| call.orphaned = true);
     }
@@ -247,8 +248,8 @@ impl Ledger {
                 self.turn.get_or_insert(e.seq);
                 Ok(())
             }
-            Turn::Equipped(_) => {
-                self.equipped = e.seq;
+            Turn::Configured(_) => {
+                self.configured = e.seq;
                 Ok(())
             }
             Turn::Interrupted { .. } | Turn::Switched { .. } => {
@@ -279,13 +280,7 @@ impl Ledger {
                 self.moved_on(e.at);
                 Ok(())
             }
-            Model::Called { .. } => {
-                self.find(e, |wait| wait == Wait::Request)?;
-                self.moved_on(e.at);
-                self.calls.insert(e.seq, Call::default());
-                Ok(())
-            }
-            Model::Replied { .. } | Model::Failed { .. } => {
+            Model::Finished { .. } | Model::Failed { .. } => {
                 self.outcome(e, |wait| matches!(wait, Wait::Request | Wait::Title)).map(drop)
             }
         }
@@ -294,7 +289,13 @@ impl Ledger {
     fn tool(&mut self, e: &Envelope, event: &Tool) -> Held {
         let of = e.of.unwrap_or_default();
         match event {
-            Tool::Checked { .. } => {
+            Tool::Called { .. } => {
+                self.find(e, |wait| wait == Wait::Request)?;
+                self.moved_on(e.at);
+                self.calls.insert(e.seq, Call::default());
+                Ok(())
+            }
+            Tool::ResolveStarted { .. } => {
                 self.about(e)?;
                 self.wait(e, Wait::Check(of))
             }
@@ -322,7 +323,9 @@ impl Ledger {
                 self.calls.insert(e.seq, Call::default());
                 Ok(())
             }
-            Tool::Inquired { .. } | Tool::Replied { .. } => self.inquiry(e, event),
+            Tool::ElicitationRequested { .. } | Tool::ElicitationAnswered { .. } => {
+                self.elicitation(e, event)
+            }
         }
     }
 
@@ -351,7 +354,7 @@ impl Ledger {
         };
         held(allowed, "started, and nobody has allowed it")?;
         (call.started, call.orphaned) = (attempt, false);
-        call.inquiries.clear();
+        call.elicitations.clear();
         Ok(())
     }
 

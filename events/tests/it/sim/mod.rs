@@ -6,12 +6,12 @@
     reason = "a world picks the few events it cares for, and its numbers are small"
 )]
 
-mod desk;
 mod family;
 mod ledger;
 mod people;
 mod plugs;
 mod random;
+mod session;
 mod workers;
 mod world;
 
@@ -22,8 +22,8 @@ use leftfold_events::line::{self, Line};
 use leftfold_events::{fold, verify};
 
 use crate::common::describe;
-use desk::Desk;
 use ledger::Held;
+use session::SimSession;
 use world::World;
 
 /// What the shell gets wrong, so that it can be seen whether anybody notices.
@@ -54,10 +54,10 @@ pub(crate) fn live(seed: u64, sabotage: Sabotage) -> Result<Grown, String> {
     let mut world = World::new(seed, sabotage);
     let held = world.run().and_then(|()| world.finish());
     let written = held.and_then(|()| match seed % WRITTEN {
-        0 => world.desks.iter().map(written).collect(),
+        0 => world.sessions.iter().map(written).collect(),
         _ => Ok(String::new()),
     });
-    let events = world.desks.iter().map(|desk| desk.log.len() as u64).sum();
+    let events = world.sessions.iter().map(|sim_session| sim_session.log.len() as u64).sum();
     let grown = written.map(|lines| Grown { events, lines });
     grown.map_err(|why| format!("{why}\n{}", world.story()))
 }
@@ -65,11 +65,11 @@ pub(crate) fn live(seed: u64, sabotage: Sabotage) -> Result<Grown, String> {
 impl World {
     /// Everybody is at rest, and nobody wants anything more.
     fn finish(&self) -> Held {
-        for desk in self.desks.iter().filter(|desk| !self.is_left(desk)) {
-            assert_at_rest(desk)?;
-            desk.ledger.finish()?;
-            assert_answered_once(desk)?;
-            assert_replays(desk)?;
+        for sim_session in self.sessions.iter().filter(|sim_session| !self.is_left(sim_session)) {
+            assert_at_rest(sim_session)?;
+            sim_session.ledger.finish()?;
+            assert_answered_once(sim_session)?;
+            assert_replays(sim_session)?;
         }
         Ok(())
     }
@@ -77,14 +77,14 @@ impl World {
     /// What the logs have, in a few words.
     fn story(&self) -> String {
         let mut story = format!("node {}, up: {}, at {}\n", self.life, self.up, self.passed);
-        for desk in &self.desks {
-            let pending = desk.in_flight.iter().flat_map(|batch| &batch.events);
-            let _ = writeln!(story, "session {}: {:?}", desk.id, desk.state.open());
-            let flight = desk.in_flight.as_ref().map_or(0, |batch| batch.events.len());
-            let (waiting, left) = (desk.inbox.len(), desk.cut_off);
+        for sim_session in &self.sessions {
+            let pending = sim_session.in_flight.iter().flat_map(|batch| &batch.events);
+            let _ = writeln!(story, "session {}: {:?}", sim_session.id, sim_session.state.open());
+            let flight = sim_session.in_flight.as_ref().map_or(0, |batch| batch.events.len());
+            let (waiting, left) = (sim_session.inbox.len(), sim_session.cut_off);
             let _ =
                 writeln!(story, "  {waiting} wait, {flight} are being written, cut off: {left}");
-            for event in desk.log.iter().chain(pending) {
+            for event in sim_session.log.iter().chain(pending) {
                 let of = event.of.map(|of| format!(" of {of}")).unwrap_or_default();
                 let at = event.at.millis() % 100_000_000;
                 let _ = writeln!(story, "  {} {at} {}{of}", event.seq, describe(event));
@@ -98,23 +98,26 @@ fn held(so: bool, otherwise: impl Into<String>) -> Held {
     if so { Ok(()) } else { Err(otherwise.into()) }
 }
 
-fn assert_at_rest(desk: &Desk) -> Held {
-    held(desk.inbox.is_empty() && desk.in_flight.is_none(), "something was left undone")?;
-    held(!desk.is_busy(), "it is not over")?;
-    held(desk.state.due().is_none(), "a deadline for nothing")
+fn assert_at_rest(sim_session: &SimSession) -> Held {
+    held(
+        sim_session.inbox.is_empty() && sim_session.in_flight.is_none(),
+        "something was left undone",
+    )?;
+    held(!sim_session.is_busy(), "it is not over")?;
+    held(sim_session.state.due().is_none(), "a deadline for nothing")
 }
 
 /// The log alone yields the live state, and today's code decides what stands there.
-fn assert_replays(desk: &Desk) -> Held {
-    held(fold(&desk.log) == desk.state, "the fold of the log is not the live state")?;
-    let divergences = verify(&desk.log);
+fn assert_replays(sim_session: &SimSession) -> Held {
+    held(fold(&sim_session.log) == sim_session.state, "the fold of the log is not the live state")?;
+    let divergences = verify(&sim_session.log);
     held(divergences.is_empty(), format!("verify: {:?}", divergences.first()))
 }
 
 /// The log as lines, which lose nothing of what they are written from.
-fn written(desk: &Desk) -> Result<String, String> {
+fn written(sim_session: &SimSession) -> Result<String, String> {
     let mut lines = String::new();
-    for event in &desk.log {
+    for event in &sim_session.log {
         let written = line::write(event);
         let Ok(Line::Event(mut back)) = line::read(&written) else {
             return Err(format!("a line that cannot be read: {written}"));
@@ -129,11 +132,11 @@ fn written(desk: &Desk) -> Result<String, String> {
 }
 
 /// Whoever was told that an answer counts stands in the log, and nobody else with them.
-fn assert_answered_once(desk: &Desk) -> Held {
-    for (of, by) in &desk.accepted {
-        let told = desk.accepted.iter().filter(|(other, _)| other == of).count();
+fn assert_answered_once(sim_session: &SimSession) -> Held {
+    for (of, by) in &sim_session.accepted {
+        let told = sim_session.accepted.iter().filter(|(other, _)| other == of).count();
         held(told == 1, format!("{told} were told that their answer to {of} counts"))?;
-        let answers = desk.log.iter().filter(|event| event.of == Some(*of));
+        let answers = sim_session.log.iter().filter(|event| event.of == Some(*of));
         let who: Vec<&str> = answers
             .filter_map(|event| match &event.event {
                 Event::Permission(Permission::Answered { by, .. }) => Some(by.as_str()),

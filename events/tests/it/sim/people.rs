@@ -2,17 +2,17 @@
 
 use leftfold_events::event::{
     Answer, Compaction, Files, ModelRef, Permission, PromptKind, PromptPart, Session,
-    SessionConfig, Turn,
+    SessionChoices, Turn,
 };
-use leftfold_events::kit::AskMode;
-use leftfold_events::state::Open;
-use leftfold_events::{Fact, Kit, Seq};
+use leftfold_events::state::PendingKind;
+use leftfold_events::turn_config::AskMode;
+use leftfold_events::{Fact, Seq, TurnConfig};
 
-use super::desk::Item;
 use super::ledger::Held;
 use super::random::Random;
+use super::session::Item;
 use super::world::{Delivery, World};
-use crate::common::kit_of;
+use crate::common::config_of;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Deed {
@@ -35,9 +35,9 @@ pub(crate) enum Deed {
 const HOUR: i64 = 3_600_000;
 
 /// What a session works with: limits small enough to be met.
-pub(crate) fn kit(random: &mut Random) -> Kit {
-    let mut kit = kit_of(random.of(&["build", "build", "plan"]));
-    let options = &mut kit.options;
+pub(crate) fn config(random: &mut Random) -> TurnConfig {
+    let mut config = config_of(random.of(&["build", "build", "plan"]));
+    let options = &mut config.options;
     options.timeout = random.of(&[5_000, 20_000]);
     options.retries = random.of(&[0, 1, 2]);
     options.max_steps = random.of(&[1, 2, 4, 6, 6, u32::MAX]);
@@ -53,20 +53,20 @@ pub(crate) fn kit(random: &mut Random) -> Kit {
         options.title_prompt = "Name it.".into();
     }
     if random.one_in(4) {
-        kit.model.limit.context = 0;
+        config.model.limit.context = 0;
     }
-    kit
+    config
 }
 
 impl World {
     /// The same limits for another agent.
-    pub(crate) fn kit_for(&self, agent: &str) -> Kit {
-        let mut kit = kit_of(agent);
-        let (plans, reminder) = (kit.options.plans, kit.options.reminder);
-        kit.options = self.kit.options.clone();
-        (kit.options.plans, kit.options.reminder) = (plans, reminder);
-        kit.model = self.kit.model.clone();
-        kit
+    pub(crate) fn config_for(&self, agent: &str) -> TurnConfig {
+        let mut config = config_of(agent);
+        let (plans, reminder) = (config.options.plans, config.options.reminder);
+        config.options = self.config.options.clone();
+        (config.options.plans, config.options.reminder) = (plans, reminder);
+        config.model = self.config.model.clone();
+        config
     }
 
     pub(crate) fn plan(&mut self) {
@@ -124,11 +124,11 @@ impl World {
                 let agent = self.random.of(&[None, Some("build"), Some("plan")]);
                 let variant = self.random.of(&[None, Some("high")]);
                 let (agent, variant) = (agent.map(str::to_owned), variant.map(str::to_owned));
-                let config = SessionConfig { agent, model: None, variant };
-                self.tell(Fact::new(Session::Configured { config, by: "p".into() }));
+                let choices = SessionChoices { agent, model: None, variant };
+                self.tell(Fact::new(Session::Configured { choices, by: "p".into() }));
             }
             Deed::Revert => {
-                let to = self.random.below(self.desks[0].state.seq + 2);
+                let to = self.random.below(self.sessions[0].state.seq + 2);
                 self.tell(Fact::new(Files::RevertAsked { to, by: "p".into() }));
             }
             Deed::Unrevert => self.tell(Fact::new(Files::UnrevertAsked { by: "p".into() })),
@@ -137,12 +137,12 @@ impl World {
     }
 
     fn tell(&mut self, fact: Fact) {
-        self.desks[0].inbox.push_back(Item::Fact(fact));
+        self.sessions[0].inbox.push_back(Item::Fact(fact));
     }
 
     fn prompt(&mut self) -> Held {
         if self.random.one_in(4) {
-            self.kit = kit(&mut self.random);
+            self.config = config(&mut self.random);
         }
         let text = self.random.of(&["go", "and this", " "]);
         let mut parts = vec![PromptPart::text(text)];
@@ -155,24 +155,24 @@ impl World {
             parts.push(PromptPart { kind: PromptKind::Command, ..PromptPart::text(line) });
             parts.push(PromptPart::text(" and on"));
         }
-        let kit = self.kit.clone();
-        let prompted = prompted(parts, &kit);
-        if std::mem::take(&mut self.desks[0].cut_off) {
+        let config = self.config.clone();
+        let prompted = prompted(parts, &config);
+        if std::mem::take(&mut self.sessions[0].cut_off) {
             // the turn that was cut off is brought to its end first
-            self.desks[0].resume(&kit, true);
+            self.sessions[0].resume(&config, true);
             self.write(0)?;
         }
-        self.desks[0].prompt(&kit, prompted);
+        self.sessions[0].prompt(&config, prompted);
         Ok(())
     }
 
     /// The node dies: of what is being written all is durable, nothing, or a part.
     fn crash(&mut self) -> Held {
-        for desk in &mut self.desks {
-            let pending = desk.in_flight.as_ref().map_or(0, |batch| batch.events.len());
+        for sim_session in &mut self.sessions {
+            let pending = sim_session.in_flight.as_ref().map_or(0, |batch| batch.events.len());
             let part = self.random.below(pending as u64 + 1) as usize;
             let durable = self.random.of(&[0, pending, part]);
-            desk.die(durable)?;
+            sim_session.die(durable)?;
         }
         (self.life, self.up) = (self.life + 1, false);
         let delay = self.random.of(&[0, 5_000, 100_000]);
@@ -182,20 +182,20 @@ impl World {
 
     fn restart(&mut self) -> Held {
         let now = self.now();
-        self.desks.iter_mut().for_each(|desk| desk.wake(now));
+        self.sessions.iter_mut().for_each(|sim_session| sim_session.wake(now));
         self.up = true;
-        if !self.desks[0].cut_off || self.random.one_in(4) {
+        if !self.sessions[0].cut_off || self.random.one_in(4) {
             return self.prompt();
         }
-        let kit = self.kit.clone();
-        self.desks[0].cut_off = false;
-        self.desks[0].resume(&kit, false);
+        let config = self.config.clone();
+        self.sessions[0].cut_off = false;
+        self.sessions[0].resume(&config, false);
         Ok(())
     }
 
     /// The question of the intent `of` is open: some people will answer, or nobody.
     pub(crate) fn ask(&mut self, at: usize, of: Seq) {
-        self.desks[at].questions.entry(of).or_insert(None);
+        self.sessions[at].questions.entry(of).or_insert(None);
         let people = self.random.of(&[0, 1, 1, 2, 3, 4]);
         let begin = self.random.below(3_000);
         for person in 0..people {
@@ -212,17 +212,17 @@ impl World {
 
     /// Questions from before a crash are still to be answered.
     pub(crate) fn ask_again(&mut self, at: usize, resumed: Seq) {
-        let open = self.desks[at].state.open();
+        let open = self.sessions[at].state.open();
         for (kind, wait) in open {
-            if kind == Open::Question && wait.intent < resumed {
+            if kind == PendingKind::Question && wait.intent < resumed {
                 self.ask(at, wait.intent);
             }
         }
     }
 }
 
-pub(crate) fn prompted(parts: Vec<PromptPart>, kit: &Kit) -> Fact {
-    let agent = if kit.options.plans { "plan" } else { "build" }.to_owned();
-    let model: ModelRef = kit.model.name();
+pub(crate) fn prompted(parts: Vec<PromptPart>, config: &TurnConfig) -> Fact {
+    let agent = if config.options.plans { "plan" } else { "build" }.to_owned();
+    let model: ModelRef = config.model.name();
     Fact::new(Turn::Prompted { parts, agent, model, by: "somebody".into() })
 }

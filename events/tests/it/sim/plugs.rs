@@ -1,11 +1,11 @@
 //! Plugins: which there are, and what they say, in time or not, or never.
 
-use leftfold_events::event::{Heard, Hook, Plugin};
-use leftfold_events::kit::PluginSpec;
+use leftfold_events::event::{Hook, HookOutcome, HookPoint};
+use leftfold_events::turn_config::PluginSpec;
 use leftfold_events::{Fact, Json, Seq};
 
-use super::desk::Item;
 use super::random::Random;
+use super::session::Item;
 use super::world::World;
 
 /// Some that want to know of everything, and some that want little.
@@ -14,52 +14,54 @@ pub(crate) fn plugins(random: &mut Random) -> Vec<PluginSpec> {
     let spec = |at: usize| {
         let timeout = random.of(&[500, 3_000]);
         let few = random.one_in(2);
-        let hooks = Hook::ALL.into_iter().filter(|_| !few || random.one_in(3)).collect();
+        let hooks = HookPoint::ALL.into_iter().filter(|_| !few || random.one_in(3)).collect();
         PluginSpec { name: format!("p{at}"), hooks, timeout }
     };
     (0..count).map(spec).collect()
 }
 
 impl World {
-    pub(crate) fn hear(&mut self, at: usize, of: Seq, hook: Hook) {
+    pub(crate) fn hear(&mut self, at: usize, of: Seq, hook: HookPoint) {
         if self.random.one_in(15) {
             return;
         }
         let outcome = match self.random.below(20) {
-            0 => Heard::TimedOut,
-            1 => Heard::Gone,
-            2 => Heard::Failed,
-            _ => Heard::Answered,
+            0 => HookOutcome::TimedOut,
+            1 => HookOutcome::Gone,
+            2 => HookOutcome::Failed,
+            _ => HookOutcome::Returned,
         };
         let said = self.random.of(words(hook));
-        let said = if outcome == Heard::Answered { said } else { "{}" };
+        let said = if outcome == HookOutcome::Returned { said } else { "{}" };
         let (output, message) = (Json::parse(said).unwrap_or_default(), None);
         let delay = self.random.below(400);
-        let answered = Plugin::Answered { outcome, output, message };
+        let answered = Hook::Returned { outcome, output, message };
         self.say(at, delay, Item::Fact(Fact::of(of, answered)));
     }
 }
 
 /// What might be said, some of it of a form that it should not have.
-fn words(hook: Hook) -> &'static [&'static str] {
+fn words(hook: HookPoint) -> &'static [&'static str] {
     match hook {
-        Hook::ChatMessage => {
+        HookPoint::ChatMessage => {
             &["{}", r#"{"append":"more"}"#, r#"{"parts":[]}"#, r#"{"parts":[{"text":" "}]}"#]
         }
-        Hook::ChatParams => &["{}", r#"{"temperature":1,"options":{"a":null}}"#, "[]"],
-        Hook::ToolBefore => &["{}", "{}", r#"{"args":{"y":2}}"#, r#"{"deny":"no"}"#],
-        Hook::ToolAfter => &[
+        HookPoint::ChatParams => &["{}", r#"{"temperature":1,"options":{"a":null}}"#, "[]"],
+        HookPoint::ToolBefore => &["{}", "{}", r#"{"args":{"y":2}}"#, r#"{"deny":"no"}"#],
+        HookPoint::ToolAfter => &[
             "{}",
             r#"{"output":"other"}"#,
             r#"{"output":"","title":"t"}"#,
             r#"{"metadata":{"a":null,"b":{"c":1}}}"#,
         ],
-        Hook::ToolDefinition => &["{}", r#"{"tools":{"read":{"description":"d"}}}"#],
-        Hook::PermissionAsk => {
+        HookPoint::ToolDefinition => &["{}", r#"{"tools":{"read":{"description":"d"}}}"#],
+        HookPoint::PermissionAsk => {
             &["{}", r#"{"status":"allow"}"#, r#"{"status":"deny"}"#, r#"{"status":"ask"}"#]
         }
-        Hook::System => &["{}", r#"{"system":["a","b","c"]}"#, r#"{"system":[]}"#],
-        Hook::Compacting => &["{}", r#"{"prompt":"p","context":["c"]}"#],
-        Hook::ChatHeaders | Hook::ShellEnv | Hook::Auth => &["{}", r#"{"headers":{"a":"h"}}"#],
+        HookPoint::System => &["{}", r#"{"system":["a","b","c"]}"#, r#"{"system":[]}"#],
+        HookPoint::Compacting => &["{}", r#"{"prompt":"p","context":["c"]}"#],
+        HookPoint::ChatHeaders | HookPoint::ShellEnv | HookPoint::Auth => {
+            &["{}", r#"{"headers":{"a":"h"}}"#]
+        }
     }
 }

@@ -6,16 +6,22 @@ use leftfold_events::event::{
 };
 use leftfold_events::{Fact, Json, Seq, Sha256};
 
-use super::desk::Item;
 use super::family::finished;
+use super::session::Item;
 use super::world::World;
 
 /// A reply that fills the model's context.
 const FULL: u64 = 9_900;
 
 impl World {
-    fn told(&mut self, desk: usize, delay: u64, of: Seq, event: impl Into<leftfold_events::Event>) {
-        self.say(desk, delay, Item::Fact(Fact::of(of, event)));
+    fn told(
+        &mut self,
+        sim_session: usize,
+        delay: u64,
+        of: Seq,
+        event: impl Into<leftfold_events::Event>,
+    ) {
+        self.say(sim_session, delay, Item::Fact(Fact::of(of, event)));
     }
 
     /// What comes of a request.
@@ -36,7 +42,8 @@ impl World {
                 self.told(at, when, of, title);
             }
             Purpose::Compaction => {
-                let summing = self.desks[at].state.turn.as_ref().and_then(|turn| turn.compacting());
+                let summing =
+                    self.sessions[at].state.turn.as_ref().and_then(|turn| turn.compacting());
                 let started = summing.map_or(0, |summing| summing.started.intent);
                 self.told(at, when, of, streamed(Vec::new()));
                 let summary = if self.random.one_in(8) {
@@ -52,7 +59,7 @@ impl World {
             self.random.of(&[Finish::Stop, Finish::Stop, Finish::Length, Finish::ToolCalls]);
         let finish = if self.random.one_in(20) { Finish::ContentFilter } else { finish };
         let usage = Usage { input, ..Usage::default() };
-        let replied = Model::Replied { finish, usage, cost: 0.25, body_sha256: Sha256::default() };
+        let replied = Model::Finished { finish, usage, cost: 0.25, body_sha256: Sha256::default() };
         self.told(at, when + 1, of, replied);
     }
 
@@ -101,7 +108,7 @@ impl World {
             let input = self.random.of(&["{}", r#"{"x":1}"#, r#""not json"#]);
             let input = Json::parse(input).unwrap_or_default();
             let call = CallSpec { id: id.into(), name: name.into(), input };
-            self.told(at, when, of, Model::Called { call });
+            self.told(at, when, of, Tool::Called { call });
             when += self.random.below(400);
         }
         if self.random.one_in(25) {
@@ -113,7 +120,7 @@ impl World {
 
     /// What a call would do.
     pub(crate) fn check(&mut self, at: usize, of: Seq, call: Seq) {
-        let found = self.desks[at].state.calls().find(|c| c.seq == call);
+        let found = self.sessions[at].state.calls().find(|c| c.seq == call);
         let Some(name) = found.map(|call| call.name.clone()) else { return };
         let delay = self.random.below(60);
         if !self.random.one_in(40) {
@@ -161,7 +168,7 @@ impl World {
 
     /// For a new child, or for one that is there already.
     fn task(&mut self) -> String {
-        let children = &self.desks[0].state.children;
+        let children = &self.sessions[0].state.children;
         let last = children.last().map(|child| child.session.to_string()).unwrap_or_default();
         let id = if self.random.one_in(3) { last } else { String::new() };
         format!(r#"{{"prompt":"look","subagentType":"general","taskId":"{id}"}}"#)
@@ -169,7 +176,7 @@ impl World {
 
     /// A call runs: it ends well or not, in time or not, or is never heard of again.
     pub(crate) fn run_call(&mut self, at: usize, of: Seq, call: Seq) {
-        let found = self.desks[at].state.calls().find(|c| c.seq == call);
+        let found = self.sessions[at].state.calls().find(|c| c.seq == call);
         let Some(call) = found.filter(|call| call.is_running() && call.class() != Class::Child)
         else {
             return;
@@ -183,13 +190,17 @@ impl World {
         let delay =
             if late { timeout + self.random.below(3_000) } else { self.random.below(1_500) };
         if let Some(agent) = switches {
-            let kit = Box::new(self.kit_for(agent));
-            return self.say(at, delay, Item::Equipped(kit, finished(of, "taken over", false)));
+            let config = Box::new(self.config_for(agent));
+            return self.say(
+                at,
+                delay,
+                Item::TurnConfigPayloads(config, finished(of, "taken over", false)),
+            );
         }
         if self.random.one_in(4) {
             self.told(at, delay / 2, of, Tool::Progressed { tail: "half".into() });
         }
-        let delay = if self.random.one_in(6) { self.inquire(at, delay, of) } else { delay };
+        let delay = if self.random.one_in(6) { self.elicit(at, delay, of) } else { delay };
         if self.random.one_in(10) {
             self.told(at, delay, of, Todo::Updated { todos: Vec::new() });
         }
@@ -198,8 +209,8 @@ impl World {
     }
 
     /// A tool wants to know something, and waits for it or not. When it goes on at the latest.
-    fn inquire(&mut self, at: usize, delay: u64, of: Seq) -> u64 {
-        for inquiry in 1..=self.random.below(3) {
+    fn elicit(&mut self, at: usize, delay: u64, of: Seq) -> u64 {
+        for elicitation in 1..=self.random.below(3) {
             let number = r#"{"properties":{"n":{"type":"integer"}},"required":["n"]}"#;
             let choice = r#"{"properties":{"a":{"type":"boolean"},"b":{"enum":["yes","no"]}}}"#;
             let schema = self.random.of(&[number, choice, "{}", "7", r#"{"properties":{"o":{}}}"#]);
@@ -207,9 +218,14 @@ impl World {
                 true => Wanted::Visit { url: "http://localhost/".into() },
                 false => Wanted::Form { schema: Json::parse(schema).unwrap_or_default() },
             };
-            let inquiry = u32::try_from(inquiry).unwrap_or_default();
+            let elicitation = u32::try_from(elicitation).unwrap_or_default();
             let (from, message) = ("server".to_owned(), "What now?".to_owned());
-            self.told(at, delay / 2, of, Tool::Inquired { inquiry, from, message, wanted });
+            self.told(
+                at,
+                delay / 2,
+                of,
+                Tool::ElicitationRequested { elicitation, from, message, wanted },
+            );
         }
         delay + self.random.of(&[0, 30_000, 1_000_000])
     }

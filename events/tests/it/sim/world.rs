@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use leftfold_events::event::{Event, Model, Permission, Plugin, Session, Tool, Turn};
-use leftfold_events::{Envelope, Kit, Seq, SessionId, Time, context};
+use leftfold_events::event::{Event, Hook, Model, Permission, Session, Tool, Turn};
+use leftfold_events::{Envelope, Seq, SessionId, Time, TurnConfig, context};
 
-use super::desk::{Desk, Item, Now};
 use super::family::Spawn;
 use super::people::Deed;
 use super::random::Random;
+use super::session::{Item, Now, SimSession};
 use super::{Sabotage, ledger::Held};
 use crate::common::{START, describe, fault};
 
@@ -41,8 +41,8 @@ pub(crate) struct World {
     pub(crate) life: u32,
     pub(crate) up: bool,
     /// The first is the root.
-    pub(crate) desks: Vec<Desk>,
-    pub(crate) kit: Kit,
+    pub(crate) sessions: Vec<SimSession>,
+    pub(crate) config: TurnConfig,
     /// What people do when everybody is at rest.
     pub(crate) afterwards: Vec<Deed>,
     pub(crate) sabotage: Sabotage,
@@ -52,7 +52,7 @@ impl World {
     pub(crate) fn new(seed: u64, sabotage: Sabotage) -> Self {
         let mut random = Random::new(seed);
         let root = SessionId::default().child(random.below(1 << 40), Time::from_millis(START));
-        let kit = super::people::kit(&mut random);
+        let config = super::people::config(&mut random);
         let mut world = Self {
             random,
             passed: 0,
@@ -61,12 +61,12 @@ impl World {
             order: 0,
             life: 0,
             up: true,
-            desks: Vec::new(),
-            kit,
+            sessions: Vec::new(),
+            config,
             afterwards: Vec::new(),
             sabotage,
         };
-        world.desks.push(Desk::new(root, None, world.now(), sabotage));
+        world.sessions.push(SimSession::new(root, None, world.now(), sabotage));
         world
     }
 
@@ -86,16 +86,16 @@ impl World {
     }
 
     /// The same for what workers say: it may get lost, come twice, or overtake what was said before.
-    pub(crate) fn say(&mut self, desk: usize, delay: u64, item: Item) {
+    pub(crate) fn say(&mut self, sim_session: usize, delay: u64, item: Item) {
         if self.random.one_in(50) {
             return;
         }
         let late = if self.random.one_in(20) { self.random.below(30_000) } else { 0 };
         if self.random.one_in(25) {
             let again = delay + self.random.below(2_000);
-            self.later(again, Delivery::Tell(desk, item.clone()));
+            self.later(again, Delivery::Tell(sim_session, item.clone()));
         }
-        self.later(delay + late, Delivery::Tell(desk, item));
+        self.later(delay + late, Delivery::Tell(sim_session, item));
     }
 
     /// From the first prompt until everybody is at rest.
@@ -103,7 +103,11 @@ impl World {
         self.plan();
         for _ in 0..BOUND {
             let Some(((at, _), (life, delivery))) = self.queue.pop_first() else {
-                if self.desks.iter().any(|desk| desk.is_busy() && !self.is_left(desk)) {
+                if self
+                    .sessions
+                    .iter()
+                    .any(|sim_session| sim_session.is_busy() && !self.is_left(sim_session))
+                {
                     return Err("nothing will ever happen, and it is not over".into());
                 }
                 if self.go_on() {
@@ -121,27 +125,27 @@ impl World {
 
     /// A child that was to be closed when another crash came, in a turn that is over: nobody waits for
     /// that, and nothing would come of it.
-    pub(crate) fn is_left(&self, desk: &Desk) -> bool {
-        self.life > 1 && desk.id != self.desks[0].id && desk.cut_off
+    pub(crate) fn is_left(&self, sim_session: &SimSession) -> bool {
+        self.life > 1 && sim_session.id != self.sessions[0].id && sim_session.cut_off
     }
 
     fn deliver(&mut self, delivery: Delivery) -> Held {
         match delivery {
             Delivery::Tell(at, item) => {
-                self.desks[at].inbox.push_back(item);
+                self.sessions[at].inbox.push_back(item);
                 self.write(at)
             }
             Delivery::Flushed(at) => {
-                let events = self.desks[at].flushed();
+                let events = self.sessions[at].flushed();
                 events.iter().try_for_each(|event| self.dispatch(at, event))?;
                 self.write(at)
             }
-            Delivery::Due(at, timer) if self.desks[at].timer == timer => self.write(at),
+            Delivery::Due(at, timer) if self.sessions[at].timer == timer => self.write(at),
             Delivery::Due(..) => Ok(()),
             Delivery::Spawn(spawn) => self.open_child(&spawn),
             Delivery::Answer(..) if !self.up => Ok(()),
             Delivery::Answer(at, of, answer) => {
-                self.desks[at].answer(of, answer);
+                self.sessions[at].answer(of, answer);
                 self.write(at)
             }
             Delivery::Deed(deed) => self.perform(&deed),
@@ -150,16 +154,16 @@ impl World {
 
     pub(crate) fn write(&mut self, at: usize) -> Held {
         let now = self.now();
-        let desk = &mut self.desks[at];
-        if desk.in_flight.is_some() {
+        let sim_session = &mut self.sessions[at];
+        if sim_session.in_flight.is_some() {
             return Ok(());
         }
-        desk.timer += 1;
-        if desk.write(now)? {
+        sim_session.timer += 1;
+        if sim_session.write(now)? {
             let flush = self.random.below(8);
             self.later(flush, Delivery::Flushed(at));
-        } else if let Some(due) = desk.state.due() {
-            let (wait, timer) = (due.since(desk.time(now)), desk.timer);
+        } else if let Some(due) = sim_session.state.due() {
+            let (wait, timer) = (due.since(sim_session.time(now)), sim_session.timer);
             if self.sabotage != Sabotage::NoTimer {
                 self.later(wait, Delivery::Due(at, timer));
             }
@@ -172,27 +176,27 @@ impl World {
         let of = event.of.unwrap_or_default();
         match &event.event {
             Event::Model(Model::Requested { .. }) => self.requested(at, event)?,
-            Event::Tool(Tool::Checked { .. }) => self.check(at, event.seq, of),
+            Event::Tool(Tool::ResolveStarted { .. }) => self.check(at, event.seq, of),
             Event::Tool(Tool::Started { .. }) => self.run_call(at, event.seq, of),
             Event::Tool(Tool::Cancelled { .. }) => self.interrupt_children(at, of)?,
             Event::Subagent(_) if event.event.is_intent() => self.spawn(at, event.seq),
             Event::Permission(Permission::Asked { .. }) => self.ask(at, event.seq),
             Event::Turn(Turn::Ended(ended)) => {
-                self.desks[at].questions.clear();
+                self.sessions[at].questions.clear();
                 self.report(at, ended);
             }
             Event::Session(Session::Resumed { close, .. }) => {
                 self.ask_again(at, event.seq);
                 self.spawn_again(at, event.seq, *close);
             }
-            Event::Session(Session::Elapsed {}) => {
-                self.desks[at].questions.remove(&of);
+            Event::Session(Session::DeadlinePassed {}) => {
+                self.sessions[at].questions.remove(&of);
                 self.give_up(at, of);
             }
             Event::Files(files) if event.event.is_intent() => {
                 self.keep_files(at, event.seq, files);
             }
-            Event::Plugin(Plugin::Asked { hook, .. }) => self.hear(at, event.seq, *hook),
+            Event::Hook(Hook::Called { hook, .. }) => self.hear(at, event.seq, *hook),
             _ => {}
         }
         Ok(())
@@ -204,7 +208,7 @@ impl World {
         else {
             return Ok(());
         };
-        let request = context::asked(&self.desks[at].state, *purpose).request;
+        let request = context::asked(&self.sessions[at].state, *purpose).request;
         if request.sha256() != *request_sha256 {
             return Err(format!("another request than logged: {}", describe(event)));
         }

@@ -4,9 +4,9 @@ use leftfold_events::event::{
     Attachment, CallSpec, Class, FailureClass, Finish, Finished, Model, ModelRef, PartKind,
     PromptKind, PromptPart, StreamedPart, Tool, Turn,
 };
-use leftfold_events::kit::ToolSpec;
-use leftfold_events::state::Open;
-use leftfold_events::{Envelope, Fact, Json, Kit};
+use leftfold_events::state::PendingKind;
+use leftfold_events::turn_config::ToolSpec;
+use leftfold_events::{Envelope, Fact, Json, TurnConfig};
 use proptest::prelude::*;
 
 use crate::harness::{self, Run, Step};
@@ -148,17 +148,18 @@ fn other() -> impl Strategy<Value = Deed> {
     ]
 }
 
-/// A session's kit, with tools and one of two models, and perhaps with few steps.
-pub(crate) fn kit(steps: u32) -> Kit {
+/// A session's turn configuration, with tools and one of two models, and perhaps with few steps.
+pub(crate) fn config(steps: u32) -> TurnConfig {
     let tool = |name: &str, schema: &str| ToolSpec {
         name: name.into(),
         description: "What it does.".into(),
         schema: Json::parse(schema).expect("JSON"),
     };
-    let mut kit = harness::titled();
-    kit.system = vec!["You are good.".into(), "The project.".into(), " ".into(), "Today.".into()];
-    kit.options.max_steps = steps;
-    kit.tools = vec![
+    let mut config = harness::titled();
+    config.system =
+        vec!["You are good.".into(), "The project.".into(), " ".into(), "Today.".into()];
+    config.options.max_steps = steps;
+    config.tools = vec![
         tool(
             "read",
             r##"{"$schema":"x","type":"object","properties":{"path":{"type":"string"},"how":{"enum":["a",1,null]},
@@ -167,16 +168,16 @@ pub(crate) fn kit(steps: u32) -> Kit {
         ),
         tool("list", r#"{"type":"object"}"#),
     ];
-    kit
+    config
 }
 
 fn seen(part: StreamedPart, run: &Run) -> Fact {
     asked(run, Model::Streamed { parts: vec![part] })
 }
 
-fn asked(run: &Run, event: Model) -> Fact {
+fn asked(run: &Run, event: impl Into<leftfold_events::Event>) -> Fact {
     let open = run.state.open();
-    let wait = open.iter().find(|(kind, _)| *kind == Open::Request);
+    let wait = open.iter().find(|(kind, _)| *kind == PendingKind::Request);
     Fact::of(wait.map_or(0, |(_, wait)| wait.intent), event)
 }
 
@@ -201,13 +202,13 @@ impl Deed {
             Self::Call(id, name, input) => {
                 let input = Json::parse(input).expect("JSON");
                 let call = CallSpec { id: (*id).into(), name: (*name).into(), input };
-                asked(run, Model::Called { call })
+                asked(run, Tool::Called { call })
             }
             Self::Attach(mime, data) => attached(run, mime, data),
             Self::Switch(number) => {
-                let mut kit = run.state.kit.clone();
-                kit.model.id = format!("m{number}");
-                Fact::new(Turn::Equipped(kit.equipped()))
+                let mut config = run.state.config.clone();
+                config.model.id = format!("m{number}");
+                Fact::new(Turn::Configured(config.payloads()))
             }
         };
         run.tell(fact);
@@ -242,7 +243,7 @@ fn prompt(mime: &str, data: &str) -> Fact {
 
 fn attached(run: &Run, mime: &str, data: &str) -> Fact {
     let open = run.state.open();
-    let wait = open.iter().find(|(kind, _)| *kind == Open::Tool);
+    let wait = open.iter().find(|(kind, _)| *kind == PendingKind::Tool);
     let file = |name: &str| Attachment {
         mime: mime.to_owned(),
         name: name.to_owned(),
@@ -261,8 +262,8 @@ fn attached(run: &Run, mime: &str, data: &str) -> Fact {
 }
 
 /// The log of a session in which all this has happened.
-pub(crate) fn session(kit: &Kit, deeds: &[Deed]) -> Vec<Envelope> {
-    let mut run = Run::new(kit);
+pub(crate) fn session(config: &TurnConfig, deeds: &[Deed]) -> Vec<Envelope> {
+    let mut run = Run::new(config);
     deeds.iter().for_each(|deed| deed.happen(&mut run));
     run.log
 }

@@ -1,20 +1,20 @@
 //! Sessions to store.
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its own part of this")]
 
+mod elicitation;
 mod files;
 mod imported;
-mod inquiry;
 mod plugins;
 pub mod rich;
 
+use elicitation::asked;
 use files::{files_events, later_files_events};
 use imported::imported;
-use inquiry::asked;
 use leftfold_events::event::{
-    Access, Answer, Attachment, CallSpec, Class, Compaction, Denial, EndReason, Ended, Equipped,
-    FailureClass, Files, Finish, Finished, Model, ModelRef, PartKind, Permission, Plugin,
-    PromptKind, PromptPart, Purpose, Resolution, Session, SessionConfig, Spill, StreamedPart,
-    Subagent, Todo, TodoItem, TodoPriority, TodoStatus, Tool, Turn, Usage,
+    Access, Answer, Attachment, CallSpec, Class, Compaction, Denial, EndReason, Ended,
+    FailureClass, Files, Finish, Finished, Hook, Model, ModelRef, PartKind, Permission, PromptKind,
+    PromptPart, Purpose, Resolution, Session, SessionChoices, Spill, StreamedPart, Subagent, Todo,
+    TodoItem, TodoPriority, TodoStatus, Tool, Turn, TurnConfigPayloads, Usage,
 };
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::{Envelope, Event, Json, Payload, Seq, SessionId, Sha256, Time};
@@ -79,8 +79,8 @@ fn tasked() -> Event {
     Turn::Prompted { parts: vec![task], agent, model: model(), by }.into()
 }
 
-pub fn equipped() -> Equipped {
-    Equipped {
+pub fn configured() -> TurnConfigPayloads {
+    TurnConfigPayloads {
         system: Payload::new("[\"You are …\"]"),
         tools: Payload::new("[]"),
         rules: Payload::new("[]"),
@@ -140,10 +140,10 @@ fn later_events() -> Vec<Event> {
     events.extend(later_files_events());
     events.extend([Session::Adopted { parent: id(1) }.into(), imported()]);
     events.extend(plugins::plugin_events());
-    events.extend(inquiry::inquiry_events());
+    events.extend(elicitation::inquiry_events());
     let (agent, variant) = (Some("plan".to_owned()), Some("high".to_owned()));
-    let config = SessionConfig { agent, model: Some(model()), variant };
-    events.push(Session::Configured { config, by: "acp".into() }.into());
+    let choices = SessionChoices { agent, model: Some(model()), variant };
+    events.push(Session::Configured { choices, by: "acp".into() }.into());
     events
 }
 
@@ -154,7 +154,7 @@ fn session_events() -> Vec<Event> {
         Session::Titled { title: "A title".into() }.into(),
         Session::Resumed { policy: 300, close: true }.into(),
         Session::Forked { from: id(2), at: 77 }.into(),
-        Session::Elapsed {}.into(),
+        Session::DeadlinePassed {}.into(),
     ]
 }
 
@@ -179,7 +179,7 @@ fn turn_events() -> Vec<Event> {
     };
     vec![
         prompted(),
-        Turn::Equipped(equipped()).into(),
+        Turn::Configured(configured()).into(),
         Turn::Interrupted { by: "tty".into() }.into(),
         ended(EndReason::Completed, None),
         ended(EndReason::Blocked, None),
@@ -203,7 +203,7 @@ fn model_events() -> Vec<Event> {
     };
     let replied = |finish| {
         let body_sha256 = Sha256::of(b"body");
-        Event::from(Model::Replied { finish, usage: usage(), cost: 1.5, body_sha256 })
+        Event::from(Model::Finished { finish, usage: usage(), cost: 1.5, body_sha256 })
     };
     let failed = |class| {
         let (message, retryable) = ("no".to_owned(), true);
@@ -212,7 +212,7 @@ fn model_events() -> Vec<Event> {
     };
     let mut events = vec![
         streamed(),
-        Model::Called {
+        Tool::Called {
             call: CallSpec {
                 id: "c1".into(),
                 name: "read".into(),
@@ -268,7 +268,7 @@ fn tool_events() -> Vec<Event> {
             error: error.map(str::to_owned),
         })))
     };
-    let mut events = vec![Tool::Checked { call: "c1".into() }.into()];
+    let mut events = vec![Tool::ResolveStarted { call: "c1".into() }.into()];
     events.extend([Class::Read, Class::Write, Class::Command, Class::Child].map(|class| {
         let (call, name, attempt) = ("c1".into(), "edit".into(), 1);
         Tool::Started { call, name, class, attempt }.into()
@@ -345,18 +345,18 @@ pub fn variant(event: &Event) -> usize {
         Event::Session(Session::Titled { .. }) => 1,
         Event::Session(Session::Resumed { .. }) => 2,
         Event::Session(Session::Forked { .. }) => 3,
-        Event::Session(Session::Elapsed {}) => 4,
+        Event::Session(Session::DeadlinePassed {}) => 4,
         Event::Turn(Turn::Prompted { .. }) => 5,
-        Event::Turn(Turn::Equipped(_)) => 6,
+        Event::Turn(Turn::Configured(_)) => 6,
         Event::Turn(Turn::Interrupted { .. }) => 7,
         Event::Turn(Turn::Ended(_)) => 8,
         Event::Model(Model::Requested { .. }) => 9,
         Event::Model(Model::Streamed { .. }) => 10,
-        Event::Model(Model::Called { .. }) => 11,
-        Event::Model(Model::Replied { .. }) => 12,
+        Event::Tool(Tool::Called { .. }) => 11,
+        Event::Model(Model::Finished { .. }) => 12,
         Event::Model(Model::Failed { .. }) => 13,
         Event::Model(Model::RetryScheduled { .. }) => 14,
-        Event::Tool(Tool::Checked { .. }) => 15,
+        Event::Tool(Tool::ResolveStarted { .. }) => 15,
         Event::Tool(Tool::Resolved(_)) => 16,
         Event::Tool(Tool::Started { .. }) => 17,
         Event::Tool(Tool::Progressed { .. }) => 18,
@@ -388,10 +388,10 @@ pub fn variant(event: &Event) -> usize {
         Event::Files(Files::CheckoutAsked { .. }) => 44,
         Event::Session(Session::Adopted { .. }) => 45,
         Event::Session(Session::Imported { .. }) => 46,
-        Event::Plugin(Plugin::Asked { .. }) => 47,
-        Event::Plugin(Plugin::Answered { .. }) => 48,
-        Event::Tool(Tool::Inquired { .. }) => 49,
-        Event::Tool(Tool::Replied { .. }) => 50,
+        Event::Hook(Hook::Called { .. }) => 47,
+        Event::Hook(Hook::Returned { .. }) => 48,
+        Event::Tool(Tool::ElicitationRequested { .. }) => 49,
+        Event::Tool(Tool::ElicitationAnswered { .. }) => 50,
         Event::Session(Session::Configured { .. }) => 51,
     }
 }

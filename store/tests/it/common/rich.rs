@@ -10,9 +10,9 @@ use leftfold_events::{Envelope, Payload, SessionId, Sha256};
 use leftfold_store::{Reader, Store};
 use tempfile::TempDir;
 
-use crate::common::{created, envelope, equipped, finished, id, prompted, text};
+use crate::common::{configured, created, envelope, finished, id, prompted, text};
 
-pub type Family = Vec<(SessionId, Vec<Envelope>)>;
+pub type Logs = Vec<(SessionId, Vec<Envelope>)>;
 
 pub const SPILL: &[u8] = b"the full text of a long output\n";
 
@@ -20,8 +20,8 @@ pub const SPILL: &[u8] = b"the full text of a long output\n";
 /// with a full text beside the log; and a fork of it. Batches in the order in which they are written.
 pub fn batches(dir: &Path) -> Vec<Vec<Envelope>> {
     let (root, child, fork) = (id(1), id(2), id(3));
-    let mut kit = equipped();
-    kit.system = Payload::new("You are a test. ".repeat(300));
+    let mut config = configured();
+    config.system = Payload::new("You are a test. ".repeat(300));
     let path = dir.join("spill/c1.txt").to_string_lossy().into_owned();
     let spill = Some(Spill { path, sha256: Sha256::of(SPILL), bytes: SPILL.len() as u64 });
     let spawned = Subagent::Spawned { call: "c".into(), session: child, agent: "explore".into() };
@@ -35,7 +35,7 @@ pub fn batches(dir: &Path) -> Vec<Vec<Envelope>> {
     vec![
         vec![
             envelope(root, 1, created(None)),
-            envelope(root, 2, Turn::Equipped(kit)),
+            envelope(root, 2, Turn::Configured(config)),
             envelope(root, 3, prompted()),
         ],
         vec![envelope(root, 4, text(4, 30)), envelope(root, 5, spawned)],
@@ -66,7 +66,7 @@ pub fn store() -> TempDir {
 }
 
 /// What each session's log gives.
-pub fn logs(dir: &Path) -> Family {
+pub fn logs(dir: &Path) -> Logs {
     let reader = Reader::open(dir).unwrap();
     let read = |session| (session, reader.read(session, 1).unwrap());
     reader.sessions().into_iter().map(read).collect()

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use leftfold_events::kit::{ModelSpec, Options};
+use leftfold_events::turn_config::{ModelSpec, Options};
 use tempfile::TempDir;
 
 use super::*;
@@ -42,7 +42,7 @@ impl Site {
             instructions: named.collect(),
             private_addresses: false,
         };
-        find(&Setup {
+        find(&TurnSettings {
             agent: crate::gather::Agent::build(),
             subagents: Vec::new(),
             directory,

@@ -1,5 +1,5 @@
-use leftfold_events::kit::ModelSpec;
-use leftfold_events::{Kit, Time};
+use leftfold_events::turn_config::ModelSpec;
+use leftfold_events::{Time, TurnConfig};
 
 use super::*;
 use crate::gather::{self, Sources};
@@ -29,10 +29,10 @@ impl Place {
         file(&self.work(), &self.folder.path().join("home"), id)
     }
 
-    fn kit(&self) -> Kit {
+    fn config(&self) -> TurnConfig {
         let (work, plan) = (self.work(), Some(self.plan()));
         let agents = gather::agent::builtins();
-        let setup = Setup {
+        let turn_settings = TurnSettings {
             directory: work.clone(),
             worktree: work.clone(),
             model: ModelSpec::default(),
@@ -43,7 +43,7 @@ impl Place {
             sources: Sources::default(),
             plan,
         };
-        gather::gather(setup, Time::from_millis(0)).0
+        gather::gather(turn_settings, Time::from_millis(0)).0
     }
 }
 
@@ -68,7 +68,7 @@ fn each_of_the_two_is_offered_the_way_to_the_other_where_somebody_is_there() {
         ("build", AskMode::Allow, &[]),
     ] {
         (place.agent, place.ask) = (agent, ask);
-        let tools = place.kit().tools;
+        let tools = place.config().tools;
         let names = tools.iter().map(|tool| tool.name.as_str());
         let found: Vec<_> = names.filter(|name| name.starts_with("plan_")).collect();
         assert_eq!(found, offered, "{agent} {ask:?}");
@@ -84,7 +84,7 @@ fn a_plan_outside_the_project_may_be_written_by_the_one_who_plans() {
     let folder = place.plan().parent().unwrap().join("*").display().to_string();
     for (agent, edit) in [("plan", Action::Allow), ("build", Action::Allow)] {
         place.agent = agent;
-        let rules = place.kit().rules;
+        let rules = place.config().rules;
         let action =
             |permission: &str, pattern: &str| evaluate(&rules, permission, pattern).unwrap().action;
         assert_eq!(action("edit", &plan), edit);
@@ -98,19 +98,19 @@ fn a_plan_outside_the_project_may_be_written_by_the_one_who_plans() {
 fn what_is_said_names_the_plan_and_only_tools_that_there_are() {
     let mut place = Place::new(true);
     let path = place.plan();
-    let kit = place.kit();
-    let text = &kit.options.reminder;
-    assert!(kit.options.plans && text.contains(&format!("write it to `{}`", path.display())));
+    let config = place.config();
+    let text = &config.options.reminder;
+    assert!(config.options.plans && text.contains(&format!("write it to `{}`", path.display())));
     assert!(text.contains("`plan_exit`") && text.contains("`task`") && !text.contains("{plan}"));
     place.ask = AskMode::Deny;
-    let text = place.kit().options.reminder;
+    let text = place.config().options.reminder;
     assert!(!text.contains("`plan_exit`") && !text.contains("`question`"), "{text}");
     place.agent = "build";
-    let kit = place.kit();
-    assert!(!kit.options.plans && !kit.options.reminder.contains("plans/"));
+    let config = place.config();
+    assert!(!config.options.plans && !config.options.reminder.contains("plans/"));
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(&path, "# Plan").unwrap();
-    assert!(place.kit().options.reminder.contains(&format!("is in `{}`", path.display())));
+    assert!(place.config().options.reminder.contains(&format!("is in `{}`", path.display())));
     place.agent = "plan";
-    assert!(place.kit().options.reminder.contains("Read it first"));
+    assert!(place.config().options.reminder.contains("Read it first"));
 }

@@ -23,7 +23,7 @@ fn the_model_decides_on_the_prompt() {
         ("o3000", "default"),
         ("", "default"),
     ] {
-        assert_eq!(Family::of(id).name(), name, "{id}");
+        assert_eq!(ModelFamily::of(id).name(), name, "{id}");
     }
 }
 
@@ -37,8 +37,14 @@ fn items_that_name_a_missing_tool_are_left_out() {
 
 #[test]
 fn prompts_are_short_and_have_no_empty_part() {
-    let families = [Family::Codex, Family::Gpt, Family::Gemini, Family::Anthropic, Family::Default];
-    let own = families.map(Family::text);
+    let families = [
+        ModelFamily::Codex,
+        ModelFamily::Gpt,
+        ModelFamily::Gemini,
+        ModelFamily::Anthropic,
+        ModelFamily::Default,
+    ];
+    let own = families.map(ModelFamily::text);
     for text in own.into_iter().chain([CORE, THOROUGH]) {
         assert!(text.len() < 2_600, "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");

@@ -16,15 +16,15 @@ impl Ledger {
             }
             Permission::Asked { .. } if self.runs(of) => {
                 let call = self.calls.get(&of).ok_or("a question about no call")?;
-                held(!call.inquiries.is_empty(), "a question in a run that has none")?;
-                self.wait(e, Wait::Inquiry(of))
+                held(!call.elicitations.is_empty(), "a question in a run that has none")?;
+                self.wait(e, Wait::Elicitation(of))
             }
             Permission::Asked { .. } => {
                 self.about(e)?;
                 self.wait(e, Wait::Question(of))
             }
             Permission::Answered { reply, feedback, .. } => {
-                let asked = |wait| matches!(wait, Wait::Question(_) | Wait::Inquiry(_));
+                let asked = |wait| matches!(wait, Wait::Question(_) | Wait::Elicitation(_));
                 let wait = self.outcome(e, asked)?;
                 let Wait::Question(seq) = wait else { return Ok(()) };
                 let call = self.calls.get_mut(&seq).ok_or("an answer about no call")?;
@@ -40,21 +40,21 @@ impl Ledger {
     }
 
     /// A run is told once what it wants to know, and not while somebody is still being asked.
-    pub(super) fn inquiry(&mut self, e: &Envelope, event: &Tool) -> Held {
-        if let Tool::Inquired { inquiry, .. } = event {
+    pub(super) fn elicitation(&mut self, e: &Envelope, event: &Tool) -> Held {
+        if let Tool::ElicitationRequested { elicitation, .. } = event {
             let (_, wait) = self.find(e, |wait| matches!(wait, Wait::Run(_)))?;
             let Wait::Run(seq) = wait else { return Ok(()) };
-            let call = self.calls.get_mut(&seq).ok_or("an inquiry about no call")?;
-            call.inquiries.push(*inquiry);
-        } else if let Tool::Replied { inquiry, .. } = event {
+            let call = self.calls.get_mut(&seq).ok_or("an elicitation about no call")?;
+            call.elicitations.push(*elicitation);
+        } else if let Tool::ElicitationAnswered { elicitation, .. } = event {
             let of = e.of.unwrap_or_default();
-            let open = self.waits.values().any(|(wait, _)| *wait == Wait::Inquiry(of));
+            let open = self.waits.values().any(|(wait, _)| *wait == Wait::Elicitation(of));
             held(!open, "told before somebody has answered")?;
             held(self.runs(of), "told when it does not run")?;
             let call = self.calls.get_mut(&of).ok_or("a reply about no call")?;
-            let first = call.inquiries.first() == Some(inquiry);
+            let first = call.elicitations.first() == Some(elicitation);
             held(first, "told what it did not want to know")?;
-            call.inquiries.remove(0);
+            call.elicitations.remove(0);
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! What stands in a log beside turns, models and calls: files, and what plugins say.
 
-use leftfold_events::event::{Files, Hook, Plugin};
+use leftfold_events::event::{Files, Hook, HookPoint};
 use leftfold_events::{Envelope, Time};
 
 use super::{Held, Ledger, Wait, held};
@@ -30,17 +30,17 @@ impl Ledger {
         }
     }
 
-    pub(super) fn plugin(&mut self, e: &Envelope, event: &Plugin) -> Held {
+    pub(super) fn plugin(&mut self, e: &Envelope, event: &Hook) -> Held {
         match event {
-            Plugin::Asked { hook, .. } => {
-                let about = e.of.filter(|_| *hook == Hook::PermissionAsk);
-                self.wait(e, Wait::Plugin(about))
+            Hook::Called { hook, .. } => {
+                let about = e.of.filter(|_| *hook == HookPoint::PermissionAsk);
+                self.wait(e, Wait::Hook(about))
             }
-            Plugin::Answered { output, .. } => {
-                let wait = self.outcome(e, |wait| matches!(wait, Wait::Plugin(_)))?;
-                let ruled_anew = e.of.is_some_and(|of| of < self.equipped);
+            Hook::Returned { output, .. } => {
+                let wait = self.outcome(e, |wait| matches!(wait, Wait::Hook(_)))?;
+                let ruled_anew = e.of.is_some_and(|of| of < self.configured);
                 let yes = ruled_anew || output.value()["status"] == "allow";
-                if let (Wait::Plugin(Some(call)), true) = (wait, yes) {
+                if let (Wait::Hook(Some(call)), true) = (wait, yes) {
                     let call = self.calls.get_mut(&call).ok_or("about a call that nobody made")?;
                     call.answered = true;
                 }

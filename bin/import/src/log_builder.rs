@@ -1,0 +1,383 @@
+//! Makes a log of a transcript, and of each session that its calls have started.
+
+mod children;
+
+use std::collections::{HashMap, HashSet};
+
+use leftfold_events::event::{
+    Class, Compaction, FailureClass, Finish, Finished, Model, ModelRef, PartKind, PromptPart,
+    Resolution, Session, StreamedPart, Tool, Turn, Usage,
+};
+use leftfold_events::rules::{Action, Rule};
+use leftfold_events::state::{Call, PendingKind, Phase, State};
+use leftfold_events::turn_config::{ModelSpec, Options, TurnConfig};
+use leftfold_events::{
+    Envelope, Event, Fact, Json, POLICY, Secrets, Seq, SessionId, Sha256, Time, settle,
+};
+
+use super::{Item, LeftOut, Origin, Outcome, Part, Reply, Transcript, What};
+
+/// Tools by these names have the core do something, which they have not done there.
+const OURS: [&str; 3] = ["batch", "plan_enter", "plan_exit"];
+
+/// Milliseconds: a hundred years, in which somebody may go on with what was cut off.
+const FAR: u64 = 100 * 365 * 24 * 60 * 60 * 1000;
+
+/// Where the session is to be.
+#[derive(Clone, Debug)]
+pub struct LogStart<'a> {
+    pub session: SessionId,
+    /// If a call of another has started it.
+    pub parent: Option<Parent>,
+    pub directory: String,
+    pub worktree: String,
+    pub origin: Origin,
+    pub secrets: &'a Secrets,
+}
+
+/// The session whose call has started another, and what the call says of that.
+#[derive(Clone, Debug)]
+pub struct Parent {
+    session: SessionId,
+    agent: String,
+    title: String,
+}
+
+/// Logs of sessions, those that start others first.
+type Logs = Vec<(SessionId, Vec<Envelope>)>;
+
+/// The log, which is at rest or waits for a model at most, and those of the sessions that its calls have
+/// started, which are at rest; and what could not be told in them.
+pub fn build_logs(start: &LogStart<'_>, transcript: &Transcript) -> (Logs, LeftOut) {
+    let Built { sessions, left_out, .. } = build(start, transcript);
+    (sessions, left_out)
+}
+
+struct Built {
+    sessions: Logs,
+    left_out: LeftOut,
+    /// Of the first.
+    state: State,
+}
+
+fn build(start: &LogStart<'_>, transcript: &Transcript) -> Built {
+    let at = transcript.items.first().map_or_else(Time::default, |item| item.at);
+    let mut builder = LogBuilder {
+        state: State::default(),
+        session: start.session,
+        start,
+        transcript,
+        spawning: children::spawning(transcript),
+        children: Vec::new(),
+        concluded: 0,
+        by: format!("imported from {}", start.origin.name()),
+        secrets: start.secrets,
+        events: Vec::new(),
+        at,
+        model: None,
+        outcomes: Vec::new(),
+        left_out: LeftOut::default(),
+    };
+    builder.begin();
+    for (index, item) in transcript.items.iter().enumerate() {
+        builder.at = builder.at.max(item.at);
+        builder.configure(transcript.items.iter().skip(index).find_map(model));
+        let following = transcript.items.get(index + 1);
+        // then it came while tools ran, and joins their turn
+        let joins = following.is_some_and(|item| matches!(item.what, What::Outcome(_)));
+        builder.item(item, joins);
+    }
+    builder.end();
+    let through = builder.state.seq;
+    for event in &mut builder.events {
+        if let Event::Session(Session::Imported { through: last, .. }) = &mut event.event {
+            *last = through;
+        }
+    }
+    for _ in builder.concluded..transcript.children.len() {
+        builder.left_out.one("session of a subagent whose call has no result");
+    }
+    let mut sessions = vec![(start.session, builder.events)];
+    sessions.append(&mut builder.children);
+    Built { sessions, left_out: builder.left_out, state: builder.state }
+}
+
+fn model(item: &Item) -> Option<&ModelRef> {
+    if let What::Reply(reply) = &item.what { Some(&reply.model) } else { None }
+}
+
+struct LogBuilder<'a> {
+    state: State,
+    session: SessionId,
+    start: &'a LogStart<'a>,
+    transcript: &'a Transcript,
+    /// Calls that start sessions and have not been looked at yet.
+    spawning: HashSet<String>,
+    /// What came of these.
+    children: Logs,
+    /// How many of the transcript's own.
+    concluded: usize,
+    by: String,
+    secrets: &'a Secrets,
+    events: Vec<Envelope>,
+    at: Time,
+    /// The one in force.
+    model: Option<ModelRef>,
+    /// Of calls that have not begun yet: eight run at once.
+    outcomes: Vec<Outcome>,
+    left_out: LeftOut,
+}
+
+impl LogBuilder<'_> {
+    fn begin(&mut self) {
+        let (start, transcript) = (self.start, self.transcript);
+        let (parent, agent) = match &start.parent {
+            Some(parent) => (Some(parent.session), parent.agent.clone()),
+            None => (None, "build".to_owned()),
+        };
+        self.fact(Fact::new(Session::Created {
+            directory: start.directory.clone(),
+            worktree: start.worktree.clone(),
+            parent,
+            agent,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            policy: POLICY,
+        }));
+        self.fact(Fact::new(Session::Imported {
+            from: start.origin.name().to_owned(),
+            id: transcript.id.clone(),
+            version: transcript.version.clone(),
+            through: 0,
+        }));
+        let titles = [start.parent.as_ref().map(|parent| &parent.title), transcript.title.as_ref()];
+        let title = titles.into_iter().flatten().find(|title| !title.trim().is_empty());
+        if let Some(title) = title.cloned() {
+            self.fact(Fact::new(Session::Titled { title }));
+        }
+    }
+
+    fn item(&mut self, item: &Item, joins: bool) {
+        match &item.what {
+            What::Prompt(parts) => self.prompt(parts, joins),
+            What::Reply(reply) => self.reply(reply),
+            What::Outcome(outcome) => {
+                self.outcomes.push(outcome.clone());
+                self.hand_out();
+            }
+            What::Summary(summary) => self.summary(summary),
+            What::Interrupted => {
+                self.give_up_children();
+                self.fact(Fact::new(Turn::Interrupted { by: self.by.clone() }));
+            }
+            What::Failed(message) => {
+                self.lose();
+                self.fail(FailureClass::Other, message);
+            }
+        }
+    }
+
+    /// What still runs is over for good: a call without a result becomes one that was lost.
+    /// A session that a call has started has come to its end.
+    fn end(&mut self) {
+        self.lose();
+        self.forget_outcomes();
+        if self.start.parent.is_some() && self.state.turn.is_some() {
+            self.fact(Fact::new(Session::Resumed { policy: POLICY, close: true }));
+        }
+    }
+
+    /// Settles a fact, and has every call that it brings about looked at.
+    fn fact(&mut self, fact: Fact) {
+        self.settle(fact);
+        while let Some((of, resolution)) = self.unresolved() {
+            if resolution.class == Class::Child {
+                let call = self.state.calls().find(|call| is_checked(call, of));
+                let id = call.map(|call| call.id.clone()).unwrap_or_default();
+                self.spawning.remove(&id);
+            }
+            self.settle(Fact::of(of, Tool::Resolved(Box::new(resolution))));
+        }
+    }
+
+    fn settle(&mut self, mut fact: Fact) {
+        self.secrets.redact(&mut fact.event);
+        let begins = matches!(fact.event, Event::Session(Session::Imported { .. }));
+        if begins || self.state.admits(&fact) {
+            self.events.extend(settle(&mut self.state, self.session, fact, self.at));
+        }
+    }
+
+    fn unresolved(&self) -> Option<(Seq, Resolution)> {
+        self.state.calls().find_map(|call| {
+            let Phase::Checking(wait) = &call.phase else { return None };
+            if self.spawning.contains(&call.id) {
+                return Some((wait.intent, children::task(call)));
+            }
+            let is_ours = OURS.contains(&call.name.as_str());
+            let name = if is_ours { format!("their_{}", call.name) } else { call.name.clone() };
+            let resolution = Resolution {
+                name,
+                input: call.input.clone(),
+                class: Class::Command,
+                access: Vec::new(),
+                paths: Vec::new(),
+                timeout: 0,
+                error: None,
+            };
+            Some((wait.intent, resolution))
+        })
+    }
+
+    /// The turn configuration says which model it was; everything else of it is for whoever goes on.
+    fn configure(&mut self, model: Option<&ModelRef>) {
+        let Some(model) = model.filter(|model| self.model.as_ref() != Some(model)) else { return };
+        self.model = Some(model.clone());
+        let (provider, id) = (model.provider.clone(), model.id.clone());
+        let config = TurnConfig {
+            model: ModelSpec { provider, id, ..ModelSpec::default() },
+            rules: vec![Rule::new("*", "*", Action::Allow)],
+            // nothing is decided here that was not so there, and what was cut off is not overdue
+            options: Options { prune: false, timeout: FAR, ..Options::default() },
+            prompt: "imported".to_owned(),
+            ..TurnConfig::default()
+        };
+        self.fact(Fact::new(Turn::Configured(config.payloads())));
+    }
+
+    fn waiting(&self, wanted: PendingKind) -> Option<Seq> {
+        let open = self.state.open();
+        open.into_iter().find(|(open, _)| *open == wanted).map(|(_, wait)| wait.intent)
+    }
+
+    fn prompt(&mut self, parts: &[PromptPart], joins: bool) {
+        let joins = joins && self.waiting(PendingKind::Tool).is_some();
+        if self.state.turn.is_some() && !joins {
+            self.give_up_children();
+            self.fact(Fact::new(Session::Resumed { policy: POLICY, close: true }));
+        }
+        self.ask(parts.to_vec());
+    }
+
+    fn ask(&mut self, parts: Vec<PromptPart>) {
+        self.fact(Fact::new(Turn::Prompted {
+            parts,
+            agent: "build".to_owned(),
+            model: self.model.clone().unwrap_or_default(),
+            by: self.by.clone(),
+        }));
+    }
+
+    fn reply(&mut self, reply: &Reply) {
+        self.lose();
+        if self.waiting(PendingKind::Request).is_none() {
+            self.ask(Vec::new());
+        }
+        let Some(of) = self.waiting(PendingKind::Request) else {
+            return self.left_out.one("reply that nobody asked for");
+        };
+        for (index, part) in reply.parts.iter().enumerate() {
+            let event: Event = match part {
+                Part::Call(call) => Tool::Called { call: call.clone() }.into(),
+                Part::Text(text) => streamed(index, PartKind::Text, text, None, false).into(),
+                Part::Reasoning { text, signature, redacted } => {
+                    streamed(index, PartKind::Reasoning, text, signature.clone(), *redacted).into()
+                }
+            };
+            self.fact(Fact::of(of, event));
+        }
+        let finish = if reply.has_calls() { Finish::ToolCalls } else { reply.finish };
+        self.replied(of, finish, reply.usage, reply.cost);
+    }
+
+    fn replied(&mut self, of: Seq, finish: Finish, usage: Usage, cost: f64) {
+        let body_sha256 = Sha256::default();
+        self.fact(Fact::of(of, Model::Finished { finish, usage, cost, body_sha256 }));
+    }
+
+    /// Gives outcomes to the calls that run.
+    fn hand_out(&mut self) {
+        while let Some((at, call, of)) = self.due() {
+            let id = self.outcomes[at].call.clone();
+            self.conclude(&id, call);
+            let Outcome { call, title, output, is_error, attachments } = self.outcomes.remove(at);
+            let metadata = Json::object();
+            let finished =
+                Finished { call, title, output, is_error, metadata, spill: None, attachments };
+            self.fact(Fact::of(of, Tool::Finished(Box::new(finished))));
+        }
+    }
+
+    /// An outcome whose call runs, that call, and since when.
+    fn due(&self) -> Option<(usize, Seq, Seq)> {
+        let running: HashMap<&str, (Seq, Seq)> =
+            self.state.calls().fold(HashMap::new(), |mut all, call| {
+                if let Phase::Running { wait, .. } = &call.phase {
+                    all.entry(call.id.as_str()).or_insert((call.seq, wait.intent));
+                }
+                all
+            });
+        let mut outcomes = self.outcomes.iter().enumerate();
+        outcomes.find_map(|(at, outcome)| {
+            let (call, since) = running.get(outcome.call.as_str())?;
+            Some((at, *call, *since))
+        })
+    }
+
+    /// Calls that have no outcome by now are told as lost.
+    fn lose(&mut self) {
+        self.hand_out();
+        self.give_up_children();
+        while self.waiting(PendingKind::Tool).is_some() {
+            self.fact(Fact::new(Session::Resumed { policy: POLICY, close: false }));
+            self.hand_out();
+            self.give_up_children();
+        }
+        self.forget_outcomes();
+    }
+
+    fn forget_outcomes(&mut self) {
+        for _ in self.outcomes.drain(..) {
+            self.left_out.one("result of a call that was not made");
+        }
+    }
+
+    fn summary(&mut self, summary: &str) {
+        self.lose();
+        if self.state.turn.is_none() {
+            self.fact(Fact::new(Compaction::Asked { by: self.by.clone() }));
+        } else {
+            self.fail(FailureClass::Overflow, "the conversation was summarised here");
+        }
+        let (Some(of), Some(request)) =
+            (self.waiting(PendingKind::Compaction), self.waiting(PendingKind::Request))
+        else {
+            return self.left_out.one("summary");
+        };
+        self.replied(request, Finish::Stop, Usage::default(), 0.0);
+        self.fact(Fact::of(of, Compaction::Finished { summary: summary.to_owned() }));
+    }
+
+    fn fail(&mut self, class: FailureClass, message: &str) {
+        let Some(of) = self.waiting(PendingKind::Request) else { return };
+        let (message, status, retry_after) = (message.to_owned(), None, None);
+        let failed = Model::Failed { class, message, status, retryable: false, retry_after };
+        self.fact(Fact::of(of, failed));
+    }
+}
+
+fn is_checked(call: &Call, of: Seq) -> bool {
+    matches!(&call.phase, Phase::Checking(wait) if wait.intent == of)
+}
+
+fn streamed(
+    index: usize,
+    kind: PartKind,
+    text: &str,
+    signature: Option<String>,
+    redacted: bool,
+) -> Model {
+    let id = format!("part_{index}");
+    Model::Streamed {
+        parts: vec![StreamedPart { id, kind, text: text.to_owned(), signature, redacted }],
+    }
+}

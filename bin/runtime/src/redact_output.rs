@@ -1,0 +1,61 @@
+//! The last look at words that leave the process: tokens by shape are masked, and in what is written
+//! for people known secrets too. Events need only the former, as the log holds no known secret.
+
+use std::borrow::Cow;
+use std::sync::{PoisonError, RwLock};
+
+use leftfold_events::{Secrets, mask};
+
+/// Those of every project that this process works in.
+static KNOWN: RwLock<Vec<Secrets>> = RwLock::new(Vec::new());
+
+/// From now on none of these is written.
+pub fn learn(secrets: &Secrets) {
+    let known = |known: &Vec<Secrets>| secrets.is_empty() || known.contains(secrets);
+    if !known(&KNOWN.read().unwrap_or_else(PoisonError::into_inner)) {
+        KNOWN.write().unwrap_or_else(PoisonError::into_inner).push(secrets.clone());
+    }
+}
+
+/// `text`, which may be JSON, with its tokens masked.
+pub fn masked(text: &str) -> Cow<'_, str> {
+    mask::mask(text).map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
+/// Words for people, without tokens and without known secrets.
+pub fn clean(text: &str) -> Cow<'_, str> {
+    let mut text = Cow::Borrowed(text);
+    for secrets in KNOWN.read().unwrap_or_else(PoisonError::into_inner).iter() {
+        if let Some(hidden) = secrets.hide(&text) {
+            text = Cow::Owned(hidden);
+        }
+    }
+    match mask::mask(&text) {
+        Some(masked) => Cow::Owned(masked),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leftfold_events::secrets::Secret;
+
+    use super::*;
+
+    #[test]
+    fn words_for_people_have_neither_secrets_nor_tokens() {
+        let known = |name: &str, value: &str| {
+            let (name, value) = (name.to_owned(), value.to_owned());
+            Secrets::new([Secret { name, value, usable: true }]).unwrap()
+        };
+        learn(&known("ONE", "redact_output-secret-one"));
+        learn(&known("TWO", "redact_output-secret-two"));
+        learn(&known("TWO", "redact_output-secret-two"));
+        assert_eq!(KNOWN.read().unwrap().len(), 2);
+        let token = format!("ghp_{}", "a1B2".repeat(9));
+        let told = clean("redact_output-secret-two redact_output-secret-one").into_owned();
+        assert_eq!(told, "{{secret:TWO}} {{secret:ONE}}");
+        assert_eq!(clean(&format!("x {token}")), "x ghp_…[masked]");
+        assert!(matches!(clean("nothing"), Cow::Borrowed("nothing")));
+    }
+}

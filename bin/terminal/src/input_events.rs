@@ -1,0 +1,106 @@
+//! Everything that a conversation listens to, one thing at a time.
+
+use std::io;
+use std::time::Duration;
+
+use leftfold_actors::{Listener, Observation, Opened};
+use ractor::ActorRef;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use super::input::Typed;
+use super::keys::Keys;
+use leftfold_runtime::client;
+use leftfold_runtime::signals::Signals;
+
+/// How often what is waited for is painted again.
+const TICK: Duration = Duration::from_millis(250);
+
+#[derive(Debug)]
+pub(super) enum InputEvent {
+    Observed(Observation),
+    Typed(Typed),
+    Keys(String),
+    /// The signal's name.
+    Signal(&'static str),
+    /// The program was stopped and goes on: the terminal may have another mode.
+    Continued,
+    Tick,
+    /// The session is closed for good, for this reason.
+    Closed(String),
+}
+
+pub(super) struct InputEvents {
+    observed: mpsc::UnboundedReceiver<Observation>,
+    typed: mpsc::UnboundedReceiver<Typed>,
+    keys: Option<Keys>,
+    signals: Signals,
+    continued: Signal,
+    tick: Interval,
+    opened: Option<Opened>,
+}
+
+impl InputEvents {
+    pub(super) async fn new(
+        typed: mpsc::UnboundedReceiver<Typed>,
+    ) -> anyhow::Result<(Self, ActorRef<Observation>)> {
+        let (sender, observed) = mpsc::unbounded_channel();
+        let sink = Listener::start(move |observation| {
+            // a conversation that is over has dropped its end, and the hub with it is on its way out
+            let _ = sender.send(observation);
+        });
+        let sink = sink.await?;
+        let mut tick = interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // the kernel has no name for it in this enum of signals that all systems have
+        let continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
+        let signals = Signals::new()?;
+        let input_events =
+            Self { observed, typed, keys: None, signals, continued, tick, opened: None };
+        Ok((input_events, sink))
+    }
+
+    /// Hears, too, when the session is closed.
+    pub(super) fn attend(&mut self, opened: Opened) {
+        self.opened = Some(opened);
+    }
+
+    pub(super) fn listen_to_keys(&mut self) -> io::Result<()> {
+        self.keys = Some(Keys::start()?);
+        Ok(())
+    }
+
+    pub(super) fn ignore_keys(&mut self) {
+        self.keys = None;
+    }
+
+    /// The next thing; time passes only if `ticking`.
+    pub(super) async fn hear(&mut self, ticking: bool) -> InputEvent {
+        let Self { observed, typed, keys, signals, continued, tick, opened } = self;
+        tokio::select! {
+            biased;
+            name = signals.next() => InputEvent::Signal(name),
+            Some(()) = continued.recv() => InputEvent::Continued,
+            Some(observation) = observed.recv() => InputEvent::Observed(observation),
+            Some(typed) = typed.recv() => InputEvent::Typed(typed),
+            Some(pressed) = pressed(keys) => InputEvent::Keys(pressed),
+            reason = closed(opened) => InputEvent::Closed(reason),
+            _ = tick.tick(), if ticking => InputEvent::Tick,
+        }
+    }
+}
+
+async fn pressed(keys: &mut Option<Keys>) -> Option<String> {
+    match keys {
+        Some(keys) => keys.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn closed(opened: &mut Option<Opened>) -> String {
+    match opened {
+        Some(opened) => client::closed(opened).await,
+        None => std::future::pending().await,
+    }
+}

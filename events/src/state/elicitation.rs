@@ -1,0 +1,85 @@
+//! What a running call asks people, one field after the other.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Wait;
+use crate::event::{Access, Answer, Consent, Wanted};
+use crate::form::{self, Field};
+
+/// What a tool needs in order to put a question to the user: however the rules are, it is put.
+pub(super) const QUESTION: &str = "question";
+
+/// One thing that a running tool wants to know.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Elicitation {
+    /// Its number within the call.
+    pub id: u32,
+    pub from: String,
+    pub message: String,
+    pub wanted: Wanted,
+    /// Fields that are answered.
+    answered: usize,
+    pub(super) values: Vec<(String, Value)>,
+    /// What was wrong with the last answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wrong: Option<String>,
+    /// For an answer to the next field.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Wait>,
+    /// Milliseconds that the call had left when it was asked.
+    pub(super) left: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) end: Option<Consent>,
+}
+
+impl Elicitation {
+    pub(super) fn new(id: u32, from: &str, message: &str, wanted: &Wanted) -> Self {
+        Self {
+            id,
+            from: from.to_owned(),
+            message: message.to_owned(),
+            wanted: wanted.clone(),
+            answered: 0,
+            values: Vec::new(),
+            wrong: None,
+            wait: None,
+            left: 0,
+            end: None,
+        }
+    }
+
+    /// The field that is next, if there is one.
+    fn field(&self) -> Option<Field> {
+        form::fields(&self.message, &self.wanted).ok()?.into_iter().nth(self.answered)
+    }
+
+    /// The field that is next, and the question for it.
+    pub(super) fn access(&self) -> Option<(Field, Access)> {
+        let field = self.field()?;
+        let text = [Some(field.question.clone()), self.wrong.clone()];
+        let access = Access {
+            permission: QUESTION.to_owned(),
+            patterns: text.into_iter().flatten().collect(),
+            always: Vec::new(),
+        };
+        Some((field, access))
+    }
+
+    pub(super) fn hear(&mut self, reply: Answer, words: Option<&str>) {
+        self.wait = None;
+        if reply == Answer::Reject {
+            self.end = Some(Consent::Declined);
+            return;
+        }
+        let Some(field) = self.field() else { return };
+        match field.understood(words.unwrap_or_default()) {
+            Ok(value) => {
+                self.values.extend(value.map(|value| (field.name, value)));
+                self.answered += 1;
+                self.wrong = None;
+            }
+            Err(expected) => self.wrong = Some(expected),
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! What a session works with: the contents of `turn.configured`, read.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Cost, ModelRef, TurnConfigPayloads, Usage};
+use crate::json::Json;
+use crate::payload::Payload;
+use crate::rules::Rule;
+
+mod plugin;
+
+pub use plugin::PluginSpec;
+
+/// The system prompt, tools, rules, model and options in force.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+pub struct TurnConfig {
+    /// Blocks, the stable ones first.
+    pub system: Vec<String>,
+    pub tools: Vec<ToolSpec>,
+    /// In merge order: the last match wins.
+    pub rules: Vec<Rule>,
+    pub model: ModelSpec,
+    pub options: Options,
+    /// Name of the base prompt.
+    pub prompt: String,
+}
+
+/// A tool as the model is told of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    pub name: String,
+    pub description: String,
+    /// JSON Schema of the arguments.
+    pub schema: Json,
+}
+
+/// A model with what is known of it.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ModelSpec {
+    pub provider: String,
+    pub id: String,
+    pub limit: Limit,
+    pub cost: Prices,
+    #[serde(skip_serializing_if = "Abilities::is_all")]
+    pub abilities: Abilities,
+}
+
+/// What a model can be asked for. Servers refuse requests that ask for more (SPEC M12, M14).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Abilities {
+    /// To call tools.
+    pub tools: bool,
+    /// To look at images and other files that are no text.
+    pub media: bool,
+    /// To be told how to sample: temperature and top-p.
+    pub sampling: bool,
+}
+
+impl Default for Abilities {
+    fn default() -> Self {
+        Self { tools: true, media: true, sampling: true }
+    }
+}
+
+impl Abilities {
+    fn is_all(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl ModelSpec {
+    pub fn name(&self) -> ModelRef {
+        ModelRef { provider: self.provider.clone(), id: self.id.clone() }
+    }
+}
+
+/// Tokens. 0 for `context` or `input` means unknown: no overflow is foreseen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limit {
+    pub context: u64,
+    pub input: u64,
+    pub output: u64,
+}
+
+impl Default for Limit {
+    fn default() -> Self {
+        Self { context: 0, input: 0, output: 8_192 }
+    }
+}
+
+/// US dollars per million tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Prices {
+    pub input: f64,
+    pub output: f64,
+    pub cache_read: f64,
+    pub cache_write: f64,
+}
+
+impl Prices {
+    /// What `usage` costs; reasoning counts as output. 0 where prices make no sense.
+    pub fn of(&self, usage: &Usage) -> Cost {
+        #[expect(clippy::cast_precision_loss, reason = "token counts stay far below 2^52")]
+        let price = |tokens: u64, per_million: f64| tokens as f64 * per_million / 1e6;
+        let sum = price(usage.input, self.input)
+            + price(usage.output.saturating_add(usage.reasoning), self.output)
+            + price(usage.cache_read, self.cache_read)
+            + price(usage.cache_write, self.cache_write);
+        if sum.is_finite() { sum.max(0.0) } else { 0.0 }
+    }
+}
+
+/// What becomes of a call that a person would have to be asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AskMode {
+    /// Somebody is there: ask.
+    Ask,
+    /// Nobody is there: deny.
+    #[default]
+    Deny,
+    /// The user said yes to everything beforehand.
+    Allow,
+}
+
+/// How long a child may take unless settings say otherwise, in milliseconds: an hour. It ends and
+/// reports, whatever comes of it.
+pub const TASK_TIMEOUT: u64 = 60 * 60 * 1_000;
+
+/// Times in milliseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Options {
+    /// How long a provider may stay silent.
+    pub timeout: u64,
+    /// Attempts at one step beyond the first.
+    pub retries: u32,
+    pub max_steps: u32,
+    /// US dollars that a turn may cost; `None`: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost: Option<Cost>,
+    /// Time that a turn may take from its prompt on, pauses between nodes included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_time: Option<u64>,
+    /// What the user adds to the system prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    /// The name of the model's variant, whose options are among those of `request`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
+    pub ask: AskMode,
+    /// How long a question waits for its answer.
+    pub ask_for: u64,
+    /// Output tokens asked for at most.
+    pub max_output: u64,
+    /// Tokens kept free for the reply; `None`: the smaller of 20 000 and `max_output`.
+    pub reserved: Option<u64>,
+    /// Whether overflow is met by compaction.
+    pub compact: bool,
+    /// Whether old tool output is cleared at the end of a turn.
+    pub prune: bool,
+    /// What a model is told that is to write a summary.
+    pub summary_prompt: String,
+    /// What a model is told that is to write the session's title; empty: none is asked.
+    pub title_prompt: String,
+    /// The model that writes titles; `None`: the session's own.
+    pub small_model: Option<ModelSpec>,
+    /// The provider's own options, passed on in the request body.
+    pub request: Json,
+    /// What "always" has allowed in the project's other sessions; each allows.
+    pub approved: Vec<Rule>,
+    /// Files with instructions that stand in the system prompt; absolute, with links resolved.
+    pub instructions: Vec<String>,
+    /// Whether the agent plans, and is not to change anything but its plan.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub plans: bool,
+    /// What the model is told with the first prompt for which `plans` is no longer what it was.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reminder: String,
+    /// Whether the project's files are kept as they were before and after each step that may change
+    /// them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub snapshot: bool,
+    /// The model that writes summaries; `None`: the session's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary_model: Option<ModelSpec>,
+    /// Options for the body of a request for a summary, in place of `request`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary_request: Option<Json>,
+    /// The same for a title, in place of what small calls are made with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title_request: Option<Json>,
+    /// Those that have a say, in the order in which they are asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub plugins: Vec<PluginSpec>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            timeout: 300_000,
+            retries: 10,
+            max_steps: u32::MAX,
+            max_cost: None,
+            max_time: None,
+            system: None,
+            variant: None,
+            ask: AskMode::Deny,
+            ask_for: 600_000,
+            max_output: 32_000,
+            reserved: None,
+            compact: true,
+            prune: true,
+            summary_prompt: String::new(),
+            title_prompt: String::new(),
+            small_model: None,
+            request: Json::object(),
+            approved: Vec::new(),
+            instructions: Vec::new(),
+            plans: false,
+            reminder: String::new(),
+            snapshot: false,
+            summary_model: None,
+            summary_request: None,
+            title_request: None,
+            plugins: Vec::new(),
+        }
+    }
+}
+
+impl TurnConfig {
+    /// The event that puts this turn configuration into a log.
+    pub fn payloads(&self) -> TurnConfigPayloads {
+        TurnConfigPayloads {
+            system: payload(&self.system),
+            tools: payload(&self.tools),
+            rules: payload(&self.rules),
+            model: payload(&self.model),
+            options: payload(&self.options),
+            prompt: self.prompt.clone(),
+        }
+    }
+
+    /// Takes over what `now` changes against `before`. A payload that cannot be read (only a log
+    /// that was tampered with has one) leaves that part as it was.
+    pub(crate) fn apply(&mut self, before: Option<&TurnConfigPayloads>, now: &TurnConfigPayloads) {
+        replace(&mut self.system, before.map(|e| &e.system), &now.system);
+        replace(&mut self.tools, before.map(|e| &e.tools), &now.tools);
+        replace(&mut self.rules, before.map(|e| &e.rules), &now.rules);
+        replace(&mut self.model, before.map(|e| &e.model), &now.model);
+        replace(&mut self.options, before.map(|e| &e.options), &now.options);
+        self.prompt.clone_from(&now.prompt);
+    }
+}
+
+fn payload<T: Serialize>(part: &T) -> Payload {
+    // serialising these types to memory has no way to fail
+    Payload::new(serde_json::to_string(part).unwrap_or_default())
+}
+
+fn replace<T: DeserializeOwned>(part: &mut T, before: Option<&Payload>, now: &Payload) {
+    if before.is_some_and(|before| before.sha256() == now.sha256()) {
+        return;
+    }
+    if let Ok(new) = serde_json::from_str(now.text()) {
+        *part = new;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kit_survives_its_event() {
+        let config = TurnConfig {
+            system: vec!["a".into(), "b".into()],
+            rules: crate::rules::defaults(),
+            model: ModelSpec { provider: "p".into(), id: "m".into(), ..ModelSpec::default() },
+            prompt: "default".into(),
+            options: Options {
+                approved: vec![Rule::new("bash", "git *", crate::rules::Action::Allow)],
+                ..Options::default()
+            },
+            ..TurnConfig::default()
+        };
+        let mut back = TurnConfig::default();
+        back.apply(None, &config.payloads());
+        assert_eq!(back, config);
+    }
+
+    #[test]
+    fn a_model_is_written_with_what_it_can_not_do_alone() {
+        let spec = ModelSpec { id: "m".into(), ..ModelSpec::default() };
+        let text = serde_json::to_string(&spec).unwrap();
+        assert!(!text.contains("abilities"), "{text}");
+        assert_eq!(serde_json::from_str::<ModelSpec>(&text).unwrap(), spec);
+        let abilities = Abilities { media: false, ..Abilities::default() };
+        let spec = ModelSpec { abilities, ..spec };
+        let back = serde_json::from_str::<ModelSpec>(&serde_json::to_string(&spec).unwrap());
+        assert_eq!(back.unwrap(), spec);
+    }
+
+    #[test]
+    fn options_of_an_older_log_remember_nothing() {
+        let options: Options = serde_json::from_str(r#"{"retries":3}"#).unwrap();
+        assert_eq!((options.retries, options.approved), (3, Vec::new()));
+    }
+
+    #[test]
+    fn options_without_limits_are_written_as_before_there_were_any() {
+        let text = serde_json::to_string(&Options::default()).unwrap();
+        for field in [
+            "max_cost",
+            "max_time",
+            "system",
+            "variant",
+            "plans",
+            "reminder",
+            "summary_model",
+            "summary_request",
+            "title_request",
+            "plugins",
+        ] {
+            assert!(!text.contains(&format!("\"{field}\"")), "{text}");
+        }
+        let options = Options { max_cost: Some(0.1), max_time: Some(5), ..Options::default() };
+        let back = serde_json::from_str(&serde_json::to_string(&options).unwrap());
+        assert_eq!(back.ok(), Some(options));
+    }
+
+    #[test]
+    fn each_kind_of_token_has_its_price() {
+        let prices = Prices { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75 };
+        let usage = |input, output, reasoning, cache_read, cache_write| Usage {
+            input,
+            output,
+            reasoning,
+            cache_read,
+            cache_write,
+        };
+        for (usage, cost) in [
+            (usage(0, 0, 0, 0, 0), 0.0),
+            (usage(1_000_000, 0, 0, 0, 0), 3.0),
+            (usage(0, 1_000_000, 0, 0, 0), 15.0),
+            (usage(0, 0, 1_000_000, 0, 0), 15.0),
+            (usage(0, 0, 0, 1_000_000, 0), 0.3),
+            (usage(0, 0, 0, 0, 1_000_000), 3.75),
+            (usage(1_000_000, 100_000, 100_000, 1_000_000, 1_000_000), 10.05),
+            // more than there can be saturates and stays a number
+            (usage(0, u64::MAX, u64::MAX, 0, 0), 2_f64.powi(64) * 15.0 / 1e6),
+        ] {
+            let found = prices.of(&usage);
+            assert!((found - cost).abs() < 1e-9 * cost.max(1.0), "{usage:?}: {found}");
+        }
+    }
+
+    #[test]
+    fn prices_that_make_no_sense_cost_nothing() {
+        let usage = Usage { input: 1, output: 1, cache_read: 1, ..Usage::default() };
+        for wrong in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0] {
+            for prices in [
+                Prices { input: wrong, ..Prices::default() },
+                Prices { output: wrong, ..Prices::default() },
+                Prices { cache_read: wrong, ..Prices::default() },
+            ] {
+                assert!(prices.of(&usage).abs() < f64::EPSILON, "{prices:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! The shell around one session, as its actor is: what waits is settled into a batch, the batch becomes
+//! durable, and only then is anything done about it.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use leftfold_events::event::{Class, Event, Model, Permission, Session, Turn};
+use leftfold_events::state::Phase;
+use leftfold_events::{
+    Envelope, Fact, POLICY, Seq, SessionId, State, Time, TurnConfig, fold, next, settle,
+};
+
+use super::Sabotage;
+use super::ledger::{Held, Ledger};
+
+/// Who is to be told when a child's turn is over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parent {
+    pub(crate) sim_session: usize,
+    pub(crate) spawned: Seq,
+    pub(crate) started: Seq,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Item {
+    Fact(Fact),
+    /// A fact that a turn configuration is to stand before, if it is not the one in force.
+    TurnConfigPayloads(Box<TurnConfig>, Fact),
+    /// Somebody's answer to a question.
+    Answer(Fact),
+}
+
+/// The system's clock, but never behind the log, never back and never slower than time passes.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    base: u64,
+    since: u64,
+}
+
+/// The time that passes, and what the system says that it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    pub(crate) passed: u64,
+    pub(crate) system: u64,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Batch {
+    pub(crate) events: Vec<Envelope>,
+    /// Who answered, to be told that it counts.
+    pub(crate) answered: Vec<Fact>,
+}
+
+pub(crate) struct SimSession {
+    pub(crate) id: SessionId,
+    pub(crate) state: State,
+    /// What is durable.
+    pub(crate) log: Vec<Envelope>,
+    pub(crate) ledger: Ledger,
+    pub(crate) inbox: VecDeque<Item>,
+    pub(crate) in_flight: Option<Batch>,
+    /// PendingKind questions, and who was the first to answer.
+    pub(crate) questions: HashMap<Seq, Option<String>>,
+    /// Answers that somebody was told to count.
+    pub(crate) accepted: Vec<(Seq, String)>,
+    pub(crate) parent: Option<Parent>,
+    /// Another node has left a turn or a restore here.
+    pub(crate) cut_off: bool,
+    /// Counts timers: only the last one counts.
+    pub(crate) timer: u64,
+    of: Option<SessionId>,
+    clock: Clock,
+    sabotage: Sabotage,
+}
+
+impl SimSession {
+    pub(crate) fn new(id: SessionId, of: Option<SessionId>, now: Now, sabotage: Sabotage) -> Self {
+        Self {
+            id,
+            state: State::default(),
+            log: Vec::new(),
+            ledger: Ledger::default(),
+            inbox: VecDeque::new(),
+            in_flight: None,
+            questions: HashMap::new(),
+            accepted: Vec::new(),
+            parent: None,
+            cut_off: false,
+            timer: 0,
+            of,
+            clock: Clock { base: now.system, since: now.passed },
+            sabotage,
+        }
+    }
+
+    /// The node dies, with so many of the events under way already durable.
+    pub(crate) fn die(&mut self, durable: usize) -> Held {
+        let batch = self.in_flight.take().unwrap_or_default();
+        self.log.extend(batch.events.into_iter().take(durable));
+        self.inbox.clear();
+        self.questions.clear();
+        self.parent = None;
+        self.timer += 1;
+        self.state = fold(&self.log);
+        self.ledger = Ledger::of(&self.log)?;
+        self.cut_off = self.state.turn.is_some() || self.state.files.restore.is_some();
+        Ok(())
+    }
+
+    /// A new node begins.
+    pub(crate) fn wake(&mut self, now: Now) {
+        let base = now.system.max(self.state.at.millis());
+        self.clock = Clock { base, since: now.passed };
+    }
+
+    pub(crate) fn time(&mut self, now: Now) -> Time {
+        let steady = self.clock.base + (now.passed - self.clock.since);
+        if now.system > steady {
+            self.clock = Clock { base: now.system, since: now.passed };
+        }
+        Time::from_millis(now.system.max(steady))
+    }
+
+    pub(crate) fn prompt(&mut self, config: &TurnConfig, prompted: Fact) {
+        self.inbox.push_back(Item::TurnConfigPayloads(Box::new(config.clone()), prompted));
+    }
+
+    pub(crate) fn resume(&mut self, config: &TurnConfig, close: bool) {
+        let resumed = Fact::new(Session::Resumed { policy: POLICY, close });
+        self.inbox.push_back(Item::TurnConfigPayloads(Box::new(config.clone()), resumed));
+    }
+
+    /// Settles what waits, and then what is overdue, into one batch that ends with the first request
+    /// to a model. Whether there is one.
+    pub(crate) fn write(&mut self, now: Now) -> Result<bool, String> {
+        if self.in_flight.is_some() {
+            return Ok(false);
+        }
+        let at = self.time(now);
+        let mut batch = Batch::default();
+        while has_room(&batch)
+            && let Some(item) = self.inbox.pop_front()
+        {
+            self.settle(item, at, &mut batch)?;
+        }
+        let overdue =
+            if self.sabotage == Sabotage::NoTimer { Vec::new() } else { self.state.overdue(at) };
+        for of in overdue {
+            if has_room(&batch) {
+                self.fact(Fact::of(of, Session::DeadlinePassed {}), at, &mut batch)?;
+            }
+        }
+        let any = !batch.events.is_empty();
+        self.in_flight = any.then_some(batch);
+        Ok(any)
+    }
+
+    fn settle(&mut self, item: Item, at: Time, batch: &mut Batch) -> Held {
+        match item {
+            Item::Fact(fact) => self.fact(fact, at, batch).map(drop),
+            Item::Answer(fact) => {
+                if self.fact(fact.clone(), at, batch)? {
+                    batch.answered.push(fact);
+                }
+                Ok(())
+            }
+            Item::TurnConfigPayloads(config, fact) => {
+                if self.state.origin.is_none() {
+                    self.fact(self.created_event(), at, batch)?;
+                }
+                if !self.state.admits(&fact) {
+                    return Ok(());
+                }
+                if let Some(configured) = self.state.changed_config(config.payloads()) {
+                    self.fact(Fact::new(Turn::Configured(configured)), at, batch)?;
+                }
+                self.fact(fact, at, batch).map(drop)
+            }
+        }
+    }
+
+    fn created_event(&self) -> Fact {
+        Fact::new(Session::Created {
+            directory: "/p".into(),
+            worktree: "/p".into(),
+            parent: self.of,
+            agent: "build".into(),
+            version: "0".into(),
+            policy: POLICY,
+        })
+    }
+
+    fn fact(&mut self, fact: Fact, at: Time, batch: &mut Batch) -> Result<bool, String> {
+        let admitted = self.state.admits(&fact);
+        if !admitted && self.sabotage != Sabotage::Late {
+            return Ok(false);
+        }
+        let equips = matches!(fact.event, Event::Turn(Turn::Configured(_)));
+        let mut events = settle(&mut self.state, self.id, fact, at);
+        if self.sabotage == Sabotage::Unsaid && events.len() > 2 {
+            events.remove(1);
+        }
+        for event in &events {
+            let told = self.ledger.see(event);
+            told.map_err(|why| format!("{why}: {}", crate::common::describe(event)))?;
+        }
+        batch.events.extend(events);
+        if !equips {
+            self.rest()?;
+        }
+        Ok(true)
+    }
+
+    /// What holds whenever nothing is left to be decided.
+    fn rest(&self) -> Held {
+        let held = |so: bool, otherwise: &str| if so { Ok(()) } else { Err(otherwise.to_owned()) };
+        let state = &self.state;
+        let open = state.open();
+        held(next(state).is_none(), "it does not come to rest")?;
+        held(state.turn.is_none() || !open.is_empty(), "a turn that waits for nothing")?;
+        held(state.due().is_some() || open.is_empty(), "it waits without a deadline")?;
+        for (kind, wait) in open {
+            if !self.ledger.awaits(wait.intent) {
+                return Err(format!("it waits for {kind:?} of {}, which is over", wait.intent));
+            }
+        }
+        let mut written = HashSet::new();
+        let running = || state.calls().filter(|call| call.is_running());
+        held(running().count() <= 8, "more than eight at once")?;
+        for call in running().filter(|call| call.class() == Class::Write) {
+            let mut paths = call.resolved.iter().flat_map(|resolved| &resolved.paths);
+            held(paths.all(|path| written.insert(path)), "two write one path at once")?;
+        }
+        for call in state.calls() {
+            let done = matches!(call.phase, Phase::Done(_));
+            if done != self.ledger.has_ended(call.seq) {
+                return Err(format!("call {} is done: {done}, and the log denies it", call.seq));
+            }
+        }
+        Ok(())
+    }
+
+    /// A person's answer; only the first one counts.
+    pub(crate) fn answer(&mut self, of: Seq, answer: Permission) {
+        let Permission::Answered { by, .. } = &answer else { return };
+        if let Some(first @ None) = self.questions.get_mut(&of) {
+            *first = Some(by.clone());
+            self.inbox.push_back(Item::Answer(Fact::of(of, answer)));
+        }
+    }
+
+    /// The batch is durable; whoever answered is told so.
+    pub(crate) fn flushed(&mut self) -> Vec<Envelope> {
+        let Batch { events, answered } = self.in_flight.take().unwrap_or_default();
+        self.log.extend(events.iter().cloned());
+        for fact in answered {
+            if let (Some(of), Event::Permission(Permission::Answered { by, .. })) =
+                (fact.of, fact.event)
+            {
+                self.accepted.push((of, by));
+            }
+        }
+        events
+    }
+
+    /// Whether anything is under way, or was left so by a node that has died.
+    pub(crate) fn is_busy(&self) -> bool {
+        let state = &self.state;
+        state.turn.is_some() || state.files.restore.is_some() || !state.open().is_empty()
+    }
+}
+
+fn has_room(batch: &Batch) -> bool {
+    let request = |e: &Envelope| matches!(e.event, Event::Model(Model::Requested { .. }));
+    !batch.events.iter().any(request)
+}
