@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use super::password_prompt;
 use crate::cli::{Auth, AuthCommand, Format};
 use leftfold_config::auth;
-use leftfold_config::{self as settings, Hint, KeySource, KeyState, Offer, Secret, Settings};
+use leftfold_config::{
+    self as settings, Hint, KeySource, KeyState, ProviderSummary, Secret, Settings,
+};
 use leftfold_runtime::Usage;
 use leftfold_runtime::note;
 use leftfold_runtime::{model, resolved_settings};
@@ -36,10 +38,10 @@ pub(crate) fn auth(args: &Auth) -> anyhow::Result<ExitCode> {
 }
 
 fn login(settings: &Settings, provider: &str) -> anyhow::Result<ExitCode> {
-    let offer = known(settings, provider)?;
+    let summary = known(settings, provider)?;
     let Some(key) = read(provider)? else { return Ok(ExitCode::from(INTERRUPTED)) };
     let path = auth::store(&model::environment, provider, &checked(&key)?)?;
-    let first = match &offer.key {
+    let first = match &summary.key {
         KeyState::From(KeySource::Settings) => Some("settings give one".to_owned()),
         KeyState::From(KeySource::Variable(name)) => Some(format!("{name} is set")),
         KeyState::From(KeySource::Stored) | KeyState::Unneeded | KeyState::Missing(_) => None,
@@ -47,17 +49,17 @@ fn login(settings: &Settings, provider: &str) -> anyhow::Result<ExitCode> {
     if let Some(first) = first {
         note(&format!("leftfold: {first} for {provider}, which comes before the stored key"));
     }
-    if let Some(by) = offer.disabled {
+    if let Some(by) = summary.disabled {
         note(&format!("leftfold: {provider} is turned off by `{by}`"));
     }
     super::print(&format!("The key of {provider} is in {} now.\n", path.display()))
 }
 
 /// What is known of a provider that is in settings or built in.
-fn known(settings: &Settings, provider: &str) -> Result<Offer, Usage> {
-    let offers = settings.offers(&model::environment);
-    if let Some(offer) = offers.iter().find(|offer| offer.name == provider) {
-        return Ok(offer.clone());
+fn known(settings: &Settings, provider: &str) -> Result<ProviderSummary, Usage> {
+    let summaries = settings.provider_summaries(&model::environment);
+    if let Some(summary) = summaries.iter().find(|summary| summary.name == provider) {
+        return Ok(summary.clone());
     }
     // a key in the wrong place is not to be shown
     if settings::has_credential(provider) || provider.len() > 64 {
@@ -101,9 +103,10 @@ fn checked(key: &str) -> Result<Secret, Usage> {
 fn logout(settings: &Settings, provider: &str) -> anyhow::Result<ExitCode> {
     if auth::forget(&model::environment, provider)? {
         let done = super::print(&format!("The key of {provider} is forgotten.\n"));
-        let offers = settings.offers(&model::environment);
-        let offer = offers.iter().find(|offer| offer.name == provider);
-        if let Some(KeyState::From(KeySource::Variable(name))) = offer.map(|offer| &offer.key) {
+        let summaries = settings.provider_summaries(&model::environment);
+        let summary = summaries.iter().find(|summary| summary.name == provider);
+        if let Some(KeyState::From(KeySource::Variable(name))) = summary.map(|summary| &summary.key)
+        {
             note(&format!("leftfold: {name} is set, so there still is one"));
         }
         return done;
@@ -119,15 +122,15 @@ fn logout(settings: &Settings, provider: &str) -> anyhow::Result<ExitCode> {
 }
 
 fn list(settings: &Settings, format: Format) -> anyhow::Result<ExitCode> {
-    let stored = |offer: &Offer| settings.stored.of(&offer.name);
-    let offers = settings.offers(&model::environment);
-    let lines = offers.iter().map(|offer| match format {
-        Format::Json => format!("{}\n", as_json(offer, stored(offer).as_ref())),
-        Format::Text => line(offer, stored(offer).as_ref()),
+    let stored = |summary: &ProviderSummary| settings.stored.of(&summary.name);
+    let summaries = settings.provider_summaries(&model::environment);
+    let lines = summaries.iter().map(|summary| match format {
+        Format::Json => format!("{}\n", as_json(summary, stored(summary).as_ref())),
+        Format::Text => line(summary, stored(summary).as_ref()),
     });
     let mut text: String = lines.collect();
     // a key that was stored for a provider which is not there any more
-    let known = |name: &str| offers.iter().any(|offer| offer.name == name);
+    let known = |name: &str| summaries.iter().any(|summary| summary.name == name);
     for name in settings.stored.providers().filter(|name| !known(name)) {
         text.push_str(&match format {
             Format::Json => {
@@ -139,17 +142,17 @@ fn list(settings: &Settings, format: Format) -> anyhow::Result<ExitCode> {
     super::print(&text)
 }
 
-fn line(offer: &Offer, stored: Option<&Secret>) -> String {
-    let mut state = describe(&offer.key);
+fn line(summary: &ProviderSummary, stored: Option<&Secret>) -> String {
+    let mut state = describe(&summary.key);
     if let Some(key) = stored {
         let also =
-            if offer.key == KeyState::From(KeySource::Stored) { "" } else { "; stored too:" };
+            if summary.key == KeyState::From(KeySource::Stored) { "" } else { "; stored too:" };
         state.push_str(&format!("{also} {}", masked(key)));
     }
-    if let Some(by) = offer.disabled {
+    if let Some(by) = summary.disabled {
         state.push_str(&format!(" (turned off by `{by}`)"));
     }
-    format!("{:<12}  {state}\n", offer.name)
+    format!("{:<12}  {state}\n", summary.name)
 }
 
 /// Where the key comes from, or where it could come from.
@@ -174,12 +177,12 @@ pub(super) fn source(key: &KeyState) -> Value {
     }
 }
 
-fn as_json(offer: &Offer, stored: Option<&Secret>) -> Value {
+fn as_json(summary: &ProviderSummary, stored: Option<&Secret>) -> Value {
     json!({
-        "provider": offer.name,
-        "key": source(&offer.key),
+        "provider": summary.name,
+        "key": source(&summary.key),
         "stored": stored.map(masked),
-        "disabled": offer.disabled,
+        "disabled": summary.disabled,
         "known": true,
     })
 }

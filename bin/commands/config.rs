@@ -8,7 +8,9 @@ use serde_json::{Map, Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use crate::cli::{Config, Format};
-use leftfold_config::{self as settings, Inventory, Item, Kind, Origin, Reference, Shown, Source};
+use leftfold_config::{
+    self as settings, Item, Kind, Origin, RedactedView, Reference, Shown, Source,
+};
 use leftfold_runtime::Usage;
 use leftfold_runtime::model;
 use leftfold_runtime::resolved_settings;
@@ -25,23 +27,23 @@ pub(crate) fn config(args: &Config) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
     let layers = resolved_settings::layers(&directory)?;
     leftfold_runtime::warnings::tell(layers.warnings());
-    let inventory = settings::inventory(
+    let redacted_view = settings::redacted_view(
         &directory,
         leftfold_runtime::gather::Agent::DEFAULT,
         &model::environment,
         &layers,
     );
-    let inventory = inventory.map_err(model::usage)?;
+    let redacted_view = redacted_view.map_err(model::usage)?;
     let items = match &args.key {
-        Some(key) => inventory.find(key).map_err(Usage)?,
-        None => inventory.items.iter().collect(),
+        Some(key) => redacted_view.find(key).map_err(Usage)?,
+        None => redacted_view.items.iter().collect(),
     };
     if args.format == Format::Json {
-        return super::print(&format!("{}\n", as_json(&inventory, &items)));
+        return super::print(&format!("{}\n", as_json(&redacted_view, &items)));
     }
     let width = std::io::stdout().is_terminal().then(leftfold_terminal::columns);
     let table = table(&items, &directory, width);
-    let problem = inventory.problem.as_ref();
+    let problem = redacted_view.problem.as_ref();
     let problem = problem.map(|why| format!("Not enough for a run: {}\n", printable(why)));
     match args.key.as_deref() {
         Some("model") => super::print(&format!("{table}{}", problem.unwrap_or_default())),
@@ -49,19 +51,19 @@ pub(crate) fn config(args: &Config) -> anyhow::Result<ExitCode> {
         Some(_) => super::print(&table),
         None => {
             let problem = problem.map_or_else(String::new, |problem| format!("\n{problem}"));
-            super::print(&format!("{}\n{table}{problem}", sources(&inventory, &directory)))
+            super::print(&format!("{}\n{table}{problem}", sources(&redacted_view, &directory)))
         }
     }
 }
 
 /// The sources, the weakest first.
-fn sources(inventory: &Inventory, directory: &Path) -> String {
+fn sources(redacted_view: &RedactedView, directory: &Path) -> String {
     let mut text =
         "Settings come from these, and later ones win:\n  built-in defaults\n".to_owned();
-    for source in &inventory.sources {
+    for source in &redacted_view.sources {
         text.push_str(&format!("  {}\n", printable(&name(source, directory))));
     }
-    if inventory.sources.iter().all(|source| source.kind != Kind::File) {
+    if redacted_view.sources.iter().all(|source| source.kind != Kind::File) {
         text.push_str(
             "No file was found: leftfold.json would count here, in the folders above as far as the \
              project goes, and in the folder leftfold of your configuration (~/.config).\n",
@@ -180,10 +182,11 @@ fn printable(text: &str) -> String {
     printable
 }
 
-fn as_json(inventory: &Inventory, items: &[&Item]) -> Value {
-    let sources: Vec<Value> = inventory.sources.iter().map(|source| source_json(source)).collect();
+fn as_json(redacted_view: &RedactedView, items: &[&Item]) -> Value {
+    let sources: Vec<Value> =
+        redacted_view.sources.iter().map(|source| source_json(source)).collect();
     let values: Vec<Value> = items.iter().map(|item| item_json(item)).collect();
-    json!({ "sources": sources, "values": values, "problem": inventory.problem })
+    json!({ "sources": sources, "values": values, "problem": redacted_view.problem })
 }
 
 fn source_json(source: &Source) -> Value {

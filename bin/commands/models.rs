@@ -9,7 +9,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::auth;
 use crate::cli::{Format, Models};
-use leftfold_config::{Hint, KeyState, Offer};
+use leftfold_config::{Hint, KeyState, ProviderSummary};
 use leftfold_runtime::Usage;
 use leftfold_runtime::model;
 use leftfold_runtime::model_list::{Row, rows};
@@ -18,25 +18,25 @@ use leftfold_runtime::resolved_settings;
 pub(crate) fn models(args: &Models) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
     let settings = resolved_settings::shown(&directory)?;
-    let mut offers = settings.offers(&model::environment);
+    let mut summaries = settings.provider_summaries(&model::environment);
     if let Some(provider) = &args.provider {
-        offers.retain(|offer| offer.name == *provider);
-        if offers.is_empty() {
+        summaries.retain(|summary| summary.name == *provider);
+        if summaries.is_empty() {
             let hint = Hint::toward(provider, settings.provider_names());
             return Err(Usage(format!("there is no provider `{provider}`{hint}")).into());
         }
     } else {
-        offers.retain(|offer| offer.disabled.is_none());
+        summaries.retain(|summary| summary.disabled.is_none());
     }
     let default = settings.default_name(&model::environment);
     let mut text = String::new();
-    for offer in &offers {
-        let rows = rows(&settings, offer, default.as_deref());
+    for summary in &summaries {
+        let rows = rows(&settings, summary, default.as_deref());
         match args.format {
             Format::Json => rows.iter().for_each(|row| {
-                text.push_str(&format!("{}\n", as_json(offer, row)));
+                text.push_str(&format!("{}\n", as_json(summary, row)));
             }),
-            Format::Text => text.push_str(&section(offer, &rows)),
+            Format::Text => text.push_str(&section(summary, &rows)),
         }
     }
     if args.format == Format::Text && default.is_none() {
@@ -48,8 +48,8 @@ pub(crate) fn models(args: &Models) -> anyhow::Result<ExitCode> {
     super::print(&text)
 }
 
-fn as_json(offer: &Offer, row: &Row) -> Value {
-    let (provider, id) = row.name.split_once('/').unwrap_or((&offer.name, ""));
+fn as_json(summary: &ProviderSummary, row: &Row) -> Value {
+    let (provider, id) = row.name.split_once('/').unwrap_or((&summary.name, ""));
     let source = row.place.as_ref().map(
         |place| json!({ "file": place.source.name, "line": place.line, "column": place.column }),
     );
@@ -59,7 +59,7 @@ fn as_json(offer: &Offer, row: &Row) -> Value {
         ("provider", json!(provider)),
         ("id", json!(id)),
         ("family", json!(row.family)),
-        ("wire", json!(offer.wire.map(KnownWire::name))),
+        ("wire", json!(summary.wire.map(KnownWire::name))),
         ("limit", json!(row.limit)),
         ("cost", json!(row.cost)),
         ("tools", json!(row.tools)),
@@ -67,7 +67,7 @@ fn as_json(offer: &Offer, row: &Row) -> Value {
         ("reasoning", json!(row.reasoning)),
         ("temperature", json!(row.temperature)),
         ("variants", json!(row.variants)),
-        ("key", auth::source(&offer.key)),
+        ("key", auth::source(&summary.key)),
         ("source", source.unwrap_or_else(|| "built-in".into())),
         ("default", json!(row.default)),
     ];
@@ -76,16 +76,16 @@ fn as_json(offer: &Offer, row: &Row) -> Value {
 }
 
 /// A line for the provider, and one for each of its models.
-fn section(offer: &Offer, rows: &[Row]) -> String {
-    let wire = offer.wire.map_or("no wire format", KnownWire::name);
-    let key = match &offer.key {
-        KeyState::From(_) => format!("key: {}", auth::describe(&offer.key)),
-        KeyState::Unneeded | KeyState::Missing(_) => auth::describe(&offer.key),
+fn section(summary: &ProviderSummary, rows: &[Row]) -> String {
+    let wire = summary.wire.map_or("no wire format", KnownWire::name);
+    let key = match &summary.key {
+        KeyState::From(_) => format!("key: {}", auth::describe(&summary.key)),
+        KeyState::Unneeded | KeyState::Missing(_) => auth::describe(&summary.key),
     };
-    let off = offer.disabled.map(|by| format!("; turned off by `{by}`")).unwrap_or_default();
-    let mut text = printable(&format!("{} ({wire}; {key}{off})", offer.name));
+    let off = summary.disabled.map(|by| format!("; turned off by `{by}`")).unwrap_or_default();
+    let mut text = printable(&format!("{} ({wire}; {key}{off})", summary.name));
     text.push('\n');
-    if offer.wire.is_none() {
+    if summary.wire.is_none() {
         text.push_str("    settings do not say how to speak to it: see `provider` in the README\n");
     } else if rows.is_empty() {
         text.push_str("    none are listed; any that it has can be used\n");

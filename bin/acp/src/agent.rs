@@ -27,7 +27,7 @@ use ractor::{Actor, ActorRef};
 use serde_json::json;
 
 use super::authentication;
-use super::choices::{self, Offer};
+use super::choices::{self, AvailableChoices};
 use super::content::{self, invalid};
 use super::conversation::{Arguments, Conversation, Wish};
 use super::errors::{report, to_error};
@@ -279,11 +279,11 @@ impl Agent {
         _: ConnectionTo<Editor>,
     ) -> Result<(), Error> {
         let session = self.session(&request.session_id)?;
-        let offer = self.choose(&session, choices::MODE, &request.mode_id.0)?;
+        let available = self.choose(&session, choices::MODE, &request.mode_id.0)?;
         let shared = Arc::clone(&session.shared);
         let done = move |logged: Result<(), Error>| {
             report(responder.respond_with_result(logged.map(|()| SetSessionModeResponse::new())));
-            shared.tell_choices(offer.updates());
+            shared.tell_choices(available.updates());
         };
         wish(&session, Wish::Configure(Box::new(done)))
     }
@@ -301,31 +301,32 @@ impl Agent {
                 request.config_id
             )));
         };
-        let offer = self.choose(&session, &request.config_id.0, &value.0)?;
+        let available = self.choose(&session, &request.config_id.0, &value.0)?;
         let shared = Arc::clone(&session.shared);
         let is_mode = &*request.config_id.0 == choices::MODE;
         let done = move |logged: Result<(), Error>| {
-            let response = logged.map(|()| SetSessionConfigOptionResponse::new(offer.options()));
+            let response =
+                logged.map(|()| SetSessionConfigOptionResponse::new(available.options()));
             report(responder.respond_with_result(response));
             if is_mode {
-                shared.tell_choices(offer.updates());
+                shared.tell_choices(available.updates());
             }
         };
         wish(&session, Wish::Configure(Box::new(done)))
     }
 
     /// What is in force with that choice, for the prompts that come in from now on.
-    fn choose(&self, session: &Entry, id: &str, value: &str) -> Result<Offer, Error> {
+    fn choose(&self, session: &Entry, id: &str, value: &str) -> Result<AvailableChoices, Error> {
         let Entry { shared, place, .. } = session;
         let project = shared.project();
-        let before = Offer::of(place, &project).map_err(|error| to_error(&error))?;
+        let before = AvailableChoices::of(place, &project).map_err(|error| to_error(&error))?;
         let chosen = choices::choose(&project.choices, &before, id, value)
             .map_err(|Usage(why)| invalid(&why))?;
         let project = Project { choices: chosen.clone(), ..(*project).clone() };
-        let offer = Offer::of(place, &project).map_err(|error| to_error(&error))?;
+        let available = AvailableChoices::of(place, &project).map_err(|error| to_error(&error))?;
         self.all.configure(place.session, chosen);
         shared.set_project(project);
-        Ok(offer)
+        Ok(available)
     }
 }
 

@@ -4,7 +4,7 @@ use agent_client_protocol::Error;
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{LoadSessionResponse, ResumeSessionResponse};
 
-use super::choices::Offer;
+use super::choices::AvailableChoices;
 
 /// Whoever waits for a session to be there.
 pub(super) enum Arrival {
@@ -20,8 +20,9 @@ impl Arrival {
     }
 
     /// The session is there, with what can be chosen in it.
-    pub(super) fn arrived(self, offer: Option<&Offer>) -> Result<(), Error> {
-        let (modes, options) = (offer.map(Offer::modes), offer.map(Offer::options));
+    pub(super) fn arrived(self, available: Option<&AvailableChoices>) -> Result<(), Error> {
+        let (modes, options) =
+            (available.map(AvailableChoices::modes), available.map(AvailableChoices::options));
         match self {
             Self::Load(responder) => {
                 responder.respond(LoadSessionResponse::new().modes(modes).config_options(options))

@@ -26,8 +26,8 @@ pub(super) fn check() -> Result<AuthenticateResponse, Error> {
     let directory = std::env::current_dir().map_err(|error| to_error(&error.into()))?;
     let settings =
         resolved_settings::without_plugins(&directory).map_err(|error| to_error(&error))?;
-    let mut offers = settings.offers(&model::environment).into_iter();
-    if offers.any(|offer| offer.is_usable()) {
+    let mut summaries = settings.provider_summaries(&model::environment).into_iter();
+    if summaries.any(|summary| summary.is_usable()) {
         return Ok(AuthenticateResponse::new());
     }
     let why = "there is no key for any provider: `leftfold auth login PROVIDER` stores one";

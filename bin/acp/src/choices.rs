@@ -37,18 +37,18 @@ const PLAIN: &str = "default";
 /// There is no such option, or no such value: which there are.
 pub(super) fn choose(
     before: &SessionChoices,
-    offer: &Offer,
+    available: &AvailableChoices,
     id: &str,
     value: &str,
 ) -> Result<SessionChoices, Usage> {
     let mut chosen = before.clone();
     match id {
         MODE => {
-            known(value, "mode", offer.agents.iter().map(|agent| agent.name.as_str()))?;
+            known(value, "mode", available.agents.iter().map(|agent| agent.name.as_str()))?;
             chosen.agent = Some(value.to_owned());
         }
         MODEL => {
-            let models = offer.models.iter().flat_map(|(_, models)| models);
+            let models = available.models.iter().flat_map(|(_, models)| models);
             known(value, "model", models.map(|model| model.name.as_str()))?;
             let (provider, id) = value.split_once('/').unwrap_or((value, ""));
             chosen.model = Some(ModelRef { provider: provider.to_owned(), id: id.to_owned() });
@@ -56,7 +56,7 @@ pub(super) fn choose(
             chosen.variant = None;
         }
         VARIANT => {
-            let variants = offer.variants.iter().map(String::as_str);
+            let variants = available.variants.iter().map(String::as_str);
             known(value, "variant of this model", variants.chain([PLAIN]))?;
             chosen.variant = Some(value.to_owned()).filter(|value| value != PLAIN);
         }
@@ -79,7 +79,7 @@ fn known<'a>(
 
 /// What there is to choose from in a project, and what is in force.
 #[derive(Debug)]
-pub(super) struct Offer {
+pub(super) struct AvailableChoices {
     agents: Vec<Agent>,
     agent: String,
     /// Of each provider that can be used, its models.
@@ -91,7 +91,7 @@ pub(super) struct Offer {
     commands: Vec<(String, String)>,
 }
 
-impl Offer {
+impl AvailableChoices {
     /// # Errors
     /// The settings are wrong, or say too little for a prompt to be taken.
     pub(super) fn of(place: &Place, project: &Project) -> anyhow::Result<Self> {
@@ -206,10 +206,13 @@ fn short(name: &str) -> &str {
 /// The models of the providers that have a key, or need none.
 fn usable(settings: &Settings) -> Vec<(String, Vec<model_list::Row>)> {
     let default = settings.default_name(&model::environment);
-    let offers = settings.offers(&model::environment).into_iter().filter(|offer| offer.is_usable());
-    let rows = offers.map(|offer| {
-        let rows = model_list::rows(settings, &offer, default.as_deref());
-        (offer.name, rows)
+    let providers = settings
+        .provider_summaries(&model::environment)
+        .into_iter()
+        .filter(|summary| summary.is_usable());
+    let rows = providers.map(|summary| {
+        let rows = model_list::rows(settings, &summary, default.as_deref());
+        (summary.name, rows)
     });
     rows.filter(|(_, rows)| !rows.is_empty()).collect()
 }

@@ -12,7 +12,7 @@ use leftfold_tools::Workspace;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use super::arrival::Arrival;
-use super::choices::Offer;
+use super::choices::AvailableChoices;
 use super::errors::to_error;
 use super::shared::{BY, Shared};
 use super::updates::{self, Updates};
@@ -187,8 +187,8 @@ impl Talk {
 
     /// Commands come and go with settings and files.
     fn tell_commands(&self) {
-        if let Ok(offer) = Offer::of(&self.place, &self.shared.project()) {
-            self.shared.tell_commands(offer.commands());
+        if let Ok(available) = AvailableChoices::of(&self.place, &self.shared.project()) {
+            self.shared.tell_commands(available.commands());
         }
     }
 

@@ -12,7 +12,7 @@ use agent_client_protocol::{Client as Editor, Error};
 use leftfold_events::{Seq, SessionId as Session};
 
 use super::agent::{Agent, unknown};
-use super::choices::Offer;
+use super::choices::AvailableChoices;
 use super::content::invalid;
 use super::errors::to_error;
 use super::opening::directory;
@@ -62,12 +62,12 @@ impl Agent {
             Project { servers: handed(servers), ..project.map_err(|error| to_error(&error))? };
         let id = SessionId::new(session.to_string());
         let entry = self.begin(id.clone(), place, project, connection).await?;
-        let offer = Offer::of(&entry.place, &entry.shared.project());
-        let offer = offer.map_err(|error| to_error(&error))?;
-        entry.shared.tell_commands(offer.commands());
+        let available = AvailableChoices::of(&entry.place, &entry.shared.project());
+        let available = available.map_err(|error| to_error(&error))?;
+        entry.shared.tell_commands(available.commands());
         Ok(ForkSessionResponse::new(id)
-            .modes(offer.modes())
-            .config_options(offer.options())
+            .modes(available.modes())
+            .config_options(available.options())
             .meta(ignored(servers)))
     }
 }

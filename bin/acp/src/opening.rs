@@ -12,7 +12,7 @@ use agent_client_protocol::{Client as Editor, Error};
 
 use super::agent::{Agent, Entry, unknown, wish};
 use super::arrival::Arrival;
-use super::choices::Offer;
+use super::choices::AvailableChoices;
 use super::content::invalid;
 use super::conversation::Wish;
 use super::errors::to_error;
@@ -33,16 +33,16 @@ impl Agent {
         let servers = handed(&request.mcp_servers);
         let project = Project { servers, ..Project::new(directory, worktree) };
         let place = self.all.place(project::new_id()).map_err(|error| to_error(&error))?;
-        let offer = Offer::of(&place, &project);
-        let offer = offer.map_err(|error| to_error(&error))?;
+        let available = AvailableChoices::of(&place, &project);
+        let available = available.map_err(|error| to_error(&error))?;
         let id = SessionId::new(place.session.to_string());
         let entry = self.begin(id.clone(), place, project, connection).await?;
         let response = NewSessionResponse::new(id)
-            .modes(offer.modes())
-            .config_options(offer.options())
+            .modes(available.modes())
+            .config_options(available.options())
             .meta(ignored(&request.mcp_servers));
         responder.respond(response)?;
-        entry.shared.tell_commands(offer.commands());
+        entry.shared.tell_commands(available.commands());
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use leftfold_view::{Change, QuestionId, Transcript};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use super::arrival::Arrival;
-use super::choices::Offer;
+use super::choices::AvailableChoices;
 use super::errors::report;
 use super::flow::Flow;
 use super::form;
@@ -164,25 +164,25 @@ impl Watching {
         if event.seq >= self.history
             && let Some(arrival) = self.arrival.take()
         {
-            let offer = Offer::of(&self.place, &self.shared.project());
-            let offer = offer
+            let available = AvailableChoices::of(&self.place, &self.shared.project());
+            let available = available
                 .inspect_err(|error| leftfold_runtime::note(&format!("leftfold: {error:#}")))
                 .ok();
-            report(arrival.arrived(offer.as_ref()));
-            if let Some(offer) = offer {
-                self.shared.tell_commands_again(offer.commands());
+            report(arrival.arrived(available.as_ref()));
+            if let Some(available) = available {
+                self.shared.tell_commands_again(available.commands());
             }
             self.arrived().await;
         }
     }
 
-    /// Servers are started with the first turn, and have commands to offer from then on.
+    /// Servers are started with the first turn, and have commands to available from then on.
     fn tell_prompts_of_servers(&mut self) {
         if std::mem::replace(&mut self.told_prompts, true) {
             return;
         }
-        if let Ok(offer) = Offer::of(&self.place, &self.shared.project()) {
-            self.shared.tell_commands(offer.commands());
+        if let Ok(available) = AvailableChoices::of(&self.place, &self.shared.project()) {
+            self.shared.tell_commands(available.commands());
         }
     }
 
@@ -273,8 +273,8 @@ impl Watching {
 
     /// From now on the session's prompts are taken like this, and the client is told.
     fn takes(&self, project: Project) {
-        if let Ok(offer) = Offer::of(&self.place, &project) {
-            self.shared.tell_choices(offer.updates());
+        if let Ok(available) = AvailableChoices::of(&self.place, &project) {
+            self.shared.tell_choices(available.updates());
         }
         self.shared.set_project(project);
     }

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use crate::cli::{Doctor, Format};
-use leftfold_config::{self as settings, Survey};
+use leftfold_config::{self as settings, Diagnosis};
 use leftfold_runtime::model;
 use leftfold_runtime::resolved_settings;
 
@@ -106,7 +106,7 @@ fn examine(directory: &Path, args: &Doctor) -> anyhow::Result<Findings> {
     // what is wrong with the files themselves is found below
     let layers =
         resolved_settings::layers(directory).unwrap_or_else(|_| resolved_settings::no_layers());
-    let survey = settings::survey(directory, &model::environment, &layers);
+    let diagnosis = settings::diagnose(directory, &model::environment, &layers);
     found.area("program");
     found.fine(format!(
         "leftfold {} for {} on {}",
@@ -114,8 +114,8 @@ fn examine(directory: &Path, args: &Doctor) -> anyhow::Result<Findings> {
         std::env::consts::OS,
         std::env::consts::ARCH
     ));
-    sources::settings(&mut found, &survey, directory);
-    let Survey { settings, .. } = survey;
+    sources::settings(&mut found, &diagnosis, directory);
+    let Diagnosis { settings, .. } = diagnosis;
     if let Some(settings) = &settings {
         models::model(&mut found, settings);
         models::keys(&mut found, settings);

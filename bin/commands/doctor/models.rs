@@ -2,7 +2,7 @@
 
 use super::super::auth;
 use super::Findings;
-use leftfold_config::{KeyState, Offer, Settings};
+use leftfold_config::{KeyState, ProviderSummary, Settings};
 use leftfold_runtime::agents::Agents;
 use leftfold_runtime::model;
 
@@ -39,26 +39,26 @@ pub(super) fn model(found: &mut Findings, settings: &Settings) {
 /// Of the built-in providers that nobody has a key of, no more than that is told.
 pub(super) fn keys(found: &mut Findings, settings: &Settings) {
     found.area("keys");
-    let offers = settings.offers(&model::environment);
-    let named = |offer: &Offer| settings.provider(&offer.name).is_some();
+    let summaries = settings.provider_summaries(&model::environment);
+    let named = |summary: &ProviderSummary| settings.provider(&summary.name).is_some();
     let mut without = Vec::new();
-    for offer in &offers {
-        let what = format!("{}: {}", offer.name, auth::describe(&offer.key));
-        match (&offer.key, offer.disabled) {
-            (_, Some(by)) if named(offer) => found.note(format!("{what}; turned off by `{by}`")),
-            (KeyState::Missing(_), _) if named(offer) => found.warning(
+    for summary in &summaries {
+        let what = format!("{}: {}", summary.name, auth::describe(&summary.key));
+        match (&summary.key, summary.disabled) {
+            (_, Some(by)) if named(summary) => found.note(format!("{what}; turned off by `{by}`")),
+            (KeyState::Missing(_), _) if named(summary) => found.warning(
                 what,
-                format!("`leftfold auth login {}` stores one, or set the variable", offer.name),
+                format!("`leftfold auth login {}` stores one, or set the variable", summary.name),
             ),
-            (KeyState::Unneeded, _) if !named(offer) => {}
-            (KeyState::Missing(_), _) => without.push(offer.name.as_str()),
+            (KeyState::Unneeded, _) if !named(summary) => {}
+            (KeyState::Missing(_), _) => without.push(summary.name.as_str()),
             (_, _) => found.fine(what),
         }
     }
     if !without.is_empty() {
         found.note(format!("no key is known of {}", without.join(", ")));
     }
-    let known = |name: &str| offers.iter().any(|offer| offer.name == name);
+    let known = |name: &str| summaries.iter().any(|summary| summary.name == name);
     for name in settings.stored.providers().filter(|name| !known(name)) {
         found.warning(
             format!("a key is stored of `{name}`, and there is no such provider"),

@@ -4,33 +4,33 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::{Findings, Level};
-use leftfold_config::{self as settings, Error, Survey};
+use leftfold_config::{self as settings, Diagnosis, Error};
 
-pub(super) fn settings(found: &mut Findings, survey: &Survey, directory: &Path) {
+pub(super) fn settings(found: &mut Findings, diagnosis: &Diagnosis, directory: &Path) {
     found.area("settings");
     found.note(format!(
         "the project is {}; of what follows, later ones win",
         settings::worktree_of(directory).display()
     ));
-    for source in &survey.sources {
+    for source in &diagnosis.sources {
         let file = if source.own { "" } else { " (written for OpenCode)" };
         found.fine(format!("{}{file}", source.name));
     }
-    if survey.sources.is_empty() && survey.errors.is_empty() {
+    if diagnosis.sources.is_empty() && diagnosis.errors.is_empty() {
         found.note("no settings were found, so the defaults are in force");
     }
-    for error in &survey.errors {
+    for error in &diagnosis.errors {
         found.error(error.to_string(), advice(error));
     }
-    idle(found, survey);
-    for (place, what) in &survey.project_effects {
+    idle(found, diagnosis);
+    for (place, what) in &diagnosis.project_effects {
         found.add(
             Level::Note,
             format!("{place}: this file of the project {what}"),
             Some("look at it first if the project is not yours".to_owned()),
         );
     }
-    for warning in survey.settings.iter().flat_map(|settings| &settings.warnings) {
+    for warning in diagnosis.settings.iter().flat_map(|settings| &settings.warnings) {
         found.warning(warning.as_str(), "take it out, or put it right");
     }
 }
@@ -61,9 +61,9 @@ fn advice(error: &Error) -> &'static str {
 }
 
 /// What OpenCode's users may miss, a line for each file.
-fn idle(found: &mut Findings, survey: &Survey) {
+fn idle(found: &mut Findings, diagnosis: &Diagnosis) {
     let mut files: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for (place, key) in &survey.idle {
+    for (place, key) in &diagnosis.idle {
         let keys = files.entry(place.source.name.as_str()).or_default();
         let line = if place.line > 0 { format!(" (line {})", place.line) } else { String::new() };
         keys.push(format!("`{key}`{line}"));

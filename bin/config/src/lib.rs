@@ -14,15 +14,14 @@
 //! | `schema` | the same types as a JSON Schema |
 //! | `load` | all sources read and merged |
 //! | `resolve` | providers, models and keys |
-//! | `inventory`, `plugin_layers`, `secrecy`, `credentials` | as much of them as may be shown, and to whom |
-//! | `survey`, `project_effects` | all that is wrong in them, or worth a look |
+//! | `redacted_view`, `plugin_layers`, `secrecy`, `credentials` | as much of them as may be shown, and to whom |
+//! | `diagnosis`, `project_effects` | all that is wrong in them, or worth a look |
 
 mod agent;
 pub mod auth;
 mod credentials;
 mod error;
 mod extensions;
-mod inventory;
 mod legacy;
 mod load;
 mod markdown;
@@ -30,14 +29,15 @@ mod permission;
 mod plugin_layers;
 mod project_effects;
 mod provider;
+mod redacted_view;
 
+mod diagnosis;
 mod resolve;
 mod schema;
 mod secrecy;
 mod settings;
 mod source;
 mod sources;
-mod survey;
 mod tree;
 mod typed;
 
@@ -46,17 +46,17 @@ mod tests;
 
 pub use agent::{Agent, Command, Mode};
 pub use auth::token_store;
+pub use diagnosis::{Diagnosis, diagnose, is_of_project};
 pub use error::{Error, Hint};
 pub use extensions::{Client, Mcp, McpKind, OAuth, Plugin, PluginProgram};
-pub use inventory::{Inventory, Item, Origin, Shown, inventory};
 pub use load::{Layers, load, load_with};
 pub use provider::{Abilities, Costs, Limits, Model, NEVER, Provider, Script};
-pub use resolve::{BaseUrl, Chosen, KeySource, KeyState, Offer};
+pub use redacted_view::{Item, Origin, RedactedView, Shown, redacted_view};
+pub use resolve::{BaseUrl, Chosen, KeySource, KeyState, ProviderSummary};
 pub use schema::schema;
 pub use secrecy::{Secret, has_credential, masked};
 pub use settings::{Compaction, Retry, Settings, SkillFolder, Task, ToolOutput, WebFetch};
 pub use source::{Env, Kind, Place, Source, environment};
 pub use sources::worktree_of;
-pub use survey::{Survey, is_of_project, survey};
 pub use tree::Reference;
 pub use typed::At;

@@ -8,8 +8,8 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
-use crate::inventory::{Shown, Spot, shown};
 use crate::load::{Layers, load_with};
+use crate::redacted_view::{Shown, Spot, shown};
 use crate::secrecy;
 use crate::settings::Settings;
 use crate::source::Env;
@@ -54,20 +54,20 @@ impl Layers {
 
 /// The settings, as far as they may be shown.
 fn settings(settings: &Settings) -> Value {
-    let told = settings.tree.as_ref().and_then(|tree| told(tree, &Spot::at(&[]), false));
-    told.unwrap_or_else(|| Value::Object(Map::new()))
+    let visible = settings.tree.as_ref().and_then(|tree| visible(tree, &Spot::at(&[]), false));
+    visible.unwrap_or_else(|| Value::Object(Map::new()))
 }
 
 /// `secret`: what stands before it says that this is one.
-fn told(node: &Node, spot: &Spot, secret: bool) -> Option<Value> {
+fn visible(node: &Node, spot: &Spot, secret: bool) -> Option<Value> {
     match &node.tree {
         Tree::Map(entries) => Some(map(entries, spot).into()),
         Tree::List(items) => {
             let mut after_flag = false;
             let item = |(index, node): (usize, &Node)| {
-                let told = told(node, &spot.item(index), after_flag);
+                let visible = visible(node, &spot.item(index), after_flag);
                 after_flag = node.text().is_some_and(secrecy::is_flag);
-                told.filter(|told| is_whole(node, told))
+                visible.filter(|visible| is_whole(node, visible))
             };
             items.iter().enumerate().map(item).collect::<Option<Vec<_>>>().map(Value::Array)
         }
@@ -85,17 +85,17 @@ fn told(node: &Node, spot: &Spot, secret: bool) -> Option<Value> {
 
 fn map(entries: &[Entry], spot: &Spot) -> Map<String, Value> {
     let open = entries.iter().filter(|entry| !secrecy::has_credential(&entry.key));
-    let told = |entry: &Entry| {
-        let value = told(&entry.node, &spot.down(&entry.key), false)?;
+    let visible = |entry: &Entry| {
+        let value = visible(&entry.node, &spot.down(&entry.key), false)?;
         Some((entry.key.clone(), value))
     };
-    open.filter_map(told).collect()
+    open.filter_map(visible).collect()
 }
 
 /// Whether nothing is left out of it.
-fn is_whole(node: &Node, told: &Value) -> bool {
-    let (Tree::Map(entries), Value::Object(said)) = (&node.tree, told) else { return true };
+fn is_whole(node: &Node, visible: &Value) -> bool {
+    let (Tree::Map(entries), Value::Object(said)) = (&node.tree, visible) else { return true };
     let whole =
-        |entry: &Entry| said.get(&entry.key).is_some_and(|told| is_whole(&entry.node, told));
+        |entry: &Entry| said.get(&entry.key).is_some_and(|visible| is_whole(&entry.node, visible));
     entries.iter().all(whole)
 }

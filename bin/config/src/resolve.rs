@@ -93,7 +93,7 @@ impl Abilities {
 
 /// A provider as `leftfold models` and `leftfold auth` show it.
 #[derive(Clone, Debug)]
-pub struct Offer {
+pub struct ProviderSummary {
     pub name: String,
     /// `None`: settings do not say enough.
     pub wire: Option<KnownWire>,
@@ -119,7 +119,7 @@ pub enum KeyState {
     Missing(Vec<String>),
 }
 
-impl Offer {
+impl ProviderSummary {
     /// Whether a model of it could be asked, as far as settings tell.
     pub fn is_usable(&self) -> bool {
         self.disabled.is_none() && !matches!(self.key, KeyState::Missing(_))
@@ -245,9 +245,9 @@ impl Settings {
     }
 
     /// The built-in providers, then the others that settings name.
-    pub fn offers(&self, env: Env<'_>) -> Vec<Offer> {
+    pub fn provider_summaries(&self, env: Env<'_>) -> Vec<ProviderSummary> {
         let candidates = self.provider_names().into_iter().map(|name| self.candidate(name));
-        let offer = |candidate: Candidate<'_>| Offer {
+        let summary = |candidate: Candidate<'_>| ProviderSummary {
             name: candidate.name.to_owned(),
             wire: candidate.wire(),
             vendor: candidate.said.vendor.clone(),
@@ -258,7 +258,7 @@ impl Settings {
             builtin: candidate.builtin.is_some(),
             disabled: self.allows(candidate.name).err(),
         };
-        candidates.map(offer).collect()
+        candidates.map(summary).collect()
     }
 
     /// Whether the provider may be used at all; else the setting that does not let it.

@@ -1,6 +1,6 @@
 //! The models of a provider as they would be used: limits, prices, abilities and variants.
 
-use leftfold_config::{self as settings, Model, Offer, Settings};
+use leftfold_config::{self as settings, Model, ProviderSummary, Settings};
 use leftfold_events::turn_config::{Limit, Prices};
 use leftfold_providers::catalog::{self, Thinking};
 use leftfold_providers::{Wire, catalog::Model as Listed};
@@ -26,35 +26,37 @@ pub struct Row {
 
 /// The models of a provider: those in settings, then what is listed of it, then the default if
 /// it is neither.
-pub fn rows(settings: &Settings, offer: &Offer, default: Option<&str>) -> Vec<Row> {
-    let Some(wire) = offer.wire.and_then(|wire| wire.name().parse::<Wire>().ok()) else {
+pub fn rows(settings: &Settings, summary: &ProviderSummary, default: Option<&str>) -> Vec<Row> {
+    let Some(wire) = summary.wire.and_then(|wire| wire.name().parse::<Wire>().ok()) else {
         return Vec::new();
     };
-    let vendor = model::vendor(wire, &offer.name, offer.vendor.as_deref(), offer.base_url.as_ref());
+    let vendor =
+        model::vendor(wire, &summary.name, summary.vendor.as_deref(), summary.base_url.as_ref());
     let row = |id: &str, own: &Model| {
         let called = own.id.as_deref().unwrap_or(id);
-        let name = format!("{}/{id}", offer.name);
+        let name = format!("{}/{id}", summary.name);
         let default = default == Some(name.as_str());
         row(name, wire, vendor, called, own, default)
     };
-    let mut rows: Vec<Row> = offer
+    let mut rows: Vec<Row> = summary
         .models
         .iter()
-        .filter(|(id, _)| settings.is_shown(&offer.name, id))
+        .filter(|(id, _)| settings.is_shown(&summary.name, id))
         .map(|(id, own)| Row { place: Some(own.key_place().clone()), ..row(id, own) })
         .collect();
-    let named =
-        |rows: &[Row], id: &str| rows.iter().any(|row| row.name == format!("{}/{id}", offer.name));
+    let named = |rows: &[Row], id: &str| {
+        rows.iter().any(|row| row.name == format!("{}/{id}", summary.name))
+    };
     // whoever lists models in settings has no others, and a server that nobody knows may have any
-    if offer.builtin || offer.open && vendor != "generic" {
+    if summary.builtin || summary.open && vendor != "generic" {
         for listed in catalog::models(wire, vendor) {
-            if !named(&rows, listed.id) && settings.is_shown(&offer.name, listed.id) {
+            if !named(&rows, listed.id) && settings.is_shown(&summary.name, listed.id) {
                 rows.push(row(listed.id, &Model::default()));
             }
         }
     }
-    let unlisted = default.and_then(|name| name.strip_prefix(&format!("{}/", offer.name)));
-    if let Some(id) = unlisted.filter(|id| offer.open && !named(&rows, id)) {
+    let unlisted = default.and_then(|name| name.strip_prefix(&format!("{}/", summary.name)));
+    if let Some(id) = unlisted.filter(|id| summary.open && !named(&rows, id)) {
         rows.push(row(id, &Model::default()));
     }
     rows

@@ -17,9 +17,9 @@ impl ToolSource for Servers {
         self.server_of(name)?;
         self.wait();
         Some(match self.find(name) {
-            Some(offer) => {
-                let timeout = offer.server.service().spec.timeout;
-                external::resolve(name, &call.input, workspace, offer.is_read_only(), timeout)
+            Some(offered) => {
+                let timeout = offered.server.service().spec.timeout;
+                external::resolve(name, &call.input, workspace, offered.is_read_only(), timeout)
             }
             None => external::refuse(name, &call.input, &missing(self, name)),
         })
@@ -52,12 +52,13 @@ async fn run(servers: &Servers, resolved: &Resolution, cx: &Context) -> Option<O
 
 async fn execute(servers: &Servers, resolved: &Resolution, cx: &Context) -> Result<Output, Error> {
     let name = &resolved.name;
-    let offer = servers.find(name).ok_or_else(|| missing(servers, name))?;
-    external::check_judged(resolved, offer.is_read_only())?;
+    let offered = servers.find(name).ok_or_else(|| missing(servers, name))?;
+    external::check_judged(resolved, offered.is_read_only())?;
     let input = external::arguments(name, &resolved.input, &cx.workspace)?;
-    let result = resources::call(&offer.link, &offer.tool.name, &input, cx).await?;
-    let mut output = content::output(offer.title(), result);
-    let (server, tool) = (offer.server.service().spec.name.clone(), offer.tool.name.to_string());
+    let result = resources::call(&offered.link, &offered.tool.name, &input, cx).await?;
+    let mut output = content::output(offered.title(), result);
+    let (server, tool) =
+        (offered.server.service().spec.name.clone(), offered.tool.name.to_string());
     output.mark("server", server);
     output.mark("tool", tool);
     Ok(output)

@@ -1,4 +1,4 @@
-//! Trying a server out: what it offers, what its tools answer, and signing in where it wants that.
+//! Trying a server out: what it offered_tools, what its tools answer, and signing in where it wants that.
 
 use std::path::Path;
 use std::time::Duration;

@@ -33,7 +33,7 @@ struct Pool {
 }
 
 /// A tool that is there now.
-pub(super) struct Offer {
+pub(super) struct OfferedTool {
     pub(super) name: String,
     pub(super) server: Arc<Supervised<Server>>,
     pub(super) link: Arc<Link>,
@@ -91,15 +91,15 @@ impl Servers {
 
     /// The tools there are, in the order of the settings. Each name is there once.
     pub fn tools(&self) -> Vec<ToolSpec> {
-        self.offers().into_iter().map(|offer| spec(offer.name, &offer.tool)).collect()
+        self.offered_tools().into_iter().map(|offered| spec(offered.name, &offered.tool)).collect()
     }
 
     /// Each server, in the order of the settings.
     pub fn reports(&self) -> Vec<Report> {
-        let offers = self.offers();
+        let offered_tools = self.offered_tools();
         let report = |server: &Arc<Supervised<Server>>| {
-            let own = offers.iter().filter(|offer| Arc::ptr_eq(&offer.server, server));
-            Report { tools: own.map(Offer::about).collect(), ..server::report(server) }
+            let own = offered_tools.iter().filter(|offered| Arc::ptr_eq(&offered.server, server));
+            Report { tools: own.map(OfferedTool::about).collect(), ..server::report(server) }
         };
         self.members().map(report).collect()
     }
@@ -158,14 +158,14 @@ impl Servers {
         self.members().find(|server| server.service().spec.name == name)
     }
 
-    pub(super) fn find(&self, name: &str) -> Option<Offer> {
-        self.offers().into_iter().find(|offer| offer.name == name)
+    pub(super) fn find(&self, name: &str) -> Option<OfferedTool> {
+        self.offered_tools().into_iter().find(|offered| offered.name == name)
     }
 
     /// What models call `tool` of `server`, if it is there now.
     pub(super) fn name_of(&self, server: &str, tool: &str) -> Option<String> {
-        let is_it = |o: &Offer| o.server.service().spec.name == server && o.tool.name == tool;
-        self.offers().into_iter().find(is_it).map(|offer| offer.name)
+        let is_it = |o: &OfferedTool| o.server.service().spec.name == server && o.tool.name == tool;
+        self.offered_tools().into_iter().find(is_it).map(|offered| offered.name)
     }
 
     /// The server whose tools have names that begin like this one.
@@ -176,22 +176,22 @@ impl Servers {
         self.members().filter(fits).max_by_key(|server| server.service().spec.name.len())
     }
 
-    fn offers(&self) -> Vec<Offer> {
+    fn offered_tools(&self) -> Vec<OfferedTool> {
         let mut names = self.0.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut offers: Vec<Offer> = Vec::new();
+        let mut offered_tools: Vec<OfferedTool> = Vec::new();
         for server in self.members() {
             let Some(link) = server.connection() else { continue };
             for tool in resources::all_tools(&link) {
                 let owner = (server.service().spec.name.clone(), tool.name.to_string());
                 let name = name(&mut names, owner);
                 // a server that names a tool twice means one
-                if offers.iter().all(|offer| offer.name != name) {
+                if offered_tools.iter().all(|offered| offered.name != name) {
                     let (server, link) = (Arc::clone(server), Arc::clone(&link));
-                    offers.push(Offer { name, server, link, tool });
+                    offered_tools.push(OfferedTool { name, server, link, tool });
                 }
             }
         }
-        offers
+        offered_tools
     }
 }
 
@@ -205,7 +205,7 @@ fn name(given: &mut BTreeMap<String, (String, String)>, owner: (String, String))
     name
 }
 
-impl Offer {
+impl OfferedTool {
     fn about(&self) -> Offered {
         Offered {
             name: self.name.clone(),

@@ -6,7 +6,7 @@ use leftfold_tools::{BoxFuture, Context, Error, Output, ToolSource, Workspace};
 use serde_json::{Value, json};
 
 use super::link::Fail;
-use super::plugins::{Offer, Plugins};
+use super::plugins::{OfferedTool, Plugins};
 
 /// The word for errors of plugins, in the metadata of results.
 const KIND: &str = "plugin";
@@ -14,8 +14,8 @@ const KIND: &str = "plugin";
 impl ToolSource for Plugins {
     fn resolve(&self, call: &CallSpec, workspace: &Workspace) -> Option<Resolution> {
         let name = call.name.trim();
-        let offer = self.find(name)?;
-        Some(external::resolve(name, &call.input, workspace, offer.tool.read_only, None))
+        let offered = self.find(name)?;
+        Some(external::resolve(name, &call.input, workspace, offered.tool.read_only, None))
     }
 
     fn run<'a>(
@@ -24,30 +24,34 @@ impl ToolSource for Plugins {
         cx: &'a Context,
     ) -> BoxFuture<'a, Option<Output>> {
         Box::pin(async {
-            let offer = self.find(&resolved.name)?;
-            let output = execute(offer, resolved, cx).await;
+            let offered = self.find(&resolved.name)?;
+            let output = execute(offered, resolved, cx).await;
             Some(output.unwrap_or_else(|error| Output::failed(&error)))
         })
     }
 }
 
-async fn execute(offer: Offer, resolved: &Resolution, cx: &Context) -> Result<Output, Error> {
+async fn execute(
+    offered: OfferedTool,
+    resolved: &Resolution,
+    cx: &Context,
+) -> Result<Output, Error> {
     let name = &resolved.name;
-    external::check_judged(resolved, offer.tool.read_only)?;
+    external::check_judged(resolved, offered.tool.read_only)?;
     let input = external::arguments(name, &resolved.input, &cx.workspace)?;
-    let params = json!({ "tool": offer.tool.name, "call": cx.call, "args": input.value() });
+    let params = json!({ "tool": offered.tool.name, "call": cx.call, "args": input.value() });
     let answer = tokio::select! {
         biased;
         () = cx.cancel.cancelled() => return Err(Error::Cancelled),
-        answer = offer.running.link.ask("tool", params, None) => answer,
+        answer = offered.running.link.ask("tool", params, None) => answer,
     };
     let mut output = match answer {
-        Ok(answer) => output(&offer, &answer)?,
+        Ok(answer) => output(&offered, &answer)?,
         Err(Fail::Refused(why)) => return Err(error(why)),
         Err(Fail::Gone(_) | Fail::TimedOut) => return Err(error(GONE)),
     };
-    output.mark("plugin", offer.plugin);
-    output.mark("tool", offer.tool.name);
+    output.mark("plugin", offered.plugin);
+    output.mark("tool", offered.tool.name);
     Ok(output)
 }
 
@@ -59,14 +63,14 @@ fn error(message: impl Into<String>) -> Error {
 }
 
 /// A text, or an object with `output` and more.
-fn output(offer: &Offer, answer: &Value) -> Result<Output, Error> {
+fn output(offered: &OfferedTool, answer: &Value) -> Result<Output, Error> {
     let said = answer.as_str().or_else(|| answer["output"].as_str());
     let Some(said) = said else {
         return Err(error(
             "The plugin's answer is neither a string nor an object with `output`, a string.",
         ));
     };
-    let title = answer["title"].as_str().unwrap_or(&offer.tool.name);
+    let title = answer["title"].as_str().unwrap_or(&offered.tool.name);
     let is_error = answer["isError"].as_bool().unwrap_or(false);
     let meta = if is_error { json!({ "error_kind": KIND }) } else { json!({}) };
     Ok(Output { is_error, ..Output::new(title, said, &meta) })

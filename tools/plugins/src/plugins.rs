@@ -28,7 +28,7 @@ struct Pool {
 }
 
 /// A tool that is there now.
-pub(super) struct Offer {
+pub(super) struct OfferedTool {
     pub(super) name: String,
     pub(super) plugin: String,
     pub(super) running: Arc<Running>,
@@ -112,25 +112,26 @@ impl Plugins {
 
     /// The tools there are. Each name is there once.
     pub fn tools(&self) -> Vec<ToolSpec> {
-        let spec = |Offer { name, tool, .. }: Offer| ToolSpec {
+        let spec = |OfferedTool { name, tool, .. }: OfferedTool| ToolSpec {
             name,
             description: tool.description,
             schema: tool.parameters.as_object().map_or_else(Json::object, external::object_schema),
         };
-        self.offers().into_iter().map(spec).collect()
+        self.offered_tools().into_iter().map(spec).collect()
     }
 
     /// Each plugin, in the order of the settings.
     pub fn reports(&self) -> Vec<Report> {
-        let (offers, mut names) = (self.offers(), BTreeSet::new());
+        let (offered_tools, mut names) = (self.offered_tools(), BTreeSet::new());
         let report = |plugin: &Arc<Supervised<Plugin>>| {
             let mut report = plugin::report(plugin);
             if report.status == Status::Running && !names.insert(report.name.clone()) {
                 report.status = Status::Failed("another plugin has this name".to_owned());
                 return report;
             }
-            let own = offers.iter().filter(|offer| offer.plugin == report.name);
-            let about = |offer: &Offer| (offer.name.clone(), offer.tool.description.clone());
+            let own = offered_tools.iter().filter(|offered| offered.plugin == report.name);
+            let about =
+                |offered: &OfferedTool| (offered.name.clone(), offered.tool.description.clone());
             report.tools = own.map(about).collect();
             report
         };
@@ -180,21 +181,21 @@ impl Plugins {
         self.running().into_iter().find(|plugin| plugin.handshake.name == name)
     }
 
-    pub(super) fn find(&self, name: &str) -> Option<Offer> {
-        self.offers().into_iter().find(|offer| offer.name == name)
+    pub(super) fn find(&self, name: &str) -> Option<OfferedTool> {
+        self.offered_tools().into_iter().find(|offered| offered.name == name)
     }
 
     /// Named as the tools of servers are (SPEC X6): `PLUGIN_TOOL`.
-    fn offers(&self) -> Vec<Offer> {
-        let mut offers: Vec<Offer> = Vec::new();
+    fn offered_tools(&self) -> Vec<OfferedTool> {
+        let mut offered_tools: Vec<OfferedTool> = Vec::new();
         for running in self.running() {
             for tool in running.handshake.tools.clone() {
-                let taken = |name: &str| offers.iter().any(|offer| offer.name == name);
+                let taken = |name: &str| offered_tools.iter().any(|offered| offered.name == name);
                 let (plugin, running) = (running.handshake.name.clone(), Arc::clone(&running));
                 let name = external::tool_name(&plugin, &tool.name, taken);
-                offers.push(Offer { name, plugin, running, tool });
+                offered_tools.push(OfferedTool { name, plugin, running, tool });
             }
         }
-        offers
+        offered_tools
     }
 }

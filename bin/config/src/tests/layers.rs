@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{World, kept, known};
-use crate::{Layers, Settings, inventory, load_with};
+use crate::{Layers, Settings, load_with, redacted_view};
 
 const PLACE: &str = "leftfold.json:1:2";
 
@@ -105,7 +105,7 @@ fn whoever_says_again_what_it_was_told_changes_nothing() {
     let chosen = |settings: &Settings| settings.resolve_model(None, &world.env()).unwrap();
     assert!(chosen(&before) == chosen(&after));
     assert!(before.secrets == after.secrets && kept(&before) == kept(&after));
-    let list = inventory(&world.path(""), "build", &world.env(), &layers).unwrap();
+    let list = redacted_view(&world.path(""), "build", &world.env(), &layers).unwrap();
     let place = |key: &str| {
         let item = list.items.iter().find(|item| item.key == key).unwrap();
         format!("{:?}", item.origin)

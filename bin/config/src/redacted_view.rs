@@ -18,7 +18,7 @@ use crate::{schema, secrecy};
 
 /// The settings in force in a directory.
 #[derive(Debug)]
-pub struct Inventory {
+pub struct RedactedView {
     /// The sources that were read, the weakest first.
     pub sources: Vec<Arc<Source>>,
     /// In the order of the settings' documentation; lists in theirs, and rules in
@@ -70,12 +70,12 @@ pub enum Origin {
 ///
 /// # Errors
 /// Those of [`load_with`].
-pub fn inventory(
+pub fn redacted_view(
     directory: &Path,
     agent: &str,
     env: Env<'_>,
     layers: &Layers,
-) -> Result<Inventory, Error> {
+) -> Result<RedactedView, Error> {
     let settings = load_with(directory, env, layers)?;
     let mut list = List::default();
     for key in schema::top() {
@@ -91,7 +91,7 @@ pub fn inventory(
         }
     }
     let problem = settings.resolve_model(None, env).err().map(|error| error.to_string());
-    Ok(Inventory { sources: settings.sources, items: list.items, problem })
+    Ok(RedactedView { sources: settings.sources, items: list.items, problem })
 }
 
 #[derive(Default)]
@@ -292,7 +292,7 @@ fn is_name(path: &[&str]) -> bool {
     )
 }
 
-impl Inventory {
+impl RedactedView {
     /// The values at and under `wanted`, with or without brackets around odd names; none if it is
     /// a setting that nobody has set.
     ///

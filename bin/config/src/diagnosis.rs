@@ -14,7 +14,7 @@ use crate::{project_effects, schema};
 
 /// Every source by itself, and what they come to.
 #[derive(Debug)]
-pub struct Survey {
+pub struct Diagnosis {
     /// The sources that were found, the weakest first.
     pub sources: Vec<Arc<Source>>,
     /// The first error of each source; if none has any, the one that only all of them together have.
@@ -29,33 +29,33 @@ pub struct Survey {
 }
 
 /// Reads every source by itself, and goes on after errors.
-pub fn survey(directory: &Path, env: Env<'_>, layers: &Layers) -> Survey {
+pub fn diagnose(directory: &Path, env: Env<'_>, layers: &Layers) -> Diagnosis {
     let (sources, errors, idle, project_effects) = Default::default();
-    let mut survey = Survey { sources, errors, idle, project_effects, settings: None };
+    let mut diagnosis = Diagnosis { sources, errors, idle, project_effects, settings: None };
     let project = Project::of(directory, env);
     let documents = sources::read_all(directory, env, &layers.all);
-    let documents = documents.map_err(|error| survey.errors.push(error)).unwrap_or_default();
+    let documents = documents.map_err(|error| diagnosis.errors.push(error)).unwrap_or_default();
     let mut parts = Vec::new();
     for document in documents {
         match load::read(&document, env, layers.providers) {
             Ok(part) => {
-                survey.part(&part.node, project.has(&document.source).then_some(&project));
+                diagnosis.part(&part.node, project.has(&document.source).then_some(&project));
                 parts.push(part);
             }
-            Err(error) => survey.errors.push(error),
+            Err(error) => diagnosis.errors.push(error),
         }
-        survey.sources.push(document.source);
+        diagnosis.sources.push(document.source);
     }
-    if survey.errors.is_empty() {
+    if diagnosis.errors.is_empty() {
         match load::merge(parts, (directory, env), layers) {
-            Ok(settings) => survey.settings = Some(settings),
-            Err(error) => survey.errors.push(error),
+            Ok(settings) => diagnosis.settings = Some(settings),
+            Err(error) => diagnosis.errors.push(error),
         }
     }
-    survey
+    diagnosis
 }
 
-impl Survey {
+impl Diagnosis {
     /// `project`: the one that the source came with.
     fn part(&mut self, node: &Node, project: Option<&Project>) {
         let idle = node.entries().iter().filter(|entry| schema::is_idle(&entry.key));
