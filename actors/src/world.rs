@@ -102,7 +102,7 @@ impl World {
         Self { models, workspace, plugins: Plugins::default(), turn_configs, recording: None }
     }
 
-    /// The same world, with the hooks of these plugins.
+    /// Adds plugins, whose hooks the session calls.
     #[must_use]
     pub fn with_plugins(self, plugins: Plugins) -> Self {
         Self { plugins, ..self }

@@ -91,10 +91,11 @@ fn what_is_wrong_with_its_lists_takes_no_tool_away() {
 /// Nobody has to ask for warnings. A conversation keeps its terminal clean and has them in a file.
 #[test]
 fn warnings_are_seen_without_a_setting() {
-    let lists = r#"say '"result":{"tools":[{"name":"t"},{"name":7,"inputSchema":{}}]}'"#;
+    let lists = r#"say '"result":{"tools":[{"name":"t"},{"name":7,"inputSchema":{}},{"name":8,"inputSchema":{}}]}'"#;
     let warning = "WARN a server's tool 7 is left out";
     let site = site(BEGINS, lists, CALLED);
     let ran = site.run(&["run", "--format", "json", "go"]).ok();
+    assert_eq!(ran.stderr.matches("WARN").count(), 1, "{ran:?}");
     assert!(ran.stderr.contains(warning), "{ran:?}");
     let log = site.path("home/leftfold.log");
     assert!(!exists(&log));

@@ -14,7 +14,7 @@ use crate::messages::Error;
 const LET_GO: Duration = Duration::from_millis(20);
 const POLL: Duration = Duration::from_micros(200);
 
-/// What a session is started on.
+/// A log, opened for the Session that appends to it, and its fold.
 pub(crate) struct OpenLog {
     pub(super) log: Log,
     /// The fold of the log; before a fork's first event, that of the events it shares.

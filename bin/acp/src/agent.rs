@@ -315,7 +315,7 @@ impl Agent {
         wish(&session, Wish::Configure(Box::new(done)))
     }
 
-    /// What is in force with that choice, for the prompts that come in from now on.
+    /// Applies a choice to the prompts that come in from now on; answers all choices in force.
     fn choose(&self, session: &Entry, id: &str, value: &str) -> Result<AvailableChoices, Error> {
         let Entry { shared, place, .. } = session;
         let project = shared.project();

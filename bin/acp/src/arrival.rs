@@ -6,7 +6,7 @@ use agent_client_protocol::v1::schema::{LoadSessionResponse, ResumeSessionRespon
 
 use super::choices::AvailableChoices;
 
-/// Whoever waits for a session to be there.
+/// A client's request that waits for a session to be opened.
 pub(super) enum Arrival {
     /// To be told all of it.
     Load(Responder<LoadSessionResponse>),

@@ -6,7 +6,7 @@ use agent_client_protocol::v1::schema::{Diff, ToolCallContent, ToolCallLocation,
 use leftfold_events::event::{Class, Finished};
 use leftfold_view::{Call, DiffLine, FileDiff, LineKind};
 
-/// What sort of thing a tool does: by its name where that says more than the class of the call.
+/// The kind of a tool call: by the tool's name where that says more than the class of the call.
 pub(super) fn kind(name: &str, class: Option<Class>) -> ToolKind {
     match (name, class) {
         ("read", _) => ToolKind::Read,
@@ -40,7 +40,7 @@ pub(super) fn locations(paths: &[String]) -> Vec<ToolCallLocation> {
     absolute.map(ToolCallLocation::new).collect()
 }
 
-/// What a call has brought: what it changed in a file, or else its output.
+/// The result of a call: the diff of each file that it changed, or else its output.
 pub(super) fn content(finished: &Finished, paths: &[String]) -> Vec<ToolCallContent> {
     let whole = !finished.is_error && finished.metadata.value().get("diff_truncated").is_none();
     let files = FileDiff::of_call(finished).filter(|_| whole).unwrap_or_default();

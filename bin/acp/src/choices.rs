@@ -31,7 +31,7 @@ const VARIANT: &str = "thought_level";
 /// The variant that is none.
 const PLAIN: &str = "default";
 
-/// What is chosen with `value` for the option `id`, besides what was chosen `before`.
+/// Sets the option `id` to `value` and keeps the other choices of `before`.
 ///
 /// # Errors
 /// There is no such option, or no such value: which there are.

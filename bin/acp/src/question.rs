@@ -20,7 +20,7 @@ use super::{calls, view};
 const ONCE: &str = "once";
 const ALWAYS: &str = "always";
 const REJECT: &str = "reject";
-/// What the ids of other answers begin with; their place follows.
+/// Prefix of the ids of other answers; the index of the answer follows.
 const ANSWER: &str = "answer-";
 
 /// A question as a client is asked it.

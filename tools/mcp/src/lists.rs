@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use leftfold_framing::clip;
 use rmcp::RoleClient;
 use rmcp::model::{
     ClientRequest, ListToolsRequest, ListToolsResult, PaginatedRequestParams, Prompt, ServerResult,
@@ -18,6 +19,9 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Pages of a list at most.
 const PAGES: usize = 100;
+
+/// Bytes of a server's own words in a warning.
+const WARNED: usize = 200;
 
 /// Least time between two requests for a list that changes.
 const REST: Duration = Duration::from_millis(100);
@@ -68,11 +72,19 @@ fn lenient(mut said: Value) -> Option<(Vec<Tool>, Option<String>)> {
         if !tool.get("inputSchema").is_some_and(Value::is_object) && tool.is_object() {
             tool["inputSchema"] = json!({ "type": "object" });
         }
-        let name = tool["name"].to_string();
-        let read = serde_json::from_value(tool);
-        read.inspect_err(|error| tracing::warn!("a server's tool {name} is left out: {error}")).ok()
+        let name = clip(tool["name"].to_string(), WARNED);
+        serde_json::from_value(tool).map_err(|error| (name, clip(error.to_string(), WARNED)))
     };
-    Some((listed.into_iter().filter_map(read).collect(), cursor))
+    let (tools, unreadable): (Vec<_>, Vec<_>) =
+        listed.into_iter().map(read).partition(Result::is_ok);
+    // one line, however many there are: the server is not trusted with people's terminals
+    if let Some(Err((name, error))) = unreadable.first() {
+        let count = unreadable.len();
+        tracing::warn!(
+            "a server's tool {name} is left out ({count} in all cannot be read): {error}"
+        );
+    }
+    Some((tools.into_iter().filter_map(Result::ok).collect(), cursor))
 }
 
 /// The cursors of a list so far.
