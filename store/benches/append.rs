@@ -1,6 +1,8 @@
-//! What durability costs here, against the plain file it must be compared with. Everything runs
-//! in one process, in interleaved blocks, so that a disk that is slow for a while is slow for all.
-//! `cargo bench -p leftfold-store --bench append [FOLDER]`; the folder decides which disk.
+//! Compares the cost of a durable append with a plain file. Everything runs in one process, in
+//! interleaved blocks, so that a slow phase of the disk affects every candidate.
+//!
+//! Run it with `cargo bench -p leftfold-store --bench append [FOLDER]`. The folder decides which
+//! disk is measured.
 #![allow(clippy::print_stdout, reason = "its output is the point of a benchmark")]
 #![allow(clippy::disallowed_methods, reason = "what a Session can do with a log is measured")]
 #![allow(clippy::unwrap_used, reason = "a benchmark may fail loudly")]
@@ -54,7 +56,7 @@ fn block(mut append: impl FnMut()) -> Duration {
     median(times.collect())
 }
 
-/// One durable append of 1 KiB: a growing file, a file whose blocks exist, the log.
+/// One durable append of 1 KiB: to a growing file, to a file whose blocks exist, to the log.
 fn appends(dir: &Path) {
     let record = vec![0x5a; SIZE];
     let mut growing = File::create(dir.join("growing")).unwrap();
@@ -107,7 +109,8 @@ fn ratio(a: Duration, b: Duration) -> f64 {
     a.as_secs_f64() / b.as_secs_f64()
 }
 
-/// Events a second: one session that waits for each, and a hundred that each wait for their own.
+/// Events per second: one session that waits for each event, and a hundred sessions that each wait
+/// for their own.
 fn sessions(dir: &Path) {
     let store = Store::open(&dir.join("many")).unwrap();
     let mut one = store.log(id(1_000)).unwrap();

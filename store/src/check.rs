@@ -10,17 +10,18 @@ use crate::error::{Damage, Error};
 use crate::reader::Reader;
 use crate::{files, frames};
 
-/// The state of a store.
+/// The result of [`check`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Events that could be read.
+    /// The number of events that could be read.
     pub events: u64,
     pub damage: Vec<Damage>,
-    /// Spill files that are gone or changed. They are not log: the events hold what the model saw.
+    /// Spill files that are gone or changed. They are not part of the log: the events hold the text
+    /// that the model saw.
     pub spills: Vec<SpillFault>,
 }
 
-/// A spill file is not what the event says.
+/// A spill file that differs from the one its event describes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SpillFault {
     pub session: SessionId,
@@ -30,15 +31,15 @@ pub struct SpillFault {
     pub what: String,
 }
 
-/// Everything in the store that is not as it was written: checksums, chains, heads, order and gaps,
-/// what cannot be decoded or is of a newer schema, payloads, links between parents, children and
-/// forks. Works on a copy and changes nothing. Whether the events fold is not the store's to say.
+/// Finds everything in the store that is not as it was written: checksums, chains, heads, order and
+/// gaps, events that cannot be decoded or have a newer schema, payloads, and links between parents,
+/// children and forks. It works on a copy and changes nothing. It does not fold the events.
 ///
-/// A torn end that nobody was told of, a missing head and a child that was announced but not begun
-/// are what a crash leaves, and no damage.
+/// A crash can leave a torn end that was never acknowledged, a missing head, and a child that was
+/// announced but never begun. None of these is damage.
 ///
 /// # Errors
-/// [`Error::NotAStore`] or [`Error::Io`]. A database that cannot be opened is damage.
+/// [`Error::NotAStore`] or [`Error::Io`]. A database that cannot be opened is damage, not an error.
 pub fn check(dir: &Path) -> Result<Report, Error> {
     match Reader::open(dir) {
         Ok(reader) => Ok(Check::new(&reader).run()),
@@ -51,22 +52,22 @@ pub fn check(dir: &Path) -> Result<Report, Error> {
     }
 }
 
-/// The places in `db` where it is not what sled wrote, if something is wrong with it: a tear that
-/// costs nothing is no damage.
+/// The places in `db` that sled did not write as they are, if `damage` shows that something is
+/// wrong. A tear that costs no event is not damage.
 fn places(dir: &Path, damage: &[Damage]) -> Vec<Damage> {
     if !damage.iter().any(|damage| damage.file == "db" && damage.offset.is_none()) {
         return Vec::new();
     }
-    let Ok(survey) = File::open(dir.join("db")).and_then(|db| frames::survey(&db)) else {
+    let Ok(inspection) = File::open(dir.join("db")).and_then(|db| frames::inspect(&db)) else {
         return Vec::new();
     };
     let place = |offset, what| Damage { offset: Some(offset), ..Damage::db(what) };
     let torn = |tear: &frames::Tear| {
-        place(tear.at, format!("from here to byte {} it is not what was written", tear.until))
+        place(tear.at, format!("the bytes up to {} are not as they were written", tear.until))
     };
-    let mut places: Vec<_> = survey.tears.iter().map(torn).collect();
-    if survey.cut {
-        places.push(place(survey.end, "from here on there is nothing that can be read".into()));
+    let mut places: Vec<_> = inspection.tears.iter().map(torn).collect();
+    if inspection.cut {
+        places.push(place(inspection.end, "nothing from here on can be read".into()));
     }
     places
 }
@@ -76,11 +77,12 @@ struct Check<'a> {
     report: Report,
     /// Children and the parents that spawned them.
     spawned: HashSet<(SessionId, SessionId)>,
-    /// Children that have completed, their parents, and where those say so.
+    /// Children that have completed, their parents, and the seqs of the parents' events that say
+    /// so.
     ended: Vec<(SessionId, SessionId, Seq)>,
-    /// Children and the parents that they name, with the seq where they do.
+    /// Children, the parents that they name, and the seqs at which they name them.
     parents: Vec<(SessionId, Seq, SessionId)>,
-    /// First and last seq of what each session has of its own.
+    /// First and last seq of each session's own events.
     spans: HashMap<SessionId, (Seq, Seq)>,
 }
 
@@ -94,7 +96,7 @@ impl<'a> Check<'a> {
     fn run(mut self) -> Report {
         let mut sessions = self.reader.sessions();
         let known: HashSet<_> = sessions.iter().copied().collect();
-        // a head without any event: everything is lost
+        // a head without any event: the whole log is lost
         let heads = self.reader.heads().iter().map(|head| head.session);
         sessions.extend(heads.filter(|session| !known.contains(session)));
         for session in sessions {
@@ -110,7 +112,7 @@ impl<'a> Check<'a> {
         self.report
     }
 
-    /// Where in `db` the damage is that sled does not tell the place of.
+    /// Adds the places of damage that sled reports without a place.
     fn places(&mut self) {
         self.report.damage.extend(places(self.reader.dir(), &self.report.damage));
     }
@@ -136,7 +138,8 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// A child's parent is here and says so. (Forks: their chain begins with the parent's link.)
+    /// Checks that each child's parent is in the store and names the child. Forks need no check
+    /// here: their chain begins with the parent's link.
     fn links(&mut self) {
         for (child, seq, parent) in &self.parents {
             let what = if !self.spans.contains_key(parent) {
@@ -149,7 +152,7 @@ impl<'a> Check<'a> {
             self.report.damage.push(Damage::event(*child, *seq, what));
         }
         for (child, parent, seq) in &self.ended {
-            // one that has a head is missed already
+            // a child that has a head is already reported as missing
             let missed = self.reader.heads().iter().any(|head| head.session == *child);
             if !self.spans.contains_key(child) && !missed {
                 let what = format!("its child {child} has completed and is not in the store");
@@ -159,14 +162,14 @@ impl<'a> Check<'a> {
     }
 }
 
-/// The child that has completed its turn, so that it must have a log.
+/// The child whose end this event reports. A child that has ended must have a log.
 fn ended(event: &Event) -> Option<SessionId> {
     let Event::Subagent(Subagent::Ended { session, reason, .. }) = event else { return None };
     (*reason == EndReason::Completed).then_some(*session)
 }
 
 fn spill_fault(dir: &Path, spill: &Spill) -> Option<&'static str> {
-    // the folder may have been moved since
+    // only the name counts: the folder may have been moved
     let here = Path::new(&spill.path).file_name().map(|name| dir.join(files::SPILLS).join(name));
     let path = here.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from(&spill.path));
     match fs::read(path) {

@@ -7,7 +7,8 @@
 use bincode::config::{Configuration, Limit, LittleEndian, Varint};
 use leftfold_events::Envelope;
 
-/// No event is larger, in bytes. It bounds what a damaged length can make the decoder allocate.
+/// The largest size of an encoded event, in bytes. It limits what a damaged length can make the
+/// decoder allocate.
 pub(crate) const MAX_EVENT: usize = 256 << 20;
 
 const fn config() -> Configuration<LittleEndian, Varint, Limit<MAX_EVENT>> {
@@ -15,7 +16,7 @@ const fn config() -> Configuration<LittleEndian, Varint, Limit<MAX_EVENT>> {
 }
 
 /// # Errors
-/// A sentence for people: the event is too large.
+/// A message for people if the event is too large.
 pub fn encode(envelope: &Envelope) -> Result<Vec<u8>, String> {
     let bytes = bincode::serde::encode_to_vec(envelope, config()).map_err(|e| e.to_string())?;
     if bytes.len() > MAX_EVENT {
@@ -24,10 +25,10 @@ pub fn encode(envelope: &Envelope) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Payloads come back as hashes without contents.
+/// Decodes one event. Its payloads have their hashes but not their contents.
 ///
 /// # Errors
-/// A sentence for people: not an event of this schema, or bytes left over behind one.
+/// A message for people if the bytes are not an event of this schema, or bytes follow the event.
 pub fn decode(bytes: &[u8]) -> Result<Envelope, String> {
     let (envelope, read) = bincode::serde::decode_from_slice::<Envelope, _>(bytes, config())
         .map_err(|e| e.to_string())?;

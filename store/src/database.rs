@@ -1,5 +1,5 @@
-//! sled, kept at arm's length: how it is opened, how it is copied, and that it never unwinds into
-//! a caller.
+//! Opens and copies sled databases. Panics inside sled become errors here and never unwind into a
+//! caller.
 
 use std::cell::Cell;
 use std::fs::{self, File};
@@ -24,11 +24,11 @@ fn config(dir: &Path) -> sled::Config {
     sled::Config::default().path(dir).segment_size(SEGMENT).cache_capacity(4 << 20)
 }
 
-/// Opens the database in `dir` as its node. `None`: somebody else holds the lock.
+/// Opens the database in `dir` and takes its lock. `None`: another process holds the lock.
 pub(crate) fn open(dir: &Path) -> Result<Option<sled::Db>, Error> {
     clear_half_snapshots(dir);
     // `None` here would turn off sled's garbage collection along with its flushes
-    match quiet(|| config(dir).flush_every_ms(Some(500)).open()) {
+    match catch_panic(|| config(dir).flush_every_ms(Some(500)).open()) {
         Ok(Ok(db)) => Ok(Some(db)),
         Ok(Err(sled::Error::Io(error))) if is_lock(&error) => Ok(None),
         Ok(Err(error)) => Err(Error::sled("opened the database", dir, error)),
@@ -36,9 +36,10 @@ pub(crate) fn open(dir: &Path) -> Result<Option<sled::Db>, Error> {
     }
 }
 
-/// Removes what a crash has left of a snapshot that sled was writing. sled itself takes it for one,
-/// and refuses to open a database whose newest snapshot is torn. Only whoever has the lock may: the
-/// half of a node that is just opening the store becomes whole in a moment.
+/// Removes the partial snapshot that a crash left while sled was writing it. sled takes the file
+/// for a snapshot, and refuses to open a database whose newest snapshot is torn. Call this only
+/// with the lock held: a node that is just opening the store completes its partial snapshot within
+/// a moment.
 fn clear_half_snapshots(dir: &Path) {
     let names = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let mut half = names.filter(|name| name.to_str().is_some_and(is_half_snapshot)).peekable();
@@ -47,7 +48,7 @@ fn clear_half_snapshots(dir: &Path) {
     }
     let Ok(db) = File::open(dir.join("db")) else { return };
     if rustix::fs::flock(&db, FlockOperation::NonBlockingLockExclusive).is_ok() {
-        // one that stays is told of when sled does not open
+        // if a file cannot be removed, opening the database reports it
         half.for_each(|name| drop(fs::remove_file(dir.join(name))));
     }
 }
@@ -57,7 +58,7 @@ pub(crate) fn is_half_snapshot(name: &str) -> bool {
     name.starts_with("snap.") && name.ends_with(".generating")
 }
 
-/// sled has no error of its own for this.
+/// Whether the error means that the lock is taken. sled has no error of its own for this.
 fn is_lock(error: &io::Error) -> bool {
     error.to_string().starts_with("could not acquire lock")
 }
@@ -66,9 +67,9 @@ thread_local! {
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs code that may panic inside sled. `Err` is the panic's message, which goes to the trace and
-/// not to stderr.
-pub(crate) fn quiet<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+/// Runs code that may panic inside sled. `Err` is the panic's message. The message goes to the
+/// trace, not to stderr.
+pub(crate) fn catch_panic<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     install_hook();
     let before = QUIET.replace(true);
     let result = panic::catch_unwind(AssertUnwindSafe(run));
@@ -79,12 +80,12 @@ pub(crate) fn quiet<T>(run: impl FnOnce() -> T) -> Result<T, String> {
 fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked");
-    // some of sled's messages print whole pages
+    // some of sled's messages contain whole pages
     text.chars().take(300).collect()
 }
 
-/// A panic inside sled is an error value here, so nobody is told of it on stderr. sled's own
-/// threads are known by their names.
+/// Installs a panic hook that keeps panics inside sled off stderr: they become error values. The
+/// hook recognizes sled's own threads by their names.
 fn install_hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -104,8 +105,8 @@ fn install_hook() {
     });
 }
 
-/// A private copy of a database, opened. Its files are gone already, unless sled may still look
-/// for some by name, so that nothing stays behind if the process is killed.
+/// An opened private copy of a database. Its files are already deleted, except those that sled may
+/// still open by name, so a killed process leaves nothing behind.
 pub(crate) struct Copy {
     db: Option<sled::Db>,
     folder: Option<TempDir>,
@@ -126,8 +127,8 @@ impl Copy {
 impl Drop for Copy {
     fn drop(&mut self) {
         if let Some(db) = self.db.take() {
-            // what sled says of a damaged copy while it closes it interests nobody
-            let _ = quiet(move || drop(db));
+            // errors that sled reports while it closes a damaged copy do not matter
+            let _ = catch_panic(move || drop(db));
         }
     }
 }
@@ -135,22 +136,22 @@ impl Drop for Copy {
 /// A new database that ends with the process.
 pub(crate) fn empty() -> io::Result<Copy> {
     let folder = folder_in(&std::env::temp_dir())?;
-    match quiet(|| config(folder.path()).flush_every_ms(None).open()) {
+    match catch_panic(|| config(folder.path()).flush_every_ms(None).open()) {
         Ok(Ok(db)) => Ok(Copy { db: Some(db), folder: Some(folder) }),
         Ok(Err(error)) => Err(io::Error::other(error)),
         Err(panic) => Err(io::Error::other(panic)),
     }
 }
 
-/// What was copied: enough to tell a database that somebody is writing to from one that is
-/// damaged.
+/// A fingerprint of copied bytes. It distinguishes a database that is being written from one that
+/// is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Print {
+pub(crate) struct Fingerprint {
     crc: u32,
     bytes: u64,
 }
 
-impl Print {
+impl Fingerprint {
     fn is_noted(self, dir: &Path) -> bool {
         fs::read_to_string(dir.join(CLOSED)).is_ok_and(|noted| noted == self.text())
     }
@@ -160,18 +161,18 @@ impl Print {
     }
 }
 
-/// Files of a database, not yet opened.
+/// The copied files of a database that is not opened yet.
 #[derive(Debug)]
 pub(crate) struct Files {
     folder: TempDir,
-    pub(crate) print: Print,
-    /// Somebody may have written to the database while it was copied.
+    pub(crate) fingerprint: Fingerprint,
+    /// Whether another process may have written to the database while it was copied.
     pub(crate) moving: bool,
     snapshots: Vec<PathBuf>,
 }
 
-/// Copies the files of the database in `dir`. The order matters when a node is writing: a
-/// snapshot may be older than the log, never newer, so `db` is last.
+/// Copies the files of the database in `dir`. `db` is copied last, because a node may be writing: a
+/// snapshot may be older than the log but never newer.
 pub(crate) fn copy(dir: &Path) -> Result<Files, Error> {
     let db = dir.join("db");
     let length = fs::metadata(&db)
@@ -185,7 +186,8 @@ pub(crate) fn copy(dir: &Path) -> Result<Files, Error> {
     copy_into(dir, folder_in(&std::env::temp_dir()).map_err(failed)?).map_err(failed)
 }
 
-/// Where there is room for `length` bytes and for what sled adds when it opens them.
+/// A temporary folder in memory, if there is room for `length` bytes and for what sled adds when it
+/// opens them.
 fn in_memory(length: u64) -> Option<TempDir> {
     let parent = Path::new("/dev/shm");
     let free = rustix::fs::statvfs(parent).ok()?;
@@ -193,7 +195,7 @@ fn in_memory(length: u64) -> Option<TempDir> {
     folder_in(parent).ok()
 }
 
-/// The folder is readable for its owner alone.
+/// Creates a folder that only its owner can read.
 fn folder_in(parent: &Path) -> io::Result<TempDir> {
     tempfile::Builder::new().prefix("leftfold-").tempdir_in(parent)
 }
@@ -211,7 +213,7 @@ fn copy_into(dir: &Path, folder: TempDir) -> io::Result<Files> {
         match fs::copy(dir.join(&name), &to) {
             Ok(_) if snapshot => snapshots.push(to),
             Ok(_) => {}
-            // a node that has just opened the store removes the snapshot before its own
+            // a node that has just opened the store removes the previous snapshot
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(e),
         }
@@ -219,12 +221,12 @@ fn copy_into(dir: &Path, folder: TempDir) -> io::Result<Files> {
     copy_blobs(dir, folder.path())?;
     let db = dir.join("db");
     let before = fs::metadata(&db)?;
-    let print = copy_db(&db, &folder.path().join("db"))?;
-    let moving = may_have_changed(&before, &fs::metadata(&db)?) && !print.is_noted(dir);
-    Ok(Files { folder, print, moving, snapshots })
+    let fingerprint = copy_db(&db, &folder.path().join("db"))?;
+    let moving = may_have_changed(&before, &fs::metadata(&db)?) && !fingerprint.is_noted(dir);
+    Ok(Files { folder, fingerprint, moving, snapshots })
 }
 
-/// File times advance in steps of some milliseconds, so a time that is this fresh hides changes.
+/// File times advance in steps of some milliseconds, so a time younger than this can hide a change.
 const FRESH: Duration = Duration::from_millis(30);
 
 fn may_have_changed(before: &fs::Metadata, after: &fs::Metadata) -> bool {
@@ -232,7 +234,7 @@ fn may_have_changed(before: &fs::Metadata, after: &fs::Metadata) -> bool {
     then != now || before.len() != after.len() || now.elapsed().map_or(true, |age| age < FRESH)
 }
 
-/// There are none, unless something other than this crate wrote to the store.
+/// Copies `blobs/`. The folder is empty unless another program wrote to the store.
 fn copy_blobs(dir: &Path, to: &Path) -> io::Result<()> {
     let Ok(blobs) = fs::read_dir(dir.join("blobs")) else { return Ok(()) };
     fs::create_dir_all(to.join("blobs"))?;
@@ -243,21 +245,24 @@ fn copy_blobs(dir: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn copy_db(from: &Path, to: &Path) -> io::Result<Print> {
+fn copy_db(from: &Path, to: &Path) -> io::Result<Fingerprint> {
     let (mut from, mut to) = (File::open(from)?, File::create(to)?);
-    let print = read_all(&mut from, |piece| {
-        // the room ahead of the log: a hole reads the same
+    let fingerprint = read_all(&mut from, |piece| {
+        // zeros are the space written ahead of the log: a hole reads as zeros too
         if piece.iter().all(|byte| *byte == 0) {
             let hole = i64::try_from(piece.len()).unwrap_or_default();
             return to.seek(SeekFrom::Current(hole)).map(|_| ());
         }
         to.write_all(piece)
     })?;
-    to.set_len(print.bytes)?;
-    Ok(print)
+    to.set_len(fingerprint.bytes)?;
+    Ok(fingerprint)
 }
 
-fn read_all(from: &mut File, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<Print> {
+fn read_all(
+    from: &mut File,
+    mut each: impl FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<Fingerprint> {
     let mut buffer = vec![0; 64 << 10];
     let (mut crc, mut bytes) = (crc32fast::Hasher::new(), 0);
     loop {
@@ -267,39 +272,41 @@ fn read_all(from: &mut File, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> i
         each(piece)?;
         bytes += piece.len() as u64;
     }
-    Ok(Print { crc: crc.finalize(), bytes })
+    Ok(Fingerprint { crc: crc.finalize(), bytes })
 }
 
-/// Where a node that closes its store notes what it left there.
+/// The file in which a node notes the state of the database when it closes it.
 const CLOSED: &str = "closed";
 
-/// Larger databases are not looked through when they are opened and closed: it takes too long.
+/// Databases larger than this are not inspected when they are opened and closed, because that takes
+/// too long.
 pub(crate) const LOOK_THROUGH: u64 = 64 << 20;
 
-/// Notes the state of a database that has just been closed in good order. Only a shortcut for the
-/// next opening, so it is not synced and may fail.
+/// Notes the state of a database that was closed in good order. The note only makes the next
+/// opening quicker, so it is not synced and may fail.
 pub(crate) fn note_closed(dir: &Path) {
-    if let Some(print) = print(dir) {
-        let _ = fs::write(dir.join(CLOSED), print.text());
+    if let Some(fingerprint) = fingerprint(dir) {
+        let _ = fs::write(dir.join(CLOSED), fingerprint.text());
     }
 }
 
-/// Whether the database is byte for byte what a node left when it closed it.
+/// Whether the database is byte for byte as a node left it when it closed it.
 pub(crate) fn is_as_closed(dir: &Path) -> bool {
-    dir.join(CLOSED).exists() && print(dir).is_some_and(|print| print.is_noted(dir))
+    dir.join(CLOSED).exists()
+        && fingerprint(dir).is_some_and(|fingerprint| fingerprint.is_noted(dir))
 }
 
-fn print(dir: &Path) -> Option<Print> {
+fn fingerprint(dir: &Path) -> Option<Fingerprint> {
     let mut db = File::open(dir.join("db")).ok()?;
     (db.metadata().ok()?.len() <= LOOK_THROUGH).then_some(())?;
     read_all(&mut db, |_| Ok(())).ok()
 }
 
 impl Files {
-    /// Opens the copy. No thread of sled's works on it: one that panics would hang the closing.
+    /// Opens the copy without sled's threads: a thread that panics would make closing hang.
     pub(crate) fn open(self) -> Result<Copy, String> {
         let path = self.folder.path().to_owned();
-        match quiet(|| config(&path).flush_every_ms(None).open()) {
+        match catch_panic(|| config(&path).flush_every_ms(None).open()) {
             Ok(Ok(db)) => {
                 let blobs = fs::read_dir(path.join("blobs")).is_ok_and(|mut b| b.next().is_some());
                 Ok(Copy { db: Some(db), folder: blobs.then_some(self.folder) })
@@ -309,25 +316,26 @@ impl Files {
         }
     }
 
-    /// The name of the snapshot that sled would begin with.
+    /// The name of the snapshot that sled would start from.
     pub(crate) fn snapshot_name(&self) -> Option<String> {
         Some(self.snapshots.iter().max()?.file_name()?.to_string_lossy().into_owned())
     }
 
-    /// Leaves out sled's settings, which are the same for every store.
+    /// Deletes sled's settings from the copy. They are equal in every store.
     pub(crate) fn without_settings(&mut self) {
-        // without them or with them: sled writes what is missing
+        // if this fails, the copy still opens: sled writes the file only if it is missing
         let _ = fs::remove_file(self.folder.path().join("conf"));
     }
 
-    /// Has sled skip what it cannot read.
+    /// Makes sled skip the parts that it cannot read.
     pub(crate) fn bridge(&mut self) -> io::Result<()> {
         let db = File::options().read(true).write(true).open(self.folder.path().join("db"))?;
-        let survey = frames::survey(&db)?;
-        frames::bridge(&db, &survey)
+        let inspection = frames::inspect(&db)?;
+        frames::bridge(&db, &inspection)
     }
 
-    /// Leaves out sled's snapshot: it is a shortcut, and the log alone holds everything.
+    /// Deletes sled's snapshot from the copy. A snapshot is only a shortcut: the log holds
+    /// everything.
     pub(crate) fn without_snapshot(&mut self) {
         self.snapshots.drain(..).for_each(|path| {
             let _ = fs::remove_file(path);

@@ -1,25 +1,25 @@
-//! Making things durable, at one place: whoever calls these waits for the disk. Debug builds keep a list
-//! on demand, so that a test can hold each way of writing to the syncs that it owes.
+//! Makes files and folders durable. Every function here blocks until the disk has the data. Debug
+//! builds can record the calls, so that a test can check that each way of writing makes its syncs.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// The contents of a file.
+/// Syncs the contents of a file.
 pub(crate) fn contents(file: &File, path: &Path) -> io::Result<()> {
     file.sync_data()?;
     synced::note(path);
     Ok(())
 }
 
-/// A file with its length and times, by its path.
+/// Syncs a file with its length and times.
 pub(crate) fn file(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()?;
     synced::note(path);
     Ok(())
 }
 
-/// The names in a folder.
+/// Syncs the names in a folder.
 pub(crate) fn folder(path: &Path) -> io::Result<()> {
     file(path)
 }
@@ -29,7 +29,7 @@ mod synced {
     pub(super) fn note(_: &std::path::Path) {}
 }
 
-/// What was made durable since somebody began to look.
+/// The record of syncs, for tests.
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub mod synced {
@@ -44,7 +44,7 @@ pub mod synced {
         }
     }
 
-    /// All since the last call, in order; the first call only begins.
+    /// Returns all syncs since the last call, in order. The first call starts the recording.
     pub fn take() -> Vec<PathBuf> {
         let mut synced = SYNCED.lock().unwrap_or_else(PoisonError::into_inner);
         synced.replace(Vec::new()).unwrap_or_default()

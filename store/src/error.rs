@@ -8,12 +8,13 @@ use serde::Serialize;
 
 use crate::record;
 
-/// Something in a store is not as it was written.
+/// A place in a store that is not as it was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Damage {
-    /// Relative to the store's folder: `db`, `heads/ID`, `payloads/SHA256`, …
+    /// Path relative to the store's folder: `db`, `heads/ID`, `payloads/SHA256`, …
     pub file: String,
-    /// Byte in `file`, where it is known: where it ends too early or where sled's log is torn.
+    /// Byte in `file`, if it is known: the place where the file ends too early or sled's log is
+    /// torn.
     pub offset: Option<u64>,
     pub session: Option<SessionId>,
     pub seq: Option<Seq>,
@@ -21,7 +22,7 @@ pub struct Damage {
 }
 
 impl Damage {
-    /// Of the whole database.
+    /// Damage of the whole database.
     pub(crate) fn db(what: impl Into<String>) -> Self {
         Self { file: "db".into(), offset: None, session: None, seq: None, what: what.into() }
     }
@@ -35,15 +36,15 @@ impl Damage {
     }
 }
 
-/// What is wrong with contents, and in which file.
+/// A fault of stored contents, and the file that it is in.
 #[derive(Debug)]
-pub(crate) struct Flaw {
+pub(crate) struct ContentFault {
     file: String,
     offset: Option<u64>,
     what: String,
 }
 
-impl Flaw {
+impl ContentFault {
     pub(crate) fn db(what: impl Into<String>) -> Self {
         Self { file: "db".into(), offset: None, what: what.into() }
     }
@@ -74,8 +75,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Why a store could not do what it was asked. Cheap to clone: one failed flush is told to
-/// every session that waited for it.
+/// The errors of a store. Cheap to clone: every session that waited for a failed flush gets a copy.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     #[error(
@@ -129,7 +129,7 @@ impl Error {
         Self::Damaged { dir: dir.to_owned(), damage: Box::new(damage) }
     }
 
-    /// What sled says, sorted into what a caller can act on.
+    /// Sorts sled's errors into those that a caller can act on.
     pub(crate) fn sled(what: &str, dir: &Path, error: sled::Error) -> Self {
         match error {
             sled::Error::Io(error) => Self::io(what, &dir.join("db"), error),

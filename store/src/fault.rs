@@ -1,27 +1,29 @@
-//! Death on purpose, for tests: debug builds kill their own process at a boundary of the log's writer
-//! that `LEFTFOLD_CRASH_AT` names, so that every one of them can be tried.
+//! Crash injection for tests. Debug builds kill their own process at the boundary of the log's
+//! writer that `LEFTFOLD_CRASH_AT=GROUP:BOUNDARY` names.
 //!
 //! `LEFTFOLD_CRASH_AT=7:synced` is SIGKILL at the seventh group of appends that this process makes
-//! durable, counted from 1 over all its stores. What comes after a boundary does not happen: no
-//! destructor, no acknowledgement. Release builds know nothing of it.
+//! durable, counted from 1 over all its stores. No destructor runs and no append is acknowledged
+//! after it. The boundaries are `before` (the group is not yet written), `synced` (its records are
+//! on the disk) and `headed` (its heads are written, but it is not yet acknowledged). Release
+//! builds contain none of this code.
 
 /// A boundary within the commit of one group of appends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Boundary {
-    /// Nothing of the group is written.
+    /// No record of the group is written.
     Before,
-    /// Its records are on the disk, its heads say nothing of it yet.
+    /// The group's records are on the disk. Its heads do not include it yet.
     Synced,
-    /// Its heads are written, nobody has been told.
+    /// The group's heads are written. It is not acknowledged.
     Headed,
 }
 
 #[cfg(not(debug_assertions))]
-pub(crate) fn reach(_: Boundary) {}
+pub(crate) fn crash_if_planned(_: Boundary) {}
 
-/// Kills the process if this is where it is to die.
+/// Kills the process if `LEFTFOLD_CRASH_AT` names this boundary of this group.
 #[cfg(debug_assertions)]
-pub(crate) fn reach(boundary: Boundary) {
+pub(crate) fn crash_if_planned(boundary: Boundary) {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use leftfold_events::Sha256;
 
 use crate::durable;
-use crate::error::{Error, Flaw};
+use crate::error::{ContentFault, Error};
 
 pub(crate) const FOLDER: &str = "payloads";
 
-/// Where a session's tools put full texts, in its store's folder.
+/// The subfolder of the store for the full texts of tool outputs.
 pub(crate) const SPILLS: &str = "spill";
 
-/// Puts `bytes` down durably: data sync, rename, sync of the folder.
+/// Writes `bytes` durably: data sync, rename, sync of the folder.
 pub(crate) fn put(dir: &Path, sha256: Sha256, bytes: &[u8]) -> Result<(), Error> {
     let folder = dir.join(FOLDER);
     let path = folder.join(sha256.to_string());
@@ -32,10 +32,11 @@ pub(crate) fn put(dir: &Path, sha256: Sha256, bytes: &[u8]) -> Result<(), Error>
     put().map_err(|e: io::Error| Error::io("cannot write", &path, e))
 }
 
-/// The contents, if they are what was written.
-pub(crate) fn get(dir: &Path, sha256: Sha256, length: u64) -> Result<Vec<u8>, Flaw> {
+/// Reads the contents and checks their length and hash.
+pub(crate) fn get(dir: &Path, sha256: Sha256, length: u64) -> Result<Vec<u8>, ContentFault> {
     let path = dir.join(FOLDER).join(sha256.to_string());
-    let flaw = |offset, what: String| Flaw::file(format!("{FOLDER}/{sha256}"), offset, what);
+    let flaw =
+        |offset, what: String| ContentFault::file(format!("{FOLDER}/{sha256}"), offset, what);
     let unread = |e: io::Error| flaw(None, format!("cannot be read: {e}"));
     let found = fs::metadata(&path).map_err(unread)?.len();
     if found != length {
@@ -50,7 +51,7 @@ pub(crate) fn get(dir: &Path, sha256: Sha256, length: u64) -> Result<Vec<u8>, Fl
     }
 }
 
-/// All files with contents, by the hashes that are their names.
+/// All content files, each with the hash that is its name.
 pub(crate) fn list(dir: &Path) -> Vec<(Sha256, PathBuf)> {
     let entries = fs::read_dir(dir.join(FOLDER)).into_iter().flatten().flatten();
     let named = entries

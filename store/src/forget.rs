@@ -1,19 +1,20 @@
-//! Taking single sessions out of a store.
+//! Removes single sessions from a store.
 
 use std::fs;
 use std::path::Path;
 
 use leftfold_events::{Seq, SessionId};
 
-use crate::database::{self, quiet};
+use crate::database::{self, catch_panic};
 use crate::error::Error;
 use crate::{head, record};
 
-/// Removes the own events of `sessions` from the store in `dir`; what others of the family share
-/// with them must be none of these. Contents that other sessions may name stay.
+/// Removes the own events of `sessions` from the store in `dir`. No session outside the list may
+/// share their events (as a fork does). Contents stay in the store, because other sessions may name
+/// them.
 ///
-/// A crash in the middle leaves sessions without a head, some of them perhaps without events; the
-/// same again completes it.
+/// A crash in the middle leaves sessions without a head, and possibly without some of their events.
+/// Call the function again to complete the removal.
 ///
 /// # Errors
 /// [`Error::Locked`] while a node has the store open, [`Error::Io`], [`Error::Database`].
@@ -21,7 +22,7 @@ pub fn forget(dir: &Path, sessions: &[SessionId]) -> Result<(), Error> {
     let Some(db) = database::open(dir)? else {
         return Err(Error::Locked { dir: dir.to_owned() });
     };
-    // heads first: a log that ends before its head has lost events
+    // heads first: a log that ends before its head counts as damaged
     for session in sessions {
         let path = dir.join(head::FOLDER).join(session.to_string());
         match fs::remove_file(&path) {
@@ -31,7 +32,7 @@ pub fn forget(dir: &Path, sessions: &[SessionId]) -> Result<(), Error> {
             _ => {}
         }
     }
-    let removed = quiet(|| {
+    let removed = catch_panic(|| {
         let mut batch = sled::Batch::default();
         for session in sessions {
             let low = record::part(&record::event_key(*session, 0), 0);

@@ -1,64 +1,65 @@
-//! sled's log as bytes: where it stops being what sled wrote.
+//! Reads sled's log file byte by byte and finds the places that sled did not write as they are.
 //!
-//! sled says that something is wrong and not where, and when it recovers it reads nothing behind
-//! that in the same segment. But its log is simple: segments of [`SEGMENT`] bytes, each with a header
-//! of 20 bytes and then one message after the other without a gap, every one with a checksum.
-//! So the bytes alone tell the place of damage, and where the next sound message begins.
+//! sled reports that something is wrong, but not where. When it recovers, it ignores the rest of a
+//! segment behind a broken message. Its file format is simple: segments of [`SEGMENT`] bytes, each
+//! with a header of 20 bytes and then messages without gaps, each with a checksum. So the bytes
+//! alone show where damage is, and where the next sound message begins.
 //!
-//! | what | bytes |
+//! | part | bytes |
 //! |---|---|
 //! | header | `crc32 (4) ‖ lsn (8) ‖ highest stable lsn (8)`, little-endian, checksum and numbers inverted |
 //! | message | `crc32 (4) ‖ kind (1) ‖ length ‖ segment ‖ page` (numbers of 1 to 9 bytes) `‖ body` |
 //!
-//! Invariant: this only ever writes to a copy.
+//! Invariant: this module only ever writes to a copy.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// sled's unit of allocation, in bytes. A page over a quarter of it would go to a file that sled
-/// never syncs; see `record` for why none does.
+/// sled's unit of allocation, in bytes. sled would put a page over a quarter of it into a file that
+/// it never syncs; see `record` for how records avoid that.
 pub(crate) const SEGMENT: usize = 256 << 10;
 
 const HEADER: usize = 20;
 /// No message begins in the last bytes of a segment.
 const MARGIN: usize = 32;
-/// Kinds of messages: one to be skipped, the end of a segment, the last that there is.
+/// Kinds of messages: a cancelled message, the end of a segment, the end of the log.
 const CANCELED: u8 = 1;
 const CAP: u8 = 2;
 const LAST_KIND: u8 = 11;
 
-/// Bytes that are not what sled wrote, although what follows them is.
+/// Bytes that are not as sled wrote them, in front of a message that is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tear {
     pub(crate) at: u64,
-    /// The next sound message.
+    /// The offset of the next sound message.
     pub(crate) until: u64,
     segment: u64,
 }
 
-/// What a look at the bytes of a `db` file finds.
+/// The sound and the torn parts of a `db` file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Survey {
+pub(crate) struct Inspection {
     pub(crate) tears: Vec<Tear>,
-    /// Behind the last sound message of the newest segment.
+    /// The offset behind the last sound message of the newest segment.
     pub(crate) end: u64,
-    /// What is there is no room for more: the file ends, or something that cannot be read begins.
+    /// Whether no message can follow `end`: the file ends there, or bytes begin that cannot be
+    /// read.
     pub(crate) cut: bool,
     newest: u64,
 }
 
-/// Looks through a whole file, a segment at a time.
-pub(crate) fn survey(db: &File) -> io::Result<Survey> {
-    let mut survey = Survey::default();
+/// Inspects a whole file, one segment at a time.
+pub(crate) fn inspect(db: &File) -> io::Result<Inspection> {
+    let mut inspection = Inspection::default();
     let mut bytes = vec![0; SEGMENT];
     let mut base = 0;
     loop {
         let read = read(db, &mut bytes, base)?;
         if read <= HEADER {
-            return Ok(survey);
+            return Ok(inspection);
         }
-        survey.segment(bytes.get(..read).unwrap_or_default(), base);
+        inspection.segment(bytes.get(..read).unwrap_or_default(), base);
         base += SEGMENT as u64;
     }
 }
@@ -74,7 +75,7 @@ fn read(db: &File, bytes: &mut [u8], at: u64) -> io::Result<usize> {
     Ok(read)
 }
 
-impl Survey {
+impl Inspection {
     fn segment(&mut self, bytes: &[u8], base: u64) {
         let first = Message::at(bytes, HEADER);
         let Some(segment) = number(bytes).or(first.map(|message| message.segment)) else { return };
@@ -110,7 +111,7 @@ impl Survey {
     }
 }
 
-/// The number of a segment whose header is sound.
+/// The number of a segment, if its header is sound.
 fn number(segment: &[u8]) -> Option<u64> {
     let crc = u32::from_le_bytes(segment.get(..4)?.try_into().ok()?);
     let rest = segment.get(4..HEADER)?;
@@ -119,7 +120,7 @@ fn number(segment: &[u8]) -> Option<u64> {
     Some(lsn / SEGMENT as u64)
 }
 
-/// The next sound message behind one that is not.
+/// The offset of the next sound message behind a broken one.
 fn next(bytes: &[u8], at: usize, segment: u64) -> Option<usize> {
     let is_sound = |at: &usize| Message::at(bytes, *at).is_some_and(|m| m.segment == segment);
     (at + 1..bytes.len().min(SEGMENT - MARGIN)).find(is_sound)
@@ -129,12 +130,12 @@ fn next(bytes: &[u8], at: usize, segment: u64) -> Option<usize> {
 struct Message {
     kind: u8,
     segment: u64,
-    /// Where it ends, in the segment.
+    /// The offset of the message's end in its segment.
     end: usize,
 }
 
 impl Message {
-    /// The message that begins there, if its checksum holds.
+    /// The message that begins at `at`, if its checksum holds.
     fn at(bytes: &[u8], at: usize) -> Option<Self> {
         let rest = bytes.get(at..)?;
         let kind = *rest.get(4)?;
@@ -146,7 +147,7 @@ impl Message {
             Some(value)
         };
         let (length, segment) = (field()?, field()?);
-        field()?; // the page that it is of
+        field()?; // the page's number
         let end = head.checked_add(usize::try_from(length).ok()?)?;
         (at + end <= SEGMENT).then_some(())?;
         let crc = u32::from_le_bytes(rest.get(..4)?.try_into().ok()?);
@@ -162,7 +163,7 @@ fn checksum(head: &[u8], body: &[u8]) -> u32 {
     !crc.finalize()
 }
 
-/// A number and how many bytes it takes.
+/// A number and its length in bytes.
 fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     let first = *bytes.first()?;
     let byte = |n: usize| bytes.get(n).map(|byte| u64::from(*byte));
@@ -195,9 +196,9 @@ fn put_varint(value: u64, to: &mut Vec<u8>) {
     }
 }
 
-/// Puts something in the place of each tear that sled skips, so that it reads on behind it.
-pub(crate) fn bridge(db: &File, survey: &Survey) -> io::Result<()> {
-    for tear in &survey.tears {
+/// Overwrites each tear with a message that sled skips, so that sled reads the messages behind it.
+pub(crate) fn bridge(db: &File, inspection: &Inspection) -> io::Result<()> {
+    for tear in &inspection.tears {
         let bytes = if tear.at % SEGMENT as u64 == 0 {
             Some(header(tear.segment))
         } else {
@@ -212,14 +213,15 @@ pub(crate) fn bridge(db: &File, survey: &Survey) -> io::Result<()> {
 
 fn header(segment: u64) -> Vec<u8> {
     let lsn = (segment * SEGMENT as u64) ^ (u64::MAX >> 1);
-    // nothing is promised to be stable: sled then looks for itself
+    // no lsn is marked as stable, so sled determines the stable part itself
     let rest = [lsn.to_le_bytes(), (u64::MAX >> 1).to_le_bytes()].concat();
     [(!crc32fast::hash(&rest)).to_le_bytes().to_vec(), rest].concat()
 }
 
-/// A message of exactly `size` bytes that says nothing.
+/// A cancelled message of exactly `size` bytes.
 fn skipped(size: usize, segment: u64) -> Option<Vec<u8>> {
-    // the page's number is free to choose, and can make up for a byte where the length's size jumps
+    // the page number is arbitrary: a number of two bytes fills the gap where the length's own size
+    // grows
     [0, 241].into_iter().find_map(|page| {
         (0..MARGIN).find_map(|overhead| {
             let length = size.checked_sub(overhead)?;
@@ -266,19 +268,19 @@ mod tests {
         bytes.resize(2_000, 0);
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&bytes, 0).unwrap();
-        let whole = survey(&file).unwrap();
+        let whole = inspect(&file).unwrap();
         assert_eq!((whole.tears.len(), whole.end, whole.cut), (0, end, false));
         for (broken, at, until) in [(3, 0, 20), (61, 60, 360), (200, 60, 360)] {
             file.write_all_at(&[bytes[broken] ^ 9], broken as u64).unwrap();
-            let torn = survey(&file).unwrap();
+            let torn = inspect(&file).unwrap();
             assert_eq!(torn.tears, [Tear { at, until, segment: 5 }], "byte {broken}");
             bridge(&file, &torn).unwrap();
-            assert_eq!(survey(&file).unwrap(), whole, "byte {broken}");
+            assert_eq!(inspect(&file).unwrap(), whole, "byte {broken}");
             file.write_all_at(&bytes, 0).unwrap();
         }
         // the last message: nothing follows it
         file.set_len(end - 7).unwrap();
-        let short = survey(&file).unwrap();
+        let short = inspect(&file).unwrap();
         assert_eq!((short.tears.len(), short.end, short.cut), (0, 360, true));
     }
 }

@@ -1,13 +1,13 @@
-//! Head files: how far each log reaches, as far as anybody was told.
+//! Head files: how far each log was acknowledged.
 //!
-//! A chain cannot show that its end is missing, and sled drops damaged tails without a word. So
-//! after each flush and before acknowledging it the writer overwrites `heads/SESSION` with the
-//! place and link of the last event. It is a plain write, so the head is a *lower bound*: a log
-//! may be longer (a crash came between flush and head), never shorter. A missing or empty head
-//! promises nothing and is no damage: a crash before the first one leaves a log without it.
+//! A checksum chain cannot show that its end is missing, and sled drops damaged tails silently. So
+//! after each flush, and before it acknowledges the flush, the writer overwrites `heads/SESSION`
+//! with the place and link of the last event. It is a plain write, so the head is a *lower bound*:
+//! a log may be longer than its head (after a crash between flush and head), but never shorter. A
+//! missing or empty head is no damage: a crash before the first head leaves a log without one.
 //!
 //! Layout: `schema (1) ‖ session (16) ‖ seq (8) ‖ link (16) ‖ time (8) ‖ length (2) ‖ crc32 (4)`,
-//! then `length` bytes of JSON, which only serve lists, and their crc32 (4). Integers are
+//! then `length` bytes of JSON with the summary for lists, and their crc32 (4). Integers are
 //! big-endian. The first part lies in one sector, so no crash can tear it; a torn second part is
 //! rebuilt from the log.
 
@@ -26,10 +26,10 @@ use crate::record::{Link, SCHEMA};
 pub(crate) const FOLDER: &str = "heads";
 
 const FIXED: usize = 55;
-/// Characters kept of texts in a summary.
+/// The length to which a summary cuts texts, in characters.
 const MAX_TEXT: usize = 120;
 
-/// Where a log was when its last append was acknowledged.
+/// The end of a log when its last append was acknowledged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Head {
     pub session: SessionId,
@@ -38,11 +38,11 @@ pub struct Head {
     pub chain: Link,
     /// Time of the event at `seq`.
     pub at: Time,
-    /// `None` if a crash tore it; whoever wants it then folds it from the events.
+    /// `None` if a crash tore it. The caller can then fold it from the events.
     pub summary: Option<Summary>,
 }
 
-/// What lists of sessions show, so that they need not open any log. It follows from the events.
+/// The data for lists of sessions, so that a list opens no log. It is derived from the events.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Summary {
@@ -50,21 +50,21 @@ pub struct Summary {
     pub directory: String,
     pub worktree: String,
     pub parent: Option<SessionId>,
-    /// The session that this one is a fork of.
+    /// The session that this one was forked from.
     pub fork_of: Option<SessionId>,
     pub agent: String,
     pub title: Option<String>,
     /// Beginning of the first prompt's text.
     pub prompt: Option<String>,
     pub turns: u32,
-    /// US dollars, of the session's own requests.
+    /// Cost of the session's own requests, in US dollars.
     pub cost: Cost,
-    /// How the last turn ended; `None` while one is open.
+    /// How the last turn ended; `None` while a turn is open.
     pub ended: Option<EndReason>,
 }
 
 impl Summary {
-    /// Takes one more event in.
+    /// Updates the summary with one more event.
     pub fn add(&mut self, envelope: &Envelope) {
         if self.created == Time::default() {
             self.created = envelope.at;
@@ -126,9 +126,9 @@ pub(crate) fn write(file: &File, bytes: &[u8]) -> io::Result<()> {
 }
 
 pub(crate) fn encode(head: &Head) -> Vec<u8> {
-    // plain data: serialising it to memory has no way to fail
+    // plain data: serialising it to memory cannot fail
     let summary = serde_json::to_vec(&head.summary).unwrap_or_default();
-    // paths are the only long texts; a summary that is too long is left out
+    // only paths can be long; a summary that is too long is left out
     let length = u16::try_from(summary.len()).unwrap_or(0);
     let summary = if length == 0 { &[] } else { summary.as_slice() };
     let mut bytes = Vec::with_capacity(FIXED + summary.len() + 4);
@@ -144,7 +144,7 @@ pub(crate) fn encode(head: &Head) -> Vec<u8> {
     bytes
 }
 
-/// `Ok(None)`: the file is empty, which is what a crash can leave of a new one.
+/// `Ok(None)`: the file is empty. A crash can leave a new file so.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Option<Head>, String> {
     if bytes.is_empty() {
         return Ok(None);
@@ -173,7 +173,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Option<Head>, String> {
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
-    /// The next field; zeros behind the end.
+    /// The next field. Past the end of the input its bytes are zero.
     fn take<const N: usize>(&mut self) -> [u8; N] {
         let (field, rest) = self.0.split_at(N.min(self.0.len()));
         self.0 = rest;
@@ -187,7 +187,7 @@ fn summary(rest: &[u8], length: usize) -> Option<Summary> {
     serde_json::from_slice(json).ok()?
 }
 
-/// The head of one session. A file that holds another session's head is damage too.
+/// Reads the head of one session. A file that holds the head of another session is damage.
 pub(crate) fn read(dir: &Path, session: SessionId) -> Result<Option<Head>, Damage> {
     let name = session.to_string();
     let damage = |what: String| Damage::head(Some(session), &name, what);
@@ -205,7 +205,7 @@ pub(crate) fn read(dir: &Path, session: SessionId) -> Result<Option<Head>, Damag
     }
 }
 
-/// All heads of a store, sorted by session, and what is wrong with the others.
+/// All heads of a store, sorted by session, and the damage of those that cannot be read.
 pub(crate) fn read_all(dir: &Path) -> (Vec<Head>, Vec<Damage>) {
     let (mut heads, mut damage) = (Vec::new(), Vec::new());
     let Ok(entries) = fs::read_dir(dir.join(FOLDER)) else { return (heads, damage) };
@@ -224,8 +224,8 @@ pub(crate) fn read_all(dir: &Path) -> (Vec<Head>, Vec<Damage>) {
     (heads, damage)
 }
 
-/// The readable heads in a store's folder, sorted by session, without opening its database. Empty
-/// for a folder that is no store.
+/// The readable heads in a store's folder, sorted by session. It does not open the database. Empty
+/// for a folder that is not a store.
 pub fn heads(dir: &Path) -> Vec<Head> {
     read_all(dir).0
 }

@@ -1,26 +1,35 @@
-//! The durable log: one sled database in a folder holds a *family* of sessions (a root, its
-//! children, its forks), or any number of families.
+//! The durable log: one sled database in a folder. It holds a *family* of sessions (a root, its
+//! children, its forks), or several families.
 //!
-//! | type | is |
+//! | item | purpose |
 //! |---|---|
-//! | [`Store`] | the node's hold on a folder: sled's lock, one writer thread, one flush for all who wait |
-//! | [`Log`] | the right to append to one session; there is never more than one, and only the actor Session has it |
-//! | [`Store::import`] | the one other way for events into a store: a whole log that is not there yet, checked |
-//! | [`LiveReader`] | reads an open store, also while it is written |
-//! | [`read`] | the first events of one session, and nothing else |
-//! | [`Reader`] | everybody else: works on a private copy, takes no lock, changes nothing |
-//! | [`check`] | everything that can be wrong with a folder |
-//! | [`salvage`] | a new store from what can still be read of a damaged one |
-//! | [`tidy`] | removes what nothing in a store refers to |
+//! | [`Store`] | a node's open store: sled's lock, one writer thread, one flush for all waiting appends |
+//! | [`Log`] | the right to append to one session. At most one exists for a session, and only the Session actor holds it |
+//! | [`Store::import`] | the only other way for events into a store: it adds and checks a whole new log |
+//! | [`LiveReader`] | reads a store that this process holds open, also while it is written |
+//! | [`read`] | reads the first events of one session |
+//! | [`Reader`] | reads any store from a private copy, without taking the lock or changing anything |
+//! | [`check`] | finds all damage in a store |
+//! | [`salvage`] | writes a new store from the readable parts of a damaged one |
+//! | [`tidy`] | removes files and records that no event refers to |
 //!
-//! What stands in a store's folder: sled's own files (`db`, `conf`, `snap.*`, and `blobs/`, which
-//! stays empty), `heads/SESSION` (how far each log is known to reach), `payloads/SHA256` (contents
-//! too large for the database) and `closed` (a note that makes the next opening quicker).
+//! A store's folder contains sled's own files (`db`, `conf`, `snap.*`, and `blobs/`, which stays
+//! empty), `heads/SESSION` (how far each log was acknowledged), `payloads/SHA256` (contents too
+//! large for the database), `spill/` (full texts of tool outputs) and `closed` (a note that makes
+//! the next opening quicker). A node that has the store open also has its `socket` there.
 //!
-//! Invariant: an append is acknowledged after its bytes are on the disk and its head is written,
-//! so a log that ends before its head has lost events, and is never taken for a shorter log.
-//! Invariant: only `codec` knows the binary form of an event, only `database` opens sled, and sled
-//! never unwinds into a caller.
+//! A fork is a session of the same store whose first event is `session.forked{from, at}`. It stores
+//! only its own events. Their seqs and their chain continue behind event `at` of the session `from`,
+//! and reading a fork reads the shared events from that session's log.
+//!
+//! Invariant: an append is acknowledged after its bytes are on the disk and its head is written, so
+//! a log that ends before its head has lost events, and every command that reads it reports that.
+//! Invariant: readers work on copies. They take no lock and change nothing. One way of reading
+//! serves all stores, whether they were closed in good order or not. Invariant: a flipped byte is
+//! detected or harmless (`tests/it/flips.rs`), and a power cut loses no acknowledged event
+//! (`tests/it/power.rs`). A tear in sled's log that costs no event is no damage. Invariant: only
+//! `codec` knows the binary form of an event, and stored schemas decode for ever (golden files).
+//! Invariant: only `database` opens sled, and sled never unwinds into a caller.
 
 mod check;
 mod codec;
@@ -37,10 +46,10 @@ mod lookup;
 mod open_store;
 mod payloads;
 mod pending;
+mod preallocate;
 mod probe;
 mod reader;
 mod record;
-mod room;
 mod salvage;
 mod scan;
 mod store;

@@ -6,17 +6,17 @@ use leftfold_events::{Envelope, Payload, Seq, SessionId, Sha256};
 use crate::error::Error;
 use crate::head::{self, Head, Summary};
 use crate::open_store::OpenStore;
-use crate::pending::{Append, Content, Done, Slot};
+use crate::pending::{Append, Content, Done, LogState};
 use crate::record::{self, Link, MAX_INLINE, PAYLOADS, Pair, START};
 use crate::scan::{Scan, Source};
 use crate::{codec, lookup, payloads};
 
-/// The right to append to one session's log. There is never more than one; dropping it gives the
-/// right back.
+/// The right to append to one session's log. At most one exists for a session. Dropping it releases
+/// the right.
 #[derive(Debug)]
 pub struct Log {
     store: Arc<OpenStore>,
-    slot: Arc<Slot>,
+    state: Arc<LogState>,
     head: Seq,
     link: Link,
     summary: Summary,
@@ -24,11 +24,11 @@ pub struct Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        self.store.give_back(self.slot.session);
+        self.store.give_back(self.state.session);
     }
 }
 
-/// An append as records, before anybody waits for it.
+/// An append as records, before it is sent to the writer.
 #[derive(Default)]
 struct Encoded {
     records: Vec<Pair>,
@@ -48,10 +48,10 @@ impl Log {
         if !store.take(session) {
             return Err(Error::Taken { session });
         }
-        // from here on, dropping it gives the session back
+        // from here on, dropping `log` releases the session
         let mut log = Self {
             store: Arc::clone(store),
-            slot: Arc::new(Slot::new(session)),
+            state: Arc::new(LogState::new(session)),
             head: 0,
             link: START,
             summary: Summary::default(),
@@ -65,7 +65,7 @@ impl Log {
         let store = Arc::clone(&self.store);
         let (source, dir) = (source(&store)?, store.dir());
         let head = head::read(dir, self.session()).map_err(|d| Error::damaged(dir, d))?;
-        // the head's summary has taken in all events up to the head's own
+        // the head's summary already covers all events up to the head's own
         let (mut scan, counted) = match head {
             Some(mut head) if head.summary.is_some() => {
                 self.summary = head.summary.take().unwrap_or_default();
@@ -84,7 +84,7 @@ impl Log {
         })
     }
 
-    /// Waits for what an earlier owner of this log left on its way to the disk.
+    /// Waits until the appends of an earlier owner of this log are on the disk.
     fn settle(&self) -> Result<(), Error> {
         let (sender, receiver) = mpsc::channel();
         self.send(Encoded::default(), answer(sender));
@@ -93,32 +93,32 @@ impl Log {
 
     fn send(&self, encoded: Encoded, done: Done) {
         let Encoded { records, files, payloads, head, .. } = encoded;
-        let slot = Arc::clone(&self.slot);
-        let append = Append { slot, records, files, payloads, head, done };
+        let state = Arc::clone(&self.state);
+        let append = Append { state, records, files, payloads, head, done };
         if let Err(unsent) = self.store.send(append) {
             let error = Error::Database { what: "the writer has ended".into() };
-            self.slot.poison(&error);
+            self.state.poison(&error);
             (unsent.done)(Err(error));
         }
     }
 
     pub fn session(&self) -> SessionId {
-        self.slot.session
+        self.state.session
     }
 
-    /// Seq of the last event handed to the log, whether it is durable yet or not. 0: none.
+    /// Seq of the last event that was handed to the log, durable or not. 0: none.
     pub fn head(&self) -> Seq {
         self.head
     }
 
-    /// Hands the batch to the writer and returns; nothing here waits for the disk. `done` runs on
-    /// the writer's thread once the batch is durable and the head says so, or has failed; it
-    /// must be quick. A batch is in the log entirely or not at all. Batches of one log are
+    /// Hands the batch to the writer and returns without waiting for the disk. `done` runs on the
+    /// writer's thread after the batch is durable and its head is written, or after it failed.
+    /// `done` must be quick. A batch is in the log entirely or not at all. Batches of one log are
     /// acknowledged in order.
     ///
     /// # Errors
-    /// `done` gets them: [`Error::Order`] unless seqs go on from [`head`](Self::head) without a gap
-    /// (a fork's first event is `forked{at}` with seq `at + 1`), [`Error::Foreign`],
+    /// `done` gets them: [`Error::Order`] unless seqs continue from [`head`](Self::head) without a
+    /// gap (a fork's first event is `forked{at}` with seq `at + 1`), [`Error::Foreign`],
     /// [`Error::Unstorable`], [`Error::Full`], [`Error::Io`], [`Error::Database`]. After any
     /// failure the log takes no more events ([`Error::Poisoned`]).
     pub fn append(
@@ -126,7 +126,7 @@ impl Log {
         batch: &[Envelope],
         done: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) {
-        if let Err(error) = self.slot.check() {
+        if let Err(error) = self.state.check() {
             return done(Err(error));
         }
         if batch.is_empty() {
@@ -135,7 +135,7 @@ impl Log {
         let encoded = match self.encode(batch) {
             Ok(encoded) => encoded,
             Err(error) => {
-                self.slot.poison(&error);
+                self.state.poison(&error);
                 return done(Err(error));
             }
         };
@@ -144,18 +144,18 @@ impl Log {
         self.send(encoded, Box::new(done));
     }
 
-    /// [`append`](Self::append), and waits.
+    /// Calls [`append`](Self::append) and waits for its result.
     ///
     /// # Errors
-    /// Those of `append`.
+    /// As for `append`.
     pub fn append_wait(&mut self, batch: &[Envelope]) -> Result<(), Error> {
         let (sender, receiver) = mpsc::channel();
         self.append(batch, answer(sender));
         received(&receiver)
     }
 
-    /// The session's events (of a fork, with those it shares), verified against checksums, chain and
-    /// head, with payloads filled in.
+    /// The session's events (for a fork, including the shared ones), verified against checksums,
+    /// chain and head, with their payloads' contents.
     ///
     /// # Errors
     /// [`Error::Damaged`] or [`Error::OtherSchema`] at the first event that is not as written.
@@ -167,7 +167,7 @@ impl Log {
             .collect()
     }
 
-    /// Whether all of `events` could be appended, one after the other.
+    /// Checks that all of `events` could be appended, one after the other.
     pub(crate) fn check_order(&self, events: &[Envelope]) -> Result<(), Error> {
         let Some(first) = events.first() else { return Ok(()) };
         let (before, _) = self.before(first)?;
@@ -201,7 +201,8 @@ impl Log {
         Ok(())
     }
 
-    /// Seq and link that this event follows: of a fork's first event, its parent's.
+    /// Seq and link of the event before `first`. For a fork's first event that is an event of its
+    /// parent.
     fn before(&self, first: &Envelope) -> Result<(Seq, Link), Error> {
         let forked = lookup::forked_from(first).filter(|_| self.head == 0);
         let Some((from, at)) = forked else { return Ok((self.head, self.link)) };
@@ -213,8 +214,7 @@ impl Log {
         }
     }
 
-    /// What lists show of a fork is what they show of its parent, until it says otherwise; but cost
-    /// and turns are its own.
+    /// The summary that a fork starts with: its parent's, but with a cost and turns of its own.
     fn inherited(&self, first: &Envelope) -> Option<Summary> {
         let (from, _) = lookup::forked_from(first).filter(|_| self.head == 0)?;
         let parent = head::read(self.store.dir(), from).ok()??.summary?;
@@ -232,11 +232,11 @@ impl Log {
         let body = codec::encode(event).map_err(|why| self.unstorable(event, why))?;
         let key = record::event_key(event.session, event.seq);
         let link = record::link(before, &key, &body);
-        lay(&key, &link, &body, to);
+        push_records(&key, &link, &body, to);
         Ok(link)
     }
 
-    /// Adds the contents unless the store has them.
+    /// Adds the contents unless the store already has them.
     fn encode_payload(
         &self,
         event: &Envelope,
@@ -258,27 +258,27 @@ impl Log {
         let source = source(&self.store)?;
         let stored = payloads::is_stored(source.db, sha256);
         if !stored.map_err(|what| Error::Database { what })? {
-            lay(&record::payload_key(sha256), &[], payload.text().as_bytes(), to);
+            push_records(&record::payload_key(sha256), &[], payload.text().as_bytes(), to);
         }
         to.payloads.push((sha256, Arc::clone(payload.text())));
         Ok(())
     }
 }
 
-/// As records, or as a file with a record that names it.
-fn lay(key: &[u8], lead: &[u8], body: &[u8], to: &mut Encoded) {
+/// Encodes contents as records, or as a file and a record that names it.
+fn push_records(key: &[u8], lead: &[u8], body: &[u8], to: &mut Encoded) {
     if body.len() <= MAX_INLINE {
-        to.records.extend(record::lay(key, lead, body));
+        to.records.extend(record::to_records(key, lead, body));
     } else {
         let sha256 = Sha256::of(body);
-        to.records.extend(record::lay_file(key, lead, sha256, body.len() as u64));
+        to.records.extend(record::to_file_record(key, lead, sha256, body.len() as u64));
         to.files.push(Content { sha256, bytes: Arc::from(body) });
     }
 }
 
 fn answer(sender: mpsc::Sender<Result<(), Error>>) -> Done {
     Box::new(move |result| {
-        // whoever waits is still there
+        // the receiver lives until the result has come
         let _ = sender.send(result);
     })
 }

@@ -1,15 +1,16 @@
-//! Single records: where a log begins, what a fork follows, whether a head is kept.
+//! Reads single records: the start of a log, the event that a fork follows, the event that a head
+//! names.
 
 use leftfold_events::event::Session;
 use leftfold_events::{Envelope, Event, Seq, SessionId};
 
 use crate::codec;
-use crate::database::quiet;
+use crate::database::catch_panic;
 use crate::error::Damage;
 use crate::head::{self, Head};
-use crate::record::{self, Fault, Link, START};
+use crate::record::{self, Link, RecordError, START};
 
-/// Forks of forks that are followed.
+/// The most links from a fork to its parent that are followed.
 const MAX_FORKS: usize = 10_000;
 
 pub(crate) fn forked_from(envelope: &Envelope) -> Option<(SessionId, Seq)> {
@@ -20,7 +21,8 @@ pub(crate) fn forked_from(envelope: &Envelope) -> Option<(SessionId, Seq)> {
     }
 }
 
-/// The stored link of an event, found in the session itself or in what it is a fork of.
+/// The stored link of an event, found in the session itself or in the session that it was forked
+/// from.
 pub(crate) fn stored_link(
     db: &sled::Db,
     mut session: SessionId,
@@ -28,8 +30,8 @@ pub(crate) fn stored_link(
 ) -> Result<Option<Link>, String> {
     // a cycle of forks exists only in a damaged store
     for _ in 0..MAX_FORKS {
-        let laid = first_record(db, session, seq)?;
-        match laid {
+        let decoded = first_record(db, session, seq)?;
+        match decoded {
             Some((found, lead, _)) if found == seq => return Ok(Some(lead)),
             Some(_) | None => {}
         }
@@ -46,7 +48,7 @@ pub(crate) fn stored_link(
 }
 
 /// The sessions that hold a session's history, the oldest first, each with the last seq of it that
-/// belongs to the history: what a fork shares, and then its own.
+/// belongs to the history: first the shared events, then the session's own.
 pub(crate) fn lineage(db: &sled::Db, session: SessionId) -> Result<Vec<(SessionId, Seq)>, String> {
     let mut lineage = vec![(session, Seq::MAX)];
     let (mut oldest, mut last) = (session, Seq::MAX);
@@ -62,7 +64,7 @@ pub(crate) fn lineage(db: &sled::Db, session: SessionId) -> Result<Vec<(SessionI
     Ok(lineage)
 }
 
-/// Seq, link and (where that is one small record) bytes of the first event at or after `seq`.
+/// Seq, link and (if it is one small record) bytes of the first event at or after `seq`.
 fn first_record(
     db: &sled::Db,
     session: SessionId,
@@ -70,27 +72,29 @@ fn first_record(
 ) -> Result<Option<(Seq, Link, Vec<u8>)>, String> {
     let low = record::part(&record::event_key(session, seq), 0);
     let high = record::part(&record::event_key(session, Seq::MAX), u8::MAX);
-    let Some(found) = quiet(|| db.range(low..=high).next())? else { return Ok(None) };
+    let Some(found) = catch_panic(|| db.range(low..=high).next())? else { return Ok(None) };
     let (key, value) = found.map_err(|e| e.to_string())?;
     let Some(seq) = record::seq_of(&key) else { return Ok(None) };
     match record::first(&key, &value, START.len()) {
         Ok((lead, bytes)) => {
             Ok(Some((seq, Link::try_from(lead).unwrap_or_default(), bytes.to_vec())))
         }
-        Err(Fault::Bad(what)) => Err(what),
-        Err(Fault::Schema(schema)) => Err(record::other_schema(schema)),
+        Err(RecordError::Bad(what)) => Err(what),
+        Err(RecordError::Schema(schema)) => Err(record::other_schema(schema)),
     }
 }
 
-/// The first seq of a session's own events; `None` if that can not be said.
+/// The first seq of a session's own events; `None` if it cannot be determined.
 pub(crate) fn first_seq(db: &sled::Db, session: SessionId) -> Option<Seq> {
     Some(first_record(db, session, 0).ok()??.0)
 }
 
-/// All sessions with events, in the order of their ids.
+/// All sessions with events, sorted by id.
 pub(crate) fn sessions(db: &sled::Db) -> Result<Vec<SessionId>, String> {
     let (mut found, mut low) = (Vec::new(), Vec::new());
-    while let Some(record) = quiet(|| db.range(low.clone()..record::PAYLOADS.to_vec()).next())? {
+    while let Some(record) =
+        catch_panic(|| db.range(low.clone()..record::PAYLOADS.to_vec()).next())?
+    {
         let (key, _) = record.map_err(|e| e.to_string())?;
         let mut id = [0; 16];
         let known = key.len().min(16);
@@ -104,7 +108,7 @@ pub(crate) fn sessions(db: &sled::Db) -> Result<Vec<SessionId>, String> {
     Ok(found)
 }
 
-/// Whether the database still holds what this head promises.
+/// Checks that the database still holds the event that this head names.
 pub(crate) fn holds(db: &sled::Db, head: &Head) -> Result<(), Damage> {
     let damage = |what: String| Damage::event(head.session, head.seq, what);
     match first_record(db, head.session, head.seq).map_err(damage)? {

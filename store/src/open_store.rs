@@ -1,5 +1,6 @@
-//! A store that this process holds open: its database, its writer, and which of its logs are taken. A
-//! store's handle and its logs share one, and the last of them closes it.
+//! A store that this process holds open: its database, its writer, and the set of its logs in use.
+//! A [`Store`](crate::Store) and its logs share one `OpenStore`; the last of them to be dropped
+//! closes it.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -17,12 +18,12 @@ use crate::database;
 use crate::error::Error;
 use crate::payloads::Cache;
 use crate::pending::{Append, Pending};
-use crate::room::Room;
+use crate::preallocate::Preallocation;
 use crate::scan::Source;
 use crate::writer::Writer;
 
-/// How long closing waits for the writer. It is done in milliseconds, unless a thread of sled's
-/// has died, and then it would never be.
+/// How long closing waits for the writer. The writer normally ends within milliseconds. If one of
+/// sled's threads has died, it never ends.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) struct OpenStore {
@@ -31,10 +32,10 @@ pub(crate) struct OpenStore {
     db: Option<sled::Db>,
     pub(crate) cache: Arc<Cache>,
     taken: Mutex<HashSet<SessionId>>,
-    /// `None` only while this is dropped.
+    /// `None` only while the store is being dropped.
     sender: Option<Sender<Append>>,
     writer: ThreadId,
-    /// No write has failed.
+    /// Whether all writes so far succeeded.
     sound: Arc<AtomicBool>,
     closed: Mutex<Receiver<()>>,
 }
@@ -58,7 +59,7 @@ impl OpenStore {
             dir: dir.to_owned(),
             db: db.clone(),
             file,
-            room: Room::new(&path).map_err(failed)?,
+            preallocation: Preallocation::new(&path).map_err(failed)?,
             cache: Arc::clone(&cache),
             pending: Pending::new(),
             failed: None,
@@ -99,7 +100,7 @@ impl OpenStore {
         Some(Source { db, dir: &self.dir, cache: &self.cache })
     }
 
-    /// False if it is taken already.
+    /// Marks the session's log as in use. False if it already is.
     pub(crate) fn take(&self, session: SessionId) -> bool {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).insert(session)
     }
@@ -108,7 +109,7 @@ impl OpenStore {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).remove(&session);
     }
 
-    /// Gives the append back if the writer is gone.
+    /// Returns the append if the writer has ended.
     pub(crate) fn send(&self, append: Append) -> Result<(), Append> {
         match &self.sender {
             Some(sender) => sender.send(append).map_err(|unsent| unsent.0),
@@ -120,18 +121,18 @@ impl OpenStore {
 impl Drop for OpenStore {
     fn drop(&mut self) {
         self.sender = None;
-        // the last clone may have been dropped by a callback on the writer itself
+        // a callback on the writer's own thread may drop the last clone
         if thread::current().id() != self.writer {
             let closed = self.closed.get_mut().unwrap_or_else(PoisonError::into_inner);
             if closed.recv_timeout(CLOSE_PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
-                // dropping the database would wait for the same dead thread
+                // dropping the database would wait for the dead thread
                 tracing::error!("{} does not close", self.dir.display());
                 std::mem::forget(self.db.take());
                 return;
             }
         }
         let db = self.db.take();
-        if let Err(panic) = database::quiet(move || drop(db)) {
+        if let Err(panic) = database::catch_panic(move || drop(db)) {
             tracing::warn!("closing {}: {panic}", self.dir.display());
         } else if self.sound.load(Ordering::Acquire) {
             database::note_closed(&self.dir);

@@ -1,4 +1,4 @@
-//! Contents that events name by hash.
+//! Contents that events name by their hash.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use leftfold_events::{Envelope, Payload, Sha256};
 
-use crate::database::quiet;
-use crate::error::{Damage, Flaw};
+use crate::database::catch_panic;
+use crate::error::{ContentFault, Damage};
 use crate::files;
-use crate::record::{self, Body, Fault};
+use crate::record::{self, Body, RecordError};
 
-/// What has been read or written already, so that fifty equal equips share one text. A session
-/// has a handful of distinct ones.
+/// Contents that were already read or written, so that fifty equal turn configurations share one
+/// text. A session has a handful of distinct ones.
 #[derive(Debug, Default)]
 pub(crate) struct Cache(Mutex<HashMap<Sha256, Arc<str>>>);
 
@@ -26,22 +26,22 @@ impl Cache {
     }
 }
 
-/// A payload that was never set has neither contents nor a hash.
+/// Whether the payload was never set. Such a payload has neither contents nor a hash.
 pub(crate) fn is_unset(payload: &Payload) -> bool {
     payload.sha256() == Sha256::default()
 }
 
-/// Whether the database has it (whatever its state).
+/// Whether the database has a record for the contents. It does not check them.
 pub(crate) fn is_stored(db: &sled::Db, sha256: Sha256) -> Result<bool, String> {
     let key = record::part(&record::payload_key(sha256), 0);
-    quiet(|| db.contains_key(key))?.map_err(|e| e.to_string())
+    catch_panic(|| db.contains_key(key))?.map_err(|e| e.to_string())
 }
 
-/// Puts the contents back into a decoded event; `load` gets those that are not in the cache.
+/// Puts the contents back into a decoded event. `load` reads those that are not in the cache.
 pub(crate) fn fill(
     cache: &Cache,
     envelope: &mut Envelope,
-    load: impl Fn(Sha256) -> Result<Arc<str>, Flaw>,
+    load: impl Fn(Sha256) -> Result<Arc<str>, ContentFault>,
 ) -> Result<(), Damage> {
     let (session, seq) = (envelope.session, envelope.seq);
     for payload in envelope.event.payloads_mut() {
@@ -62,34 +62,38 @@ pub(crate) fn fill(
     Ok(())
 }
 
-/// The contents behind a hash, read from where they are kept.
-pub(crate) fn load(db: &sled::Db, dir: &Path, sha256: Sha256) -> Result<Arc<str>, Flaw> {
-    let records = quiet(|| {
+/// Reads the contents with this hash from the database or their file.
+pub(crate) fn load(db: &sled::Db, dir: &Path, sha256: Sha256) -> Result<Arc<str>, ContentFault> {
+    let records = catch_panic(|| {
         db.scan_prefix(record::payload_key(sha256)).collect::<Result<Vec<_>, sled::Error>>()
     });
-    whole(&records.map_err(Flaw::db)?.map_err(|e| Flaw::db(e.to_string()))?, dir, sha256)
+    join(
+        &records.map_err(ContentFault::db)?.map_err(|e| ContentFault::db(e.to_string()))?,
+        dir,
+        sha256,
+    )
 }
 
-/// The contents that these records hold, in the order of their parts.
-fn whole<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+/// Joins the contents from their records, which are in the order of their parts.
+fn join<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     records: &[(K, V)],
     dir: &Path,
     sha256: Sha256,
-) -> Result<Arc<str>, Flaw> {
+) -> Result<Arc<str>, ContentFault> {
     if records.is_empty() {
-        return Err(Flaw::db("it is missing"));
+        return Err(ContentFault::db("it is missing"));
     }
-    let laid = record::gather(records, 0).map_err(|fault| match fault {
-        Fault::Schema(schema) => Flaw::db(record::other_schema(schema)),
-        Fault::Bad(what) => Flaw::db(what),
+    let decoded = record::from_records(records, 0).map_err(|fault| match fault {
+        RecordError::Schema(schema) => ContentFault::db(record::other_schema(schema)),
+        RecordError::Bad(what) => ContentFault::db(what),
     })?;
-    let bytes = match laid.body {
+    let bytes = match decoded.body {
         Body::Inline(bytes) => bytes,
         Body::File { sha256: file, length } => files::get(dir, file, length)?,
     };
     if Sha256::of(&bytes) != sha256 {
-        return Err(Flaw::db("the contents have another hash"));
+        return Err(ContentFault::db("the contents have another hash"));
     }
-    let text = String::from_utf8(bytes).map_err(|e| Flaw::db(e.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|e| ContentFault::db(e.to_string()))?;
     Ok(Arc::from(text))
 }

@@ -1,8 +1,9 @@
-//! Appends on their way to the disk, and whom to tell if sled never comes back from one.
+//! Appends on their way to the disk, and how they fail if one of sled's threads dies.
 //!
-//! sled writes in threads of its own. If one of them panics, the flush that waits for it waits for
-//! ever, and with it every session. So such a panic (the hook in `database` sees it) is followed
-//! by a look, some seconds later, at the groups that were waiting then and wait still.
+//! sled writes in its own threads. If one of them panics, the flush that waits for it never
+//! returns, and every session waits for ever. So after such a panic (which the hook in `database`
+//! sees) a timer checks which groups are waiting, and fails those that still wait some seconds
+//! later.
 
 use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -14,26 +15,26 @@ use leftfold_events::{SessionId, Sha256};
 use crate::error::Error;
 use crate::record::Pair;
 
-/// A flush takes milliseconds; on a disk that is very busy, a second.
+/// A flush takes milliseconds, or a second on a very busy disk.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) type Done = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
-/// What an open log and its batches on the way to the disk have in common.
+/// The state that an open log shares with its batches on the way to the disk.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct LogState {
     pub(crate) session: SessionId,
     pub(crate) head: OnceLock<File>,
     /// Why the log takes no more events.
     poison: Mutex<Option<String>>,
 }
 
-impl Slot {
+impl LogState {
     pub(crate) fn new(session: SessionId) -> Self {
         Self { session, head: OnceLock::new(), poison: Mutex::new(None) }
     }
 
-    /// The first reason stays.
+    /// Stores the first reason; later ones are ignored.
     pub(crate) fn poison(&self, error: &Error) {
         let mut why = self.poison.lock().unwrap_or_else(PoisonError::into_inner);
         why.get_or_insert_with(|| error.to_string());
@@ -54,12 +55,12 @@ pub(crate) struct Content {
     pub(crate) bytes: Arc<[u8]>,
 }
 
-/// One append, encoded and on its way.
+/// One encoded append on its way to the writer.
 pub(crate) struct Append {
-    pub(crate) slot: Arc<Slot>,
+    pub(crate) state: Arc<LogState>,
     pub(crate) records: Vec<Pair>,
     pub(crate) files: Vec<Content>,
-    /// Payloads that this append brings, to be remembered once they are durable.
+    /// Payloads of this append, to be cached when they are durable.
     pub(crate) payloads: Vec<(Sha256, Arc<str>)>,
     /// The head file's new contents.
     pub(crate) head: Vec<u8>,
@@ -68,25 +69,25 @@ pub(crate) struct Append {
 
 impl Append {
     pub(crate) fn fail(self, error: &Error) {
-        self.slot.poison(error);
+        self.state.poison(error);
         call(self.done, Err(error.clone()));
     }
 }
 
-/// A caller's panic must not take the store down.
+/// Runs a caller's callback. A panic in it must not take the store down.
 pub(crate) fn call(done: Done, result: Result<(), Error>) {
     if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| done(result))).is_err() {
         tracing::error!("the receiver of a flush panicked");
     }
 }
 
-/// The group of one writer, while sled has it.
+/// The group of appends that one writer has handed to sled.
 #[derive(Default)]
 pub(crate) struct Pending(Mutex<Waiting>);
 
 #[derive(Default)]
 struct Waiting {
-    /// Counts groups, to tell one that waits still from the next one.
+    /// Counts groups, so that a group that still waits is not mistaken for the next one.
     number: u64,
     group: Option<Vec<Append>>,
 }
@@ -116,12 +117,12 @@ impl Pending {
         waiting.group = Some(group);
     }
 
-    /// `None`: its owners have been told that it failed.
+    /// Takes the group out. `None`: it was already failed.
     pub(crate) fn take(&self) -> Option<Vec<Append>> {
         self.waiting().group.take()
     }
 
-    /// The number of the group that waits now.
+    /// The number of the waiting group.
     fn number(&self) -> Option<u64> {
         let waiting = self.waiting();
         waiting.group.as_ref().map(|_| waiting.number)
@@ -133,15 +134,15 @@ impl Pending {
     }
 }
 
-/// A thread of sled's has died. Runs inside the panic hook, so the waiting is done elsewhere; if
-/// there is no thread to be had for it, nobody is told.
+/// Fails the waiting groups after one of sled's threads has died. It runs inside the panic hook, so
+/// it waits in a new thread. If no thread can be started, the groups do not fail.
 pub(crate) fn thread_died(what: String) {
     let watch = thread::Builder::new().name("leftfold-watch".into());
     let pending = || all().iter().filter_map(Weak::upgrade).collect();
     drop(watch.spawn(move || fail_stuck(pending(), &what, PATIENCE)));
 }
 
-/// Fails the groups of these that wait now and still do after `patience`.
+/// Fails the groups that are waiting now and are still waiting after `patience`.
 fn fail_stuck(pending: Vec<Arc<Pending>>, what: &str, patience: Duration) {
     let stuck = pending.into_iter().filter_map(|pending| Some((pending.number()?, pending)));
     let stuck: Vec<_> = stuck.collect();
@@ -163,7 +164,7 @@ mod tests {
     fn append(sender: &mpsc::Sender<bool>) -> Append {
         let sender = sender.clone();
         Append {
-            slot: Arc::new(Slot::new(SessionId::default())),
+            state: Arc::new(LogState::new(SessionId::default())),
             records: Vec::new(),
             files: Vec::new(),
             payloads: Vec::new(),
@@ -173,14 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_dead_thread_is_told() {
+    fn appends_that_wait_for_a_dead_thread_fail() {
         let (sender, receiver) = mpsc::channel();
         let pending = Pending::new();
         pending.put(vec![append(&sender), append(&sender)]);
-        let slot = Arc::clone(&pending.waiting().group.as_ref().unwrap()[0].slot);
+        let state = Arc::clone(&pending.waiting().group.as_ref().unwrap()[0].state);
         fail_stuck(vec![Arc::clone(&pending)], "test", Duration::ZERO);
         assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [false, false]);
-        assert!(slot.check().is_err());
+        assert!(state.check().is_err());
         assert!(pending.take().is_none());
     }
 

@@ -7,8 +7,8 @@ use rustix::io::Errno;
 
 use crate::error::Error;
 
-/// Whether a node has the store in `dir` open right now. It looks for an instant; a would-be node
-/// that meets it tries again.
+/// Whether a node has the store in `dir` open right now. It takes a shared lock for an instant; a
+/// node that fails to open the store because of it tries again.
 pub fn in_use(dir: &Path) -> bool {
     let Ok(file) = File::open(dir.join("db")) else { return false };
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
@@ -17,25 +17,26 @@ pub fn in_use(dir: &Path) -> bool {
 /// Removes a store with all its sessions.
 ///
 /// # Errors
-/// [`Error::Locked`] while a node has it open, [`Error::NotAStore`] if there is no database in `dir`:
-/// nothing else is ever removed. [`Error::Io`].
+/// [`Error::Locked`] while a node has it open, [`Error::NotAStore`] if there is no database in
+/// `dir` (then nothing is removed), [`Error::Io`].
 pub fn remove(dir: &Path) -> Result<(), Error> {
     let path = dir.join("db");
     let file = File::open(&path).map_err(|error| Error::NotAStore {
         dir: dir.to_owned(),
-        why: format!("{} can not be opened: {error}", path.display()),
+        why: format!("{} cannot be opened: {error}", path.display()),
     })?;
-    // held until the files are gone, so that no node begins in the middle
+    // the lock is held until the files are gone, so that no node opens the store meanwhile
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => remove_all(dir).map_err(|e| Error::io("cannot remove", dir, e)),
         Err(_) => Err(Error::Locked { dir: dir.to_owned() }),
     }
 }
 
-/// How often a folder is emptied again into which somebody still writes.
+/// How often the removal is repeated while another process still writes into the folder.
 const ATTEMPTS: usize = 20;
 
-/// Whoever has let go of a store may still put a last file into its folder.
+/// Removes the folder. A node that has just released the store may still write one last file into
+/// it.
 fn remove_all(dir: &Path) -> io::Result<()> {
     for _ in 1..ATTEMPTS {
         match fs::remove_dir_all(dir) {

@@ -3,19 +3,19 @@ use std::path::{Path, PathBuf};
 use leftfold_events::event::Session;
 use leftfold_events::{Envelope, Event, Seq, SessionId};
 
-use crate::database::{self, Copy, Print};
+use crate::database::{self, Copy, Fingerprint};
 use crate::error::{Damage, Error};
 use crate::head::{self, Head};
 use crate::lookup;
 use crate::payloads::Cache;
-use crate::scan::{Entry, Scan, Source, Wrong};
+use crate::scan::{Entry, Scan, ScanFault, Source};
 
-/// How often a store that a node is writing to is copied before what is missing in the copy
-/// counts as lost.
+/// How often a store is copied while a node is writing to it. After that, events that are missing
+/// in the copy count as lost.
 const ATTEMPTS: u32 = 8;
 
-/// The first events of a session (of a fork, with those it shares), as far as `to`. Damage behind them
-/// is not looked for.
+/// The events of a session (for a fork, including the shared ones) up to and including seq `to`. It
+/// does not look for damage behind them.
 ///
 /// # Errors
 /// Those of [`Reader::open`] and [`Reader::read`].
@@ -23,8 +23,8 @@ pub fn read(dir: &Path, session: SessionId, to: Seq) -> Result<Vec<Envelope>, Er
     Reader::open(dir)?.read_between(session, 1, to)
 }
 
-/// A look at a store as it is now. Works on a private copy: takes no lock, changes nothing, and
-/// is not disturbed by a node that goes on writing.
+/// A view of a store as it is now. It reads a private copy: it takes no lock, changes nothing, and
+/// a node that continues to write does not disturb it.
 #[derive(Debug)]
 pub struct Reader {
     dir: PathBuf,
@@ -32,7 +32,7 @@ pub struct Reader {
     cache: Cache,
     heads: Vec<Head>,
     sessions: Vec<SessionId>,
-    /// Of head files and of sled's snapshot.
+    /// Damage of head files and of sled's snapshot.
     damage: Vec<Damage>,
 }
 
@@ -41,14 +41,16 @@ impl Reader {
     /// [`Error::NotAStore`] if there is no database in `dir`, [`Error::Damaged`] if sled cannot
     /// open it, [`Error::Io`] if it cannot be copied.
     pub fn open(dir: &Path) -> Result<Self, Error> {
-        let mut before: Option<Print> = None;
+        let mut before: Option<Fingerprint> = None;
         let mut attempt = 1;
         loop {
             // heads first: they are lower bounds, and the log may grow meanwhile
             let heads = head::read_all(dir);
             let files = database::copy(dir)?;
-            // a copy of a moving database may be torn; one that has not moved is what it is
-            let still = before.replace(files.print) == Some(files.print) || attempt == ATTEMPTS;
+            // a copy of a database that is being written may be torn; a copy of an idle one is
+            // reliable
+            let still =
+                before.replace(files.fingerprint) == Some(files.fingerprint) || attempt == ATTEMPTS;
             let moving = files.moving;
             let opened = files.open().and_then(|copy| Self::start(dir, copy, heads));
             match opened {
@@ -59,8 +61,8 @@ impl Reader {
         }
     }
 
-    /// Whether everything that was acknowledged is in the copy. Of a database that was moving
-    /// each event is looked at: sled may just have carried some from one place to another.
+    /// Whether everything that was acknowledged is in the copy. If the database was being written,
+    /// every event is checked, because sled may have moved some of them during the copy.
     fn is_whole(&self, moving: bool) -> bool {
         self.lost().is_none()
             && (!moving || self.sessions.iter().all(|id| self.walk(*id).all(|event| event.is_ok())))
@@ -82,7 +84,8 @@ impl Reader {
         Ok(reader)
     }
 
-    /// sled's snapshot is a shortcut: where that is what is broken, the log still holds all.
+    /// Opens the store without sled's snapshot. The snapshot is a shortcut: if only it is broken,
+    /// the log still holds everything.
     fn without_snapshot(dir: &Path, what: &str) -> Result<Self, Error> {
         let damaged = || Error::damaged(dir, Damage::db(format!("sled cannot open it: {what}")));
         let heads = head::read_all(dir);
@@ -96,7 +99,8 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Roots before children and forks, the one that the folder is named after before all.
+    /// Sorts roots before children and forks, and the root that the folder is named after before
+    /// all.
     fn sort(&mut self) {
         let name = self.dir.file_name().map(|name| name.to_string_lossy().into_owned());
         let mut sessions = std::mem::take(&mut self.sessions);
@@ -127,7 +131,8 @@ impl Reader {
         &self.heads
     }
 
-    /// A session's events (of a fork, with those it shares) from `from` on. Empty for a session that is not here.
+    /// A session's events (for a fork, including the shared ones) from seq `from` on. Empty for a
+    /// session that is not in the store.
     ///
     /// # Errors
     /// [`Error::Damaged`] or [`Error::OtherSchema`] at the first event that is not as written, also
@@ -151,8 +156,7 @@ impl Reader {
         }
     }
 
-    /// The good part of a session: everything before the first event that is not as written, and
-    /// what is wrong there.
+    /// The events before the first one that is not as written, and the damage at that event.
     pub fn read_good(&self, session: SessionId) -> (Vec<Envelope>, Option<Damage>) {
         let mut events = Vec::new();
         for entry in self.history(session, 1) {
@@ -168,22 +172,22 @@ impl Reader {
         self.damage.iter().find(|damage| damage.session == Some(session))
     }
 
-    /// What is wrong beside the events.
+    /// Damage that does not belong to a single event.
     pub(crate) fn damage(&self) -> &[Damage] {
         &self.damage
     }
 
-    /// The first thing that a head promises and the log does not hold.
+    /// The first event that a head names and the log does not hold.
     pub(crate) fn lost(&self) -> Option<Damage> {
         let source = self.source()?;
         self.heads.iter().find_map(|head| lookup::holds(source.db, head).err())
     }
 
-    /// Every event of a session and everything that is wrong with it.
+    /// Calls back for every event of a session and for all its damage.
     pub(crate) fn walk(
         &self,
         session: SessionId,
-    ) -> impl Iterator<Item = Result<Envelope, Wrong>> + '_ {
+    ) -> impl Iterator<Item = Result<Envelope, ScanFault>> + '_ {
         let scan = self.scan_with_head(session, 1);
         scan.into_iter().flatten().map(|entry| entry.map(|entry| entry.envelope))
     }
@@ -197,7 +201,7 @@ impl Reader {
         &self,
         session: SessionId,
         from: Seq,
-    ) -> impl Iterator<Item = Result<Entry, Wrong>> + '_ {
+    ) -> impl Iterator<Item = Result<Entry, ScanFault>> + '_ {
         let head = self.heads.iter().find(|head| head.session == session).cloned();
         let scan = |source| Scan::history(source, session, head, (from, false));
         self.source().map(scan).into_iter().flatten()

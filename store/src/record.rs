@@ -1,13 +1,17 @@
 //! Keys and values in the database.
 //!
-//! | key | what |
+//! | key | value |
 //! |---|---|
 //! | session (16) ‖ seq (8, big-endian) ‖ part (1) | an event |
 //! | `ff` × 16 ‖ SHA-256 (32) ‖ part (1) | a payload |
 //!
 //! A value is `schema (1) ‖ crc32 (4) ‖ rest`; the checksum covers key and rest. The rest of part 0
-//! is `lead ‖ parts (1) ‖ bytes`, of further parts only bytes. The lead of an event is its link. With
-//! `parts` = 0 the bytes are `SHA-256 (32) ‖ length (8)` of a file that holds the contents.
+//! is `lead ‖ parts (1) ‖ bytes`; the rest of further parts is only bytes. The lead of an event is
+//! its link. With `parts` = 0 the bytes are `SHA-256 (32) ‖ length (8)` of a file that holds the
+//! contents.
+//!
+//! `turn.configured` and events over 64 KiB keep their contents in a payload under their hash. All
+//! other contents are inside the event's own records.
 //!
 //! Invariant: key and value are at most [`MAX_RECORD`] bytes together. sled puts any page over a
 //! quarter of a segment into a file that it never syncs; a page has at most 17 records.
@@ -15,10 +19,10 @@
 use leftfold_events::{Seq, SessionId, Sha256};
 use sha2::Digest;
 
-/// The version of everything that this file and `codec` lay out.
+/// The version of the layouts in this file and in `codec`.
 pub const SCHEMA: u8 = 2;
 
-/// Bytes of key and value.
+/// The most bytes of a key and its value together.
 pub(crate) const MAX_RECORD: usize = 3 << 10;
 
 /// Contents over this many bytes become files.
@@ -27,12 +31,12 @@ pub(crate) const MAX_INLINE: usize = 64 << 10;
 /// Bytes of an event's key without its part.
 pub(crate) const EVENT_KEY: usize = 24;
 
-/// What payload keys begin with. No session has this id: it would date from the year 10889.
+/// The prefix of payload keys. No session has this id: it would date from the year 10889.
 pub(crate) const PAYLOADS: [u8; 16] = [0xff; 16];
 
 const HEADER: usize = 5;
 
-/// One link of a session's checksum chain: it covers the event and all before it.
+/// A link of a session's checksum chain. It covers its event and all events before it.
 pub type Link = [u8; 16];
 
 /// The link before a session's first event.
@@ -75,10 +79,10 @@ pub(crate) fn payload_of(key: &[u8]) -> Option<Sha256> {
     Some(Sha256::from_bytes(hash))
 }
 
-/// The file that a first record names.
+/// The file that the record names, if it is a first record that names one.
 pub(crate) fn file_of(key: &[u8], value: &[u8]) -> Option<Sha256> {
     let lead = if payload_of(key).is_some() { 0 } else { START.len() };
-    match gather(&[(key, value)], lead).ok()?.body {
+    match from_records(&[(key, value)], lead).ok()?.body {
         Body::File { sha256, .. } => Some(sha256),
         Body::Inline(_) => None,
     }
@@ -89,7 +93,7 @@ pub(crate) fn is_whole(key: &[u8], value: &[u8]) -> bool {
     open(key, value).is_ok()
 }
 
-/// The link of the event with this key and these bytes, behind `before`.
+/// The link of the event with this key and these bytes, if `before` is the previous link.
 pub(crate) fn link(before: &Link, key: &[u8], body: &[u8]) -> Link {
     let mut hash = sha2::Sha256::new();
     hash.update(before);
@@ -101,8 +105,8 @@ pub(crate) fn link(before: &Link, key: &[u8], body: &[u8]) -> Link {
     link
 }
 
-/// The records that hold `body` inline.
-pub(crate) fn lay(key: &[u8], lead: &[u8], body: &[u8]) -> Vec<Pair> {
+/// Splits `body` into records that hold it inline.
+pub(crate) fn to_records(key: &[u8], lead: &[u8], body: &[u8]) -> Vec<Pair> {
     let first_room = MAX_RECORD - key.len() - 1 - HEADER - lead.len() - 1;
     let room = MAX_RECORD - key.len() - 1 - HEADER;
     let (first, rest) = body.split_at(body.len().min(first_room));
@@ -118,7 +122,7 @@ pub(crate) fn lay(key: &[u8], lead: &[u8], body: &[u8]) -> Vec<Pair> {
 }
 
 /// The record that names a file.
-pub(crate) fn lay_file(key: &[u8], lead: &[u8], sha256: Sha256, length: u64) -> Vec<Pair> {
+pub(crate) fn to_file_record(key: &[u8], lead: &[u8], sha256: Sha256, length: u64) -> Vec<Pair> {
     vec![seal(part(key, 0), &[lead, &[0], sha256.as_bytes(), &length.to_be_bytes()])]
 }
 
@@ -139,20 +143,20 @@ fn checksum(key: &[u8], rest: &[u8]) -> u32 {
     crc.finalize()
 }
 
-/// Why records do not give back what was put into them.
+/// Why the contents of records cannot be read back.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum RecordError {
     Schema(u8),
     Bad(String),
 }
 
-fn bad<T>(what: impl Into<String>) -> Result<T, Fault> {
-    Err(Fault::Bad(what.into()))
+fn bad<T>(what: impl Into<String>) -> Result<T, RecordError> {
+    Err(RecordError::Bad(what.into()))
 }
 
-/// What [`lay`] or [`lay_file`] put down.
+/// The contents of one key's records.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Laid {
+pub(crate) struct Decoded {
     pub(crate) lead: Vec<u8>,
     pub(crate) body: Body,
 }
@@ -163,11 +167,11 @@ pub(crate) enum Body {
     File { sha256: Sha256, length: u64 },
 }
 
-/// Takes the records of one key, in the order of their parts, apart again.
-pub(crate) fn gather<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+/// Decodes the records of one key, which are in the order of their parts.
+pub(crate) fn from_records<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     records: &[(K, V)],
     lead: usize,
-) -> Result<Laid, Fault> {
+) -> Result<Decoded, RecordError> {
     let Some(((key, value), rest)) = records.split_first() else { return bad("no record") };
     let first = open(key.as_ref(), value.as_ref())?;
     if key.as_ref().last() != Some(&0) {
@@ -179,15 +183,15 @@ pub(crate) fn gather<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         return bad("the record is too short");
     };
     let body = if parts == 0 { file(bytes, rest.len()) } else { join(bytes, rest, parts) }?;
-    Ok(Laid { lead: lead.to_vec(), body })
+    Ok(Decoded { lead: lead.to_vec(), body })
 }
 
-/// Lead and bytes of part 0 alone.
+/// Decodes only part 0: its lead and bytes.
 pub(crate) fn first<'a>(
     key: &[u8],
     value: &'a [u8],
     lead: usize,
-) -> Result<(&'a [u8], &'a [u8]), Fault> {
+) -> Result<(&'a [u8], &'a [u8]), RecordError> {
     let rest = open(key, value)?;
     match (rest.get(..lead), rest.get(lead + 1..)) {
         (Some(lead), Some(bytes)) => Ok((lead, bytes)),
@@ -195,7 +199,7 @@ pub(crate) fn first<'a>(
     }
 }
 
-fn file(bytes: &[u8], more: usize) -> Result<Body, Fault> {
+fn file(bytes: &[u8], more: usize) -> Result<Body, RecordError> {
     let (Some(sha256), Some(length), true) = (
         bytes.get(..32).and_then(|b| <[u8; 32]>::try_from(b).ok()),
         bytes.get(32..).and_then(|b| <[u8; 8]>::try_from(b).ok()),
@@ -210,7 +214,7 @@ fn join<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     first: &[u8],
     rest: &[(K, V)],
     parts: u8,
-) -> Result<Body, Fault> {
+) -> Result<Body, RecordError> {
     let mut body = first.to_vec();
     for (number, (key, value)) in (1..=u8::MAX).zip(rest) {
         if key.as_ref().last() != Some(&number) {
@@ -225,7 +229,7 @@ fn join<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     }
 }
 
-/// What to do about a record of a schema that is not [`SCHEMA`].
+/// Advice for a record of a schema other than [`SCHEMA`].
 pub(crate) fn other_schema(found: u8) -> String {
     let versions = format!("log schema {found}, this leftfold reads schema {SCHEMA}");
     if found > SCHEMA {
@@ -238,8 +242,8 @@ pub(crate) fn other_schema(found: u8) -> String {
     }
 }
 
-/// The rest of a value whose checksum holds.
-fn open<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Fault> {
+/// Checks a value's schema and checksum and returns the rest.
+fn open<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], RecordError> {
     let (Some(&schema), Some(crc), Some(rest)) =
         (value.first(), value.get(1..HEADER), value.get(HEADER..))
     else {
@@ -249,7 +253,7 @@ fn open<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Fault> {
         return bad("there has never been a schema 0");
     }
     if schema != SCHEMA {
-        return Err(Fault::Schema(schema));
+        return Err(RecordError::Schema(schema));
     }
     if crc != checksum(key, rest).to_be_bytes() {
         return bad("the record's checksum does not match");
@@ -269,41 +273,41 @@ mod tests {
     fn contents_of_every_size_come_back_and_records_stay_small() {
         for size in [0, 1, 3_024, 3_025, 3_026, 6_000, 6_067, 6_068, MAX_INLINE] {
             let body: Vec<u8> = (0..size).map(|n| u8::try_from(n % 251).unwrap()).collect();
-            let records = lay(&key(), &[9; 16], &body);
+            let records = to_records(&key(), &[9; 16], &body);
             assert!(records.iter().all(|(k, v)| k.len() + v.len() <= MAX_RECORD), "{size}");
-            let laid = gather(&records, 16).unwrap();
-            assert_eq!(laid, Laid { lead: vec![9; 16], body: Body::Inline(body) }, "{size}");
+            let decoded = from_records(&records, 16).unwrap();
+            assert_eq!(decoded, Decoded { lead: vec![9; 16], body: Body::Inline(body) }, "{size}");
         }
     }
 
     #[test]
     fn a_reference_to_a_file_comes_back() {
         let sha256 = Sha256::of(b"x");
-        let records = lay_file(&key(), &[], sha256, 70_000);
-        assert_eq!(gather(&records, 0).unwrap().body, Body::File { sha256, length: 70_000 });
+        let records = to_file_record(&key(), &[], sha256, 70_000);
+        assert_eq!(from_records(&records, 0).unwrap().body, Body::File { sha256, length: 70_000 });
     }
 
     #[test]
     fn every_flipped_bit_lost_part_and_strange_key_is_found() {
-        let records = lay(&key(), &[1; 16], &[5; 4_000]);
+        let records = to_records(&key(), &[1; 16], &[5; 4_000]);
         for (part, (_, value)) in records.iter().enumerate() {
             for byte in 0..value.len() {
                 let mut broken = records.clone();
                 broken[part].1[byte] ^= 0x10;
-                assert!(gather(&broken, 16).is_err(), "part {part}, byte {byte}");
+                assert!(from_records(&broken, 16).is_err(), "part {part}, byte {byte}");
             }
         }
-        assert!(gather(&records[..1], 16).is_err());
-        assert!(gather(&records[1..], 16).is_err());
+        assert!(from_records(&records[..1], 16).is_err());
+        assert!(from_records(&records[1..], 16).is_err());
         let mut moved = records.clone();
         moved[0].0[20] ^= 1;
-        assert!(gather(&moved, 16).is_err());
+        assert!(from_records(&moved, 16).is_err());
     }
 
     #[test]
-    fn a_newer_schema_is_told_from_damage() {
-        let mut records = lay(&key(), &[], b"x");
+    fn a_newer_schema_is_distinguished_from_damage() {
+        let mut records = to_records(&key(), &[], b"x");
         records[0].1[0] = SCHEMA + 1;
-        assert_eq!(gather(&records, 0), Err(Fault::Schema(SCHEMA + 1)));
+        assert_eq!(from_records(&records, 0), Err(RecordError::Schema(SCHEMA + 1)));
     }
 }

@@ -1,16 +1,16 @@
-//! One session's records, from first to last, with everything verified that can be.
+//! Reads one session's records from first to last and verifies all of them.
 
 use std::collections::VecDeque;
 use std::path::Path;
 
 use leftfold_events::{Envelope, Seq, SessionId};
 
-use crate::database::quiet;
-use crate::error::{Damage, Error, Flaw};
+use crate::database::catch_panic;
+use crate::error::{ContentFault, Damage, Error};
 use crate::head::Head;
 use crate::lookup::{first_seq, forked_from, lineage, stored_link};
 use crate::payloads::{self, Cache};
-use crate::record::{self, Body, EVENT_KEY, Fault, Laid, Link, START};
+use crate::record::{self, Body, Decoded, EVENT_KEY, Link, RecordError, START};
 use crate::{codec, files};
 
 /// A verified event.
@@ -20,14 +20,14 @@ pub(crate) struct Entry {
     pub(crate) envelope: Envelope,
 }
 
-/// What stands where an event should.
+/// The fault at a place where an event should be.
 #[derive(Debug)]
-pub(crate) enum Wrong {
+pub(crate) enum ScanFault {
     Damage(Damage),
     OtherSchema { session: SessionId, seq: Seq, found: u8 },
 }
 
-impl Wrong {
+impl ScanFault {
     pub(crate) fn into_error(self, dir: &Path) -> Error {
         match self {
             Self::Damage(damage) => Error::damaged(dir, damage),
@@ -45,36 +45,37 @@ impl Wrong {
     }
 }
 
-/// Where the contents come from.
+/// Where records and contents are read from.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) db: &'a sled::Db,
-    /// The store's own folder, also where `db` is a copy.
+    /// The store's own folder, also if `db` is a copy.
     pub(crate) dir: &'a Path,
     pub(crate) cache: &'a Cache,
 }
 
 type Record = (sled::IVec, sled::IVec);
 
-/// Yields a session's events in order and, in its place, each thing that is wrong. It goes on
-/// after damage as far as it can; what is wrong with the whole session comes last.
+/// Yields a session's events in order, and each fault at its place. It continues after damage as
+/// far as possible. Faults of the whole session come last.
 pub(crate) struct Scan<'a> {
     source: Source<'a>,
     session: SessionId,
     head: Option<Head>,
     records: Option<sled::Iter>,
     ahead: Option<Record>,
-    /// Seq of the next event; `None` before the first, if that decides where the log begins.
+    /// Seq of the next event; `None` before the first event if that one decides where the log
+    /// begins.
     expected: Option<Seq>,
-    /// Link of the event before; `None` where it is not known.
+    /// Link of the previous event; `None` if it is unknown.
     link: Option<Link>,
-    /// Events before this one are verified, not decoded.
+    /// Events before this seq are verified but not decoded.
     from: Seq,
-    out: VecDeque<Result<Entry, Wrong>>,
+    out: VecDeque<Result<Entry, ScanFault>>,
 }
 
 impl<'a> Scan<'a> {
-    /// From the first event on, yielding those from `from` on.
+    /// Scans from the first event on, and yields the events from `from` on.
     pub(crate) fn all(
         source: Source<'a>,
         session: SessionId,
@@ -84,30 +85,30 @@ impl<'a> Scan<'a> {
         Self::start(source, session, head, None, from)
     }
 
-    /// From the event `from` on, without a look at what stands before it.
+    /// Scans from the event `from` on, and does not read the events before it.
     pub(crate) fn part(source: Source<'a>, session: SessionId, from: Seq) -> Self {
         Self::start(source, session, None, Some(from), from)
     }
 
-    /// From the head on: the event that it names and what a crash kept from being in it.
+    /// Scans from the head on: the event that it names, and events that a crash kept out of it.
     pub(crate) fn tail(source: Source<'a>, head: Head) -> Self {
         let seq = head.seq;
         Self::start(source, head.session, Some(head), Some(seq), seq)
     }
 
-    /// What a session shares with those that it is a fork of, and its own events; those from `from`
-    /// on. Without a look at what stands before, if `part`.
+    /// Yields the events that a session shares with the sessions it was forked from, and then its
+    /// own, from `from` on. With `part` it does not read the events before `from`.
     pub(crate) fn history(
         source: Source<'a>,
         session: SessionId,
         head: Option<Head>,
         (from, part): (Seq, bool),
-    ) -> Box<dyn Iterator<Item = Result<Entry, Wrong>> + 'a> {
+    ) -> Box<dyn Iterator<Item = Result<Entry, ScanFault>> + 'a> {
         let lineage = match lineage(source.db, session) {
             Ok(lineage) => lineage,
             Err(what) => {
                 let damage = Damage::event(session, 1, what);
-                return Box::new(std::iter::once(Err(Wrong::Damage(damage))));
+                return Box::new(std::iter::once(Err(ScanFault::Damage(damage))));
             }
         };
         let mut head = head;
@@ -115,7 +116,7 @@ impl<'a> Scan<'a> {
         Box::new(scans.flat_map(move |(of, last)| {
             let head = head.take_if(|_| of == session);
             let scan = match part {
-                // a fork begins behind what it shares
+                // a fork begins behind its shared events
                 true => {
                     let first = first_seq(source.db, of).unwrap_or(from);
                     Self::part(source, of, from.max(first))
@@ -148,14 +149,14 @@ impl<'a> Scan<'a> {
             from,
             out: VecDeque::new(),
         };
-        match quiet(|| source.db.range(low..=high)) {
+        match catch_panic(|| source.db.range(low..=high)) {
             Ok(records) => scan.records = Some(records),
             Err(panic) => scan.lost(&panic),
         }
         scan
     }
 
-    /// sled cannot go on.
+    /// Ends the scan, because sled cannot read on.
     fn lost(&mut self, what: &str) {
         self.records = None;
         let what = format!("the database cannot be read from here on: {what}");
@@ -163,7 +164,7 @@ impl<'a> Scan<'a> {
     }
 
     fn wrong(&mut self, seq: Seq, what: impl Into<String>) {
-        self.out.push_back(Err(Wrong::Damage(Damage::event(self.session, seq, what))));
+        self.out.push_back(Err(ScanFault::Damage(Damage::event(self.session, seq, what))));
     }
 
     fn record(&mut self) -> Option<Record> {
@@ -171,7 +172,7 @@ impl<'a> Scan<'a> {
             return Some(record);
         }
         let records = self.records.as_mut()?;
-        match quiet(|| records.next()) {
+        match catch_panic(|| records.next()) {
             Ok(Some(Ok(record))) => return Some(record),
             Ok(None) => self.records = None,
             Ok(Some(Err(error))) => self.lost(&error.to_string()),
@@ -198,18 +199,20 @@ impl<'a> Scan<'a> {
         let Some(records) = self.event() else { return false };
         let key = &records[0].0;
         let Some(seq) = record::seq_of(key) else {
-            self.wrong(self.expected.unwrap_or(1), "a key that is none of an event");
+            self.wrong(self.expected.unwrap_or(1), "a key that does not belong to an event");
             return true;
         };
-        match record::gather(&records, START.len()) {
-            Ok(laid) => self.laid(seq, laid),
+        match record::from_records(&records, START.len()) {
+            Ok(decoded) => self.decoded(seq, decoded),
             Err(fault) => {
                 self.gap(seq);
                 self.out.push_back(Err(match fault {
-                    Fault::Schema(found) => {
-                        Wrong::OtherSchema { session: self.session, seq, found }
+                    RecordError::Schema(found) => {
+                        ScanFault::OtherSchema { session: self.session, seq, found }
                     }
-                    Fault::Bad(what) => Wrong::Damage(Damage::event(self.session, seq, what)),
+                    RecordError::Bad(what) => {
+                        ScanFault::Damage(Damage::event(self.session, seq, what))
+                    }
                 }));
                 self.link = None;
             }
@@ -218,14 +221,14 @@ impl<'a> Scan<'a> {
         true
     }
 
-    /// One event whose records are whole.
-    fn laid(&mut self, seq: Seq, laid: Laid) {
-        let link = Link::try_from(laid.lead.as_slice()).unwrap_or_default();
-        let body = match self.body(laid.body) {
+    /// Yields one event whose records are complete.
+    fn decoded(&mut self, seq: Seq, decoded: Decoded) {
+        let link = Link::try_from(decoded.lead.as_slice()).unwrap_or_default();
+        let body = match self.body(decoded.body) {
             Ok(body) => body,
             Err(flaw) => {
                 self.gap(seq);
-                self.out.push_back(Err(Wrong::Damage(flaw.of(self.session, seq))));
+                self.out.push_back(Err(ScanFault::Damage(flaw.of(self.session, seq))));
                 self.link = Some(link);
                 return;
             }
@@ -236,7 +239,7 @@ impl<'a> Scan<'a> {
             match self.decode(seq, &body) {
                 Ok(envelope) => Some(envelope),
                 Err(damage) => {
-                    self.out.push_back(Err(Wrong::Damage(damage)));
+                    self.out.push_back(Err(ScanFault::Damage(damage)));
                     self.link = Some(link);
                     return;
                 }
@@ -252,7 +255,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn body(&self, body: Body) -> Result<Vec<u8>, Flaw> {
+    fn body(&self, body: Body) -> Result<Vec<u8>, ContentFault> {
         match body {
             Body::Inline(bytes) => Ok(bytes),
             Body::File { sha256, length } => files::get(self.source.dir, sha256, length),
@@ -272,7 +275,7 @@ impl<'a> Scan<'a> {
         Ok(envelope)
     }
 
-    /// The first event decides where the log begins: a fork goes on behind what it shares.
+    /// The first event decides where the log begins: a fork continues behind its shared events.
     fn begin(&mut self, seq: Seq, first: Option<&Envelope>) {
         let forked = first.and_then(forked_from);
         if let Some((from, at)) = forked.filter(|(_, at)| at.checked_add(1) == Some(seq)) {
@@ -282,7 +285,10 @@ impl<'a> Scan<'a> {
                 Ok(None) => {
                     self.wrong(seq, format!("it is a fork of {from} at {at}, which is missing"));
                 }
-                Err(what) => self.wrong(seq, format!("what it is a fork of: {what}")),
+                Err(what) => self.wrong(
+                    seq,
+                    format!("it cannot be told which event it was forked from: {what}"),
+                ),
             }
         } else {
             self.expected = Some(1);
@@ -310,7 +316,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// What can be said when the last event has been seen.
+    /// Reports faults that show only after the last event.
     fn end(&mut self) {
         let Some(head) = self.head.take() else { return };
         let next = self.expected.unwrap_or(1);
@@ -326,13 +332,13 @@ impl<'a> Scan<'a> {
             );
             damage.file = "db".into();
             damage.seq = Some(next);
-            self.out.push_back(Err(Wrong::Damage(damage)));
+            self.out.push_back(Err(ScanFault::Damage(damage)));
         }
     }
 }
 
 impl Iterator for Scan<'_> {
-    type Item = Result<Entry, Wrong>;
+    type Item = Result<Entry, ScanFault>;
 
     fn next(&mut self) -> Option<Self::Item> {
         while self.out.is_empty() && self.step() {}

@@ -14,28 +14,29 @@ use crate::reader::Reader;
 use crate::scan::Scan;
 use crate::{database, durable, head};
 
-/// How long a node waits for another one to let go of a store.
+/// How long a node waits until another one releases the store.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 const LOCK_POLL: Duration = Duration::from_millis(20);
 
 /// Events that an import writes at once.
 const IMPORT_BATCH: usize = 500;
 
-/// A node's hold on a store's folder. Clones share it; it ends with the last clone and the last
-/// [`Log`], whose drop waits until everything is on the disk and the lock is free.
+/// A store that this process has open as its node. Clones share it. It closes when the last clone
+/// and the last [`Log`] are dropped; that drop waits until everything is on the disk and the lock
+/// is free.
 #[derive(Clone, Debug)]
 pub struct Store(Arc<OpenStore>);
 
 impl Store {
-    /// Opens the store in `dir` as its node, creating it if there is none.
+    /// Opens the store in `dir` as its node, and creates it if it does not exist.
     ///
-    /// Opening may repair a torn end in place, so a database of up to 64 MiB that is not exactly
-    /// what the last node left when it closed it is first looked at in a copy, and one that has
-    /// lost acknowledged events is left untouched.
+    /// Opening may repair a torn end in place. So a database of up to 64 MiB that is not exactly as
+    /// the last node left it is first checked in a copy. If that copy lacks acknowledged events,
+    /// the store stays untouched.
     ///
     /// # Errors
-    /// [`Error::Locked`] if another node holds the store for two more seconds, [`Error::Damaged`],
-    /// [`Error::Full`] or [`Error::Io`].
+    /// [`Error::Locked`] if another node still holds the store after two seconds,
+    /// [`Error::Damaged`], [`Error::Full`] or [`Error::Io`].
     pub fn open(dir: &Path) -> Result<Self, Error> {
         let new = !dir.join("db").exists();
         if new {
@@ -50,23 +51,24 @@ impl Store {
         Ok(Self(Arc::new(OpenStore::start(dir, db)?)))
     }
 
-    /// The right to append to `session`, which may be new. Reads where the log ends. Only the actor
-    /// Session may call this: `clippy.toml` forbids it everywhere else.
+    /// Opens the log of `session`, which may be new, for appending. It reads the end of the log.
+    /// Only the Session actor may call this: `clippy.toml` forbids it everywhere else.
     ///
     /// # Errors
-    /// [`Error::Taken`] while another [`Log`] of it lives, [`Error::Damaged`] if its end is not
-    /// what was acknowledged, [`Error::OtherSchema`].
+    /// [`Error::Taken`] while another [`Log`] of the session exists, [`Error::Damaged`] if the
+    /// log's end is not as it was acknowledged, [`Error::OtherSchema`].
     pub fn log(&self, session: SessionId) -> Result<Log, Error> {
         Log::open(&self.0, session)
     }
 
     /// Writes the log of a session that this store does not have yet: events that another store has
-    /// exported, or that were converted. It decides nothing and has no effects. Nothing but this and
-    /// the actor Session appends to a log.
+    /// exported, or that were converted. It decides nothing and has no effects. Only this function
+    /// and the Session actor append to a log.
     ///
-    /// The whole log is checked before anything is written: each event belongs to `session`, and seqs
-    /// go from 1 without a gap; a fork goes on from an event that is in this store. When it is written,
-    /// it is read back through its checksums and its chain, and compared. It blocks on the disk.
+    /// The whole log is checked before anything is written: each event belongs to `session`, and
+    /// seqs go from 1 without a gap; a fork continues from an event that is in this store. After
+    /// writing, the log is read back through its checksums and its chain, and compared. The call
+    /// blocks on the disk.
     ///
     /// # Errors
     /// [`Error::Exists`], [`Error::Order`], [`Error::Foreign`], [`Error::Unstorable`],
@@ -90,13 +92,13 @@ impl Store {
         Err(Error::damaged(self.dir(), damage))
     }
 
-    /// Reads the sessions of this store, and can do nothing else.
+    /// A reader of this store's sessions. It cannot write.
     pub fn reader(&self) -> LiveReader {
         LiveReader(Arc::clone(&self.0))
     }
 
-    /// `DEVICE:INODE` of the `db` file: tells this store from every other one on the machine, and
-    /// from a copy of it.
+    /// `DEVICE:INODE` of the `db` file. It distinguishes this store from every other one on the
+    /// machine, including its copies.
     pub fn identity(&self) -> String {
         self.0.identity().to_owned()
     }
@@ -106,14 +108,14 @@ impl Store {
     }
 }
 
-/// Reads a store that this process holds, also while its logs are being written. It keeps the store
-/// open, and cannot write.
+/// Reads a store that this process holds open, also while its logs are being written. It keeps the
+/// store open, and cannot write.
 #[derive(Clone, Debug)]
 pub struct LiveReader(Arc<OpenStore>);
 
 impl LiveReader {
-    /// Up to `most` acknowledged events of `session` (of a fork, with those it shares) from seq `from`
-    /// on.
+    /// Up to `most` acknowledged events of `session` (for a fork, including the shared ones) from
+    /// seq `from` on.
     ///
     /// # Errors
     /// [`Error::Damaged`] or [`Error::OtherSchema`] at the first event that is not as written.
@@ -124,7 +126,8 @@ impl LiveReader {
         let Some(head) = head::read(dir, session).map_err(|d| Error::damaged(dir, d))? else {
             return Ok(Vec::new());
         };
-        // the database shows a batch before its flush; nobody may see it before the head says so
+        // the database shows a batch before its flush; readers may see it only when the head
+        // includes it
         Scan::history(source, session, None, (from, true))
             .take_while(|entry| entry.as_ref().map_or(true, |e| e.envelope.seq <= head.seq))
             .take(most)
@@ -144,12 +147,12 @@ fn create(dir: &Path) -> Result<(), Error> {
             why: "there are heads of sessions, but their database is gone".into(),
         });
     }
-    // prompts, replies and files of the user's: nobody else's business
+    // the files hold the user's prompts, replies and files, so only the user may read them
     let create = || DirBuilder::new().recursive(true).mode(0o700).create(dir);
     create().map_err(|e| Error::io("cannot create", dir, e))
 }
 
-/// Refuses a store that has lost events, before sled can repair anything away.
+/// Refuses a store that has lost events, before sled can repair the traces away.
 fn look_first(dir: &Path) -> Result<(), Error> {
     let length = fs::metadata(dir.join("db")).map(|m| m.len()).unwrap_or_default();
     if length > database::LOOK_THROUGH {
@@ -184,9 +187,9 @@ fn lock(dir: &Path) -> Result<sled::Db, Error> {
     }
 }
 
-/// The names of new files are durable only with their folders.
+/// Syncs the folders: the names of new files are durable only with them.
 fn sync_folders(dir: &Path) -> std::io::Result<()> {
-    // sled writes its settings once and never syncs them, and does not open without them
+    // sled writes its settings once, never syncs them, and does not open without them
     durable::file(&dir.join("conf"))?;
     durable::folder(dir)?;
     match dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {

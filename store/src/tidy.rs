@@ -1,4 +1,4 @@
-//! Taking out of a store what nothing in it refers to any more.
+//! Removes files and records from a store that no event refers to.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -9,23 +9,23 @@ use std::path::{Path, PathBuf};
 use leftfold_events::event::Tool;
 use leftfold_events::{Event, Sha256};
 
-use crate::database::{self, quiet};
+use crate::database::{self, catch_panic};
 use crate::error::Error;
 use crate::payloads::{self, Cache};
 use crate::probe::in_use;
 use crate::scan::{Scan, Source};
 use crate::{check, durable, files, lookup, record};
 
-/// What is removed from a store, or would be.
+/// The files that were removed, or would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tidied {
-    /// Files with contents.
+    /// Number of content files.
     pub payloads: usize,
-    /// Full texts of outputs.
+    /// Number of full texts of tool outputs.
     pub spills: usize,
-    /// What a crash has left half written.
+    /// Number of files that a crash left half written.
     pub temporary: usize,
-    /// That these files take up on the disk.
+    /// Bytes that these files occupy on the disk.
     pub bytes: u64,
 }
 
@@ -35,13 +35,13 @@ impl Tidied {
     }
 }
 
-/// Removes contents and full texts that no event of any session in the store names, and what a
-/// crash has left half written; with `dry`, only counts them. A store that has no file of the kind
-/// costs a look at its folder.
+/// Removes contents and full texts that no event of any session in the store names, and files that
+/// a crash left half written. With `dry` it only counts them. A store that has no such files is not
+/// opened: only its folder is read.
 ///
 /// # Errors
-/// [`Error::Damaged`]: a log that is not whole may name anything, so nothing is removed.
-/// [`Error::Locked`] while a node has the store open, [`Error::Io`], [`Error::Database`].
+/// [`Error::Damaged`]: a damaged log may name anything, so nothing is removed. [`Error::Locked`]
+/// while a node has the store open, [`Error::Io`], [`Error::Database`].
 pub fn tidy(dir: &Path, dry: bool) -> Result<Tidied, Error> {
     let mut tidy = Tidy { dry, ..Tidy::default() };
     let contents = files::list(dir);
@@ -51,7 +51,7 @@ pub fn tidy(dir: &Path, dry: bool) -> Result<Tidied, Error> {
         return Ok(tidy.done);
     }
     let held: sled::Db;
-    // opening may repair what has been lost out of sight
+    // opening may repair the database and hide lost events
     if let Some(damage) = check(dir)?.damage.into_iter().next() {
         return Err(Error::damaged(dir, damage));
     }
@@ -60,13 +60,13 @@ pub fn tidy(dir: &Path, dry: bool) -> Result<Tidied, Error> {
         (!in_use(dir)).then_some(()).ok_or_else(locked)?;
         let copy = database::copy(dir)?.open().map_err(|what| Error::Database { what })?;
         let db = copy.db().ok_or_else(locked)?;
-        let named = Named::of(db, dir)?;
+        let named = References::of(db, dir)?;
         let files = named.files(db, dir)?;
         (named, files)
     } else {
-        // held until the files are gone, so that no node begins in the middle
+        // the lock is held until the files are gone, so that no node opens the store meanwhile
         held = database::open(dir)?.ok_or_else(locked)?;
-        let named = Named::of(&held, dir)?;
+        let named = References::of(&held, dir)?;
         remove_dead(&held, dir, &named)?;
         let files = named.files(&held, dir)?;
         (named, files)
@@ -91,13 +91,13 @@ struct Tidy {
 }
 
 impl Tidy {
-    /// How many files were, or would be, removed.
+    /// Removes the file unless this is a dry run. Returns 1 if it was, or would be, removed.
     fn remove(&mut self, path: &Path) -> Result<usize, Error> {
         use std::os::unix::fs::MetadataExt;
         let size = path.symlink_metadata().map_or(0, |found| found.blocks() * 512);
         if !self.dry {
             match fs::remove_file(path) {
-                // opening the store has done it
+                // opening the store has already removed it
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 removed => removed.map_err(|e| Error::io("cannot remove", path, e))?,
             }
@@ -107,7 +107,7 @@ impl Tidy {
     }
 }
 
-/// The plain files in a folder with names of a kind.
+/// The plain files in a folder whose names `is_one` accepts.
 fn listed(folder: &Path, is_one: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
@@ -117,22 +117,22 @@ fn listed(folder: &Path, is_one: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     paths
 }
 
-/// Contents get their name when they are complete, and so do sled's snapshots.
+/// Half-written content files and sled snapshots: such files get their final names when complete.
 fn half_written(dir: &Path) -> Vec<PathBuf> {
     let mut found = listed(&dir.join(files::FOLDER), |name| name.starts_with(".tmp"));
     found.extend(listed(dir, database::is_half_snapshot));
     found
 }
 
-/// What the events of a store name.
+/// The contents and spill files that the events of a store name.
 #[derive(Debug, Default)]
-struct Named {
+struct References {
     payloads: HashSet<Sha256>,
-    /// By name alone: the folder may have been moved since.
+    /// File names only: the folder may have been moved.
     spills: HashSet<OsString>,
 }
 
-impl Named {
+impl References {
     fn of(db: &sled::Db, dir: &Path) -> Result<Self, Error> {
         let (mut named, cache) = (Self::default(), Cache::default());
         let source = Source { db, dir, cache: &cache };
@@ -154,7 +154,7 @@ impl Named {
         }
     }
 
-    /// The files that events and the contents they name are in.
+    /// The files that hold events and the contents that events name.
     fn files(&self, db: &sled::Db, dir: &Path) -> Result<HashSet<Sha256>, Error> {
         let mut files = HashSet::new();
         for entry in db.iter() {
@@ -166,9 +166,9 @@ impl Named {
     }
 }
 
-/// The records of contents that no event names. They go before their files, and with them: an event
-/// to come that names the same contents must find all of them or nothing.
-fn remove_dead(db: &sled::Db, dir: &Path, named: &Named) -> Result<(), Error> {
+/// Removes the records of contents that no event names. They go before their files, and in one pass
+/// with them: a later event that names the same contents must find all of them or nothing.
+fn remove_dead(db: &sled::Db, dir: &Path, named: &References) -> Result<(), Error> {
     let mut dead = Vec::new();
     for key in db.range(record::PAYLOADS.to_vec()..).keys() {
         let key = key.map_err(|e| Error::sled("read a key", dir, e))?;
@@ -180,7 +180,7 @@ fn remove_dead(db: &sled::Db, dir: &Path, named: &Named) -> Result<(), Error> {
 }
 
 fn remove_records(db: &sled::Db, dir: &Path, keys: &[sled::IVec]) -> Result<(), Error> {
-    let removed = quiet(|| {
+    let removed = catch_panic(|| {
         let mut batch = sled::Batch::default();
         keys.iter().for_each(|key| batch.remove(key));
         db.apply_batch(batch)?;

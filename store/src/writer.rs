@@ -1,4 +1,4 @@
-//! Group commit: one thread per store makes everything that waits durable with one flush.
+//! Group commit: one thread per store makes all waiting appends durable with one flush.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -8,42 +8,42 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-use crate::database::quiet;
+use crate::database::catch_panic;
 use crate::error::Error;
 use crate::fault::{self, Boundary};
 use crate::payloads::Cache;
 use crate::pending::{Append, Pending, call};
+use crate::preallocate::Preallocation;
 use crate::record::Pair;
-use crate::room::Room;
 use crate::{durable, files, head};
 
-/// Bytes of records in one group; what waits beyond that forms the next one.
+/// Bytes of records in one group; further waiting appends form the next group.
 const MAX_GROUP: usize = 1 << 20;
 
-/// How long the thread looks for work before it sleeps: waking a thread costs about as much as
-/// a small write, and a session that has been acknowledged often appends again at once.
+/// How long the thread polls for work before it sleeps: waking a thread costs about as much as a
+/// small write, and a session often appends again as soon as an append is acknowledged.
 const SPIN: Duration = Duration::from_micros(30);
 
 pub(crate) struct Writer {
     pub(crate) dir: PathBuf,
     pub(crate) db: sled::Db,
-    /// The `db` file, for syncs: sled's own flush stops at `sync_file_range`, which leaves file
-    /// length and the disk's cache alone.
+    /// The `db` file, for syncs: sled's own flush stops at `sync_file_range`, which does not cover
+    /// file length and the disk's cache.
     pub(crate) file: File,
-    pub(crate) room: Room,
+    pub(crate) preallocation: Preallocation,
     pub(crate) cache: Arc<Cache>,
     pub(crate) pending: Arc<Pending>,
-    /// Once a write or sync has failed, what is on the disk is anybody's guess, and a later sync
-    /// that succeeds does not cover it.
+    /// Set after a write or sync has failed. The state of the disk is then unknown, and a later
+    /// successful sync does not cover it.
     pub(crate) failed: Option<Error>,
-    /// The same, for whoever closes the store.
+    /// Whether all writes succeeded, for the code that closes the store.
     pub(crate) sound: Arc<AtomicBool>,
 }
 
 impl Writer {
-    /// Until the last sender is gone.
+    /// Runs until the last sender is dropped.
     pub(crate) fn run(mut self, inbox: &Receiver<Append>) {
-        self.room.keep();
+        self.preallocation.extend();
         while let Some(first) = receive(inbox) {
             let mut size = bytes(&first);
             let mut group = vec![first];
@@ -54,7 +54,7 @@ impl Writer {
             }
             self.commit(group);
         }
-        if let Err(panic) = quiet(move || drop(self)) {
+        if let Err(panic) = catch_panic(move || drop(self)) {
             tracing::warn!("closing the store: {panic}");
         }
     }
@@ -63,7 +63,7 @@ impl Writer {
         let mut sound = Vec::with_capacity(group.len());
         for append in group {
             // an earlier append of this log has failed, so this one would leave a gap
-            match (append.slot.check(), &self.failed) {
+            match (append.state.check(), &self.failed) {
                 (Ok(()), None) => sound.push(append),
                 (Ok(()), Some(error)) => call(append.done, Err(error.clone())),
                 (Err(error), _) => call(append.done, Err(error)),
@@ -73,7 +73,7 @@ impl Writer {
             Ok(()) => self.make_durable(sound),
             Err(error) => sound.into_iter().for_each(|append| append.fail(&error)),
         }
-        self.room.keep();
+        self.preallocation.extend();
     }
 
     fn write_files(&self, group: &[Append]) -> Result<(), Error> {
@@ -95,12 +95,12 @@ impl Writer {
             None => Err(gone()),
         });
         if let Err(error) = &result {
-            // for good: nothing that succeeds later makes up for it
+            // the failure is permanent: no later success makes up for it
             self.failed.get_or_insert_with(|| error.clone());
             self.sound.store(false, Ordering::Release);
         }
         if any {
-            fault::reach(Boundary::Headed);
+            fault::crash_if_planned(Boundary::Headed);
         }
         for append in group.into_iter().flatten() {
             match &result {
@@ -118,16 +118,16 @@ impl Writer {
     }
 
     fn sync(&self, records: Vec<Pair>) -> Result<(), Error> {
-        fault::reach(Boundary::Before);
+        fault::crash_if_planned(Boundary::Before);
         self.apply(records)?;
         let path = self.dir.join("db");
         durable::contents(&self.file, &path).map_err(|e| Error::io("cannot sync", &path, e))?;
-        fault::reach(Boundary::Synced);
+        fault::crash_if_planned(Boundary::Synced);
         Ok(())
     }
 
     fn apply(&self, records: Vec<Pair>) -> Result<(), Error> {
-        let applied = quiet(|| {
+        let applied = catch_panic(|| {
             // a single record is atomic by itself, and a batch costs sled a second write
             if records.len() == 1 {
                 for (key, value) in records {
@@ -147,20 +147,20 @@ impl Writer {
         }
     }
 
-    /// The head of each session, once: that of its last append in the group.
+    /// Writes the head of each session once: the head of its last append in the group.
     fn write_heads(&self, group: &[Append]) -> Result<(), Error> {
         let mut written = HashSet::new();
         for append in group.iter().rev().filter(|append| !append.head.is_empty()) {
-            if !written.insert(append.slot.session) {
+            if !written.insert(append.state.session) {
                 continue;
             }
-            let slot = &append.slot;
-            let failed = |e| Error::io("cannot write", &head::path(&self.dir, slot.session), e);
-            let file = match slot.head.get() {
+            let state = &append.state;
+            let failed = |e| Error::io("cannot write", &head::path(&self.dir, state.session), e);
+            let file = match state.head.get() {
                 Some(file) => file,
                 None => {
-                    let file = head::open(&self.dir, slot.session).map_err(failed)?;
-                    slot.head.get_or_init(|| file)
+                    let file = head::open(&self.dir, state.session).map_err(failed)?;
+                    state.head.get_or_init(|| file)
                 }
             };
             head::write(file, &append.head).map_err(failed)?;
@@ -169,7 +169,7 @@ impl Writer {
     }
 }
 
-/// The next append: spins for a moment, then sleeps. `None` when nobody can send any more.
+/// The next append: polls for a moment, then sleeps. `None` when no sender is left.
 fn receive(inbox: &Receiver<Append>) -> Option<Append> {
     let start = Instant::now();
     while start.elapsed() < SPIN {

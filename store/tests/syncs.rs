@@ -1,7 +1,7 @@
-//! Each way of writing waits for the disk as often as it owes, and in the right order: whoever takes one
-//! of these syncs away loses what a power cut finds.
+//! Each way of writing makes the required syncs in the required order. Removing one of these syncs
+//! would lose events in a power cut.
 //!
-//! It is a program of its own: syncs are counted for a whole process.
+//! These tests are a program of their own, because syncs are counted for a whole process.
 #![cfg(test)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "what a Session can do with a log is tested")]
@@ -19,7 +19,7 @@ use common::{envelope, id, text};
 #[cfg(debug_assertions)]
 use leftfold_store::{Store, synced};
 
-/// What was made durable, relative to the store's parent; contents in files without their names.
+/// The synced paths, relative to the store's parent; content files without their names.
 #[cfg(debug_assertions)]
 fn taken(parent: &Path) -> Vec<String> {
     let name = |path: std::path::PathBuf| {
@@ -47,7 +47,7 @@ fn everything_is_synced_before_it_counts() {
     log.append_wait(&[envelope(id(1), 2, text(2, 100)), envelope(id(1), 3, text(3, 9_000))])
         .unwrap();
     assert_eq!(taken(parent), ["store/db"]);
-    // contents in a file come first, with their name, before the record that names them
+    // a content file and its name come before the record that names it
     log.append_wait(&[envelope(id(1), 4, text(4, 200_000))]).unwrap();
     assert_eq!(taken(parent), ["store/payloads/*", "store/payloads", "store", "store/db"]);
     println!("promise 1c: 4 ways of writing, each synced before it counts");

@@ -1,12 +1,19 @@
-//! A new store from what can still be read of a damaged one.
+//! Writes a new store from the readable parts of a damaged one.
 //!
-//! Of every session the new store has the longest beginning that is a log: whole, in order and
-//! chained, a fork only behind all that it shares, a child only if its parent's log names it. So
-//! whatever can be done with a log can be done with it. Everything else that can be read is given
-//! back beside it: events under their own numbers, and parts of those that are not whole.
+//! The database is read key by key from a copy. Where sled cannot read its own log, the broken
+//! bytes are bridged (`frames` recognizes messages by their checksums), and sled reads on behind
+//! them.
+//!
+//! The new store has the longest sound beginning of each session's log: complete, in order and
+//! chained. A fork is included only if all events that it shares are, and a child only if its
+//! parent's log names it. So the new store can be used like any other, and its sessions can be
+//! resumed. Everything else that can be read is returned beside the store: events with their
+//! numbers, and parts of incomplete events. The caller writes the events behind a gap to
+//! `lost+found/SESSION.jsonl` as lines of an export, and the parts to `fragments.jsonl`, with the
+//! unnamed contents beside them.
 
-mod harvest;
-mod rest;
+mod leftovers;
+mod readable;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -21,36 +28,35 @@ use crate::payloads::Cache;
 use crate::scan::{Scan, Source};
 use crate::store::Store;
 
-/// What could be saved of a store.
+/// The result of [`salvage`].
 #[derive(Debug, Default)]
 pub struct Salvaged {
-    /// Every session that anything is known of, those that others build on first.
+    /// Every session of which anything is known. Parents come before their children and forks.
     pub sessions: Vec<Rescued>,
-    /// Contents that no event names which could be read.
+    /// Readable contents that no event names.
     pub payloads: Vec<Payload>,
-    /// Files in the old store's `payloads/` that are sound and named by nothing that could be read.
+    /// Sound files in the old store's `payloads/` that no readable record names.
     pub files: Vec<PathBuf>,
     pub fragments: Vec<Fragment>,
 }
 
-/// What could be saved of a session.
+/// The rescued parts of one session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rescued {
     pub session: SessionId,
     /// First and last own event in the new store.
     pub kept: Option<(Seq, Seq)>,
-    /// Events that can be read and are not in the new store, in their order. Contents that are lost
-    /// are empty in them.
+    /// Readable events that are not in the new store, in order. Lost contents are empty in them.
     pub beside: Vec<Envelope>,
-    /// The last own event that is known of.
+    /// The last own event that is known to have existed.
     pub last: Seq,
-    /// Where the session's own events begin, as far as that is known.
+    /// Where the session's own events begin, if that is known.
     begins: Seq,
     /// Why the log ends where it does, if it does not end with the last event.
     pub why: Option<Damage>,
 }
 
-/// A record of something that is not whole, as it is in the database.
+/// A record of an incomplete event or payload, as it is in the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fragment {
     pub session: Option<SessionId>,
@@ -59,18 +65,18 @@ pub struct Fragment {
     pub value: Vec<u8>,
 }
 
-/// Writes a new store into `to`, which must not exist or be empty, from everything in the store in
-/// `dir` that can still be read, record by record. Works on copies: `dir` is not changed by a byte.
+/// Writes everything that can still be read from the store in `dir` into a new store in `to`, which
+/// must not exist or must be empty. It works on copies and does not change `dir`.
 ///
 /// # Errors
-/// [`Error::Damaged`] if the database cannot be opened in any way, [`Error::Locked`] while a node has
-/// it open, [`Error::NotAStore`], [`Error::Io`] and [`Error::Full`].
+/// [`Error::Damaged`] if the database cannot be opened in any way, [`Error::Locked`] while a node
+/// has it open, [`Error::NotAStore`], [`Error::Io`] and [`Error::Full`].
 pub fn salvage(dir: &Path, to: &Path) -> Result<Salvaged, Error> {
     if crate::probe::in_use(dir) {
         return Err(Error::Locked { dir: dir.to_owned() });
     }
     let (heads, _) = head::read_all(dir);
-    let copy = harvest::harvest(dir, &heads)?;
+    let copy = readable::copy_readable(dir, &heads)?;
     let Some(db) = copy.db() else { return Ok(Salvaged::default()) };
     let cache = Cache::default();
     let mut salvage = Salvage {
@@ -86,7 +92,7 @@ pub fn salvage(dir: &Path, to: &Path) -> Result<Salvaged, Error> {
         salvaged.sessions.push(salvage.session(session)?);
     }
     let Salvage { source, named, store, .. } = salvage;
-    rest::gather(source, named, &mut salvaged)?;
+    leftovers::collect(source, named, &mut salvaged)?;
     drop(store);
     Ok(salvaged)
 }
@@ -97,13 +103,13 @@ struct Salvage<'a> {
     store: Store,
     /// Sessions in the new store, and the last seq of each.
     kept: HashMap<SessionId, Seq>,
-    /// Parents and the children that their new logs name.
+    /// Pairs of a parent in the new store and a child that its log names.
     announced: HashSet<(SessionId, SessionId)>,
     /// Contents that are in the new store.
     named: HashSet<Sha256>,
 }
 
-/// What a session's first event says that it builds on.
+/// The session that a session's first event builds on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Base {
     None,
@@ -133,7 +139,7 @@ impl Base {
 }
 
 impl Salvage<'_> {
-    /// All sessions, each behind the one that it builds on.
+    /// All sessions, each behind the session that it builds on.
     fn order(&self) -> Result<Vec<SessionId>, Error> {
         let found = lookup::sessions(self.source.db).map_err(|what| Error::Database { what })?;
         let mut known: BTreeMap<SessionId, Vec<SessionId>> =
@@ -152,7 +158,7 @@ impl Salvage<'_> {
         Ok(order)
     }
 
-    /// What a session builds on, as far as its beginning can be read.
+    /// The sessions that a session builds on, if its beginning can be read.
     fn bases(&self, session: SessionId) -> Vec<SessionId> {
         let mut events = self.scan(session).filter_map(Result::ok).map(|entry| entry.envelope);
         let Some(first) = events.next() else { return Vec::new() };
@@ -183,23 +189,24 @@ impl Salvage<'_> {
                 }
             }
         }
-        let orphaned = adopted(&log).and_then(|parent| self.unnamed(session, parent));
-        if let Some(what) = self.baseless(log.first()).or(orphaned) {
+        let orphaned = adopted(&log).and_then(|parent| self.missing_announcement(session, parent));
+        if let Some(what) = self.missing_base(log.first()).or(orphaned) {
             let seq = log.first().map(|first| first.seq).unwrap_or(1);
             why = Some(Damage::event(session, seq, what));
             log.clear();
         }
         self.write(session, &log)?;
         let kept = log.first().zip(log.last()).map(|(first, last)| (first.seq, last.seq));
-        let (beside, last) = rest::beside(self.source, session, kept);
+        let (beside, last) = leftovers::beside(self.source, session, kept);
         let last = last.max(self.head(session).map(|head| head.seq)).unwrap_or_default();
         let forked = beside.first().filter(|first| forked_from(first).is_some());
         let begins = forked.map_or(1, |first| first.seq);
         Ok(Rescued { session, kept, beside, last, begins, why })
     }
 
-    /// Why a log cannot be in the new store although it is whole: the one that it builds on is not.
-    fn baseless(&self, first: Option<&Envelope>) -> Option<String> {
+    /// Why an intact log cannot be in the new store: the session that it builds on is not complete
+    /// there.
+    fn missing_base(&self, first: Option<&Envelope>) -> Option<String> {
         let first = first?;
         match Base::of(Some(first)) {
             Base::None => None,
@@ -209,12 +216,12 @@ impl Salvage<'_> {
                     || format!("it shares {from} up to event {at}, and that log ends before");
                 (!reaches).then(what)
             }
-            Base::Child(parent) => self.unnamed(first.session, parent),
+            Base::Child(parent) => self.missing_announcement(first.session, parent),
         }
     }
 
     /// Why a child cannot be in the new store although its parent is known.
-    fn unnamed(&self, child: SessionId, parent: SessionId) -> Option<String> {
+    fn missing_announcement(&self, child: SessionId, parent: SessionId) -> Option<String> {
         let known =
             self.head(parent).is_some() || lookup::first_seq(self.source.db, parent).is_some();
         let named = self.announced.contains(&(parent, child));
@@ -234,10 +241,10 @@ impl Salvage<'_> {
     }
 }
 
-/// Events at the most before a fork of a child says whose child it is.
+/// The number of events to search for the one that names the parent of a forked child.
 const BEGINNING: usize = 1_024;
 
-/// The parent of a fork of a child.
+/// The parent of a forked child.
 fn adopted(log: &[Envelope]) -> Option<SessionId> {
     forked_from(log.first()?)?;
     log.iter().take(BEGINNING).find_map(|event| {

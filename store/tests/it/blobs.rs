@@ -1,4 +1,4 @@
-//! sled moves large pages to files that it never syncs; no record of ours may get there.
+//! sled moves large pages to files that it never syncs. No record of ours may become so large.
 
 use std::fs;
 

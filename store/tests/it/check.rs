@@ -1,4 +1,4 @@
-//! What `check` finds beside damaged bytes.
+//! Damage that `check` finds beyond damaged bytes.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn write(dir: &Path, sessions: &[Vec<Envelope>]) {
     }
 }
 
-/// Opens sled itself, to do what no code of this crate does.
+/// Opens sled directly, to make changes that this crate never makes.
 fn tamper(dir: &Path, change: impl FnOnce(&sled::Db)) {
     let config = sled::Config::default().path(dir).segment_size(256 << 10).flush_every_ms(None);
     let db = config.open().unwrap();
@@ -30,7 +30,7 @@ fn key(session: SessionId, seq: u64) -> Vec<u8> {
     key
 }
 
-/// Seqs and words of what is found.
+/// Seqs and texts of the reported damage.
 fn found(dir: &Path) -> Vec<(Option<u64>, String)> {
     check(dir).unwrap().damage.into_iter().map(|damage| (damage.seq, damage.what)).collect()
 }
@@ -60,7 +60,7 @@ fn an_event_of_another_history_breaks_the_chain() {
     let mut changed = texts(id(1), 1, 4, 50);
     changed[1] = envelope(id(1), 2, text(99, 50));
     write(other.path(), &[changed]);
-    // record by record everything is in order: checksums, seqs, even the last link of its own
+    // each record is in order by itself: checksums, seqs, even the last link of its own
     let mut record = None;
     tamper(other.path(), |db| record = db.get(key(id(1), 2)).unwrap());
     tamper(dir.path(), |db| drop(db.insert(key(id(1), 2), record.unwrap()).unwrap()));

@@ -46,8 +46,8 @@ fn the_same_log_is_handed_out_once_whoever_asks() {
     assert_eq!(logs.iter().filter(|log| refused(log)).count(), 7);
 }
 
-/// Readers see, at any moment, everything that was acknowledged before they looked, in order, and
-/// nothing that is not so. The sizes keep sled busy: pages split, segments roll.
+/// At any moment, readers see everything that was acknowledged before they started, in order, and
+/// nothing wrong. The sizes keep sled busy: pages split, segments roll.
 #[test]
 fn readers_beside_a_writer_see_at_least_what_was_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
@@ -100,7 +100,7 @@ fn reading_changes_nothing_and_needs_no_lock() {
     assert_eq!(reader.read(id(1), 1).unwrap().len(), 5);
     assert_eq!(check(dir.path()).unwrap().damage, []);
     assert_eq!(state(), before);
-    // a node comes and goes while the reader looks
+    // a node opens and closes the store while the reader reads
     Store::open(dir.path()).unwrap();
     assert_eq!(reader.read(id(1), 1).unwrap().len(), 5);
 }

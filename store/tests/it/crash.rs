@@ -1,4 +1,5 @@
-//! A node that is killed: what it was told is durable is there, and what is there is whole.
+//! A node is killed: everything that was acknowledged as durable is there, and every event is
+//! complete.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -18,7 +19,8 @@ fn batch(first: Seq) -> Vec<Envelope> {
     (first..first + 3).map(event).collect()
 }
 
-/// Not a test of its own: the node that [`kill_after`] kills. Without its folder it does nothing.
+/// Not a test of its own: the node that [`kill_after`] kills. Without the folder's variable it does
+/// nothing.
 #[test]
 fn node() {
     let Ok(dir) = std::env::var(DIR) else { return };
@@ -30,7 +32,7 @@ fn node() {
     }
 }
 
-/// Seq of the last event that the node was told is durable.
+/// Seq of the last event that was acknowledged to the node as durable.
 fn kill_after(dir: &std::path::Path, batches: usize) -> Seq {
     let mut node = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "crash::node", "--nocapture"])
@@ -45,7 +47,7 @@ fn kill_after(dir: &std::path::Path, batches: usize) -> Seq {
     let last = acknowledged.by_ref().nth(batches - 1).unwrap();
     node.kill().unwrap();
     node.wait().unwrap();
-    // what it had said by then is still in the pipe
+    // its output up to the kill is still in the pipe
     acknowledged.last().unwrap_or(last)
 }
 

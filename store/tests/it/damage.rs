@@ -1,5 +1,6 @@
-//! Whatever happens to the bytes of a store: it is found, or it is harmless, which means that every
-//! acknowledged event is read back as it was. Never a shorter log without a word, never a panic.
+//! Any change to the bytes of a store is detected or harmless. Harmless means that every
+//! acknowledged event is read back as it was. A log never becomes shorter silently, and nothing
+//! panics.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -81,7 +82,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// True if the damage was found, false if it is harmless.
+/// True if the damage was detected, false if it is harmless.
 fn found_or_harmless(dir: &Path, events: &[Envelope], as_node: bool, case: &str) -> bool {
     let report = check(dir).unwrap_or_else(|error| panic!("{case}: {error}"));
     let read = Reader::open(dir).and_then(|reader| reader.read(id(1), 1));
@@ -111,7 +112,7 @@ fn in_parallel<T: Sync>(cases: &[T], run: impl Fn(&T) -> bool + Sync) -> usize {
     })
 }
 
-/// Offsets worth flipping: every byte that says something, and a few of the zeros between.
+/// Offsets to flip: every nonzero byte, and a few of the zeros between.
 fn offsets(bytes: &[u8]) -> Vec<usize> {
     let says = |n: usize| bytes[n.saturating_sub(1)..].iter().take(3).any(|byte| *byte != 0);
     (0..bytes.len()).filter(|n| says(*n) || n % 8_192 == 0).collect()
@@ -204,7 +205,7 @@ fn an_older_database_under_newer_heads_is_found_and_not_opened() {
         matches!(&error, Error::Damaged { damage, .. } if damage.session == Some(id(1))),
         "{error}"
     );
-    // and the heads still say how far it went
+    // the heads still name the last acknowledged event
     assert_eq!(heads(old.path())[0].seq, 20);
 }
 
@@ -216,7 +217,7 @@ fn a_session_that_is_gone_altogether_is_found() {
         store.log(id(1)).unwrap().append_wait(&texts(id(1), 1, 1, 30)).unwrap();
     }
     let head = dir.path().join("heads");
-    // the head of another session, renamed, is not taken for this one's
+    // a renamed head of another session is refused
     fs::copy(head.join(id(1).to_string()), head.join(id(2).to_string())).unwrap();
     let report = check(dir.path()).unwrap();
     assert_eq!(report.damage.len(), 1, "{report:?}");
@@ -226,9 +227,9 @@ fn a_session_that_is_gone_altogether_is_found() {
         fs::remove_file(dir.path().join(file)).unwrap();
     }
     assert!(matches!(check(dir.path()), Err(Error::NotAStore { .. })));
-    // and no node begins a new database under the old heads
+    // no node starts a new database under the old heads
     assert!(matches!(Store::open(dir.path()), Err(Error::NotAStore { .. })));
-    // an empty one is damaged: nothing of what was acknowledged is in it
+    // an empty database is damaged: it has lost every acknowledged event
     fs::write(dir.path().join("db"), b"").unwrap();
     let report = check(dir.path()).unwrap();
     assert_eq!(report.damage.len(), 1, "{report:?}");

@@ -12,17 +12,17 @@ use leftfold_store::{Error, Reader, Store, check};
 struct Flip {
     file: PathBuf,
     offset: usize,
-    /// What it is made.
+    /// The new value of the byte.
     byte: u8,
     as_node: bool,
 }
 
-/// Which bytes: most of those that say something, some of the zeros between them.
+/// Most of the nonzero bytes, and some of the zeros between them.
 fn chosen(dir: &Path, random: &mut Random) -> Vec<Flip> {
     let most = count("LEFTFOLD_FLIPS", 2_000);
     let (mut telling, mut rest) = (Vec::new(), Vec::new());
     for (file, bytes) in files(dir) {
-        // a file with contents is looked at as a whole, by its hash
+        // a content file is checked as a whole, by its hash
         let whole = file.starts_with("payloads");
         for (offset, byte) in bytes.iter().enumerate() {
             let to = if *byte == 0 || whole { &mut rest } else { &mut telling };
@@ -48,7 +48,7 @@ fn chosen(dir: &Path, random: &mut Random) -> Vec<Flip> {
     cases.into_iter().enumerate().map(flip).collect()
 }
 
-/// Whether it was detected; otherwise every session was read as it was written.
+/// Whether the flip was detected. If not, every session was read as it was written.
 fn detected(dir: &Path, logs: &Logs, case: &str) -> bool {
     let report = check(dir).unwrap_or_else(|error| panic!("{case}: {error}"));
     let named =
@@ -66,7 +66,7 @@ fn detected(dir: &Path, logs: &Logs, case: &str) -> bool {
     !report.damage.is_empty() || !report.spills.is_empty()
 }
 
-/// A node goes on with what was written or with nothing.
+/// A node resumes exactly the written events, or does not open the store.
 fn try_as_node(dir: &Path, logs: &Logs, case: &str) {
     let copied = memory();
     copy(dir, copied.path());
@@ -104,7 +104,7 @@ fn every_flipped_byte_is_detected_or_harmless() {
             if flip.as_node {
                 try_as_node(dir.path(), &logs, &case);
             }
-            // whoever looked has changed nothing
+            // reading has changed nothing
             let mut now = [0];
             file.read_exact_at(&mut now, flip.offset as u64).unwrap();
             assert_eq!(now[0], flip.byte, "{case}");

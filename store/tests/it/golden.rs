@@ -22,7 +22,7 @@ fn unhex(text: &str) -> Vec<u8> {
     (0..text.len() / 2).map(|n| u8::from_str_radix(&text[2 * n..2 * n + 2], 16).unwrap()).collect()
 }
 
-/// The encoding holds hashes where the value has contents.
+/// Fills in the contents: the encoding has only their hashes.
 fn filled(mut decoded: Envelope, like: &Envelope) -> Envelope {
     for (payload, original) in decoded.event.payloads_mut().into_iter().zip(like.event.payloads()) {
         assert_eq!(payload.sha256(), original.sha256());

@@ -15,7 +15,7 @@ fn store() -> (TempDir, Store) {
     (dir, store)
 }
 
-/// Through every way there is to read.
+/// Checks every way of reading.
 fn assert_reads(dir: &TempDir, session: SessionId, expected: &[Envelope]) {
     let reader = Reader::open(dir.path()).unwrap();
     assert_eq!(reader.read(session, 1).unwrap(), expected);
@@ -30,7 +30,7 @@ fn assert_reads(dir: &TempDir, session: SessionId, expected: &[Envelope]) {
 #[test]
 fn every_variant_comes_back() {
     let (dir, store) = store();
-    // this session names a parent, so that one has to exist for `check`
+    // this session names a parent, so `check` needs one
     let parent = id(1);
     let spawned = |child| {
         let (call, agent) = ("c".into(), "a".into());
@@ -56,10 +56,10 @@ fn a_whole_log_is_imported_or_refused() {
     store.import(id(1), &events).unwrap();
     assert_eq!(store.reader().read(id(1), 1, usize::MAX).unwrap(), events);
     let refused = |session, events: &[Envelope]| store.import(session, events).unwrap_err();
-    // it is there, so nothing is added to it
+    // the session exists, so nothing is added to it
     let more = texts(id(1), 1_201, 1, 100);
     assert!(matches!(refused(id(1), &more), Error::Exists { session } if session == id(1)));
-    // each of these is found before anything is written
+    // each of these errors is found before anything is written
     let gap = [texts(id(2), 1, 600, 10), texts(id(2), 602, 1, 10)].concat();
     assert!(matches!(refused(id(2), &gap), Error::Order { expected: 601, found: 602, .. }));
     assert!(matches!(refused(id(2), &texts(id(2), 2, 1, 10)), Error::Order { expected: 1, .. }));
@@ -68,7 +68,7 @@ fn a_whole_log_is_imported_or_refused() {
     let fork = [envelope(id(2), 1_202, Session::Forked { from: id(1), at: 1_201 })];
     assert!(matches!(refused(id(2), &fork), Error::Unstorable { .. }));
     assert_eq!(store.log(id(2)).unwrap().head(), 0);
-    // a fork goes on from the events of the session that it shares
+    // a fork shares events of the session and continues after them
     let fork = [envelope(id(2), 8, Session::Forked { from: id(1), at: 7 })];
     store.import(id(2), &fork).unwrap();
     drop(store);
@@ -109,7 +109,7 @@ fn equal_payloads_are_stored_once_and_shared() {
     let read = Reader::open(dir.path()).unwrap().read(id(1), 1).unwrap();
     let text = |n: usize| read[n].event.payloads()[1].text().clone();
     assert!(std::sync::Arc::ptr_eq(&text(1), &text(50)));
-    // a session that is written later uses them too
+    // a session that is written later uses these contents too
     let store = Store::open(dir.path()).unwrap();
     let other = [envelope(id(2), 1, created(None)), envelope(id(2), 2, configure(2))];
     store.log(id(2)).unwrap().append_wait(&other).unwrap();
@@ -143,7 +143,7 @@ fn a_log_goes_on_where_it_ended() {
         let batch = texts(id(1), round * 3 + 1, 3, 1_000);
         log.append_wait(&batch).unwrap();
         all.extend(batch);
-        // as after a crash between flush and head: the head is behind, or not there
+        // as after a crash between flush and head: the head is behind or missing
         if round == 2 {
             fs::remove_file(dir.path().join("heads").join(id(1).to_string())).unwrap();
         }
@@ -161,7 +161,7 @@ fn seqs_without_a_gap_and_only_of_this_session() {
             matches!(error, Error::Order { expected: e, found: f, .. } if (e, f) == (expected, found)),
             "{error}"
         );
-        // and nothing goes in any more
+        // the log takes no more events
         let error = log.append_wait(&texts(id(1), 1, 1, 5)).unwrap_err();
         assert!(matches!(error, Error::Poisoned { .. }), "{error}");
     }
@@ -252,13 +252,13 @@ fn the_last_clone_may_go_in_a_callback() {
 fn a_failed_append_is_told_and_ends_the_log() {
     let (dir, store) = store();
     let mut log = store.log(id(1)).unwrap();
-    // what cannot be written: a head where a folder is
+    // a folder in the place of the head makes the write fail
     fs::create_dir(dir.path().join("heads").join(id(1).to_string())).unwrap();
     let error = log.append_wait(&texts(id(1), 1, 1, 5)).unwrap_err();
     assert!(matches!(&error, Error::Io { what, .. } if what.contains("heads")), "{error}");
     let error = log.append_wait(&texts(id(1), 2, 1, 5)).unwrap_err();
     assert!(matches!(error, Error::Poisoned { .. }), "{error}");
-    // nobody else is told that the next write is safe either
+    // the next write is not acknowledged as safe to another session either
     let error = store.log(id(2)).unwrap_err();
     assert!(matches!(error, Error::Io { .. }), "{error}");
 }
@@ -280,7 +280,7 @@ fn heads_are_read_without_the_database() {
     assert_eq!(summary.created, events[0].at);
     assert_eq!(summary.turns, 6);
     assert!((summary.cost - 10.5).abs() < 1e-9);
-    // it goes on counting after a restart, with and without what the head knew
+    // it continues counting after a restart, with and without the head's summary
     for remove in [false, true] {
         drop(log);
         if remove {
@@ -306,7 +306,7 @@ fn a_fork_goes_on_behind_what_it_shares() {
     let mut fork = store.log(id(2)).unwrap();
     fork.append_wait(&[forked(id(2), 4, id(1))]).unwrap();
     fork.append_wait(&texts(id(2), 5, 2, 200)).unwrap();
-    // of a fork, behind and inside of what that one shares
+    // a fork of a fork, behind the shared events and within them
     let mut second = store.log(id(3)).unwrap();
     second.append_wait(&[forked(id(3), 6, id(2))]).unwrap();
     let mut third = store.log(id(4)).unwrap();

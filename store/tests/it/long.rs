@@ -1,5 +1,5 @@
-//! A log so long that it is read without sled where that is possible: what comes of it, and what is said of
-//! damage, is what somebody finds who has sled read it from its beginning to its end.
+//! A log so long that it is read without sled where that is possible. The events and the reported
+//! damage must equal those of a reading by sled from beginning to end.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,8 +11,8 @@ use leftfold_store::{Error, Reader, Store, read};
 const EVENTS: u64 = 4_300;
 const FLIPS: u64 = 4;
 
-/// Whether all is well, by both ways to read. Bytes that no event is made of may keep sled from opening
-/// the database at all; then the events are there nevertheless.
+/// Whether the store is sound, by both ways of reading. Damage in bytes that belong to no event may
+/// keep sled from opening the database; the events are then readable nevertheless.
 fn compared(dir: &Path) -> bool {
     let straight = read(dir, id(1), u64::MAX);
     let Ok(reader) = Reader::open(dir) else {

@@ -1,4 +1,5 @@
-//! The store from outside, all tests in one program but `syncs.rs`, which counts the syncs of its whole process.
+//! The store from outside. All its tests are in one program except `syncs.rs`, which counts the
+//! syncs of its whole process.
 #![cfg(test)]
 #![allow(clippy::print_stdout, reason = "what was tried is to be seen")]
 #![allow(clippy::disallowed_methods, reason = "what a Session can do with a log is tested")]

@@ -1,10 +1,12 @@
-//! A power cut takes with it what was written and not yet synced. Whatever of that reached the disk,
-//! opening gives a beginning of each log that has all that was acknowledged, or says what is lost.
+//! Simulated power cuts. A cut loses writes that were not synced yet. Any part of those may have
+//! reached the disk; opening the store must then give a beginning of each log that has all
+//! acknowledged events, or report the loss.
 //!
-//! A cut comes between two syncs. What the first one made durable and what had been written when
-//! the second one began are two images of `db`; the disk holds the older one, and of what is newer any
-//! part: its beginning up to some sector (in a file that ends there, or that had its length before),
-//! or its end from there on. `LEFTFOLD_CUTS` is how many are looked at, `all` every one.
+//! A cut comes between two syncs. There are two images of `db`: the one that the first sync made
+//! durable, and the one at the start of the second sync. The disk holds the older image and any
+//! part of the newer one: its beginning up to some sector (in a file that ends there, or that keeps
+//! its old length), or its end from there on. `LEFTFOLD_CUTS` is the number of cuts to test; `all`
+//! tests every one.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,27 +20,27 @@ use leftfold_store::{Error, Reader, Store, check};
 const SECTOR: usize = 512;
 
 type Files = BTreeMap<PathBuf, Vec<u8>>;
-/// Events that a session has, or may have.
+/// The events that a session has, or may have.
 type Logs = BTreeMap<SessionId, Vec<Envelope>>;
 
 /// A moment between two syncs.
 struct Moment {
-    /// As the first sync left it, with the heads that were written behind it.
+    /// The files as the first sync left them, with the heads that were written after it.
     before: Files,
-    /// With all that was written by the time of the second one, in `db`.
+    /// `db` with all writes up to the second sync.
     after: Vec<u8>,
     acknowledged: Logs,
     written: Logs,
 }
 
-/// What is left on the disk.
+/// The part of the newer image that is on the disk.
 #[derive(Clone, Copy, Debug)]
 enum Left {
-    /// The beginning, and the file ends there.
+    /// Its beginning; the file ends there.
     Short,
-    /// The beginning, and behind it what was there before.
+    /// Its beginning, followed by the older bytes.
     Beginning,
-    /// The end, and before it what was there before.
+    /// Its end, preceded by the older bytes.
     End,
 }
 
@@ -47,15 +49,15 @@ struct Cut {
     moment: usize,
     at: usize,
     left: Left,
-    /// Cut once more while sled recovers from the first one.
+    /// Whether power is cut a second time while sled recovers from the first cut.
     again: bool,
 }
 
-/// The life of a store: small batches and large ones, of several sessions, closed and opened again.
+/// The history of a store: small and large batches of several sessions, closed and opened again.
 fn life() -> Vec<Moment> {
     let dir = memory();
     let mut steps = batches(dir.path());
-    // over the end of sled's first segment and into the next
+    // past the end of sled's first segment and into the next
     steps.extend((10..18).map(|seq| vec![envelope(id(1), seq, text(seq, 40_000))]));
     steps.push(vec![envelope(id(2), 4, text(4, 300)), envelope(id(2), 5, text(5, 9_000))]);
     let (mut moments, mut logs) = (Vec::new(), Logs::new());
@@ -67,7 +69,7 @@ fn life() -> Vec<Moment> {
             add(&mut logs, batch);
             let mut now = files(dir.path());
             let after = now.remove(Path::new("db")).unwrap();
-            // contents in files are synced before the records that name them are written
+            // content files are synced before the records that name them are written
             let files = now.into_iter().filter(|(path, _)| path.starts_with("payloads"));
             let before = before.into_iter().chain(files).collect();
             moments.push(Moment { before, after, acknowledged, written: logs.clone() });
@@ -78,7 +80,7 @@ fn life() -> Vec<Moment> {
 
 fn add(logs: &mut Logs, batch: &[Envelope]) {
     let session = batch[0].session;
-    // a fork begins with what it shares
+    // a fork begins with the shared events
     if session == id(3) && !logs.contains_key(&session) {
         let shared = logs[&id(1)].iter().take_while(|event| event.seq < batch[0].seq);
         let shared: Vec<_> = shared.cloned().collect();
@@ -91,7 +93,7 @@ fn used(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
 }
 
-/// Every sector behind what was synced, in each of the ways.
+/// Cuts at every unsynced sector, in each of the ways.
 fn cuts(moments: &[Moment]) -> Vec<Cut> {
     let mut cuts = Vec::new();
     for (number, moment) in moments.iter().enumerate() {
@@ -132,19 +134,19 @@ fn put(dir: &Path, files: &Files) {
 #[derive(Default)]
 struct Count {
     cuts: usize,
-    /// What was lost was said to be.
+    /// Cuts whose loss was reported.
     named: usize,
-    /// The batch that nobody was told of is there all the same.
+    /// Cuts after which the unacknowledged batch is there.
     ahead: usize,
 }
 
-/// The log has all that was acknowledged, or with it all that was written.
+/// Asserts that the log has all acknowledged events, or in addition all that were written.
 fn assert_log(found: &[Envelope], moment: &Moment, session: SessionId, case: &str) -> bool {
     let written = &moment.written[&session];
     let none = Vec::new();
     let acknowledged = moment.acknowledged.get(&session).unwrap_or(&none);
     let whole = found == acknowledged.as_slice() || found == written.as_slice();
-    // what a fork shares can be read before its own first event is durable
+    // a fork's shared events can be read before its own first event is durable
     assert!(
         whole,
         "{case}: {session} has {} events, {} were acknowledged",
@@ -179,7 +181,7 @@ fn look(dir: &Path, moment: &Moment, count: &mut Count, case: &str) {
     count.ahead += usize::from(ahead);
 }
 
-/// A node opens it, goes on with each session, and all of that is read again.
+/// Opens the store as a node, appends to each session, and reads everything again.
 fn go_on(dir: &Path, moment: &Moment, case: &str) {
     let mut logs = Logs::new();
     {
@@ -210,7 +212,7 @@ fn go_on(dir: &Path, moment: &Moment, case: &str) {
     }
 }
 
-/// Where sled's recovery itself is cut: what it has written to `db` so far, and its snapshot.
+/// Cuts sled's recovery itself: `db` as written so far, and its snapshot.
 fn recover(start: &Files, moment: &Moment, count: &mut Count, case: &str) {
     let dir = memory();
     put(dir.path(), start);
@@ -231,7 +233,7 @@ fn recover(start: &Files, moment: &Moment, count: &mut Count, case: &str) {
         let mut image = start.clone();
         image.insert(db.to_owned(), mix(old, new, at, Left::Beginning));
         if let Some((path, bytes)) = snapshot {
-            // the old one is removed when the new one has its name
+            // the old snapshot is removed when the new one has its name
             let half = bytes[..bytes.len() / 2].to_vec();
             match n % 3 {
                 0 => drop(image.insert(format!("{}.generating", path.display()).into(), half)),
@@ -265,7 +267,8 @@ fn run(cut: &Cut, moments: &[Moment], count: &mut Count) {
 #[test]
 fn a_power_cut_loses_nothing_that_was_acknowledged_without_a_word() {
     let moments = life();
-    // the last of each moment, where all is written, always; of the others some
+    // the last cut of each moment, where everything is written, is always tested; of the others,
+    // some
     let (ends, others): (Vec<Cut>, Vec<Cut>) = cuts(&moments)
         .into_iter()
         .partition(|cut| cut.at >= used(&moments[cut.moment].after) && !cut.again);

@@ -1,4 +1,4 @@
-//! Salvage: whatever can still be read of a damaged store is kept, and what is lost is named.
+//! Salvage: everything that can still be read of a damaged store is kept, and every loss is named.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -11,7 +11,7 @@ use leftfold_events::event::{Session, Subagent};
 use leftfold_events::{Envelope, SessionId};
 use leftfold_store::{Error, Reader, Rescued, Salvaged, Store, check, in_use, salvage};
 
-/// Opens sled itself, to do what no code of this crate does.
+/// Opens sled directly, to make changes that this crate never makes.
 fn tamper(dir: &Path, change: impl FnOnce(&sled::Db)) {
     let config = sled::Config::default().path(dir).segment_size(256 << 10).flush_every_ms(None);
     let db = config.open().unwrap();
@@ -34,7 +34,7 @@ fn seqs(events: &[Envelope]) -> Vec<u64> {
     events.iter().map(|event| event.seq).collect()
 }
 
-/// sled's threads let go of a database a moment after it was dropped.
+/// sled's threads release a database a moment after it was dropped.
 fn wait_until_free(dir: &Path) {
     let start = Instant::now();
     while in_use(dir) {
@@ -43,8 +43,9 @@ fn wait_until_free(dir: &Path) {
     }
 }
 
-/// Salvages, with all that always holds: the old store is as it was, the new one is sound, its logs
-/// are beginnings of the old ones and can be gone on with, and no event is told of twice.
+/// Salvages the store and checks what always holds: the old store is unchanged, the new one is
+/// sound, its logs are beginnings of the old ones and can be continued, and no event is returned
+/// twice.
 fn saved(dir: &Path, logs: &Logs, case: &str) -> Option<Salvaged> {
     wait_until_free(dir);
     let before = files(dir);
@@ -69,7 +70,7 @@ fn saved(dir: &Path, logs: &Logs, case: &str) -> Option<Salvaged> {
         let own = whole.iter().filter(|event| event.session == rescued.session);
         let kept = found.iter().filter(|event| event.session == rescued.session).count();
         let lost: u64 = rescued.lost().iter().map(|(first, last)| last - first + 1).sum();
-        // of a fork whose first event is lost nobody knows where it began
+        // if a fork's first event is lost, its beginning is unknown
         let known = rescued.kept.is_some() || rescued.session != id(3);
         let sum = kept + rescued.beside.len() + usize::try_from(lost).unwrap();
         assert!(!known || sum >= own.count().min(sum + 1), "{case}: {rescued:?}");
@@ -83,7 +84,7 @@ fn saved(dir: &Path, logs: &Logs, case: &str) -> Option<Salvaged> {
     Some(salvaged)
 }
 
-/// Contents that are lost are empty in an event that was read by itself.
+/// Lost contents are empty in an event that was read by itself.
 fn bare(events: &[Envelope]) -> Vec<String> {
     events.iter().map(bare_one).collect()
 }
@@ -124,7 +125,7 @@ fn a_lost_record_costs_one_event_and_what_is_behind_it_is_kept_beside_the_log() 
     let root = of(&salvaged, id(1));
     assert_eq!((root.kept, seqs(&root.beside)), (Some((1, 3)), vec![5, 6, 7, 8, 9]));
     assert_eq!(root.lost(), [(4, 4)]);
-    // the fork shares what is behind the gap, and the child is named there
+    // the fork shares events behind the gap, and the child is named there
     assert_eq!((of(&salvaged, id(3)).kept, of(&salvaged, id(2)).kept), (None, None));
     assert_eq!(seqs(&of(&salvaged, id(3)).beside), [7, 8, 9]);
     assert_eq!(seqs(&of(&salvaged, id(2)).beside), [1, 2, 3]);
@@ -171,7 +172,7 @@ fn a_file_with_contents_is_named_when_it_is_lost_and_found_when_its_record_is() 
         (Some((1, 6)), vec![(7, 7)], vec![8, 9])
     );
     assert!(root.why.as_ref().unwrap().file.starts_with("payloads/"));
-    // the event is in the file: without its record it is found by that
+    // the event is in the file: without its record it is found by the file's name
     tamper(sample.path(), |db| drop(db.remove(key(id(1), 7, 0)).unwrap().unwrap()));
     let salvaged = saved(sample.path(), &logs, "record").unwrap();
     let root = of(&salvaged, id(1));
@@ -197,7 +198,7 @@ fn a_database_that_cannot_be_opened_at_all_is_said_to_be() {
     assert!(matches!(salvage(to.path(), dir.path()), Err(Error::Locked { .. })));
 }
 
-/// In a log that was never closed sled reads nothing behind a torn message; salvage does.
+/// In a log that was never closed, sled reads nothing behind a torn message; salvage does.
 #[test]
 fn a_flipped_byte_costs_one_event_and_its_place_is_told() {
     let dir = memory();
@@ -221,7 +222,7 @@ fn a_flipped_byte_costs_one_event_and_its_place_is_told() {
     assert_eq!(Reader::open(open.path()).unwrap().read_good(id(1)).0.len(), 14);
     let salvaged = saved(open.path(), &vec![(id(1), events)], "torn").unwrap();
     let rescued = of(&salvaged, id(1));
-    // sled writes whole pages anew from time to time, so even the event itself may be there again
+    // sled rewrites whole pages from time to time, so the event itself may have a second copy
     let lost: u64 = rescued.lost().iter().map(|(first, last)| last - first + 1).sum();
     assert!(lost <= 1, "{rescued:?}");
 }
@@ -248,7 +249,7 @@ fn whatever_byte_is_flipped_what_can_be_read_is_kept() {
             let mut bytes = whole.clone();
             bytes[*offset] ^= 0x24;
             fs::write(&path, bytes).unwrap();
-            // each flip is of a fresh store, as far as anybody can tell
+            // each flip is applied to a fresh store
             let good = |reader: Reader| -> usize {
                 logs.iter().map(|(session, _)| own(*session, &reader.read_good(*session).0)).sum()
             };
@@ -276,7 +277,7 @@ fn own(session: SessionId, events: &[Envelope]) -> usize {
     events.iter().filter(|event| event.session == session).count()
 }
 
-/// A fork's child that is itself a fork shares one session and belongs to another: it is kept only with both.
+/// A forked child shares events of one session and belongs to another. It is kept only with both.
 #[test]
 fn a_forked_child_is_kept_only_if_its_parents_log_names_it() {
     let (child, fork, heir) = (id(2), id(3), id(4));

@@ -1,4 +1,4 @@
-//! What nothing in a store refers to can be removed, and nothing else.
+//! `tidy` removes what nothing in a store refers to, and nothing else.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn configure(seq: u64, text: &str) -> Envelope {
     envelope(id(3), seq, Turn::Configured(TurnConfigPayloads { system, ..configured() }))
 }
 
-/// Large contents, a large event and a full text of the fork's own.
+/// Adds large contents, a large event and a full text that belong to the fork.
 fn grow(dir: &Path) {
     let spill =
         Some(Spill { path: "/moved/spill/c2.txt".into(), sha256: Sha256::of(b"x"), bytes: 1 });
@@ -97,7 +97,7 @@ fn of_a_damaged_or_running_store_nothing_is_removed() {
     assert!(sample.path().join("payloads/.tmpAbCdEf").exists());
 }
 
-/// sled takes a snapshot that a crash has cut off for its newest one, and then does not open.
+/// sled takes a truncated snapshot for its newest one, and then does not open.
 #[test]
 fn half_a_snapshot_keeps_nobody_from_opening_the_store() {
     let sample = store();

@@ -3,7 +3,7 @@ use leftfold_events::event::{Consent, Permission, Tool, Wanted};
 
 use super::json;
 
-/// What running tools ask people.
+/// The questions that running tools ask people.
 pub(super) fn inquiry_events() -> Vec<Event> {
     let elicited = |wanted| Tool::ElicitationRequested {
         elicitation: 1,
@@ -29,7 +29,7 @@ pub(super) fn inquiry_events() -> Vec<Event> {
     .into()
 }
 
-/// Whether a call may run is asked, too.
+/// A permission question.
 pub(super) fn asked() -> Event {
     Permission::Asked {
         call: "c1".into(),

@@ -1,8 +1,8 @@
-//! Events of the concern `files`.
+//! File events.
 
 use leftfold_events::event::{Change, Event, FileChange, Files, Saved};
 
-/// Those that came later.
+/// File events that were added later.
 pub(super) fn later_files_events() -> Vec<Event> {
     let paths = vec![Saved { path: "src/ünïcödé.rs".into(), tree: "4b825dc6".into() }];
     vec![Files::CheckoutAsked { paths, by: "fork".into() }.into()]

@@ -1,4 +1,4 @@
-//! A session that another agent has kept.
+//! A session that was imported from another agent.
 
 use leftfold_events::Event;
 use leftfold_events::event::Session;

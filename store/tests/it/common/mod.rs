@@ -98,7 +98,7 @@ fn usage() -> Usage {
     Usage { input: 1, output: 250, reasoning: 251, cache_read: 70_000, cache_write: 5_000_000_000 }
 }
 
-/// One session with at least one event of every variant, and `of` and `until` in both states.
+/// One session with at least one event of every variant, and with `of` and `until` set and unset.
 pub fn every_variant(session: SessionId) -> Vec<Envelope> {
     let events = [
         session_events(),
@@ -119,7 +119,7 @@ pub fn every_variant(session: SessionId) -> Vec<Envelope> {
         .collect()
 }
 
-/// Events that schema 1 has learned since, in the order in which it did.
+/// Events that were added to schema 1 later, in the order of their addition.
 fn later_events() -> Vec<Event> {
     let call = CallSpec { id: "c1_1".into(), name: "read".into(), input: json(r#"{"a":1}"#) };
     let ended = Subagent::Ended {
@@ -337,8 +337,8 @@ fn other_events() -> Vec<Event> {
     ]
 }
 
-/// Which variant an event is. No wildcard: a new one fails to compile here until it is given a
-/// number, and then the tests want it in [`every_variant`] and in the golden file.
+/// The number of an event's variant. It has no wildcard: a new variant does not compile until it
+/// gets a number here, and then the tests require it in [`every_variant`] and in the golden file.
 pub fn variant(event: &Event) -> usize {
     match event {
         Event::Session(Session::Created { .. }) => 0,

@@ -1,9 +1,9 @@
-//! Events of the concern `plugin`.
+//! Plugin events.
 
 use leftfold_events::Json;
 use leftfold_events::event::{Event, Hook, HookOutcome, HookPoint};
 
-/// Each hook, and each way to answer.
+/// Each hook, and each kind of answer.
 pub(super) fn plugin_events() -> Vec<Event> {
     let asked = |hook| Event::from(Hook::Called { plugin: "guard".into(), hook });
     let answered = |outcome, output: &str, message: Option<&str>| {

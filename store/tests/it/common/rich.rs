@@ -1,4 +1,4 @@
-//! A small store with everything that a store can have in it, and what tests do to its files.
+//! A small store that contains every kind of file and record, and helpers to change its files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ pub type Logs = Vec<(SessionId, Vec<Envelope>)>;
 pub const SPILL: &[u8] = b"the full text of a long output\n";
 
 /// A root with a child, contents behind hashes, an event of several parts, one in a file and one
-/// with a full text beside the log; and a fork of it. Batches in the order in which they are written.
+/// with a full text beside the log; and a fork of it. The batches are in the order of writing.
 pub fn batches(dir: &Path) -> Vec<Vec<Envelope>> {
     let (root, child, fork) = (id(1), id(2), id(3));
     let mut config = configured();
@@ -50,7 +50,7 @@ pub fn batches(dir: &Path) -> Vec<Vec<Envelope>> {
     ]
 }
 
-/// The store, written in three openings, so that sled has a snapshot and a log behind it.
+/// The store, opened and written three times, so that sled has a snapshot and a log behind it.
 pub fn store() -> TempDir {
     let dir = memory();
     let batches = batches(dir.path());
@@ -65,14 +65,14 @@ pub fn store() -> TempDir {
     dir
 }
 
-/// What each session's log gives.
+/// The events of each session.
 pub fn logs(dir: &Path) -> Logs {
     let reader = Reader::open(dir).unwrap();
     let read = |session| (session, reader.read(session, 1).unwrap());
     reader.sessions().into_iter().map(read).collect()
 }
 
-/// A folder whose files are in memory, where there is such a place.
+/// A folder in memory, if the machine has one.
 pub fn memory() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
@@ -90,7 +90,7 @@ pub fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Paths of all files, relative to the store, and what is in them.
+/// Paths relative to the store, and contents, of all files.
 pub fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![dir.to_owned()];
@@ -108,11 +108,11 @@ pub fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// Numbers that are the same for the same seed.
+/// A random generator: equal seeds give equal numbers.
 pub struct Random(u64);
 
 impl Random {
-    /// From `LEFTFOLD_SEED`, which is printed so that a failure can be repeated.
+    /// Seeds from `LEFTFOLD_SEED`, and prints the seed so that a failure can be repeated.
     pub fn new() -> Self {
         let seed = std::env::var("LEFTFOLD_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = seed.unwrap_or(7);
@@ -128,7 +128,7 @@ impl Random {
         usize::try_from((x ^ (x >> 31)) % end as u64).unwrap()
     }
 
-    /// `count` of them, each at most once.
+    /// Chooses `count` of the items, each at most once.
     pub fn some<T>(&mut self, mut of: Vec<T>, count: usize) -> Vec<T> {
         let count = count.min(of.len());
         for n in 0..count {
@@ -140,7 +140,7 @@ impl Random {
     }
 }
 
-/// A count from the environment; `all` is everything.
+/// A count from the environment; `all` means everything.
 pub fn count(name: &str, default: usize) -> usize {
     match std::env::var(name).as_deref() {
         Ok("all") => usize::MAX,
@@ -149,7 +149,7 @@ pub fn count(name: &str, default: usize) -> usize {
     }
 }
 
-/// Runs each case on one of as many threads as there are cores.
+/// Runs the cases on as many threads as there are cores.
 pub fn in_parallel<T: Sync, R: Send>(
     cases: &[T],
     run: impl Fn(&mut Vec<&T>) -> R + Sync,

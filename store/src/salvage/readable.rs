@@ -1,50 +1,50 @@
-//! Every record that sled can still read, key by key.
+//! Copies every record that sled can still read, key by key.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use leftfold_events::{Seq, SessionId, Sha256};
 
-use crate::database::{self, Copy, quiet};
+use crate::database::{self, Copy, catch_panic};
 use crate::error::{Damage, Error};
 use crate::head::Head;
 use crate::record::{self, EVENT_KEY, PAYLOADS};
 use crate::{codec, files, payloads};
 
-/// How a damaged database may still be opened; what one way does not give, the other may.
+/// How a damaged database is opened. Each way may yield records that the other does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// By its log, without sled's shortcuts and settings, and with what sled cannot read in it
-    /// marked as to be skipped.
+enum OpenMode {
+    /// From sled's log alone, without its snapshot and settings. The parts of the log that sled
+    /// cannot read are marked to be skipped.
     LogAlone,
     AsItIs,
 }
 
-/// Where sled may be asked to go on behind what it cannot read: a database cannot tell which keys
-/// it has lost.
+/// Where to continue behind a key that sled cannot read. A database cannot tell which keys it has
+/// lost.
 #[derive(Debug, Default)]
 struct Hints {
-    /// Sessions and the last seq that is known of each.
+    /// Sessions, and the last known seq of each.
     sessions: BTreeMap<SessionId, Seq>,
     payloads: BTreeSet<Sha256>,
-    /// How often sled may still say that it cannot read.
+    /// How many more failed reads are allowed.
     refusals: usize,
 }
 
-/// So often at the most, in each way.
+/// The limit of failed reads, for each way of opening.
 const MAX_REFUSALS: usize = 40;
 
-/// Puts all records that can be read into a new database, which holds nothing else. Those of
-/// several ways to read agree, as a record is written once; one that does not is left out by its
-/// checksum.
-pub(super) fn harvest(dir: &Path, heads: &[Head]) -> Result<Copy, Error> {
-    let harvest = database::empty().map_err(|e| Error::io("cannot make a copy of", dir, e))?;
-    let Some(db) = harvest.db() else { return Ok(harvest) };
+/// Puts all records that can be read into a new database, which holds nothing else. The ways of
+/// opening agree with each other, because a record is written only once. A record that differs is
+/// dropped because its checksum fails.
+pub(super) fn copy_readable(dir: &Path, heads: &[Head]) -> Result<Copy, Error> {
+    let rescued = database::empty().map_err(|e| Error::io("cannot make a copy of", dir, e))?;
+    let Some(db) = rescued.db() else { return Ok(rescued) };
     let mut hints = Hints::default();
     hints.sessions.extend(heads.iter().map(|head| (head.session, head.seq)));
     let mut refused = Vec::new();
-    for way in [Way::LogAlone, Way::AsItIs] {
-        let copy = match open(dir, way)? {
+    for mode in [OpenMode::LogAlone, OpenMode::AsItIs] {
+        let copy = match open(dir, mode)? {
             Ok(copy) => copy,
             Err(what) => {
                 refused.push(what);
@@ -53,9 +53,9 @@ pub(super) fn harvest(dir: &Path, heads: &[Head]) -> Result<Copy, Error> {
         };
         let Some(from) = copy.db() else { continue };
         hints.refusals = MAX_REFUSALS;
-        let reaped = quiet(|| reap(from, &mut hints, db)).unwrap_or(Ok(()));
-        reaped.map_err(|e| Error::sled("kept records", dir, e))?;
-        // sled has come to everything that its log leads to
+        let copied = catch_panic(|| copy_records(from, &mut hints, db)).unwrap_or(Ok(()));
+        copied.map_err(|e| Error::sled("kept records", dir, e))?;
+        // sled reaches all records that its log leads to without a hint
         if hints.refusals == MAX_REFUSALS {
             break;
         }
@@ -67,25 +67,25 @@ pub(super) fn harvest(dir: &Path, heads: &[Head]) -> Result<Copy, Error> {
         None if db.is_empty() && files::list(dir).is_empty() => {
             Err(nothing("there is no record in it that can be read".into()))
         }
-        None => Ok(harvest),
+        None => Ok(rescued),
     }
 }
 
-fn open(dir: &Path, way: Way) -> Result<Result<Copy, String>, Error> {
+fn open(dir: &Path, mode: OpenMode) -> Result<Result<Copy, String>, Error> {
     let mut files = database::copy(dir)?;
-    match way {
-        Way::LogAlone => {
+    match mode {
+        OpenMode::LogAlone => {
             files.without_snapshot();
             files.without_settings();
             files.bridge().map_err(|e| Error::io("cannot look through a copy of", dir, e))?;
         }
-        Way::AsItIs => {}
+        OpenMode::AsItIs => {}
     }
     Ok(files.open())
 }
 
-fn reap(from: &sled::Db, hints: &mut Hints, to: &sled::Db) -> Result<(), sled::Error> {
-    // events first: they tell of sessions and of payloads
+fn copy_records(from: &sled::Db, hints: &mut Hints, to: &sled::Db) -> Result<(), sled::Error> {
+    // events first: they name the sessions and the payloads
     let mut low = Vec::new();
     while let Some(found) = first(from, &low, &PAYLOADS) {
         low = match found {
@@ -123,7 +123,7 @@ fn first(db: &sled::Db, low: &[u8], high: &[u8]) -> Option<Found> {
     if low >= high {
         return None;
     }
-    match quiet(|| db.range(low.to_vec()..high.to_vec()).next()) {
+    match catch_panic(|| db.range(low.to_vec()..high.to_vec()).next()) {
         Ok(None) => None,
         Ok(Some(Ok(record))) => Some(Ok(record)),
         Ok(Some(Err(_))) | Err(_) => Some(Err(())),
@@ -134,7 +134,7 @@ fn after(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }
 
-/// A record that is what was written wins over one that is not.
+/// Keeps a record. A sound record replaces a broken one.
 fn keep(to: &sled::Db, key: &[u8], value: &[u8]) -> Result<(), sled::Error> {
     if record::is_whole(key, value) || !to.contains_key(key)? {
         to.insert(key, value)?;
@@ -157,9 +157,9 @@ impl Hints {
         self.payloads.extend(named.map(|payload| payload.sha256()));
     }
 
-    /// A key behind one where sled cannot read, at which it can: in steps that double, and then
-    /// halve, as sled takes up to seconds to find that it cannot. `None` if there is none, or if too much
-    /// has been tried.
+    /// A readable key behind one that sled cannot read. The step doubles until a key is readable,
+    /// then halves, because sled can take seconds to fail. `None` if there is no such key or the
+    /// limit of failed reads is used up.
     fn behind(&mut self, db: &sled::Db, low: &[u8]) -> Option<Vec<u8>> {
         let mut padded = low.to_vec();
         padded.resize(EVENT_KEY + 1, 0);
@@ -192,7 +192,7 @@ impl Hints {
         Some(good)
     }
 
-    /// `None`: too much has been tried.
+    /// `None`: the limit of failed reads is used up.
     fn is_readable(&mut self, db: &sled::Db, session: SessionId, seq: Seq) -> Option<bool> {
         let found = first(db, &event(session, seq), &PAYLOADS);
         if found.is_some_and(|found| found.is_err()) {
@@ -209,7 +209,7 @@ impl Hints {
     }
 }
 
-/// Where an event's records begin.
+/// The key of an event's first record.
 fn event(session: SessionId, seq: Seq) -> Vec<u8> {
     record::part(&record::event_key(session, seq), 0)
 }

@@ -1,4 +1,4 @@
-//! What can be read and is no part of a log.
+//! Collects everything readable that is not part of a log.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -14,8 +14,8 @@ use crate::{codec, files, payloads};
 
 type Record = (sled::IVec, sled::IVec);
 
-/// The events of a session that are not in its new log and can be read, and the last seq of which
-/// there is any record.
+/// The readable events of a session that are not in its new log, and the last seq that any record
+/// names.
 pub(super) fn beside(
     source: Source<'_>,
     session: SessionId,
@@ -40,9 +40,9 @@ impl Rescued {
         self.beside.insert(place, event);
     }
 
-    /// What is lost, as first and last seq, up to the last event that is known of.
+    /// The lost events as ranges of first and last seq, up to the last known event.
     pub fn lost(&self) -> Vec<(Seq, Seq)> {
-        // a fork begins behind what it shares, and where that is its first event alone says
+        // a fork begins behind its shared events, and only its first event says where that is
         let (mut next, mut lost) = (self.kept.map_or(self.begins, |(first, _)| first), Vec::new());
         let kept = self.kept.into_iter().flat_map(|(first, last)| first..=last);
         let there: BTreeSet<Seq> = kept.chain(self.beside.iter().map(|event| event.seq)).collect();
@@ -56,7 +56,7 @@ impl Rescued {
     }
 }
 
-/// The records of each event of a session.
+/// The records of a session's events.
 fn events(db: &sled::Db, session: SessionId) -> BTreeMap<Seq, Vec<Record>> {
     let low = record::part(&record::event_key(session, 0), 0);
     let high = record::part(&record::event_key(session, Seq::MAX), u8::MAX);
@@ -69,10 +69,10 @@ fn events(db: &sled::Db, session: SessionId) -> BTreeMap<Seq, Vec<Record>> {
     events
 }
 
-/// An event by itself: whole, but perhaps with empty contents and without the one before it.
+/// Decodes a single event. Its contents may be empty, and the event before it may be missing.
 fn loose(source: Source<'_>, records: &[Record]) -> Option<Envelope> {
     let key = &records.first()?.0;
-    let bytes = match record::gather(records, START.len()).ok()?.body {
+    let bytes = match record::from_records(records, START.len()).ok()?.body {
         Body::Inline(bytes) => bytes,
         Body::File { sha256, length } => files::get(source.dir, sha256, length).ok()?,
     };
@@ -83,7 +83,7 @@ fn loose(source: Source<'_>, records: &[Record]) -> Option<Envelope> {
     Some(event)
 }
 
-/// Puts in what is there of the contents.
+/// Fills in the contents that can still be read.
 fn fill(source: Source<'_>, event: &mut Envelope) {
     for payload in event.event.payloads_mut() {
         if payloads::is_unset(payload) {
@@ -95,23 +95,22 @@ fn fill(source: Source<'_>, event: &mut Envelope) {
     }
 }
 
-/// Everything else: events whose record is gone and whose file is not, contents that no event names,
-/// pieces. `named` are the contents that the new store has.
-pub(super) fn gather(
+/// Collects everything else: events whose record is lost but whose file exists, contents that no
+/// event names, and incomplete records. `named` are the contents in the new store.
+pub(super) fn collect(
     source: Source<'_>,
     mut named: HashSet<Sha256>,
     to: &mut Salvaged,
 ) -> Result<(), Error> {
     let read = |e: sled::Error| Error::sled("read what was found", source.dir, e);
     let records = source.db.iter().collect::<Result<Vec<Record>, _>>().map_err(read)?;
-    let whole = |session: &Rescued, seq| session.is_read(seq);
     let by_id: HashMap<SessionId, usize> =
         to.sessions.iter().enumerate().map(|(n, session)| (session.session, n)).collect();
     for (path, bytes) in unnamed_files(source, &records) {
         let event = codec::decode(&bytes).ok();
         let of = event.as_ref().and_then(|event| to.sessions.get_mut(*by_id.get(&event.session)?));
         match (event, of) {
-            (Some(mut event), Some(session)) if !whole(session, event.seq) => {
+            (Some(mut event), Some(session)) if !session.is_read(event.seq) => {
                 fill(source, &mut event);
                 session.add(event);
             }
@@ -134,7 +133,7 @@ pub(super) fn gather(
             }
         } else {
             let of = session.and_then(|session| to.sessions.get(*by_id.get(&session)?));
-            if !of.zip(seq).is_some_and(|(of, seq)| whole(of, seq)) {
+            if !of.zip(seq).is_some_and(|(of, seq)| of.is_read(seq)) {
                 to.fragments.push(fragment());
             }
         }
@@ -146,7 +145,7 @@ fn names(event: &Envelope) -> Vec<Sha256> {
     event.event.payloads().iter().map(|payload| payload.sha256()).collect()
 }
 
-/// Files with contents that are what their name says, and that no record names.
+/// Files whose contents match their names, and that no record names.
 fn unnamed_files(source: Source<'_>, records: &[Record]) -> Vec<(PathBuf, Vec<u8>)> {
     let named: HashSet<Sha256> =
         records.iter().filter_map(|(key, value)| record::file_of(key, value)).collect();
