@@ -1,8 +1,8 @@
-//! Replacements in texts of 1 MiB, most of them made to be hard.
-//! `cargo bench -p leftfold-tools --bench edit`.
+//! Times replacements in texts of 1 MiB; most texts are worst cases. `cargo bench -p leftfold-tools
+//! --bench edit`.
 //!
-//! Times are the best of a few, as others may use the machine, too. The limits are 5 ms where the text
-//! stands there exactly, and 100 ms for all strategies together.
+//! Each time is the best of several runs, because other programs use the machine too. The limits
+//! are 5 ms for an exact match and 100 ms for all strategies together.
 
 #![allow(
     clippy::print_stdout,
@@ -59,7 +59,7 @@ fn case(what: &'static str, limit: u64, text: String, old: impl Into<String>) ->
     Case { what, text, old: old.into(), limit: Duration::from_millis(limit) }
 }
 
-/// Lines enough for [`SIZE`].
+/// As many lines as fill [`SIZE`].
 fn lines(line: impl Fn(usize) -> String) -> String {
     let mut text = String::new();
     let mut n = 0;
@@ -102,7 +102,7 @@ fn fuzzy() -> Vec<Case> {
     ]
 }
 
-/// Nothing that is there, in texts where much looks like it.
+/// Cases without a match, in texts where much is similar.
 fn hopeless() -> Vec<Case> {
     let blank = "\n".repeat(SIZE);
     let block = |lines: usize| format!("{{\n{}}}", "x1 = y;\n".repeat(lines));

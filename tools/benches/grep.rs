@@ -1,8 +1,8 @@
-//! `grep` over 20,000 small files against ripgrep, or, where there is none, against a plain walk on
-//! one thread. `cargo bench -p leftfold-tools --bench grep`.
+//! Times `grep` over 20,000 small files against ripgrep, or against a plain single-threaded walk if
+//! ripgrep is missing. `cargo bench -p leftfold-tools --bench grep`.
 //!
-//! Both search the same tree for the same lines, which is checked. Ours runs within this process and
-//! orders what it finds by age; ripgrep's time is that of its whole process.
+//! Both search one tree, and the bench checks that they find equal lines. Ours runs in this process
+//! and sorts results by age; ripgrep's time includes its process start.
 
 #![allow(
     clippy::print_stdout,
@@ -22,7 +22,7 @@ const FOLDERS: usize = 200;
 const FILES: usize = 100;
 const ROUNDS: usize = 15;
 
-/// Expressions with fewer matches than `grep` shows, so that the results are the same.
+/// Patterns with fewer matches than `grep` shows, so that both report all of them.
 const RARE: [(&str, &str); 4] = [
     ("literal", "needle_42"),
     ("expression", r"fn\s+needle_\d+\("),
@@ -50,7 +50,7 @@ fn main() {
         let (own, theirs) = compare(|| drop(ours(pattern)), || drop(other()));
         report(what, name, own, theirs);
     }
-    // every file matches: it is enough to search the newest
+    // every file matches, so searching the newest files is enough
     let other = || drop(if rg { ripgrep(&tree, "return") } else { plain(&tree, "return") });
     let (own, theirs) = compare(|| drop(ours("return")), other);
     report("in every file (newest 100 of all)", name, own, theirs);
@@ -61,7 +61,7 @@ fn report(what: &str, name: &str, own: Duration, theirs: Duration) {
     println!("{what}: grep {own:.1?}, {name} {theirs:.1?}, ratio {ratio:.2}");
 }
 
-/// Medians of both, measured in turns so that a busy moment meets both.
+/// Medians of both, measured in turns so that load hits both equally.
 fn compare(own: impl Fn(), other: impl Fn()) -> (Duration, Duration) {
     let timed = |work: &dyn Fn()| {
         let start = Instant::now();

@@ -1,8 +1,14 @@
-//! `apply_patch`: several files at once, in the patch format that OpenAI's models are trained on.
+//! `apply_patch`: changes several files at once, in the patch format that OpenAI's models are
+//! trained on.
 //!
-//! `parse` reads the text (`envelope` what is around it), `body` places its hunks in a text (`find`),
-//! `files` works out in memory what every file will be, `commit` writes them all or none, `report`
-//! tells. Nothing is written before everything is known to fit.
+//! - `envelope` strips the text around the patch, and `parse` reads its sections.
+//! - `find` locates hunks in a text, and `body` applies them.
+//! - `files` computes in memory what every file will be.
+//! - `commit` writes all files or none.
+//! - `report` describes the result.
+//!
+//! The tool plans the whole patch in memory before it writes anything. New texts are written beside
+//! their places and then renamed into place; if a rename fails, the earlier ones are undone.
 
 mod body;
 mod commit;
@@ -61,7 +67,8 @@ impl Typed for ApplyPatch {
     }
 }
 
-/// What `patch` makes of a file with this text, by section; errors in words. Nothing is written.
+/// Applies `patch` to a file with this text, without writing. Returns its sections, or the error as
+/// text.
 pub(crate) fn dry(before: &str, patch: &str) -> Result<Vec<String>, String> {
     let sections = parse::parse(patch).map_err(|error| error.to_string())?;
     let change = |section: &Section| match &section.change {
@@ -74,7 +81,7 @@ pub(crate) fn dry(before: &str, patch: &str) -> Result<Vec<String>, String> {
     sections.iter().map(change).collect()
 }
 
-/// Every path that `sections` name, as they name it.
+/// Every path in `sections`, as the patch spells it.
 fn named(sections: &[Section]) -> impl Iterator<Item = &str> {
     sections.iter().flat_map(|section| {
         let to = match &section.change {
@@ -85,7 +92,7 @@ fn named(sections: &[Section]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// One permission for all files, and one for all folders outside the worktree.
+/// The plan: one permission for all files, and one for all folders outside the worktree.
 fn judged(sections: &[Section], cx: &Workspace) -> Result<Plan, Error> {
     let mut edited = BTreeSet::new();
     let mut outside = BTreeSet::new();
@@ -116,13 +123,13 @@ fn judged(sections: &[Section], cx: &Workspace) -> Result<Plan, Error> {
 }
 
 impl Args {
-    /// What every file would be, on the paths that were judged and no other.
+    /// The target state of every file. Only judged paths may be touched.
     fn files(&self, judged: &[PathBuf], cx: &Workspace, base: &Base<'_>) -> Result<Files, Error> {
         let sections = parse::parse(&self.patch_text)?;
         Files::plan(&sections, |given| within(given, judged, cx), base)
     }
 
-    /// The same, told. Nothing is written.
+    /// The changes as previews. Writes nothing.
     pub(crate) fn would_be(
         &self,
         judged: &[PathBuf],
@@ -133,7 +140,7 @@ impl Args {
     }
 }
 
-/// Where a path of a patch leads, if that was judged.
+/// Resolves a path of a patch. An error if the path was not judged.
 fn within(given: &str, judged: &[PathBuf], cx: &Workspace) -> Result<PathBuf, Error> {
     let found = paths::resolve(given, cx)?.path;
     if judged.contains(&found) {
@@ -144,8 +151,8 @@ fn within(given: &str, judged: &[PathBuf], cx: &Workspace) -> Result<PathBuf, Er
     Err(Error::PathsChanged { judged: judged.join(", "), found })
 }
 
-/// Does it: on disk, because all of it is to be done or nothing, which no client can promise. A client
-/// is told afterwards, so that what it shows is what is there.
+/// Applies the patch on disk, because a patch is all or nothing and no client can promise that.
+/// Then tells the client, so that it shows the new texts.
 fn apply(args: &Args, judged: &[PathBuf], cx: &Context) -> Result<Output, Error> {
     let texts = TextFiles::of(cx);
     let files = args.files(judged, &cx.workspace, &Base { texts: &texts, seen: &cx.seen })?;
@@ -160,7 +167,7 @@ fn apply(args: &Args, judged: &[PathBuf], cx: &Context) -> Result<Output, Error>
     Ok(seen::told_all(output, &written))
 }
 
-/// What there is to write for `file`, if anything.
+/// The write that `file` needs, if any.
 fn write_of<'a>(files: &'a Files, file: &'a File) -> Option<Write<'a>> {
     let (text, from) = match (&file.now, &file.before) {
         (Now::Untouched, _) | (Now::Absent, None) => return None,

@@ -1,7 +1,7 @@
-//! Arguments: JSON Schema out, the model's JSON in.
+//! Arguments of tools: generates their JSON Schemas and parses the model's JSON.
 //!
-//! Lenient only where there is one thing the model can have meant: no input at all is an empty
-//! object, an object written as a string is that object, `"10"` where a number belongs is 10.
+//! Parsing is lenient only where the meaning is clear: no input at all is an empty object, an
+//! object written as a string is that object, `"10"` in place of a number is 10.
 
 use leftfold_events::Json;
 use schemars::JsonSchema;
@@ -12,10 +12,10 @@ use serde_json::{Map, Value};
 
 use crate::{Error, text};
 
-/// Bytes of what is wrong with arguments: it quotes them.
+/// Most bytes of an error about arguments: the error quotes them.
 const MAX_PROBLEM: usize = 2_000;
 
-/// The schema of `T` with only what models and their APIs make use of.
+/// The schema of `T`, without the parts that models and their APIs do not use.
 pub(crate) fn schema<T: JsonSchema>() -> Json {
     let settings = SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
@@ -28,8 +28,8 @@ pub(crate) fn schema<T: JsonSchema>() -> Json {
     Json::from_value(&schema)
 }
 
-/// Drops what several APIs refuse: number formats, and `null` beside the real type (an argument
-/// that is not required can be left out).
+/// Drops what several APIs refuse: number formats, and `null` beside the real type (an optional
+/// argument can be left out instead).
 fn simplify(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
@@ -68,7 +68,7 @@ pub(crate) fn parse<T: DeserializeOwned>(tool: &'static str, input: &Json) -> Re
     })
 }
 
-/// Reads arguments of which nothing is known but that they are an object.
+/// Parses arguments of an unknown type. They must be an object.
 ///
 /// # Errors
 /// [`Error::InvalidInput`]
@@ -97,12 +97,12 @@ fn object(input: Value) -> Result<Value, String> {
     }
 }
 
-/// The arguments as they will be logged: under their own names, without what was left out.
+/// The arguments as they are logged: under their own names, without those that were left out.
 pub(crate) fn normal<T: Serialize>(args: &T) -> Json {
     serde_json::to_value(args).map_or_else(|_| Json::object(), |value| Json::from_value(&value))
 }
 
-/// A whole number from 0 up, also when written `"10"` or `10.0`.
+/// A whole number from 0 up, or the strings and floats that stand for one: `"10"`, `10.0`.
 pub(crate) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let value = Value::deserialize(deserializer)?;
     let number = match &value {
@@ -121,7 +121,7 @@ fn integral(number: f64) -> Option<u64> {
     fits.then_some(number as u64)
 }
 
-/// `true` or `false`, also when written as a string.
+/// `true` or `false`, or either as a string.
 pub(crate) fn boolean<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<bool>, D::Error> {

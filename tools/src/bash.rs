@@ -1,9 +1,10 @@
-//! `bash`: a command line for the shell.
+//! `bash`: runs a command line in the shell.
 //!
-//! Rules judge every command of the line by itself, and the folders outside the worktree that it
-//! touches: `parse` takes the line apart into steps (`cut` does where it is not understood), `wrappers`
-//! finds the commands in commands (`sudo rm x`), `commands` makes patterns of them, `touched` paths.
-//! What a program does is not looked into: `python x.py` may do anything.
+//! Permission rules judge every command of the line by itself, and the folders outside the worktree
+//! that it touches. `parse` splits the line into steps; if it does not understand the line, `cut`
+//! splits it wherever a command might begin. `wrappers` finds commands in commands (`sudo rm x`),
+//! `commands` makes patterns of them, `touched` finds paths. The effects of a program are not
+//! analysed: `python x.py` may do anything.
 
 mod arity;
 mod check;
@@ -29,13 +30,13 @@ use crate::command::{self, Ended};
 use crate::tool::Typed;
 use crate::{Context, Error, Output, Plan, Workspace, args, host_terminal, paths};
 
-/// Milliseconds.
+/// Default time limit in milliseconds.
 const TIMEOUT: u64 = 120_000;
 
-/// Milliseconds.
+/// Longest time limit in milliseconds.
 const MAX_TIMEOUT: u64 = 600_000;
 
-/// Bytes of a command line: the kernel takes twice as many, and a person reads far fewer.
+/// Most bytes of a command line. The kernel accepts twice as many, and a person reads far fewer.
 const MAX_LINE: usize = 64 * 1024;
 
 #[derive(Debug)]
@@ -77,7 +78,7 @@ impl Typed for Bash {
     const DESCRIPTION: &'static str = include_str!("../../prompts/tools/bash.md");
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
-        // no time at all is never meant
+        // a limit of 0 is never meant
         let timeout = args.timeout.filter(|limit| *limit > 0).unwrap_or(TIMEOUT).min(MAX_TIMEOUT);
         let mut plan = Plan { timeout, ..Plan::new(Class::Command) };
         let mut folder = cx.directory.clone();
@@ -118,13 +119,13 @@ impl Typed for Bash {
     }
 }
 
-/// The patterns that rules see of a line, and those that "always" would allow.
+/// The patterns that rules see of a line, and the patterns that "always" would allow.
 pub(crate) fn seen(line: &str) -> (Vec<String>, Vec<String>) {
     commands::judged(line, &commands::steps(line))
 }
 
-/// The permission to leave the worktree for these folders. Where one of them is not known, it cannot
-/// be given for ever.
+/// The permission to leave the worktree for these folders. It cannot be given for ever if one of
+/// them is unknown.
 fn leaving(mut folders: Vec<String>) -> Option<Access> {
     folders.sort();
     folders.dedup();
@@ -134,8 +135,8 @@ fn leaving(mut folders: Vec<String>) -> Option<Access> {
     (!folders.is_empty()).then_some(Access { permission, patterns: folders, always })
 }
 
-/// What a command ends with is news and not a failure of the tool: a non-zero exit code is told, and
-/// is no error. Being killed is one.
+/// The result of a command. A non-zero exit code is reported in the output and is not an error.
+/// Being killed is an error.
 fn report(args: Args, ended: Ended) -> Output {
     let Ended { status, output: captured } = ended;
     let (code, signal) = (status.and_then(|s| s.code()), status.and_then(|s| s.signal()));

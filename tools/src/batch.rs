@@ -1,5 +1,5 @@
 //! `batch`: several calls in one. Each entry is a call of its own in the log, with its own check,
-//! permission and run; what runs here, when all are done, puts their results together.
+//! permission and run. When all entries are done, this tool joins their results.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ impl Typed for Batch {
             let problem = "`toolCalls` is empty; name at least one call".to_owned();
             return Err(Error::InvalidArguments { tool: Self::NAME, problem });
         }
-        // putting results together may be done twice
+        // joining the results is safe to repeat
         Ok(Plan::new(Class::Read))
     }
 
@@ -57,7 +57,7 @@ fn entries(args: &Args) -> Vec<Entry> {
     batch::entries(&crate::args::normal(args))
 }
 
-/// One result out of those of the entries: `parts` are the ones that ran, in order.
+/// Joins the results of the entries. `parts` are the calls that ran, in order.
 pub(crate) fn gather(entries: &[Entry], parts: Vec<Part>) -> Output {
     let mut parts = parts.into_iter();
     let results: Vec<Part> = entries.iter().map(|entry| result(entry, &mut parts)).collect();
@@ -65,7 +65,7 @@ pub(crate) fn gather(entries: &[Entry], parts: Vec<Part>) -> Output {
     let mut text = String::new();
     for (at, part) in results.iter().enumerate() {
         let how = if part.outcome.is_error { " failed" } else { "" };
-        // writing to a string has no way to fail
+        // writing to a string cannot fail
         let _ = write!(
             text,
             "## {} {}{how}\n\n{}\n\n",

@@ -1,4 +1,4 @@
-//! What a command prints: bounded in memory, with its end kept for the model and all of it (up to a
+//! Captures a command's output in bounded memory: the end for the model, and all of it (up to a
 //! limit) in a file.
 
 use std::collections::VecDeque;
@@ -15,9 +15,9 @@ pub(crate) struct Capture {
     limits: OutputLimits,
     workspace: Workspace,
     call: String,
-    /// Keeps secrets out of everything below.
+    /// Removes secrets before anything is stored below.
     redactor: Redactor,
-    /// Everything, until that is too much; then it moves to `spill`.
+    /// All output until there is too much of it; then it moves to `spill`.
     all: Vec<u8>,
     /// The last bytes, at most as many as are shown.
     tail: VecDeque<u8>,
@@ -28,7 +28,7 @@ pub(crate) struct Capture {
 
 #[derive(Debug)]
 pub(crate) struct Captured {
-    /// With the hint in front if it was cut.
+    /// The output. If it was cut, a hint comes first.
     pub(crate) text: String,
     pub(crate) truncated: bool,
     pub(crate) spill: Option<Spill>,
@@ -74,7 +74,8 @@ impl Capture {
         }
     }
 
-    /// A file that cannot be written any more is given up; the end of the output is still shown.
+    /// Writes to the file. If that fails, the file is given up; the end of the output is still
+    /// shown.
     fn save(&mut self, bytes: &[u8]) {
         if let Some(Ok(file)) = &mut self.spill
             && let Err(error) = file.write(bytes)
@@ -92,7 +93,7 @@ impl Capture {
             || self.lines() > self.limits.max_lines as u64
     }
 
-    /// The last `bytes` bytes so far, from the start of a character on.
+    /// The last `bytes` bytes so far, starting at a whole character.
     pub(crate) fn last(&self, bytes: usize) -> String {
         let skip = self.tail.len().saturating_sub(bytes);
         lossy(&self.tail.iter().skip(skip).copied().collect::<Vec<u8>>(), skip > 0)
@@ -119,7 +120,7 @@ impl Capture {
     }
 }
 
-/// Text of bytes that may begin inside a character (`cut`).
+/// Decodes bytes that may begin inside a character (`cut`).
 fn lossy(bytes: &[u8], cut: bool) -> String {
     let inside = |byte: &&u8| **byte & 0b1100_0000 == 0b1000_0000;
     let skip = if cut { bytes.iter().take(3).take_while(inside).count() } else { 0 };

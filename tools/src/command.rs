@@ -1,5 +1,6 @@
-//! Running one command line: its processes, its output, its end. [`become_shell`] is the first part of
-//! that for a process that somebody else has started for it.
+//! Runs one command line: starts its processes, captures its output and ends it. [`become_shell`]
+//! does the first part in a process that another program, such as an editor's terminal, has
+//! started.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,27 +20,28 @@ use tokio::time::Instant;
 use crate::Context;
 use crate::capture::{Capture, Captured};
 
-/// How long output is still taken after the shell has ended: a process left in the background may
-/// hold the pipe open for ever.
+/// How long to read output after the shell has ended. A background process may hold the pipe open
+/// for ever.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// Least time between two reports of progress; later it is a tenth of the time run so far.
+/// Least time between two progress reports. For long commands it is a tenth of the time run so far.
 const REPORT_EVERY: Duration = Duration::from_millis(500);
 
-/// When the first report is due: soon, for people who watch.
+/// Time of the first progress report: early, because people are watching.
 const FIRST_REPORT: Duration = Duration::from_millis(50);
 
-/// Bytes in one report of progress.
+/// Bytes of one progress report.
 pub(crate) const REPORT: usize = 1_024;
 
-/// Bytes in the report before the deadline, and how long before it that comes at most.
+/// Bytes of the last report before the deadline, and how long before the deadline it is sent at
+/// most.
 const LAST_REPORT: usize = 16 * 1_024;
 const LAST_BEFORE: Duration = Duration::from_millis(100);
 
-/// Bytes in all reports of one call.
+/// Bytes of all progress reports of one call.
 const REPORTS: usize = 64 * 1_024;
 
-/// The shell: bash, if there is one.
+/// The shell: bash if it is installed.
 static SHELL: LazyLock<&str> = LazyLock::new(|| {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).any(|folder| folder.join("bash").is_file());
@@ -51,16 +53,16 @@ pub fn shell() -> &'static str {
     &SHELL
 }
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// `None` when it was cancelled.
+    /// `None` if the command was cancelled.
     pub(crate) status: Option<ExitStatus>,
     pub(crate) output: Captured,
 }
 
-/// Runs `line` in `folder` to its end or to the call's cancellation, and with it all processes it has
-/// started. Both of its streams are one, in the order in which it wrote.
+/// Runs `line` in `folder` until it ends or the call is cancelled. Ends every process that the
+/// command has started. Standard output and standard error are one stream, in the order of writing.
 ///
 /// # Errors
 /// The shell could not be started.
@@ -72,13 +74,14 @@ pub(crate) async fn run(line: &str, folder: &Path, cx: &Context) -> io::Result<E
     let status = follow(&mut child, &mut pipe, &mut capture, cx).await?;
     match running {
         Some(running) if status.is_some() => running.end().await,
-        // dropped: it ends in the background, and the caller hears of the cancellation at once
+        // dropping `running` ends the processes in the background, so the caller learns of the
+        // cancellation at once
         _ => {}
     }
     Ok(Ended { status, output: capture.finish() })
 }
 
-/// What runs `line`, with nothing of this process's environment but what is allowed.
+/// The shell command for `line`, with only the allowed part of this process's environment.
 fn shell_for(line: &str, folder: &Path, added: &[String], call_env: &str) -> process::Command {
     let mut shell = process::Command::new(*SHELL);
     shell
@@ -93,9 +96,9 @@ fn shell_for(line: &str, folder: &Path, added: &[String], call_env: &str) -> pro
     shell
 }
 
-/// Makes this process the shell that runs `line` where it is, for the call that the variable
-/// `LEFTFOLD_CALL` names, in a group of its own; for a terminal that somebody else has opened. Answers
-/// only if that can not be.
+/// Turns this process into the shell that runs `line` in the current folder, for the call that the
+/// variable `LEFTFOLD_CALL` names, in a process group of its own. Used in a terminal that another
+/// program has opened. Returns only if that fails.
 pub fn become_shell(line: &str, added: &[String]) -> io::Error {
     let folder = match std::env::current_dir() {
         Ok(folder) => folder,
@@ -103,17 +106,17 @@ pub fn become_shell(line: &str, added: &[String]) -> io::Error {
     };
     let call_env = std::env::var(processes::CALL).unwrap_or_default();
     let mut shell = shell_for(line, &folder, added, &call_env);
-    // made before the group is changed: the marks say what the terminal's own group is. One that leads
-    // a session leads its group already
+    // must follow the marks, which name the terminal's own group; a session leader leads its group
+    // already
     let _ = rustix::process::setpgid(None, None);
-    // the output is for a model, which colours mean nothing to
+    // the output is for a model, so colours are useless
     shell.env("TERM", "dumb").exec()
 }
 
 fn start(line: &str, folder: &Path, cx: &Context) -> io::Result<(Child, Receiver)> {
     let (reader, writer) = io::pipe()?;
     let mut shell = shell_for(line, folder, &cx.workspace.environment, &cx.call_env);
-    // what plugins add covers no mark
+    // variables that plugins add cannot override the marks
     let added = cx.variables.iter().map(|(name, value)| (name, value));
     shell.envs(added).envs(processes::marks(&cx.call_env));
     shell.stdout(writer.try_clone()?).stderr(writer).process_group(0);
@@ -121,7 +124,7 @@ fn start(line: &str, folder: &Path, cx: &Context) -> io::Result<(Child, Receiver
     Ok((child, Receiver::from_owned_fd(OwnedFd::from(reader))?))
 }
 
-/// Takes in what the command prints until it has ended; `None` if it was cancelled.
+/// Captures the output until the command ends. `None` if it was cancelled.
 async fn follow(
     child: &mut Child,
     pipe: &mut Receiver,
@@ -134,7 +137,7 @@ async fn follow(
     let grace = tokio::time::sleep(Duration::MAX);
     tokio::pin!(grace);
     while open || status.is_none() {
-        // in this order, so that a flood of output holds up nothing else
+        // in this order, so that a flood of output does not delay the rest
         tokio::select! {
             biased;
             () = cx.cancel.cancelled() => {
@@ -156,8 +159,8 @@ async fn follow(
     Ok(status)
 }
 
-/// Takes what waits in the pipe already, at most what a pipe holds. Asks the pipe itself: tokio may not
-/// have heard yet that there is something to read, and then says that there is nothing.
+/// Reads the output that waits in the pipe, at most what a pipe holds. It reads the pipe directly,
+/// because tokio may not know yet that there is something to read.
 fn drain(pipe: &Receiver, capture: &mut Capture) {
     let mut buffer = vec![0; 64 * 1024];
     if let Ok(read) = rustix::io::read(pipe, &mut buffer) {
@@ -165,12 +168,12 @@ fn drain(pipe: &Receiver, capture: &mut Capture) {
     }
 }
 
-/// When progress was told, and how much of it.
+/// Schedules progress reports and counts their bytes.
 pub(crate) struct Reports {
     start: Instant,
     next: Instant,
-    /// The last report, shortly before the deadline: the model is told of a command that ran out
-    /// of time by what was reported of it.
+    /// Time of the last report, shortly before the deadline. If the command runs out of time, the
+    /// model sees the output of this report.
     last: Option<Instant>,
     seen: u64,
     left: usize,
@@ -194,7 +197,7 @@ impl Reports {
             self.last.filter(|last| *last > Instant::now()).map_or(next, |last| next.min(last));
     }
 
-    /// When the next one is due.
+    /// Time of the next report.
     pub(crate) fn next(&self) -> Instant {
         self.next
     }
@@ -203,7 +206,8 @@ impl Reports {
         self.tell(capture.bytes(), |size| capture.last(size), cx);
     }
 
-    /// Tells the `tail` of what are `bytes` by now, if that is due and there is anything new.
+    /// Reports the `tail` of the output, `bytes` long in all, if a report is due and there is new
+    /// output.
     pub(crate) fn tell(&mut self, bytes: u64, tail: impl FnOnce(usize) -> String, cx: &Context) {
         let is_last = self.last.is_some_and(|last| last <= Instant::now());
         if is_last {

@@ -1,5 +1,5 @@
-//! Opening and replacing files by paths that are already resolved, so that a link put in their
-//! place afterwards is an error and not a way out.
+//! Opens and replaces files by resolved paths. If a link has replaced a part of the path since,
+//! that is an error.
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
@@ -13,18 +13,20 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
 use crate::Error;
 
-/// What tells one state of a file from the next: nanoseconds since 1970 of the last change, and bytes.
+/// A file's stamp: time of the last change in nanoseconds since 1970, and size in bytes. It differs
+/// between two states of a file.
 pub(crate) fn stamp(file: &Metadata) -> String {
     let changed = i128::from(file.mtime()) * 1_000_000_000 + i128::from(file.mtime_nsec());
     format!("{changed}-{}", file.len())
 }
 
-/// Whether both are the same file with the same content, as far as its stamp can say.
+/// Whether both are one file with one content, as far as stamps show.
 pub(crate) fn same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino()) && stamp(one) == stamp(other)
 }
 
-/// What is at `path`, which must not be a link any more; `None` if nothing is.
+/// The metadata of the file at `path`, which must not be a link any more. `None` if nothing is
+/// there.
 pub(crate) fn look(path: &Path) -> Result<Option<Metadata>, Error> {
     match std::fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(found)),
@@ -33,8 +35,8 @@ pub(crate) fn look(path: &Path) -> Result<Option<Metadata>, Error> {
     }
 }
 
-/// Refuses what is there but is no regular file, without opening it (opening a pipe would wait for
-/// its other end).
+/// Refuses anything but a regular file, without opening it: opening a pipe would wait for its other
+/// end.
 pub(crate) fn regular(path: &Path, found: &Metadata) -> Result<(), Error> {
     let path = path.display();
     if found.is_dir() {
@@ -47,7 +49,7 @@ pub(crate) fn regular(path: &Path, found: &Metadata) -> Result<(), Error> {
     Ok(())
 }
 
-/// Opens a regular file for reading, with what is known of it then. Never blocks and never follows a
+/// Opens a regular file for reading and returns its metadata. Never blocks and never follows a
 /// link.
 pub(crate) fn open_found(path: &Path) -> Result<(File, Metadata), Error> {
     let error = |error: io::Error| Error::io("read", path, &error);
@@ -77,12 +79,12 @@ fn openat(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(CWD, path, flags, Mode::empty())?)
 }
 
-/// Replaces the file at `path` as a whole, or creates it and its parent folders. Readers see the old
-/// content or the new, also after a crash. The mode of an existing file is kept (`existing`); its
-/// other hard links keep the old content. Answers what is known of the file as it was written.
+/// Replaces the whole file at `path`, or creates it with its parent folders. Readers see the old
+/// content or the new, also after a crash. An existing file (`existing`) keeps its mode; its other
+/// hard links keep the old content. Returns the metadata of the written file.
 ///
 /// # Errors
-/// Those of the file system; what is there is not what was found before (`existing`).
+/// Errors of the file system, or the file at `path` is no longer `existing`.
 pub(crate) fn replace(
     path: &Path,
     existing: Option<&Metadata>,
@@ -97,17 +99,17 @@ pub(crate) fn replace(
         Ok(written)
     });
     if written.is_err() {
-        // nothing more can be done if this fails too
+        // a failure leaves a temporary file behind; nothing more can be done
         let _ = rustix::fs::unlinkat(&folder, temporary.as_str(), AtFlags::empty());
     }
     written
 }
 
-/// Whether the file at `path` can be replaced by somebody else on our behalf: all that [`replace`]
-/// looks at before it writes, and its parent folders are there.
+/// Makes the checks of [`replace`] and creates the parent folders, so that another program can
+/// replace the file on our behalf.
 ///
 /// # Errors
-/// Those of [`replace`].
+/// The errors of [`replace`].
 pub(crate) fn ready(path: &Path, existing: Option<&Metadata>) -> Result<(), Error> {
     place(path, existing)?;
     unchanged(path, existing)
@@ -120,14 +122,14 @@ fn place<'a>(path: &'a Path, existing: Option<&Metadata>) -> Result<(OwnedFd, &'
         return Err(Error::IsDirectory(format!("{} is a directory.", path.display())));
     };
     if existing.is_some() {
-        // a rename would replace a file that its owner has made read-only
+        // checked here because a rename would replace a read-only file
         rustix::fs::access(path, rustix::fs::Access::WRITE_OK).map_err(|e| failed(e.into()))?;
     }
     std::fs::create_dir_all(folder).map_err(failed)?;
     Ok((openat(folder, OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)?, name))
 }
 
-/// Refuses to replace what somebody else has put there since; only a moment is left for that.
+/// Refuses to replace a file that another program has changed since. A short race remains.
 fn unchanged(path: &Path, existing: Option<&Metadata>) -> Result<(), Error> {
     match (existing, look(path)?) {
         (None, None) => Ok(()),
@@ -136,7 +138,7 @@ fn unchanged(path: &Path, existing: Option<&Metadata>) -> Result<(), Error> {
     }
 }
 
-/// The folder at `path`, for work on what is in it. Never follows a link.
+/// Opens the folder at `path`. Never follows a link.
 pub(crate) fn folder(path: &Path) -> io::Result<OwnedFd> {
     openat(path, OFlags::RDONLY | OFlags::DIRECTORY)
 }
@@ -154,7 +156,7 @@ fn fill(
     bytes: &[u8],
 ) -> io::Result<Metadata> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    // the umask takes from this what the user does not want to give
+    // the umask removes permissions that the user does not want to give
     let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
     let mut file = File::from(rustix::fs::openat(folder, name, flags, mode)?);
     file.write_all(bytes)?;
@@ -180,7 +182,7 @@ mod tests {
         let site = Site::new();
         let path = site.file("f", "one");
         let found = look(&path).unwrap().unwrap();
-        // of another size, so that the stamp does not depend on the clock
+        // another size, so that the stamp does not depend on the clock
         std::fs::write(&path, "theirs").unwrap();
         for error in [
             replace(&path, Some(&found), b"mine").unwrap_err(),

@@ -1,4 +1,4 @@
-//! What a change did to a file.
+//! Describes the change of a file as a diff with counts.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,30 +6,30 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use similar::{ChangeTag, TextDiff};
 
-/// Longest unified diff that goes into a call's metadata, in bytes; the log keeps it for ever.
+/// Longest unified diff in a call's metadata, in bytes. The log keeps it for ever.
 const MAX_DIFF: usize = 32 * 1024;
 
-/// After this the diff becomes coarser instead of slower.
+/// Time after which the diff becomes coarser instead of slower.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What a call would make of one file.
+/// The change that a call would make to one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilePreview {
-    /// As the call names it; of a file that is moved, the old name.
+    /// The path as the call spells it. For a moved file, the old path.
     pub name: String,
-    /// Absolute, with links resolved; of a file that is moved, the new place.
+    /// Absolute path with links resolved. For a moved file, the new path.
     pub path: PathBuf,
-    /// Lines.
+    /// Number of added lines.
     pub additions: u64,
     pub deletions: u64,
-    /// A unified diff with whole lines, headers included.
+    /// A unified diff with whole lines and headers.
     pub diff: String,
-    /// Whether the diff is longer than that.
+    /// Whether the diff was cut.
     pub cut: bool,
 }
 
 impl FilePreview {
-    /// `fields` are those of [`describe`].
+    /// Makes a preview from the fields of [`describe`].
     pub(crate) fn new(name: &str, path: &Path, fields: &Map<String, Value>) -> Self {
         let number = |name| fields.get(name).and_then(Value::as_u64).unwrap_or_default();
         let mut diff = fields.get("diff").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -48,9 +48,9 @@ impl FilePreview {
     }
 }
 
-/// A file as it is, `None` if there is none, and as a call would leave it.
+/// A file as it is (`None` if it does not exist) and as a call would leave it.
 pub(crate) struct ProposedFile {
-    /// As the call names it.
+    /// The path as the call spells it.
     pub(crate) name: String,
     pub(crate) before: Option<String>,
     pub(crate) after: String,
@@ -79,7 +79,7 @@ pub(crate) fn describe(shown: &str, before: Option<&str>, after: &str) -> Map<St
     fields.insert("deletions".to_owned(), json!(deletions));
     if text.len() > MAX_DIFF {
         let end = crate::text::floor(&text, MAX_DIFF);
-        // a part of a secret would not be recognised
+        // cuts at a line, because a part of a secret would not be recognised
         text.truncate(text[..end].rfind('\n').map_or(end, |end| end + 1));
         fields.insert("diff_truncated".to_owned(), json!(true));
     }

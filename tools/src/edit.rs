@@ -1,7 +1,7 @@
-//! `edit`: one piece of text in a file for another.
+//! `edit`: replaces one piece of text in a file.
 //!
-//! `chain.rs` has the strategies in their order, one file each has a family of them; `replace.rs` is
-//! one replacement in a text, with what is said when it fails.
+//! `chain.rs` runs the matching strategies in order; the other files implement them. `replace.rs`
+//! makes one replacement in a text and explains failures.
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ impl Args {
         }
     }
 
-    /// What is there, and what it would be. Nothing is written.
+    /// The file now and after the edit. Writes nothing.
     pub(crate) fn would_be(&self, path: &Path, texts: &TextFiles) -> Result<ProposedFile, Error> {
         let (_, before) = load(path, &Seen::new(), texts)?;
         let after = self.change().apply(before.as_deref(), path)?.text().to_owned();
@@ -106,8 +106,8 @@ impl Change {
         if self.old_string == self.new_string { Err(Error::Identical) } else { Ok(()) }
     }
 
-    /// Makes it in `before`, the text of the file `shown`; `None` if there is no file, which the
-    /// change may create.
+    /// Applies the change to `before`, the text of the file `shown`. `None` if the file does not
+    /// exist; the change may then create it.
     pub(crate) fn apply(&self, before: Option<&str>, shown: &Path) -> Result<Done, Error> {
         let Some(before) = before else {
             if self.old_string.is_empty() {
@@ -121,7 +121,7 @@ impl Change {
     }
 }
 
-/// What a change made of a text.
+/// The result of a change to a text.
 #[derive(Debug)]
 pub(crate) enum Done {
     Created(String),
@@ -136,7 +136,7 @@ impl Done {
         }
     }
 
-    /// The name of the strategy, if there was something to find.
+    /// The name of the strategy that found the text. `None` for a new file.
     pub(crate) fn strategy(&self) -> Option<&'static str> {
         match self {
             Self::Created(_) => None,
@@ -144,7 +144,7 @@ impl Done {
         }
     }
 
-    /// How many places were replaced.
+    /// Number of places replaced.
     pub(crate) fn count(&self) -> usize {
         match self {
             Self::Created(_) => 0,
@@ -152,7 +152,7 @@ impl Done {
         }
     }
 
-    /// A sentence for the model where the match was not exact.
+    /// A sentence for the model if the match was not exact.
     pub(crate) fn note(&self) -> Option<String> {
         let Self::Replaced(Replaced { strategy, lines: Some((first, last)), .. }) = self else {
             return None;
@@ -201,18 +201,18 @@ fn edit(args: &Args, path: &Path, seen: &Seen, texts: &TextFiles) -> Result<Outp
     })
 }
 
-/// What is to become of a file.
+/// A change to write to a file.
 pub(crate) struct Changed {
     pub(crate) text: String,
-    /// The verb, with which the result begins.
+    /// The verb that begins the output.
     pub(crate) did: String,
-    /// For the metadata.
+    /// Fields for the metadata.
     pub(crate) fields: Map<String, Value>,
     /// Sentences for the model.
     pub(crate) notes: Vec<String>,
 }
 
-/// The file at `path` and its text, if there is one.
+/// The file at `path` and its text, if it exists.
 pub(crate) fn load(
     path: &Path,
     seen: &Seen,
@@ -223,7 +223,7 @@ pub(crate) fn load(
     Ok((Some(found), Some(text)))
 }
 
-/// Loads the file at `path`, has it changed, and puts it back; with an error it stays as it is.
+/// Loads the file at `path`, changes it and writes it back. After an error the file is unchanged.
 pub(crate) fn change_file(
     title: &str,
     path: &Path,

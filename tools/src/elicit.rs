@@ -1,4 +1,4 @@
-//! What a running tool asks people, in the middle of a call.
+//! Elicitations: questions that a running tool asks a person in the middle of a call.
 
 use std::sync::Arc;
 
@@ -6,22 +6,22 @@ use futures::future::BoxFuture;
 use leftfold_events::Json;
 use leftfold_events::event::{Consent, Wanted};
 
-/// One thing that a tool wants to know.
+/// One question of a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Elicitation {
-    /// Who wants to know, as people know it.
+    /// The tool or server that asks, by the name that people know.
     pub from: String,
     pub message: String,
     pub wanted: Wanted,
 }
 
-/// What was said to it: with a consent the values, by the names of their fields.
+/// The person's answer: whether they consent and, if so, the values by field name.
 pub type Reply = (Consent, Json);
 
-/// Has people asked. While they think, the call's own time stands still.
+/// Asks a person. The call's own time limit stands still until the answer.
 pub type Elicit = Arc<dyn Fn(Elicitation) -> BoxFuture<'static, Reply> + Send + Sync>;
 
-/// Where there is nobody who could be asked.
+/// For contexts in which nobody can be asked.
 pub(crate) fn nobody() -> Elicit {
     Arc::new(|_| Box::pin(async { (Consent::Cancelled, Json::object()) }))
 }

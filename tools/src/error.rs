@@ -1,4 +1,4 @@
-//! Why a tool could not do what was asked. Every message is written for the model that asked.
+//! The errors of tools. Each message is written for the model that made the call.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +12,7 @@ pub enum Error {
         "The {tool} tool was called with invalid arguments: {problem}. Rewrite the input so it satisfies the expected schema."
     )]
     InvalidArguments { tool: &'static str, problem: String },
-    /// The same for the tool of a server.
+    /// Invalid arguments for a tool of a server or plugin.
     #[error(
         "The {tool} tool was called with invalid arguments: {problem}. Rewrite the input so it satisfies the expected schema."
     )]
@@ -21,7 +21,7 @@ pub enum Error {
     UnknownTool(String),
     #[error(transparent)]
     UnknownSecret(#[from] leftfold_events::secrets::UnknownSecret),
-    /// The call had been resolved to an error, and was to be run all the same.
+    /// The call had been resolved to an error and was started nevertheless.
     #[error("{0}")]
     Refused(String),
     #[error("{0}")]
@@ -47,16 +47,16 @@ pub enum Error {
     NoMatch(String),
     #[error("{0}")]
     MultipleMatches(String),
-    /// A patch that cannot be read, or that contradicts itself.
+    /// A patch that cannot be read or contradicts itself.
     #[error("{0}")]
     InvalidPatch(String),
-    /// Something is where a new file was to be.
+    /// Something exists at the path of a new file.
     #[error("{0}")]
     AlreadyExists(String),
-    /// Writing several files failed, and all is as it was.
+    /// Writing several files failed, and every file is unchanged.
     #[error("{0}")]
     NotWritten(String),
-    /// Writing several files failed, and so did putting back what had been written.
+    /// Writing several files failed, and so did restoring those already written.
     #[error("{0}")]
     HalfWritten(String),
     #[error("{0}")]
@@ -76,23 +76,23 @@ pub enum Error {
     PathsChanged { judged: String, found: String },
     #[error("{0}")]
     PermissionDenied(String),
-    /// An address that this tool may not reach.
+    /// An address that the tool may not reach.
     #[error("{0}")]
     AddressRefused(String),
-    /// No answer over the network, or one that broke off.
+    /// No answer over the network, or an answer that broke off.
     #[error("{0}")]
     Network(String),
-    /// An answer over HTTP that is no success.
+    /// An HTTP answer with an error status.
     #[error("{0}")]
     HttpStatus(String),
-    /// What a [`ToolSource`](crate::ToolSource) says of a call, or what became of it.
+    /// An error that a [`ToolSource`](crate::ToolSource) reports about a call.
     #[error("{message}")]
     External {
         /// The word for [`Error::kind`].
         kind: &'static str,
         message: String,
     },
-    /// The client (an editor) was asked to do it, and nobody knows whether it did.
+    /// The client (an editor) was asked to do it, and it is unknown whether it did.
     #[error("{0}")]
     Client(String),
     #[error("The call was cancelled before it had any effect.")]
@@ -104,7 +104,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A stable word for this kind of failure; it stands in `metadata.error_kind`.
+    /// A stable word for this kind of failure, for `metadata.error_kind`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::InvalidArguments { .. } | Self::InvalidInput { .. } => "invalid_arguments",
@@ -144,7 +144,7 @@ impl Error {
         }
     }
 
-    /// The file at `path` is not as the model was last told.
+    /// The file at `path` has changed since the model last saw it.
     pub(crate) fn changed(path: &Path) -> Self {
         Self::ChangedOnDisk(format!(
             "{} has changed on disk since you read it: read it again. Nothing was written.",
@@ -152,7 +152,7 @@ impl Error {
         ))
     }
 
-    /// What the operating system said when it was asked to `act` ("read", "write") on `path`.
+    /// The operating system's error when it was asked to `act` ("read", "write") on `path`.
     pub(crate) fn io(act: &str, path: &Path, error: &io::Error) -> Self {
         let path = path.display();
         match Errno::from_io_error(error) {

@@ -1,5 +1,5 @@
-//! What implementations of [`ToolSource`](crate::ToolSource) have in common: the names and schemas of their
-//! tools, and the judging of calls whose arguments only they know. Knows no source itself.
+//! Shared code of all [`ToolSource`](crate::ToolSource)s: names and schemas of their tools, and the
+//! resolution of calls whose arguments only the source can check. Knows no particular source.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use serde_json::{Map, Value};
 use crate::tool::{self, Plan, Workspace};
 use crate::{Error, args, registry};
 
-/// Bytes in a name at most; no API takes longer ones.
+/// Longest name in bytes; no API accepts longer ones.
 const LONGEST: usize = 64;
 
-/// Digits of the hash that tells names apart which would be the same.
+/// Digits of the hash that makes a name unique.
 const DIGITS: usize = 8;
 
-/// What models call `tool` of `owner`: `OWNER_TOOL` (SPEC X6). A name that is `taken`, is a built-in tool's
-/// or is too long ends in a hash of both.
+/// The name by which models call `tool` of `owner`: `OWNER_TOOL` (SPEC X6). If that name is
+/// `taken`, belongs to a built-in tool or is too long, it ends in a hash of both.
 pub fn tool_name(owner: &str, tool: &str, taken: impl Fn(&str) -> bool) -> String {
     let mut name = name_prefix(owner) + &plain(tool);
     let is_built_in = registry::find(&name.to_lowercase()).is_some();
@@ -31,10 +31,10 @@ pub fn tool_name(owner: &str, tool: &str, taken: impl Fn(&str) -> bool) -> Strin
     name
 }
 
-/// The beginning of the names of all tools of `owner`.
+/// The prefix of the names of all tools of `owner`.
 pub fn name_prefix(owner: &str) -> String {
     let mut name = plain(owner) + "_";
-    // some APIs want a letter or an underscore first
+    // some APIs require a letter or an underscore first
     if !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
         name.insert(0, '_');
     }
@@ -46,8 +46,8 @@ fn plain(text: &str) -> String {
     text.chars().map(|c| if fits(c) { c } else { '_' }).collect()
 }
 
-/// The schema as every API takes it: of an object, and without alternatives at its top. The source
-/// itself checks the arguments.
+/// The schema in the form that every API accepts: an object schema without alternatives at its top.
+/// The source itself checks the arguments.
 pub fn object_schema(told: &Map<String, Value>) -> Json {
     let mut schema = told.clone();
     for key in ["$schema", "oneOf", "anyOf", "allOf", "not", "enum", "if", "then", "else"] {
@@ -60,16 +60,16 @@ pub fn object_schema(told: &Map<String, Value>) -> Json {
     Json::from_value(&Value::Object(schema))
 }
 
-/// The arguments of a call, with their secrets put back.
+/// The arguments of a call, with the values of their secrets.
 ///
 /// # Errors
-/// They are no object; they name a secret that is not known.
+/// They are not an object, or name an unknown secret.
 pub fn arguments(name: &str, input: &Json, workspace: &Workspace) -> Result<Json, Error> {
     args::any(name, &workspace.secrets.put_back(input)?)
 }
 
-/// The resolution of a call of the tool `name`, which has no paths: permission rules see its name alone.
-/// Without a `timeout` it has as long as other tools.
+/// The resolution of a call of the tool `name`. It has no paths: permission rules see only its
+/// name. Without a `timeout` it gets the usual limit of tools.
 pub fn resolve(
     name: &str,
     input: &Json,
@@ -89,15 +89,15 @@ pub fn resolve(
     plan.resolution(name)
 }
 
-/// The resolution of a call that can not be run.
+/// The resolution of a call that cannot be run.
 pub fn refuse(name: &str, input: &Json, error: &Error) -> Resolution {
     tool::refused(name, input, error)
 }
 
-/// Checks that a call was judged as what its tool is now.
+/// Checks that the call's tool still is what was judged.
 ///
 /// # Errors
-/// The call was resolved to an error, or was judged as one that changes nothing and may change things now.
+/// The call was resolved to an error, or was judged as read-only and may change things now.
 pub fn check_judged(resolved: &Resolution, is_read_only: bool) -> Result<(), Error> {
     if let Some(error) = &resolved.error {
         return Err(Error::Refused(error.clone()));

@@ -1,25 +1,26 @@
-//! What holds for any bytes, for the targets in `fuzz/` and the tests below. Texts are parted by the
-//! byte `0xff`, which no text has.
+//! Properties that hold for any bytes, checked by the targets in `fuzz/` and the tests below. The
+//! byte `0xff`, which occurs in no text, separates texts.
 //!
 //! # Errors
-//! All here answer what does not hold.
+//! Every function here returns the property that does not hold.
 
 use leftfold_events::rules;
 
 use crate::{apply_patch, bash, edit};
 
-/// The texts in `data`; of more than `N` the last has the rest, and missing ones are empty.
+/// The texts in `data`. The last contains the rest if there are more than `N`; missing texts are
+/// empty.
 fn texts<const N: usize>(data: &[u8]) -> [String; N] {
     let mut parts = data.splitn(N, |byte| *byte == 0xff);
     std::array::from_fn(|_| String::from_utf8_lossy(parts.next().unwrap_or_default()).into_owned())
 }
 
-/// A text, what to replace in it and by what: what stands there once and exactly is what is replaced,
-/// and a text that is refused is refused with a reason.
+/// Input: a text, `old` and `new`. If `old` occurs exactly once, exactly that is replaced. A
+/// refusal has a reason.
 pub fn edit(data: &[u8]) -> Result<(), String> {
     let [text, old, new] = texts(data);
     let once = text.match_indices(&old).take(2).count() == 1;
-    // two that overlap are two places
+    // two overlapping occurrences are two places
     let alone = once && text.find(&old) == text.rfind(&old);
     let plain = ![&text, &old, &new].iter().any(|text| text.contains(['\r', '\u{feff}']));
     for all in [false, true] {
@@ -39,7 +40,7 @@ pub fn edit(data: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// A text and a patch: whatever the patch is, it is read or refused, and so are its hunks.
+/// Input: a text and a patch. Any patch is parsed or refused, and so are its hunks.
 pub fn apply_patch(data: &[u8]) -> Result<(), String> {
     let [before, patch] = texts(data);
     let wrapped = format!("*** Begin Patch\n*** Update File: f\n{patch}\n*** End Patch\n");
@@ -52,8 +53,8 @@ pub fn apply_patch(data: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// A shell line: rules always see something of it, and what "always" would allow from then on is what
-/// was asked about.
+/// Input: a shell line. Rules always see at least one pattern of it, and "always" allows only
+/// patterns that were asked about.
 pub fn bash(data: &[u8]) -> Result<(), String> {
     let [line] = texts(data);
     let (patterns, always) = bash::seen(&line);
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
     use crate::testing::cases;
 
-    /// Bytes, and pieces that are likely to mean something.
+    /// Bytes, and pieces that are likely to have a meaning.
     fn data() -> impl Strategy<Value = Vec<u8>> {
         const PIECES: &[&[u8]] = &[
             b"\xff",

@@ -1,4 +1,4 @@
-//! `glob`: files by the pattern of their path, newest first.
+//! `glob`: finds files by a pattern for their path, newest first.
 
 use std::cmp::Reverse;
 use std::fs::Metadata;
@@ -22,7 +22,7 @@ use crate::{Context, Error, Output, Plan, Workspace, confined, nearby, paths, tr
 #[cfg(test)]
 mod tests;
 
-/// Files shown.
+/// Most files shown.
 const LIMIT: usize = 100;
 
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Where to look, and for what there.
+    /// The folder to search, and the pattern.
     fn parsed(&self) -> Result<(String, Pattern), Error> {
         let folder = self.path.as_deref().filter(|path| !path.is_empty()).unwrap_or(".");
         let parsed = match pattern::elsewhere(&self.pattern) {
@@ -77,7 +77,7 @@ impl Typed for Glob {
     }
 }
 
-/// What a search for `pattern` needs.
+/// The permission that a search for `pattern` needs.
 pub(crate) fn access(permission: &str, pattern: &str) -> Access {
     Access {
         permission: permission.to_owned(),
@@ -121,7 +121,7 @@ fn newest(
     Ok((newest.into_inner().unwrap_or_else(PoisonError::into_inner), unreadable))
 }
 
-/// What is known of an entry that is a file, or a link to a file in one of `folders`.
+/// The metadata of an entry that is a file, or a link to a file in one of `folders`.
 fn file(entry: &DirEntry, folders: &[&Path]) -> Result<Option<Metadata>, Unreadable> {
     if !entry.path_is_symlink() {
         let found = entry.metadata().map_err(|_| Unreadable)?;
@@ -154,7 +154,7 @@ fn output(args: &Args, newest: Newest<()>, unreadable: usize, cx: &Workspace) ->
     Output::new(title(&args.pattern, args.path.as_deref()), text.trim_end_matches('\n'), &meta)
 }
 
-/// A search for people.
+/// The title of a search, for people.
 pub(crate) fn title(pattern: &str, path: Option<&str>) -> String {
     match path {
         Some(path) => format!("{pattern} in {path}"),

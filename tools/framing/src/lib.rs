@@ -1,6 +1,7 @@
-//! Text that other programs send: how it is split into messages, mended and cut to a length.
+//! Text that other programs send: this crate splits it into messages, repairs it and cuts it to a
+//! length.
 //!
-//! Knows nothing of what the messages say, and opens no file or connection of its own.
+//! It never interprets a message, and never opens a file or a connection.
 
 mod lines;
 pub mod sse;

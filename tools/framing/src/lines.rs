@@ -1,32 +1,32 @@
-//! Lines of bounded length, from a program or over a connection.
+//! Reads lines of bounded length from a program or a connection.
 
 use std::io;
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
-/// Bytes that are kept of the beginning and of the end of a line that is too long.
+/// Bytes kept from each end of a line that is too long.
 const ENDS: usize = 4 * 1_024;
 
-/// A line without its end.
+/// One line, without its line end.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
     Whole(Vec<u8>),
-    /// Longer than allowed: only its beginning and its end are kept.
+    /// Longer than allowed: only its first and last bytes are kept.
     TooLong {
         first: Vec<u8>,
         last: Vec<u8>,
-        /// In bytes.
+        /// Length of the whole line, in bytes.
         length: usize,
     },
-    /// The text ended in the middle of it. One that is too long is cut.
+    /// The input ended before the line did. If the line is too long, it is cut.
     Unfinished(Vec<u8>),
 }
 
-/// Reads the next line of at most `most` bytes. `None` at the end. A line in hand is lost if the future is
-/// dropped before it is ready.
+/// Reads the next line of at most `most` bytes. Returns `None` at the end of the input. Dropping
+/// the future before it is ready loses the line being read.
 ///
 /// # Errors
-/// Those of the reader.
+/// Errors of the reader.
 pub async fn next_line(
     from: &mut (impl AsyncBufRead + Unpin),
     most: usize,

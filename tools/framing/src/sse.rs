@@ -1,15 +1,15 @@
-//! Server-sent events, read from bytes that may be split anywhere.
+//! Parses server-sent events from bytes that may be split anywhere.
 //!
-//! After the parsing rules of the HTML standard (section 9.2.6): lines end in LF, CRLF or CR, a
-//! BOM may lead, comments and fields of no interest are skipped, an event that no blank line
-//! closes is dropped. There is no limit on the length of a line. Every byte is looked at a bounded
-//! number of times, however it arrives.
+//! Follows the parsing rules of the HTML standard (section 9.2.6): lines end in LF, CRLF or CR. A
+//! leading BOM, comments and unknown fields are skipped. An event that no blank line closes is
+//! dropped. Lines have no length limit. The parser looks at every byte a bounded number of times,
+//! however the bytes arrive.
 
 use std::borrow::Cow;
 
 use memchr::memchr2;
 
-/// One event with its name (empty if it had none) and data. What is no UTF-8 has been replaced.
+/// One event: its name (empty if it had none) and its data. Invalid UTF-8 is replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SseEvent<'a> {
     pub name: Cow<'a, str>,
@@ -23,11 +23,11 @@ pub struct Parser {
     line: Vec<u8>,
     name: Vec<u8>,
     data: Vec<u8>,
-    /// Whether `data` has been given since the last blank line.
+    /// Whether the current event has a `data` field.
     has_data: bool,
-    /// The last line ended in CR, so an LF right here belongs to it.
+    /// The last line ended in CR, so an LF that follows directly belongs to it.
     after_cr: bool,
-    /// A line has been seen: there can be no BOM any more.
+    /// A line has been seen, so a BOM can no longer appear.
     started: bool,
 }
 
@@ -36,7 +36,7 @@ impl Parser {
         Self::default()
     }
 
-    /// Takes the next bytes and hands on every event that they complete.
+    /// Parses the next bytes and calls `on_event` for every event that they complete.
     pub fn push(&mut self, mut bytes: &[u8], mut on_event: impl FnMut(SseEvent<'_>)) {
         while !bytes.is_empty() {
             if self.after_cr {
@@ -71,12 +71,13 @@ impl Parser {
         }
     }
 
-    /// Bytes that are kept for events that are not complete: a reader that bounds them ends the stream.
+    /// Bytes kept for incomplete events. A reader that limits memory ends the stream when this
+    /// grows too large.
     pub fn pending(&self) -> usize {
         self.line.len() + self.name.len() + self.data.len()
     }
 
-    /// The data so far of an event that no blank line has closed yet; `None` between events.
+    /// The data so far of an event that no blank line has closed yet. `None` between events.
     pub fn unfinished(&self) -> Option<String> {
         let comment = self.line.starts_with(b":");
         if !self.has_data && self.name.is_empty() && (self.line.is_empty() || comment) {
@@ -92,7 +93,7 @@ impl Parser {
         Some(text(&data).into_owned())
     }
 
-    /// Whether an event is complete, which is to be handed on and cleared.
+    /// Ends the current line. Returns true if an event is now complete and ready to be emitted.
     fn end_of_line(&mut self, mut line: &[u8]) -> bool {
         if !self.started {
             self.started = true;

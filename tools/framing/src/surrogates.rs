@@ -1,16 +1,16 @@
-//! Texts of JSON that name half a character: a UTF-16 surrogate without its other half. Programs in
-//! languages whose strings are UTF-16 send them when they have cut a text in the middle of an emoji; the
-//! grammar of JSON allows it, and no string here can hold it.
+//! Repairs JSON strings that contain a lone surrogate: one UTF-16 surrogate without its other half.
+//! Programs whose strings are UTF-16 send them after cutting a text in the middle of an emoji. The
+//! grammar of JSON allows them, but a Rust string cannot hold them.
 
 use std::borrow::Cow;
 
 /// Bytes of one escape: the backslash, `u`, and four digits.
 const ESCAPE: usize = 6;
 
-/// What stands for the half: U+FFFD.
+/// The replacement for a lone surrogate: U+FFFD.
 const REPLACEMENT: &str = "\\ufffd";
 
-/// The same JSON with every lone surrogate replaced.
+/// Returns the JSON with every lone surrogate replaced.
 pub fn mended(json: &str) -> Cow<'_, str> {
     if !json.contains("\\ud") && !json.contains("\\uD") {
         return Cow::Borrowed(json);
@@ -41,7 +41,7 @@ fn is_low(json: &str, at: usize) -> bool {
     matches!(unit(json, at), Some(0xdc00..=0xdfff))
 }
 
-/// The UTF-16 unit that the escape at `at` names; `None` if there is none.
+/// The UTF-16 unit that the escape at `at` names. `None` if there is no escape at `at`.
 fn unit(json: &str, at: usize) -> Option<u16> {
     let digits = json.get(at..at + ESCAPE)?.strip_prefix("\\u")?;
     let plain = digits.bytes().all(|digit| digit.is_ascii_hexdigit());

@@ -1,12 +1,12 @@
-//! Cutting text of any length between characters.
+//! Cuts text between characters.
 
-/// The last boundary between characters of `text` at or before byte `at`.
+/// The last character boundary in `text` at or before byte `at`.
 pub fn floor(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// Cuts `text` to at most `max` bytes and marks the cut with `…`, for messages that quote text of any
-/// length.
+/// Cuts `text` to at most `max` bytes and marks the cut with `…`. Used for messages that quote text
+/// of any length.
 pub fn clip(mut text: String, max: usize) -> String {
     if text.len() > max {
         text.truncate(floor(&text, max));

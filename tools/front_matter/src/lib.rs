@@ -1,40 +1,41 @@
-//! YAML between two lines of `---` at the head of a Markdown file: of skills, agents and commands. It never opens
-//! the file.
+//! Reads front matter: YAML between two `---` lines at the start of a Markdown file. Skills, agents
+//! and commands use it. This crate never opens the file.
 
 use serde::de::DeserializeOwned;
 use serde_saphyr::Location;
 
-/// What stands at the head of a text, and the rest of it.
+/// The front matter of a text, and the text after it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Document<'a, T> {
     pub front: T,
     pub body: &'a str,
 }
 
-/// Something wrong in a head.
+/// An error in the front matter.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub struct Broken {
-    /// Of the whole file, counted from 1.
+    /// Line number in the whole file, counted from 1.
     pub line: usize,
     pub problem: String,
 }
 
-/// Reads a text's head as a `T`; a text without one has an empty head. Fields that `T` does not know
-/// are passed over.
+/// Reads a text's front matter as a `T`. A text without front matter reads as empty front matter.
+/// Fields that `T` does not know are ignored.
 ///
-/// Where the head is no YAML, values in which a colon or hash sign should have been quoted are taken
-/// as they stand: heads written by hand for lenient readers are full of them.
+/// If the front matter is not valid YAML, it is read again with values quoted that contain a bare
+/// colon or hash sign. Front matter written by hand for lenient readers is full of them.
 ///
 /// # Errors
-/// A head without an end, no YAML, a field of the wrong type, with the line.
+/// The front matter has no end, is not YAML, or has a field of the wrong type. The error names the
+/// line.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<Document<'_, T>, Broken> {
     let (head, body) = split(text)?;
     let parsed = parse(head).or_else(|broken| parse(&quoted(head)).map_err(|_| broken));
     Ok(Document { front: parsed?, body })
 }
 
-/// The head without its two lines, and the body.
+/// Splits the front matter, without its two `---` lines, from the body.
 fn split(text: &str) -> Result<(&str, &str), Broken> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let is_fence = |line: &str| line.trim_end() == "---";
@@ -54,20 +55,21 @@ fn split(text: &str) -> Result<(&str, &str), Broken> {
 }
 
 fn parse<T: DeserializeOwned>(head: &str) -> Result<T, Broken> {
-    // an empty document is null to YAML
+    // YAML reads an empty document as null
     let empty = head.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#'));
     serde_saphyr::from_str(if empty { "{}" } else { head }).map_err(|error| {
         let inner = error.without_snippet();
         let line = inner.location().map_or(0, |place: Location| place.line());
         let text = inner.to_string();
-        // the place is told once, counted in the file; options are for programmers
+        // `line` already gives the place, counted in the whole file; the parser's advice about
+        // options is for programmers
         let end = [" at line ", ", set "].iter().filter_map(|end| text.find(end)).min();
         let problem = &text[..end.unwrap_or(text.len())];
         Broken { line: line as usize + 1, problem: problem.to_owned() }
     })
 }
 
-/// `key: value` lines with the value in quotes where it would mean something else to YAML.
+/// Quotes each value of a `key: value` line that YAML would misread.
 fn quoted(head: &str) -> String {
     let line = |line: &str| match line.split_once(": ") {
         Some((key, value)) if is_key(key) && misleads(value.trim()) => {

@@ -1,4 +1,4 @@
-//! The way of a call to a server's tool: resolved like every other, and run.
+//! Resolves and runs a call of a server's tool, in the same steps as a call of a built-in tool.
 
 use leftfold_events::event::{CallSpec, Resolution};
 use leftfold_framing::clip;
@@ -8,7 +8,7 @@ use leftfold_tools::{BoxFuture, Context, Error, Output, ToolSource, Workspace};
 use super::servers::Servers;
 use super::{content, resources, server};
 
-/// Bytes of what is wrong with a server, and of a name.
+/// Bytes of a failure reason, and of a tool name, in an error.
 const MAX_WHY: usize = 1_000;
 
 impl ToolSource for Servers {
@@ -64,7 +64,7 @@ async fn execute(servers: &Servers, resolved: &Resolution, cx: &Context) -> Resu
     Ok(output)
 }
 
-/// Why there is no such tool.
+/// Says why no such tool exists.
 fn missing(servers: &Servers, name: &str) -> Error {
     let name = clip(name.to_owned(), MAX_WHY);
     let Some(server) = servers.server_of(&name) else {

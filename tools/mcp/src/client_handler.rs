@@ -1,4 +1,5 @@
-//! Takes what servers say on their own: progress, questions, and that their tools have changed.
+//! Handles what servers send unasked: progress, elicitations, log messages, changed lists of tools
+//! and prompts.
 #![allow(deprecated, reason = "servers log like this until a version of the protocol to come")]
 
 use std::collections::HashMap;
@@ -22,19 +23,19 @@ use serde_json::{Map, Value};
 
 use super::lists::{self, Changes};
 
-/// Least time between two reports of a call's progress, and bytes in one and in all of them: each is
-/// an event in a log.
+/// Least time between two progress reports of a call. Each report is an event in a log, so `REPORT`
+/// limits the bytes of one report and `REPORTS` the bytes of all reports of a call.
 const REPORT_EVERY: Duration = Duration::from_millis(500);
 const REPORT: usize = 1_024;
 const REPORTS: usize = 64 * 1_024;
 
-/// Bytes of one thing that a server logs.
+/// Bytes kept of one log message of a server.
 const LOGGED: usize = 4 * 1_024;
 
-/// Bytes of what a server asks.
+/// Bytes kept of the message of an elicitation.
 const MESSAGE: usize = 4 * 1_024;
 
-/// Shared by a connection and whoever makes calls through it.
+/// Shared by a connection and the calls made through it.
 #[derive(Clone, Default)]
 pub(super) struct ClientHandler(Arc<Shared>);
 
@@ -44,18 +45,20 @@ struct Shared {
     prompts: Mutex<Vec<Prompt>>,
     tools_change: Changes,
     prompts_change: Changes,
-    /// Held while a request is sent, so that no progress comes before there is somebody to hear of it.
+    /// Locked while a request is sent, so that no progress arrives before its listener is
+    /// registered.
     listeners: tokio::sync::Mutex<HashMap<ProgressToken, Listener>>,
-    /// Whether questions are answered with their own defaults, instead of being put to people.
+    /// Answers elicitations with the defaults in their schemas instead of asking a person.
     of_defaults: bool,
     /// The server's name in settings.
     server: String,
-    /// The calls under way, each with a way to ask whoever it is made for.
+    /// The calls under way, each with a way to ask the person it is made for.
     askers: Mutex<Vec<(u64, Elicit)>>,
     last_asker: AtomicU64,
 }
 
-/// As long as it lives the server's questions are taken as those of one call.
+/// Registers a call under way. While the value lives, the server's elicitations may go to this
+/// call.
 pub(super) struct Asking {
     handler: ClientHandler,
     asker: u64,
@@ -74,12 +77,13 @@ struct Listener {
 }
 
 impl ClientHandler {
-    /// For a server in sessions.
+    /// A handler for a server that sessions use.
     pub(super) fn of(server: &str) -> Self {
         Self(Arc::new(Shared { server: server.to_owned(), ..Shared::default() }))
     }
 
-    /// For nobody who could be asked, and nothing that could be harmed.
+    /// A handler for `mcp probe`: no session exists, so elicitations get the defaults of their
+    /// schemas.
     pub(super) fn of_defaults() -> Self {
         Self(Arc::new(Shared { of_defaults: true, ..Shared::default() }))
     }
@@ -100,7 +104,7 @@ impl ClientHandler {
         *self.0.prompts.lock().unwrap_or_else(PoisonError::into_inner) = prompts;
     }
 
-    /// Sends a request by `send`, whose progress is told to `progress` from now on.
+    /// Sends a request with `send`. Its progress goes to `progress` from now on.
     pub(super) async fn listen<T, E>(
         &self,
         progress: Progress,
@@ -113,7 +117,7 @@ impl ClientHandler {
         Ok(sent)
     }
 
-    /// A call begins.
+    /// Registers a call: elicitations may go to `elicit` until the returned value is dropped.
     pub(super) fn ask_by(&self, elicit: Elicit) -> Asking {
         let asker = self.0.last_asker.fetch_add(1, Ordering::Relaxed);
         self.askers().push((asker, elicit));
@@ -124,8 +128,8 @@ impl ClientHandler {
         self.0.askers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a question to people. The protocol does not say which call it belongs to: it is taken as
-    /// one of the latest that is under way. Without any there is nobody to be asked.
+    /// Asks a person. The protocol does not say which call an elicitation belongs to, so the latest
+    /// call under way gets it. Without a call under way nobody can be asked.
     async fn put(&self, message: String, wanted: Wanted) -> ElicitResult {
         let latest = self.askers().last().map(|(_, elicit)| Arc::clone(elicit));
         let Some(elicit) = latest else {
@@ -166,7 +170,7 @@ fn words(said: ProgressNotificationParam) -> String {
     clip(words, REPORT)
 }
 
-/// With its fields in the order in which the server has them.
+/// The fields of the schema in the server's order.
 fn in_order(schema: &ElicitationSchema) -> Json {
     let mut value = serde_json::to_value(schema).unwrap_or_default();
     if let (Some(order), Some(fields)) =
@@ -180,7 +184,7 @@ fn in_order(schema: &ElicitationSchema) -> Json {
     Json::from_value(&value)
 }
 
-/// An answer to a server's question without asking anybody: its own defaults, if these are enough.
+/// Answers an elicitation with the defaults in its schema, if every required field has one.
 fn defaults(schema: &ElicitationSchema) -> Option<Value> {
     let schema = serde_json::to_value(schema).ok()?;
     let fields = schema["properties"].as_object()?;
@@ -257,7 +261,8 @@ impl rmcp::ClientHandler for ClientHandler {
             | LoggingLevel::Critical
             | LoggingLevel::Alert
             | LoggingLevel::Emergency => {
-                // a server's warning is no warning of Leftfold's: by default people see only those
+                // a server's warning is not one of Leftfold's: the terminal shows only Leftfold's
+                // own by default
                 tracing::info!(%server, %logger, level = ?said.level, "{data}");
             }
         }
@@ -282,7 +287,8 @@ impl rmcp::ClientHandler for ClientHandler {
         });
     }
 
-    /// Asks for them beside everything else: what answers is the connection that told of it.
+    /// Asks for the tools in a background task, because the connection that reported the change
+    /// also delivers the answer.
     async fn on_tool_list_changed(&self, context: NotificationContext<RoleClient>) {
         let handler = self.clone();
         self.0.tools_change.follow(move || {

@@ -1,4 +1,4 @@
-//! Getting in touch with servers.
+//! Connects to servers.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,21 +14,21 @@ use super::spec::{Reach, STARTUP, Spec};
 use super::stdio::Pipes;
 use super::{lists, remote};
 
-/// How long the exit status of a server is waited for that has hung up.
+/// How long to wait for the exit status of a server that has closed its connection.
 const EXIT: Duration = Duration::from_secs(1);
 
-/// Where servers are started.
+/// Where and with which environment local servers are started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Root {
     pub(super) directory: PathBuf,
-    /// Names of variables that are passed on besides the usual ones.
+    /// Variables that servers get in addition to the usual ones.
     pub(super) environment: Vec<String>,
 }
 
-/// Connects, and asks for the tools.
+/// Connects and asks for the list of tools.
 ///
 /// # Errors
-/// Why there is no connection; the limit of time is over.
+/// The reason why no connection exists, or that the time limit is over.
 pub(super) async fn connect(
     spec: &Spec,
     root: &Root,
@@ -62,7 +62,7 @@ async fn open(
     match link.list_tools().await {
         Ok(tools) => {
             handler.set_tools(tools);
-            // its tools are there, whether it tells its prompts or not
+            // the tools work even if the server cannot list its prompts
             let patience = lists::PATIENCE.min(limit / 2);
             let prompts = tokio::time::timeout(patience, link.list_prompts()).await;
             handler.set_prompts(prompts.unwrap_or_default());

@@ -1,4 +1,4 @@
-//! What servers answer, as models are shown it.
+//! Turns the results of servers into the output that a model sees.
 
 use leftfold_events::event::Attachment;
 use leftfold_framing::clip;
@@ -6,16 +6,16 @@ use leftfold_tools::{Error, Output, decode, recognise};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::{Value, json};
 
-/// Bytes of a name or address of something that is not shown.
+/// Bytes kept of the name or address of content that is not shown.
 const MAX_NAME: usize = 300;
 
-/// What a model is told of a call without any content.
+/// The output of a call whose result has no content.
 const NOTHING: &str = "(no output)";
 
-/// The word for errors of servers, in the metadata of results.
+/// The kind of a server's error in the metadata of tool results.
 const KIND: &str = "mcp";
 
-/// An error of a server, in words for the model.
+/// A server's error, worded for the model.
 pub(super) fn error(message: impl Into<String>) -> Error {
     Error::External { kind: KIND, message: message.into() }
 }
@@ -45,7 +45,7 @@ pub(super) fn output(title: String, result: CallToolResult) -> Output {
     Output { is_error, attachments, ..Output::new(title, said, &meta) }
 }
 
-/// An answer that is no result as the protocol has it, read as far as that goes.
+/// Reads a result that violates the protocol as far as possible.
 pub(super) fn lenient(said: Value) -> CallToolResult {
     let is_error = said["isError"] == true;
     let content = match said {
@@ -102,8 +102,8 @@ fn unknown() -> Shown {
     Shown::Text(UNKNOWN.to_owned())
 }
 
-/// What models can see is attached; of anything else they are told that it is there. The bytes count,
-/// not what the server calls them.
+/// Attaches an image that models can see. Any other content is replaced by a line that names it.
+/// The bytes decide, not the MIME type that the server gives.
 fn media(base64: String, mime: &str, name: &str) -> Shown {
     let name = clip(name.to_owned(), MAX_NAME);
     let bytes = decode(&base64);

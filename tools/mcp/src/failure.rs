@@ -1,4 +1,4 @@
-//! Why a server can not be used or a call has no result, in words for people and for models.
+//! Says why a server cannot be used or a call has no result, in words for people and for models.
 
 use std::error::Error as StdError;
 
@@ -10,15 +10,15 @@ use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientSco
 use super::content;
 use super::stdio::UNREADABLE;
 
-/// Bytes of what an error says.
+/// Bytes kept of an error's text.
 const LONGEST: usize = 300;
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 #[derive(Debug)]
 pub(super) struct Failure {
-    /// In words for people.
+    /// The reason, in words for people.
     pub(super) why: String,
-    /// What the server wants first, as it says it itself.
+    /// The server's `WWW-Authenticate` challenge, if it wants its user to sign in.
     pub(super) challenge: Option<String>,
 }
 
@@ -28,7 +28,7 @@ impl From<String> for Failure {
     }
 }
 
-/// Why a server could not be started.
+/// Says why a server could not be started.
 pub(super) fn of_start(error: &ClientInitializeError) -> Failure {
     if let Some(challenge) = error.auth_challenge() {
         return Failure { why: SIGN_IN.to_owned(), challenge: Some(challenge.to_owned()) };
@@ -42,7 +42,8 @@ pub(super) fn of_start(error: &ClientInitializeError) -> Failure {
 pub(super) const SIGN_IN: &str = "it wants its user to sign in: run `leftfold mcp login` with its name, or \
     give it a header in settings";
 
-/// What the server wants before it answers, as it says it in `WWW-Authenticate`.
+/// The `WWW-Authenticate` challenge with which the server refused the request, if that is the
+/// error.
 pub(super) fn challenge(error: &ServiceError) -> Option<String> {
     let ServiceError::TransportSend(error) = error else { return None };
     let mut inner: Option<&(dyn StdError + 'static)> = Some(error.error.as_ref());
@@ -62,14 +63,14 @@ pub(super) fn innermost(error: &ClientInitializeError) -> String {
     if let ClientInitializeError::ConnectionClosed(_) = error {
         return "it closed the connection before it had answered".to_owned();
     }
-    // it does not name what it stands for as its source
+    // this error does not name the error it wraps as its source
     if let ClientInitializeError::TransportError { error, .. } = error {
         return innermost_of(error.error.as_ref());
     }
     innermost_of(error)
 }
 
-/// What an error comes from in the end.
+/// The text of the innermost error in the chain of sources.
 fn innermost_of(error: &(dyn StdError + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
@@ -78,7 +79,7 @@ fn innermost_of(error: &(dyn StdError + 'static)) -> String {
     clip(without_address(innermost.to_string()), LONGEST)
 }
 
-/// The same words without the address that was asked: there may be a key in it, and they come into logs.
+/// Removes the address from an HTTP error: it may contain a key, and these messages go into logs.
 fn without_address(said: String) -> String {
     const ADDRESS: &str = " for url (";
     let address = said.find(ADDRESS).zip(said.rfind(')')).filter(|(start, end)| start < end);
@@ -86,7 +87,7 @@ fn without_address(said: String) -> String {
     format!("{}{}", &said[..start], &said[end + 1..])
 }
 
-/// The error of a server that wants an address opened before it does anything (MCP 2025-11-25).
+/// Error code of a server that requires a URL to be opened first (MCP 2025-11-25).
 const VISIT_FIRST: i32 = -32_042;
 
 fn visits(data: &serde_json::Value) -> String {
@@ -98,10 +99,10 @@ fn visits(data: &serde_json::Value) -> String {
     clip(wanted.map(visit).collect::<Vec<_>>().join(", "), VISITS)
 }
 
-/// Bytes of what is told of addresses.
+/// Bytes kept of the list of URLs.
 const VISITS: usize = 4 * 1_024;
 
-/// Why a request has no answer, for people.
+/// Says why a request has no answer, for people.
 pub(super) fn words(error: &ServiceError) -> String {
     if let ServiceError::TransportSend(failed) = error {
         return innermost_of(failed.error.as_ref());
@@ -114,7 +115,7 @@ pub(super) fn words(error: &ServiceError) -> String {
     error.to_string()
 }
 
-/// Why a request has no answer, for the model.
+/// Says why a request has no answer, for the model.
 pub(super) fn of_request(error: &ServiceError) -> Error {
     if let ServiceError::McpError(error) = error {
         if error.code == UNREADABLE {

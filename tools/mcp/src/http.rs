@@ -1,13 +1,13 @@
-//! The HTTP client that remote servers are reached with.
+//! The HTTP client for remote servers.
 
-/// TLS is on ring, for whoever makes a client in this process.
+/// Makes ring the TLS provider of this process.
 pub(crate) fn use_ring() {
-    // fails if one has been installed already, which is just as well
+    // fails only if a provider is installed already
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// Reads the system's certificates, which may take 100 ms. Redirects are not followed: headers may
-/// hold a key that is for this address alone.
+/// Reads the system's certificates, which may take 100 ms. Redirects are not followed: the headers
+/// may hold a key meant for the configured address alone.
 pub(crate) fn client() -> Result<reqwest::Client, String> {
     use_ring();
     reqwest::Client::builder()

@@ -1,10 +1,23 @@
-//! Servers that speak the Model Context Protocol, and the tools they bring (SPEC X4, X6).
+//! Client for MCP (Model Context Protocol) servers, and the tools that they offer (SPEC X4, X6).
 //!
-//! A project has one [`Servers`], shared by all sessions of this process that work in it, with one
-//! connection for each server. A server is started when somebody first wants to know its tools, and
-//! again if it has ended since. One that does not start is told of once and left out; nobody waits
-//! for it longer than its own limit. What a model is told of tools goes into the log with the turn configuration, so
-//! that nothing but a call that runs needs the server itself.
+//! A project has one [`Servers`] in a process, with one connection for each server. All sessions
+//! that work in the project share it through their `Workspace`, as a `ToolSource`. No session owns
+//! a connection.
+//!
+//! - A server starts when its tools are first needed, and again if it has ended since. A turn
+//!   configuration waits for servers that are starting, each within its own time limit. A server
+//!   that does not start is reported once and left out.
+//! - The tools' descriptions go into the log with the turn configuration, so only a running call
+//!   needs the server itself.
+//! - A server's processes carry a mark that names the node, not a call. If the node dies, the next
+//!   node ends them (`leftfold_process::end_orphans`).
+//! - Sessions use stored tokens and refresh them ([`OAuth`]). Only [`login`] and [`probe`] ask a
+//!   person for consent. `probe` is also the client that the protocol's conformance suite tests.
+//! - A protocol violation costs only the message that violates it. An unreadable answer fails its
+//!   call (`stdio`), an unreadable tool is left out, and a list without an end is cut off
+//!   (`lists`).
+//!
+//! This crate never appends to a log and never judges a call by permission rules.
 
 mod call;
 mod client_handler;

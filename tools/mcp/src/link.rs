@@ -1,4 +1,4 @@
-//! A living connection to one server.
+//! One open connection to a server.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -18,24 +18,24 @@ use super::client_handler::ClientHandler;
 use super::failure::{self, Failure, SIGN_IN, challenge, words};
 use super::{content, lists};
 
-/// How long a server is given to end by itself when its input has ended. Many do not.
+/// How long a server may take to exit after its input has ended. Many never exit by themselves.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// How long the end of a connection waits for its server to have been told what was cancelled before.
+/// How long closing a connection waits until earlier cancellations have been sent.
 const TELL: Duration = Duration::from_secs(1);
 
 pub(super) struct Link {
     peer: Peer<RoleClient>,
     handler: ClientHandler,
     life: Mutex<Option<Life>>,
-    /// Cancellations on their way to the server; those who cancel do not wait for them.
+    /// Tasks that send cancellations. The cancelling caller does not wait for them.
     telling: Mutex<JoinSet<()>>,
 }
 
-/// What ends with the connection, in this order.
+/// The parts that end with the connection, in this order.
 pub(super) struct Life {
     pub(super) service: RunningService<RoleClient, ClientHandler>,
-    /// The process of a local server, and all that it has started.
+    /// The process of a local server, with all processes it has started.
     pub(super) process: Option<ServerProcess>,
 }
 
@@ -45,17 +45,17 @@ impl Link {
         Self { peer, handler, life: Mutex::new(Some(life)), telling: Mutex::default() }
     }
 
-    /// The server's own tools, as it has told them last.
+    /// The server's own tools, as last listed.
     pub(super) fn tools(&self) -> Vec<Tool> {
         self.handler.tools()
     }
 
-    /// Whether the server has something to be read.
+    /// Whether the server offers resources.
     pub(super) fn has_resources(&self) -> bool {
         self.peer.peer_info().is_some_and(|info| info.capabilities.resources.is_some())
     }
 
-    /// Asks for the tools. A server that never said it had any need not answer.
+    /// Lists the tools. A server that did not announce tools may refuse.
     pub(super) async fn list_tools(&self) -> Result<Vec<Tool>, Failure> {
         let info = self.peer.peer_info();
         lists::tools(&self.peer).await.or_else(|error| match challenge(&error) {
@@ -65,12 +65,12 @@ impl Link {
         })
     }
 
-    /// As the server has told them last.
+    /// The server's prompts, as last listed.
     pub(super) fn prompts(&self) -> Vec<Prompt> {
         self.handler.prompts()
     }
 
-    /// What a prompt says.
+    /// Gets the messages of a prompt.
     pub(super) async fn get_prompt(
         &self,
         params: GetPromptRequestParams,
@@ -79,7 +79,7 @@ impl Link {
         asked.map(|prompt| prompt.messages).map_err(|error| failure::of_request(&error).to_string())
     }
 
-    /// None, if it can not tell them.
+    /// Lists the prompts. Empty if the server cannot list them.
     pub(super) async fn list_prompts(&self) -> Vec<Prompt> {
         let offered = self.peer.peer_info().is_some_and(|info| info.capabilities.prompts.is_some());
         if !offered {
@@ -88,7 +88,7 @@ impl Link {
         told("prompts", lists::prompts(&self.peer).await)
     }
 
-    /// None, if it can not tell them.
+    /// Lists the resources. Empty if the server cannot list them.
     pub(super) async fn list_resources(&self) -> Vec<Resource> {
         if !self.has_resources() {
             return Vec::new();
@@ -96,14 +96,14 @@ impl Link {
         told("resources", self.peer.list_all_resources().await)
     }
 
-    /// The version of the protocol that was agreed upon.
+    /// The negotiated protocol version.
     pub(super) fn protocol(&self) -> String {
         let info = self.peer.peer_info();
         info.map(|info| info.protocol_version.to_string()).unwrap_or_default()
     }
 
-    /// Makes a call outside any session. Why there is no result comes as such, unless the server wants
-    /// something else first.
+    /// Makes a call outside any session. If the call fails, the reason is the `Ok` value; only a
+    /// server that asks its user to sign in first is an error.
     pub(super) async fn ask(
         &self,
         params: CallToolRequestParams,
@@ -117,16 +117,16 @@ impl Link {
         }
     }
 
-    /// What the server calls itself, and its version.
+    /// The name and version that the server reports.
     pub(super) fn server(&self) -> Option<(String, String)> {
         let server = self.peer.peer_info()?.server_info.clone()?;
         Some((server.name, server.version))
     }
 
-    /// Makes a call of the server's own tools.
+    /// Calls one of the server's own tools.
     ///
     /// # Errors
-    /// What the server says is wrong with the request; that it has gone; that the call was cancelled.
+    /// The server rejected the request or has ended, or the call was cancelled.
     pub(super) async fn call(
         &self,
         tool: &str,
@@ -151,7 +151,7 @@ impl Link {
     /// Sends a request, and waits for its answer or for `cx.cancel`.
     ///
     /// # Errors
-    /// As for a call.
+    /// As for [`Link::call`].
     pub(super) async fn send(
         &self,
         request: ClientRequest,
@@ -179,11 +179,11 @@ impl Link {
 
     fn tell_cancelled(&self, handle: RequestHandle<RoleClient>) {
         let mut telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
-        // those that have been told
+        // removes cancellations that have been sent
         while telling.try_join_next().is_some() {}
         telling.spawn(async move {
             let why = Some("the call was cancelled".to_owned());
-            // a server that is gone needs not be told
+            // a server that is gone need not be told
             let _ = handle.cancel(why).await;
         });
     }
@@ -198,7 +198,7 @@ impl Connection for Link {
         "it has ended".to_owned()
     }
 
-    /// Ends the connection, and with it the processes of a local server: end of input, SIGTERM,
+    /// Closes the connection and ends the processes of a local server: end of input, SIGTERM,
     /// SIGKILL.
     async fn close(&self) {
         let life = self.life.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -206,7 +206,7 @@ impl Connection for Link {
         let telling =
             std::mem::take(&mut *self.telling.lock().unwrap_or_else(PoisonError::into_inner));
         let _ = tokio::time::timeout(TELL, telling.join_all()).await;
-        // one that does not end in time is dropped, and that ends it as well
+        // dropping a connection that does not close in time ends it as well
         let _ = tokio::time::timeout(GRACE, service.cancel()).await;
         let Some(mut process) = process else { return };
         process.wait(GRACE).await;

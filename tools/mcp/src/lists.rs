@@ -1,4 +1,4 @@
-//! What servers list, page by page, and again when they say that it has changed.
+//! Reads the lists of servers page by page, and again when the server reports a change.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,16 +14,16 @@ use serde_json::{Value, json};
 
 use super::spec::STARTUP;
 
-/// How long a list is waited for of which a server can do without.
+/// How long to wait for a list that the server can be used without.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Pages of a list at most.
+/// Largest number of pages read of a list.
 const PAGES: usize = 100;
 
-/// Bytes of a server's own words in a warning.
+/// Bytes of a server's text in a warning.
 const WARNED: usize = 200;
 
-/// Least time between two requests for a list that changes.
+/// Least time between two requests for a changing list.
 const REST: Duration = Duration::from_millis(100);
 
 pub(super) async fn tools(peer: &Peer<RoleClient>) -> Result<Vec<Tool>, ServiceError> {
@@ -54,7 +54,7 @@ pub(super) async fn prompts(peer: &Peer<RoleClient>) -> Result<Vec<Prompt>, Serv
     }
 }
 
-/// The tools of a page, and the cursor of the next.
+/// The tools of a page, and the cursor of the next page.
 fn read(answer: ServerResult) -> Option<(Vec<Tool>, Option<String>)> {
     if let ServerResult::ListToolsResult(ListToolsResult { tools, next_cursor, .. }) = answer {
         return Some((tools, next_cursor));
@@ -63,8 +63,8 @@ fn read(answer: ServerResult) -> Option<(Vec<Tool>, Option<String>)> {
     lenient(said.0)
 }
 
-/// A list of tools with some that the protocol does not allow: one without a schema takes anything, any
-/// other of these is left out. `None`: it is no list of tools.
+/// Reads a list of tools that violates the protocol. A tool without a schema accepts any arguments;
+/// other invalid tools are left out. `None` if the answer is not a list of tools.
 fn lenient(mut said: Value) -> Option<(Vec<Tool>, Option<String>)> {
     let cursor = said["nextCursor"].as_str().map(str::to_owned);
     let Some(Value::Array(listed)) = said.get_mut("tools").map(Value::take) else { return None };
@@ -87,12 +87,13 @@ fn lenient(mut said: Value) -> Option<(Vec<Tool>, Option<String>)> {
     Some((tools.into_iter().filter_map(Result::ok).collect(), cursor))
 }
 
-/// The cursors of a list so far.
+/// The cursors seen so far in one list.
 #[derive(Default)]
 struct Pages(Vec<String>);
 
 impl Pages {
-    /// The cursor of the page to ask for; none after the last page, and where a list has no end.
+    /// The cursor of the next page to ask for. `None` after the last page, and when the list
+    /// repeats a cursor or has too many pages.
     fn next(&mut self, cursor: Option<String>) -> Option<String> {
         let cursor = cursor.filter(|cursor| !cursor.is_empty())?;
         if self.0.contains(&cursor) || self.0.len() + 1 == PAGES {
@@ -104,8 +105,8 @@ impl Pages {
     }
 }
 
-/// A list that a server says has changed. It is asked for once at a time, however often the server says
-/// so meanwhile, and once more after that.
+/// Re-reads a list that the server reports as changed. Only one request is under way at a time;
+/// changes reported meanwhile lead to one more request after it.
 #[derive(Clone, Default)]
 pub(super) struct Changes(Arc<Mutex<State>>);
 
@@ -114,12 +115,13 @@ enum State {
     #[default]
     Known,
     Asked,
-    /// And it has changed since.
+    /// A request is under way, and the list has changed since.
     Outdated,
 }
 
 impl Changes {
-    /// Asks for the list, beside everything else: what answers is the connection that told of it.
+    /// Asks for the list in a background task, because the connection that reported the change also
+    /// delivers the answer.
     pub(super) fn follow<F>(&self, ask: impl Fn() -> F + Send + 'static)
     where
         F: Future<Output = Result<(), ServiceError>> + Send,
@@ -143,7 +145,7 @@ impl Changes {
         });
     }
 
-    /// It has changed: whether nobody asks for it now.
+    /// Notes a change. Returns true if no request is under way.
     fn begins(&self) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = *state == State::Known;
@@ -151,7 +153,7 @@ impl Changes {
         known
     }
 
-    /// It was answered: whether it is to be asked for again.
+    /// Notes an answer. Returns true if the list changed meanwhile and must be asked for again.
     fn goes_on(&self) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let outdated = *state == State::Outdated;

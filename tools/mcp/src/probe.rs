@@ -1,4 +1,5 @@
-//! Trying a server out: what it offered_tools, what its tools answer, and signing in where it wants that.
+//! Probes a server for `mcp probe`: lists its tools, calls them, and signs in if the server asks
+//! for it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,32 +16,32 @@ use super::oauth::{self, Consent, OAuth};
 use super::spec::{Offered, Reach, STARTUP, Spec};
 use super::{content, servers};
 
-/// How often a person is asked for a consent at most, until the server is content.
+/// Largest number of consents to ask for in one probe.
 const CONSENTS: usize = 3;
 
-/// How deep arguments are made up.
+/// Depth limit of made-up arguments.
 const DEEPEST: usize = 8;
 
-/// Which tools are called.
+/// The tools to call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Calls {
-    /// These, each with its arguments; without any, they are made up.
+    /// These tools. Arguments that are `None` are made up from the tool's schema.
     These(Vec<(String, Option<JsonObject>)>),
-    /// Each once, with arguments made up from its schema. They may change things.
+    /// Every tool once, with arguments made up from its schema. These calls may change things.
     All,
 }
 
-/// What came of it.
+/// The result of a probe.
 #[derive(Clone, Debug)]
 pub struct Probed {
-    /// What the server calls itself, and its version.
+    /// The name and version that the server reports.
     pub server: Option<(String, String)>,
-    /// The version of the protocol that was agreed upon.
+    /// The negotiated protocol version.
     pub protocol: String,
     pub tools: Vec<Offered>,
-    /// Names.
+    /// Names of the prompts.
     pub prompts: Vec<String>,
-    /// Addresses.
+    /// Addresses of the resources.
     pub resources: Vec<String>,
     pub calls: Vec<Called>,
 }
@@ -49,15 +50,15 @@ pub struct Probed {
 pub struct Called {
     pub tool: String,
     pub arguments: JsonObject,
-    /// What a model would be shown; why there is no result.
+    /// The output that a model would see, or the reason why there is none.
     pub result: Result<String, String>,
 }
 
-/// Connects, lists and calls, and has `consent` ask a person if the server wants to know its user.
-/// Questions that the server asks during calls are answered with their own defaults.
+/// Connects, lists and calls tools. If the server wants its user to sign in, `consent` asks a
+/// person. The server's elicitations get the defaults of their schemas.
 ///
 /// # Errors
-/// Why that was not possible, in words for people.
+/// The reason for the failure, in words for people.
 pub async fn probe(
     spec: &Spec,
     directory: &Path,
@@ -82,10 +83,10 @@ pub async fn probe(
     }
 }
 
-/// Signs in anew, with what had been granted until then kept if that fails, and connects. The tools.
+/// Signs in again and connects. Returns the tools. If signing in fails, the earlier grant is kept.
 ///
 /// # Errors
-/// Why that was not possible, in words for people.
+/// The reason for the failure, in words for people.
 pub async fn login(
     spec: &Spec,
     directory: &Path,
@@ -127,7 +128,7 @@ async fn attempt(spec: &Spec, root: &Root, calls: &Calls) -> Result<Probed, Fail
 
 async fn look(link: &Link, calls: &Calls, limit: Duration) -> Result<Probed, Failure> {
     let tools = link.tools();
-    // a list without an end, or without an answer, is as good as none
+    // a list without an end or an answer counts as empty
     let resources = tokio::time::timeout(limit, link.list_resources()).await;
     let (prompts, resources) = (link.prompts(), resources.unwrap_or_default());
     let mut probed = Probed {
@@ -176,7 +177,7 @@ fn shown(tool: &str, result: CallToolResult) -> Result<String, String> {
     if output.is_error { Err(output.output) } else { Ok(output.output) }
 }
 
-/// The least that a tool takes.
+/// The smallest arguments that the schema accepts.
 fn arguments(schema: &JsonObject) -> JsonObject {
     match made_up(&Value::Object(schema.clone()), 0) {
         Value::Object(arguments) => arguments,

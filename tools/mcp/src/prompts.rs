@@ -1,4 +1,4 @@
-//! Prompts that servers have, which people call as commands: `/SERVER:PROMPT ARGUMENTS`.
+//! Prompts of servers, which people call as commands: `/SERVER:PROMPT ARGUMENTS`.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use super::content::{self, Shown};
 use super::servers::Servers;
 use super::spec::STARTUP;
 
-/// What a prompt says.
+/// The messages of a prompt.
 #[derive(Clone, Debug, Default)]
 pub struct Prompted {
     pub text: String,
-    /// Pictures and the like.
+    /// Images and other attachments.
     pub media: Vec<Attachment>,
 }
 
 impl Servers {
-    /// The prompts of the servers that are connected: `SERVER:PROMPT`, and what each is for.
+    /// The prompts of all connected servers: `SERVER:PROMPT`, and its description.
     pub fn prompts(&self) -> Vec<(String, String)> {
         let links = self.members().filter_map(|server| Some((server, server.connection()?)));
         let named = links.flat_map(|(server, link)| {
@@ -31,12 +31,12 @@ impl Servers {
         named.collect()
     }
 
-    /// What the prompt of a server says with these arguments, in the order in which it names them; the
-    /// last takes the rest. Waits for the server.
+    /// Gets a prompt from a server. The words become the prompt's arguments in the order in which
+    /// it names them; the last argument takes all remaining words. Waits for the server to start.
     ///
     /// # Errors
-    /// There is no such server, it can not be used, it has no such prompt, or does not take the
-    /// arguments: in words for people.
+    /// No such server exists, it cannot be used, it has no such prompt, or the prompt rejects the
+    /// arguments. In words for people.
     pub async fn prompt(
         &self,
         server: &str,
@@ -86,7 +86,7 @@ fn arguments(prompt: &Prompt, words: &[String]) -> Result<JsonObject, String> {
     Err(format!("it needs {}; its arguments are, in this order: {}", shown(missing), shown(all)))
 }
 
-/// Of several speakers each is named.
+/// Joins the messages. If several speakers appear, each message names its speaker.
 fn said(messages: Vec<PromptMessage>) -> Prompted {
     let several = messages.iter().any(|message| message.role == Role::Assistant);
     let mut prompted = Prompted::default();

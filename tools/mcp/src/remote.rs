@@ -1,4 +1,4 @@
-//! Servers that are reached over HTTP.
+//! Connects to servers over HTTP.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ pub(super) async fn connect(
     let config = StreamableHttpClientTransportConfig::with_uri(url)
         .custom_headers(all.clone())
         .reinit_on_expired_session(true);
-    // whoever has named a key of their own wants that one to be used
+    // an `Authorization` header in settings replaces signing in
     let named = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
     let signed_in = if named { None } else { oauth::client(url, oauth, &client).await? };
     let older = sse::Requests::new(&client, signed_in.clone(), &all);

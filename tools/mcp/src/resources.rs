@@ -1,5 +1,5 @@
-//! What servers have to be read, as two tools of each that has something: a list, and the contents behind
-//! an address. They are called, judged and cut off as the server's own tools are.
+//! A server's resources as two tools: `list_resources` and `read_resource`. A server without
+//! resources gets neither. They are called, judged and cancelled like the server's own tools.
 
 use leftfold_events::Json;
 use leftfold_tools::{Context, Error};
@@ -16,10 +16,10 @@ use super::link::Link;
 const LIST: &str = "list_resources";
 pub(super) const READ: &str = "read_resource";
 
-/// Pages of a list at most.
+/// Largest number of pages read of a list.
 const PAGES: usize = 20;
 
-/// The server's own tools, and the two that read what it has to be read, unless its own have these names.
+/// The server's own tools and the two resource tools, except where an own tool has that name.
 pub(super) fn all_tools(link: &Link) -> Vec<Tool> {
     let mut tools = link.tools();
     if link.has_resources() {
@@ -47,7 +47,7 @@ fn readers(own: &[Tool]) -> Vec<Tool> {
     .collect()
 }
 
-/// Whether the server has a tool of its own that is called as the one that reads.
+/// Whether the server has a tool of its own named `read_resource`.
 pub(super) fn has_own_reader(link: &Link) -> bool {
     is_own(link, READ)
 }
@@ -56,7 +56,7 @@ fn is_own(link: &Link, tool: &str) -> bool {
     link.tools().iter().any(|own| own.name == tool)
 }
 
-/// Makes a call of any of [`all_tools`].
+/// Calls one of [`all_tools`].
 ///
 /// # Errors
 /// As for [`Link::call`].
@@ -91,7 +91,7 @@ async fn list(link: &Link, cx: &Context) -> Result<CallToolResult, Error> {
         }
     }
     let request = ListResourceTemplatesRequest::with_param(PaginatedRequestParams::default());
-    // servers without any need not answer
+    // a server without templates may refuse
     let templates = link.send(ClientRequest::ListResourceTemplatesRequest(request), cx).await;
     if let Ok(ServerResult::ListResourceTemplatesResult(ListResourceTemplatesResult {
         resource_templates: known,

@@ -17,7 +17,7 @@ pub(super) struct Server {
 impl Service for Server {
     type Connection = Link;
 
-    /// One that has ended is started again by the next call.
+    /// The next call starts a server that has ended.
     const BACK_OFF: Duration = Duration::ZERO;
 
     fn is_enabled(&self) -> bool {
@@ -31,7 +31,7 @@ impl Service for Server {
     }
 }
 
-/// Why a server can not be used, if that is so.
+/// The reason why a server cannot be used, or `None` if it can.
 pub(super) fn failure(server: &Supervised<Server>) -> Option<String> {
     if server.service().is_enabled() {
         server.failure()
@@ -40,7 +40,7 @@ pub(super) fn failure(server: &Supervised<Server>) -> Option<String> {
     }
 }
 
-/// What is known of a server, without its tools: their names are for the pool to give.
+/// The report on a server, without its tools: the pool adds them under their full names.
 pub(super) fn report(server: &Supervised<Server>) -> Report {
     let link = server.last_connection();
     let status = match failure(server) {

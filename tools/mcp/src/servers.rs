@@ -17,10 +17,10 @@ use super::resources;
 use super::server::{self, Server};
 use super::spec::{Offered, Report, Spec, Status};
 
-/// Bytes of a description that models are told.
+/// Bytes of a tool's description in the turn configuration.
 const MAX_DESCRIPTION: usize = 10_000;
 
-/// The servers of a project. Clones are the same; the default has none.
+/// The servers of a project. Clones share them. The default has none.
 #[derive(Clone, Default)]
 pub struct Servers(Arc<Pool>);
 
@@ -28,11 +28,12 @@ pub struct Servers(Arc<Pool>);
 struct Pool {
     root: Root,
     members: Services<Server>,
-    /// Which tool of which server each name has been given to: while this process lives, it stays so.
+    /// Full tool names, and the server and tool that each was given to. A name keeps its meaning
+    /// while this process lives.
     names: Mutex<BTreeMap<String, (String, String)>>,
 }
 
-/// A tool that is there now.
+/// A tool that a running server offers.
 pub(super) struct OfferedTool {
     pub(super) name: String,
     pub(super) server: Arc<Supervised<Server>>,
@@ -42,8 +43,8 @@ pub(super) struct OfferedTool {
 
 static POOLS: Pools<Pool> = Pools::new();
 
-/// Ends all servers of this process, and waits until they are gone: at most about a second. None is
-/// started after that.
+/// Ends all servers of this process and waits until they are gone, at most about a second. No
+/// server starts after that.
 pub async fn close() {
     POOLS.close().await;
 }
@@ -67,8 +68,8 @@ impl Pool {
 }
 
 impl Servers {
-    /// Those of the project in `directory`, where local ones are started. Nothing is started yet.
-    /// `environment` names variables that they get besides the usual ones.
+    /// The servers of the project in `directory`, where local servers start. Starts none yet.
+    /// `environment` names variables that servers get in addition to the usual ones.
     pub fn of(directory: &Path, environment: &[String], specs: &[Spec]) -> Self {
         let root = Root { directory: directory.to_owned(), environment: environment.to_vec() };
         let is_same = |pool: &Pool| pool.root == root && pool.specs().eq(specs);
@@ -79,22 +80,23 @@ impl Servers {
         }))
     }
 
-    /// Waits until every server has been started, or has failed to.
+    /// Waits until every server has started or failed to.
     pub async fn ready(&self) {
         self.0.members.ready().await;
     }
 
-    /// The same for code that can not await. Outside a runtime of several threads it waits for nothing.
+    /// [`Servers::ready`] for code that cannot await. Returns at once outside a multi-threaded
+    /// runtime.
     pub fn wait(&self) {
         self.0.members.wait();
     }
 
-    /// The tools there are, in the order of the settings. Each name is there once.
+    /// The available tools, in the order of the settings. Names are unique.
     pub fn tools(&self) -> Vec<ToolSpec> {
         self.offered_tools().into_iter().map(|offered| spec(offered.name, &offered.tool)).collect()
     }
 
-    /// Each server, in the order of the settings.
+    /// A report on each server, in the order of the settings.
     pub fn reports(&self) -> Vec<Report> {
         let offered_tools = self.offered_tools();
         let report = |server: &Arc<Supervised<Server>>| {
@@ -104,7 +106,7 @@ impl Servers {
         self.members().map(report).collect()
     }
 
-    /// What keeps servers from being used, for people.
+    /// The reasons why servers cannot be used, for people.
     pub fn problems(&self) -> Vec<String> {
         let failed = |report: Report| match report.status {
             Status::Failed(why) => Some(format!("MCP server `{}`: {why}", report.name)),
@@ -113,7 +115,7 @@ impl Servers {
         self.reports().into_iter().filter_map(failed).collect()
     }
 
-    /// The server and the address in `SERVER:URI`, if there is such a server.
+    /// Splits `SERVER:URI`, if a server of that name exists.
     pub fn addressed<'a>(&self, mention: &'a str) -> Option<(String, &'a str)> {
         let fits = self.0.specs().filter_map(|spec| {
             let uri = mention.strip_prefix(spec.name.as_str())?.strip_prefix(':')?;
@@ -122,10 +124,11 @@ impl Servers {
         fits.max_by_key(|(name, _)| name.len())
     }
 
-    /// What models call the tool that reads what this server has to be read. Waits for the server.
+    /// The name by which models call the server's `read_resource` tool. Waits for the server to
+    /// start.
     ///
     /// # Errors
-    /// In words for people: it can not be used, or has nothing to be read in this way.
+    /// The server cannot be used, or has no resources. In words for people.
     pub async fn reader(&self, server: &str) -> Result<String, String> {
         let (_, link) = self.connected(server).await?;
         let has_own = resources::has_own_reader(&link);
@@ -133,10 +136,10 @@ impl Servers {
         name.ok_or_else(|| format!("the MCP server `{server}` has no resources"))
     }
 
-    /// The server of this name and the connection to it. Waits for the server.
+    /// The server of this name and its connection. Waits for the server to start.
     ///
     /// # Errors
-    /// In words for people: there is none, or it can not be used.
+    /// There is no such server, or it cannot be used. In words for people.
     pub(super) async fn connected(
         &self,
         server: &str,
@@ -162,13 +165,13 @@ impl Servers {
         self.offered_tools().into_iter().find(|offered| offered.name == name)
     }
 
-    /// What models call `tool` of `server`, if it is there now.
+    /// The name by which models call `tool` of `server`, if it is available now.
     pub(super) fn name_of(&self, server: &str, tool: &str) -> Option<String> {
         let is_it = |o: &OfferedTool| o.server.service().spec.name == server && o.tool.name == tool;
         self.offered_tools().into_iter().find(is_it).map(|offered| offered.name)
     }
 
-    /// The server whose tools have names that begin like this one.
+    /// The server whose tools' names share this name's prefix.
     pub(super) fn server_of(&self, name: &str) -> Option<&Arc<Supervised<Server>>> {
         let prefix =
             |server: &Supervised<Server>| external::name_prefix(&server.service().spec.name);
@@ -184,7 +187,7 @@ impl Servers {
             for tool in resources::all_tools(&link) {
                 let owner = (server.service().spec.name.clone(), tool.name.to_string());
                 let name = name(&mut names, owner);
-                // a server that names a tool twice means one
+                // a server that lists a tool twice means one tool
                 if offered_tools.iter().all(|offered| offered.name != name) {
                     let (server, link) = (Arc::clone(server), Arc::clone(&link));
                     offered_tools.push(OfferedTool { name, server, link, tool });
@@ -195,7 +198,7 @@ impl Servers {
     }
 }
 
-/// The name that the tool has, or gets now.
+/// The tool's full name. Assigns one if it has none yet.
 fn name(given: &mut BTreeMap<String, (String, String)>, owner: (String, String)) -> String {
     if let Some((name, _)) = given.iter().find(|(_, known)| **known == owner) {
         return name.clone();
@@ -219,7 +222,7 @@ impl OfferedTool {
         is_read_only(&self.tool)
     }
 
-    /// What people call the tool.
+    /// The tool's title, for people.
     pub(super) fn title(&self) -> String {
         let hints = self.tool.annotations.as_ref();
         let title = self.tool.title.clone().or_else(|| hints?.title.clone());

@@ -1,4 +1,4 @@
-//! Servers as settings have them, and what is known of each.
+//! Servers as settings define them, and reports on them.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,22 +6,23 @@ use std::time::Duration;
 
 use super::oauth::OAuth;
 
-/// How long a server may take to start and tell its tools, unless settings say otherwise.
+/// How long a server may take to start and list its tools, unless settings say otherwise.
 pub const STARTUP: Duration = Duration::from_secs(30);
 
-/// A server as settings have it.
+/// A server as settings define it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Spec {
     pub name: String,
     pub reach: Reach,
-    /// For its start, and for each call; `None`: [`STARTUP`], and what other tools have.
+    /// Limit for the start and for each call. `None`: [`STARTUP`] for the start, and the usual
+    /// limit of tools for calls.
     pub timeout: Option<Duration>,
 }
 
-/// How a server is reached.
+/// How to reach a server.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Reach {
-    /// A program that is started here and spoken to through its standard input and output.
+    /// A program that Leftfold starts and speaks to through its standard input and output.
     Local {
         command: Vec<String>,
         environment: Vec<(String, String)>,
@@ -31,15 +32,15 @@ pub enum Reach {
     Remote {
         url: String,
         headers: Vec<(String, String)>,
-        /// Without a header `Authorization`.
+        /// Used if there is no `Authorization` header.
         oauth: OAuth,
     },
-    /// Not at all: what is wrong with its settings.
+    /// The settings are wrong; the text says why.
     Unusable(String),
     Disabled,
 }
 
-/// Shows no commands, addresses, headers or variables: there may be secrets in them.
+/// Hides commands, addresses, headers and variables: they may contain secrets.
 impl fmt::Debug for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Spec").field("name", &self.name).finish_non_exhaustive()
@@ -57,35 +58,35 @@ impl fmt::Debug for Reach {
     }
 }
 
-/// How a server does.
+/// The state of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
     Connected,
-    /// Nobody has needed it so far, or it is on its way.
+    /// Not started yet, or starting.
     Idle,
     Disabled,
     Failed(String),
 }
 
-/// What is known of one server.
+/// A report on one server.
 #[derive(Clone, Debug)]
 pub struct Report {
     pub name: String,
     pub status: Status,
-    /// What it calls itself, and its version.
+    /// The name and version that the server reports.
     pub server: Option<(String, String)>,
-    /// Its tools, as models know them.
+    /// Its tools, by the names that models use.
     pub tools: Vec<Offered>,
 }
 
 /// A tool of a server.
 #[derive(Clone, Debug)]
 pub struct Offered {
-    /// What models call it.
+    /// The name that models use.
     pub name: String,
-    /// What its server calls it.
+    /// The server's own name for it.
     pub tool: String,
     pub description: String,
-    /// Its server says that it changes nothing.
+    /// The server says that the tool changes nothing.
     pub read_only: bool,
 }

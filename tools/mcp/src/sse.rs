@@ -1,5 +1,5 @@
-//! Servers of an older kind: what they say comes as one stream of events, what they are told goes to an
-//! address that the stream names first (SPEC X4).
+//! The older HTTP+SSE transport: the server sends messages in one stream of events, and receives
+//! messages at an address that the stream names first (SPEC X4).
 
 use std::collections::HashMap;
 use std::error::Error as _;
@@ -18,16 +18,16 @@ use tokio::sync::mpsc;
 
 use super::stdio;
 
-/// How long the stream may take to begin with the address.
+/// How long the stream may take to name the address.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Bytes of one event.
+/// Largest event in bytes.
 const LONGEST: usize = 16 * 1_024 * 1_024;
 
-/// Events that wait to be taken.
+/// Capacity of the queue of received events.
 const QUEUE: usize = 16;
 
-/// The way of requests to such a server.
+/// The HTTP client and headers for requests to such a server.
 #[derive(Clone)]
 pub(super) struct Requests {
     client: reqwest::Client,
@@ -37,7 +37,7 @@ pub(super) struct Requests {
 
 pub(super) struct Sse {
     requests: Requests,
-    /// Where messages go.
+    /// The address for messages to the server.
     address: Url,
     events: mpsc::Receiver<Event>,
 }
@@ -75,7 +75,7 @@ impl Requests {
         Ok(request.send().await?.error_for_status()?)
     }
 
-    /// Connects, if there is such a server at this address.
+    /// Connects. `None` if no server of this kind answers at this address.
     pub(super) async fn open(self, url: &str) -> Option<Sse> {
         let base = Url::parse(url).ok()?;
         let get = self.client.get(base.clone()).header(ACCEPT, "text/event-stream");
@@ -88,13 +88,13 @@ impl Requests {
         tokio::spawn(read(response, sender));
         let first = tokio::time::timeout(PATIENCE, events.recv()).await.ok()??;
         let address = base.join(first.data.trim()).ok()?;
-        // headers may hold a key that is for this server alone
+        // the headers may hold a key that is meant for this server alone
         let ours = first.name == "endpoint" && address.origin() == base.origin();
         ours.then_some(Sse { requests: self, address, events })
     }
 }
 
-/// Reads the stream to its end, or until nobody takes what it brings.
+/// Reads the stream until it ends or the receiver is dropped.
 async fn read(response: reqwest::Response, sender: mpsc::Sender<Event>) {
     let mut bytes = response.bytes_stream();
     let mut parser = Parser::new();
@@ -150,7 +150,7 @@ impl Transport<RoleClient> for Sse {
     }
 }
 
-/// Whether a server has answered at all, in another manner than was expected.
+/// Whether the server answered at all, though not as Streamable HTTP requires.
 pub(super) fn has_answered(error: &ClientInitializeError) -> bool {
     let mut inner = error.source();
     while let Some(error) = inner {

@@ -1,6 +1,5 @@
-//! Messages of local servers, a line each. A server's answer that can not be read becomes an error of
-//! the request that it answers: whoever waits for it is told so, and does not wait until the limit of
-//! the call is over.
+//! The stdio transport: one message a line. An unreadable answer becomes an error of the request
+//! that it answers, so the caller does not wait until the call's time limit.
 
 use std::sync::Arc;
 
@@ -16,13 +15,14 @@ use tokio::io::{AsyncBufRead, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::{Mutex, mpsc};
 
-/// Bytes of a line that is read; of longer ones only the beginning and the end are looked at.
+/// Longest line in bytes that is read in full. Of a longer line only the beginning and the end are
+/// examined.
 const LONGEST: usize = 16 * 1_024 * 1_024;
 
-/// Messages that wait to be taken.
+/// Capacity of the queue of received messages.
 const QUEUE: usize = 16;
 
-/// The error that stands for an answer that can not be read; no server sends it.
+/// Error code that stands for an unreadable answer. No server sends it.
 pub(super) const UNREADABLE: ErrorCode = ErrorCode(-32_098);
 
 pub(super) struct Pipes {
@@ -73,7 +73,7 @@ impl Transport<RoleClient> for Pipes {
     }
 }
 
-/// Reads to the end, or until it can not be read any more.
+/// Reads messages until the output ends or cannot be read any more.
 async fn read(mut from: impl AsyncBufRead + Unpin, to: mpsc::Sender<ServerJsonRpcMessage>) {
     loop {
         let line = match next_line(&mut from, LONGEST).await {
@@ -97,7 +97,7 @@ async fn read(mut from: impl AsyncBufRead + Unpin, to: mpsc::Sender<ServerJsonRp
     }
 }
 
-/// What the line says; none, if it is no message and answers nothing.
+/// Parses a line. `None` if it is not a message and answers no request.
 pub(super) fn message(line: &[u8]) -> Option<ServerJsonRpcMessage> {
     let text = String::from_utf8_lossy(line.trim_ascii());
     let text = text.trim_start_matches('\u{feff}');
@@ -132,11 +132,11 @@ fn id(value: &Value) -> Option<RequestId> {
     serde_json::from_value(value.clone()).ok()
 }
 
-/// Which request a line answers of which the beginning and the end are known, if it is an answer. Some
-/// servers tell the id first, and some last.
+/// Finds the request that an overlong line answers, from its beginning and its end. Some servers
+/// write the id first, some last.
 fn answered(first: &[u8], last: &[u8]) -> Option<RequestId> {
     let mut known = Known::default();
-    // it ends in an error for certain, at the latest where the text ends
+    // this always ends in an error, at the latest where the text is cut
     let _ = serde_json::Deserializer::from_slice(first).deserialize_map(&mut known);
     if !known.is_answer {
         return None;
@@ -149,7 +149,7 @@ fn answered(first: &[u8], last: &[u8]) -> Option<RequestId> {
     })
 }
 
-/// What the beginning of a message tells.
+/// The fields found at the beginning of a message.
 #[derive(Default)]
 struct Known {
     id: Option<RequestId>,

@@ -1,4 +1,4 @@
-//! A plugin that adds to settings, on behalf of whoever reads these.
+//! A plugin with the hook `config`, which adds to the settings while they are read.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,22 +22,22 @@ impl fmt::Debug for Adviser {
 }
 
 impl Adviser {
-    /// What it calls itself: no other in its project has that name.
+    /// The plugin's own name, unique in its project.
     pub fn name(&self) -> &str {
         &self.running.handshake.name
     }
 
-    /// Where settings name it, for people.
+    /// The place in the settings that names the plugin, for people.
     pub fn place(&self) -> &str {
         &self.place
     }
 
-    /// What it adds to `settings`, in the form of settings. It is asked once for each time that it is
-    /// started, and what it has said then stands; it has as long as settings say. Waits for that, which
-    /// needs a runtime of several threads.
+    /// Asks the plugin which settings it adds to `settings`. A plugin is asked once per start; its
+    /// answer is kept until it starts again. Waits for the answer, at most as long as the plugin's
+    /// limit in the settings. Needs a multi-threaded runtime.
     ///
     /// # Errors
-    /// Why there is no answer, in words for people.
+    /// The reason why there is no answer, in words for people.
     pub fn ask(&self, settings: Value) -> Result<Value, String> {
         let asked = wait_for(self.running.configure(settings));
         asked.unwrap_or_else(|| Err("it can not be asked from here".to_owned()))

@@ -1,4 +1,4 @@
-//! What plugins answer to hooks, checked field by field before it becomes a fact.
+//! Checks the answers of hooks field by field before they become facts.
 
 use leftfold_events::Json;
 use leftfold_events::event::{HookOutcome, HookPoint};
@@ -18,13 +18,14 @@ enum Kind {
     OneOf(&'static [&'static str]),
 }
 
-/// The field that is a secret by itself.
+/// The field whose value is a secret itself.
 const KEY: &str = "apiKey";
-/// Bytes of a title and of metadata, which stand in the log beside what they are in place of.
+/// Limits, in bytes, of a title and of metadata: both stand in the log beside the values that they
+/// replace.
 const MAX_TITLE: usize = 500;
 const MAX_METADATA: usize = 64 * 1_024;
 
-/// What an answer may have in it.
+/// The fields that an answer to `hook` may have.
 const fn fields(hook: HookPoint) -> &'static [(&'static str, Kind)] {
     match hook {
         HookPoint::ChatMessage => &[("parts", Kind::Parts), ("append", Kind::Text)],
@@ -51,7 +52,7 @@ const fn fields(hook: HookPoint) -> &'static [(&'static str, Kind)] {
     }
 }
 
-/// What stands for one that says nothing: `null`, or an empty object.
+/// Checks an answer. `null` and an empty object mean that the plugin changes nothing.
 pub(super) fn read(hook: HookPoint, answer: Value) -> Said {
     match check(hook, answer) {
         Ok(Checked { output, values, key }) => {
@@ -89,7 +90,7 @@ fn check(hook: HookPoint, answer: Value) -> Result<Checked, String> {
     if hook.is_secret() { hide(hook, answer) } else { within_limits(answer) }
 }
 
-/// With a title that fits a line or so.
+/// Cuts the title to its limit, and checks the size of the metadata.
 fn within_limits(mut output: Map<String, Value>) -> Result<Checked, String> {
     if let Some(Value::String(title)) = output.get_mut("title") {
         *title = clip(std::mem::take(title), MAX_TITLE);
@@ -100,7 +101,7 @@ fn within_limits(mut output: Map<String, Value>) -> Result<Checked, String> {
     Ok(Checked { output, ..Checked::default() })
 }
 
-/// Puts hashes in place of values.
+/// Replaces the values of secrets by their hashes.
 fn hide(hook: HookPoint, mut answer: Map<String, Value>) -> Result<Checked, String> {
     let (mut values, mut key) = (Vec::new(), None);
     for (field, entries) in &mut answer {
@@ -130,7 +131,7 @@ fn hide(hook: HookPoint, mut answer: Map<String, Value>) -> Result<Checked, Stri
     Ok(Checked { output: answer, values, key })
 }
 
-/// Whether HTTP takes it: RFC 9110, 5.1 and 5.5, of which values are kept to ASCII.
+/// Whether HTTP accepts the header (RFC 9110, 5.1 and 5.5). Values are limited to ASCII.
 fn is_header(name: &str, value: &str) -> bool {
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     let shown = |c: char| c == '\t' || c == ' ' || c.is_ascii_graphic();
@@ -138,7 +139,7 @@ fn is_header(name: &str, value: &str) -> bool {
 }
 
 impl Kind {
-    /// What was expected, if `value` is something else.
+    /// A description of the expected value, if `value` does not match.
     fn misses(self, value: &Value) -> Option<String> {
         let texts =
             |value: &Value| value.as_array().is_some_and(|a| a.iter().all(Value::is_string));

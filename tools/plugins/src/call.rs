@@ -1,4 +1,4 @@
-//! The way of a call to a plugin's tool: resolved like every other, and run.
+//! Resolves and runs a call of a plugin's tool, in the same steps as a call of a built-in tool.
 
 use leftfold_events::event::{CallSpec, Resolution};
 use leftfold_tools::external;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::link::Fail;
 use super::plugins::{OfferedTool, Plugins};
 
-/// The word for errors of plugins, in the metadata of results.
+/// The kind of a plugin's error in the metadata of tool results.
 const KIND: &str = "plugin";
 
 impl ToolSource for Plugins {
@@ -62,7 +62,7 @@ fn error(message: impl Into<String>) -> Error {
     Error::External { kind: KIND, message: message.into() }
 }
 
-/// A text, or an object with `output` and more.
+/// Reads a tool's answer: a string, or an object with `output` and optional fields.
 fn output(offered: &OfferedTool, answer: &Value) -> Result<Output, Error> {
     let said = answer.as_str().or_else(|| answer["output"].as_str());
     let Some(said) = said else {

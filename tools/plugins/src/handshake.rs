@@ -1,4 +1,5 @@
-//! The first exchange with a plugin: who we are, who it is, and what it wants.
+//! The first exchange with a plugin: Leftfold introduces itself, and the plugin names its hooks and
+//! tools.
 
 use leftfold_events::event::HookPoint;
 use leftfold_framing::clip;
@@ -6,27 +7,27 @@ use serde_json::{Value, json};
 
 use super::spec::Root;
 
-/// The version of what is spoken.
+/// The version of the plugin protocol.
 const PROTOCOL: u64 = 1;
-/// Bytes in a plugin's name, and of a description that models are told.
+/// Limits, in bytes, of a plugin's name and of a tool's description.
 const MAX_NAME: usize = 64;
 const MAX_DESCRIPTION: usize = 10_000;
-/// What it is told of, and not asked.
+/// The hook by which a plugin asks for events, as notifications without an answer.
 const EVENT: &str = "event";
-/// What it is asked once it has started, and no session knows of.
+/// The hook that is called once after the start, outside any session.
 pub(super) const CONFIG: &str = "config";
 
-/// What a plugin says of itself.
+/// A plugin's answer to `initialize`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Handshake {
     pub(super) name: String,
     pub(super) hooks: Vec<HookPoint>,
-    /// Whether it wants to be told of events.
+    /// Whether the plugin wants to receive events.
     pub(super) watches: bool,
-    /// Whether it has something to add to settings.
+    /// Whether the plugin adds to the settings.
     pub(super) configures: bool,
     pub(super) tools: Vec<Tool>,
-    /// The provider whose requests it has credentials for.
+    /// The provider whose requests it supplies credentials for.
     pub(super) provider: Option<String>,
     pub(super) warnings: Vec<String>,
 }
@@ -36,7 +37,7 @@ pub(super) struct Tool {
     pub(super) name: String,
     pub(super) description: String,
     pub(super) parameters: Value,
-    /// It changes nothing.
+    /// The tool changes nothing.
     pub(super) read_only: bool,
 }
 
@@ -55,10 +56,10 @@ pub(super) fn params(root: &Root) -> Value {
 }
 
 impl Handshake {
-    /// Reads the answer to `initialize`; `fallback` is a name for one that says none.
+    /// Reads the answer to `initialize`. `fallback` names a plugin that gives no name.
     ///
     /// # Errors
-    /// What is not as it should be, by the path of its field.
+    /// The path of the field that is wrong, and the expected value.
     pub(super) fn read(answer: &Value, fallback: &str) -> Result<Self, String> {
         if !answer.is_object() {
             return Err(wrong("result", "an object", answer));
@@ -107,7 +108,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// By name.
+    /// The names of all hooks, sorted.
     pub(super) fn hook_names(&self) -> Vec<String> {
         let others = [(self.watches, EVENT), (self.configures, CONFIG)].into_iter();
         let others = others.filter_map(|(wanted, name)| wanted.then_some(name));

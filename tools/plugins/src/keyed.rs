@@ -1,5 +1,5 @@
-//! Hashes by which two values can be told to be the same, and nothing else: the key is this process's
-//! own, so nobody finds a value by trying.
+//! Keyed hashes: they show whether two values are equal and nothing else. The key is random for
+//! each process, so nobody can find a value by trying candidates.
 
 use std::io::Read;
 use std::sync::LazyLock;
@@ -19,7 +19,7 @@ static KEY: LazyLock<[u8; 32]> = LazyLock::new(|| {
     key
 });
 
-/// HMAC-SHA-256, of which the first half is told.
+/// The first half of the value's HMAC-SHA-256.
 pub(super) fn hash(value: &str) -> String {
     let whole = hmac(&*KEY, value.as_bytes()).to_string();
     format!("hmac-sha256:{}", &whole[..32])

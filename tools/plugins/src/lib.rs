@@ -1,11 +1,22 @@
-//! Plugins: programs of the user's that are asked before something is decided or sent, watch what
-//! happens, and bring tools (SPEC X1, X2). They speak JSON-RPC 2.0 over standard input and output, one
-//! message a line.
+//! Plugins: the user's own programs. They are asked before something is decided or sent, receive
+//! events, and offer tools (SPEC X1, X2). They speak JSON-RPC 2.0 over standard input and output,
+//! one message a line.
 //!
-//! A project has one [`Plugins`], shared by all sessions of this process that work in it, with one
-//! process for each plugin. What a plugin says that changes a decision stands in the log before that is
-//! made, so nothing but the asking needs the plugin itself. One that does not answer within its limit
-//! is ended, and left alone for a while.
+//! A project has one [`Plugins`] in a process, with one process for each plugin, shared by all
+//! sessions that work in the project. The turn configuration lists the running plugins and their
+//! hooks.
+//!
+//! - `next` decides `hook.called` before the point of the hook, one plugin after the other: before
+//!   a call's check, question, start and result, before the request of a prompt or summary, and
+//!   before any other request. The actor `Hooks` then calls [`Plugins::ask`]. The answer is a fact
+//!   in the log, so only the hook call itself needs the plugin.
+//! - The values of headers, variables and keys stay out of the log: they come back beside the fact,
+//!   and the fact holds keyed hashes. After a crash the plugin is asked for them again.
+//! - The hook `config` is called before a session exists, once per start of the plugin. Its answer
+//!   is kept with the process, so reading the settings again asks nobody.
+//! - A plugin that does not answer within its limit is ended and not started again for a while.
+//!
+//! This crate decides nothing about a turn and never appends to a log.
 
 mod adviser;
 mod answer;

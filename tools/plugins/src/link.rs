@@ -1,4 +1,4 @@
-//! A running plugin and the way to it: messages as lines, answers by their ids.
+//! The connection to a running plugin: it sends messages as lines and matches answers by id.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,19 +15,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::spec::{Root, Spec};
 
-/// Bytes in one line that a plugin writes.
+/// Longest line in bytes that a plugin may write.
 const LINE: usize = 4 * 1_024 * 1_024;
-/// Messages on their way to a plugin that has not read those before.
+/// Messages that may wait for a plugin to read.
 const QUEUE: usize = 64;
-/// How long a plugin is given to end by itself when its input has ended.
+/// How long a plugin may take to exit after its input has ended.
 const GRACE: Duration = Duration::from_millis(500);
-/// Bytes of what a plugin says is wrong.
+/// Bytes kept of a plugin's error.
 const MAX_WHY: usize = 1_000;
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fail {
-    /// The plugin says so.
+    /// The plugin answered with an error.
     Refused(String),
     TimedOut,
     Gone(String),
@@ -41,12 +41,12 @@ pub(super) struct Link {
     pending: Pending,
     next: AtomicU64,
     over: Over,
-    /// Held by whoever ends it, so that others wait for that.
+    /// Locked while the process is being ended, so that a second caller waits for the end.
     life: tokio::sync::Mutex<Option<ServerProcess>>,
     words: Mutex<Option<LastWords>>,
 }
 
-/// The end of a connection, and why it came.
+/// Whether the connection has ended, and the reason.
 #[derive(Clone, Default)]
 struct Over {
     token: CancellationToken,
@@ -66,10 +66,10 @@ impl Over {
 }
 
 impl Link {
-    /// Starts the program, in a process group of its own.
+    /// Starts the program in a process group of its own.
     ///
     /// # Errors
-    /// Why it can not be started, in words for people.
+    /// The reason why it cannot start, in words for people.
     pub(super) async fn start(spec: &Spec, root: &Root) -> Result<Self, String> {
         let program = Program {
             name: spec.command.first().map_or("", String::as_str),
@@ -106,8 +106,8 @@ impl Link {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Asks, and waits for the answer: as long as `limit`, if there is one, or for ever. Whoever stops
-    /// waiting has the plugin told.
+    /// Sends a request and waits for the answer, at most `limit` if there is one. If the future is
+    /// dropped, the plugin gets a cancellation.
     pub(super) async fn ask(
         self: &Arc<Self>,
         method: &str,
@@ -137,7 +137,8 @@ impl Link {
         answer
     }
 
-    /// Sends a line. Waits while the plugin has much to read; false if the connection is over.
+    /// Sends a line. Waits while the queue to the plugin is full. Returns false if the connection
+    /// has ended.
     pub(super) async fn send(&self, line: String) -> bool {
         let Some(outbox) = self.outbox() else { return false };
         tokio::select! {
@@ -147,14 +148,14 @@ impl Link {
         }
     }
 
-    /// Ends the connection at once, and the process behind it.
+    /// Ends the connection and its process at once.
     pub(super) fn cut_off(self: &Arc<Self>, why: &str) {
         self.over.end(why);
         let link = Arc::clone(self);
         tokio::spawn(async move { link.close().await });
     }
 
-    /// What the plugin has written to standard error, behind `why` it has failed.
+    /// Appends the plugin's last lines on standard error to the reason `why` it failed.
     pub(super) async fn last_words(&self, why: &str) -> String {
         let words = self.words.lock().unwrap_or_else(PoisonError::into_inner).take();
         match words {
@@ -163,8 +164,8 @@ impl Link {
         }
     }
 
-    /// Ends the connection, and with it all processes of the plugin: end of input, once it has been told
-    /// everything, SIGTERM, SIGKILL.
+    /// Closes the connection and ends all processes of the plugin: end of input after all queued
+    /// messages, SIGTERM, SIGKILL.
     pub(super) async fn close(&self) {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut life = self.life.lock().await;
@@ -175,7 +176,7 @@ impl Link {
     }
 }
 
-/// A question that somebody waits for. If nobody does any more, the plugin is told.
+/// A request that a caller waits for. Dropping it sends the plugin a cancellation.
 struct Asking {
     link: Arc<Link>,
     id: u64,
@@ -188,7 +189,7 @@ impl Drop for Asking {
         if let (Some(_), Some(outbox)) = (open, self.link.outbox()) {
             let params = json!({ "id": self.id });
             let line = json!({ "jsonrpc": "2.0", "method": "cancel", "params": params });
-            // one that has not read what came before needs not be told
+            // a plugin whose queue is full has not read the request yet and needs no cancellation
             let _ = outbox.try_send(line.to_string());
         }
     }
@@ -246,7 +247,7 @@ async fn read(
     }
 }
 
-/// Takes one line of a plugin's. What is no answer is not for us.
+/// Handles one line of a plugin's output. Lines that are not answers are ignored, requests refused.
 fn take(line: &[u8], pending: &Pending, answers: &mpsc::WeakSender<String>) {
     let message: Value = match serde_json::from_slice(line) {
         Ok(message) => message,
@@ -274,7 +275,7 @@ fn take(line: &[u8], pending: &Pending, answers: &mpsc::WeakSender<String>) {
         (_, result) => Ok(result.cloned().unwrap_or_default()),
     };
     match waiting {
-        // whoever asked may have gone meanwhile
+        // the caller may be gone
         Some(waiting) => drop(waiting.send(answer)),
         None => tracing::debug!("a plugin has answered what nobody waits for: {id:?}"),
     }

@@ -1,4 +1,4 @@
-//! One plugin, as its pool starts it, and one that runs.
+//! One plugin: how its pool starts it, and its running process.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ pub(super) struct Plugin {
     pub(super) root: Root,
 }
 
-/// A plugin that runs.
+/// A running plugin.
 pub(super) struct Running {
     pub(super) handshake: Handshake,
     pub(super) link: Arc<Link>,
-    /// For each answer.
+    /// Time limit of each answer.
     pub(super) limit: Duration,
-    /// What it has to add to settings, once it has said so, or why it has not.
+    /// The settings that it adds, or the reason why it could not say. Set by the first request.
     configured: OnceCell<Result<Value, String>>,
 }
 
@@ -58,7 +58,7 @@ impl Service for Plugin {
         match self.initialize(&link).await {
             Ok(handshake) => Ok(running(handshake, link)),
             Err(why) => {
-                // whoever waits for its start does not wait for its end
+                // a caller that waits for the start does not wait for the end
                 link.cut_off(&why);
                 let closing = Some(Arc::new(running(Handshake::default(), link)));
                 Err(Failure { why, closing })
@@ -78,13 +78,13 @@ impl Plugin {
         }
     }
 
-    /// The name of its program, for as long as it has said none.
+    /// The name of the plugin's program, used until the plugin gives a name.
     fn program(&self) -> String {
         let name = |part: &String| {
             let path = Path::new(part);
             path.file_stem().map(|stem| stem.to_string_lossy().into_owned())
         };
-        // an interpreter says less than what it runs
+        // the script names the plugin better than its interpreter does
         let script =
             self.spec.command.iter().skip(1).find(|part| Path::new(part).extension().is_some());
         script.or(self.spec.command.first()).and_then(name).unwrap_or_else(|| "plugin".to_owned())
@@ -106,7 +106,8 @@ impl Running {
         }
     }
 
-    /// What it adds to `settings`: it is asked once. One that has ended since then has still said so.
+    /// Asks once which settings it adds to `settings`. The answer stays valid after the plugin has
+    /// ended.
     pub(super) async fn configure(&self, settings: Value) -> Result<Value, String> {
         let asked = self.configured.get_or_init(|| async {
             let params = json!({ "settings": settings });
@@ -119,7 +120,7 @@ impl Running {
         asked.await.clone()
     }
 
-    /// Ends one that has not answered in time; says so.
+    /// Ends a plugin that has not answered in time. Returns the reason.
     fn late(&self, hook: &str) -> String {
         let why = format!("it did not answer {hook} within {} ms", self.limit.as_millis());
         self.link.cut_off(&why);
@@ -127,7 +128,7 @@ impl Running {
     }
 }
 
-/// What is known of a plugin, without its tools: their names are for the pool to give.
+/// The report on a plugin, without its tools: the pool adds them under their full names.
 pub(super) fn report(plugin: &Supervised<Plugin>) -> Report {
     let running = plugin.last_connection();
     let status = match plugin.failure() {

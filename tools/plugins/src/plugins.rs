@@ -17,7 +17,7 @@ use super::plugin::{self, Plugin, Running};
 use super::spec::{Report, Root, Said, Spec, Status};
 use super::watcher::Watcher;
 
-/// The plugins of a project. Clones are the same; the default has none.
+/// The plugins of a project. Clones share them. The default has none.
 #[derive(Clone, Default)]
 pub struct Plugins(Arc<Pool>);
 
@@ -27,7 +27,7 @@ struct Pool {
     members: Services<Plugin>,
 }
 
-/// A tool that is there now.
+/// A tool that a running plugin offers.
 pub(super) struct OfferedTool {
     pub(super) name: String,
     pub(super) plugin: String,
@@ -37,8 +37,8 @@ pub(super) struct OfferedTool {
 
 static POOLS: Pools<Pool> = Pools::new();
 
-/// Ends all plugins of this process, and waits until they are gone: at most about a second. None is
-/// started after that.
+/// Ends all plugins of this process and waits until they are gone, at most about a second. No
+/// plugin starts after that.
 pub async fn close() {
     POOLS.close().await;
 }
@@ -62,7 +62,7 @@ impl Pool {
 }
 
 impl Plugins {
-    /// Those of the project in `root`. Nothing is started yet.
+    /// The plugins of the project in `root`. Starts none yet.
     pub fn of(root: &Root, specs: &[Spec]) -> Self {
         let is_same = |pool: &Pool| {
             let known = &pool.root;
@@ -76,17 +76,18 @@ impl Plugins {
         }))
     }
 
-    /// Waits until every plugin has been started, or has failed to.
+    /// Waits until every plugin has started or failed to.
     pub async fn ready(&self) {
         self.0.members.ready().await;
     }
 
-    /// The same for code that can not await. Outside a runtime of several threads it waits for nothing.
+    /// [`Plugins::ready`] for code that cannot await. Returns at once outside a multi-threaded
+    /// runtime.
     pub fn wait(&self) {
         self.0.members.wait();
     }
 
-    /// Those that add to settings, in the order of the settings; only of those that have started.
+    /// The running plugins with the hook `config`, in the order of the settings.
     pub fn advisers(&self) -> Vec<Adviser> {
         let mut names = BTreeSet::new();
         let known =
@@ -99,7 +100,7 @@ impl Plugins {
         first.filter(|(_, running)| running.handshake.configures).map(adviser).collect()
     }
 
-    /// Those that run and want to be asked something.
+    /// The running plugins that have hooks, for the turn configuration.
     pub fn specs(&self) -> Vec<PluginSpec> {
         let asked = self.running().into_iter().filter(|plugin| !plugin.handshake.hooks.is_empty());
         let spec = |plugin: Arc<Running>| PluginSpec {
@@ -110,7 +111,7 @@ impl Plugins {
         asked.map(spec).collect()
     }
 
-    /// The tools there are. Each name is there once.
+    /// The available tools. Names are unique.
     pub fn tools(&self) -> Vec<ToolSpec> {
         let spec = |OfferedTool { name, tool, .. }: OfferedTool| ToolSpec {
             name,
@@ -120,7 +121,7 @@ impl Plugins {
         self.offered_tools().into_iter().map(spec).collect()
     }
 
-    /// Each plugin, in the order of the settings.
+    /// A report on each plugin, in the order of the settings.
     pub fn reports(&self) -> Vec<Report> {
         let (offered_tools, mut names) = (self.offered_tools(), BTreeSet::new());
         let report = |plugin: &Arc<Supervised<Plugin>>| {
@@ -138,7 +139,7 @@ impl Plugins {
         self.0.members.iter().map(report).collect()
     }
 
-    /// What people should know of plugins that can not be used, or not in all they want.
+    /// Problems for people: plugins that cannot be used, and hooks that do not exist.
     pub fn problems(&self) -> Vec<String> {
         let told = |report: Report| {
             let Report { name, place, status, warnings, .. } = report;
@@ -152,7 +153,7 @@ impl Plugins {
         self.reports().into_iter().flat_map(told).collect()
     }
 
-    /// Puts a hook to a plugin. It has as long as settings say.
+    /// Calls a hook of a plugin. The answer's time limit is that of the settings.
     pub async fn ask(&self, plugin: &str, hook: HookPoint, params: Value) -> Said {
         match self.named(plugin) {
             Some(running) => running.ask(hook, params).await,
@@ -160,7 +161,7 @@ impl Plugins {
         }
     }
 
-    /// Those that want to be told of every event.
+    /// The running plugins that want every event.
     pub fn watchers(&self) -> Vec<Watcher> {
         let watching = self.running().into_iter().filter(|plugin| plugin.handshake.watches);
         let watcher = |plugin: Arc<Running>| Watcher {
@@ -170,7 +171,7 @@ impl Plugins {
         watching.map(watcher).collect()
     }
 
-    /// Those that run. Of several with one name the first counts.
+    /// The running plugins. If several have one name, the first counts.
     fn running(&self) -> Vec<Arc<Running>> {
         let mut names = BTreeSet::new();
         let running = self.0.members.iter().filter_map(|plugin| plugin.connection());
@@ -185,7 +186,8 @@ impl Plugins {
         self.offered_tools().into_iter().find(|offered| offered.name == name)
     }
 
-    /// Named as the tools of servers are (SPEC X6): `PLUGIN_TOOL`.
+    /// The tools of all running plugins, named like the tools of MCP servers (SPEC X6):
+    /// `PLUGIN_TOOL`.
     fn offered_tools(&self) -> Vec<OfferedTool> {
         let mut offered_tools: Vec<OfferedTool> = Vec::new();
         for running in self.running() {

@@ -1,4 +1,4 @@
-//! Plugins as settings have them, what is known of each, and what they return.
+//! Plugins as settings define them, reports on them, and their answers.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,77 +7,77 @@ use std::time::Duration;
 use leftfold_events::Json;
 use leftfold_events::event::HookOutcome;
 
-/// How long a plugin may take to start, and for each answer, unless settings say otherwise.
+/// Time limit for a plugin's start and for each of its answers, unless settings say otherwise.
 pub const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A plugin as settings have it.
+/// A plugin as settings define it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Spec {
-    /// Where settings name it, for people.
+    /// The place in the settings that names it, for people.
     pub place: String,
-    /// The program, and what it is given.
+    /// The program and its arguments.
     pub command: Vec<String>,
     pub environment: Vec<(String, String)>,
     pub timeout: Duration,
 }
 
-/// Shows no commands or variables: there may be secrets in them.
+/// Hides commands and variables: they may contain secrets.
 impl fmt::Debug for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Spec").field("place", &self.place).finish_non_exhaustive()
     }
 }
 
-/// Where plugins are started.
+/// Where and with which environment plugins are started.
 #[derive(Clone, Debug, Default)]
 pub struct Root {
     pub directory: PathBuf,
     pub worktree: PathBuf,
-    /// Names of variables that are passed on besides the usual ones.
+    /// Variables that plugins get in addition to the usual ones.
     pub environment: Vec<String>,
-    /// The socket of the node that starts them, whether or not it is there yet.
+    /// The socket of the node that starts them. It may not exist yet.
     pub socket: PathBuf,
 }
 
-/// How a plugin does.
+/// The state of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
     Running,
-    /// Nobody has needed it so far, or it is on its way.
+    /// Not started yet, or starting.
     Idle,
     Failed(String),
 }
 
-/// What is known of one plugin.
+/// A report on one plugin.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What it calls itself; its program's name if that is not known.
+    /// The plugin's own name, or its program's name until it has given one.
     pub name: String,
     pub place: String,
     pub status: Status,
-    /// By name; `event` is among them.
+    /// Names of hooks, including `event`.
     pub hooks: Vec<String>,
-    /// What models call its tools, and what they are for.
+    /// Its tools: the name that models use, and the description.
     pub tools: Vec<(String, String)>,
-    /// What is of no use in what it has said of itself.
+    /// Parts of its answer to `initialize` that are ignored, and why.
     pub warnings: Vec<String>,
 }
 
-/// What a plugin has answered.
+/// A plugin's answer to a hook.
 #[derive(Clone)]
 pub struct Said {
     pub outcome: HookOutcome,
-    /// For the log.
+    /// The part that goes into the log.
     pub output: Json,
-    /// What is wrong.
+    /// The error.
     pub message: Option<String>,
     /// Headers or variables with their values, which stand nowhere else.
     pub values: Vec<(String, String)>,
-    /// A provider's key, likewise.
+    /// A provider's key, which stands nowhere else.
     pub key: Option<String>,
 }
 
-/// Names no values.
+/// Hides the values.
 impl fmt::Debug for Said {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Said").field("outcome", &self.outcome).finish_non_exhaustive()

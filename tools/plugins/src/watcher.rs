@@ -1,10 +1,10 @@
-//! A plugin that is told of every event, on behalf of whoever observes sessions.
+//! A plugin that receives every event of the observed sessions.
 
 use std::sync::Arc;
 
 use super::link::Link;
 
-/// A plugin that is told of events.
+/// A plugin with the hook `event`.
 #[derive(Clone)]
 pub struct Watcher {
     pub(super) name: String,
@@ -22,14 +22,14 @@ impl Watcher {
         &self.name
     }
 
-    /// Tells it of an event, given as its line. Waits while the plugin has much to read; false if it
-    /// does not read any more.
+    /// Sends it an event as a line of JSON. Waits while its queue is full. Returns false if it no
+    /// longer reads.
     pub async fn tell(&self, event: &str) -> bool {
         let line = format!(r#"{{"jsonrpc":"2.0","method":"event","params":{event}}}"#);
         self.link.send(line).await
     }
 
-    /// Why it is not told anything any more.
+    /// The reason why it no longer receives events.
     pub fn why(&self) -> String {
         self.link.why()
     }

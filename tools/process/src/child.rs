@@ -1,5 +1,5 @@
-//! Programs that serve many calls, such as MCP servers and plugins: their start with pipes, their last
-//! words and their end.
+//! Starts and ends programs that serve many calls, such as MCP servers and plugins. Keeps the last
+//! lines of their standard error.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -15,35 +15,36 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use crate::running::{Running, marks, server_mark};
 use crate::{environment, system};
 
-/// Lines of a program's standard error that are kept, and bytes of one, to say why it failed.
+/// Limits of the kept standard error, which says why a program failed: lines, and bytes of one
+/// line.
 const LINES: usize = 4;
 const LINE: usize = 300;
 const PART: u64 = 64 * 1_024;
 
-/// How long the last words of a program are waited for that has hung up.
+/// How long to wait for the rest of standard error after a program has closed its connection.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// A program that is spoken to through its standard input and output.
+/// A program to speak to through its standard input and output.
 #[derive(Clone, Copy)]
 pub struct Program<'a> {
-    /// What logs call it.
+    /// Its name in logs.
     pub name: &'a str,
-    /// The program, and its arguments.
+    /// The program and its arguments.
     pub command: &'a [String],
     pub directory: &'a Path,
-    /// Names of variables that are passed on besides the usual ones ([`environment`]).
+    /// Variables that it gets in addition to the usual ones ([`environment`]).
     pub passed: &'a [String],
     pub variables: &'a [(String, String)],
 }
 
-/// Shows no command and no variables: there may be secrets in them.
+/// Hides the command and the variables: they may contain secrets.
 impl std::fmt::Debug for Program<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Program").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-/// A program that runs.
+/// A running program.
 #[derive(Debug)]
 pub struct Started {
     pub stdin: ChildStdin,
@@ -53,11 +54,12 @@ pub struct Started {
 }
 
 impl Program<'_> {
-    /// Starts the program in a process group of its own. Its processes end when [`Started::process`] is
-    /// dropped at the latest. The first start in a process ends the leftovers of dead nodes before.
+    /// Starts the program in a process group of its own. Its processes end when
+    /// [`Started::process`] is dropped at the latest. The first start in a process also ends
+    /// servers that dead nodes have left running.
     ///
     /// # Errors
-    /// Why it can not be started, in words for people.
+    /// The reason why it cannot start, in words for people.
     pub async fn start(&self) -> Result<Started, String> {
         end_orphans_once().await;
         let (program, arguments) = self.command.split_first().ok_or("its command is empty")?;
@@ -89,7 +91,7 @@ impl Program<'_> {
     }
 }
 
-/// The process of a program, and all that it has started. They end with this value at the latest.
+/// A program's process, with all processes it has started. Dropping the value ends them.
 #[derive(Debug)]
 pub struct ServerProcess {
     child: Child,
@@ -97,22 +99,22 @@ pub struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Waits at most `limit` until the program has ended by itself; how it has, if so.
+    /// Waits at most `limit` for the program to exit. Returns its status if it did.
     pub async fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {
         tokio::time::timeout(limit, self.child.wait()).await.ok()?.ok()
     }
 
-    /// Ends all of its processes, SIGTERM before SIGKILL, and answers when they are gone.
+    /// Ends all of its processes with SIGTERM, then SIGKILL. Returns when they are gone.
     pub async fn end(mut self) {
         if let Some(running) = self.running.take() {
             running.end().await;
         }
-        // it is dead by now; only its status is fetched
+        // the process has ended: this only collects its status
         let _ = self.wait(LAST_WORDS).await;
     }
 }
 
-/// Ends the leftovers of servers whose nodes have died: once in this process.
+/// Ends servers of dead nodes, once per process.
 async fn end_orphans_once() {
     static ENDED: Once = Once::new();
     if ENDED.is_completed() {
@@ -124,11 +126,12 @@ async fn end_orphans_once() {
             tracing::debug!("{ended} processes of servers of dead nodes were ended");
         });
     };
-    // it can fail only by panicking, and the servers start all the same
+    // the task fails only by panicking, and servers start without it
     let _ = tokio::task::spawn_blocking(end).await;
 }
 
-/// The last lines that a program has written to standard error. They are read as long as it writes.
+/// The last lines that a program has written to standard error. A task reads them as long as the
+/// program writes.
 #[derive(Debug)]
 pub struct LastWords {
     lines: Arc<Mutex<VecDeque<String>>>,
@@ -136,14 +139,14 @@ pub struct LastWords {
 }
 
 impl LastWords {
-    /// Reads `stderr` from now on; `name` is what logs call the program.
+    /// Starts to read `stderr`. `name` is the program's name in logs.
     fn of(name: &str, stderr: ChildStderr) -> Self {
         let lines = Arc::new(Mutex::new(VecDeque::new()));
         let (kept, name) = (Arc::clone(&lines), name.to_owned());
         let reading = tokio::spawn(async move {
             let mut stderr = BufReader::new(stderr);
             let mut line = Vec::new();
-            // a line without an end is taken in parts
+            // a line without an end is read in parts
             while (&mut stderr).take(PART).read_until(b'\n', &mut line).await.is_ok_and(|n| n > 0) {
                 let said = clip(String::from_utf8_lossy(&line).trim().to_owned(), LINE);
                 line.clear();
@@ -158,9 +161,9 @@ impl LastWords {
         Self { lines, reading }
     }
 
-    /// Puts the last lines behind `why` the program has failed.
+    /// Appends the last lines to the reason `why` the program failed.
     pub async fn after(self, why: &str) -> String {
-        // a process that it has left behind may hold the pipe open
+        // a process that the program has left running may hold the pipe open
         let _ = tokio::time::timeout(LAST_WORDS, self.reading).await;
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let said: Vec<&str> = lines.iter().map(String::as_str).filter(|l| !l.is_empty()).collect();

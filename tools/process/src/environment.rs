@@ -1,10 +1,11 @@
-//! The environment of commands: an allow-list, so that keys in the node's own never reach them.
+//! The environment of commands: an allow-list, so that keys in the node's environment never reach
+//! them.
 
 use std::ffi::{OsStr, OsString};
 
 use leftfold_events::secrets::is_credential;
 
-/// Passed on as they are.
+/// Variables that are always passed on.
 const NAMES: &[&str] = &[
     "PATH",
     "HOME",
@@ -92,7 +93,7 @@ const NAMES: &[&str] = &[
     "CARGO_HTTP_CAINFO",
 ];
 
-/// Addresses, passed on unless a name and password may stand in them.
+/// Variables with addresses, passed on unless the value may contain a user name and password.
 const ADDRESSES: &[&str] = &[
     "HTTP_PROXY",
     "HTTPS_PROXY",
@@ -109,12 +110,12 @@ const ADDRESSES: &[&str] = &[
     "NPM_CONFIG_REGISTRY",
 ];
 
-/// Set for every command, so that none waits for somebody at a terminal.
+/// Variables set for every command, so that none waits for input from a terminal.
 const FIXED: &[(&str, &str)] =
     &[("PAGER", "cat"), ("GIT_PAGER", "cat"), ("GIT_TERMINAL_PROMPT", "0"), ("GIT_EDITOR", "true")];
 
-/// What commands are given of this process's environment, and nothing else. `added` are names besides
-/// the usual ones; a `*` at the end of one stands for any rest.
+/// The environment of commands: the allowed part of this process's environment. `added` names
+/// further variables; a `*` at the end of a name stands for any rest.
 pub fn environment(added: &[String]) -> Vec<(OsString, OsString)> {
     allowed(std::env::vars_os(), added)
 }

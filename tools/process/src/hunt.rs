@@ -1,4 +1,4 @@
-//! Finding all processes of a call (or a store, or this process), and ending them.
+//! Finds all processes of a call, a store or this process, and ends them.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -8,21 +8,21 @@ use rustix::process::{Pid, Signal, WaitOptions, getpid, waitpid};
 use super::mark::{MERCY, live};
 use super::table::{self, Process};
 
-/// Pause between looks.
+/// Pause between two looks at the process table.
 const PAUSE: Duration = Duration::from_millis(4);
 
-/// How long a process may take to die of SIGKILL, which it cannot refuse; only the kernel can be
-/// busy with it.
+/// How long a process may take to die of SIGKILL. It cannot refuse the signal; only the kernel can
+/// delay its end.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Grows while it looks: what has been found once is remembered, because those by which it was found
-/// may be gone at the next look.
+/// A search for processes. It remembers every process found, because the parents that led to it may
+/// be gone at the next look.
 pub(crate) struct Hunt {
-    /// Which marks in a process's environment make it prey.
+    /// Selects processes by the mark in their environment.
     prey: Box<dyn Fn(&str) -> bool>,
-    /// Whether children of this process are prey.
+    /// Whether children of this process are searched for.
     children: bool,
-    /// Whether some child of this process may have somebody here who waits for it.
+    /// Whether another task of this process may wait for one of its children.
     awaited: bool,
     /// Children of this process at the first look, if `awaited`.
     direct: Option<HashSet<i32>>,
@@ -31,7 +31,7 @@ pub(crate) struct Hunt {
     sessions: HashSet<i32>,
 }
 
-/// This process as the table has it. It, its group and its session are never prey.
+/// The entry of this process. The process, its group and its session are never ended.
 fn own(table: &[Process]) -> Process {
     let pid = getpid().as_raw_nonzero().get();
     let nobody = Process { pid, parent: 0, group: 0, session: 0, start: 0, ended: false };
@@ -39,7 +39,7 @@ fn own(table: &[Process]) -> Process {
 }
 
 impl Hunt {
-    /// For processes whose call is prey.
+    /// Searches for processes whose mark satisfies the predicate.
     pub(crate) fn of_calls(prey: impl Fn(&str) -> bool + 'static) -> Self {
         Self {
             prey: Box::new(prey),
@@ -52,20 +52,21 @@ impl Hunt {
         }
     }
 
-    /// For everything that descends from this process.
+    /// Searches for all descendants of this process.
     pub(crate) fn of_children() -> Self {
         Self { children: true, ..Self::of_calls(|_| false) }
     }
 
-    /// Also for the group that `leader` leads, which is the one child of this process among them.
+    /// Also searches the group that `leader` leads. The leader is the only child of this process
+    /// among the results.
     pub(crate) fn and_group(mut self, leader: Pid) -> Self {
         self.awaited = false;
         self.groups.insert(leader.as_raw_nonzero().get());
         self
     }
 
-    /// Ends all prey: SIGTERM, a moment to obey, SIGKILL until nothing is left. Answers how many
-    /// there were. Blocks the thread.
+    /// Ends all processes found: SIGTERM, a short wait, then SIGKILL until none is left. Returns
+    /// how many there were. Blocks the thread.
     pub(crate) fn end(mut self) -> usize {
         let mut asked: HashSet<i32> = HashSet::new();
         let start = Instant::now();
@@ -93,7 +94,7 @@ impl Hunt {
         asked.len()
     }
 
-    /// The prey that runs.
+    /// The matching processes that still run.
     fn look(&mut self) -> Vec<Process> {
         let table = table::all();
         let own = own(&table);
@@ -107,7 +108,7 @@ impl Hunt {
         table.iter().filter(is_prey).filter(|process| !process.ended).copied().collect()
     }
 
-    /// Takes in whoever's environment says so, with the groups and sessions that are the call's own.
+    /// Adds the processes whose mark matches, and the groups and sessions that belong to the call.
     fn marked(&mut self, table: &[Process], own: &Process) {
         let others = table.iter().filter(|process| process.pid != own.pid);
         let mut nodes = Vec::new();
@@ -119,7 +120,8 @@ impl Hunt {
             nodes.push((process, marks.node));
         }
         for (process, node) in nodes {
-            // what the node was in itself is the user's, unless the call leads it by now
+            // the node's own group and session are the user's, unless a process of the call leads
+            // them by now
             let leads = |id: i32| table.iter().any(|p| p.pid == id && self.found.contains_key(&id));
             let (session, group) = (process.session, process.group);
             if node.is_some_and(|(_, node)| node != group) || leads(group) {
@@ -129,14 +131,15 @@ impl Hunt {
                 self.sessions.insert(session);
             }
         }
-        // 0 stands for whatever is outside this container
+        // 0 stands for a group or session outside this container
         for (ids, own) in [(&mut self.groups, own.group), (&mut self.sessions, own.session)] {
             ids.remove(&own);
             ids.remove(&0);
         }
     }
 
-    /// Takes in members of groups and sessions, and children. Answers whether there were any new.
+    /// Adds members of the groups and sessions, and children. Returns whether it found a new
+    /// process.
     fn spread(&mut self, table: &[Process], own: &Process) -> bool {
         let mut new = false;
         let same = |process: &&Process| {
@@ -153,15 +156,16 @@ impl Hunt {
                 self.found.insert(process.pid, *process);
                 new = true;
             } else if known == Some(process.start) {
-                // parent and group may have changed; it is the same process
+                // parent and group may have changed, the process is unchanged
                 self.found.insert(process.pid, *process);
             }
         }
         new
     }
 
-    /// Orphans are given to this process if it is their subreaper, and stay in the table until it
-    /// takes note of their end. Those that somebody else here waits for are left alone.
+    /// Collects the exit status of orphans. Orphans become children of this process if it is their
+    /// subreaper, and stay in the table until their status is collected. Children that another task
+    /// waits for are left alone.
     fn bury(&self) {
         let direct = self.direct.clone().unwrap_or_default();
         let waited_for = live(|live| live.clone());
@@ -174,7 +178,7 @@ impl Hunt {
             let adopted = Process::of(process.pid)
                 .is_some_and(|now| now.start == process.start && now.ended && now.parent == own);
             if adopted {
-                // whoever was quicker has buried it
+                // another task may have collected the status first
                 let _ = waitpid(Some(pid), WaitOptions::NOHANG);
             }
         }

@@ -1,8 +1,11 @@
-//! Child processes: their environment, their marks, and the end of them with all they have started.
+//! Child processes: their environment, their marks, and how to end them with everything they have
+//! started. Also the pool that starts, restarts and ends MCP servers and plugins.
 //!
-//! A command's process group is not enough: a process can leave it. But every process inherits its
-//! environment, so the variable `LEFTFOLD_CALL` names the call it belongs to, also when the node that
-//! started it is long dead. Linux in full; elsewhere by process group alone.
+//! A process can leave its process group, so ending the group is not enough. But every process
+//! inherits its environment: the variable `LEFTFOLD_CALL` names the call it belongs to, even when
+//! the node that started it is dead. Marks work on Linux; elsewhere only process groups are ended.
+//!
+//! This crate never reads a log and never decides which calls to end.
 
 mod child;
 mod environment;

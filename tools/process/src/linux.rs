@@ -1,4 +1,4 @@
-//! With `/proc`: whatever a call has started, wherever it went.
+//! Linux: finds every process that a call has started through `/proc`.
 
 use std::io;
 
@@ -8,19 +8,19 @@ use super::hunt::Hunt;
 use super::mark::SERVER;
 use super::table::Process;
 
-/// Makes this process the parent of orphans among its descendants, so that what a command leaves
-/// behind stays in reach of [`end_descendants`].
+/// Makes this process the parent of orphans among its descendants, so that [`end_descendants`] also
+/// finds processes that a command has left running.
 ///
 /// # Errors
-/// Those of `prctl(2)`; sandboxes may forbid it.
+/// Errors of `prctl(2)`; a sandbox may forbid it.
 pub fn become_subreaper() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// Ends every process of this user that belongs to a call of the store named `store`, the first part
-/// of [`CALL`](super::CALL): those with the variable, what descends from them, and what shares a
-/// process group or session with them that the call made. Never this process. Answers how many there
-/// were, when all are gone. Blocks the thread, at worst for some seconds.
+/// Ends every process of this user that belongs to a call of the store named `store` (the first
+/// part of [`CALL`](super::CALL)): processes with the variable, their descendants, and processes in
+/// groups and sessions that the call has made. Never ends this process. Returns how many processes
+/// there were when all are gone. Blocks the thread, at worst for some seconds.
 pub fn end_strays(store: &str) -> usize {
     if store.is_empty() {
         return 0;
@@ -29,8 +29,8 @@ pub fn end_strays(store: &str) -> usize {
     Hunt::of_calls(move |call| call.starts_with(&prefix)).end()
 }
 
-/// Ends every server (and all it has started) whose node has ended without ending it. Answers how many
-/// processes there were, when all are gone. Blocks the thread.
+/// Ends every server, with all processes it has started, whose node ended without ending it.
+/// Returns how many processes there were when all are gone. Blocks the thread.
 pub fn end_orphans() -> usize {
     let here = namespace();
     Hunt::of_calls(move |mark| is_orphan(mark, &here)).end()
@@ -39,7 +39,7 @@ pub fn end_orphans() -> usize {
 fn is_orphan(mark: &str, here: &str) -> bool {
     let parts: Vec<&str> = mark.split(':').collect();
     let [SERVER, namespace, pid, start, _] = parts[..] else { return false };
-    // elsewhere the number means another process
+    // in another namespace the number means another process
     let (true, Ok(pid), Ok(start)) = (namespace == here, pid.parse::<i32>(), start.parse::<u64>())
     else {
         return false;
@@ -54,31 +54,32 @@ pub(crate) fn this_process() -> String {
     format!("{}:{pid}:{start}", namespace())
 }
 
-/// The number of the namespace in which processes are counted.
+/// The number of this process's PID namespace.
 fn namespace() -> String {
     let link = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     link.to_string_lossy().chars().filter(char::is_ascii_digit).collect()
 }
 
-/// Ends everything that descends from this process; for its own end. Blocks the thread.
+/// Ends all descendants of this process, before it exits itself. Blocks the thread.
 pub fn end_descendants() -> usize {
     Hunt::of_children().end()
 }
 
-/// Ends the call `call_env`, whose group `leader` leads. A call without a name has its group alone.
+/// Ends the call `call_env`, whose group `leader` leads. For a call without a name only the group
+/// is ended.
 pub(crate) fn end_call(leader: Pid, call_env: &str) {
     let call = call_env.to_owned();
     Hunt::of_calls(move |other| !call.is_empty() && other == call).and_group(leader).end();
 }
 
-/// Ends the call `call_env`, none of which this process has started. A call without a name has nothing
-/// that it could be known by.
+/// Ends the call `call_env`, of which this process has started no process. A call without a name
+/// cannot be found, so nothing happens.
 pub(crate) fn end_marked(call_env: &str) {
     let call = call_env.to_owned();
     Hunt::of_calls(move |other| !call.is_empty() && other == call).end();
 }
 
-/// Of this process; zeros if it belongs to none in this container.
+/// Session and group of this process. Zeros if they belong to no process in this container.
 pub(crate) fn session_and_group() -> (i32, i32) {
     let own = Process::of(getpid().as_raw_nonzero().get());
     own.map_or((0, 0), |own| (own.session, own.group))

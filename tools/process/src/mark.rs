@@ -1,27 +1,27 @@
-//! How the processes of a call are known: by marks in their environment, and by the leaders of the groups
-//! that run right now.
+//! The marks by which the processes of a call are found: variables in their environment, and the
+//! leaders of the process groups that run now.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::process::Pid;
 
-/// Names the call that a process belongs to: `STORE:SESSION:SEQ:ATTEMPT`. One that serves many
-/// calls belongs to its node instead: see [`server_mark`](crate::server_mark).
+/// Names the call that a process belongs to: `STORE:SESSION:SEQ:ATTEMPT`. A server belongs to its
+/// node instead and has a [`server_mark`](crate::server_mark).
 pub const CALL: &str = "LEFTFOLD_CALL";
 
-/// Names session and group of the node that started the call, `SID:PGID`: they are the user's, and
-/// a process that is still in them does not make them the call's.
+/// Names session and group of the node that started the call, `SID:PGID`. They are the user's:
+/// membership in them does not make a process part of the call.
 pub const NODE: &str = "LEFTFOLD_NODE";
 
-/// How the marks of servers begin. No store has such a name.
+/// First part of the marks of servers. No store has this name.
 pub(crate) const SERVER: &str = "server";
 
-/// How long a process has for an orderly end after SIGTERM.
+/// Time between SIGTERM and SIGKILL.
 pub(crate) const MERCY: Duration = Duration::from_millis(200);
 
-/// Leaders of groups that run for a call right now, or are being ended. Their exit status is waited
-/// for elsewhere.
+/// Leaders of groups that run for a call now, or are being ended. Another task collects their exit
+/// status.
 static LIVE: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
 pub(crate) fn live<T>(look: impl FnOnce(&mut Vec<Pid>) -> T) -> T {

@@ -1,4 +1,4 @@
-//! Without `/proc`: by process group.
+//! Other systems than Linux: only process groups can be ended.
 
 use std::io;
 
@@ -6,17 +6,17 @@ use rustix::process::{Pid, Signal, getpgrp, getsid, kill_process_group};
 
 use super::mark::MERCY;
 
-/// Does nothing here: adopting orphans is a thing of Linux.
+/// Does nothing: only Linux lets a process adopt orphans.
 pub fn become_subreaper() -> io::Result<()> {
     Ok(())
 }
 
-/// Finds nothing here: other processes' environments cannot be read.
+/// Finds nothing: the environments of other processes cannot be read.
 pub fn end_strays(_store: &str) -> usize {
     0
 }
 
-/// Finds nothing here, likewise.
+/// Finds nothing: the environments of other processes cannot be read.
 pub fn end_orphans() -> usize {
     0
 }
@@ -25,7 +25,7 @@ pub(crate) fn this_process() -> String {
     format!("0:{}:0", std::process::id())
 }
 
-/// Finds nothing here.
+/// Finds nothing: orphans are not adopted.
 pub fn end_descendants() -> usize {
     0
 }
@@ -37,10 +37,10 @@ pub(crate) fn end_call(leader: Pid, _call_env: &str) {
     }
 }
 
-/// Finds nothing here.
+/// Finds nothing: the environments of other processes cannot be read.
 pub(crate) fn end_marked(_call_env: &str) {}
 
-/// Of this process.
+/// Session and group of this process.
 pub(crate) fn session_and_group() -> (i32, i32) {
     let raw = |pid: Pid| pid.as_raw_nonzero().get();
     (getsid(None).map_or(0, raw), raw(getpgrp()))

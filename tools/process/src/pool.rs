@@ -1,7 +1,7 @@
-//! Services that are shared by all who need them, such as MCP servers and plugins: started when somebody
-//! needs them, started again some time after they have ended, and ended for good with this process.
+//! A pool of shared services, such as MCP servers and plugins. A service starts when a caller needs
+//! it, starts again some time after it has ended, and ends for good with this process.
 //!
-//! Knows nothing of what a service is for, nor of how it is spoken to.
+//! The pool does not know what a service does or which protocol it speaks.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -11,43 +11,44 @@ use futures::future::join_all;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::watch;
 
-/// How long a service that could not be started is left alone.
+/// How long a service that could not start is not tried again.
 const REST: Duration = Duration::from_secs(60);
 
-/// A connection to a service that runs.
+/// A connection to a running service.
 pub trait Connection: Send + Sync + 'static {
-    /// Whether the service has ended, or can not be spoken to any more.
+    /// Whether the service has ended or can no longer be reached.
     fn is_over(&self) -> bool;
 
-    /// Why it is over, in words for people.
+    /// The reason why the connection is over, in words for people.
     fn why(&self) -> String;
 
-    /// Ends the connection, and the service with all its processes. Answers when they are gone.
+    /// Closes the connection and ends the service with all its processes. Returns when they are
+    /// gone.
     fn close(&self) -> impl Future<Output = ()> + Send;
 }
 
-/// How one service is started.
+/// A way to start one service.
 pub trait Service: Send + Sync + 'static {
     type Connection: Connection;
 
-    /// Least time from a start to the next one, where the first succeeded.
+    /// Least time from one start to the next, if the first succeeded.
     const BACK_OFF: Duration;
 
-    /// `false`: it is never started.
+    /// Returns `false` for a service that is never started.
     fn is_enabled(&self) -> bool {
         true
     }
 
-    /// Starts the service. Whoever waits for that may stop waiting; the start goes on.
+    /// Starts the service. The start continues if the caller stops waiting.
     fn start(
         &self,
     ) -> impl Future<Output = Result<Self::Connection, Failure<Self::Connection>>> + Send;
 }
 
-/// Why a service could not be started.
+/// The reason why a service could not start.
 #[derive(Debug)]
 pub struct Failure<C> {
-    /// In words for people.
+    /// The reason, in words for people.
     pub why: String,
     /// A connection that is still being closed.
     pub closing: Option<Arc<C>>,
@@ -76,12 +77,12 @@ enum State<C> {
         failure: Failure<C>,
         at: Instant,
     },
-    /// For good: the process ends.
+    /// Ended for good, because the process exits.
     Closed,
 }
 
 impl<C: Connection> State<C> {
-    /// Whether the service is to be started now by whoever needs it.
+    /// Whether the next caller that needs the service has to start it.
     fn is_due(&self, back_off: Duration) -> bool {
         match self {
             Self::Idle => true,
@@ -111,13 +112,13 @@ impl<S: Service> Supervised<S> {
         &self.service
     }
 
-    /// Whether there is nothing to be waited for.
+    /// Whether no start is needed or under way.
     pub fn is_settled(&self) -> bool {
         let state = self.state.borrow();
         !self.service.is_enabled() || !(state.is_due(S::BACK_OFF) || state.is_starting())
     }
 
-    /// Has the service started if need be, and waits until it runs or has failed.
+    /// Starts the service if needed, and waits until it runs or has failed.
     pub async fn ready(self: &Arc<Self>) {
         if !self.service.is_enabled() {
             return;
@@ -131,7 +132,7 @@ impl<S: Service> Supervised<S> {
             due
         });
         if begins {
-            // whoever waits may stop waiting; the start goes on
+            // the start continues if the caller stops waiting
             tokio::spawn(Arc::clone(self).start());
         }
         // the sender lives as long as this value
@@ -157,7 +158,7 @@ impl<S: Service> Supervised<S> {
         }
     }
 
-    /// The last connection, if the service was not started again since; it may be over.
+    /// The last connection, unless a new start is under way. It may be over.
     pub fn last_connection(&self) -> Option<Arc<S::Connection>> {
         match &*self.state.borrow() {
             State::Up { connection, .. } => Some(Arc::clone(connection)),
@@ -170,7 +171,7 @@ impl<S: Service> Supervised<S> {
         self.last_connection().filter(|connection| !connection.is_over())
     }
 
-    /// Why the service can not be used, if that is so.
+    /// The reason why the service cannot be used, or `None` if it can.
     pub fn failure(&self) -> Option<String> {
         match &*self.state.borrow() {
             State::Failed { failure, .. } => Some(failure.why.clone()),
@@ -207,7 +208,7 @@ impl<S: Service> Default for Pool<S> {
 }
 
 impl<S: Service> Pool<S> {
-    /// Nothing is started yet.
+    /// Makes a pool and starts nothing yet.
     pub fn new(services: impl IntoIterator<Item = S>) -> Self {
         let supervised = |service| Arc::new(Supervised::new(service));
         Self(services.into_iter().map(supervised).collect())
@@ -222,8 +223,8 @@ impl<S: Service> Pool<S> {
         join_all(self.iter().map(|service| service.ready())).await;
     }
 
-    /// [`Pool::ready`] for code that can not await. Outside a runtime of several threads it waits for
-    /// nothing.
+    /// [`Pool::ready`] for code that cannot await. Returns at once outside a multi-threaded
+    /// runtime.
     pub fn wait(&self) {
         if !self.iter().all(|service| service.is_settled()) {
             wait_for(self.ready());
@@ -236,7 +237,7 @@ impl<S: Service> Pool<S> {
     }
 }
 
-/// The pools of one kind that somebody in this process still holds.
+/// All pools of one kind that are still in use in this process.
 pub struct Pools<P>(Mutex<Vec<Weak<P>>>);
 
 impl<P> fmt::Debug for Pools<P> {
@@ -256,7 +257,7 @@ impl<P> Pools<P> {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// The pool that `is_same`, or the one that `make` makes now.
+    /// The pool that satisfies `is_same`, or else a new pool made by `make`.
     pub fn shared(&self, is_same: impl Fn(&P) -> bool, make: impl FnOnce() -> P) -> Arc<P> {
         let mut pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         pools.retain(|pool| pool.strong_count() > 0);
@@ -268,8 +269,8 @@ impl<P> Pools<P> {
         pool
     }
 
-    /// Ends all services of these pools, and answers when they are gone: at most about a second later.
-    /// None is started after that.
+    /// Ends all services of these pools. Returns when they are gone, after about a second at most.
+    /// No service starts after that.
     pub async fn close<S: Service>(&self)
     where
         P: AsRef<Pool<S>>,
@@ -282,7 +283,7 @@ impl<P> Pools<P> {
     }
 }
 
-/// The output of `work`, for code that can not await; `None` outside a runtime of several threads.
+/// Runs `work` to its end from code that cannot await. `None` outside a multi-threaded runtime.
 pub fn wait_for<T>(work: impl Future<Output = T>) -> Option<T> {
     let runtime = Handle::try_current().ok()?;
     let several = runtime.runtime_flavor() == RuntimeFlavor::MultiThread;

@@ -1,4 +1,4 @@
-//! The processes of a running call, and the end of them.
+//! The processes of a running call, and how they are ended.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,33 +8,34 @@ use rustix::process::{Pid, Signal};
 use crate::mark::{CALL, NODE, SERVER, live};
 use crate::system;
 
-/// The variables that mark a process (and all it starts) as belonging to a call. Set both on
-/// whatever is started for one, and start it in a process group of its own.
+/// The variables that mark a process, and all processes it starts, as part of a call. Set both on
+/// every process started for a call, and start it in a process group of its own.
 pub fn marks(call_env: &str) -> [(&'static str, String); 2] {
     let (session, group) = system::session_and_group();
     [(CALL, call_env.to_owned()), (NODE, format!("{session}:{group}"))]
 }
 
-/// For [`marks`]: a server of this process, unlike every other. It names the process as
-/// `server:NAMESPACE:PID:START:NUMBER`, so that [`end_orphans`](crate::end_orphans) knows when that has ended.
+/// A value for [`marks`] that names a server of this process: `server:NAMESPACE:PID:START:NUMBER`,
+/// unique for each server. From it [`end_orphans`](crate::end_orphans) sees whether this process
+/// has ended.
 pub fn server_mark() -> String {
     static SERVERS: AtomicUsize = AtomicUsize::new(0);
     let number = SERVERS.fetch_add(1, Ordering::Relaxed);
     format!("{SERVER}:{}:{number}", system::this_process())
 }
 
-/// Cancelled calls whose processes are not all gone yet.
+/// Number of cancelled calls whose processes are not all gone yet.
 static ENDING: AtomicUsize = AtomicUsize::new(0);
 
-/// Waits until every process of every call that was cancelled is gone. To be awaited before the
-/// process exits, because the end of a cancelled call is not waited for.
+/// Waits until every process of every cancelled call is gone. Await it before the process exits:
+/// cancelling a call does not wait for its processes.
 pub async fn settled() {
     while ENDING.load(Ordering::Acquire) > 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// All processes of one running call. They end with this value at the latest.
+/// All processes of one running call. Dropping the value ends them.
 #[derive(Debug)]
 pub struct Running {
     leader: Pid,
@@ -43,28 +44,28 @@ pub struct Running {
 }
 
 impl Running {
-    /// `leader`: the process that was started, in a group of its own, with [`marks`].
+    /// `leader` is the started process. It leads a group of its own and has the [`marks`].
     pub fn new(leader: Pid, call_env: &str) -> Self {
         live(|live| live.push(leader));
         Self { leader, call_env: call_env.to_owned(), ended: false }
     }
 
-    /// Ends what is left of the call, and answers when all of it is gone.
+    /// Ends the remaining processes of the call. Returns when all are gone.
     pub async fn end(mut self) {
         self.ended = true;
         let (leader, call_env) = (self.leader, self.call_env.clone());
-        // it cannot fail but by panicking, and then there is nothing to be done here
+        // the task fails only by panicking, and then nothing can be done here
         let _ = tokio::task::spawn_blocking(move || end(leader, &call_env)).await;
     }
 }
 
 impl Drop for Running {
-    /// Ends the call without waiting for it: SIGTERM at once, the rest in the background.
+    /// Ends the call without waiting: SIGTERM now, the rest in the background.
     fn drop(&mut self) {
         if self.ended {
             return;
         }
-        // an empty group is as good as ended
+        // an error means that the group is empty
         let _ = rustix::process::kill_process_group(self.leader, Signal::TERM);
         let (leader, call_env) = (self.leader, self.call_env.clone());
         ENDING.fetch_add(1, Ordering::AcqRel);
@@ -75,15 +76,15 @@ impl Drop for Running {
     }
 }
 
-/// Ends every process of a call that this process did not start itself, as far as they are marked and
-/// on this machine, and answers when they are gone.
+/// Ends every marked process on this machine of a call that another program has started. Returns
+/// when they are gone.
 pub async fn end_marked(call_env: &str) {
     let call_env = call_env.to_owned();
-    // it cannot fail but by panicking, and then there is nothing to be done here
+    // the task fails only by panicking, and then nothing can be done here
     let _ = tokio::task::spawn_blocking(move || system::end_marked(&call_env)).await;
 }
 
-/// [`end_marked`] without waiting for it, but for [`settled`].
+/// Runs [`end_marked`] in the background. [`settled`] waits for it.
 pub fn end_marked_later(call_env: &str) {
     let call_env = call_env.to_owned();
     ENDING.fetch_add(1, Ordering::AcqRel);

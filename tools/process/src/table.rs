@@ -1,4 +1,4 @@
-//! The kernel's table of processes.
+//! The kernel's process table.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,8 +12,8 @@ use rustix::process::{
 
 use super::mark::{CALL, NODE};
 
-/// A process as `/proc/PID/stat` has it. Pid and start time together name it for ever; the pid alone
-/// may come to name another.
+/// A process as `/proc/PID/stat` describes it. PID and start time together identify a process for
+/// ever; a PID alone may be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) pid: i32,
@@ -22,16 +22,16 @@ pub(crate) struct Process {
     pub(crate) session: i32,
     /// Clock ticks since boot.
     pub(crate) start: u64,
-    /// Has ended, and waits for its parent to take note.
+    /// The process has ended and its parent has not collected its status.
     pub(crate) ended: bool,
 }
 
 /// The ancestor of the kernel's own threads, which have no environment.
 const KERNEL_THREADS: i32 = 2;
-/// How often an environment that seems to be empty is looked at again.
+/// How often an environment that seems empty is read again.
 const EXECUTING: u32 = 3;
 
-/// What its environment says of a process.
+/// The marks in a process's environment.
 #[derive(Debug)]
 pub(crate) struct Marks {
     pub(crate) call: String,
@@ -44,12 +44,12 @@ impl Process {
         parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Whether it still runs, and is no other process by now.
+    /// Whether this very process still runs, not another with its PID.
     pub(crate) fn runs(&self) -> bool {
         Self::of(self.pid).is_some_and(|now| now.start == self.start && !now.ended)
     }
 
-    /// `None` without [`CALL`], or where the environment may not be read.
+    /// `None` if [`CALL`] is not set or the environment cannot be read.
     pub(crate) fn marks(&self) -> Option<Marks> {
         let environment = self.environment()?;
         let value = |name: &str| {
@@ -66,8 +66,8 @@ impl Process {
         Some(Marks { call: value(CALL)?, node: node() })
     }
 
-    /// Empty for a process that has none. One that is just turning into another program seems to
-    /// have none either, so it is given a moment.
+    /// The environment. Empty if the process has none. During `exec` a process also seems to have
+    /// none, so the read is repeated a few times.
     fn environment(&self) -> Option<Vec<u8>> {
         let read = || fs::read(format!("/proc/{}/environ", self.pid)).ok();
         let of_kernel = self.pid == KERNEL_THREADS || self.parent == KERNEL_THREADS;
@@ -81,8 +81,8 @@ impl Process {
         read()
     }
 
-    /// Sends a signal, unless the process has ended meanwhile. A descriptor of the process is taken
-    /// first and its identity checked then, so that no other process with its pid can be hit.
+    /// Sends a signal, unless the process has ended. Opens a descriptor of the process and then
+    /// checks its identity, so that no other process with its PID can be hit.
     pub(crate) fn signal(&self, signal: Signal) {
         let Some(pid) = Pid::from_raw(self.pid) else { return };
         let descriptor = pidfd_open(pid, PidfdFlags::empty());
@@ -114,8 +114,8 @@ fn pid(name: &OsStr) -> Option<i32> {
     name.to_str()?.parse().ok()
 }
 
-/// The name of the program is in parentheses and may contain anything, so fields are counted from
-/// the last one.
+/// Parses a line of `/proc/PID/stat`. The program's name is in parentheses and may contain any
+/// character, so the fields are counted from the last parenthesis.
 fn parse(pid: i32, stat: &str) -> Option<Process> {
     let (_, rest) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();

@@ -6,18 +6,18 @@ use rustix::process::{Pid, Signal};
 
 use super::*;
 
-/// A name for a store that no other test has.
+/// A store name that no other test uses.
 fn store() -> String {
     static STORES: AtomicU32 = AtomicU32::new(0);
     format!("{}-{}", std::process::id(), STORES.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A process that does not outlive its test.
+/// A process that ends with its test.
 struct Started(Child);
 
 impl Drop for Started {
     fn drop(&mut self) {
-        // it may have been ended already; that is what is tested
+        // the test may have ended it already
         if let Ok(Some(pid)) = self.0.id().try_into().map(Pid::from_raw) {
             let _ = rustix::process::kill_process_group(pid, Signal::KILL);
         }
@@ -25,7 +25,7 @@ impl Drop for Started {
     }
 }
 
-/// Starts a shell for a call of `store`, which answers with a line once it is ready.
+/// Starts a shell for a call of `store`. Returns the line that the shell prints when it is ready.
 fn start(store: &str, script: &str) -> (Started, String) {
     use std::io::{BufRead, BufReader};
     let mut child = Command::new("sh")
@@ -54,7 +54,7 @@ fn strays_of_one_store_are_found_wherever_they_went() {
         "setsid sh -c 'sleep 1000 & echo $!; wait' & exit",
         // without the variable, but in the group of one that has it
         "env -i sleep 1000 & echo $!; wait",
-        // in a session that its leader, who has the variable, has left
+        // in a session whose leader had the variable and has exited
         "setsid sh -c 'sleep 1000 & env -i sleep 1000 & echo $!; exit' & exit",
         "trap '' TERM; echo $$; while :; do sleep 1; done",
     ] {
@@ -76,7 +76,7 @@ fn only_ours() {
     // the name of one store may begin with that of another
     let longer = format!("{ours}0");
     let (_third, third_pid) = start(&longer, "echo $$; exec sleep 1000");
-    // a process without any mark, in the session that ours is in, too
+    // an unmarked process in the session of the marked one
     let bystander = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
     let bystander = Started(bystander);
     assert_eq!(end_strays(&ours), 1);
@@ -85,8 +85,8 @@ fn only_ours() {
     assert_eq!(end_strays(""), 0);
 }
 
-/// As when a node has died and the next one starts in another terminal: the first one's session and
-/// group, where the stray may still be, are the user's.
+/// As if a node had died and the next one started in another terminal: session and group of the
+/// first node are the user's, even where a stray process is still in them.
 #[test]
 fn the_session_and_group_of_a_dead_node_are_spared() {
     let site = tempfile::tempdir().unwrap();

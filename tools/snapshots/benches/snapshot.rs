@@ -1,5 +1,5 @@
-//! A snapshot of a project of 10,000 files, one of which has changed: the time of the whole, with git's
-//! two processes in it. `cargo bench -p leftfold-snapshots --bench snapshot`.
+//! Times a snapshot of a project of 10,000 files after one change, including git's two processes.
+//! `cargo bench -p leftfold-snapshots --bench snapshot`.
 
 #![allow(
     clippy::print_stdout,
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 const FILES: usize = 10_000;
 const FOLDERS: usize = 200;
 const ROUNDS: usize = 15;
-/// Until then a file that was written a moment ago is read once more.
+/// Until this time has passed, the next snapshot reads a freshly written file again.
 const SETTLED: Duration = Duration::from_millis(2_500);
 
 fn main() {

@@ -1,4 +1,4 @@
-//! The git directory of a worktree's snapshots, and the processes that work in it.
+//! The git directory of a worktree's snapshots, and the git processes that work in it.
 
 use std::collections::HashMap;
 use std::fs;
@@ -28,15 +28,15 @@ const CONFIG: &str = "\
 \tauto = 0
 ";
 
-/// The tree without any file.
+/// The tree without files.
 const EMPTY: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
-/// Makes a bare repository without anything in it, by hand: no template has a say.
+/// Creates an empty bare repository without calling git, so that no template applies.
 pub(super) fn init(folder: &Path) -> io::Result<()> {
     if folder.join("HEAD").is_file() {
         return Ok(());
     }
-    // others may not be meant to read what is kept here
+    // private: the copied files may not be readable by others
     let mut private = fs::DirBuilder::new();
     private.recursive(true).mode(0o700);
     private.create(folder.join("objects"))?;
@@ -55,7 +55,7 @@ impl<'a> Git<'a> {
         Self { folder }
     }
 
-    /// Nothing of the user's environment or settings reaches it.
+    /// A git command that sees nothing of the user's environment or settings.
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new("git");
         command.arg("--git-dir").arg(self.folder).args(args).current_dir(self.folder).env_clear();
@@ -77,7 +77,7 @@ impl<'a> Git<'a> {
         whole(name, output)
     }
 
-    /// Writes what has changed against the tree `base`; the tree with that in it.
+    /// Writes the changes against the tree `base`. Returns the resulting tree.
     pub(super) fn import(
         &self,
         worktree: &Path,
@@ -93,7 +93,7 @@ impl<'a> Git<'a> {
             None => Ok(()),
         };
         if stop.is_cancelled() {
-            // it may have ended by itself
+            // the process may have ended already
             let _ = child.kill();
             let _ = child.wait();
             return Err(Error::Cancelled);
@@ -109,7 +109,7 @@ impl<'a> Git<'a> {
         }
     }
 
-    /// What has to be done to `old` to make it `new`.
+    /// The changes that turn `old` into `new`.
     pub(super) fn diff(&self, old: &str, new: &str) -> Result<Vec<FileChange>, Error> {
         let args = [
             "diff-tree",
@@ -140,7 +140,7 @@ impl<'a> Git<'a> {
         Ok(told.split('\0').filter_map(file).collect())
     }
 
-    /// Drops what no snapshot of the last week needs, beside whatever else happens.
+    /// Starts a process that drops objects that no snapshot of the last week needs.
     pub(super) fn tidy(&self) -> Option<Child> {
         let mut command = self.command(&["gc", "--quiet", "--prune=7.days.ago"]);
         command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn().ok()
@@ -159,7 +159,7 @@ impl<'a> Git<'a> {
     }
 }
 
-/// The contents of objects, one after the other.
+/// Reads the contents of objects, one after the other.
 pub(super) struct Contents {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -190,12 +190,12 @@ impl Contents {
 impl Drop for Contents {
     fn drop(&mut self) {
         self.stdin = None;
-        // it ends when it has no more input
+        // closed input ends the process
         let _ = self.child.wait();
     }
 }
 
-/// Tells fast-import of a commit with the changes, and asks for its tree.
+/// Writes a commit with the changes to fast-import, and asks for its tree.
 fn feed(
     stdin: ChildStdin,
     worktree: &Path,
@@ -210,7 +210,7 @@ fn feed(
     }
     for (path, mode) in changes {
         let path_in = quoted(path);
-        // a file that is gone again is left out
+        // a file that has vanished meanwhile is left out
         match mode.and_then(|mode| Some((mode, index::read(&worktree.join(path))?))) {
             Some((mode, content)) => {
                 writeln!(to, "M {} inline {path_in}\ndata {}", mode.git(), content.len())?;
@@ -227,7 +227,7 @@ fn feed(
     to.flush()
 }
 
-/// As git quotes paths; line ends do not come up.
+/// Quotes a path as git does. Line ends do not occur in it.
 fn quoted(path: &str) -> String {
     format!("\"{}\"", path.replace('\\', "\\\\").replace('"', "\\\""))
 }

@@ -1,8 +1,9 @@
-//! What the last snapshot saw of each file, so that the next one reads only what has changed.
+//! The index: the state of each file at the last snapshot, so that the next snapshot reads only
+//! changed files.
 //!
-//! One line a file: `SIZE MTIME CTIME INODE MODE HASH PATH`, times in nanoseconds, after a line with
-//! the tree and before one with the count. A file that changed shortly before it was read may change
-//! again without any of this showing, so its hash is kept too, and it is read once more.
+//! The first line holds the tree, the last the count. Between them is one line a file: `SIZE MTIME
+//! CTIME INODE MODE HASH PATH`, times in nanoseconds. A file that changed shortly before it was
+//! read may change again without a new stamp, so its hash is kept and it is read once more.
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,9 +18,9 @@ use super::stamp::{Mode, Stamp};
 use super::{Error, LARGEST, MOST_BYTES};
 
 const VERSION: &str = "leftfold-index 1";
-/// Bytes of a line, about.
+/// Approximate length of a line, in bytes.
 const LINE: usize = 128;
-/// How coarse the times of a file system may be.
+/// Coarsest resolution of file times.
 const TICK: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
@@ -31,22 +32,22 @@ pub(super) struct Index {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     stamp: Stamp,
-    /// Of the content; where the stamp alone can be trusted, none.
+    /// Hash of the content. `None` if the stamp alone can be trusted.
     hash: Option<Sha256>,
 }
 
-/// What is different from the last snapshot.
+/// The difference from the last snapshot.
 #[derive(Debug, Default)]
 pub(super) struct News {
-    /// Files to be written, with the mode, or (`None`) to be left out from now on.
+    /// Files to write with the given mode. `None`: the file is no longer in the snapshot.
     pub(super) changes: Vec<(String, Option<Mode>)>,
     pub(super) left_out: Vec<String>,
-    /// Whether the index says more than before, though nothing has changed.
+    /// Whether the index has learned something, such as a trusted stamp, though no file changed.
     pub(super) is_known_better: bool,
 }
 
 impl Index {
-    /// One that is missing or damaged is empty: everything is read again.
+    /// Reads the index. A missing or damaged index reads as empty, so every file is read again.
     pub(super) fn read(path: &Path) -> Self {
         fs::read_to_string(path).ok().and_then(|text| Self::parse(&text)).unwrap_or_default()
     }
@@ -70,7 +71,7 @@ impl Index {
         use std::fmt::Write as _;
         let mut text = String::with_capacity(self.files.len() * LINE);
         let tree = self.tree.as_deref().unwrap_or_default();
-        // to memory
+        // writing to memory cannot fail
         let _ = writeln!(text, "{VERSION} {tree}");
         for (path, Entry { stamp, hash }) in &self.files {
             let Stamp { size, changed, status, inode, mode } = stamp;
@@ -88,7 +89,7 @@ impl Index {
         fs::rename(fresh, path)
     }
 
-    /// Compares with what was found, and takes that over.
+    /// Compares the index with the files found, and updates it.
     pub(super) fn compare(&mut self, worktree: &Path, found: &[Found]) -> Result<News, Error> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let then = i64::try_from(now.saturating_sub(TICK).as_nanos()).unwrap_or_default();
@@ -103,7 +104,7 @@ impl Index {
                     continue;
                 }
             };
-            // its name is there already, and needs no copy
+            // reuses the name that the index holds
             let (name, known) = match before.remove_entry(name) {
                 Some((name, known)) => (name, Some(known)),
                 None => (name.clone(), None),
@@ -113,7 +114,7 @@ impl Index {
                 return Err(Error::TooLarge(worktree.to_owned()));
             }
         }
-        // what was kept goes on to be, ignored or not
+        // a file once kept stays in the snapshots, ignored or not
         for (name, known) in before {
             match Stamp::at(&worktree.join(&name)) {
                 Some(stamp) => {
@@ -122,7 +123,7 @@ impl Index {
                 None => news.changes.push((name, None)),
             }
         }
-        // a file may have taken a folder's place, or the other way round
+        // a file may have replaced a folder, or a folder a file
         news.changes.sort_unstable_by(|(a, a_mode), (b, b_mode)| {
             (a_mode.is_some(), a).cmp(&(b_mode.is_some(), b))
         });
@@ -130,7 +131,7 @@ impl Index {
         Ok(news)
     }
 
-    /// One file; the bytes that are to be written for it.
+    /// Looks at one file. Returns the bytes to write for it.
     fn look(
         &mut self,
         worktree: &Path,
@@ -146,7 +147,7 @@ impl Index {
         }
         let content = if stamp.size > LARGEST { None } else { read(&worktree.join(&name)) };
         let Some(content) = content else {
-            // too large or unreadable: it stays what it was
+            // too large or unreadable: the snapshot keeps the old content
             news.left_out.push(name.clone());
             self.files.extend(known.map(|known| (name, known)));
             return 0;
@@ -182,7 +183,7 @@ impl Entry {
     }
 }
 
-/// The content of a file, or where a link leads.
+/// The content of a file, or the target of a link.
 pub(super) fn read(path: &Path) -> Option<Vec<u8>> {
     use std::os::unix::ffi::OsStringExt;
     match fs::read_link(path) {

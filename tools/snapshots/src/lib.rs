@@ -1,12 +1,20 @@
 //! Snapshots of a worktree's files: git trees in a git directory of their own, one for each
 //! worktree, below the data folder. The project's own `.git` is neither needed nor touched.
 //!
-//! What has changed is found without git, from an index of sizes and times beside the objects
-//! ([`index`]), so that a snapshot of unchanged files starts no process. Changed contents go into one
-//! `git fast-import`, as they are: no attribute, filter, hook or setting of the user's has a say. A
-//! second process compares trees. Repositories within the worktree are folders like any others.
+//! - The first call of a turn that may change files waits for a snapshot. Another snapshot follows
+//!   each step whose calls may have changed files. A step's changes are the difference of two
+//!   trees, so the user's changes between turns are not among them.
+//! - Changed files are found without git, through an index of sizes and times ([`index`]). A
+//!   snapshot of unchanged files starts no process. Otherwise one `git fast-import` stores the
+//!   changed contents and a second process compares trees.
+//! - Git attributes, filters, hooks and settings have no effect. Nested repositories are ordinary
+//!   folders.
+//! - Ignored files, files over 2 MB, and anything but files and links are left out.
+//! - A revert takes a snapshot first. It then resets each file changed by the reverted steps to its
+//!   state before the first of them.
+//! - Child sessions take no snapshots: their parent's snapshots include the children's changes.
 //!
-//! Left out are ignored files, files over 2 MB, and whatever is neither file nor link.
+//! The crate never decides when to take a snapshot (`next` does) and never appends to a log.
 
 mod git;
 mod index;
@@ -29,19 +37,19 @@ use tokio_util::sync::CancellationToken;
 use git::Git;
 use index::Index;
 
-/// Bytes of a file that is kept (SPEC: snapshot details).
+/// Largest file in bytes that is kept (SPEC: snapshot details).
 const LARGEST: u64 = 2 << 20;
-/// Files in a worktree that is kept; a home folder has more.
+/// Most files in a worktree. Home folders have more.
 const MOST_FILES: usize = 100_000;
-/// Bytes that one snapshot adds at most.
+/// Most bytes that one snapshot may add.
 const MOST_BYTES: u64 = 1 << 30;
-/// Names of files left out that are told.
+/// Most names of left-out files that are reported.
 const MOST_LEFT_OUT: usize = 1_000;
-/// How often a store that another process uses is tried again.
+/// Pause between attempts to lock a snapshot store that another process uses.
 const AGAIN: Duration = Duration::from_millis(10);
 const TIDY: Duration = Duration::from_secs(60 * 60);
 
-/// Why there is no snapshot, or why files could not be put back. For people.
+/// The reason why there is no snapshot, or why files could not be restored. For people.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("`git` was not found: install it to have snapshots of files")]
@@ -74,24 +82,24 @@ pub struct Snapshots {
     /// The git directory.
     folder: PathBuf,
     worktree: PathBuf,
-    /// The data folder, which is no part of the worktree even where it lies in it.
+    /// The data folder. It is never part of a snapshot, even if it lies in the worktree.
     data: PathBuf,
     is_project: bool,
 }
 
-/// A snapshot.
+/// A snapshot, and its difference from an earlier one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// The git tree.
     pub tree: String,
-    /// What is different from the tree that was asked about.
+    /// The changes since the tree `since`.
     pub files: Vec<FileChange>,
-    /// Files that are not in it, though nothing ignores them.
+    /// Files that are missing from the snapshot though nothing ignores them.
     pub left_out: Vec<String>,
 }
 
 impl Snapshots {
-    /// Those of `worktree`, kept below the folder `data`.
+    /// The snapshots of `worktree`, kept below the folder `data`.
     pub fn new(data: &Path, worktree: &Path) -> Self {
         let resolved = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let (data, worktree) = (resolved(data), resolved(worktree));
@@ -100,8 +108,8 @@ impl Snapshots {
         Self { folder, worktree, data, is_project: true }
     }
 
-    /// Those of the worktree that a session works in. Of the folder `home`, or of all there is, none are
-    /// kept, unless it is a repository.
+    /// The snapshots of a session's worktree. A worktree that is the folder `home` or the root
+    /// folder is refused unless it is a repository.
     pub fn of_project(data: &Path, worktree: &Path, home: Option<&Path>) -> Self {
         let mut snapshots = Self::new(data, worktree);
         let worktree = &snapshots.worktree;
@@ -111,10 +119,10 @@ impl Snapshots {
         snapshots
     }
 
-    /// Keeps the files as they are. May block for as long as it takes to read what has changed.
+    /// Takes a snapshot. Blocks while it reads the changed files.
     ///
     /// # Errors
-    /// There is no git, the worktree is too large, or something can not be read or written.
+    /// Git is missing, the worktree is too large, or a file cannot be read or written.
     pub fn take(&self, since: Option<&str>, stop: &CancellationToken) -> Result<Taken, Error> {
         if !self.is_project {
             return Err(Error::NoProject(self.worktree.clone()));
@@ -123,8 +131,8 @@ impl Snapshots {
         self.take_locked(since, stop)
     }
 
-    /// Once an hour, drops what no snapshot of the last week needs (SPEC: snapshot details). Nobody
-    /// has to wait for that.
+    /// Once an hour, drops objects that no snapshot of the last week needs (SPEC: snapshot
+    /// details). The caller need not wait for the thread.
     pub fn tidy(&self) -> Option<JoinHandle<()>> {
         let stamp = self.folder.join("leftfold-tidied");
         let last = fs::metadata(&stamp).and_then(|stamp| stamp.modified());
@@ -135,7 +143,7 @@ impl Snapshots {
         fs::write(&stamp, "").ok()?;
         let mut tidying = if is_new { None } else { Git::new(&self.folder).tidy() }?;
         Some(std::thread::spawn(move || {
-            // however it ends, the next hour has another
+            // a failure is retried in an hour
             let _ = tidying.wait();
         }))
     }
@@ -155,7 +163,7 @@ impl Snapshots {
             Some(tree) => tree,
             None => match git.import(&self.worktree, index.tree.as_deref(), &news.changes, stop) {
                 Err(Error::Git { .. }) if index.tree.is_some() => {
-                    // its objects may be gone: everything is written anew
+                    // the tree's objects may be gone, so everything is written again
                     index = Index::default();
                     news = index.compare(&self.worktree, &found)?;
                     git.import(&self.worktree, None, &news.changes, stop)?
@@ -182,7 +190,7 @@ impl Snapshots {
         Ok(Taken { tree, files, left_out })
     }
 
-    /// Waits until no other process uses the store of snapshots, which is made if it is missing.
+    /// Waits until no other process uses the snapshot store. Creates the store if it is missing.
     fn lock(&self, stop: &CancellationToken) -> Result<File, Error> {
         git::init(&self.folder).map_err(Error::io("write", &self.folder))?;
         let path = self.folder.join("leftfold-lock");

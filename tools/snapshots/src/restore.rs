@@ -1,7 +1,7 @@
-//! Putting files back as a tree has them.
+//! Restores files from a tree.
 //!
-//! Invariant: nothing is overwritten or deleted that the snapshot taken before does not hold. So
-//! whatever is done here can be undone, and is, should it fail half-way.
+//! Invariant: a restore only overwrites or deletes content that the snapshot taken before it holds.
+//! So every restore can be undone, and is undone if it fails half-way.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, OpenOptions, Permissions};
@@ -19,20 +19,20 @@ use super::{Error, LARGEST, Snapshots, Taken, scan};
 
 type Tree = HashMap<String, (Mode, String)>;
 
-/// What one file is to be.
+/// The target state of one file.
 struct Task<'a> {
     path: &'a str,
-    /// `None`: it is to be gone.
+    /// `None`: the file is to be deleted.
     content: Option<(Mode, &'a str)>,
 }
 
 impl Snapshots {
-    /// Makes each path what its tree has there, or nothing where the tree has nothing. `before` is
-    /// the tree of the files as they were when this was first asked for; what is different from it
-    /// afterwards is the answer. Doing it again does no harm.
+    /// Restores each path from its tree, and deletes paths that their tree does not have. `before`
+    /// is the tree of the files when the restore was first asked for; the result lists the changes
+    /// against it. Restoring twice does no harm.
     ///
     /// # Errors
-    /// A tree is gone, or a file can not be written. The files are then as in `before`.
+    /// A tree is missing, or a file cannot be written. The files are then as in `before`.
     pub fn restore(
         &self,
         before: &str,
@@ -86,7 +86,7 @@ impl Snapshots {
         stop: &CancellationToken,
     ) -> Result<(), Error> {
         let rules = |task: &&Task<'_>| Path::new(task.path).ends_with(".gitignore");
-        // they say what may be deleted
+        // ignore files first: they decide which files may be deleted
         for task in tasks.iter().filter(rules) {
             if let Some((mode, object)) = task.content {
                 self.write(task.path, mode, &contents.of(object)?)?;
@@ -110,7 +110,7 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Where a path is, if it is one within the worktree that no link leads out of.
+    /// The place of a path, if it lies in the worktree and no link leads out of it.
     fn place(&self, path: &str) -> Result<PathBuf, Error> {
         let refused = |why| Error::Path { path: path.to_owned(), why };
         let mut place = self.worktree.clone();
@@ -131,7 +131,7 @@ impl Snapshots {
         Ok(place)
     }
 
-    /// Deletes a file, and the folders that are empty without it.
+    /// Deletes a file and the folders that become empty.
     fn delete(&self, path: &str) -> Result<(), Error> {
         let place = self.place(path)?;
         match fs::symlink_metadata(&place) {
@@ -159,14 +159,14 @@ impl Snapshots {
             fs::create_dir_all(parent).map_err(Error::io("make", parent))?;
         }
         let permissions = found.filter(fs::Metadata::is_file).map(|found| found.permissions());
-        // of a name that a crash leaves to whoever does this again
+        // a fixed name: a repeated restore after a crash overwrites what the crash left
         let name = place.file_name().unwrap_or_default().to_string_lossy();
         let beside = place.with_file_name(format!(".{name}.leftfold"));
         let _ = fs::remove_file(&beside);
         let made = make(&beside, mode, content, permissions);
         let put = made.and_then(|()| fs::rename(&beside, &place));
         put.inspect_err(|_| {
-            // what is left of it is in nobody's way
+            // a leftover temporary file does no harm
             let _ = fs::remove_file(&beside);
         })
         .map_err(Error::io("write", &place))
@@ -177,7 +177,7 @@ fn gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// A new file with what belongs into `path`, which has or had `permissions`.
+/// Creates a file with the content for `path`, which has or had `permissions`.
 fn make(
     beside: &Path,
     mode: Mode,

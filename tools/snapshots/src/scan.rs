@@ -1,4 +1,4 @@
-//! The files of a worktree that are not ignored.
+//! Finds the files of a worktree that are not ignored.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 use super::stamp::Stamp;
 use super::{Error, MOST_FILES};
 
-/// A file or a link, with its path relative to the worktree, an error where its name can not be kept.
+/// A file or link: its path relative to the worktree, or an error if its name cannot be kept.
 pub(super) type Found = (Result<String, String>, Stamp);
 
-/// Every file and link, in no order.
+/// Every file and link, unsorted.
 pub(super) fn scan(
     worktree: &Path,
     data: &Path,
@@ -29,7 +29,7 @@ pub(super) fn scan(
             if stop.is_cancelled() || count.load(Ordering::Relaxed) > MOST_FILES {
                 return WalkState::Quit;
             }
-            // what can not be looked at, or is gone already, is not there
+            // an entry that vanished or cannot be read counts as missing
             let Ok(entry) = entry else { return WalkState::Continue };
             let kind = entry.file_type();
             if kind.is_some_and(|kind| kind.is_file() || kind.is_symlink())
@@ -52,11 +52,12 @@ pub(super) fn scan(
     Ok(found)
 }
 
-/// What one thread has found; it adds that to the rest when it is done.
+/// The files that one thread has found. Dropping the value adds them to the shared list.
 struct Mine<'a> {
     all: &'a Mutex<Vec<Found>>,
     some: Vec<Found>,
-    /// The folder of the last file, open: what is beside it is found without the whole way to it.
+    /// The folder of the last file, kept open: its other files are found without resolving the
+    /// whole path.
     folder: Option<(PathBuf, OwnedFd)>,
 }
 
@@ -86,7 +87,8 @@ impl Drop for Mine<'_> {
     }
 }
 
-/// As git has it, in a repository or not; `.ignore` files are for searches.
+/// Walks files by git's ignore rules, in a repository or not. `.ignore` files concern searches
+/// only.
 fn builder(worktree: &Path, data: &Path) -> WalkBuilder {
     let data = data.to_owned();
     let mut builder = WalkBuilder::new(worktree);
@@ -97,7 +99,7 @@ fn builder(worktree: &Path, data: &Path) -> WalkBuilder {
     builder
 }
 
-/// The path as the index and the log have it.
+/// The path as the index and the log spell it.
 fn name(path: &Path) -> Result<String, String> {
     match path.to_str() {
         Some(name) if !name.contains('\n') => Ok(name.to_owned()),

@@ -1,10 +1,10 @@
-//! What is known of a file without reading it.
+//! The metadata that shows whether a file has changed, without reading it.
 
 use std::path::Path;
 
 use rustix::fs::{FileType, Stat};
 
-/// What tells one state of a file from the next; times in nanoseconds.
+/// Metadata that differs between two states of a file; times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) size: u64,
@@ -47,7 +47,7 @@ impl Mode {
 
 impl Stamp {
     pub(super) fn of(stat: &Stat) -> Self {
-        // a time that no clock has told is as good as any other: it is compared and nothing else
+        // an impossible time is fine, because times are only compared
         let nanos = |secs: i64, nanos: i128| {
             let nanos = i128::from(secs) * 1_000_000_000 + nanos;
             i64::try_from(nanos).unwrap_or(i64::MAX)
@@ -61,14 +61,14 @@ impl Stamp {
         }
     }
 
-    /// That of a file or a link that is there.
+    /// The stamp of a file or link, if it exists.
     pub(super) fn at(path: &Path) -> Option<Self> {
         let stat = rustix::fs::lstat(path).ok()?;
         let kind = FileType::from_raw_mode(stat.st_mode);
         (kind.is_file() || kind.is_symlink()).then(|| Self::of(&stat))
     }
 
-    /// Whether a change after `then` might leave it as it is.
+    /// Whether a later change after the time `then` could leave the stamp unchanged.
     pub(super) fn is_young(&self, then: i64) -> bool {
         self.changed.max(self.status) >= then
     }

@@ -52,12 +52,12 @@ impl Place {
         self.snapshots().restore(before, paths, &CancellationToken::new())
     }
 
-    /// What is different since, as `A name +1 -0`.
+    /// The changes since, as `A name +1 -0`.
     fn changed(&self, since: &str) -> Vec<String> {
         self.take(Some(since)).files.iter().map(brief).collect()
     }
 
-    /// Back to `tree`, in everything that differs from it; the tree of before.
+    /// Restores everything that differs from `tree`. Returns the tree from before.
     fn back_to(&self, tree: &str) -> String {
         let now = self.take(Some(tree));
         let saved = |file: &FileChange| Saved { path: file.path.clone(), tree: tree.to_owned() };
@@ -170,7 +170,7 @@ fn a_restore_is_the_same_when_it_is_done_twice() {
     let once = place.restore(&before, &paths).unwrap();
     assert_eq!(place.restore(&before, &paths).unwrap(), once);
     assert_eq!(once.files.iter().map(brief).collect::<Vec<_>>(), ["M a +1 -1", "D b +0 -1"]);
-    // and by somebody who deletes meanwhile what is put back
+    // the file may vanish while it is restored
     place.remove("a");
     assert_eq!(place.restore(&before, &paths).unwrap(), once);
 }
@@ -218,7 +218,7 @@ fn ignored_and_large_files_are_neither_kept_nor_touched() {
     place.write("a.log", "more\n");
     place.write("large", [&large[..], b"y"].concat());
     assert_eq!(place.changed(&before.tree), [""; 0]);
-    // what was ignored before may not be deleted by going back
+    // a restore must not delete files that were ignored before
     place.write(".gitignore", "nothing\n");
     assert_eq!(place.changed(&before.tree).len(), 3);
     let after = place.back_to(&before.tree);

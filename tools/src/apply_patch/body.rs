@@ -1,8 +1,8 @@
-//! A text with its hunks applied. Pure.
+//! Applies hunks to a text. Pure.
 //!
-//! Hunks are looked for in the text as it was, and only what they add or remove is touched: context
-//! that agrees but for white space stays as the file has it. Line endings, byte order mark and the
-//! newline at the end (or its absence) are the file's.
+//! Hunks are located in the original text. Only added and removed lines change: context that
+//! matches except for white space keeps the file's spelling. Line endings, byte order mark and the
+//! newline at the end (or its absence) stay as in the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,11 @@ use super::find::{self, Pass, Places};
 use super::parse::{Hunk, Line};
 use crate::text;
 
-/// Empty lines at the end of a hunk that are taken for context one by one; more are so all or none.
+/// Most empty lines at the end of a hunk that are tried as context one by one. With more, all or
+/// none are.
 const MAX_LOOSE: usize = 8;
 
-/// Why a hunk has no place.
+/// The reason why a hunk does not fit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Miss {
     /// Index of the hunk.
@@ -23,17 +24,17 @@ pub(super) struct Miss {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// No line is like this header.
+    /// No line matches this header.
     Header(String),
-    /// The lines are not there; where the most similar ones begin, from 0.
+    /// The lines are missing; the index of the most similar lines, from 0.
     Lines(Option<usize>),
-    /// They are there, from this line on (from 0), but the file does not end there.
+    /// The lines are at this index (from 0), but the file does not end after them.
     NotAtEnd(usize),
-    /// Not after the hunk before, but twice before it (from 0).
+    /// The lines are missing after the previous hunk and occur twice before it (indices from 0).
     Several(usize, usize),
 }
 
-/// The text with all hunks applied, and the loosest comparison that it took.
+/// The text with all hunks applied, and the least strict comparison that was needed.
 pub(super) fn apply(before: &str, hunks: &[Hunk]) -> Result<(String, Pass), Miss> {
     let (bom, body) = match before.strip_prefix(text::BOM) {
         Some(body) => (text::BOM, body),
@@ -52,26 +53,26 @@ pub(super) fn apply(before: &str, hunks: &[Hunk]) -> Result<(String, Pass), Miss
 
 fn split_ending(line: &str) -> (&str, &str) {
     let text = line.strip_suffix('\n').unwrap_or(line);
-    // a carriage return at the very end of the file ends no line
+    // a carriage return at the very end of the file does not end a line
     let text = if text.len() < line.len() { text.strip_suffix('\r').unwrap_or(text) } else { text };
     line.split_at(text.len())
 }
 
-/// Changes to lines of a file, gathered before any is made.
+/// Changes to a file's lines, collected before any is applied.
 #[derive(Default)]
 struct Work<'a> {
     lines: &'a [&'a str],
     removed: BTreeSet<usize>,
-    /// By the line before which they come.
+    /// Added lines, by the index of the line that they precede.
     added: BTreeMap<usize, Vec<&'a str>>,
-    /// The line after the hunk before.
+    /// The line after the previous hunk.
     cursor: usize,
 }
 
 impl<'a> Work<'a> {
     fn hunk(&mut self, hunk: &'a Hunk) -> Result<Pass, Why> {
         let mut missed = None;
-        // lines that may be mere space are taken for context first, as the format has it
+        // empty lines at the end count as context first, as the format requires
         for loose in (0..hunk.loose.min(MAX_LOOSE)).chain([hunk.loose]) {
             let lines = &hunk.lines[..hunk.lines.len() - loose];
             let old: Vec<&str> = lines.iter().filter_map(Line::old).collect();
@@ -87,7 +88,7 @@ impl<'a> Work<'a> {
             }
         }
         if let Some(why) = missed {
-            // an empty line at its end may stand for the newline at the end of the file
+            // an empty last line may stand for the newline at the end of the file
             return self.without_last(hunk).ok_or(why);
         }
         let at = self.insertion(hunk)?;
@@ -95,7 +96,7 @@ impl<'a> Work<'a> {
         Ok(Pass::Exact)
     }
 
-    /// Places the hunk without an empty context line at its end.
+    /// Places the hunk without its empty last context line.
     fn without_last(&mut self, hunk: &'a Hunk) -> Option<Pass> {
         let lines = &hunk.lines[..hunk.lines.len() - hunk.loose];
         let (Line::Keep(last), lines) = lines.split_last()? else { return None };
@@ -104,12 +105,13 @@ impl<'a> Work<'a> {
             return None;
         }
         let (at, pass) = self.place(hunk, &old).ok()?;
-        // only there is it the newline and not a line
+        // only at the end of the file is that line the final newline
         (at + old.len() == self.lines.len()).then(|| self.change(lines, at))?;
         Some(pass)
     }
 
-    /// Where lines that only come in belong: after the header, or at the end.
+    /// The index at which a hunk that only adds lines inserts them: after its header, or at the
+    /// end.
     fn insertion(&mut self, hunk: &Hunk) -> Result<usize, Why> {
         let after = self.headers(hunk, self.cursor).or_else(|why| {
             let again = self.headers(hunk, 0);
@@ -134,9 +136,9 @@ impl<'a> Work<'a> {
         }
         let found = match &ahead {
             Ok(None) => places.first(self.cursor),
-            // some repeat the header as the first line of the hunk
+            // some models repeat the header as the first line of the hunk
             Ok(Some(header)) => places.first(header + 1).or_else(|| places.first(*header)),
-            // the hunk before may have gone past the header already
+            // the previous hunk may have passed the header already
             Err(_) if self.headers(hunk, 0).is_ok() => places.first(self.cursor),
             Err(_) => None,
         };
@@ -150,7 +152,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// The line of the last header, each looked for after the one before.
+    /// The line of the last header. Each header is searched after the previous one.
     fn headers(&self, hunk: &Hunk, from: usize) -> Result<Option<usize>, Why> {
         let mut last = None;
         for header in &hunk.headers {
@@ -161,7 +163,7 @@ impl<'a> Work<'a> {
         Ok(last)
     }
 
-    /// Whether the lines from `at` on are still as they were, and still neighbours.
+    /// Whether the lines from `at` on are unchanged and still adjacent.
     fn is_free(&self, at: usize, count: usize) -> bool {
         self.removed.range(at..at + count).next().is_none()
             && self.added.range(at + 1..(at + count).max(at + 1)).next().is_none()
@@ -179,7 +181,7 @@ impl<'a> Work<'a> {
                 Line::Add(text) => self.added.entry(here).or_default().push(text),
             }
         }
-        // what is put at the end of the file says nothing of where the next hunk is
+        // lines added at the end of the file do not move the position of the next hunk
         if here > at || at < self.lines.len() {
             self.cursor = here;
         }
@@ -210,7 +212,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// CRLF if most lines have it.
+/// CRLF if most lines end in it.
 fn usual_ending(lines: &[(&str, &str)]) -> &'static str {
     let crlf = lines.iter().filter(|(_, ending)| *ending == "\r\n").count();
     let lf = lines.iter().filter(|(_, ending)| *ending == "\n").count();

@@ -1,8 +1,8 @@
-//! Several files written as one change: all or, should anything fail, none.
+//! Writes several files as one change: all, or none if anything fails.
 //!
-//! First every new text is written beside its place, where a full disk or a forbidden folder shows
-//! before anything has changed. Then they are put in place by renames. What was there is kept beside
-//! it under another name until the last is done, so that putting back takes no space.
+//! First every new text is written beside its place. A full disk or a forbidden folder shows there,
+//! before any file has changed. Then renames put the texts in place. The old file stays beside it
+//! under another name until the last rename is done, so an undo needs no disk space.
 
 use std::ffi::OsString;
 use std::fs::Metadata;
@@ -16,36 +16,36 @@ use rustix::fs::{AtFlags, linkat, renameat, unlinkat};
 
 use crate::{Error, confined};
 
-/// A text for a path, or a path that is to be free.
+/// A new text for a path, or the removal of a path.
 #[derive(Debug)]
 pub(super) struct Write<'a> {
     pub(super) path: &'a Path,
-    /// What is there now.
+    /// The file that exists at the path now.
     pub(super) before: Option<&'a Metadata>,
-    /// `None` removes what is there.
+    /// `None` removes the file.
     pub(super) text: Option<&'a str>,
-    /// The file whose mode the new one gets.
+    /// The file whose mode the new file gets.
     pub(super) mode_of: Option<&'a Metadata>,
 }
 
-/// A path's folder, held open, and names in it.
+/// A path's folder, held open, and file names in it.
 struct Staged {
     path: PathBuf,
     folder: OwnedFd,
     name: OsString,
-    /// The new text; nothing if the file is to go.
+    /// Name of the new text. `None` if the file is to be removed.
     new: Option<String>,
     before: Option<Metadata>,
-    /// Whether the step was taken, and where what had been there is now.
+    /// Whether the step was taken, and the name that the old file has now.
     done: Option<Option<String>>,
 }
 
-/// Everything written beside its place. Dropped, it leaves nothing behind.
+/// All new texts, written beside their places. Dropping the value removes what is left of them.
 pub(super) struct Stage {
     steps: Vec<Staged>,
-    /// Created on the way, outermost first.
+    /// Folders created for new files, outermost first.
     folders: Vec<PathBuf>,
-    /// The new files, by the paths they are for.
+    /// The new files, by their target paths.
     written: Vec<(PathBuf, Metadata)>,
     kept: bool,
 }
@@ -61,7 +61,7 @@ impl Stage {
                 Error::NotWritten(format!("{error} None of the files was changed."))
             })?;
         }
-        // what goes, goes last
+        // removals come last
         stage.steps.sort_by_key(|step| step.new.is_none());
         Ok(stage)
     }
@@ -110,10 +110,10 @@ impl Stage {
         Ok(())
     }
 
-    /// Puts everything in place, and answers what was written.
+    /// Puts all files in place. Returns the files written.
     ///
     /// # Errors
-    /// [`Error::NotWritten`] if all is as it was, [`Error::HalfWritten`] if it could not be put back.
+    /// [`Error::NotWritten`] if every file is unchanged, [`Error::HalfWritten`] if an undo failed.
     pub(super) fn commit(mut self) -> Result<Vec<(PathBuf, Metadata)>, Error> {
         while self.step()? {}
         self.kept = true;
@@ -125,7 +125,7 @@ impl Stage {
         Ok(std::mem::take(&mut self.written))
     }
 
-    /// Takes the next step, if there is one; should it fail, all before it are undone.
+    /// Takes the next step, if there is one. If it fails, all earlier steps are undone.
     pub(super) fn step(&mut self) -> Result<bool, Error> {
         let Some(step) = self.steps.iter_mut().find(|step| step.done.is_none()) else {
             return Ok(false);
@@ -152,7 +152,7 @@ impl Stage {
     }
 }
 
-/// Takes away what is no longer wanted, as far as that goes.
+/// Removes files and folders that are no longer needed. Ignores errors.
 impl Drop for Stage {
     fn drop(&mut self) {
         for step in &self.steps {
@@ -162,7 +162,7 @@ impl Drop for Stage {
         }
         if !self.kept {
             for folder in self.folders.iter().rev() {
-                // one that somebody else has put something into stays
+                // a folder that another program has put something into stays
                 let _ = std::fs::remove_dir(folder);
             }
         }
@@ -187,7 +187,7 @@ impl Staged {
         Ok(())
     }
 
-    /// Other programs know nothing of our locks.
+    /// Checks again for changes: other programs ignore our locks.
     fn unchanged(&self) -> io::Result<()> {
         let known = |found: &Metadata| {
             (found.dev(), found.ino(), found.len(), found.mtime(), found.mtime_nsec())
@@ -202,14 +202,15 @@ impl Staged {
     fn replace(&self, new: &str, old: &str) -> io::Result<()> {
         self.set_aside(old)?;
         let replaced = self.rename(new, &self.name);
-        // between two names of one file a rename does nothing, so both ways of setting aside end here
+        // a rename between two names of one file does nothing, so this works after either way of
+        // setting aside
         if replaced.is_err() && self.rename(old, &self.name).is_ok() {
             self.unlink(old);
         }
         replaced
     }
 
-    /// Gives what is there a second name; where there are no hard links, another name.
+    /// Gives the existing file a second name, or renames it where hard links do not exist.
     fn set_aside(&self, old: &str) -> io::Result<()> {
         match linkat(&self.folder, &self.name, &self.folder, old, AtFlags::empty()) {
             Ok(()) => Ok(()),
@@ -217,7 +218,7 @@ impl Staged {
         }
     }
 
-    /// Moves the new file to its name, which nothing may have by now.
+    /// Moves the new file to its name, which must be free now.
     fn place(&self, new: &str) -> io::Result<()> {
         match linkat(&self.folder, new, &self.folder, &self.name, AtFlags::empty()) {
             Ok(()) => {
@@ -225,7 +226,7 @@ impl Staged {
                 Ok(())
             }
             Err(rustix::io::Errno::EXIST) => Err(rustix::io::Errno::EXIST.into()),
-            // no hard links here
+            // the file system has no hard links
             Err(_) => self.rename(new, &self.name),
         }
     }
@@ -242,14 +243,14 @@ impl Staged {
             }
             Some(None) => {
                 let gone = unlinkat(&self.folder, &self.name, AtFlags::empty());
-                // its staged name is gone, so there is nothing to clean up but this
+                // the staged name is gone, so only this remains to clean up
                 self.new = None;
                 Ok(gone?)
             }
         }
     }
 
-    /// What a path looks like that could not be put back.
+    /// Describes the state of a path that could not be restored.
     fn state(&self, error: &io::Error) -> String {
         let path = self.path.display();
         match &self.done {
@@ -266,12 +267,12 @@ impl Staged {
     }
 
     fn unlink(&self, name: &str) {
-        // nothing more can be done if this fails
+        // a failure leaves a temporary file behind; nothing more can be done
         let _ = unlinkat(&self.folder, name, AtFlags::empty());
     }
 }
 
-/// The error about the file beside as one about the file that is meant.
+/// Rewords an error about the temporary file as an error about the target.
 fn not_beside(error: &Error, beside: &Path, path: &Path) -> Error {
     let [beside, path] = [beside, path].map(|path| path.display().to_string());
     Error::NotWritten(error.to_string().replace(&beside, &path))

@@ -1,19 +1,20 @@
-//! What stands around a patch: its own first and last line, and what models wrap around those.
+//! Strips the envelope of a patch: its first and last line, and the wrapping that models put around
+//! them.
 
 use crate::{Error, text};
 
 const BEGIN: &str = "*** Begin Patch";
 const END: &str = "*** End Patch";
 
-/// The lines between beginning and end.
+/// The lines between `*** Begin Patch` and `*** End Patch`.
 pub(super) struct Inside<'a> {
     pub(super) inside: Vec<&'a str>,
-    /// Number of the first of them in the patch, from 1.
+    /// Number of the first of these lines in the patch, from 1.
     pub(super) first: usize,
 }
 
-/// Takes away the envelope, and around it code fences, shell redirections (`apply_patch <<'EOF'`) and
-/// blank lines. A line's end may be CRLF.
+/// Strips the envelope and, around it, code fences, shell redirections (`apply_patch <<'EOF'`) and
+/// blank lines. Lines may end in CRLF.
 pub(super) fn open(patch: &str) -> Result<Inside<'_>, Error> {
     let patch = patch.strip_prefix(text::BOM).unwrap_or(patch);
     let lines: Vec<&str> =
@@ -46,7 +47,7 @@ fn end(lines: &[&str], begin: usize) -> Result<usize, Error> {
     if last > begin && lines[last].trim() == END {
         return Ok(last);
     }
-    // within a hunk a line of the file may read like this, but then it has a sign before it
+    // within a hunk such a line is text of the file, but it has a sign before it
     let early = lines.iter().skip(begin).position(|line| line.trim_end() == END);
     Err(match early {
         Some(after) => invalid(begin + after + 2, &format!("nothing may follow `{END}`")),
@@ -54,7 +55,7 @@ fn end(lines: &[&str], begin: usize) -> Result<usize, Error> {
     })
 }
 
-/// What a patch may be introduced by.
+/// Whether a patch may be introduced by this line.
 fn is_opening(line: &str) -> bool {
     let line = line.trim();
     let command = line.split_whitespace().next().unwrap_or_default();
@@ -76,7 +77,7 @@ fn delimiter(line: &str) -> Option<&str> {
     (!word.is_empty() && word.chars().all(plain)).then_some(word)
 }
 
-/// A patch that can not be read, with the number of the line.
+/// The error of an unreadable patch, with the number of the line.
 pub(super) fn invalid(line: usize, problem: &str) -> Error {
     Error::InvalidPatch(format!("Line {line} of the patch: {problem}. Nothing was changed."))
 }

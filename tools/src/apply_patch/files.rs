@@ -1,6 +1,6 @@
-//! What a patch makes of files, worked out in memory before any is written.
+//! Computes in memory what a patch makes of files, before any is written.
 //!
-//! The sections of a patch follow upon each other: what one has added, another may update.
+//! Sections build on each other: a later section may update a file that an earlier one has added.
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
@@ -11,28 +11,28 @@ use super::parse::{Change, Hunk, Section};
 use crate::text_files::TextFiles;
 use crate::{Error, Seen, confined, nearby, seen, text};
 
-/// Lines of a hunk or file that an error quotes.
+/// Most lines of a hunk or file that an error quotes.
 const QUOTE: usize = 8;
 
 /// One path, before and after.
 #[derive(Debug)]
 pub(super) struct File {
-    /// As the patch has it.
+    /// The path as the patch spells it.
     pub(super) given: String,
-    /// Resolved.
+    /// The resolved path.
     pub(super) path: PathBuf,
     pub(super) before: Option<Metadata>,
-    /// What is shown of it in an editor, if that is not what is on disk.
+    /// The text that an editor shows, if it differs from the file on disk.
     unsaved: Option<String>,
     pub(super) now: Now,
-    /// The loosest comparison that placed a hunk.
+    /// The least strict comparison that placed a hunk.
     pub(super) pass: Pass,
 }
 
 #[derive(Debug)]
 pub(super) enum Now {
     Absent,
-    /// As on disk.
+    /// Unchanged.
     Untouched,
     Text {
         text: String,
@@ -46,15 +46,16 @@ pub(super) struct Files {
     pub(super) all: Vec<File>,
 }
 
-/// What a patch is applied to.
+/// The state that a patch is applied to.
 pub(super) struct Base<'a> {
     pub(super) texts: &'a TextFiles,
-    /// What the model knows of the files.
+    /// The files as the model last saw them.
     pub(super) seen: &'a Seen,
 }
 
 impl Base<'_> {
-    /// What is shown of the file at `path` that was `found`, if it is as the model was last told.
+    /// Checks that the model has seen the file's current state. Returns the editor's text if it
+    /// differs from the disk.
     fn check(&self, path: &Path, found: &Metadata) -> Result<Option<String>, Error> {
         let disk = text::load(path, found).ok();
         let unsaved = disk.and_then(|disk| self.texts.unsaved(path, found, &disk));
@@ -67,10 +68,10 @@ impl Base<'_> {
 }
 
 impl Files {
-    /// Applies the sections in memory. `resolve` answers where a path of the patch leads.
+    /// Applies the sections in memory. `resolve` resolves the paths of the patch.
     ///
     /// # Errors
-    /// Whatever would keep one of the files from being changed.
+    /// Any reason why one of the files cannot be changed.
     pub(super) fn plan(
         sections: &[Section],
         resolve: impl Fn(&str) -> Result<PathBuf, Error>,
@@ -151,7 +152,7 @@ impl Files {
         let file = &self.all[at];
         let before = file.text()?;
         if file.before.is_some() {
-            // it will be replaced by a rename, which asks nobody
+            // checked here because a rename replaces a read-only file without asking
             rustix::fs::access(&file.path, rustix::fs::Access::WRITE_OK)
                 .map_err(|error| Error::io("write", &file.path, &error.into()))?;
         }
@@ -190,7 +191,7 @@ impl Files {
         }
     }
 
-    /// No file can be in a file, also where the patch makes both.
+    /// Refuses a file below another file, including when the patch creates both.
     fn check_folders(&self) -> Result<(), Error> {
         let stays = |path: &Path| {
             let files = self.all.iter().filter(|file| !matches!(file.now, Now::Absent));
@@ -211,7 +212,7 @@ impl Files {
 }
 
 impl File {
-    /// What the file holds now.
+    /// The current text of the file, after the sections applied so far.
     fn text(&self) -> Result<String, Error> {
         match (&self.now, &self.before) {
             (Now::Text { text, .. }, _) => Ok(text.clone()),
@@ -223,7 +224,7 @@ impl File {
         }
     }
 
-    /// What is there, where that is text.
+    /// The file's text before the patch, if it is text.
     pub(super) fn text_before(&self) -> Option<String> {
         if self.unsaved.is_some() {
             return self.unsaved.clone();

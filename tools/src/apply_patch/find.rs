@@ -1,14 +1,14 @@
-//! Where in a file a run of lines stands.
+//! Finds where in a file a run of lines occurs.
 
-/// How exactly lines agree; the first that finds something counts.
+/// Strictness of a line comparison. The first that finds a match is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Pass {
     Exact,
-    /// White space at their end aside.
+    /// Ignores white space at the end.
     End,
-    /// White space at both ends aside.
+    /// Ignores white space at both ends.
     Ends,
-    /// And typographic dashes, quotes and spaces the same as plain ones.
+    /// Also treats typographic dashes, quotes and spaces as plain ones.
     Punctuation,
 }
 
@@ -24,7 +24,7 @@ impl Pass {
         }
     }
 
-    /// For people and models; `None` if there is nothing to say.
+    /// A note for people and models. `None` for an exact match.
     pub(super) fn remark(self) -> Option<&'static str> {
         match self {
             Self::Exact => None,
@@ -35,7 +35,7 @@ impl Pass {
     }
 }
 
-/// The plain character for one that only looks better.
+/// The plain character that a typographic one stands for.
 fn plain(c: char) -> char {
     match c {
         '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
@@ -46,11 +46,11 @@ fn plain(c: char) -> char {
     }
 }
 
-/// The places from `from` on that `wanted` stands at, in the most exact way in which it does.
+/// The matches of `wanted`, by the strictest comparison that has any.
 pub(super) struct Places<'a> {
     pub(super) lines: &'a [&'a str],
     pub(super) wanted: &'a [&'a str],
-    /// Whether a place may be taken.
+    /// Whether the hunk may be placed at an index.
     pub(super) free: &'a dyn Fn(usize) -> bool,
 }
 
@@ -60,7 +60,7 @@ impl Places<'_> {
         PASSES.into_iter().find_map(found)
     }
 
-    /// The only one; `Err` has the first two of several.
+    /// The only match. `Err` holds the first two of several.
     pub(super) fn only(&self, from: usize) -> Result<Option<(usize, Pass)>, (usize, usize)> {
         for pass in PASSES {
             let mut all = self.all(from, pass);
@@ -73,7 +73,7 @@ impl Places<'_> {
         Ok(None)
     }
 
-    /// At `at` and nowhere else.
+    /// A match at `at` only.
     pub(super) fn at(&self, at: usize) -> Option<(usize, Pass)> {
         PASSES.into_iter().find(|pass| self.stands(at, *pass)).map(|pass| (at, pass))
     }
@@ -91,8 +91,8 @@ impl Places<'_> {
     }
 }
 
-/// The line from `from` on that a header means: a whole line or, where no line of the file is like it,
-/// one that begins with it or has it.
+/// The first line from `from` on that matches a header: an equal line, or else a line that begins
+/// with the header or contains it.
 pub(super) fn header(lines: &[&str], header: &str, from: usize) -> Option<usize> {
     let wanted = [header];
     let whole = Places { lines, wanted: &wanted, free: &|_| true };
@@ -107,9 +107,9 @@ pub(super) fn header(lines: &[&str], header: &str, from: usize) -> Option<usize>
     begins.or_else(|| rest().find(|(_, line)| line.contains(header))).map(|(at, _)| at)
 }
 
-/// The lines most like `wanted`: where they begin. By how many of their words they share.
+/// Index of the lines most similar to `wanted`, judged by the words that they share.
 pub(super) fn nearest(lines: &[&str], wanted: &[&str]) -> Option<usize> {
-    /// Lines of a file and of a hunk that are looked at.
+    /// Most lines of a file and of a hunk that are compared.
     const LINES: usize = 20_000;
     const WANTED: usize = 8;
     let wanted: Vec<Vec<&str>> = wanted.iter().take(WANTED).map(|line| words(line)).collect();
@@ -119,7 +119,7 @@ pub(super) fn nearest(lines: &[&str], wanted: &[&str]) -> Option<usize> {
         let there = lines.iter().skip(at);
         let shared = |(wanted, line): (&Vec<&str>, &Vec<&str>)| {
             let some = wanted.iter().filter(|word| line.contains(word)).count();
-            // every word, and no other: twice as good
+            // a line with all words and no other counts twice
             if some == line.len() && some == wanted.len() { some * 2 } else { some }
         };
         wanted.iter().zip(there).map(shared).sum()

@@ -17,10 +17,10 @@ use crate::Error;
 
 const END_OF_FILE: &str = "*** End of File";
 
-/// What is to be done with one file.
+/// The change of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Section {
-    /// Line of the patch, from 1.
+    /// Number of the first line in the patch, from 1.
     pub(super) line: usize,
     pub(super) path: String,
     pub(super) change: Change,
@@ -37,17 +37,17 @@ pub(super) enum Change {
     },
 }
 
-/// One place of a file and what becomes of it.
+/// One change at one place in a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Hunk {
-    /// Line of the patch, from 1.
+    /// Number of the first line in the patch, from 1.
     pub(super) line: usize,
     pub(super) headers: Vec<String>,
     pub(super) lines: Vec<Line>,
-    /// It must end where the file ends.
+    /// The hunk must end where the file ends.
     pub(super) at_end: bool,
-    /// How many lines at the end of `lines` were empty without even a blank before them: context, or
-    /// just space between this hunk and the next.
+    /// How many lines at the end of `lines` are completely empty, without even a leading blank.
+    /// They are context, or just space before the next hunk.
     pub(super) loose: usize,
 }
 
@@ -59,7 +59,7 @@ pub(super) enum Line {
 }
 
 impl Line {
-    /// The text that the file has there now.
+    /// The text of the line in the current file. `None` for an added line.
     pub(super) fn old(&self) -> Option<&str> {
         match self {
             Self::Keep(text) | Self::Remove(text) => Some(text),
@@ -68,10 +68,10 @@ impl Line {
     }
 }
 
-/// The sections of `patch`, in their order; at least one.
+/// The sections of `patch`, in order; at least one.
 ///
 /// # Errors
-/// [`Error::InvalidPatch`] with the line and what was expected there.
+/// [`Error::InvalidPatch`] with the line and the expected text.
 pub(super) fn parse(patch: &str) -> Result<Vec<Section>, Error> {
     let lines = envelope::open(patch)?;
     let mut reader = Reader { lines: &lines.inside, at: 0, first: lines.first };
@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
         self.first + self.at
     }
 
-    /// Whether anything but blank lines is left; they are behind then.
+    /// Skips blank lines. Returns whether any other line is left.
     fn skip_blank(&mut self) -> bool {
         while self.peek().is_some_and(|line| line.trim().is_empty()) {
             self.at += 1;
@@ -153,7 +153,7 @@ impl<'a> Reader<'a> {
         while let Some(line) = self.peek() {
             match line.strip_prefix('+') {
                 Some(line) => text += line,
-                // it belongs to hunks, but says nothing wrong here
+                // this marker belongs to hunks, but does no harm here
                 None if line.trim_end() == END_OF_FILE => {
                     self.at += 1;
                     break;
@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
         Ok(text)
     }
 
-    /// Whether, after blank lines, the new file goes on: then they are lines of it.
+    /// Whether more lines of the new file follow after blank lines, which are then part of it.
     fn more_added(&self) -> bool {
         let rest = self.lines.iter().skip(self.at);
         rest.copied().find(|line| !line.is_empty()).is_some_and(|line| line.starts_with('+'))
@@ -238,7 +238,7 @@ impl<'a> Reader<'a> {
             None | Some(' ') => Line::Keep(text),
             Some('-') => Line::Remove(text),
             Some('+') => Line::Add(text),
-            // other diffs say this of a file's last line; here a file keeps the end it has
+            // other diffs mark a file's last line like this; here a file keeps its ending
             Some('\\') if text.starts_with(" No newline") => return Ok(()),
             Some(_) => {
                 let problem = format!(
@@ -251,7 +251,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What stands in place of a section's first line.
+/// The error for a line that should begin a section.
 fn expected(found: &str) -> String {
     let at_home = match found {
         "*** Begin Patch" => ". One patch can have any number of files, but only one beginning",
@@ -266,8 +266,8 @@ fn expected(found: &str) -> String {
     )
 }
 
-/// What an `@@` line says of the place: nothing, or a line of the file that comes before it. The line
-/// numbers of other diffs are left aside.
+/// The header of an `@@` line: a line of the file that precedes the hunk. `None` if the line has
+/// none. Line numbers of other diff formats are ignored.
 fn header(line: &str) -> Option<String> {
     let rest = line.trim_start_matches('@').trim();
     let rest = rest.strip_suffix("@@").unwrap_or(rest).trim();
@@ -279,7 +279,7 @@ fn header(line: &str) -> Option<String> {
     (!rest.is_empty()).then(|| rest.to_owned())
 }
 
-/// `-1,2 +3,4`
+/// Whether the text is `-1,2 +3,4`.
 fn is_range(text: &str) -> bool {
     let number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     let side = |word: &str, sign| {

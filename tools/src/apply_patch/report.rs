@@ -1,11 +1,11 @@
-//! What a patch has done, told.
+//! Describes the result of a patch.
 
 use serde_json::{Map, Value, json};
 
 use super::files::{File, Files, Now};
 use crate::{FilePreview, Output, diff, text};
 
-/// Longest diff over all files in a call's metadata, in bytes; the log keeps it for ever.
+/// Most bytes of diffs in a call's metadata, over all files. The log keeps them for ever.
 const MAX_DIFF: usize = 32 * 1024;
 
 /// One line of the summary.
@@ -18,8 +18,8 @@ struct Done {
     fields: Map<String, Value>,
 }
 
-/// The output, to be made before anything is written (the diffs are with what is on disk) and told
-/// once it is.
+/// The output of the call. It must be made before anything is written, because its diffs compare
+/// with the files on disk.
 pub(super) fn report(files: &Files) -> Output {
     let done: Vec<Done> =
         files.all.iter().enumerate().filter_map(|(at, _)| one(files, at)).collect();
@@ -37,7 +37,7 @@ pub(super) fn report(files: &Files) -> Output {
     Output::new(title, output, &metadata(&done))
 }
 
-/// The changes one by one, for whoever has to allow them.
+/// The change of each file, for the person who has to allow them.
 pub(super) fn previews(files: &Files) -> Vec<FilePreview> {
     let preview = |at: usize| {
         let Done { path, fields, .. } = one(files, at)?;
@@ -81,7 +81,8 @@ fn metadata(done: &[Done]) -> Value {
     meta
 }
 
-/// What became of the file at `at`; `None` if it is as it was, or told with the file it moved to.
+/// The report on the file at `at`. `None` if it is unchanged, or reported with the file it moved
+/// to.
 fn one(files: &Files, at: usize) -> Option<Done> {
     let file = &files.all[at];
     let moved = files.moved_to(at);
@@ -104,7 +105,7 @@ fn one(files: &Files, at: usize) -> Option<Done> {
     })
 }
 
-/// The difference between `file` on disk and what `end` will be.
+/// The metadata of the change from `file` on disk to `end`.
 fn described(file: &File, end: &File) -> Map<String, Value> {
     let before = file.text_before();
     let after = match &end.now {
@@ -136,14 +137,14 @@ impl Done {
 }
 
 impl Files {
-    /// Where the file at `at` has gone, if it has.
+    /// The place that the file at `at` has moved to, if it has.
     fn moved_to(&self, at: usize) -> Option<&File> {
         self.all.iter().enumerate().find_map(|(to, file)| {
             (file.now.from() == Some(at) && self.is_moved_here(to)).then_some(file)
         })
     }
 
-    /// Whether what is at `at` is a file of the disk that is no longer at its old path.
+    /// Whether `at` holds a file from disk that has left its old path.
     fn is_moved_here(&self, at: usize) -> bool {
         let file = &self.all[at];
         let from = file.now.from().and_then(|from| self.all.get(from));

@@ -8,7 +8,7 @@ use crate::Error;
 use crate::apply_patch::body::{self, Miss};
 use crate::apply_patch::parse::{Change, Section, parse as parse_patch};
 
-/// `sections` in their envelope.
+/// Puts `sections` into an envelope.
 fn patch(sections: &str) -> String {
     format!("*** Begin Patch\n{sections}*** End Patch\n")
 }
@@ -17,7 +17,7 @@ fn sections(sections: &str) -> Result<Vec<Section>, Error> {
     parse_patch(&patch(sections))
 }
 
-/// `before` with the hunks applied.
+/// Applies the hunks to `before`.
 fn changed(before: &str, hunks: &str) -> Result<String, Miss> {
     let update = format!("*** Update File: f\n{hunks}");
     let sections = sections(&update).unwrap_or_else(|error| panic!("{error}:\n{hunks}"));

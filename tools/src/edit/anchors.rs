@@ -1,19 +1,20 @@
-//! Blocks known by their first and last line: BlockAnchor (SPEC E3) and ContextAware (E8).
+//! Finds blocks by their first and last line: BlockAnchor (SPEC E3) and ContextAware (E8).
 //!
-//! Both take lines that were not looked for, so both ask for at least three lines, anchors that are
-//! not blank, a block of (nearly) the same size, and enough likeness in between.
+//! Both replace lines that differ from the text searched for. So both require at least three lines,
+//! anchors that are not blank, a block of nearly the expected size, and enough similarity in
+//! between.
 
 use super::ids::{ABSENT, BLANK};
 use super::levenshtein::likeness;
 use super::search::{Candidate, Search};
 use super::source::Source;
 
-/// How alike the lines between the anchors have to be, from 0 to 1.
+/// Least similarity of the lines between the anchors, from 0 to 1.
 const LIKE: f64 = 0.65;
 
-/// E3: the block that is most like what was looked for, or all that are equally so. Its size may
-/// differ by a quarter (at least one line). Lines are compared in order by their Levenshtein
-/// distance; one that has no counterpart counts as unlike.
+/// E3: the block most similar to the text searched for, or all blocks of equal similarity. Its size
+/// may differ by a quarter (at least one line). Lines are compared in order by their Levenshtein
+/// distance; a line without a counterpart counts as dissimilar.
 pub(super) fn block_anchor<'a>(search: &'a Search<'a>) -> impl Iterator<Item = Candidate> + 'a {
     let count = search.old.count();
     let spread = (count / 4).max(1);
@@ -35,8 +36,8 @@ pub(super) fn block_anchor<'a>(search: &'a Search<'a>) -> impl Iterator<Item = C
     at.into_iter().map(|(first, size)| search.block(first, size))
 }
 
-/// E8: a block of the same size, with at least half of the lines between the anchors equal. Where
-/// both are blank does not count.
+/// E8: a block of equal size in which at least half of the lines between the anchors are equal.
+/// Lines that are blank in both do not count.
 pub(super) fn context_aware<'a>(search: &'a Search<'a>) -> impl Iterator<Item = Candidate> + 'a {
     let count = search.old.count();
     firsts(search)
@@ -44,7 +45,7 @@ pub(super) fn context_aware<'a>(search: &'a Search<'a>) -> impl Iterator<Item = 
         .map(move |first| search.block(first, count))
 }
 
-/// Lines of the file that equal the first line looked for.
+/// Lines of the file that equal the first line searched for.
 fn firsts<'a>(search: &'a Search<'a>) -> impl Iterator<Item = usize> + 'a {
     let wanted = search.wanted();
     let anchor = match wanted {
@@ -59,7 +60,7 @@ fn firsts<'a>(search: &'a Search<'a>) -> impl Iterator<Item = usize> + 'a {
         .take_while(|_| search.spend(8))
 }
 
-/// Whether the last line of the block equals the last line looked for.
+/// Whether the last line of the block equals the last line searched for.
 fn closes(search: &Search<'_>, first: usize, size: usize) -> bool {
     let last = search.found().get(first + size - 1);
     last.is_some() && last == search.wanted().last()
@@ -78,7 +79,7 @@ fn half_equal(search: &Search<'_>, first: usize, count: usize) -> bool {
     2 * equal >= counted
 }
 
-/// How like the block is to what was looked for; `None` if that is less than `least`.
+/// Similarity of the block to the text searched for. `None` if it is less than `least`.
 fn block_likeness(search: &Search<'_>, first: usize, size: usize, least: f64) -> Option<f64> {
     if !closes(search, first, size) {
         return None;
@@ -92,14 +93,14 @@ fn block_likeness(search: &Search<'_>, first: usize, size: usize, least: f64) ->
     aligned(search, &short, &long, least)
 }
 
-/// The lines between two anchors. Blank ones say nothing.
+/// The lines between two anchors, without blank ones.
 fn middle<'a>(source: &Source<'a>, first: usize, size: usize) -> Vec<&'a str> {
     let lines = first + 1..first + size - 1;
     lines.map(|line| source.trimmed(line)).filter(|line| !line.is_empty()).collect()
 }
 
-/// The likeness of the lines, in the best of the ways to leave out lines of the longer side, over
-/// the number of its lines.
+/// The similarity of the lines: the best alignment that leaves out lines of the longer side,
+/// divided by the length of the longer side.
 fn aligned(search: &Search<'_>, short: &[&str], long: &[&str], least: f64) -> Option<f64> {
     let skips = long.len() - short.len();
     let total = float(long.len());
@@ -119,7 +120,7 @@ fn aligned(search: &Search<'_>, short: &[&str], long: &[&str], least: f64) -> Op
         }
     }
     let like = sums[skips] / total;
-    // without any lines this is not a number, and not enough
+    // without lines this is NaN, which is not enough
     (like >= least).then_some(like)
 }
 

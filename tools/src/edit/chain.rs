@@ -1,9 +1,9 @@
-//! The nine strategies, in their order, and what it takes for a match to count.
+//! Runs the nine matching strategies in order, and decides whether a match counts.
 
 use super::search::{Candidate, Candidates, Search};
 use super::{anchors, escapes, exact, lines, whitespace};
 
-/// A way to find the text that is to be replaced (SPEC E1 to E9).
+/// A way to find the text to replace (SPEC E1 to E9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
     Simple,
@@ -17,7 +17,7 @@ pub enum Strategy {
     MultiOccurrence,
 }
 
-/// Places of a match that an error names, at most.
+/// Most places that an error lists.
 const NAMED: usize = 1_000;
 
 impl Strategy {
@@ -33,7 +33,7 @@ impl Strategy {
         Self::MultiOccurrence,
     ];
 
-    /// A stable word; it stands in `metadata.strategy`.
+    /// A stable word for `metadata.strategy`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Simple => "simple",
@@ -48,7 +48,7 @@ impl Strategy {
         }
     }
 
-    /// In what a match need not be exact, for the model; `None` if it is.
+    /// How the match differs from the text, for the model. `None` for exact matches.
     pub(super) fn leniency(self) -> Option<&'static str> {
         match self {
             Self::Simple | Self::MultiOccurrence => None,
@@ -64,7 +64,7 @@ impl Strategy {
         }
     }
 
-    /// Everything it finds, from the top of the file down, overlaps included, as far as it is asked.
+    /// All candidates from the top of the file down, including overlapping ones. Computed lazily.
     fn candidates<'a>(self, search: &'a Search<'a>) -> Candidates<'a> {
         match self {
             Self::Simple => Box::new(exact::simple(search)),
@@ -79,14 +79,14 @@ impl Strategy {
         }
     }
 
-    /// An empty candidate never matches.
+    /// The candidates that are not empty.
     fn matches<'a>(self, search: &'a Search<'a>) -> impl Iterator<Item = Candidate> + 'a {
         search.begin();
         self.candidates(search).filter(|candidate| !candidate.span.is_empty())
     }
 }
 
-/// What is to be replaced.
+/// The places to replace.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) strategy: Strategy,
@@ -97,23 +97,23 @@ pub(super) struct Found {
 #[derive(Debug)]
 pub(super) enum Failure {
     Nothing,
-    /// Found more than once, and by no strategy just once.
+    /// Found more than once, and by no strategy exactly once.
     Several {
         strategy: Strategy,
         places: Vec<Candidate>,
     },
-    /// The match is so much larger than what was looked for that it must be wrong (SPEC E12).
+    /// The match is so much larger than the text searched for that it must be wrong (SPEC E12).
     TooLarge(Candidate),
 }
 
-/// The first unique match. A match is unique if its strategy has no other and its text stands nowhere
-/// else in the file; after one that is not the next strategy is tried.
+/// The first unique match. A match is unique if its strategy finds no other and its text occurs
+/// nowhere else in the file. If a strategy's match is not unique, the next strategy is tried.
 pub(super) fn unique(search: &Search<'_>) -> Result<Found, Failure> {
     let mut several = None;
     for strategy in Strategy::ORDER {
         let mut matches = strategy.matches(search);
         let Some(first) = matches.next() else { continue };
-        // one that gave up cannot say that there are no more
+        // a strategy that gave up cannot rule out more matches
         let alone = matches.next().is_none() && !search.spent();
         if alone && (strategy == Strategy::Simple || exact::is_unique(search, &first)) {
             return guarded(search, Found { strategy, places: vec![first] });
@@ -127,7 +127,7 @@ pub(super) fn unique(search: &Search<'_>) -> Result<Found, Failure> {
     Err(several.unwrap_or(Failure::Nothing))
 }
 
-/// All exact matches, or all of the first strategy that has any.
+/// All exact matches, or else all matches of the first strategy that has any.
 pub(super) fn every(search: &Search<'_>) -> Result<Found, Failure> {
     let others = Strategy::ORDER.into_iter().filter(|strategy| strategy.leniency().is_some());
     for strategy in std::iter::once(Strategy::MultiOccurrence).chain(others) {

@@ -1,4 +1,4 @@
-//! How the lines of a file end (SPEC E11).
+//! The line endings of a file (SPEC E11).
 
 use std::borrow::Cow;
 
@@ -22,8 +22,8 @@ impl Ending {
         }
     }
 
-    /// The one in which arguments are put: CRLF if the file has any, unless it is mixed and has
-    /// `old` only with the other.
+    /// The ending that arguments are converted to: CRLF if the file has any, unless its endings are
+    /// mixed and `old` occurs only with LF.
     pub(super) fn of(body: &str, old: &str) -> Self {
         if memmem::find(body.as_bytes(), b"\r\n").is_none() {
             return Self::Lf;

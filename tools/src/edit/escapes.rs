@@ -1,4 +1,4 @@
-//! EscapeNormalized (SPEC E6): text that was escaped once too often, or once too little.
+//! EscapeNormalized (SPEC E6): finds text that was escaped once too often or too little.
 
 use std::borrow::Cow;
 
@@ -9,8 +9,8 @@ use super::ids::Ids;
 use super::lines::runs;
 use super::search::{Candidate, Candidates, Search};
 
-/// The unescaped text as it stands in the file; if it does not, whole lines that are equal to it
-/// once they are unescaped themselves.
+/// The unescaped text if the file contains it. Otherwise whole lines of the file that equal it
+/// after unescaping.
 pub(super) fn escape_normalized<'a>(search: &'a Search<'a>) -> Candidates<'a> {
     let (file, old) = (search.file.text, search.old.text);
     let wanted = search.ending.apply(&unescaped(old)).into_owned();
@@ -29,7 +29,7 @@ pub(super) fn escape_normalized<'a>(search: &'a Search<'a>) -> Candidates<'a> {
     Box::new(hits.map(move |first| search.block(first, count)))
 }
 
-/// Numbers for the lines of `wanted`, and for those of the file once they are unescaped.
+/// Numbers for the lines of `wanted`, and for the file's lines after unescaping.
 fn numbers(search: &Search<'_>, wanted: &str) -> (Vec<u32>, Vec<u32>) {
     let ids = Ids::new(wanted.lines());
     let mut plain = String::new();
@@ -45,8 +45,8 @@ fn numbers(search: &Search<'_>, wanted: &str) -> (Vec<u32>, Vec<u32>) {
     (ids.all(wanted.lines()), lines.collect())
 }
 
-/// With `\n`, `\t`, `\r`, quotes, backtick, backslash, dollar and the end of a line unescaped; any
-/// other backslash stays.
+/// Unescapes `\n`, `\t`, `\r`, quotes, backtick, backslash, dollar and the end of a line. Any other
+/// backslash stays.
 pub(super) fn unescaped(text: &str) -> Cow<'_, str> {
     if !text.contains('\\') {
         return Cow::Borrowed(text);
@@ -63,7 +63,7 @@ fn unescape(text: &str, plain: &mut String) {
         let after = rest[at + 1..].chars().next();
         let meant = after.and_then(meant);
         plain.push(meant.unwrap_or('\\'));
-        // all that has a meaning is one byte
+        // every escape with a meaning is one byte long
         rest = &rest[at + 1 + usize::from(meant.is_some())..];
     }
     plain.push_str(rest);

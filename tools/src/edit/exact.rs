@@ -1,4 +1,4 @@
-//! Text as it stands: Simple (SPEC E1), TrimmedBoundary (E7) and MultiOccurrence (E9).
+//! Exact matches: Simple (SPEC E1), TrimmedBoundary (E7) and MultiOccurrence (E9).
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,24 +7,24 @@ use memchr::memmem::Finder;
 
 use super::search::{Candidate, Search};
 
-/// E1: the exact text. Hits that overlap count: they are ambiguous as well.
+/// E1: the exact text. Overlapping matches count, because they are ambiguous too.
 pub(super) fn simple<'a>(search: &'a Search<'a>) -> impl Iterator<Item = Candidate> + 'a {
     occurrences(search.file.text, search.old.text.into(), Overlap::Counts).map(Candidate::part)
 }
 
-/// E7: the text without white space around it, where there was some.
+/// E7: the text without the white space around it, if it had any.
 pub(super) fn trimmed_boundary<'a>(search: &'a Search<'a>) -> impl Iterator<Item = Candidate> + 'a {
     let trimmed = search.old.text.trim();
     let wanted = if trimmed.len() < search.old.text.len() { trimmed } else { "" };
     occurrences(search.file.text, wanted.into(), Overlap::Counts).map(Candidate::part)
 }
 
-/// E9: all exact hits, one behind the other, for `replaceAll`.
+/// E9: all exact matches without overlaps, for `replaceAll`.
 pub(super) fn multi_occurrence<'a>(search: &'a Search<'a>) -> impl Iterator<Item = Candidate> + 'a {
     occurrences(search.file.text, search.old.text.into(), Overlap::Skipped).map(Candidate::part)
 }
 
-/// Whether the candidate's text stands nowhere else in the file.
+/// Whether the candidate's text occurs nowhere else in the file.
 pub(super) fn is_unique(search: &Search<'_>, candidate: &Candidate) -> bool {
     let text = &search.file.text[candidate.span.clone()];
     occurrences(search.file.text, text.into(), Overlap::Counts).nth(1).is_none()
@@ -36,7 +36,7 @@ pub(super) enum Overlap {
     Skipped,
 }
 
-/// Where `wanted` stands in `body`; nothing is nowhere.
+/// The positions of `wanted` in `body`. An empty text has none.
 pub(super) fn occurrences<'a>(
     body: &'a str,
     wanted: Cow<'a, str>,
@@ -56,14 +56,14 @@ pub(super) fn occurrences<'a>(
     })
 }
 
-/// Bytes of a long text that are searched for before the rest of it is compared.
+/// Bytes of a long text that are searched for before the rest is compared.
 const START: usize = 64;
 
-/// Bytes compared in vain before a long text is searched for as a whole.
+/// Bytes compared without a match before a long text is searched for as a whole.
 const IN_VAIN: usize = 8 << 20;
 
-/// A text to search for. Preparing the search for a long one takes longer than the search itself, so
-/// its start has to do unless that turns out to be everywhere.
+/// A text to search for. Preparing the search for a long text takes longer than the search, so only
+/// its start is searched for, unless that start turns out to be everywhere.
 struct Needle<'a> {
     text: Cow<'a, str>,
     start: Finder<'static>,

@@ -1,18 +1,18 @@
-//! Numbers for the lines looked for, so that lines are compared as numbers.
+//! Numbers the lines searched for, so that lines can be compared as numbers.
 
 use std::collections::HashMap;
 
-/// The number of a line that is not looked for.
+/// The number of every line that is not searched for.
 pub(super) const ABSENT: u32 = u32::MAX;
 
 /// The number of a line without text.
 pub(super) const BLANK: u32 = 0;
 
-/// The lines looked for, by their text; equal lines have equal numbers.
+/// The lines searched for, by their text. Equal lines have equal numbers.
 #[derive(Debug)]
 pub(super) struct Ids<'a> {
     of: HashMap<&'a str, u32>,
-    /// First bytes that such lines have.
+    /// The first bytes that occur in these lines.
     first: [bool; 256],
     longest: usize,
 }
@@ -39,7 +39,7 @@ impl<'a> Ids<'a> {
         }
     }
 
-    /// The numbers of many lines; runs of equal ones are cheap.
+    /// The numbers of many lines. Runs of equal lines are cheap.
     pub(super) fn all<'t>(&self, lines: impl Iterator<Item = &'t str>) -> Vec<u32> {
         let mut last = ("", BLANK);
         lines

@@ -1,11 +1,11 @@
-//! How alike two lines are.
+//! Computes how similar two lines are.
 
 use std::collections::HashMap;
 
 use super::search::Search;
 
-/// From 0 to 1: the Levenshtein distance in characters over the length of the longer line. `None`
-/// when the search has no steps left for it.
+/// Similarity from 0 to 1: one minus the Levenshtein distance in characters over the length of the
+/// longer line. `None` if the search has no steps left for it.
 pub(super) fn likeness(search: &Search<'_>, a: &str, b: &str) -> Option<f64> {
     if !search.spend(8 + a.len().min(b.len()) / 16) {
         return None;
@@ -13,7 +13,7 @@ pub(super) fn likeness(search: &Search<'_>, a: &str, b: &str) -> Option<f64> {
     if a == b {
         return Some(1.0);
     }
-    // characters are at most as many as bytes, and at least a quarter
+    // a line has at most as many characters as bytes, and at least a quarter as many
     if !search.spend(300 + 60 * (a.len() + b.len()).min(256) + 4 * (a.len() + b.len())) {
         return None;
     }
@@ -65,7 +65,7 @@ pub(super) fn distance(short: &[char], long: &[char]) -> usize {
     distance
 }
 
-/// For each character, the places where it stands, as bits.
+/// For each character, its positions as bits.
 fn rows(text: &[char], blocks: usize) -> HashMap<char, Vec<u64>> {
     let mut rows: HashMap<char, Vec<u64>> = HashMap::new();
     for (at, c) in text.iter().enumerate() {
@@ -81,7 +81,7 @@ struct Block {
     down: u64,
 }
 
-/// Where it grows or shrinks from the last column to this.
+/// Where the distance grows or shrinks from the last column to this one.
 #[derive(Clone, Copy)]
 struct Step {
     up: u64,

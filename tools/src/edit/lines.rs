@@ -1,29 +1,31 @@
-//! Whole lines that differ at their ends: LineTrimmed (SPEC E2) and IndentationFlexible (E5).
+//! Finds whole lines that differ only in white space: LineTrimmed (SPEC E2) and IndentationFlexible
+//! (E5).
 
 use super::search::{Candidate, Search};
 use super::source::Source;
 
-/// E2: lines that are equal without the white space at both of their ends.
+/// E2: lines that are equal without white space at both ends.
 pub(super) fn line_trimmed<'a>(search: &'a Search<'a>) -> impl Iterator<Item = Candidate> + 'a {
     let count = search.wanted().len();
     alike(search).map(move |first| search.block(first, count))
 }
 
-/// E5: lines that are equal once the indentation common to all of them is taken off on both sides.
-/// Blank lines are alike whatever white space they have.
+/// E5: lines that are equal after removing the common indentation on both sides. Blank lines are
+/// equal whatever white space they have.
 pub(super) fn indentation_flexible<'a>(
     search: &'a Search<'a>,
 ) -> impl Iterator<Item = Candidate> + 'a {
     let count = search.wanted().len();
     let shift = common_indent(&search.old, 0, count);
-    // such lines are equal without white space at their ends, too
+    // such lines are also equal without white space at their ends
     alike(search)
         .take_while(|_| search.spend(8))
         .filter(move |first| indented_alike(search, *first, count, shift))
         .map(move |first| search.block(first, count))
 }
 
-/// Where lines begin that are equal but for white space at their ends; nowhere if all are blank.
+/// Starts of runs of lines that are equal except for white space at their ends. Empty if all lines
+/// are blank.
 fn alike<'a>(search: &'a Search<'a>) -> impl Iterator<Item = usize> + 'a {
     let wanted = if search.is_blank() { &[] } else { search.wanted() };
     let found = if wanted.is_empty() { &[] } else { search.found() };
@@ -41,7 +43,7 @@ fn indent<'a>(source: &Source<'a>, line: usize) -> &'a str {
     &whole[..whole.len() - whole.trim_start_matches(INDENT).len()]
 }
 
-/// Bytes of the least indentation among lines that are not blank.
+/// Smallest indentation, in bytes, of the lines that are not blank.
 fn common_indent(source: &Source<'_>, first: usize, count: usize) -> usize {
     let lines = (first..first + count).filter(|line| !source.is_blank(*line));
     lines.map(|line| indent(source, line).len()).min().unwrap_or(0)
@@ -50,7 +52,7 @@ fn common_indent(source: &Source<'_>, first: usize, count: usize) -> usize {
 fn indented_alike(search: &Search<'_>, first: usize, count: usize, shift: usize) -> bool {
     let (file, old) = (&search.file, &search.old);
     let Some(line) = (0..count).find(|line| !old.is_blank(*line)) else { return false };
-    // the least indentation has to be as much deeper, or less deep, as that of any line
+    // every line must be shifted by the difference of the two smallest indentations
     let Some(own) = (indent(file, first + line).len() + shift).checked_sub(indent(old, line).len())
     else {
         return false;
@@ -65,8 +67,8 @@ fn indented_alike(search: &Search<'_>, first: usize, count: usize, shift: usize)
         .all(|line| search.spend(20 + old.whole(line).len() / 8) && alike(line))
 }
 
-/// Where `needle` begins among the `length` things of `hay`, overlapping hits included, in linear time
-/// (Knuth, Morris, Pratt).
+/// Positions of `needle` among the `length` items of `hay`, including overlapping ones, in linear
+/// time (Knuth, Morris, Pratt).
 pub(super) fn runs<T: PartialEq>(
     length: usize,
     hay: impl Fn(usize) -> T,
@@ -92,7 +94,7 @@ pub(super) fn runs<T: PartialEq>(
     })
 }
 
-/// For each prefix, the length of the longest shorter one that is also its end.
+/// For each prefix, the length of the longest shorter prefix that is also its suffix.
 fn borders<T: PartialEq>(needle: &[T]) -> Vec<usize> {
     let mut borders = vec![0; needle.len()];
     let mut length = 0;

@@ -1,32 +1,32 @@
-//! The lines of a file that are most like what was not found in it.
+//! Finds the lines of a file most similar to text that was not found in it.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use super::search::Search;
 
-/// Lines looked for and shown.
+/// Most lines that are searched for and shown.
 const QUOTE: usize = 10;
 
-/// Lines of the file that are looked at.
+/// Most lines of the file that are searched.
 const LOOK_AT: usize = 50_000;
 
-/// Words of a line that are compared.
+/// Most words of a line that are compared.
 const WORDS: usize = 30;
 
-/// Bytes of a line that are looked at and shown.
+/// Most bytes of a line that are compared and shown.
 pub(super) const LONGEST: usize = 500;
 
-/// Less than this is not worth showing: nearly half of one line.
+/// Least score worth showing: nearly half of one line.
 const ENOUGH: f32 = 0.4;
 
-/// Indexes of lines. They are judged by the words they share with each of the lines looked for, where
-/// those would stand; rough, but linear.
+/// Indexes of the most similar lines. They are scored by the words that they share with each line
+/// searched for at its expected position. Rough, but linear.
 pub(super) fn lines(search: &Search<'_>) -> Option<Range<usize>> {
     let blank = (0..search.old.count()).take_while(|line| search.old.is_blank(*line)).count();
     let wanted = Wanted::new(search, blank);
     let count = search.file.count().min(LOOK_AT);
-    // by where the first of the lines looked for would stand, up to QUOTE lines before the file
+    // scores by the position of the first line searched for, up to QUOTE lines before the file
     let mut scores = vec![0.0_f32; count + QUOTE];
     for line in 0..count {
         for (nth, like) in wanted.likeness(search.file.trimmed(line)).into_iter().enumerate() {
@@ -41,9 +41,9 @@ pub(super) fn lines(search: &Search<'_>) -> Option<Range<usize>> {
 
 struct Wanted<'a> {
     lines: Vec<&'a str>,
-    /// How many words each line has.
+    /// Number of words in each line.
     sizes: Vec<usize>,
-    /// The lines that have a word.
+    /// The lines that contain each word.
     having: HashMap<&'a str, Vec<usize>>,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Wanted<'a> {
         Self { lines, sizes, having }
     }
 
-    /// From 0 to 1 for each of the lines.
+    /// A score from 0 to 1 for each of the lines.
     fn likeness(&self, line: &str) -> Vec<f32> {
         let (mut shared, mut size) = (vec![0; self.lines.len()], 0);
         for word in words(line) {
@@ -71,7 +71,7 @@ impl<'a> Wanted<'a> {
             self.having.get(word).into_iter().flatten().for_each(|nth| shared[*nth] += 1);
         }
         let like = |nth: usize| match (self.lines[nth] == line, size) {
-            // a brace says little
+            // an equal line without words, such as a brace, says little
             (true, 0) => 0.1,
             (true, _) => 1.0,
             (false, _) => 0.99 * ratio(2 * shared[nth], size + self.sizes[nth]),

@@ -1,4 +1,4 @@
-//! One replacement in a text.
+//! Makes one replacement in a text.
 
 use std::fmt::Write as _;
 
@@ -8,27 +8,27 @@ use super::search::{Candidate, Search};
 use super::{nearest, source};
 use crate::{Error, text};
 
-/// Places named in an error.
+/// Most places that an error lists.
 const QUOTE: usize = 10;
 
-/// A text with the replacement made.
+/// A text after the replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replaced {
     pub text: String,
-    /// How many places were replaced.
+    /// Number of places replaced.
     pub count: usize,
     pub strategy: Strategy,
-    /// Where the match was not exact: the first and last line, counted from 1, of the first place in
-    /// the text as it was.
+    /// For a match that is not exact: first and last line, from 1, of the first place in the
+    /// original text.
     pub lines: Option<(usize, usize)>,
 }
 
-/// Puts `new` in the place of `old` in `text`, which is called `shown` in errors. `new` is taken
-/// literally, but for its line endings, which become those of the text; a byte order mark stays.
+/// Replaces `old` with `new` in `text`; `shown` names the text in errors. `new` is taken literally,
+/// except that its line endings become those of the text. A byte order mark stays.
 ///
 /// # Errors
-/// `old` and `new` are identical; `old` is empty, is not in the text, or (unless `all`) is there more
-/// than once; the only match is far larger than `old`.
+/// `old` and `new` are identical; `old` is empty, is missing in the text, or (unless `all`) occurs
+/// more than once; the only match is far larger than `old`.
 pub fn replace(
     text: &str,
     old: &str,
@@ -83,8 +83,8 @@ fn spliced(mark: &str, search: &Search<'_>, found: &Found, new: &str) -> String 
     text
 }
 
-/// Where the replaced text ends, and what to put there. Lines are replaced as lines: the ending of
-/// the last is the file's own, and goes only where `new` is nothing.
+/// The end of the replaced text, and the text to insert. Lines are replaced as lines: the last line
+/// keeps the file's ending, which is removed only if `new` is empty.
 fn fitted<'a>(search: &Search<'_>, place: &Candidate, new: &'a str) -> (usize, &'a str) {
     if !place.lines || !search.old.text.ends_with('\n') {
         return (place.span.end, new);
@@ -121,7 +121,7 @@ fn several(search: &Search<'_>, strategy: Strategy, places: &[Candidate], shown:
         places.iter().take(QUOTE).map(|place| lines_of(search, place).0.to_string()).collect();
     let more = if places.len() > QUOTE { ", …" } else { "" };
     let how = strategy.leniency().map(|how| format!(" ({how})")).unwrap_or_default();
-    // a single candidate is ambiguous if its text is a part of other lines, too
+    // a single candidate is ambiguous if its text also occurs within other lines
     let count = places.len().max(2);
     format!(
         "oldString occurs {count} times in {shown}{how}, at lines {}{more}. Add lines around it until it is the only one, or set replaceAll.",

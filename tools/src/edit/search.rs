@@ -1,4 +1,4 @@
-//! What the strategies are given, and what they answer.
+//! The input of the matching strategies, and their results.
 
 use std::cell::{Cell, OnceCell};
 
@@ -6,10 +6,10 @@ use super::ending::Ending;
 use super::ids::Ids;
 use super::source::{Source, Span};
 
-/// Steps that one strategy may take where its work is not linear. A step is about a nanosecond.
+/// Steps that one strategy may take where its work is not linear. A step takes about a nanosecond.
 const STEPS: u64 = 6_000_000;
 
-/// A text and what is looked for in it.
+/// A text, and the text to find in it.
 #[derive(Debug)]
 pub(super) struct Search<'a> {
     pub(super) file: Source<'a>,
@@ -19,25 +19,25 @@ pub(super) struct Search<'a> {
     steps: Cell<u64>,
 }
 
-/// For each line, the number of its trimmed text.
+/// The number of each line's trimmed text.
 #[derive(Debug)]
 struct Numbers {
     file: Vec<u32>,
     old: Vec<u32>,
 }
 
-/// A place that may be meant.
+/// A place that may be the one to replace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) span: Span,
-    /// Whole lines, without the ending of the last: they are replaced as lines.
+    /// Whether the place is whole lines, without the last line ending. They are replaced as lines.
     pub(super) lines: bool,
 }
 
 pub(super) type Candidates<'a> = Box<dyn Iterator<Item = Candidate> + 'a>;
 
 impl<'a> Search<'a> {
-    /// `old` has the file's line endings.
+    /// Starts a search. `old` must have the file's line endings.
     pub(super) fn new(body: &'a str, old: &'a str, ending: Ending) -> Self {
         let (file, old) = (Source::new(body), Source::new(old));
         Self { file, old, ending, numbers: OnceCell::new(), steps: Cell::new(STEPS) }
@@ -52,23 +52,23 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// For each line of the file the number of its trimmed text, as in [`Self::wanted`]. Lines that
-    /// are not looked for have a number that those do not have.
+    /// The number of each line's trimmed text in the file, as in [`Self::wanted`]. Lines that are
+    /// not searched for have a number that occurs in no searched line.
     pub(super) fn found(&self) -> &[u32] {
         &self.numbers().file
     }
 
-    /// For each line looked for the number of its trimmed text.
+    /// The number of each searched line's trimmed text.
     pub(super) fn wanted(&self) -> &[u32] {
         &self.numbers().old
     }
 
-    /// A strategy begins with all its steps.
+    /// Gives a strategy all its steps.
     pub(super) fn begin(&self) {
         self.steps.set(STEPS);
     }
 
-    /// Takes steps; `false` when there are none left, and the strategy has to give up.
+    /// Uses up steps. Returns `false` if none are left; the strategy must then give up.
     pub(super) fn spend(&self, steps: usize) -> bool {
         let left = self.steps.get().saturating_sub(u64::try_from(steps).unwrap_or(u64::MAX));
         self.steps.set(left);
@@ -79,7 +79,7 @@ impl<'a> Search<'a> {
         self.steps.get() == 0
     }
 
-    /// Only white space: nothing but exactly this can be meant.
+    /// Whether the text is only white space. Then only an exact match can be meant.
     pub(super) fn is_blank(&self) -> bool {
         self.old.text.trim().is_empty()
     }

@@ -1,23 +1,23 @@
-//! A text and its lines, worked out when first asked for.
+//! A text and its lines, split when first needed.
 
 use std::cell::OnceCell;
 use std::ops::Range;
 
 use memchr::memchr_iter;
 
-/// Bytes of a text.
+/// A range of bytes of a text.
 pub(super) type Span = Range<usize>;
 
-/// Longest text whose lines can be told apart, in bytes.
+/// Longest text, in bytes, that can be split into lines.
 pub(super) const LONGEST: usize = u32::MAX as usize;
 
 /// A line, as bytes of its text. There may be a million of them, so they are kept small.
 #[derive(Debug)]
 struct Line {
     start: u32,
-    /// Where it ends, without its ending, `\n` or `\r\n`.
+    /// End of the line, without its ending (`\n` or `\r\n`).
     end: u32,
-    /// What is left without white space at both ends; nothing in a blank line.
+    /// The line without white space at both ends; empty for a blank line.
     trimmed: Range<u32>,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// `text` has [`LONGEST`] bytes at most.
+    /// Wraps `text`, which may have at most [`LONGEST`] bytes.
     pub(super) fn new(text: &'a str) -> Self {
         Self { text, lines: OnceCell::new() }
     }
@@ -49,7 +49,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// How many lines there are.
+    /// Number of lines.
     pub(super) fn count(&self) -> usize {
         self.lines().len()
     }
@@ -76,16 +76,16 @@ impl<'a> Source<'a> {
         self.lines()[line].trimmed.is_empty()
     }
 
-    /// The index of the line that has the byte `at`.
+    /// The index of the line that contains the byte `at`.
     pub(super) fn line_of(&self, at: usize) -> usize {
         match self.lines.get() {
             Some(lines) => lines.partition_point(|line| wide(line.start) <= at).saturating_sub(1),
-            // for one place no table is needed
+            // for one position no table is needed
             None => memchr_iter(b'\n', &self.text.as_bytes()[..at]).count(),
         }
     }
 
-    /// Where the line that has the byte `at` ends, with its ending.
+    /// End of the line that contains the byte `at`, including its ending.
     pub(super) fn end_of_line(&self, at: usize) -> usize {
         let end = memchr::memchr(b'\n', &self.text.as_bytes()[at..]);
         end.map_or(self.text.len(), |end| at + end + 1)
@@ -100,7 +100,7 @@ fn narrow(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 
-/// The line at `span`, which is without its `\n`, if it has one.
+/// The line at `span`, which excludes its `\n`, if it has one.
 fn line(text: &str, span: Span, ended: bool) -> Line {
     let bytes = &text.as_bytes()[span.clone()];
     let cut = usize::from(ended && bytes.last() == Some(&b'\r'));
@@ -119,7 +119,7 @@ fn trimmed(text: &str, whole: Span) -> Span {
     let lead = bytes.iter().take_while(blank).count();
     let trail = bytes[lead..].iter().rev().take_while(blank).count();
     let rest = &bytes[lead..bytes.len() - trail];
-    // most lines end here; others may have white space that only their characters tell
+    // most lines end here; others may have Unicode white space
     match (rest.first(), rest.last()) {
         (None, None) => whole.end..whole.end,
         (Some(first), Some(last)) if first.is_ascii_graphic() && last.is_ascii_graphic() => {

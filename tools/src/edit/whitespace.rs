@@ -6,7 +6,7 @@ use super::exact::{Overlap, occurrences};
 use super::search::{Candidate, Search};
 use super::source::{Source, Span};
 
-/// A whole line, a part of a line, or as many lines as were looked for.
+/// Finds a whole line, a part of a line, or as many lines as the text searched for.
 pub(super) fn whitespace_normalized<'a>(
     search: &'a Search<'a>,
 ) -> impl Iterator<Item = Candidate> + 'a {
@@ -15,7 +15,7 @@ pub(super) fn whitespace_normalized<'a>(
     hits.into_iter()
 }
 
-/// Whether the longest of the words is in the text at all.
+/// Whether the longest of the words occurs in the text at all.
 fn may_have(text: &str, words: &str) -> bool {
     let longest = words.split(' ').max_by_key(|word| word.len()).unwrap_or_default();
     memmem::find(text.as_bytes(), longest.as_bytes()).is_some()
@@ -32,10 +32,10 @@ fn hits(search: &Search<'_>, wanted: &str) -> Vec<Candidate> {
         .collect()
 }
 
-/// How the words looked for lie in their lines.
+/// The position of the searched words in their lines.
 struct Shape {
     lines: usize,
-    /// Blank lines before and after the words.
+    /// Number of blank lines before and after the words.
     above: usize,
     below: usize,
 }
@@ -48,7 +48,7 @@ impl Shape {
         Self { lines, above, below }
     }
 
-    /// The candidate whose words begin and end with `span`.
+    /// The candidate whose words span `span`.
     fn place(&self, search: &Search<'_>, span: Span) -> Option<Candidate> {
         let file = &search.file;
         let (first, last) = (file.line_of(span.start), file.line_of(span.end - 1));
@@ -66,7 +66,7 @@ impl Shape {
     }
 }
 
-/// A text with its words one blank apart.
+/// A text with one blank between its words.
 fn squeezed(text: &str) -> String {
     let mut squeezed = String::with_capacity(text.len());
     for word in words(text) {
@@ -78,7 +78,7 @@ fn squeezed(text: &str) -> String {
     squeezed
 }
 
-/// Where the words of a text stand.
+/// The positions of the words in a text.
 fn words(text: &str) -> impl Iterator<Item = Span> {
     let mut from = 0;
     std::iter::from_fn(move || {
@@ -89,7 +89,7 @@ fn words(text: &str) -> impl Iterator<Item = Span> {
     })
 }
 
-/// How many bytes from `from` on are white space, or are not.
+/// Number of bytes from `from` on that are white space, or that are not.
 fn length(text: &str, from: usize, white: bool) -> usize {
     let bytes = &text.as_bytes()[from..];
     let mut at = 0;
@@ -108,7 +108,7 @@ fn length(text: &str, from: usize, white: bool) -> usize {
     at
 }
 
-/// Where parts of a squeezed text stand in the original. They are asked for from left to right.
+/// Maps positions in a squeezed text to the original. Ask for them from left to right.
 struct Places<W> {
     starts: Cursor<W>,
     ends: Cursor<W>,
@@ -119,7 +119,7 @@ impl<W: Iterator<Item = Span>> Places<W> {
         Self { starts: Cursor::new(words()), ends: Cursor::new(words()) }
     }
 
-    /// `part` begins and ends with (a part of) a word.
+    /// The original span of `part`, which begins and ends with (a part of) a word.
     fn span(&mut self, part: Span) -> Span {
         self.starts.original(part.start)..self.ends.original(part.end - 1) + 1
     }
@@ -128,7 +128,7 @@ impl<W: Iterator<Item = Span>> Places<W> {
 struct Cursor<W> {
     words: W,
     word: Span,
-    /// Where it stands in the squeezed text.
+    /// Position in the squeezed text.
     start: usize,
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::testing::{Site, kind};
 
-/// The files found, relative to the worktree, by name.
+/// The files found, relative to the worktree, sorted by name.
 async fn found(site: &Site, input: &Value) -> Vec<String> {
     let output = site.run("glob", input).await;
     assert!(!output.is_error, "{input}: {}", output.output);
@@ -98,11 +98,11 @@ async fn ignore_files_count_with_and_without_a_repository() {
             "sub/wanted.gen",
         ];
         assert_eq!(found(&site, &json!({ "pattern": "**" })).await, expected, "{repository}");
-        // rules of the folders above hold in a part of the worktree
+        // ignore rules of parent folders apply within a part of the worktree
         let expected = ["sub/.gitignore", "sub/module/m", "sub/out/x", "sub/wanted.gen"];
         let part = json!({ "pattern": "**", "path": "sub" });
         assert_eq!(found(&site, &part).await, expected, "{repository}");
-        // asked for by name
+        // a folder named in the call is searched even if it is ignored
         assert_eq!(found(&site, &json!({ "pattern": "**", "path": "out" })).await, ["out/x"]);
         if repository {
             site.file("excluded", "");
@@ -233,7 +233,7 @@ async fn cancelled_before_and_during_the_walk() {
         }
     });
     assert!(matches!(walked, Err(Error::Cancelled)));
-    // each thread sees at most the entry at hand
+    // each thread sees at most its current entry
     assert!(visited.into_inner() <= 12);
 }
 
@@ -249,6 +249,6 @@ async fn the_whole_file_system_is_left_within_a_moment() {
     let cancelled = Instant::now();
     let output = running.await.unwrap();
     assert_eq!(kind(&output), "cancelled", "{:?}", begun.elapsed());
-    // a tenth of this is what it takes; a busy machine may need more
+    // normally it takes a tenth of this; a busy machine may need more
     assert!(cancelled.elapsed() < Duration::from_secs(1), "{:?}", cancelled.elapsed());
 }

@@ -1,4 +1,5 @@
-//! Where a browser is sent when its user has consented: a server of this machine for one answer.
+//! A server on this machine that receives the browser's redirect after consent. It accepts one
+//! answer.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// Bytes of a request, and how long one may take.
+/// Limits of one HTTP request: bytes, and time to arrive.
 const LONGEST: usize = 16 * 1_024;
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -19,7 +20,7 @@ pub(super) struct Callback {
 }
 
 impl Callback {
-    /// On this port, or on any that is free. Reached from this machine alone.
+    /// Listens on this port, or on any free port. Only this machine can reach it.
     pub(super) async fn open(port: Option<u16>) -> Result<Self, String> {
         let listener = TcpListener::bind(("127.0.0.1", port.unwrap_or(0))).await;
         let bound = listener.and_then(|listener| Ok((listener.local_addr()?.port(), listener)));
@@ -29,12 +30,12 @@ impl Callback {
         Ok(Self { listener, address: format!("http://127.0.0.1:{port}{PATH}") })
     }
 
-    /// Where the browser is to be sent.
+    /// The redirect address for the browser.
     pub(super) fn address(&self) -> &str {
         &self.address
     }
 
-    /// The first address asked for with this `state`; others may ask for anything meanwhile.
+    /// Waits for the first request with this `state`. Other requests are answered meanwhile.
     pub(super) async fn answer(&self, state: &str) -> Url {
         let mut asked = JoinSet::new();
         loop {
@@ -58,7 +59,7 @@ impl Callback {
     }
 }
 
-/// Answers one request, and tells its address if that is what is waited for.
+/// Answers one request. Returns its address if it has the expected path and state.
 async fn serve(mut stream: TcpStream, address: &str, state: &str) -> Option<Url> {
     let head = head(&mut stream).await?;
     let target = head.strip_prefix("GET ")?.split(' ').next()?;
@@ -78,7 +79,7 @@ async fn serve(mut stream: TcpStream, address: &str, state: &str) -> Option<Url>
          Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nConnection: close\r\n\r\n{page}",
         page.len()
     );
-    // a browser that is gone has been there all the same
+    // the request counts even if the browser is gone
     let _ = stream.write_all(answer.as_bytes()).await;
     let _ = stream.shutdown().await;
     url
@@ -94,7 +95,7 @@ async fn head(stream: &mut TcpStream) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// A value of the query.
+/// The value of a query parameter.
 pub(super) fn of(url: &Url, name: &str) -> Option<String> {
     url.query_pairs().find(|(known, _)| known == name).map(|(_, value)| value.into_owned())
 }

@@ -1,9 +1,9 @@
-//! How a remote server comes to know its user: OAuth 2.1 as the protocol has it (SPEC X5).
+//! Signs a user in at a remote server with OAuth 2.1, as the protocol specifies it (SPEC X5).
 //!
-//! Somebody signs in on purpose (`sign_in`): where to is discovered from the server's own challenge, the
-//! consent is given on a page in a browser, and what it leads back with is exchanged for tokens, under
-//! PKCE and with its state and issuer checked. Sessions only use what is kept and refresh it; they open
-//! no browser. The protocol's steps are those of `rmcp`.
+//! `sign_in` runs only on request: it discovers the authorization server from the MCP server's
+//! challenge, opens the consent page in a browser, and exchanges the returned code for tokens, with
+//! PKCE and with checks of state and issuer. Sessions only use and refresh stored tokens; they
+//! never open a browser. The protocol steps are those of `rmcp`.
 
 mod callback;
 mod token_store;
@@ -25,27 +25,27 @@ use token_store::TokenStore;
 
 use crate::http;
 
-/// How long a consent is waited for.
+/// How long to wait for consent.
 const CONSENT: Duration = Duration::from_secs(5 * 60);
 
-/// What servers are told of who asks.
+/// The client name that authorization servers see.
 const CLIENT: &str = "Leftfold";
 
-/// Bytes of what a server says is wrong.
+/// Bytes kept of a server's error.
 const MAX_WHY: usize = 1_000;
 
-/// How to sign in at a server.
+/// Settings for signing in at a server.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct OAuth {
-    /// The file with the tokens of all servers; none: nobody can sign in.
+    /// The file with the tokens of all servers. Without it nobody can sign in.
     pub token_store: Option<PathBuf>,
-    /// Of a client that the server knows already, with its secret if it has one.
+    /// Id, and secret if it has one, of a client that is registered at the server already.
     pub client: Option<(String, Option<String>)>,
-    /// Where a document about this client is, for servers that read such.
+    /// Address of a metadata document about this client, for servers that read such documents.
     pub client_metadata: Option<String>,
-    /// What to ask for, instead of what the server says.
+    /// Scopes to ask for, instead of those that the server names.
     pub scopes: Vec<String>,
-    /// Of this machine, where the browser is sent back to; any that is free.
+    /// Local port for the browser's redirect; any free port if not set.
     pub port: Option<u16>,
 }
 
@@ -56,15 +56,16 @@ impl fmt::Debug for OAuth {
     }
 }
 
-/// Whoever can bring a page before a person.
+/// A way to show a consent page to a person.
 pub trait Consent: Sync {
-    /// Shows the page, and may say where it has led: an address with a `code`, or that code. Who knows only
-    /// that the person has seen it need never come to an end: the browser comes back by itself.
+    /// Shows the page. May return where it has led: an address with a `code`, or the code. An
+    /// implementation that learns nothing of the result may wait for ever: the browser reports back
+    /// by itself.
     fn ask(&self, page: &str) -> impl Future<Output = Result<String, String>> + Send;
 }
 
-/// Asks for the page and takes where it leads at once. Servers do so that trust whoever asks, as those do
-/// that clients are tested with.
+/// Requests the page and follows its redirect at once, without a person. This works with servers
+/// that trust every client, such as those of conformance suites.
 #[derive(Clone, Copy, Debug)]
 pub struct Follow;
 
@@ -83,10 +84,10 @@ impl Consent for Follow {
     }
 }
 
-/// For requests with what is kept of the server, if there is something.
+/// An HTTP client that uses the stored tokens of the server, if there are any.
 ///
 /// # Errors
-/// The tokens can not be read; the server no longer says where they are from.
+/// The tokens cannot be read, or the server no longer names its authorization server.
 pub(super) async fn client(
     url: &str,
     oauth: &OAuth,
@@ -105,10 +106,11 @@ pub(super) async fn client(
     Ok(Some(AuthClient::new(http.clone(), manager)))
 }
 
-/// Has a person consent, and keeps what that grants. What had been granted before is asked for as well.
+/// Asks a person for consent and stores the granted tokens. Scopes granted earlier are asked for
+/// again.
 ///
 /// # Errors
-/// Why there is no grant, in words for people.
+/// The reason why there is no grant, in words for people.
 pub(super) async fn sign_in(
     url: &str,
     oauth: &OAuth,
@@ -135,15 +137,15 @@ pub(super) async fn sign_in(
     secret.map_or(Ok(()), |secret| store.keep_secret(&secret))
 }
 
-/// Forgets what the server has granted. Whether there was something.
+/// Deletes the stored grant of a server. Returns whether there was one.
 ///
 /// # Errors
-/// The file can not be changed.
+/// The file cannot be changed.
 pub fn sign_out(url: &str, oauth: &OAuth) -> Result<bool, String> {
     oauth.token_store.as_ref().map_or(Ok(false), |path| TokenStore::new(path, url).forget())
 }
 
-/// The server is one that its user has named, so it may well be in a network of theirs.
+/// Allows addresses of private networks: the user has named the server.
 async fn manager(url: &str, store: &TokenStore) -> Result<AuthorizationManager, String> {
     http::use_ring();
     let manager = AuthorizationManager::new_allowing_private_addresses(url).await;
@@ -152,7 +154,7 @@ async fn manager(url: &str, store: &TokenStore) -> Result<AuthorizationManager, 
     Ok(manager)
 }
 
-/// What to ask for: all that had been granted, if more is wanted now.
+/// The scopes to ask for, including all that were granted earlier.
 async fn scopes(
     url: &str,
     oauth: &OAuth,
@@ -183,8 +185,9 @@ async fn scopes(
     asked
 }
 
-/// Who asks: a client that the server knows, one that has a document, or one that is registered now, whose
-/// secret is told.
+/// Builds the authorization request. Uses the registered client of the settings, the client's
+/// metadata document, or registers a client now. Returns the new client's secret, if it was given
+/// one.
 async fn request(
     oauth: &OAuth,
     document: Option<&String>,
@@ -214,7 +217,7 @@ async fn request(
     })
 }
 
-/// Where the page has led to: what the browser has brought, or what its user has.
+/// Waits for the address that consent led to: from the browser, or pasted by its user.
 async fn answer(
     page: &str,
     callback: &Callback,
@@ -241,7 +244,7 @@ async fn answer(
     Err(clip(refused, MAX_WHY))
 }
 
-/// An address that a person has pasted, or a code.
+/// Reads a pasted address or code.
 fn read(told: &str, address: &str, state: &str) -> Result<Url, String> {
     if told.contains("://") {
         let url = Url::parse(told).map_err(|error| format!("that is no address: {error}"))?;
@@ -257,7 +260,7 @@ fn read(told: &str, address: &str, state: &str) -> Result<Url, String> {
 const STRANGE: &str = "that address is no answer to this question (its `state` is another): open the page \
     that was shown now, and paste the address to which it leads";
 
-/// With all that is behind it, as the outermost words seldom say what happened.
+/// The error with its sources: the outermost text seldom says what happened.
 fn why(error: &AuthError) -> String {
     let mut said = error.to_string();
     let mut inner: Option<&dyn std::error::Error> = std::error::Error::source(error);

@@ -1,4 +1,4 @@
-//! What servers have granted their user, in a file that nobody else can read.
+//! Stores the tokens that servers have granted, in a file that only its user can read.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Read, Write};
@@ -12,23 +12,23 @@ use rmcp::transport::auth::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// For its user alone.
+/// Readable and writable by its user alone.
 const MODE: u32 = 0o600;
 
-/// Bytes of the file at most; a larger one is none of ours.
+/// Largest size of the file in bytes. A larger file was not written by Leftfold.
 const LARGEST: u64 = 4 * 1_024 * 1_024;
 
-/// Of one server. Clones are the same place.
+/// The stored tokens of one server. Clones use the same entry.
 #[derive(Clone)]
 pub(super) struct TokenStore {
     path: PathBuf,
     url: String,
 }
 
-/// What is kept of a server.
+/// The stored entry of a server.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Grant {
-    /// Of the client that was registered there, if it has one.
+    /// The secret of the client that was registered there, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) client_secret: Option<String>,
     pub(super) credentials: StoredCredentials,
@@ -39,10 +39,10 @@ impl TokenStore {
         Self { path: path.to_owned(), url: url.to_owned() }
     }
 
-    /// What the server has granted, if anything.
+    /// The grant of the server, if there is one.
     ///
     /// # Errors
-    /// Why the file can not be read, or is none of this kind.
+    /// The file cannot be read, or is not a token file.
     pub(super) fn grant(&self) -> Result<Option<Grant>, String> {
         let all = self.read()?;
         let Some(grant) = all.get(&self.url) else { return Ok(None) };
@@ -50,12 +50,12 @@ impl TokenStore {
         grant.map(Some).map_err(|_| self.wrong("the entry of a server is damaged"))
     }
 
-    /// Whether there was something.
+    /// Deletes the grant. Returns whether there was one.
     pub(super) fn forget(&self) -> Result<bool, String> {
         self.change(|all| all.shift_remove(&self.url).is_some())
     }
 
-    /// Keeps the secret with the grant that is there.
+    /// Adds the client's secret to the stored grant.
     pub(super) fn keep_secret(&self, secret: &str) -> Result<(), String> {
         let kept = self.change(|all| match all.get_mut(&self.url) {
             Some(Value::Object(grant)) => {
@@ -97,11 +97,11 @@ impl TokenStore {
         close(&file)
             .and_then(|()| file.take(LARGEST).read_to_end(&mut bytes))
             .map_err(|error| self.failed("read", &error))?;
-        // what is wrong in it is told without a word of it
+        // the error must not quote the file's content
         serde_json::from_slice(&bytes).map_err(|_| self.wrong("it is no JSON object"))
     }
 
-    /// Changes what is there, if `change` says so; who does so at the same time waits.
+    /// Changes the file if `change` returns true. Concurrent changes wait for each other.
     fn change(&self, change: impl FnOnce(&mut Map<String, Value>) -> bool) -> Result<bool, String> {
         let failed = |error| self.failed("written", &error);
         let folder = self.path.parent().unwrap_or(&self.path);
@@ -116,7 +116,7 @@ impl TokenStore {
         Ok(changed)
     }
 
-    /// Whoever reads meanwhile sees the old file or the new one, and a crash leaves one of them.
+    /// Replaces the file atomically: a reader, and a crash, sees the old file or the new one.
     fn replace(&self, all: &Map<String, Value>) -> io::Result<()> {
         let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
         let new = path.with_extension("new");
@@ -133,7 +133,7 @@ fn private(path: &Path) -> io::Result<File> {
     File::options().write(true).create(true).truncate(true).mode(MODE).open(path)
 }
 
-/// Takes from others what they could read.
+/// Removes other users' access to the file.
 fn close(file: &File) -> io::Result<()> {
     if file.metadata()?.permissions().mode() & 0o077 == 0 {
         return Ok(());
@@ -157,7 +157,7 @@ impl CredentialStore for TokenStore {
         self.forget().map(|_| ()).map_err(AuthError::CredentialStoreError)
     }
 
-    /// One process refreshes at a time: a token for that is often good for one use.
+    /// Only one process refreshes at a time: a refresh token can often be used only once.
     async fn acquire_refresh_guard(&self) -> Result<Option<CredentialRefreshGuard>, AuthError> {
         let path = self.path.with_extension("refresh");
         let locked = tokio::task::spawn_blocking(move || {

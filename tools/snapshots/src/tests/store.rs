@@ -1,4 +1,4 @@
-//! The store of snapshots itself, and what it has to do with repositories and folders.
+//! The snapshot store itself, and how it treats repositories and folders.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

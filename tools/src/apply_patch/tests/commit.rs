@@ -1,4 +1,4 @@
-//! Writing that fails half way.
+//! Writes that fail half-way.
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::apply_patch::commit::{Stage, Write};
 use crate::testing::Site;
 
-/// What is to be at a path; nothing removes it.
+/// A path and its new text. `None` removes the file.
 type Wanted<'a> = (&'a str, Option<&'a str>);
 
 fn staged(site: &Site, wanted: &[Wanted<'_>]) -> Result<Stage, crate::Error> {
@@ -33,7 +33,7 @@ fn names(folder: &Path) -> Vec<String> {
 
 #[test]
 fn what_has_been_written_is_put_back() {
-    // the last is one that cannot be put in place, because of what is done to it in between
+    // the last file cannot be put in place, because of a change made in between
     for (wanted, trouble) in [
         (&[("a", Some("A")), ("new/n", Some("N")), ("b", Some("B"))][..], "b"),
         (&[("a", Some("A")), ("new/n", Some("N")), ("b", None)], "b"),
@@ -45,7 +45,7 @@ fn what_has_been_written_is_put_back() {
             site.file(name, name);
         }
         let stage = staged(&site, wanted).unwrap();
-        // somebody else puts a folder there
+        // another program puts a folder there
         let _ = std::fs::remove_file(site.path(trouble));
         std::fs::create_dir(site.path(trouble)).unwrap();
         let error = stage.commit().unwrap_err();
@@ -104,7 +104,7 @@ fn what_cannot_be_put_back_is_told() {
     site.file("b", "b");
     let mut stage = staged(&site, &[("a", Some("A")), ("b", Some("B"))]).unwrap();
     assert!(stage.step().unwrap());
-    // what is set aside disappears: nothing can be put back
+    // the files set aside disappear, so nothing can be restored
     for name in names(&site.path("")) {
         let path = site.path(&name);
         if name.starts_with(".leftfold-") && std::fs::read(&path).unwrap() == b"a" {

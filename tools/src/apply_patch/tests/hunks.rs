@@ -1,4 +1,4 @@
-//! Where hunks go in a text, and what they leave as it is.
+//! Where hunks are placed in a text, and what they leave unchanged.
 
 use super::changed;
 use crate::apply_patch::body::Why;
@@ -17,9 +17,9 @@ fn hunks_change_what_they_name() {
         ("a\nb\nc\n", "@@\n-a\n-b\n+x\n+y\n+z\n c\n", "x\ny\nz\nc\n"),
         // several changes in one hunk
         ("a\nb\nc\nd\ne\n", "@@\n-a\n+A\n b\n-c\n d\n+D\n e\n", "A\nb\nd\nD\ne\n"),
-        // a place that is not unique is the first after the hunk before
+        // of several matching places, the first after the previous hunk counts
         ("x\nx\nx\n", "@@\n-x\n+1\n@@\n-x\n+2\n", "1\n2\nx\n"),
-        // what a hunk puts in is not looked at by the next
+        // lines that a hunk adds are not matched by the next hunk
         ("a\nb\n", "@@\n-a\n+b\n@@\n-b\n+c\n", "b\nc\n"),
         // the newline taken for a line
         ("a\nb\n", "@@\n a\n-b\n+B\n \n", "a\nB\n"),
@@ -61,7 +61,7 @@ fn headers_narrow_the_place() {
         ("@@ class B:\n@@ def g():\n-        x\n+        y\n", 10),
         ("@@ class B:\n@@ \t def g()\n-        x\n+        y\n", 10),
         ("@@ B:\n-        x\n+        y\n", 8),
-        // the header given once more as context
+        // the header repeated as context
         ("@@ class B:\n class B:\n     def f():\n-        x\n+        y\n", 8),
         ("@@ def g():\n     def g():\n-        x\n+        y\n class B:\n", 5),
     ] {
@@ -87,7 +87,7 @@ fn hunks_before_the_one_before_need_to_be_unambiguous() {
     }
     for (before, hunks, why) in [
         ("x\nx\ny\n", "@@\n-y\n@@\n-x\n", Why::Several(0, 1)),
-        // not onto what has changed
+        // already changed lines do not match again
         ("a\nb\n", "@@\n-a\n+A\n@@\n-a\n+B\n", Why::Lines(Some(0))),
         ("a\nb\n", "@@\n a\n+x\n b\n@@\n a\n+x\n b\n", Why::Lines(Some(0))),
     ] {
@@ -99,7 +99,7 @@ fn hunks_before_the_one_before_need_to_be_unambiguous() {
 #[test]
 fn comparisons_from_exact_to_loose() {
     for (before, hunks, after) in [
-        // exact first, though another way would come earlier
+        // an exact match wins over an earlier, less strict one
         ("  a\na\n", "@@\n-a\n+b\n", "  a\nb\n"),
         ("a  \na\n", "@@\n-a\n+b\n", "a  \nb\n"),
         ("    a\na \n", "@@\n-a\n+b\n", "    a\nb\n"),

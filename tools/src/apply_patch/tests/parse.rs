@@ -1,9 +1,9 @@
-//! What is read out of a patch, and what is refused at which line.
+//! Parsed patches, and refused ones with the line of the error.
 
 use super::{parse_patch, patch, sections};
 use crate::apply_patch::parse::{Change, Line};
 
-/// A patch in one line, to compare.
+/// A patch in one line, for comparison.
 fn told(text: &str) -> String {
     match parse_patch(text) {
         Err(error) => format!("error: {error}"),
@@ -44,7 +44,7 @@ fn sections_of_a_patch() {
         ("*** Add File: a\n", r#"A a """#),
         ("*** Add File: a\n+\n", r#"A a "\n""#),
         ("*** Add File: a\n++x\n+ y\n", r#"A a "+x\n y\n""#),
-        // an empty line in a new file is one of its lines, after it mere space
+        // an empty line within a new file belongs to it; after it, it is only space
         ("*** Add File: a\n+x\n\n+y\n\n*** Delete File: b\n", r#"A a "x\n\ny\n"; D b"#),
         ("*** Add File: a\n+x\n*** End of File\n*** Delete File: b\n", r#"A a "x\n"; D b"#),
         ("*** Delete File: a b.txt\n", "D a b.txt"),
@@ -63,7 +63,7 @@ fn sections_of_a_patch() {
         ("*** Update File: a\n@@\n@@ fn x()\n-y\n", r#"M a ["fn x()"]{-y}"#),
         ("*** Update File: a\n@@   \n-y\n", "M a []{-y}"),
         ("*** Update File: a\n@@ fn x() @@\n-y\n", r#"M a ["fn x()"]{-y}"#),
-        // line numbers of other diffs say nothing here
+        // line numbers of other diff formats are ignored
         ("*** Update File: a\n@@ -1,2 +3,4 @@\n-y\n", "M a []{-y}"),
         ("*** Update File: a\n@@ -1 +3 @@ fn x()\n-y\n", r#"M a ["fn x()"]{-y}"#),
         ("*** Update File: a\n@@ -x +y\n-y\n", r#"M a ["-x +y"]{-y}"#),
@@ -72,7 +72,7 @@ fn sections_of_a_patch() {
         ("*** Update File: a\n@@\n x\n\n-y\n", "M a []{ x| |-y}"),
         ("*** Update File: a\n@@\n-y\n\n\n*** Delete File: b\n", "M a []{-y| | }; D b"),
         ("*** Update File: a\n\n@@\n-y\n", "M a []{-y}"),
-        // with a sign before them markers are lines of the file
+        // with a sign before them, markers are lines of the file
         (
             "*** Update File: a\n@@\n *** End Patch\n-*** Delete File: x\n+@@\n",
             "M a []{ *** End Patch|-*** Delete File: x|+@@}",

@@ -1,4 +1,4 @@
-//! What holds for any text.
+//! Properties that hold for any text.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::apply_patch::body;
 use crate::apply_patch::parse::Change;
 use crate::testing::{Site, cases};
 
-/// Lines of a few words, so that many are the same; some look like parts of a patch.
+/// Lines of a few words, so that many are equal; some look like parts of a patch.
 fn lines() -> impl Strategy<Value = Vec<String>> {
     let line = prop_oneof![
         6 => "[abc]{1,2}",
@@ -38,7 +38,7 @@ fn text(lines: &[String], ending: &str, open: bool) -> String {
     text
 }
 
-/// One hunk for all of the file: its place cannot be mistaken.
+/// One hunk for the whole file, so that its place is unambiguous.
 fn whole(old: &[String], new: &[String]) -> String {
     let [before, after] = [old, new].map(|lines| text(lines, "\n", false));
     let mut hunk = "@@\n".to_owned();
@@ -53,7 +53,7 @@ fn whole(old: &[String], new: &[String]) -> String {
     hunk
 }
 
-/// Hunks with `context` lines around each change, as a diff of lines that are all different has them.
+/// Hunks with `context` lines around each change, as a diff of distinct lines has them.
 fn hunks(old: &[String], new: &[String], context: usize) -> String {
     let [before, after] = [old, new].map(|lines| text(lines, "\n", false));
     let diff = TextDiff::from_lines(&before, &after);
@@ -119,7 +119,7 @@ proptest! {
         keep in vec(prop_oneof![4 => Just(0_u8), 1 => Just(1), 1 => Just(2), 1 => Just(3)], 1..40),
         context in 1_usize..4, crlf in any::<bool>(),
     ) {
-        // every line is unlike all others, as a hunk whose context occurs twice need not find its place
+        // all lines are distinct, because a hunk whose context occurs twice need not find its place
         let old: Vec<String> = (0..keep.len()).map(|n| format!("line {n}")).collect();
         let new: Vec<String> = keep.iter().zip(&old).flat_map(|(what, line)| match what {
             0 => vec![line.clone()],

@@ -41,7 +41,7 @@ fn shop() -> Site {
     site
 }
 
-/// What a patch of the shop leaves: the end of its output, and files with what they hold.
+/// A patch of the shop: the patch, the end of its output, and the files afterwards.
 type Row<'a> = (&'a str, &'a str, &'a [(&'a str, Option<&'a str>)]);
 
 async fn check((sections, said, files): &Row<'_>) {
@@ -178,7 +178,7 @@ async fn a_failure_changes_nothing() {
             "a file in this patch",
         ),
     ] {
-        // what would have worked comes first
+        // a section that would have worked comes first
         let output =
             run(&site, &format!("*** Add File: new\n+x\n*** Update File: dir/c\n+y\n{sections}"))
                 .await;
@@ -326,7 +326,7 @@ async fn patches_side_by_side_lose_nothing() {
     let patches: Vec<_> = (0..12)
         .map(|n| {
             let site = std::sync::Arc::clone(&site);
-            // half of them name the files the other way round
+            // half of the patches name the files in reverse order
             let files = if n % 2 == 0 { ["f", "g"] } else { ["g", "f"] };
             let hunk = format!("@@\n-line {n}.\n+done {n}.\n");
             let sections = files.map(|file| format!("*** Update File: {file}\n{hunk}")).concat();

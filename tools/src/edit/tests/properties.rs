@@ -1,4 +1,4 @@
-//! What holds for every text.
+//! Properties that hold for every text.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use crate::edit::lines::runs;
 use crate::edit::replace;
 use crate::testing::cases;
 
-/// Texts of few different lines, so that much in them is nearly alike.
+/// Texts made of few different lines, so that many parts are nearly equal.
 fn text() -> impl Strategy<Value = String> {
     let line = prop_oneof![
         Just("{"),
@@ -28,7 +28,7 @@ fn text() -> impl Strategy<Value = String> {
         .prop_map(|lines| lines.into_iter().flat_map(|(line, end)| [line, end]).collect())
 }
 
-/// The longest start and end that both have; together no more than the shorter.
+/// The longest common start and end. Together they are no longer than the shorter text.
 fn kept(before: &str, after: &str) -> (usize, usize) {
     let same = |(a, b): &(u8, u8)| a == b;
     let start = before.bytes().zip(after.bytes()).take_while(same).count();
@@ -71,7 +71,7 @@ proptest! {
         );
         prop_assert!(!old.trim().is_empty() || done.strategy.leniency().is_none());
         if done.count == 1 {
-            // what lies between the start and the end that stayed comes from `new` alone
+            // everything between the unchanged start and end comes from `new` alone
             let (start, end) = kept(&body, &done.text);
             let put = &done.text.as_bytes()[start..done.text.len() - end];
             let given = new.replace('\n', "\r\n");

@@ -1,4 +1,4 @@
-//! What becomes of a text: one row a case, by strategy (SPEC E1 to E12).
+//! Results of replacements: one row a case, by strategy (SPEC E1 to E12).
 
 use crate::edit::replace;
 
@@ -12,29 +12,29 @@ const EXACT: &[Row] = &[
     ("a", "a", "", "simple", ""),
     ("a\n", "\n", "", "simple", "a"),
     ("  a\na\n", "  a", "b", "simple", "b\na\n"),
-    // literal, whatever it looks like to a regular expression
+    // literal, even if it looks like a regular expression
     ("a", "a", "$1 $& \\0 \\n ${x} $$", "simple", "$1 $& \\0 \\n ${x} $$"),
     ("f(x).*[a-z]+", "(x).*[a-z]+", "y", "simple", "fy"),
     ("a\\nb", "\\n", "\\t", "simple", "a\\tb"),
-    // only white space is white space like no other
+    // white space alone matches only exactly
     ("a\t\tb", "\t\t", " ", "simple", "a b"),
     // Unicode
     ("x = \"ä\";", "ä", "€", "simple", "x = \"€\";"),
     ("👩‍👩‍👧 and 👍🏽", "👍🏽", "👎", "simple", "👩‍👩‍👧 and 👎"),
     ("日本語\n中文\n", "中文", "한국어", "simple", "日本語\n한국어\n"),
     ("e\u{301} é", "é", "e", "simple", "e\u{301} e"),
-    // a unique exact match wins over what others would find
+    // a unique exact match wins over the matches of other strategies
     ("  a\n  b\na\nb", "a\nb", "x", "simple", "  a\n  b\nx"),
 ];
 
 const ENDINGS: &[Row] = &[
-    // arguments take on the ending of the file
+    // arguments get the file's line ending
     ("a\r\nb\r\nc\r\n", "a\nb", "a\nx\nb", "simple", "a\r\nx\r\nb\r\nc\r\n"),
     ("a\r\nb\r\n", "b", "b\r\nc", "simple", "a\r\nb\r\nc\r\n"),
     ("a\nb\n", "a\r\nb", "c\r\nd", "simple", "c\nd\n"),
     ("a\r\nb", "b", "c\nd", "simple", "a\r\nc\r\nd"),
     ("a\r\nb\r\n", "b\n", "", "simple", "a\r\n"),
-    // endings that are mixed stay so where nothing is changed
+    // mixed line endings stay where nothing is replaced
     ("a\r\nb\nc\nd\r\n", "b\nc", "x\ny", "simple", "a\r\nx\ny\nd\r\n"),
     ("a\r\nb\nc\n", "a\nb", "x", "simple", "x\nc\n"),
     ("a\r\nb\n", "b", "c\nd", "simple", "a\r\nc\r\nd\n"),
@@ -43,18 +43,18 @@ const ENDINGS: &[Row] = &[
     ("\u{feff}a\n", "\u{feff}a", "\u{feff}b", "simple", "\u{feff}b\n"),
     ("a\n", "a", "\u{feff}b", "simple", "b\n"),
     ("\u{feff}  a\r\n  b\r\n", "a\nb\n", "c\n", "line_trimmed", "\u{feff}c\r\n"),
-    // loose matches in files with CRLF
+    // inexact matches in files with CRLF
     ("  a\r\n  b\r\nc\r\n", "a\nb", "x\ny", "line_trimmed", "x\r\ny\r\nc\r\n"),
     ("f(a,  b)\r\ng\r\n", "f(a, b)", "f()\nh()", "whitespace_normalized", "f()\r\nh()\r\ng\r\n"),
     ("x\r\na\r\nb\r\n", "a\\nb", "c", "escape_normalized", "x\r\nc\r\n"),
-    // the end of the file is its own
+    // the end of the file stays as it is
     ("a\n  b", "b\n", "c\n", "line_trimmed", "a\nc"),
     ("a\n  b\n", "b \n", "c\n", "line_trimmed", "a\nc\n"),
     ("a\n  b", "b\n", "", "line_trimmed", "a\n"),
 ];
 
 const LINES: &[Row] = &[
-    // whole lines go, and what comes is literal
+    // whole lines are replaced, and the new text is literal
     ("if x {\n  go();\n}\n", "    go();\n}", "stop();\n}", "line_trimmed", "if x {\nstop();\n}\n"),
     ("a  \nb\t\nc\n", "a\nb", "x", "line_trimmed", "x\nc\n"),
     ("\ta\n\tb\n", "  a\n  b", "\tc", "line_trimmed", "\tc\n"),
@@ -68,14 +68,14 @@ const LINES: &[Row] = &[
     ("a\n   \n  b\n", "a\n\nb", "c", "line_trimmed", "c\n"),
     ("\n\n  a\n", "\n\na\n", "b\n", "line_trimmed", "b\n"),
     ("\u{a0}a\u{3000}\nb", "a\nb ", "c", "line_trimmed", "c"),
-    // a blank last line is a line like the others: what it has of white space goes with the rest
+    // a blank last line is a line too: its white space is replaced with the rest
     ("  a\n  b\n \t\nc\n", "a\nb\n\n", "x\n", "line_trimmed", "x\nc\n"),
     ("  a\n  b\n \t\nc\n", "a\nb\n\n", "", "line_trimmed", "c\n"),
     ("  a\n \t", "a\n\n", "x\n", "line_trimmed", "x"),
     ("  a\r\n \t\r\nc\r\n", "a\n\n", "x\n", "line_trimmed", "x\r\nc\r\n"),
-    // an exact match that is not unique is no reason to stop
+    // an exact match that is not unique does not stop the search
     ("    foo()\nfoo();\n", "foo()", "bar()", "line_trimmed", "bar()\nfoo();\n"),
-    // the common indentation tells apart what the ends of lines do not
+    // the common indentation distinguishes lines that are equal without white space at their ends
     (
         "  a:\n    b\n\na:\n    b\n",
         "    a:\n      b",
@@ -103,7 +103,7 @@ const SPACES: &[Row] = &[
     ("a  b\nc\n\nq\n", "a b\nc\n\n", "x\n", "whitespace_normalized", "x\nq\n"),
     ("a  b\nc\n \t\nq\n", "a b\nc\n\n", "x\n", "whitespace_normalized", "x\nq\n"),
     ("a  b\nc\n \t", "a b\nc\n\n", "x\n", "whitespace_normalized", "x"),
-    // lines of which only a part would match are left to others
+    // a match of only a part of a line is left to other strategies
     ("z f(a,  b) y\n", " f(a, b) ", "g()", "whitespace_normalized", "z g() y\n"),
     // the text trimmed as a whole
     ("x = foo(1);\n", "\n  foo(1)\n", "bar(2)", "trimmed_boundary", "x = bar(2);\n"),
@@ -123,7 +123,7 @@ const ESCAPES: &[Row] = &[
     // in the file
     ("x\nsay \\\"hi\\\"\ny\n", "say \"hi\"", "no", "escape_normalized", "x\nno\ny\n"),
     ("a\\tb\nc\n", "a\tb\nc", "no", "escape_normalized", "no\n"),
-    // what goes in is literal all the same
+    // the inserted text is literal nevertheless
     ("a\nb\n", "a\\nb", "c\\nd", "escape_normalized", "c\\nd\n"),
 ];
 
@@ -136,7 +136,7 @@ const BLOCKS: &[Row] = &[
         "block_anchor",
         "fn f() {}\n",
     ),
-    // several blocks: the most similar
+    // of several blocks the most similar
     (
         "begin\nalpha one\nend\nbegin\nalpha two\nend\n",
         "begin\nalpha twx\nend",
@@ -177,7 +177,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("a\nb\na\n", "a\n", "multiple_matches"),
     ("a\r\na\r\n", "a\n", "multiple_matches"),
     ("foo\nfoobar\n", "foo", "multiple_matches"),
-    // of two places that fit as well as each other none is taken
+    // of two equally good places none is taken
     ("  a\n  b\n\n    a\n    b\n", "a\nb", "multiple_matches"),
     ("  a;\n\ta;\n", " \ta;", "multiple_matches"),
     ("f(a,  b) f(a,   b)", "f(a, b)", "multiple_matches"),
@@ -186,11 +186,11 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("(foo) [foo]", " foo ", "multiple_matches"),
     ("{\nabcd\n}\n{\nabcd\n}\n", "{\nabce\n}", "multiple_matches"),
     ("{\nab\nqq\n}\n{\nab\nrr\n}\n", "{\nab\nzz\n}", "multiple_matches"),
-    // white space alone is never found but exactly
+    // white space alone is only found exactly
     ("a\n\nb\n", "   \n", "no_match"),
     ("a\n\t\nb\n", "  ", "no_match"),
     ("a b", "\\n", "no_match"),
-    // blocks that are unlike, or of another size
+    // blocks that are dissimilar, or of another size
     ("{\nabcdef\n}\n", "{\nuvwxyz\n}", "no_match"),
     ("{\nabcdefghijklmnopqrst\n}", "{\nabcdefghijkl00000000\n}", "no_match"),
     ("{\na\nkeep me\n}\n", "{\na\n}", "no_match"),
@@ -219,7 +219,7 @@ const ALL: &[Row] = &[
     ("a\r\nb\r\na\r\nb\r\n", "a\nb\n", "c\n", "multi_occurrence", "c\r\nc\r\n"),
     ("a.b.c", ".", "", "multi_occurrence", "abc"),
     ("ä-ä", "ä", "ö", "multi_occurrence", "ö-ö"),
-    // all of the first that has any
+    // all matches of the first strategy that has any
     ("  a\n  b\n\n    a\n    b\n", "a\nb", "x", "line_trimmed", "x\n\nx\n"),
     ("  a\n  b\n\ta\n\tb\n", "a\nb\n", "x\n", "line_trimmed", "x\nx\n"),
     ("  a\n  b\n\ta\n\tb\n", "a\nb\n", "", "line_trimmed", ""),
@@ -230,7 +230,7 @@ const ALL: &[Row] = &[
     ("(foo) [foo]", "\nfoo\n", "x", "trimmed_boundary", "(x) [x]"),
 ];
 
-/// The rows that come out otherwise.
+/// The rows with another result than expected.
 fn wrong<'a>(rows: impl Iterator<Item = &'a Row>, all: bool) -> Vec<String> {
     let outcome = |(text, old, new, ..): &Row| {
         replace(text, old, new, all, "f").map_err(|error| error.to_string())
@@ -267,7 +267,7 @@ fn a_match_far_larger_than_the_text_is_refused() {
         let error = replace(&gap(600), "call( x)", "call()", all, "f").unwrap_err();
         assert_eq!(error.kind(), "match_too_large", "{error}");
     }
-    // what stands there exactly may have any size
+    // an exact match may have any size
     let long = "x".repeat(100_000);
     assert_eq!(replace(&long, &long, "", false, "f").unwrap().text, "");
 }

@@ -11,13 +11,13 @@ fn input(path: &str, old: &str, new: &str) -> Value {
     json!({ "filePath": path, "oldString": old, "newString": new })
 }
 
-/// Runs a tool that has been told of files as `seen` says.
+/// Runs a tool in a context where the model has seen the files in `seen`.
 async fn informed(site: &Site, tool: &str, input: &Value, seen: &Seen) -> Output {
     let cx = Context { seen: seen.clone(), ..site.context() };
     crate::run(&site.resolve(tool, input), cx).await
 }
 
-/// What a result tells of files.
+/// The files that a result has shown.
 fn seen(output: &Output) -> Seen {
     assert!(!output.is_error, "{output:?}");
     serde_json::from_value(output.meta()["seen"].clone()).unwrap()
@@ -53,7 +53,7 @@ async fn errors_change_nothing() {
         assert!(!output.output.is_empty());
     }
     assert_eq!(site.text("f"), "a\nb\na\naaa\n");
-    // identical strings come first, even where the file is missing
+    // identical strings are reported first, even where the file is missing
     let same = json!({ "filePath": "nope", "oldString": "a", "newString": "a" });
     let error = site.resolve("edit", &same).error.unwrap();
     assert!(error.contains("identical"), "{error}");
@@ -112,7 +112,7 @@ async fn a_file_that_changed_since_it_was_read_is_refused() {
     assert_eq!(read.keys().collect::<Vec<_>>(), [&path.to_string_lossy()]);
     let edits = json!({ "filePath": "f", "edits": [{ "oldString": "two", "newString": "2" }] });
     let whole = json!({ "filePath": "f", "content": "all\n" });
-    // of another size, so that the stamp does not depend on the clock
+    // another size, so that the stamp does not depend on the clock
     std::fs::write(&path, "one\ntwo\nthree\n").unwrap();
     for (tool, args) in
         [("edit", &input("f", "two", "2")), ("multiedit", &edits), ("write", &whole)]
@@ -122,9 +122,9 @@ async fn a_file_that_changed_since_it_was_read_is_refused() {
         assert!(output.output.contains("read it again"), "{}", output.output);
         assert_eq!(site.text("f"), "one\ntwo\nthree\n");
     }
-    // who was never told of it is not checked
+    // a file that the model has not seen is not checked
     let mut told = seen(&informed(&site, "edit", &input("f", "one", "1"), &Seen::new()).await);
-    // and what one tool tells the next goes by
+    // each tool passes what the model has seen on to the next
     for (tool, args) in
         [("edit", &input("f", "1", "one")), ("multiedit", &edits), ("write", &whole)]
     {
