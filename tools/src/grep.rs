@@ -1,4 +1,4 @@
-//! `grep`: lines that match a regular expression, those of the newest files first.
+//! `grep`: finds lines that match a regular expression, in the newest files first.
 
 mod search;
 
@@ -28,7 +28,7 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// Lines shown.
+/// Most lines shown.
 const LIMIT: usize = 100;
 
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Args {
         self.include.as_deref().filter(|include| !include.is_empty())
     }
 
-    /// What to look for, and in which files.
+    /// The expression, and the filter for files.
     fn parsed(&self) -> Result<(RegexMatcher, Option<Pattern>), Error> {
         let invalid = |field, problem| walk::invalid(Grep::NAME, field, problem);
         let matcher = search::matcher(&self.pattern, self.ignore_case == Some(true))
@@ -86,9 +86,9 @@ impl Typed for Grep {
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
         args.parsed()?;
         let mut target = paths::resolve(args.folder(), cx)?;
-        // the hint under a cut output sends the model here
+        // the hint under a cut output sends the model to this folder
         target.inside |= paths::real(&cx.spill_dir).is_ok_and(|dir| target.path.starts_with(dir));
-        // a named file is shown as by `read`, so it takes what reading it takes
+        // a named file is shown as by `read`, so it needs the permissions of `read`
         let mut plan = if secret(&target.shown) {
             target.judged(Plan::new(Class::Read), "read")
         } else {
@@ -129,20 +129,20 @@ fn search_all(args: &Args, root: &Path, cx: &Context) -> Result<Output, Error> {
     Ok(search.output(args, unreadable))
 }
 
-/// One call, shared by the threads that work on it.
+/// One call, shared by the threads that search for it.
 struct Search<'a> {
     matcher: RegexMatcher,
     include: Option<Pattern>,
     root: &'a Path,
     cx: &'a Context,
     newest: Mutex<Newest<Line>>,
-    /// Files that `include` let through.
+    /// Number of files that `include` let through.
     searched: AtomicUsize,
 }
 
 impl Search<'_> {
     fn entry(&self, searching: &mut Searching, entry: &DirEntry) -> Result<(), Unreadable> {
-        // links are left alone: what they lead to is searched under its own name, or is elsewhere
+        // links are skipped: their target is searched under its own name, or lies elsewhere
         if !entry.file_type().is_some_and(|kind| kind.is_file()) {
             return Ok(());
         }
@@ -159,7 +159,7 @@ impl Search<'_> {
         }
     }
 
-    /// Answers whether the file is binary.
+    /// Searches a file. Returns whether it is binary.
     fn file(&self, searching: &mut Searching, path: &Path) -> Result<bool, Error> {
         let (file, found) = confined::open_found(path)?;
         let modified = found.modified().unwrap_or(SystemTime::UNIX_EPOCH);
@@ -184,8 +184,8 @@ impl Search<'_> {
         Ok(hits.binary)
     }
 
-    /// Searches the one file that was asked for, whose failure is the call's. Nothing is left
-    /// unread.
+    /// Searches the one file that the call names. Any failure is the call's error, and the whole
+    /// file is read.
     fn only(&self, path: &Path) -> Result<usize, Error> {
         self.searched.fetch_add(1, Ordering::Relaxed);
         let mut searching = Searching::new(self.cx.workspace.secrets.clone());
@@ -230,13 +230,13 @@ impl Search<'_> {
 }
 
 /// Whether `read` asks before it shows the file (SPEC Q4: `*.env` and `*.env.*`, but not
-/// `*.env.example`). A search of many files cannot ask for each of them, so these are left out of it and
-/// are searched only as the `path` of a call.
+/// `*.env.example`). A search of many files cannot ask for each of them, so it skips these; they
+/// are searched only if the call names them in `path`.
 fn secret(shown: &str) -> bool {
     (shown.ends_with(".env") || shown.contains(".env.")) && !shown.ends_with(".env.example")
 }
 
-/// How a line of a file begins; lines with a path begin otherwise.
+/// The beginning of a line with a match. Lines with a path begin differently.
 const LINE: &str = "  Line ";
 
 fn listed(files: &[(PathBuf, Vec<Line>)]) -> String {
@@ -251,7 +251,7 @@ fn listed(files: &[(PathBuf, Vec<Line>)]) -> String {
     text
 }
 
-/// Nothing was found: a model must be able to tell "it is nowhere" from "I looked nowhere".
+/// The output if nothing was found. It distinguishes "no match" from "no file was searched".
 fn nothing(args: &Args, searched: usize) -> String {
     match args.include() {
         Some(include) if searched == 0 => {

@@ -1,14 +1,14 @@
-//! The user's own folders, where skills and instructions are looked for.
+//! The user's own folders, where skills and instructions may be.
 
 use std::path::PathBuf;
 
-/// The user's folders; absolute.
+/// The user's folders, as absolute paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Homes {
     pub home: Option<PathBuf>,
     /// `XDG_CONFIG_HOME`, or `.config` in `home`.
     pub config: Option<PathBuf>,
-    /// Where settings say that there are more skills.
+    /// Further folders of skills, named in settings.
     pub skills: Vec<Named>,
 }
 
@@ -25,7 +25,7 @@ impl Homes {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
     pub path: PathBuf,
-    /// The user's own settings name it, so that what lies there is for models to read. A project may only
-    /// point at a folder.
+    /// Whether the user's own settings name it. Then models may read its files without asking. A
+    /// project's settings only add the folder to the search.
     pub own: bool,
 }

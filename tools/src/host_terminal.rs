@@ -1,4 +1,4 @@
-//! A command line in a terminal of the host.
+//! Runs a command line in a terminal of the host.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -14,21 +14,20 @@ use crate::command::{Ended, REPORT, Reports};
 use crate::host::{Exit, HostCommand, HostError, MAX_TEXT, Patience, Printed, Starting, Terminal};
 use crate::{Context, Error, text};
 
-/// How long output is waited for of which progress is told.
+/// How long to wait for the output of a progress report.
 const LOOK: Duration = Duration::from_millis(400);
 
-/// How long the last output is waited for when the call is stopped: the caller wants to hear of it.
+/// How long to wait for the last output of a stopped call: its caller is waiting.
 const LAST_LOOK: Duration = Duration::from_millis(50);
 
-/// Runs `line` where the host's user sees it, to its end or to the call's cancellation, as
-/// [`crate::command::run`] does here; `None` if the host will not, and nothing has been started.
+/// Runs `line` in the host's terminal until it ends or the call is cancelled, like
+/// [`crate::command::run`]. `None` if the host refuses; nothing was started then.
 ///
 /// # Errors
-/// [`Error::Client`]: nobody knows whether it runs, or how it ended.
+/// [`Error::Client`]: it is unknown whether the command runs or how it ended.
 pub(crate) async fn run(line: &str, folder: &Path, cx: &Context) -> Result<Option<Ended>, Error> {
     let workspace = &cx.workspace;
-    // what nobody is to be told is not shown on a terminal either, and what plugins add to the
-    // environment is known here alone
+    // a terminal would show secrets, and the variables that plugins add must stay in this process
     let ours = workspace.secrets.hide(line).is_some() || !cx.variables.is_empty();
     let Some(host) = workspace.host.as_ref().filter(|_| !ours) else { return Ok(None) };
     let environment = workspace.environment.as_slice();
@@ -53,7 +52,7 @@ pub(crate) async fn run(line: &str, folder: &Path, cx: &Context) -> Result<Optio
             format!("(The client kept the end of the output: {MAX_TEXT} bytes.)\n").as_bytes(),
         );
     }
-    // a terminal ends its lines as typewriters did
+    // terminals end lines with CRLF
     capture.push(printed.text.replace("\r\n", "\n").as_bytes());
     if status.is_some() {
         shown.end().await;
@@ -61,7 +60,7 @@ pub(crate) async fn run(line: &str, folder: &Path, cx: &Context) -> Result<Optio
     Ok(Some(Ended { status, output: capture.finish() }))
 }
 
-/// Opens it. If nobody waits for it any more when it is there, it is ended.
+/// Opens the terminal. If the caller has stopped waiting by then, the terminal is closed.
 async fn open(starting: Starting) -> Result<Arc<dyn Terminal>, HostError> {
     let (told, opened) = tokio::sync::oneshot::channel();
     tokio::spawn(async move {
@@ -72,7 +71,7 @@ async fn open(starting: Starting) -> Result<Arc<dyn Terminal>, HostError> {
     opened.await.unwrap_or_else(|_| Err(HostError::Silent("it died".to_owned())))
 }
 
-/// What the host answers to it changes nothing any more.
+/// Kills and releases the terminal. The host's answers are ignored.
 async fn give_up(terminal: Arc<dyn Terminal>) {
     let _ = terminal.kill().await;
     let _ = terminal.release().await;
@@ -84,7 +83,8 @@ fn unknown(why: &str) -> Error {
     ))
 }
 
-/// A command that runs in a terminal. It ends with this value at the latest, with all it has started.
+/// A command that runs in a terminal. Dropping the value ends it, with all processes it has
+/// started.
 struct Shown {
     terminal: Arc<dyn Terminal>,
     call_env: String,
@@ -92,7 +92,7 @@ struct Shown {
 }
 
 impl Shown {
-    /// Ends what the command has left behind, and lets go of the terminal.
+    /// Ends the processes that the command has left running, and releases the terminal.
     async fn end(mut self) {
         self.over = true;
         leftfold_process::end_marked(&self.call_env).await;
@@ -111,10 +111,10 @@ impl Drop for Shown {
     }
 }
 
-/// Tells of progress until the command has ended (`None`: or was stopped). With what it has printed.
+/// Reports progress until the command ends or is stopped (`None`). Returns its output.
 async fn follow(shown: &Shown, cx: &Context) -> Result<(Option<Exit>, Printed), Error> {
     let terminal = &shown.terminal;
-    // the last report has to come from the client first
+    // the client needs time to send the output of the last report
     let soon = cx.deadline.map(|deadline| deadline.checked_sub(LOOK).unwrap_or(deadline));
     let mut progress = Reports::new(soon.map(Instant::from_std));
     let mut ended = terminal.ended();
@@ -161,9 +161,9 @@ fn lost_output(exit: &Exit, why: &HostError) -> Error {
     ))
 }
 
-/// The last `size` bytes, from the start of a character on.
+/// The last `size` bytes, starting at a whole character.
 fn tail(text: &str, size: usize, cx: &Context) -> String {
-    // a secret that begins before what is shown is hidden whole
+    // a secret that begins before the cut is hidden as a whole
     let wide =
         &text[text::floor(text, text.len().saturating_sub(size.saturating_mul(4).max(REPORT)))..];
     let hidden = cx.workspace.secrets.hide(wide);
@@ -173,7 +173,7 @@ fn tail(text: &str, size: usize, cx: &Context) -> String {
     shown[from..].to_owned()
 }
 
-/// As this system would have told it.
+/// The exit as a status of this system.
 fn status(exit: Exit) -> Result<ExitStatus, Error> {
     match (exit.code, exit.signal) {
         (Some(code), _) => Ok(ExitStatus::from_raw(i32::try_from(code & 0xff).unwrap_or(1) << 8)),
@@ -184,7 +184,8 @@ fn status(exit: Exit) -> Result<ExitStatus, Error> {
     }
 }
 
-/// By its name, with or without `SIG`; one that is not known here has ended the command all the same.
+/// The signal with this name, with or without `SIG`. An unknown name still means that a signal
+/// ended the command.
 fn signal(name: &str) -> Signal {
     let known = [
         ("HUP", Signal::HUP),

@@ -1,7 +1,7 @@
-//! Instructions: what users and projects have written down for agents (`AGENTS.md`).
+//! Instructions: texts that users and projects write for agents (`AGENTS.md`).
 //!
-//! Reading them is safe whatever they are: pipes are not waited for, links of a project stay in it,
-//! and what is too long is cut.
+//! Reading them is safe whatever the file is: it never waits for a pipe, links of a project must
+//! stay in it, and long texts are cut.
 
 mod globs;
 mod pages;
@@ -16,27 +16,27 @@ use crate::{Instructed, Output, Workspace, confined, paths, text};
 pub use globs::matching;
 pub use pages::fetch;
 
-/// The names that such a file may have in a folder; the first that exists counts.
+/// File names with instructions in a folder. The first that exists counts.
 const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 
-/// Bytes of one file that a model is told.
+/// Most bytes of one file that a model sees.
 pub const MAX_BYTES: usize = 64 * 1024;
 
-/// One text.
+/// One text with instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instructions {
-    /// The path as it was found, or the address.
+    /// The path as it was found, or the web address.
     pub source: String,
-    /// With links resolved; none for a page of the web.
+    /// The path with links resolved. `None` for a web page.
     pub path: Option<PathBuf>,
-    /// Not empty.
+    /// The text; never empty.
     pub text: String,
-    /// Whether there is more than `text` has.
+    /// Whether the text was cut.
     pub cut: bool,
 }
 
 impl Instructions {
-    /// As a model is told.
+    /// The section of a prompt or output that a model sees.
     pub fn section(&self) -> String {
         let Self { source, text, .. } = self;
         let rest = match &self.path {
@@ -50,11 +50,11 @@ impl Instructions {
     }
 }
 
-/// Why a text is left out.
+/// The reason why a text is left out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}: {problem}")]
 pub struct Problem {
-    /// Path or address.
+    /// Path or web address.
     pub origin: String,
     pub problem: String,
 }
@@ -65,18 +65,18 @@ impl Problem {
     }
 }
 
-/// The file with instructions in `folder`, if there is one. Folders do not count, and whatever else
-/// has the name does: it may have something wrong with it.
+/// The file with instructions in `folder`, if there is one. Folders are skipped. Any other entry of
+/// that name counts, so that its problem is reported.
 pub fn in_folder(folder: &Path) -> Option<PathBuf> {
     let named = NAMES.iter().map(|name| folder.join(name));
     named.into_iter().find(|path| path.symlink_metadata().is_ok() && !path.is_dir())
 }
 
-/// What stands in `file`; `None` if that is nothing. With `within`, which must have its links
-/// resolved, a link may lead nowhere else.
+/// Loads the instructions in `file`. `None` if it is empty. `within` limits where links may lead;
+/// its own links must be resolved.
 ///
 /// # Errors
-/// It cannot be read, is no text in UTF-8, or lies elsewhere.
+/// The file cannot be read, is not UTF-8 text, or lies outside `within`.
 pub fn load(file: &Path, within: Option<&Path>) -> Result<Option<Instructions>, Problem> {
     let source = file.display().to_string();
     let problem = |problem: String| Problem::new(source.clone(), problem);
@@ -99,12 +99,12 @@ pub fn load(file: &Path, within: Option<&Path>) -> Result<Option<Instructions>, 
     Ok(instructions(source, Some(path), text, cut))
 }
 
-/// The characters that fit; `None` if it is not UTF-8, or not text.
+/// The characters that fit. `None` if the bytes are not UTF-8 text.
 fn decode(bytes: &[u8]) -> Option<&str> {
     let kept = bytes.get(..MAX_BYTES).unwrap_or(bytes);
     let text = match std::str::from_utf8(kept) {
         Ok(text) => text,
-        // the end cuts a character in two
+        // the cut splits the last character
         Err(error) if error.error_len().is_none() && kept.len() < bytes.len() => {
             std::str::from_utf8(kept.get(..error.valid_up_to())?).ok()?
         }
@@ -125,9 +125,9 @@ fn instructions(
     (!text.is_empty()).then_some(Instructions { source, path, text, cut })
 }
 
-/// The output of a call that has read `path`, with the instructions for it that the model does not
-/// know yet: those in the folders from the project's directory down to the file's. The metadata
-/// field `instructions` names them.
+/// Appends to the output of a call that has read `path` the instructions that the model does not
+/// know yet, from the folders between the project's directory and the file. The metadata field
+/// `instructions` lists them, so each is sent once.
 pub(crate) fn attach(
     mut output: Output,
     path: &Path,
@@ -146,9 +146,9 @@ pub(crate) fn attach(
     output
 }
 
-/// The outermost first, and no more than [`MAX_BYTES`] together unless the first has more: what is
-/// left comes with the next file that is read there. What is wrong with one is no concern of
-/// whoever reads a file.
+/// The instructions between the directory and `path`, outermost first. Together they have at most
+/// [`MAX_BYTES`] unless the first alone has more; the next file read there brings the rest.
+/// Problems are ignored, because they do not concern the call that reads the file.
 fn on_the_way(path: &Path, cx: &Workspace, known: &Instructed) -> Vec<Instructions> {
     let (Ok(worktree), Ok(directory)) = (paths::real(&cx.worktree), paths::real(&cx.directory))
     else {
@@ -158,7 +158,7 @@ fn on_the_way(path: &Path, cx: &Workspace, known: &Instructed) -> Vec<Instructio
         let told_by = |other: &PathBuf| other.starts_with(folder) && other.is_file();
         !known.reading.iter().any(told_by)
     };
-    // the prompt has those of the directory and above
+    // the prompt already contains those of the directory and its parents
     let below = |folder: &&Path| folder.starts_with(&worktree) && !directory.starts_with(folder);
     let folders = path.parent().into_iter().flat_map(Path::ancestors).take_while(below);
     let mut found: Vec<Instructions> = if path.is_file() {

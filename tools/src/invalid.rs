@@ -1,4 +1,5 @@
-//! `invalid`: where calls end up whose tool does not exist. Never offered.
+//! `invalid`: stands for calls of tools that do not exist. Models never see it in their list of
+//! tools.
 
 use std::path::PathBuf;
 
@@ -14,9 +15,9 @@ pub(crate) struct Invalid;
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Args {
-    /// The name that was called.
+    /// The name that the model called.
     tool: String,
-    /// What is wrong with the call.
+    /// The error of the call.
     error: String,
 }
 

@@ -1,10 +1,12 @@
 //! The tools: one file each, with its arguments, description, resolution, effect and tests.
 //!
-//! A call comes in two steps. [`resolve`] works out what it would do (which tool, valid arguments,
-//! paths with links resolved) and has no effect; permission rules judge that. [`run`] does it, after
-//! resolving again: should the paths have changed since they were judged, nothing is done.
+//! A call has two steps. [`resolve`] determines what the call would do (tool, valid arguments,
+//! paths with links resolved) and has no effect. Permission rules judge that. [`run`] then does it,
+//! after resolving again: if the paths have changed since they were judged, it does nothing.
 //!
 //! Invariant: a tool's failure is an [`Output`] for the model, never a panic and never an `Err`.
+//!
+//! This crate never appends to a log and never decides whether a call is allowed.
 
 mod apply_patch;
 mod args;

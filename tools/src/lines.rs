@@ -1,20 +1,20 @@
-//! A window of numbered lines out of a file of any size, in bounded memory.
+//! Reads a window of numbered lines from a file of any size, in bounded memory.
 
 use std::io::{self, BufRead};
 
 use leftfold_events::Secrets;
 use tokio_util::sync::CancellationToken;
 
-/// Characters of a line that are shown.
+/// Most characters of a line that are shown.
 const MAX_CHARS: usize = 2_000;
 
-/// Enough bytes for [`MAX_CHARS`] characters and a ragged end.
+/// Bytes that always hold [`MAX_CHARS`] characters and a partial one.
 const MAX_KEPT: usize = MAX_CHARS * 4 + 4;
 
-/// Bytes read beyond the window to learn how many lines there are in all.
+/// Bytes read after the window to count the lines of the file.
 const COUNT_AHEAD: u64 = 64 * 1024 * 1024;
 
-/// What part of a file is wanted. Lines are counted from 1.
+/// The requested part of a file. Lines are counted from 1.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     pub(crate) first: u64,
@@ -24,20 +24,20 @@ pub(crate) struct Wanted {
 
 #[derive(Debug, Default)]
 pub(crate) struct Window {
-    /// `N: text`, one a line.
+    /// The lines as `N: text`, one a line.
     pub(crate) text: String,
     /// Lines in `text`.
     pub(crate) shown: u64,
-    /// Lines seen up to the end of the file, or to where counting was given up.
+    /// Number of lines up to the end of the file, or up to the end of counting.
     pub(crate) seen: u64,
-    /// Whether `seen` is all there is.
+    /// Whether `seen` counts the whole file.
     pub(crate) counted: bool,
-    /// Whether some line was cut.
+    /// Whether a line was cut.
     pub(crate) cut: bool,
 }
 
 /// # Errors
-/// Those of the reader; `Interrupted` when cancelled.
+/// Errors of the reader; `Interrupted` when cancelled.
 pub(crate) fn window(
     reader: &mut impl BufRead,
     wanted: Wanted,
@@ -68,7 +68,7 @@ pub(crate) fn window(
 }
 
 impl Window {
-    /// Takes a line in, if it fits. The first always does: a reader must get on.
+    /// Adds a line if it fits. The first line always does, so that a reader makes progress.
     fn push(&mut self, line: &Line, wanted: Wanted, secrets: &Secrets) -> bool {
         let (text, cut) = line.render(self.seen == 1, secrets);
         let text = format!("{}: {text}\n", self.seen);
@@ -109,8 +109,8 @@ impl Line {
     }
 }
 
-/// Reads one line; of its bytes only the first are kept, and none unless `keep`. One of more than
-/// `most` bytes is not read to its end.
+/// Reads one line. Keeps only its first bytes, and none unless `keep`. A line of more than `most`
+/// bytes is not read to its end.
 fn next_line(
     reader: &mut impl BufRead,
     keep: bool,
@@ -149,7 +149,7 @@ mod tests {
 
     fn of(text: &[u8], first: u64, lines: usize, bytes: usize) -> Window {
         let wanted = Wanted { first, lines, bytes };
-        // a tiny buffer, so that lines run over its edges
+        // a tiny buffer, so that lines cross its edges
         let mut reader = io::BufReader::with_capacity(7, text);
         window(&mut reader, wanted, &Secrets::default(), &CancellationToken::new()).unwrap()
     }

@@ -1,20 +1,20 @@
-//! Images and PDFs, which models see as attachments.
+//! Recognises images and PDFs, which models see as attachments.
 
-/// Largest image, in bytes of the file; the APIs take no more.
+/// Largest image file in bytes; the APIs accept no more.
 const MAX_IMAGE: u64 = 5 * 1024 * 1024;
 
-/// Largest PDF, in bytes of the file.
+/// Largest PDF file in bytes.
 const MAX_PDF: u64 = 10 * 1024 * 1024;
 
-/// The kind of media that a file is, by its first bytes: a name proves nothing.
+/// The media type of a file, judged by its first bytes and not by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Media {
     pub mime: &'static str,
-    /// Bytes that the file may have.
+    /// Largest size of the file in bytes.
     pub max: u64,
 }
 
-/// `None` for what models cannot be shown.
+/// Recognises the type. `None` for files that models cannot see.
 pub fn recognise(sample: &[u8]) -> Option<Media> {
     let mime = match sample {
         [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => "image/png",
@@ -43,7 +43,7 @@ pub fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes behind standard base64 with padding; `None` if it is none.
+/// Decodes standard base64 with padding. `None` if it is invalid.
 pub fn decode(base64: &str) -> Option<Vec<u8>> {
     let digits = base64.trim_end_matches('=');
     if !base64.len().is_multiple_of(4) || base64.len() - digits.len() > 2 {

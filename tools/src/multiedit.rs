@@ -53,7 +53,7 @@ impl Args {
         Error::Edit { number: nth + 1, of: self.edits.len(), reason: Box::new(reason) }
     }
 
-    /// All of them, each on the text that the one before has left.
+    /// Applies all edits, each to the result of the one before.
     fn apply(&self, before: Option<&str>, path: &Path) -> Result<Vec<Done>, Error> {
         let mut done: Vec<Done> = Vec::new();
         for (nth, change) in self.edits.iter().enumerate() {
@@ -63,7 +63,7 @@ impl Args {
         Ok(done)
     }
 
-    /// What is there, and what it would be. Nothing is written.
+    /// The file now and after the edits. Writes nothing.
     pub(crate) fn would_be(&self, path: &Path, texts: &TextFiles) -> Result<ProposedFile, Error> {
         let (_, before) = edit::load(path, &Seen::new(), texts)?;
         let done = self.apply(before.as_deref(), path)?;

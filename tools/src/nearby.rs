@@ -1,13 +1,13 @@
-//! Names like one that does not exist.
+//! Suggests names similar to one that does not exist.
 
 use std::path::Path;
 
 use similar::TextDiff;
 
-/// Entries of a folder looked at, at most.
+/// Most entries of a folder that are compared.
 const LOOK_AT: usize = 5_000;
 
-/// The message for a missing `path`, with up to three entries of its folder that may be meant.
+/// The message for a missing `path`, with up to three similar names in its folder.
 pub(crate) fn missing(path: &Path) -> String {
     let shown = path.display();
     let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str()))
@@ -26,7 +26,7 @@ pub(crate) fn missing(path: &Path) -> String {
     format!("{shown} does not exist. Did you mean one of these?\n{}", list.join("\n"))
 }
 
-/// Best first.
+/// The similar names, best first.
 fn alike(folder: &Path, name: &str) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let wanted = name.to_lowercase();
@@ -40,9 +40,9 @@ fn alike(folder: &Path, name: &str) -> Vec<String> {
     found.into_iter().take(3).map(|(_, name)| name).collect()
 }
 
-/// The one of `names` that may be meant by `wanted`.
+/// The one of `names` that is similar enough to `wanted`.
 pub(crate) fn nearest<'a>(wanted: &str, names: &[&'a str]) -> Option<&'a str> {
-    // no name is longer, and comparing takes time
+    // file names are at most this long, and comparing takes time
     let wanted = wanted.chars().take(255).collect::<String>().to_lowercase();
     let like = names.iter().map(|name| (likeness(&wanted, &name.to_lowercase()), *name));
     let best =
@@ -50,7 +50,7 @@ pub(crate) fn nearest<'a>(wanted: &str, names: &[&'a str]) -> Option<&'a str> {
     best.map(|(_, name)| name)
 }
 
-/// From 0 to 1.
+/// Similarity from 0 to 1.
 fn likeness(wanted: &str, name: &str) -> f32 {
     let ratio = TextDiff::from_chars(wanted, name).ratio();
     let within = wanted.len() >= 3 && (name.contains(wanted) || wanted.contains(name));

@@ -1,22 +1,22 @@
-//! The newest files of a search, in memory that does not grow with what is found.
+//! Keeps the newest files of a search, in bounded memory.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-/// A file's place in the order of results: the newest first; of one moment, by path.
+/// A file's position in the results: newest first, then by path.
 pub(crate) type Place = (Reverse<SystemTime>, PathBuf);
 
-/// Keeps what the first `limit` results need. Each file has some number of results, and those of a
-/// file stand together; files that only come after `limit` results of newer files are dropped.
+/// Keeps the files needed for the first `limit` results. A file has any number of results, which
+/// stay together. A file is dropped when `limit` results of newer files precede it.
 #[derive(Debug)]
 pub(crate) struct Newest<T> {
     limit: usize,
     files: BTreeMap<Place, Vec<T>>,
-    /// Results in `files`.
+    /// Number of results in `files`.
     kept: usize,
-    /// Results ever added.
+    /// Number of results ever added.
     seen: usize,
 }
 
@@ -25,7 +25,7 @@ impl<T> Newest<T> {
         Self { limit, files: BTreeMap::new(), kept: 0, seen: 0 }
     }
 
-    /// Adds the results of a file. It is enough to give `limit + 1` of more.
+    /// Adds the results of a file. More than `limit + 1` are not needed.
     pub(crate) fn add(&mut self, place: Place, results: Vec<T>) {
         self.seen += results.len();
         self.kept += results.len();
@@ -40,8 +40,8 @@ impl<T> Newest<T> {
         }
     }
 
-    /// Whether results at `place` could still be among the first, or tell that there are more. Once
-    /// there are more, what comes after the last file kept changes nothing.
+    /// Whether results at `place` could still matter: as one of the first results, or to show that
+    /// there are more. Once there are more, results after the last kept file do not matter.
     pub(crate) fn wants(&self, place: &Place) -> bool {
         let last = self.files.last_key_value().map(|(last, _)| last);
         !self.more() || self.kept < self.limit || last.is_none_or(|last| place < last)
@@ -52,7 +52,7 @@ impl<T> Newest<T> {
         self.seen > self.limit
     }
 
-    /// All results that were added.
+    /// Number of all results that were added.
     pub(crate) fn seen(&self) -> usize {
         self.seen
     }
@@ -80,7 +80,7 @@ mod tests {
         (Reverse(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000 - age)), name.into())
     }
 
-    /// What is shown of files of `(age, name, results)`, and whether there is more.
+    /// The results shown for files of `(age, name, results)`, and whether there are more.
     fn first(limit: usize, files: &[(u64, &str, usize)], skip: bool) -> (String, bool) {
         let mut newest = Newest::new(limit);
         for (age, name, results) in files {

@@ -1,4 +1,4 @@
-//! Where a path really leads, and which permissions it takes to go there.
+//! Resolves paths, and adds the permissions that they need to a plan.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -9,18 +9,18 @@ use rustix::io::Errno;
 
 use crate::{Error, Plan, Workspace, text};
 
-/// Links followed in one path before it counts as a loop; the same as Linux allows.
+/// Most links followed in one path before it counts as a loop; Linux has the same limit.
 const MAX_LINKS: u32 = 40;
 
-/// Bytes of a path that the kernel takes.
+/// Longest path in bytes that the kernel accepts.
 const MAX_PATH: usize = 4_096;
 
 /// A path as the model gave it, resolved.
 #[derive(Debug)]
 pub(crate) struct Target {
-    /// Absolute, no links, no `.` or `..`. It need not exist.
+    /// Absolute, without links, `.` or `..`. It need not exist.
     pub(crate) path: PathBuf,
-    /// What rules see: relative to the worktree when inside, else absolute.
+    /// The path that rules see: relative inside the worktree, else absolute.
     pub(crate) shown: String,
     pub(crate) inside: bool,
 }
@@ -28,8 +28,8 @@ pub(crate) struct Target {
 /// Resolves `given`, which is absolute, below `~`, or relative to the workspace's directory.
 ///
 /// # Errors
-/// An empty path, one with a NUL, one that is not UTF-8 once resolved; link loops; folders that may
-/// not be searched.
+/// The path is empty, contains NUL, or is not UTF-8 after resolution; links form a loop; a folder
+/// may not be searched.
 pub(crate) fn resolve(given: &str, cx: &Workspace) -> Result<Target, Error> {
     if given.is_empty() || given.contains('\0') || given.len() > MAX_PATH {
         let given = text::clip(given.to_owned(), 200);
@@ -49,7 +49,7 @@ pub(crate) fn resolve(given: &str, cx: &Workspace) -> Result<Target, Error> {
     Ok(Target { path, shown, inside })
 }
 
-/// `~` and `~/…`: no model means a folder called `~`.
+/// Expands `~` and `~/…`: models never mean a folder called `~`.
 fn expand(given: &str) -> PathBuf {
     let home = || std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     match (given.strip_prefix('~'), home()) {
@@ -61,9 +61,9 @@ fn expand(given: &str) -> PathBuf {
     }
 }
 
-/// Follows every link, one component at a time, as the kernel would; below what does not exist
-/// names are taken as they stand. So a link that leads nowhere yet resolves to where a write through
-/// it would land, and `link/..` is the parent of what the link points at.
+/// Follows every link, one component at a time, as the kernel does. Names below a missing folder
+/// are kept as they are. So a dangling link resolves to the place where a write would create the
+/// file, and `link/..` is the parent of the link's target.
 pub(crate) fn real(path: &Path) -> Result<PathBuf, Error> {
     let mut real = PathBuf::from("/");
     let mut rest: VecDeque<OsString> = names(path);
@@ -101,12 +101,12 @@ fn names(path: &Path) -> VecDeque<OsString> {
         .collect()
 }
 
-/// Where the link at `path` points; `None` for what is not a link or does not exist.
+/// The target of the link at `path`. `None` if it is not a link or does not exist.
 fn link(path: &Path) -> Result<Option<PathBuf>, Error> {
     match std::fs::read_link(path) {
         Ok(target) => Ok(Some(target)),
         Err(error) => match Errno::from_io_error(&error) {
-            // EINVAL: there is something, and it is not a link
+            // EINVAL: the file exists and is not a link
             Some(Errno::INVAL | Errno::NOENT | Errno::NOTDIR) => Ok(None),
             _ => Err(Error::io("look up", path, &error)),
         },
@@ -120,7 +120,7 @@ pub(crate) fn only(paths: Vec<PathBuf>) -> Result<PathBuf, Error> {
 }
 
 impl Target {
-    /// Adds what it takes to use this path under `permission` to `plan`.
+    /// Adds the access to this path under `permission` to `plan`.
     pub(crate) fn judged(self, plan: Plan, permission: &str) -> Plan {
         let own = Access {
             permission: permission.to_owned(),
@@ -132,7 +132,7 @@ impl Target {
         plan
     }
 
-    /// Adds the path to `plan`, and the permission to leave the worktree if it takes that.
+    /// Adds the path to `plan`, and the permission to leave the worktree if it lies outside.
     pub(crate) fn confined(self, mut plan: Plan) -> Plan {
         if !self.inside {
             let pattern = self.outside();
@@ -146,7 +146,7 @@ impl Target {
         plan
     }
 
-    /// What rules are asked about a path outside: its folder, and anything in it.
+    /// The pattern that rules see for a path outside: its folder and everything in it.
     pub(crate) fn outside(&self) -> String {
         let parent = || self.path.parent().unwrap_or(&self.path);
         let folder = if self.path.is_dir() { &self.path } else { parent() };

@@ -5,21 +5,21 @@ use std::path::{Component, Path};
 
 pub(crate) const WILD: [char; 5] = ['*', '?', '[', '{', '\\'];
 
-/// Which of the paths below a folder are meant.
+/// Selects paths below a folder.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     set: GlobSet,
-    /// Whether those that do not match are meant (`!*.lock`).
+    /// Whether it selects the paths that do not match (`!*.lock`).
     negated: bool,
 }
 
 impl Pattern {
-    /// A pattern without a slash matches names in every folder below, one with a slash matches paths
-    /// from the top; `folder/` is everything in it. `*` does not match a slash, `**` does. A leading
-    /// `!` turns it round.
+    /// A pattern without a slash matches names in every folder; a pattern with a slash matches
+    /// paths from the top; `folder/` matches everything in the folder. `*` does not match a slash,
+    /// `**` does. A leading `!` inverts the pattern.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The reason why the pattern is invalid.
     pub(crate) fn new(text: &str) -> Result<Self, String> {
         let (text, negated) = match text.strip_prefix('!') {
             Some(rest) => (rest, true),
@@ -31,15 +31,15 @@ impl Pattern {
         Ok(Self { set: compile(rooted, anchored)?, negated })
     }
 
-    /// A pattern of paths from the top, also when it has no slash.
+    /// A pattern that matches paths from the top, even without a slash.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The reason why the pattern is invalid.
     pub(crate) fn from_top(text: &str) -> Result<Self, String> {
         Ok(Self { set: compile(text, true)?, negated: false })
     }
 
-    /// `path` is relative to the folder.
+    /// Whether the pattern selects `path`, which is relative to the folder.
     pub(crate) fn matches(&self, path: &Path) -> bool {
         self.set.is_match(path) != self.negated
     }
@@ -51,7 +51,7 @@ fn compile(text: &str, anchored: bool) -> Result<GlobSet, String> {
     }
     let start = if anchored { "" } else { "**/" };
     let end = if text.ends_with('/') { "**" } else { "" };
-    // the error has to quote what was given, not what was made of it
+    // the error quotes the given text, not the compiled pattern
     let wrong = |error: globset::Error| format!("{text:?} is not a glob: {}", error.kind());
     let glob = GlobBuilder::new(&format!("{start}{text}{end}"))
         .literal_separator(true)
@@ -62,13 +62,12 @@ fn compile(text: &str, anchored: bool) -> Result<GlobSet, String> {
     GlobSetBuilder::new().add(glob).build().map_err(wrong)
 }
 
-/// Takes a pattern that starts somewhere else (`/etc/*.conf`, `~/x/*`, `../lib/**`) apart into the
-/// folder where it starts and the pattern below that; `None` for one that starts in the folder at
-/// hand.
+/// Splits a pattern that starts elsewhere (`/etc/*.conf`, `~/x/*`, `../lib/**`) into its folder and
+/// the pattern below it. `None` for a pattern that starts in the current folder.
 pub(crate) fn elsewhere(text: &str) -> Option<(String, String)> {
     let leaves = |part: &str| Path::new(part).components().any(|c| c == Component::ParentDir);
     let wild = text.find(WILD).unwrap_or(text.len());
-    // the last name belongs to the pattern even when nothing in it is wild
+    // the last name belongs to the pattern even without a wildcard
     let split = text[..wild].rfind('/')?;
     let (folder, rest) = text.split_at(split + 1);
     let away = folder.starts_with(['/', '~']) || leaves(folder);

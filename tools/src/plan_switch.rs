@@ -1,6 +1,6 @@
-//! `plan_enter` and `plan_exit`: the model asks for planning, or for an end of it. A person is asked as
-//! by `question`, and whoever drives the session has the other agent take over; what is here says
-//! what it is that is asked.
+//! `plan_enter` and `plan_exit`: the model asks to begin or end planning. A person is asked through
+//! the permission `question`. After a yes the session switches the agent; this module only defines
+//! the question and its answers.
 
 use std::path::PathBuf;
 
@@ -18,9 +18,12 @@ pub(crate) struct PlanEnter;
 #[derive(Debug)]
 pub(crate) struct PlanExit;
 
-/// What is asked stands among the arguments in the log, as that of `question` does: so every client
-/// can show it.
+// The question stands in the logged arguments, as for the tool `question`, so that every client can
+// show it. The description is part of the schema that models see, and golden files hold it.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(
+    description = "What is asked stands among the arguments in the log, as that of `question` does: so every client\ncan show it."
+)]
 pub(crate) struct EnterArgs {
     #[serde(skip_deserializing, default = "whether_to_plan")]
     #[schemars(skip)]
@@ -69,7 +72,7 @@ fn whether_to_build() -> [Item; 1] {
     }]
 }
 
-/// Has no effect of its own, so it is simply done again after a crash.
+/// Has no effect of its own, so it is safe to repeat after a crash.
 fn plan(name: &str, [item]: &[Item; 1]) -> Plan {
     let asked = Access {
         permission: "question".to_owned(),

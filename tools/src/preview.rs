@@ -1,7 +1,8 @@
-//! What a call would change, for whoever is asked whether it may: worked out as the call itself would
-//! do it, from the files as they are, with nothing written.
+//! Previews the changes of a call for the person who is asked to allow it. The preview is planned
+//! by the tool itself from the current files, and nothing is written.
 //!
-//! It is a help and no promise: files may change until the call runs, which then works it out again.
+//! The log does not contain it: each client computes it when it asks. It is no promise: files may
+//! change before the call runs, and the call then plans again.
 
 use leftfold_events::event::Resolution;
 
@@ -11,21 +12,22 @@ use crate::{
     Error, Workspace, apply_patch, args, confined, diff, edit, multiedit, paths, registry, write,
 };
 
-/// Bytes of a file, before and after, above which nothing is worked out: somebody waits for it.
+/// Largest file in bytes, before or after, that is previewed: a person is waiting.
 const MAX_FILE: u64 = 1024 * 1024;
 
-/// Bytes of all diffs of a call.
+/// Most bytes of diffs of one call.
 const MAX_DIFFS: usize = 64 * 1024;
 
-/// Whether calls of this tool can be previewed at all.
+/// Whether calls of this tool can be previewed.
 pub fn previews(tool: &str) -> bool {
     matches!(tool, "write" | "edit" | "multiedit" | "apply_patch")
 }
 
-/// The files that a call would change. Takes a moment (files are read and compared), and writes nothing.
+/// The files that a call would change. Reads and compares files, which takes a moment, and writes
+/// nothing.
 ///
-/// `None` where nothing can be said: the call changes no files or would fail, a file is not text or
-/// over 1 MiB, or it leads elsewhere than when it was resolved.
+/// `None` if no preview is possible: the call changes no files or would fail, a file is not text or
+/// is over 1 MiB, or a path resolves differently now.
 pub fn preview(resolved: &Resolution, cx: &Workspace) -> Option<Vec<FilePreview>> {
     if !previews(&resolved.name) {
         return None;

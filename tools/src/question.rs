@@ -1,6 +1,6 @@
-//! `question`: asks the user. The questions themselves are put as the permission `question`, one
-//! access each, so that they are asked, answered, logged and timed out like any other; what runs
-//! here, when all have been answered, tells the model.
+//! `question`: asks the user. Each question is one access under the permission `question`, so
+//! questions are asked, answered, logged and timed out like permissions. When all are answered,
+//! this tool reports the answers to the model.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ pub(crate) struct Question;
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Args {
-    /// What to ask, in order.
+    #[schemars(description = "What to ask, in order.")]
     questions: Vec<Item>,
 }
 
@@ -44,7 +44,7 @@ struct Item {
 struct Choice {
     /// The answer, in a few words.
     label: String,
-    /// What it would mean.
+    #[schemars(description = "What it would mean.")]
     #[serde(default, skip_serializing_if = "String::is_empty")]
     description: String,
 }

@@ -1,4 +1,4 @@
-//! `read`: lines of a text file, the entries of a folder, an image or PDF.
+//! `read`: shows lines of a text file, the entries of a folder, an image or a PDF.
 
 use std::fs::{File, Metadata};
 use std::io::{BufReader, Read as _, Seek, SeekFrom};
@@ -38,10 +38,10 @@ pub(crate) struct Args {
 impl Args {
     fn wanted(&self, limits: OutputLimits) -> Wanted {
         let lines = self.limit.and_then(|limit| usize::try_from(limit).ok());
-        // no lines at all are never meant
+        // a limit of 0 is never meant
         let lines = lines.filter(|lines| *lines > 0).unwrap_or(limits.max_lines);
         Wanted {
-            // models that count from 0 mean the first line, too
+            // models that count from 0 also mean the first line
             first: self.offset.unwrap_or(1).max(1),
             lines: lines.min(limits.max_lines).max(1),
             bytes: limits.max_bytes,
@@ -56,9 +56,9 @@ impl Typed for Read {
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
         let mut target = paths::resolve(&args.file_path, cx)?;
-        // the hint under a cut output sends the model here
+        // the hint under a cut output sends the model to this folder
         target.inside |= paths::real(&cx.spill_dir).is_ok_and(|dir| target.path.starts_with(dir));
-        // and a skill to the files beside it
+        // a skill sends the model to the files beside it
         target.inside |= !target.inside && skills::is_own(&target.path, &cx.homes);
         Ok(target.judged(Plan::new(Class::Read), "read"))
     }
@@ -102,7 +102,7 @@ fn read(title: &str, path: &Path, wanted: Wanted, cx: &Context) -> Result<Output
         let output = lines_output(title, path, &window, wanted)?;
         return Ok(seen::told_text(output, path, &unsaved));
     }
-    // a file that somebody writes to has no end; those of the kernel say that they are empty
+    // a file may grow for ever while it is read; files of the kernel claim to be empty
     let left = if opened.len() == 0 { u64::MAX } else { opened.len() };
     let mut reader = BufReader::with_capacity(64 * 1024, file.take(left));
     let window = lines::window(&mut reader, wanted, &cx.workspace.secrets, cancel)
@@ -110,8 +110,8 @@ fn read(title: &str, path: &Path, wanted: Wanted, cx: &Context) -> Result<Output
     Ok(seen::told(lines_output(title, path, &window, wanted)?, path, &opened))
 }
 
-/// The text that the user sees in an editor and has not saved. Whoever writes the file meanwhile is read
-/// from disk.
+/// The unsaved text that the user sees in an editor. `None` if the file is being written now; then
+/// the disk is read.
 fn unsaved(path: &Path, opened: &Metadata, cx: &Context) -> Option<String> {
     cx.workspace.host.as_ref()?;
     let disk = text::load(path, opened).ok()?;
@@ -150,7 +150,7 @@ fn lines_output(
     Ok(Output::new(title, format!("{}\n{rest}", window.text), &meta))
 }
 
-/// The entries of a folder by name, folders with a slash.
+/// The entries of a folder by name, folders with a trailing slash.
 fn folder(title: &str, path: &Path, wanted: Wanted) -> Result<Output, Error> {
     let failed = |error| Error::io("list", path, &error);
     let mut names = Vec::new();
@@ -364,7 +364,7 @@ mod tests {
         let resolved = site.resolve("read", &json!({ "filePath": site.outside("") }));
         assert_eq!(resolved.access[0].permission, "external_directory");
         assert_eq!(resolved.access[0].patterns, [site.outside("*").to_string_lossy()]);
-        // the rest of a cut output is the model's own
+        // the model may read the rest of its own cut output
         let resolved =
             site.resolve("read", &json!({ "filePath": site.root().join("spill/c.txt") }));
         assert_eq!(resolved.access.len(), 1);

@@ -1,4 +1,4 @@
-//! The list of tools, and the way a call takes through it.
+//! The list of tools, and the steps of every call: resolve, run, limit the output.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,13 +16,14 @@ use crate::{
     question, read, skill, task, text, todoread, todowrite, truncate, webfetch, write,
 };
 
-/// Bytes of a name that are said back.
+/// Most bytes of a tool's name that an error quotes.
 const MAX_NAME: usize = 200;
 
-/// Bytes of a title, which often is what the model has written.
+/// Most bytes of a title, which often is text of the model.
 const MAX_TITLE: usize = 2_000;
 
-/// Every tool. To add one: its file, its description in `prompts/tools/`, and a line here.
+/// Every tool. To add one, write its file and its description in `prompts/tools/`, and add a line
+/// here.
 pub static TOOLS: &[&dyn Tool] = &[
     &read::Read,
     &write::Write,
@@ -48,13 +49,13 @@ pub fn find(name: &str) -> Option<&'static dyn Tool> {
     TOOLS.iter().copied().find(|tool| tool.name() == name)
 }
 
-/// The tools that models are told of.
+/// The tools that models can see.
 pub fn offered() -> impl Iterator<Item = &'static dyn Tool> {
     TOOLS.iter().copied().filter(|tool| tool.offered())
 }
 
-/// The tools that the model with this id is told of (SPEC T5). Some know patches and get `apply_patch`;
-/// all others get the tools that replace text by text.
+/// The tools that the model with this id sees (SPEC T5). Some models are trained on patches and get
+/// `apply_patch`; all others get the tools that replace text.
 pub fn offered_to(model_id: &str) -> Vec<&'static dyn Tool> {
     let patches = writes_patches(model_id);
     let fits = |tool: &&dyn Tool| match tool.name() {
@@ -65,20 +66,22 @@ pub fn offered_to(model_id: &str) -> Vec<&'static dyn Tool> {
     offered().filter(fits).collect()
 }
 
-/// By name: OpenAI's models but for the GPT-4 family and the open ones.
+/// Decides by name: OpenAI's models except the GPT-4 family and the open models.
 fn writes_patches(model_id: &str) -> bool {
     model_id.contains("gpt-") && !model_id.contains("gpt-4") && !model_id.contains("oss")
 }
 
-/// The tool that the model meant: models vary the case and pad names, nothing else is guessed.
+/// The tool that the model meant. Models vary case and pad names with white space; nothing else is
+/// guessed.
 fn meant(name: &str) -> Option<&'static dyn Tool> {
     let name = name.trim();
     find(name).or_else(|| find(&name.to_lowercase())).filter(|tool| tool.offered())
 }
 
-/// What a call would do: finds the tool (repairing the name), checks the arguments with their secrets
-/// put back, resolves the paths. The answer has the names of secrets again. Never has an effect. A
-/// call that cannot run has `error`; one of no tool is `invalid`.
+/// Determines what a call would do: finds the tool (repairing its name), checks the arguments with
+/// secrets inserted, resolves the paths. The result contains the names of secrets, not their
+/// values. Never has an effect. A call that cannot run has `error` set; a call of an unknown tool
+/// becomes `invalid`.
 pub fn resolve(call: &CallSpec, cx: &Workspace) -> Resolution {
     let mut resolution = match meant(&call.name) {
         Some(tool) => match cx.secrets.put_back(&call.input) {
@@ -107,11 +110,11 @@ fn unknown(name: &str) -> Error {
     ))
 }
 
-/// Runs what [`resolve`] answered, until it ends or `cx.cancel` says so (within 100 ms then). It
-/// keeps no time limit: that is the caller's, who knows `resolved.timeout`.
+/// Runs the result of [`resolve`] until it ends or `cx.cancel` fires (it then ends within 100 ms).
+/// The time limit `resolved.timeout` is the caller's task.
 ///
-/// Arguments may differ from those resolved (secrets are put back at this moment), paths may not:
-/// it resolves again and refuses if they have changed since they were judged.
+/// Arguments may differ from the resolved ones, because secrets are inserted now. Paths may not:
+/// the call is resolved again and refused if they have changed since they were judged.
 pub async fn run(resolved: &Resolution, cx: Context) -> Output {
     if find(&resolved.name).is_none() {
         for source in &cx.workspace.sources {
@@ -126,7 +129,7 @@ pub async fn run(resolved: &Resolution, cx: Context) -> Output {
     }
 }
 
-/// The call once more, if it still leads where it led when it was resolved.
+/// Plans the call again. An error if its paths have changed since it was resolved.
 pub(crate) fn replan(
     resolved: &Resolution,
     cx: &Workspace,
@@ -146,12 +149,13 @@ pub(crate) fn replan(
     Ok((tool, plan))
 }
 
-/// Why a call that was resolved to `told` cannot be run, as the kind of error that it is.
+/// The reason why a call that was resolved to the error `told` cannot be run, as an error of that
+/// kind.
 fn refusal(tool: &dyn Tool, plan: Result<Plan, Error>, told: &str) -> Error {
     match plan {
         Err(error) => error,
         Ok(_) if tool.name() == "invalid" => Error::UnknownTool(told.to_owned()),
-        // the files have changed so that it could be now, but nobody has judged that
+        // the files have changed so that the call would be valid now, but it was not judged
         Ok(_) => Error::Refused(told.to_owned()),
     }
 }
@@ -173,11 +177,11 @@ fn finished(mut output: Output, workspace: &Workspace, call: &str) -> Output {
     truncate::limit(output, workspace, call)
 }
 
-/// Runs one tool for a person at a shell: no rules, but nothing outside the worktree, and with the
-/// tool's own time limit. On a timeout the output so far is kept.
+/// Runs one tool for a person at a shell: without rules, only inside the worktree, with the tool's
+/// own time limit. A timeout keeps the output so far.
 ///
 /// # Errors
-/// The call cannot be run: no such tool, invalid arguments, a path outside the worktree.
+/// The call cannot be run: unknown tool, invalid arguments, a path outside the worktree.
 pub async fn run_alone(name: &str, args: &str, workspace: Workspace) -> Result<Output, Error> {
     let tool = find(name).filter(|tool| tool.offered()).ok_or_else(|| unknown(name))?;
     let plan = tool.plan(&Json::from_value(&args.into()), &workspace)?;
@@ -199,7 +203,7 @@ pub async fn run_alone(name: &str, args: &str, workspace: Workspace) -> Result<O
     Ok(output)
 }
 
-/// What comes of the entries of a batch, each run alone.
+/// The results of a batch's entries, each run alone.
 async fn parts(batch: &Plan, workspace: &Workspace) -> Vec<Part> {
     let entries = entries(&batch.input).into_iter().filter(|entry| entry.refused.is_none());
     let runs = entries.map(|Entry { tool, input, .. }| async move {
@@ -211,7 +215,7 @@ async fn parts(batch: &Plan, workspace: &Workspace) -> Vec<Part> {
     futures::future::join_all(runs).await
 }
 
-/// A name for a call that stands in no log, unlike that of any other.
+/// A unique id for a call that is not in a log.
 fn alone() -> String {
     static CALLS: AtomicU64 = AtomicU64::new(0);
     format!("alone:{}:{}:1", std::process::id(), CALLS.fetch_add(1, Ordering::Relaxed))
@@ -229,7 +233,7 @@ fn inside(plan: &Plan, workspace: &Workspace) -> Result<(), Error> {
     )))
 }
 
-/// A cancelled call, told as what it was.
+/// Marks the output of a cancelled call as a timeout.
 fn timed_out(mut output: Output, limit: u64) -> Output {
     let error = Error::Timeout(limit);
     if output.is_error {
@@ -381,7 +385,7 @@ mod tests {
         assert!(!output.output.contains("secret"));
     }
 
-    /// Has every tool whose name begins with `far_`, and one named as a built-in tool.
+    /// Has every tool whose name begins with `far_`, and one named like a built-in tool.
     #[derive(Debug)]
     struct Source;
 

@@ -1,9 +1,10 @@
-//! Whether a file is still as the model was last told.
+//! Tracks which state of each file the model has seen, and refuses changes to a file that has
+//! changed since.
 //!
 //! Results carry `"seen": { PATH: STAMP }` in their metadata; the stamps come back in
-//! [`Context::seen`](crate::Context::seen). A stamp is the time of the last change and the size, so a
-//! change that keeps both (within one tick of the file system's clock) goes unnoticed. A text that the
-//! host has and the disk has not is known by its hash: it may get there at any time.
+//! [`Context::seen`](crate::Context::seen). A stamp is the time of the last change and the size, so
+//! a change that keeps both (within one tick of the file system's clock) goes unnoticed. A text
+//! that only the host has is known by its hash, because the host may save it at any time.
 
 use std::collections::BTreeMap;
 use std::fs::Metadata;
@@ -16,21 +17,21 @@ use crate::confined::stamp;
 use crate::host::Put;
 use crate::{Error, Output, text};
 
-/// How the stamp of a text begins that is not on disk.
+/// Prefix of the stamp of a text that is not on disk.
 const TEXT: &str = "text-";
 
-/// Of a text that is not on disk.
+/// The stamp of a text that is not on disk.
 fn stamp_of_text(text: &str) -> String {
     format!("{TEXT}{}", Sha256::of(text.as_bytes()))
 }
 
-/// The output with word of a text that the host shows for the file at `path`.
+/// Adds to the output the stamp of the text that the host shows for the file at `path`.
 pub(crate) fn told_text(mut output: Output, path: &Path, text: &str) -> Output {
     output.mark("seen", json!({ path.to_string_lossy(): stamp_of_text(text) }));
     output
 }
 
-/// The output with word of the `text` that was put at `path`.
+/// Adds to the output the stamp of the `text` written to `path`.
 pub(crate) fn told_put(mut output: Output, path: &Path, text: &str, put: &Put) -> Output {
     match put {
         Put::Disk(file) => told(output, path, file),
@@ -41,14 +42,14 @@ pub(crate) fn told_put(mut output: Output, path: &Path, text: &str, put: &Put) -
     }
 }
 
-/// The output with word of the file at `path` as it is now. `file` has to come from the open file
-/// that was read (taken before reading) or written (taken after writing).
+/// Adds to the output the stamp of the file at `path`. `file` must come from the open file that was
+/// read (taken before reading) or written (taken after writing).
 pub(crate) fn told(mut output: Output, path: &Path, file: &Metadata) -> Output {
     output.mark("seen", json!({ path.to_string_lossy(): stamp(file) }));
     output
 }
 
-/// The same for several files.
+/// Adds the stamps of several files.
 pub(crate) fn told_all(mut output: Output, files: &[(PathBuf, Metadata)]) -> Output {
     let stamps =
         files.iter().map(|(path, file)| (path.to_string_lossy().into(), stamp(file).into()));
@@ -56,7 +57,8 @@ pub(crate) fn told_all(mut output: Output, files: &[(PathBuf, Metadata)]) -> Out
     output
 }
 
-/// Refuses a file that is not as the model was last told. One that it was never told of passes.
+/// Refuses a file that has changed since the model last saw it. A file that the model has not seen
+/// passes.
 ///
 /// # Errors
 /// [`Error::ChangedOnDisk`].
@@ -66,7 +68,7 @@ pub(crate) fn check(
     seen: &BTreeMap<String, String>,
 ) -> Result<(), Error> {
     match seen.get(path.to_string_lossy().as_ref()) {
-        // it was not on disk then, and may be now
+        // the text was not on disk then, and may be now
         Some(told) if told.starts_with(TEXT) => match text::load(path, file) {
             Ok(text) if *told == stamp_of_text(&text) => Ok(()),
             Ok(_) | Err(_) => Err(Error::changed(path)),
@@ -76,8 +78,7 @@ pub(crate) fn check(
     }
 }
 
-/// Refuses a text that the host shows for the file at `path`, and that is not what the model was last
-/// told.
+/// Refuses a text that the host shows for the file at `path` if the model has last seen another.
 ///
 /// # Errors
 /// [`Error::ChangedOnDisk`].

@@ -1,4 +1,4 @@
-//! `skill`: the instructions of a skill, by its name.
+//! `skill`: loads the instructions of a skill by its name.
 
 use std::path::{Path, PathBuf};
 
@@ -11,13 +11,13 @@ use crate::skills::{self, Found};
 use crate::tool::Typed;
 use crate::{Context, Error, Output, Plan, Workspace, nearby, paths, text};
 
-/// Files of a skill's folder that are named.
+/// Most files of a skill's folder that are listed.
 const MAX_FILES: usize = 10;
 
-/// Entries of the folder that are looked at for them.
+/// Most entries of the folder that are examined for the list.
 const LOOK_AT: usize = 1_000;
 
-/// Problems that are told when a skill is missing: one of them may be why.
+/// Most problems reported when a skill is missing: one of them may be the reason.
 const MAX_PROBLEMS: usize = 5;
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Typed for Skill {
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
         let skill = find(args.name.trim(), cx)?;
         let mut target = paths::resolve(&skill.path.to_string_lossy(), cx)?;
-        // one that a link leads out of its place is as strange as any file outside
+        // a skill that a link leads out of its place counts as outside
         target.inside |= skill.path.starts_with(&skill.place) && is_at_home(&skill, cx);
         let mut plan = target.confined(Plan::new(Class::Read));
         plan.access.push(Access {
@@ -61,7 +61,7 @@ impl Typed for Skill {
     }
 }
 
-/// Whether the place of a skill is the project's or the user's own.
+/// Whether the skill's place belongs to the project or the user.
 fn is_at_home(skill: &skills::Skill, cx: &Workspace) -> bool {
     skills::is_own(&skill.place, &cx.homes)
         || paths::real(&cx.worktree).is_ok_and(|worktree| skill.place.starts_with(worktree))
@@ -76,7 +76,7 @@ fn find(name: &str, cx: &Workspace) -> Result<skills::Skill, Error> {
     }
 }
 
-/// What there is instead.
+/// The error for a missing skill, with the skills that exist.
 fn missing(name: &str, found: &Found) -> String {
     let mut text = format!("There is no skill {:?}.", text::clip(name.to_owned(), 200));
     let names: Vec<&str> = found.skills.iter().map(|skill| skill.name.as_str()).collect();
@@ -110,8 +110,8 @@ fn load(name: &str, path: &Path) -> Result<Output, Error> {
     Ok(Output::new(skill.name, format!("{text}\n{body}"), &meta))
 }
 
-/// Files of the folder beside `SKILL.md`, those higher up first, then by name; and whether there are
-/// more. Links to folders are not followed.
+/// Files in the folder beside `SKILL.md`, by depth and then by name, and whether there are more.
+/// Links to folders are not followed.
 fn listed(folder: &Path) -> (Vec<String>, bool) {
     let mut files = Vec::new();
     let mut level = vec![folder.to_owned()];
@@ -216,7 +216,7 @@ mod tests {
                 .collect();
             assert_eq!(asked, access);
         }
-        // what lies beside the user's own skills may be read, too, and nothing around it
+        // the files beside the user's own skill may be read too, and nothing around it
         site.file("../outside/home/.claude/skills/own/more.md", "more");
         site.file("../outside/home/.claude/settings.json", "{}");
         for (file, permissions) in [("skills/own/more.md", 1), ("settings.json", 2)] {

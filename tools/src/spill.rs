@@ -1,4 +1,4 @@
-//! Full texts of outputs that were cut, in files beside the log, for seven days (SPEC T4).
+//! Saves the full text of cut outputs in files beside the log, for seven days (SPEC T4).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -10,18 +10,18 @@ use leftfold_events::Sha256;
 use leftfold_events::event::Spill;
 use sha2::Digest;
 
-/// Bytes that one file may have; what comes after is lost.
+/// Largest file in bytes; the rest is lost.
 pub(crate) const MAX_SPILL: u64 = 32 * 1024 * 1024;
 
-/// How long a file is kept after it was last written to.
+/// How long a file is kept after the last write to it.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Names tried for one call before giving up.
 const MAX_NAMES: u32 = 1_000;
 
-/// Removes the files in `folder` that were last written to more than seven days before `now`. Call
-/// it when a session is opened, with the session's own folder. Whatever else is in there stays:
-/// folders, links, files of other names. Answers how many are gone; what cannot be removed stays, too.
+/// Removes the files in `folder` that were last written more than seven days before `now`. Call it
+/// with the session's own folder when a session is opened. Folders, links and files with other
+/// names stay, and so do files that cannot be removed. Returns how many were removed.
 pub fn prune(folder: &Path, now: SystemTime) -> usize {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     let gone = |entry: io::Result<std::fs::DirEntry>| {
@@ -36,8 +36,8 @@ pub fn prune(folder: &Path, now: SystemTime) -> usize {
     entries.filter_map(gone).count()
 }
 
-/// Whether this is a spill file whose time is over; `None` if nobody can say. One that seems to be
-/// from the future is not old.
+/// Whether this is an expired spill file. `None` if that cannot be determined. A file with a time
+/// in the future is not expired.
 fn is_old(path: &Path, now: SystemTime) -> Option<bool> {
     let found = path.symlink_metadata().ok()?;
     let ours = found.is_file() && path.extension().is_some_and(|extension| extension == "txt");
@@ -51,12 +51,13 @@ pub(crate) struct SpillFile {
     file: File,
     hash: sha2::Sha256,
     bytes: u64,
-    /// Whether there was more than fits.
+    /// Whether the limit was reached.
     pub(crate) full: bool,
 }
 
 impl SpillFile {
-    /// Creates a file named after `call` in `folder`, never over another: ids of calls repeat.
+    /// Creates a file named after `call` in `folder`. Never overwrites one, because call ids
+    /// repeat.
     pub(crate) fn create(folder: &Path, call: &str) -> io::Result<Self> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let name: String = call

@@ -1,5 +1,5 @@
-//! `task`: a piece of work for another agent, in a session of its own. The session that makes the
-//! call starts it; what is here says what it would be.
+//! `task`: gives a task to another agent in a session of its own. This module only resolves the
+//! call; the session that makes it starts the child.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ pub(crate) struct Task;
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Args {
-    /// What it is about, in three to five words.
+    #[schemars(description = "What it is about, in three to five words.")]
     #[serde(default)]
     description: String,
     /// The whole task.

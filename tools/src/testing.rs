@@ -1,4 +1,4 @@
-//! A place for tests to work in: a worktree and a folder outside it, gone afterwards.
+//! A test site: a worktree and a folder outside it, removed after the test.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -61,7 +61,7 @@ impl Site {
         Workspace { homes: Homes { home, config, ..Homes::default() }, ..workspace }
     }
 
-    /// A context whose `LEFTFOLD_CALL` no other test has.
+    /// A context with a unique `LEFTFOLD_CALL`.
     pub(crate) fn context(&self) -> Context {
         static CALLS: AtomicU64 = AtomicU64::new(0);
         let n = CALLS.fetch_add(1, Ordering::Relaxed);
@@ -81,8 +81,8 @@ impl Site {
     }
 }
 
-/// The same random cases each time, so that a run speaks of the change at hand alone;
-/// `LEFTFOLD_RANDOM=1` looks for others, and `PROPTEST_CASES` for more of them.
+/// Runs fixed random cases, so that a failure comes from the change at hand. `LEFTFOLD_RANDOM=1`
+/// picks new cases, `PROPTEST_CASES` sets their number.
 pub(crate) fn cases(cases: u32) -> ProptestConfig {
     let given = |name| std::env::var(name).ok();
     let cases = given("PROPTEST_CASES").and_then(|n| n.parse().ok()).unwrap_or(cases);

@@ -1,4 +1,4 @@
-//! What holds for every tool, whatever it is called with.
+//! Properties that hold for every tool and any arguments.
 
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::testing::Site;
 use crate::{Error, Output, offered, run_alone};
 
-/// Arguments that are right, but for files that are not there.
+/// Valid arguments, for files that do not exist.
 fn right(tool: &str) -> Value {
     match tool {
         "read" => json!({ "filePath": "f", "offset": 1, "limit": 1 }),
@@ -66,7 +66,7 @@ fn hostile(site: &Site) -> Vec<Value> {
     ]
 }
 
-/// A call that fails says why with a stable word.
+/// Checks that a failed call gives its reason with a stable word.
 fn assert_told(done: Result<Output, Error>, what: &str) {
     match done {
         Ok(output) if output.is_error => {

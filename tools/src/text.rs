@@ -1,4 +1,4 @@
-//! Telling text from what is not, and loading it for a change.
+//! Distinguishes text from binary files, and loads text for a change.
 
 use std::fs::Metadata;
 use std::io::Read;
@@ -8,15 +8,15 @@ pub(crate) use leftfold_framing::{clip, floor};
 
 use crate::{Error, confined};
 
-/// Bytes at the start of a file that decide what it is.
+/// Bytes at the start of a file that decide its type.
 pub(crate) const SAMPLE: usize = 8 * 1024;
 
-/// Largest file that is held in memory for a change.
+/// Largest file in bytes that is loaded for a change.
 const MAX_EDITABLE: u64 = 32 * 1024 * 1024;
 
 pub(crate) const BOM: &str = "\u{feff}";
 
-/// Formats that are binary even where their first bytes look like text.
+/// Formats that are binary even if their first bytes look like text.
 const BINARY: &[&str] = &[
     "zip", "tar", "gz", "xz", "zst", "bz2", "7z", "rar", "jar", "war", "exe", "dll", "so", "dylib",
     "a", "o", "obj", "lib", "class", "pyc", "pyo", "wasm", "doc", "docx", "xls", "xlsx", "ppt",
@@ -24,7 +24,7 @@ const BINARY: &[&str] = &[
     "ttf", "otf", "woff", "woff2", "ico", "bmp", "tiff",
 ];
 
-/// Refuses a file whose name or first bytes (`sample`) say that it is not text.
+/// Refuses a file whose name or first bytes (`sample`) show that it is not text.
 pub(crate) fn require(path: &Path, sample: &[u8]) -> Result<(), Error> {
     let shown = path.display();
     if sample.starts_with(&[0xff, 0xfe]) || sample.starts_with(&[0xfe, 0xff]) {
@@ -42,8 +42,9 @@ pub(crate) fn require(path: &Path, sample: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// No NUL, and of the rest at most three in ten characters that text does not have: controls, and
-/// bytes that are not UTF-8 (text in an older encoding has a few).
+/// Whether the bytes look like text: no NUL, and at most three in ten characters that do not occur
+/// in text (control characters, and bytes that are not UTF-8, of which text in an older encoding
+/// has a few).
 pub(crate) fn looks_like_text(sample: &[u8]) -> bool {
     if sample.contains(&0) {
         return false;
@@ -58,11 +59,11 @@ pub(crate) fn looks_like_text(sample: &[u8]) -> bool {
     count * 10 <= text.chars().count() * 3
 }
 
-/// Loads a text file that is to be changed, whole. It is the one that was `found` at its path, as it
-/// was then.
+/// Loads a whole text file for a change. It must still be the file that was `found` at its path,
+/// unchanged.
 ///
 /// # Errors
-/// It is binary, not UTF-8 (a change would garble it), or over 32 MiB; it has changed since.
+/// It is binary, not UTF-8 (a change would garble it), or over 32 MiB; or it has changed since.
 pub(crate) fn load(path: &Path, found: &Metadata) -> Result<String, Error> {
     confined::regular(path, found)?;
     let shown = path.display();

@@ -1,8 +1,8 @@
-//! Text files as a call finds and leaves them: on disk, or as the host has them.
+//! Loads and writes the text files of a call, on disk or through the host.
 //!
-//! The disk is looked at first, by the same confined ways as ever, and says whether there is a file at
-//! all, of what sort, and whether it is text. Only then the host is asked whether it shows something
-//! else. What is not on disk is not asked for.
+//! The disk is read first, by the confined functions. It decides whether the file exists, which
+//! kind it is and whether it is text. Only then the host is asked whether it shows another text.
+//! Files that are not on disk are never asked for.
 
 use std::fs::Metadata;
 use std::path::Path;
@@ -18,21 +18,21 @@ use crate::host::{Host, HostError, MAX_TEXT, Patience, Put, READING};
 use crate::tool::Seen;
 use crate::{Context, Error, Workspace, confined, seen, text};
 
-/// How long a look may take.
+/// Time limit of a preview's read.
 const LOOKING: Duration = Duration::from_secs(2);
 
-/// Where a call finds texts. All of it blocks the thread.
+/// Access to texts for one call. All functions block the thread.
 pub(crate) struct TextFiles {
     host: Option<Arc<dyn Host>>,
     secrets: Secrets,
     patience: Patience,
 }
 
-/// The text of a file that is on disk.
+/// The text of a file that exists on disk.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) text: String,
-    /// Whether the host shows this, and the disk has something else.
+    /// Whether this is the host's text and the disk has another.
     pub(crate) unsaved: bool,
 }
 
@@ -42,7 +42,7 @@ impl TextFiles {
         Self { patience, ..Self::of_workspace(&cx.workspace) }
     }
 
-    /// For a look without a call, which somebody waits for.
+    /// Access for a preview, outside a call. A person is waiting.
     pub(crate) fn of_workspace(workspace: &Workspace) -> Self {
         Self {
             host: workspace.host.clone(),
@@ -51,10 +51,10 @@ impl TextFiles {
         }
     }
 
-    /// The text of the file that was `found` at `path`, if it is still as the model was last told.
+    /// The text of the file that was `found` at `path`, if the model has seen its current state.
     ///
     /// # Errors
-    /// Those of [`text::load`]; [`Error::ChangedOnDisk`].
+    /// The errors of [`text::load`]; [`Error::ChangedOnDisk`].
     pub(crate) fn load(&self, path: &Path, found: &Metadata, seen: &Seen) -> Result<Held, Error> {
         confined::regular(path, found)?;
         let disk = text::load(path, found);
@@ -67,8 +67,8 @@ impl TextFiles {
         Ok(Held { text, unsaved: true })
     }
 
-    /// The text that the host shows for the file that was `found`, if it is not what the disk has. One
-    /// that is silent is taken at what is on disk: that can do no harm.
+    /// The text that the host shows for the file that was `found`, if it differs from the disk's. A
+    /// silent host counts as showing the disk's text, which does no harm.
     pub(crate) fn unsaved(&self, path: &Path, found: &Metadata, disk: &str) -> Option<String> {
         if disk.len() > MAX_TEXT {
             return None;
@@ -84,16 +84,17 @@ impl TextFiles {
                 return None;
             }
         };
-        // a link put in its place meanwhile would have led the host elsewhere
+        // a link put in place meanwhile would have misled the host
         let now = confined::look(path).ok()??;
         (!text.contains('\0') && confined::same(found, &now)).then_some(text)
     }
 
-    /// Puts `text` in the place of what was `found` there: through the host, which shows it to its
-    /// user as a change of its own, or on disk.
+    /// Replaces the file that was `found` with `text`: through the host, which shows it to its user
+    /// as a change, or on disk.
     ///
     /// # Errors
-    /// Those of [`confined::replace`]; [`Error::Client`] if nobody knows whether it was written.
+    /// The errors of [`confined::replace`]; [`Error::Client`] if it is unknown whether the text was
+    /// written.
     pub(crate) fn put(
         &self,
         path: &Path,
@@ -117,8 +118,8 @@ impl TextFiles {
         }
     }
 
-    /// Tells the host of a text that is on disk already, so that it shows that. How the file stands
-    /// then, if it still is that text. One that does not want to know has nothing to do with the call.
+    /// Notifies the host of a text that is on disk already, so that it shows it. Returns the file's
+    /// metadata afterwards, if the file still has that text. A failure does not concern the call.
     pub(crate) fn told(&self, path: &Path, text: &str, written: Metadata) -> Metadata {
         let Some(asked) = self.writing(path, text) else { return written };
         let Ok(runtime) = Handle::try_current() else { return written };
@@ -131,7 +132,7 @@ impl TextFiles {
         }
     }
 
-    /// What nobody is to be told is not said to a host either.
+    /// Texts with secrets are not sent to a host.
     fn writing(
         &self,
         path: &Path,
@@ -151,8 +152,8 @@ fn as_written(path: &Path, text: &str) -> Put {
     now.map_or(Put::Host, Put::Disk)
 }
 
-/// Whether both are the same text: editors keep a mark at the beginning and the ends of lines apart
-/// from it.
+/// Whether two texts are equal apart from byte order mark and line endings, which editors store
+/// separately.
 fn same(one: &str, other: &str) -> bool {
     let lines = |text: &str| text.trim_start_matches(text::BOM).replace("\r\n", "\n");
     one == other || lines(one) == lines(other)

@@ -1,4 +1,4 @@
-//! `todoread`: the session's list of what is to be done.
+//! `todoread`: shows the session's list of todos.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `todowrite`: replaces the session's list of what is to be done.
+//! `todowrite`: replaces the session's list of todos.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ pub(crate) struct Args {
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 struct Item {
-    /// What is to be done, in one short sentence.
+    #[schemars(description = "What is to be done, in one short sentence.")]
     content: String,
     /// How far it is.
     status: Status,
@@ -80,11 +80,11 @@ impl Typed for TodoWrite {
     }
 }
 
-/// A list as the model reads it: JSON, under a count of what is still open.
+/// The output for a list: JSON, with the number of open todos as title.
 pub(crate) fn listed(todos: &[TodoItem]) -> Output {
     let done = |t: &&TodoItem| matches!(t.status, TodoStatus::Completed | TodoStatus::Cancelled);
     let open = todos.len() - todos.iter().filter(done).count();
-    // these types have no way to fail in memory
+    // serialising these types to memory cannot fail
     let text = serde_json::to_string_pretty(todos).unwrap_or_default();
     Output::new(format!("{open} todos open"), text, &json!({ "todos": todos, "open": open }))
 }

@@ -1,4 +1,4 @@
-//! What a tool is, and what it is given.
+//! The interface of tools: what a tool implements, what a call receives and what it returns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -21,23 +21,23 @@ use crate::homes::Homes;
 use crate::host::Host;
 use crate::{Error, args};
 
-/// How long a call may run unless its tool says otherwise, in milliseconds.
+/// Time limit of a call in milliseconds, unless its tool sets another.
 pub(crate) const TIMEOUT: u64 = 60_000;
 
-/// Takes the last part of what a running tool has printed so far.
+/// Receives the end of a running tool's output so far.
 pub type Progress = Arc<dyn Fn(String) + Send + Sync>;
 
-/// A tool, whatever its arguments are. Built-in ones implement [`Typed`] and get this for free.
+/// A tool with any type of arguments. Built-in tools implement [`Typed`] and get this for free.
 pub trait Tool: Send + Sync {
     fn name(&self) -> &'static str;
 
-    /// For the model.
+    /// The description for the model.
     fn description(&self) -> &'static str;
 
     /// JSON Schema of the arguments.
     fn schema(&self) -> Json;
 
-    /// Whether models are told of it.
+    /// Whether models see it in their list of tools.
     fn offered(&self) -> bool;
 
     /// Checks the arguments and resolves the paths. Never has an effect.
@@ -46,10 +46,10 @@ pub trait Tool: Send + Sync {
     /// Invalid arguments; paths that cannot be resolved.
     fn plan(&self, input: &Json, cx: &Workspace) -> Result<Plan, Error>;
 
-    /// Does what `plan` says, on the paths that stand in it.
+    /// Does what `plan` says, on the plan's paths.
     fn run(&self, plan: Plan, cx: Context) -> BoxFuture<'static, Output>;
 
-    /// `plan` as permission rules and the log see it, with any error inside.
+    /// The resolution of a call: `plan` as permission rules and the log see it, or its error.
     fn resolve(&self, input: &Json, cx: &Workspace) -> Resolution {
         match self.plan(input, cx) {
             Ok(plan) => plan.resolution(self.name()),
@@ -58,14 +58,14 @@ pub trait Tool: Send + Sync {
     }
 }
 
-/// Tools from outside this crate, such as those of MCP servers and of plugins. A built-in tool of the same
-/// name comes first.
+/// Tools from outside this crate, such as those of MCP servers and plugins. A built-in tool with an
+/// equal name comes first.
 pub trait ToolSource: fmt::Debug + Send + Sync {
-    /// Works out what a call would do; `None` if this source never has a tool of that name. Has no effect.
-    /// May block until a source has started that is just being started.
+    /// Determines what a call would do, without effect. `None` if this source never has a tool of
+    /// that name. May block while the source is starting.
     fn resolve(&self, call: &CallSpec, workspace: &Workspace) -> Option<Resolution>;
 
-    /// Runs what [`ToolSource::resolve`] answered; `None` if that is no call of this source's.
+    /// Runs the result of [`ToolSource::resolve`]. `None` if the call is not of this source.
     fn run<'a>(
         &'a self,
         resolved: &'a Resolution,
@@ -73,14 +73,14 @@ pub trait ToolSource: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'a, Option<Output>>;
 }
 
-/// A tool whose arguments are a Rust type, which gives the schema and the checks.
+/// A tool whose arguments are a Rust type. The type provides the schema and the checks.
 pub(crate) trait Typed: Send + Sync {
     type Args: DeserializeOwned + Serialize + JsonSchema + Send;
     const NAME: &'static str;
     const DESCRIPTION: &'static str;
     const OFFERED: bool = true;
 
-    /// Fills in `class`, `access`, `paths` and `timeout` of a plan.
+    /// Plans a call: `class`, `access`, `paths` and `timeout`.
     fn plan(args: &Self::Args, cx: &Workspace) -> Result<Plan, Error>;
 
     fn run(
@@ -124,16 +124,16 @@ impl<T: Typed> Tool for T {
     }
 }
 
-/// What a call would do, with nothing done yet.
+/// The effects that a call would have. Making a plan has none.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The arguments under their own names, defaults left out.
+    /// The arguments under their own names, without defaults.
     pub input: Json,
     pub class: Class,
     pub access: Vec<Access>,
     /// Absolute, with links resolved.
     pub paths: Vec<PathBuf>,
-    /// Milliseconds.
+    /// Time limit in milliseconds.
     pub timeout: u64,
 }
 
@@ -144,7 +144,7 @@ impl Plan {
         Self { input: Json::object(), class, access, paths: Vec::new(), timeout: TIMEOUT }
     }
 
-    /// `permission` for anything.
+    /// Requires `permission` for the pattern `*`.
     pub(crate) fn allowed_by(mut self, permission: &str) -> Self {
         self.access.push(Access {
             permission: permission.to_owned(),
@@ -168,14 +168,14 @@ impl Plan {
     }
 }
 
-/// The resolution of a call that cannot be run. `Read`, because it will have no effect.
+/// The resolution of a call that cannot be run. Its class is `Read`, because it has no effect.
 pub(crate) fn refused(name: &str, input: &Json, error: &Error) -> Resolution {
     let mut refused = Plan { input: input.clone(), ..Plan::new(Class::Read) }.resolution(name);
     refused.error = Some(error.to_string());
     refused
 }
 
-/// How much of a tool's output a model is shown (SPEC T4).
+/// How much of a tool's output a model sees (SPEC T4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputLimits {
     pub max_lines: usize,
@@ -188,33 +188,34 @@ impl Default for OutputLimits {
     }
 }
 
-/// Where a session's tools work.
+/// The place where a session's tools work, and its settings.
 #[derive(Clone, Debug)]
 pub struct Workspace {
-    /// Relative paths start here; commands too.
+    /// The folder where relative paths start and commands run.
     pub directory: PathBuf,
-    /// What lies outside needs the permission `external_directory`.
+    /// Paths outside need the permission `external_directory`.
     pub worktree: PathBuf,
     pub limits: OutputLimits,
-    /// For full texts of outputs that were cut. Readable by `read` without further permission.
+    /// Folder for the full texts of cut outputs. `read` may read it without further permission.
     pub spill_dir: PathBuf,
     /// Whether `webfetch` may reach addresses that are not public, such as this machine's own.
     pub private_addresses: bool,
-    /// Where the user's own skills are.
+    /// The user's own folders, for skills.
     pub homes: Homes,
-    /// Names of variables that commands are given besides the usual ones ([`leftfold_process::environment`]).
+    /// Variables that commands get in addition to the usual ones
+    /// ([`leftfold_process::environment`]).
     pub environment: Vec<String>,
     /// The agents that `task` may name.
     pub subagents: Vec<String>,
-    /// Milliseconds that a `task` may take.
+    /// Time limit of a `task` in milliseconds.
     pub task_timeout: u64,
-    /// The data folder, below which snapshots of the worktree are kept; none are without it.
+    /// The data folder, below which snapshots of the worktree are kept. Without it there are none.
     pub data: Option<PathBuf>,
-    /// What stands nowhere but in arguments at the moment of running.
+    /// Values of secrets. They are inserted into arguments only when a call runs.
     pub secrets: Secrets,
-    /// Where calls go that are of no built-in tool, in this order.
+    /// Tools from outside this crate, asked in this order.
     pub sources: Vec<Arc<dyn ToolSource>>,
-    /// Whoever has files and terminals of its own.
+    /// A program with files and terminals of its own, such as an editor.
     pub host: Option<Arc<dyn Host>>,
     /// The socket of the session's node, for plugins.
     pub socket: Option<PathBuf>,
@@ -245,46 +246,48 @@ impl Workspace {
     }
 }
 
-/// For the absolute path of a file, its stamp as the model was last told of it.
+/// The stamp of each file when the model last saw it, by absolute path.
 pub type Seen = BTreeMap<String, String>;
 
-/// What a model has been told of a project's instructions. Paths are absolute, with links resolved.
+/// The instructions that a model knows. Paths are absolute, with links resolved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Instructed {
-    /// Files that it knows: those in its system prompt, and the metadata field `instructions` of
-    /// earlier results.
+    /// Files that it knows: those in its system prompt, and those in the metadata field
+    /// `instructions` of earlier results.
     pub files: BTreeSet<String>,
-    /// What calls are reading now that were started before: they tell of what lies on their way.
+    /// Files that earlier calls are reading now. Their results will bring the instructions on the
+    /// way.
     pub reading: Vec<PathBuf>,
 }
 
-/// What one run of a tool is given.
+/// The context of one run of a tool.
 #[derive(Clone)]
 pub struct Context {
     pub workspace: Arc<Workspace>,
     /// The model's id of the call.
     pub call: String,
-    /// The value of `LEFTFOLD_CALL` in the environment of what the tool starts.
+    /// The value of `LEFTFOLD_CALL` in the environment of the processes that the tool starts.
     pub call_env: String,
-    /// More variables for the environment of commands.
+    /// Further variables for the environment of commands.
     pub variables: Vec<(String, String)>,
     pub todos: Vec<TodoItem>,
-    /// What the user said to each question that was asked about the call.
+    /// The user's answer to each question of the call.
     pub answers: Vec<String>,
-    /// What came of the calls that this one brought forth.
+    /// The results of a batch's entries.
     pub parts: Vec<Part>,
-    /// From the metadata field `seen` of earlier results. A file that is not in it is not checked.
+    /// The files that the model has seen, from the metadata field `seen` of earlier results. Other
+    /// files are not checked.
     pub seen: Seen,
     pub instructed: Instructed,
     pub cancel: CancellationToken,
-    /// When the caller will cancel, if it knows: what a tool has to show should be told before.
+    /// Time at which the caller will cancel, if known. A tool should report its output before.
     pub deadline: Option<Instant>,
     pub progress: Progress,
     pub elicit: Elicit,
 }
 
 impl Context {
-    /// A call that nobody watches, with an empty list of todos.
+    /// A context that reports no progress, with an empty list of todos.
     pub fn new(workspace: Arc<Workspace>, call: &str, call_env: &str) -> Self {
         Self {
             workspace,
@@ -310,19 +313,19 @@ impl fmt::Debug for Context {
     }
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Output {
-    /// For people, in one line.
+    /// A title for people, in one line.
     pub title: String,
-    /// For the model.
+    /// The output for the model.
     pub output: String,
     pub is_error: bool,
-    /// An object; `error_kind` is in it when `is_error`.
+    /// An object. It has `error_kind` if `is_error`.
     pub metadata: Json,
     pub spill: Option<Spill>,
     pub attachments: Vec<Attachment>,
-    /// A new list of todos, to replace the old one.
+    /// A new list of todos that replaces the old one.
     pub todos: Option<Vec<TodoItem>>,
 }
 
@@ -337,7 +340,7 @@ impl Output {
         }
     }
 
-    /// An output that tells the model of `error`.
+    /// An output that reports `error` to the model.
     pub fn failed(error: &Error) -> Self {
         let meta = serde_json::json!({ "error_kind": error.kind() });
         Self { is_error: true, ..Self::new("", error.to_string(), &meta) }

@@ -8,8 +8,8 @@ use leftfold_events::event::Spill;
 use crate::spill::{MAX_SPILL, SpillFile};
 use crate::{Output, OutputLimits, Workspace, text};
 
-/// Cuts an output that is too long, keeping its head, unless the tool has seen to that itself, which
-/// it says by `metadata.truncated`.
+/// Cuts an output that is too long, keeping its beginning. Skips outputs with `metadata.truncated`:
+/// the tool has cut them itself.
 pub(crate) fn limit(mut output: Output, cx: &Workspace, call: &str) -> Output {
     let kept = head(&output.output, cx.limits);
     if kept.len() == output.output.len() || output.meta().contains_key("truncated") {
@@ -25,7 +25,7 @@ pub(crate) fn limit(mut output: Output, cx: &Workspace, call: &str) -> Output {
     output
 }
 
-/// A text that stands for the output of `call`, cut as that would be.
+/// Cuts a text that replaces the output of `call`, by the limits of an output.
 pub fn limited(text: String, cx: &Workspace, call: &str) -> String {
     let output = Output { output: text, metadata: Json::object(), ..Output::default() };
     limit(output, cx, call).output
@@ -38,14 +38,14 @@ fn save(text: &str, cx: &Workspace, call: &str) -> io::Result<(Spill, bool)> {
     Ok((file.finish(), full))
 }
 
-/// How much there was before it was cut.
+/// The size of an output before it was cut.
 #[derive(Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) lines: u64,
     pub(crate) bytes: u64,
 }
 
-/// Tells the model what it is missing and how to get at it. `side` is "first" or "last".
+/// Tells the model what was cut and how to read it. `side` is "first" or "last".
 pub(crate) fn hint(
     side: &str,
     kept: &str,
@@ -63,7 +63,7 @@ pub(crate) fn hint(
                 "The full text is".to_owned()
             };
             let path = &spill.path;
-            // an agent that may, can have it read without reading it
+            // suggests `task` to agents that may use it
             let task =
                 if cx.subagents.is_empty() { "" } else { ", or give it to an agent with task" };
             format!(
@@ -79,13 +79,13 @@ pub(crate) fn head(text: &str, limits: OutputLimits) -> &str {
     let bytes = text::floor(text, limits.max_bytes);
     let lines = text[..bytes].match_indices('\n').nth(limits.max_lines.saturating_sub(1));
     match lines {
-        // a line break at the very end begins no further line
+        // a line break at the very end does not begin another line
         Some((at, _)) if at + 1 < text.len() => &text[..=at],
         _ => &text[..bytes],
     }
 }
 
-/// The longest beginning of `text` within `limits` that cuts no line in two.
+/// The longest beginning of `text` within `limits` that consists of whole lines.
 pub(crate) fn whole_lines(text: &str, limits: OutputLimits) -> &str {
     let kept = head(text, limits);
     if kept.len() == text.len() {

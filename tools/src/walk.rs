@@ -1,10 +1,12 @@
-//! The files below a folder, as `glob` and `grep` see them.
+//! Walks the files below a folder for `glob` and `grep`.
 //!
-//! Left out is what `.gitignore`, `.ignore`, git's own exclude files say, and `.git`. Hidden files
-//! are there. In a repository its ignore files count as git has it; elsewhere `.gitignore` counts
-//! too (a project is one before its first commit), those of parent folders only when a part of the
-//! worktree is searched: a stray one in the home folder must not hide whole projects. A folder that
-//! was asked for by name is searched even if it is ignored. Links to folders are not followed.
+//! - Skips files ignored by `.gitignore`, `.ignore` and git's own exclude files, and `.git`. Hidden
+//!   files are included.
+//! - In a repository, ignore files apply as in git. Elsewhere `.gitignore` applies too, because a
+//!   project may have no commit yet. Those of parent folders then apply only when a part of the
+//!   worktree is searched: a stray one in the home folder must not hide whole projects.
+//! - A folder that the call names is searched even if it is ignored.
+//! - Links to folders are not followed.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,15 +16,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Context, Error, Output, Workspace, paths, text};
 
-/// Bytes of a message that quotes a pattern.
+/// Most bytes of a message that quotes a pattern.
 const MAX_PROBLEM: usize = 2_000;
 
-/// Something that was there and could not be looked at.
+/// An entry that exists and could not be read.
 #[derive(Debug)]
 pub(crate) struct Unreadable;
 
-/// Runs a search on threads that may block. When it is cancelled the answer comes at once, and the
-/// search notices soon after.
+/// Runs a search on threads that may block. After a cancellation it returns at once, and the search
+/// stops soon after.
 pub(crate) async fn cancellable(
     cx: Context,
     search: impl FnOnce(&Context) -> Result<Output, Error> + Send + 'static,
@@ -37,11 +39,12 @@ pub(crate) async fn cancellable(
     }
 }
 
-/// Calls a visitor for every entry below `root` that is no folder, on as many threads as there are
-/// processors (12 at most) with a visitor each. Answers how many entries could not be read.
+/// Calls a visitor for every entry below `root` that is not a folder, on as many threads as there
+/// are processors (at most 12), each with its own visitor. Returns how many entries could not be
+/// read.
 ///
 /// # Errors
-/// Cancelled, which is noticed at the next entry.
+/// Cancelled. The walk notices it at the next entry.
 pub(crate) fn entries<V>(
     root: &Path,
     cx: &Workspace,
@@ -74,7 +77,7 @@ where
     if cancel.is_cancelled() { Err(Error::Cancelled) } else { Ok(unreadable.into_inner()) }
 }
 
-/// Files come and go while others are looked at.
+/// Whether the entry has vanished: files come and go during a walk.
 fn vanished(error: &ignore::Error) -> bool {
     error.io_error().is_some_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
@@ -87,13 +90,13 @@ fn builder(root: &Path, cx: &Workspace) -> Result<WalkBuilder, Error> {
         .hidden(false)
         .require_git(repository)
         .parents(repository || root != worktree)
-        // what the user's global ignore file says is said of the project, wherever the node runs
+        // the user's global ignore file applies to the project, wherever the node runs
         .current_dir(if root.starts_with(&worktree) { &worktree } else { root })
         .filter_entry(|entry| entry.depth() == 0 || entry.file_name() != ".git");
     Ok(builder)
 }
 
-/// A path on one line, whatever is in its name.
+/// A path on one line, with unusual characters escaped.
 pub(crate) fn shown(path: &Path) -> String {
     let text = path.to_string_lossy();
     if !text.contains(char::is_control) {
@@ -105,13 +108,13 @@ pub(crate) fn shown(path: &Path) -> String {
     text.chars().map(escaped).collect()
 }
 
-/// The error for an argument of `tool` that says nothing a search could do.
+/// The error for an argument of `tool` that a search cannot use.
 pub(crate) fn invalid(tool: &'static str, field: &str, problem: String) -> Error {
     let problem = format!("`{field}`: {}", text::clip(problem, MAX_PROBLEM));
     Error::InvalidArguments { tool, problem }
 }
 
-/// A sentence on what could not be looked at, for the end of an output; empty if there is nothing.
+/// A sentence about unreadable entries for the end of an output. Empty if there are none.
 pub(crate) fn unreadable_note(count: usize) -> String {
     match count {
         0 => String::new(),

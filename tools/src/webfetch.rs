@@ -1,4 +1,4 @@
-//! `webfetch`: a page or file from the web.
+//! `webfetch`: fetches a page or file from the web.
 
 mod address;
 mod client;
@@ -24,26 +24,26 @@ use crate::tool::Typed;
 use crate::webfetch::page::{Page, Shape};
 use crate::{Context, Error, Output, Plan, Workspace, args, media, text};
 
-/// Seconds.
+/// Default time limit in seconds.
 const TIMEOUT: u64 = 30;
 
-/// Seconds.
+/// Longest time limit in seconds.
 const MAX_TIMEOUT: u64 = 120;
 
-/// Bytes of a body.
+/// Most bytes of a body.
 const MAX_BODY: u64 = 5 * 1024 * 1024;
 
-/// Redirects that are followed in one call.
+/// Most redirects followed in one call.
 const MAX_REDIRECTS: usize = 10;
 
-/// Bytes of the body of a refusal that are looked at, and how long they are waited for.
+/// Most bytes read of an error response's body, and how long to wait for them.
 const REFUSAL: u64 = 64 * 1024;
 const REFUSAL_WAIT: Duration = Duration::from_secs(2);
 
-/// Bytes of a refusal that are quoted.
+/// Most bytes quoted of an error response.
 const QUOTED: usize = 500;
 
-/// Bytes that a URL may have.
+/// Longest URL in bytes.
 const MAX_URL: usize = 8 * 1024;
 
 const WANTED: &str =
@@ -83,7 +83,7 @@ impl Typed for WebFetch {
         let url = address(&args.url)?;
         address::check(&url, cx.private_addresses)?;
         client::check_proxies(&url, cx.private_addresses)?;
-        // no time at all is never meant
+        // a limit of 0 is never meant
         let timeout = args.timeout.filter(|limit| *limit > 0).unwrap_or(TIMEOUT);
         let timeout = timeout.min(MAX_TIMEOUT) * 1_000;
         let access = Access {
@@ -125,7 +125,7 @@ async fn fetch(args: Args, cx: &Context) -> Result<Output, Error> {
     let declared = header(&response, &CONTENT_TYPE);
     let bytes = body(&url, response, MAX_BODY).await?;
     let (format, cancel) = (args.format.unwrap_or_default(), cx.cancel.clone());
-    // a large page takes a while to convert
+    // converting a large page takes a while
     let shown = tokio::task::spawn_blocking(move || {
         let page = Page { url, declared, bytes };
         show(&page, format, &|| cancel.is_cancelled()).map(|output| (page, output))
@@ -140,7 +140,7 @@ async fn fetch(args: Args, cx: &Context) -> Result<Output, Error> {
     Ok(output)
 }
 
-/// The answer to `url`, or to where it leads in the end.
+/// Requests `url` and follows redirects.
 async fn follow(mut url: Url, private: bool) -> Result<(Url, Response), Error> {
     let client = client::client(private).await?;
     let asked = address::shown(&url);
@@ -148,7 +148,7 @@ async fn follow(mut url: Url, private: bool) -> Result<(Url, Response), Error> {
         address::check(&url, private)?;
         client::check_proxies(&url, private)?;
         let request = client.get(url.clone()).header(ACCEPT, WANTED);
-        // a body is small enough as it is, and what it unpacks to might not be
+        // a compressed body could unpack to more than the limit
         let request = request.header(ACCEPT_ENCODING, "identity");
         let response = request.send().await.map_err(|error| client::failure(&url, &error))?;
         match redirect(&url, &response)? {
@@ -162,7 +162,7 @@ async fn follow(mut url: Url, private: bool) -> Result<(Url, Response), Error> {
     )))
 }
 
-/// Where an answer sends whoever asked.
+/// The address that a response redirects to.
 fn redirect(url: &Url, response: &Response) -> Result<Option<Url>, Error> {
     let redirects = matches!(
         response.status(),
@@ -187,7 +187,7 @@ fn header(response: &Response, name: &reqwest::header::HeaderName) -> String {
     String::from_utf8_lossy(value.unwrap_or_default()).into_owned()
 }
 
-/// The whole body, unless it has more than `max` bytes, which is noticed before they are held.
+/// The whole body. An error if it has more than `max` bytes, before they are in memory.
 async fn body(url: &Url, mut response: Response, max: u64) -> Result<Vec<u8>, Error> {
     let shown = address::shown(url);
     let too_large = |size: &str| {
@@ -211,7 +211,7 @@ async fn body(url: &Url, mut response: Response, max: u64) -> Result<Vec<u8>, Er
     Ok(bytes)
 }
 
-/// An answer that is no success, with what it says of itself.
+/// The error for a response with an error status, with the text of its body.
 async fn refusal(url: &Url, response: Response) -> Error {
     let status = response.status();
     let declared = header(&response, &CONTENT_TYPE);

@@ -1,4 +1,4 @@
-//! `write`: a whole file.
+//! `write`: writes a whole file.
 
 use std::path::{Path, PathBuf};
 
@@ -40,8 +40,8 @@ impl Typed for Write {
     }
 }
 
-/// Runs `change` off the async threads, alone on its file. A change is not cut short: what has begun
-/// is done in a moment, and done whole.
+/// Runs `change` on a blocking thread, with the file locked. A change is never cut short: it takes
+/// only a moment.
 pub(crate) async fn changing(
     paths: Vec<PathBuf>,
     cx: Context,
@@ -57,7 +57,7 @@ pub(crate) async fn changing(
 }
 
 impl Args {
-    /// What is there, if that is text, and what it would be. Nothing is written.
+    /// The file now, if it is text, and after the write. Writes nothing.
     pub(crate) fn would_be(&self, path: &Path, texts: &TextFiles) -> Result<ProposedFile, Error> {
         let found = confined::look(path)?;
         let before = found.map(|found| texts.load(path, &found, &Seen::new())).transpose()?;
@@ -75,7 +75,7 @@ fn write(args: &Args, path: &Path, seen: &Seen, texts: &TextFiles) -> Result<Out
             unsaved = held.unsaved;
             Before::Text(held.text)
         }
-        // it may be replaced all the same, only there is no diff to show
+        // a binary file may be replaced too, but without a diff
         Some(Err(Error::Binary(_) | Error::TooLarge(_))) => Before::Other,
         Some(Err(error)) => return Err(error),
     };
@@ -96,7 +96,7 @@ fn unchanged(args: &Args, path: &Path) -> Output {
     Output::new(&args.file_path, output, &meta)
 }
 
-/// What was there.
+/// The file before the write.
 enum Before {
     Nothing,
     Text(String),
@@ -196,7 +196,7 @@ mod tests {
             .plan(&leftfold_events::Json::from_value(&input), &site.workspace());
         std::fs::rename(site.path("dir"), site.path("was")).unwrap();
         symlink(site.outside(""), site.path("dir")).unwrap();
-        // the folder turned into a link after even the second look
+        // the folder became a link even after the second check
         let output = crate::find("write").unwrap().run(plan.unwrap(), site.context()).await;
         assert_eq!(kind(&output), "paths_changed");
         assert_eq!(std::fs::read_to_string(site.outside("f")).unwrap(), "outside");

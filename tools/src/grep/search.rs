@@ -1,4 +1,4 @@
-//! Matching lines of one file, in bounded memory.
+//! Searches the lines of one file in bounded memory.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -10,23 +10,23 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkFinish
 use leftfold_events::Secrets;
 use tokio_util::sync::CancellationToken;
 
-/// Characters of a line that are shown.
+/// Most characters of a line that are shown.
 const MAX_CHARS: usize = 500;
 
-/// Bytes shown before the first match of a line that is cut.
+/// Bytes shown before the first match of a cut line.
 const BEFORE: usize = 100;
 
-/// Longest line that is searched, in bytes; the rest of such a file is not.
+/// Longest line that is searched, in bytes. Nothing after a longer line is searched.
 pub(super) const MAX_LINE: usize = 32 * 1024 * 1024;
 
-/// Bytes that a compiled expression may take, and what its search may cache on each thread.
+/// Most bytes of a compiled expression, and of its search cache on each thread.
 const MAX_REGEX: usize = 10 * 1024 * 1024;
 const MAX_CACHE: usize = 32 * 1024 * 1024;
 
-/// Compiles an expression for lines; `$` also matches before a carriage return at the end of one.
+/// Compiles an expression for single lines; `$` also matches before a carriage return at the end.
 ///
 /// # Errors
-/// What is wrong with it, in words, with the place marked.
+/// The reason why the expression is invalid, with the place marked.
 pub(super) fn matcher(pattern: &str, ignore_case: bool) -> Result<RegexMatcher, String> {
     if pattern.is_empty() {
         return Err("it is empty; `.` matches every line that is not".to_owned());
@@ -36,7 +36,7 @@ pub(super) fn matcher(pattern: &str, ignore_case: bool) -> Result<RegexMatcher, 
             "{pattern:?} is not a regular expression: {error}\n(To find a character such as ( or {{ itself, put a backslash before it)"
         )
     };
-    // the builder wraps the expression, so it would mark the place in something nobody wrote
+    // the builder wraps the expression and would mark a place in the wrapped text
     let mut parser = regex_syntax::ParserBuilder::new().utf8(false).build();
     parser.parse(pattern).map_err(|error| wrong(&error))?;
     RegexMatcherBuilder::new()
@@ -71,7 +71,7 @@ pub(super) struct Hits {
     pub(super) ended: io::Result<()>,
 }
 
-/// What one thread reuses from file to file.
+/// The searcher and buffers that one thread reuses from file to file.
 #[derive(Debug)]
 pub(super) struct Searching {
     searcher: Searcher,
@@ -98,7 +98,7 @@ impl Searching {
         limit: usize,
         cancel: &CancellationToken,
     ) -> Hits {
-        // a file that somebody writes to has no end; those of the kernel say that they are empty
+        // a file may grow for ever while it is read; files of the kernel claim to be empty
         let left = if size == 0 { u64::MAX } else { size };
         let reader = Watched { file: file.take(left), cancel };
         let (lines, secrets) = (Vec::new(), &self.secrets);
@@ -146,7 +146,7 @@ impl Sink for Found<'_> {
     }
 }
 
-/// A line for the model. Of a long one, the part around the first match.
+/// A line for the model. Of a long line, the part around the first match.
 fn shown(matcher: &RegexMatcher, secrets: &Secrets, line: &[u8]) -> String {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -156,7 +156,7 @@ fn shown(matcher: &RegexMatcher, secrets: &Secrets, line: &[u8]) -> String {
     let within = |byte: &u8| byte & 0xc0 == 0x80;
     let start = first_match(matcher, line).saturating_sub(BEFORE);
     let start = start + line[start..].iter().take(3).take_while(|byte| within(byte)).count();
-    // four bytes are the longest character
+    // the longest character has four bytes
     let end = line.len().min(start + MAX_CHARS * 4);
     let text = String::from_utf8_lossy(&line[start..end]);
     let cut: String = text.chars().take(MAX_CHARS).collect();
@@ -169,9 +169,9 @@ fn shown(matcher: &RegexMatcher, secrets: &Secrets, line: &[u8]) -> String {
     format!("{before}{cut}…{}", note(line))
 }
 
-/// The part of the line that begins at `start`, without secrets that are not whole in it.
+/// The part of the line that begins at `start`, without secrets that are cut off.
 fn uncut(secrets: &Secrets, line: &[u8], start: usize, cut: String) -> String {
-    // of bytes that are no text the places are not known
+    // in bytes that are not text the positions are unknown
     if !line[start..].starts_with(cut.as_bytes()) {
         return cut;
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::testing::{Site, eventually, kind};
 
-/// What was found, as `path:number:text` in order, paths relative to the worktree.
+/// The matches as `path:number:text`, in order, paths relative to the worktree.
 async fn found(site: &Site, input: &Value) -> Vec<String> {
     let output = site.run("grep", input).await;
     assert!(!output.is_error, "{input}: {}", output.output);
@@ -160,7 +160,7 @@ async fn newest_files_first_and_lines_in_order() {
 #[tokio::test]
 async fn the_hundred_lines_of_the_newest_files() {
     let site = Site::new();
-    // as many threads as there are meet these in any order
+    // the threads visit the files in any order
     for n in 0..300 {
         aged(&site, &format!("{}/f{n:03}", n % 9), "hit\n".repeat(n % 5), (n * 31 % 300) as u64);
     }
@@ -298,7 +298,7 @@ fn permissions() {
     assert_eq!(outside.permission, "external_directory");
     assert_eq!(outside.patterns, [site.outside("*").to_string_lossy()]);
     assert_eq!(own.permission, "grep");
-    // the rest of a cut output is the model's own
+    // the model may read the rest of its own cut output
     let spilled = site.root().join("spill/c.txt");
     let resolved = site.resolve("grep", &json!({ "pattern": "x", "path": spilled }));
     assert_eq!(resolved.access.len(), 1);
@@ -335,7 +335,7 @@ async fn what_read_asks_about_is_not_shown_without_asking() {
 #[tokio::test]
 async fn cancelled_in_the_middle_of_a_file() {
     let site = Site::new();
-    // lines without end, and nothing that matches
+    // an endless stream of lines without a match
     let cx = site.context();
     let cancel = cx.cancel.clone();
     let matcher = search::matcher("needle", false).unwrap();
@@ -349,11 +349,11 @@ async fn cancelled_in_the_middle_of_a_file() {
     }
     cancel.cancel();
     let begun = Instant::now();
-    // the reader may be waiting for more; the next it gets is the last it reads
+    // the reader may wait for more input; the next line is the last it reads
     while writer.write_all(b"hay\n").is_ok() {}
     let hits = searching.join().unwrap();
     assert!(hits.ended.is_err() && hits.lines.is_empty());
-    // a tenth of this is what it takes; a busy machine may need more
+    // normally it takes a tenth of this; a busy machine may need more
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
 }
 
@@ -371,7 +371,7 @@ async fn a_cancelled_call_answers_at_once() {
     cancel.cancel();
     let begun = Instant::now();
     eventually("the call has ended", || running.is_finished()).await;
-    // a tenth of this is what it takes; a busy machine may need more
+    // normally it takes a tenth of this; a busy machine may need more
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
     assert_eq!(kind(&running.await.unwrap()), "cancelled");
 }

@@ -1,10 +1,13 @@
-//! Whoever runs beside the node and has files and terminals of its own: an editor.
+//! A host: a program beside the node, such as an editor, that has files and terminals of its own.
 //!
-//! What it answers is a result like any other: it gets into the log with the call's own, is cut and
-//! redacted as that is, and nothing is asked of a host before the call's `tool.started` is durable, but
-//! for the texts that a preview is made of. A host that refuses has done nothing, so the disk or a shell of our own takes its place. One that is
-//! silent may have done it or not: reading falls back to the disk, which has no effect, and all else
-//! ends shortly before the call's deadline with an error that says so.
+//! Tools ask the host when they run, after the call's `tool.started` is durable. Only a preview
+//! reads texts earlier. The host's answers become part of `tool.finished`, cut and redacted like
+//! any output, so a log replays without the host. After a crash, a call in the host's terminal is
+//! as lost as any other.
+//!
+//! A host that refuses has done nothing, so the tool uses the disk or a shell of its own. A host
+//! that is silent may have acted or not. Reads then fall back to the disk, which has no effect.
+//! Everything else ends shortly before the call's deadline with an error that says so.
 
 #[cfg(test)]
 mod tests;
@@ -18,34 +21,35 @@ use std::time::{Duration, Instant};
 use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-/// Bytes of a text that is asked of a host or handed to it, and of a terminal's output: as one line of
-/// JSON it may be six times as long.
+/// Most bytes of a text exchanged with a host, and of a terminal's output. As a line of JSON it may
+/// be six times as long.
 pub(crate) const MAX_TEXT: usize = 4 << 20;
 
-/// How long a host may take to say what it has in a file that is on disk as well.
+/// How long a host may take to return a text that is also on disk.
 pub(crate) const READING: Duration = Duration::from_secs(10);
 
-/// How long before the call's deadline an answer is given up: the error is to be told in time.
+/// Time before the call's deadline at which waiting for a host ends, so that the error is still
+/// reported.
 const MARGIN: Duration = Duration::from_millis(500);
 
-/// Why a host did not do what it was asked for.
+/// The reason why a host did not do something.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
-    /// It said no, in these words, and has done nothing.
+    /// The host refused, with this message, and has done nothing.
     #[error("{0}")]
     Refused(String),
-    /// Nobody knows whether it has done it: it said nothing.
+    /// The host did not answer, so it is unknown whether it acted.
     #[error("{0}")]
     Silent(String),
 }
 
-/// What a host can be asked for; `None` where it does not offer that for this file or call, and the
-/// caller does it itself.
+/// The operations of a host. `None` means that the host does not offer the operation for this file
+/// or call; the caller then does it itself.
 pub trait Host: fmt::Debug + Send + Sync {
     /// The text of the file as the host shows it.
     fn read(&self, path: &Path) -> Option<BoxFuture<'static, Result<String, HostError>>>;
 
-    /// Gives the file this text, and saves it.
+    /// Replaces the file's text and saves it.
     fn write(&self, path: &Path, text: &str) -> Option<BoxFuture<'static, Result<(), HostError>>>;
 
     /// Starts a command in a terminal.
@@ -58,55 +62,55 @@ pub type Starting = BoxFuture<'static, Result<Arc<dyn Terminal>, HostError>>;
 /// A command line for a host's terminal.
 #[derive(Clone, Copy, Debug)]
 pub struct HostCommand<'a> {
-    /// For the shell.
+    /// The command line for the shell.
     pub line: &'a str,
     pub folder: &'a Path,
     /// The value of `LEFTFOLD_CALL` in its environment.
     pub call_env: &'a str,
-    /// Names of variables that it is given besides the usual ones ([`leftfold_process::environment`]).
+    /// Variables that it gets in addition to the usual ones ([`leftfold_process::environment`]).
     pub environment: &'a [String],
-    /// Bytes of output that are kept at least: the last.
+    /// Least number of bytes kept of the end of the output.
     pub limit: usize,
 }
 
 /// A command in a host's terminal.
 pub trait Terminal: Send + Sync {
-    /// What it has printed so far.
+    /// The output so far.
     fn output(&self) -> BoxFuture<'static, Result<Printed, HostError>>;
 
-    /// Waits for its end.
+    /// Waits until the command ends.
     fn ended(&self) -> BoxFuture<'static, Result<Exit, HostError>>;
 
     fn kill(&self) -> BoxFuture<'static, Result<(), HostError>>;
 
-    /// Nothing more is wanted of it. Ends the command if it runs.
+    /// Releases the terminal. Ends the command if it still runs.
     fn release(&self) -> BoxFuture<'static, Result<(), HostError>>;
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Printed {
     pub text: String,
-    /// Whether its beginning is missing.
+    /// Whether the beginning of the output is missing.
     pub cut: bool,
 }
 
-/// How a command ended: with a code, by a signal (as its name), or in a way that was not told.
+/// The end of a command: an exit code, the name of a signal, or neither if the host did not say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exit {
     pub code: Option<u32>,
     pub signal: Option<String>,
 }
 
-/// How a text was put in its place.
+/// Where a text was written.
 #[derive(Debug)]
 pub(crate) enum Put {
-    /// It is on disk.
+    /// On disk.
     Disk(Metadata),
-    /// The host has it; on disk is something else.
+    /// The host has it, and the disk has another text.
     Host,
 }
 
-/// How long something may take, and what cuts it short.
+/// A time limit that cancellation cuts short.
 #[derive(Clone, Debug)]
 pub(crate) struct Patience {
     until: Option<Instant>,
@@ -119,7 +123,7 @@ impl Patience {
         Self { until, cancel: cancel.clone() }
     }
 
-    /// The same, but no longer than this from now on.
+    /// This limit, but at most `time` from now.
     pub(crate) fn at_most(&self, time: Duration) -> Self {
         let most = Instant::now() + time;
         let until = Some(self.until.map_or(most, |until| until.min(most)));

@@ -7,14 +7,14 @@ use super::*;
 use crate::testing::{Site, kind};
 use crate::{Context, Output, Seen};
 
-/// A host that does as it is told here.
+/// A host for tests.
 #[derive(Debug, Default)]
 struct Double {
-    /// What it shows of every file.
+    /// The text that it shows for every file.
     text: Mutex<Option<String>>,
-    /// Whether it ever answers.
+    /// Whether it never answers.
     silent: bool,
-    /// Whether it keeps what it is given to itself.
+    /// Whether it keeps written texts without saving them to disk.
     hoards: bool,
     output: String,
     exit: Exit,
@@ -88,7 +88,7 @@ async fn run(site: &Site, cx: &Context, name: &str, input: &serde_json::Value) -
     crate::run(&site.resolve(name, input), cx.clone()).await
 }
 
-/// What the model knows after `output`.
+/// The files that the model has seen after `output`.
 fn seen(output: &Output) -> Seen {
     serde_json::from_value(output.meta()["seen"].clone()).unwrap()
 }
@@ -134,7 +134,7 @@ async fn what_the_host_keeps_to_itself_is_known_by_its_text() {
     cx.seen = seen(&output);
     let again = json!({ "filePath": "f", "oldString": "two", "newString": "three" });
     assert!(!run(&site, &cx, "edit", &again).await.is_error);
-    // what is saved at last is what was told, whoever looks
+    // the saved text equals the reported one, even if read from disk
     std::fs::write(&path, "two\n").unwrap();
     cx.workspace = Arc::new(site.workspace());
     assert!(!run(&site, &cx, "edit", &again).await.is_error);

@@ -1,20 +1,20 @@
-//! Files by the patterns that settings name.
+//! Finds files by the patterns in settings.
 
 use std::path::{Path, PathBuf};
 
 use crate::pattern::{self, Pattern};
 
-/// Folders within folders that are looked into.
+/// Most levels of folders that are searched.
 const MAX_DEPTH: usize = 8;
 
-/// Entries that are looked at for one pattern.
+/// Most entries that are examined for one pattern.
 const MAX_ENTRIES: usize = 5_000;
 
-/// The files that `pattern` means, seen from `folder`, by name; none if there are none. Links to
-/// folders are not followed, and `.git` and `node_modules` are not entered.
+/// The files that `pattern` matches, relative to `folder`, sorted by name. Does not follow links to
+/// folders, and skips `.git` and `node_modules`.
 ///
 /// # Errors
-/// What is wrong with the pattern, in words.
+/// The reason why the pattern is invalid.
 pub fn matching(folder: &Path, pattern: &str) -> Result<Vec<PathBuf>, String> {
     let whole = folder.join(pattern);
     if whole.is_file() {
@@ -45,7 +45,7 @@ pub fn matching(folder: &Path, pattern: &str) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// The folders at the beginning that are named in full, and the pattern below them.
+/// Splits a pattern into its leading folders without wildcards and the rest.
 fn apart(pattern: &str) -> (&str, &str) {
     let Some(wild) = pattern.find(pattern::WILD) else { return (pattern, "") };
     let split = pattern.get(..wild).and_then(|start| start.rfind('/')).map_or(0, |at| at + 1);

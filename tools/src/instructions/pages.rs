@@ -1,5 +1,5 @@
-//! Instructions that lie on the web. Whoever gathers a prompt has to wait for them, so each is
-//! fetched once and then known for a while.
+//! Fetches instructions from the web. Building a prompt waits for them, so each page is fetched
+//! once and then cached for a while.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,25 +10,26 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use super::{Instructions, Problem, instructions};
 use crate::webfetch::plain;
 
-/// How long all of them together may take.
+/// Time limit for all pages together.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Bytes of a page.
+/// Most bytes of a page.
 const MAX_PAGE: u64 = 1024 * 1024;
 
-/// How long a page is known, and how long it is known that there is none.
+/// How long a page is cached, and how long a failure is.
 const KEPT: Duration = Duration::from_secs(60 * 60);
 const MISSED: Duration = Duration::from_secs(60);
 
 type Fetched = Result<Option<Instructions>, Problem>;
 
-/// With the time until which it holds.
+/// Each entry holds until its time.
 type Known = HashMap<(String, bool), (Instant, Fetched)>;
 
-/// The texts of pages, in order; `None` for one that is empty. Takes five seconds at most, and most
-/// often no time. `private`: whether addresses that are not public may be reached.
+/// The texts of the pages, in order; `None` for an empty page. Takes at most five seconds, and no
+/// time if all are cached. `private` allows addresses that are not public.
 ///
 /// # Errors
+/// For each page that could not be fetched, the reason.
 /// In place of a text: it could not be fetched, and why.
 pub fn fetch(addresses: &[String], private: bool) -> Vec<Fetched> {
     static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
@@ -53,14 +54,14 @@ pub fn fetch(addresses: &[String], private: bool) -> Vec<Fetched> {
     addresses.iter().map(|address| of(address).unwrap_or_else(|| gone(address))).collect()
 }
 
-/// On a thread with a runtime of its own: callers may or may not be in one.
+/// Runs on a thread with its own runtime, because the caller may or may not be inside one.
 fn fetch_now(addresses: Vec<String>, private: bool) -> Vec<Fetched> {
     let fetching = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let Ok(runtime) = runtime else { return Vec::new() };
         let all = addresses.iter().map(|address| one(address, private));
         let fetched = runtime.block_on(futures::future::join_all(all));
-        // a look-up of a name may still be under way
+        // a DNS lookup may still be under way
         runtime.shutdown_background();
         fetched
     });
@@ -76,7 +77,7 @@ async fn one(address: &str, private: bool) -> Fetched {
     let problem = |problem: String| Problem::new(shown.clone(), problem);
     let fetched = tokio::time::timeout(TIMEOUT, plain::text(address, private, MAX_PAGE)).await;
     let late = |_| problem(format!("no answer within {} s", TIMEOUT.as_secs()));
-    // most errors begin with the address, which is named already
+    // most errors begin with the address, which the problem names already
     let failed = |error: crate::Error| {
         let text = if let crate::Error::InvalidArguments { problem, .. } = error {
             problem

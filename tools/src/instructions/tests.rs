@@ -1,4 +1,4 @@
-//! What is loaded, what is found by patterns, and what reads attach.
+//! Loading, patterns, and the instructions that `read` attaches.
 
 use std::os::unix::fs::symlink;
 
@@ -13,7 +13,7 @@ async fn read(site: &Site, path: &str, instructed: Instructed) -> Output {
     crate::run(&resolved, Context { instructed, ..site.context() }).await
 }
 
-/// The files that an output has told of, below the project.
+/// The files that an output names, relative to the project.
 fn told(site: &Site, output: &Output) -> Vec<String> {
     let meta = output.meta();
     let paths = meta.get("instructions").and_then(|paths| paths.as_array());
@@ -58,7 +58,7 @@ fn what_is_no_text_is_a_problem_that_names_the_file() {
         assert!(problem.starts_with(&site.path(name).display().to_string()), "{problem}");
         assert!(problem.contains(said), "{problem}");
     }
-    // what the user has named may be anywhere
+    // a file that the user names may be anywhere
     assert!(load(&site.path("away"), None).unwrap().is_some());
     site.file("blank", " \n\n");
     assert_eq!(load(&site.path("blank"), None), Ok(None));
@@ -131,7 +131,7 @@ async fn reads_attach_what_lies_on_the_way_and_is_not_known() {
             Instructed { files: known(&sub), ..Instructed::default() },
             &["sub/deep/CLAUDE.md"],
         ),
-        // a call that was started before tells of sub, and a listing of a folder tells nothing
+        // an earlier call brings the instructions of `sub`; listing a folder brings none
         ("sub/deep/x.txt", reading("sub/y.txt"), &["sub/deep/CLAUDE.md"]),
         ("sub/deep/x.txt", reading("sub/deep"), &["sub/AGENTS.md", "sub/deep/CLAUDE.md"]),
     ] {

@@ -1,5 +1,5 @@
-//! Skills: folders with instructions for one kind of work, found in the project and in the user's
-//! own places. Each has a `SKILL.md` with a name and a description at its head.
+//! Skills: folders with instructions for one kind of work, in the project and in the user's
+//! folders. Each has a `SKILL.md` with a name and a description in its front matter.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
@@ -16,26 +16,26 @@ use crate::{confined, paths, text};
 /// The file that makes a folder a skill.
 const FILE: &str = "SKILL.md";
 
-/// Where skills may be in a project's folder.
+/// Places of skills in a project's folder.
 const IN_PROJECT: [&str; 5] =
     [".leftfold/skills", ".opencode/skill", ".opencode/skills", ".claude/skills", ".agents/skills"];
 
-/// Where the user's own may be in the home folder.
+/// Places of the user's skills in the home folder.
 const IN_HOME: [&str; 2] = [".claude/skills", ".agents/skills"];
 
-/// Where the user's own may be in the folder for settings.
+/// Places of the user's skills in the configuration folder.
 const IN_CONFIG: [&str; 3] = ["leftfold/skills", "opencode/skill", "opencode/skills"];
 
-/// Folders within folders that are looked into.
+/// Most levels of folders that are searched.
 const MAX_DEPTH: usize = 6;
 
-/// Entries of one place that are looked at.
+/// Most entries of one place that are examined.
 const MAX_ENTRIES: usize = 5_000;
 
-/// Bytes of a `SKILL.md`.
+/// Largest `SKILL.md` in bytes.
 const MAX_FILE: u64 = 1024 * 1024;
 
-/// Characters of a name, and bytes of a description that are shown in a list.
+/// Longest name in characters, and most bytes of a description in a list.
 const MAX_NAME: usize = 64;
 const MAX_DESCRIPTION: usize = 1024;
 
@@ -44,15 +44,15 @@ const MAX_DESCRIPTION: usize = 1024;
 pub struct Skill {
     /// Lower case letters, digits and hyphens.
     pub name: String,
-    /// What it is good for, in one line.
+    /// Its purpose, in one line.
     pub description: String,
-    /// Its `SKILL.md`; absolute, with links resolved.
+    /// Its `SKILL.md`, absolute with links resolved.
     pub path: PathBuf,
-    /// The place that it was found in, with links resolved. A link may lead the skill out of it.
+    /// The place where it was found, with links resolved. A link may lead the skill out of it.
     pub place: PathBuf,
 }
 
-/// A file that should be a skill and is none.
+/// A `SKILL.md` that cannot be used as a skill.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}:{line}: {problem}", path.display())]
 pub struct Problem {
@@ -62,10 +62,10 @@ pub struct Problem {
     pub problem: String,
 }
 
-/// What there is.
+/// The skills found, and the problems.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// By name; each name once.
+    /// Sorted by name; names are unique.
     pub skills: Vec<Skill>,
     pub problems: Vec<Problem>,
 }
@@ -76,9 +76,9 @@ struct Front {
     description: Option<String>,
 }
 
-/// Looks for skills in the folders from `directory` up to `worktree`, then in those that settings name, and
-/// then in the user's own places. Of several with one name the nearest counts. It only reads, and what cannot be read is a
-/// problem or not there.
+/// Searches the folders from `directory` up to `worktree`, then the folders that settings name,
+/// then the user's own places. If several skills have one name, the nearest counts. Only reads; an
+/// unreadable file becomes a problem or is skipped.
 pub fn find(directory: &Path, worktree: &Path, homes: &Homes) -> Found {
     let mut found = Found::default();
     let mut skills: BTreeMap<String, Skill> = BTreeMap::new();
@@ -97,7 +97,7 @@ pub fn find(directory: &Path, worktree: &Path, homes: &Homes) -> Found {
     found
 }
 
-/// The nearest first, with links resolved; only those that exist.
+/// The places that exist, nearest first, with links resolved.
 fn places(directory: &Path, worktree: &Path, homes: &Homes) -> Vec<PathBuf> {
     let inside = directory.starts_with(worktree);
     let up = directory.ancestors().take_while(|folder| !inside || folder.starts_with(worktree));
@@ -113,7 +113,7 @@ fn places(directory: &Path, worktree: &Path, homes: &Homes) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The user's own places, whether they exist or not.
+/// The user's own places, existing or not.
 fn own_places(homes: &Homes) -> Vec<PathBuf> {
     let config = homes.config.iter().flat_map(|config| IN_CONFIG.map(|place| config.join(place)));
     let home = homes.home.iter().flat_map(|home| IN_HOME.map(|place| home.join(place)));
@@ -121,16 +121,16 @@ fn own_places(homes: &Homes) -> Vec<PathBuf> {
     config.chain(home).chain(named).collect()
 }
 
-/// Whether a path (with links resolved) is in one of the user's own places: what lies there is for
-/// models to read, though it is outside of every project.
+/// Whether a path (with links resolved) is in one of the user's own places. Models may read there,
+/// though it is outside every project.
 pub(crate) fn is_own(path: &Path, homes: &Homes) -> bool {
     own_places(homes)
         .iter()
         .any(|place| paths::real(place).is_ok_and(|place| path.starts_with(place)))
 }
 
-/// Every `SKILL.md` below `place`, those higher up first, then by name. Links are followed, and no
-/// folder is entered twice.
+/// Every `SKILL.md` below `place`, by depth and then by name. Follows links, and enters no folder
+/// twice.
 fn files(place: &Path, seen: &mut HashSet<(u64, u64)>) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut level = vec![place.to_owned()];
@@ -160,7 +160,7 @@ fn is_searched(path: &Path) -> bool {
     name != "node_modules" && name != ".git" && path.is_dir()
 }
 
-/// Reads a `SKILL.md`: the skill, and its instructions.
+/// Reads a `SKILL.md`: the skill and its instructions.
 pub(crate) fn read(file: &Path, place: &Path) -> Result<(Skill, String), Problem> {
     let problem = |line, problem: String| Problem { path: file.to_owned(), line, problem };
     let (path, text) = load(file).map_err(|text| problem(1, text))?;
@@ -202,14 +202,14 @@ fn load(file: &Path) -> Result<(PathBuf, String), String> {
     Ok((path, text))
 }
 
-/// The rule of the Agent Skills format.
+/// Whether the name is valid by the Agent Skills format.
 fn is_name(name: &str) -> bool {
     let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let hyphens = name.starts_with('-') || name.ends_with('-') || name.contains("--");
     (1..=MAX_NAME).contains(&name.len()) && name.chars().all(letters) && !hyphens
 }
 
-/// What a system prompt says of skills; `None` if there are none.
+/// The section of a system prompt that lists the skills. `None` if there are none.
 pub fn section(skills: &[Skill]) -> Option<String> {
     if skills.is_empty() {
         return None;

@@ -1,9 +1,9 @@
-//! Which addresses may be reached: the public ones, and by a setting those of this machine and its
-//! networks.
+//! Decides which addresses `webfetch` may reach: public ones and, with a setting, those of this
+//! machine and its networks.
 //!
-//! A name says nothing of where it leads, and may lead elsewhere a moment later. So a URL is judged
-//! for what stands in it ([`check`]), and the addresses of a name are judged when a connection to
-//! them is made (`client.rs`).
+//! A name does not show where it leads, and may lead elsewhere a moment later. So [`check`] judges
+//! only the text of a URL. The addresses of a name are judged when a connection is made
+//! (`client.rs`).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,17 +11,17 @@ use reqwest::Url;
 
 use crate::Error;
 
-/// What lies behind an address.
+/// The kind of host behind an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
     Public,
-    /// This machine, its networks, or nobody in particular (IANA's special-purpose registries).
+    /// This machine, its networks, or a reserved range (IANA's special-purpose registries).
     Private,
-    /// A service that tells any program on a machine its credentials. Never reached.
+    /// A metadata service, which gives credentials to any program on a machine. Never reached.
     Metadata,
 }
 
-/// Where clouds and container platforms answer with credentials.
+/// Addresses where clouds and container platforms answer with credentials.
 const METADATA: [IpAddr; 7] = [
     v4(169, 254, 169, 254),
     v4(169, 254, 170, 2),
@@ -52,7 +52,8 @@ impl Reach {
         }
     }
 
-    /// `private`: whether the setting allows what is not public.
+    /// Whether it may be reached. `private` is the setting that allows addresses that are not
+    /// public.
     pub(crate) fn allowed(self, private: bool) -> bool {
         match self {
             Self::Public => true,
@@ -67,7 +68,7 @@ fn is_special(address: Ipv4Addr) -> bool {
     match (a, b, c) {
         // this network, private, loopback, multicast, reserved and broadcast
         (0 | 10 | 127 | 224.., ..) => true,
-        // shared by the customers of a provider
+        // shared by the customers of a provider (carrier-grade NAT)
         (100, 64..128, _) => true,
         // link-local, private, benchmarks
         (169, 254, _) | (172, 16..32, _) | (192, 168, _) | (198, 18 | 19, _) => true,
@@ -77,11 +78,11 @@ fn is_special(address: Ipv4Addr) -> bool {
     }
 }
 
-/// The IPv4 address that an IPv6 one stands for: mapped, compatible, 6to4, or NAT64.
+/// The IPv4 address inside an IPv6 address: mapped, compatible, 6to4, or NAT64.
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [a, b, c, d, e, f, g, h] = address.segments();
     let (high, low) = match (a, b, c, d, e, f) {
-        // `::` and `::1` are themselves
+        // `::` and `::1` are IPv6 addresses of their own
         (0, 0, 0, 0, 0, 0) if (g, h) == (0, 0) || (g, h) == (0, 1) => return None,
         (0, 0, 0, 0, 0, 0 | 0xffff) | (0, 0, 0, 0, 0xffff, 0) | (0x64, 0xff9b, 0, 0, 0, 0) => {
             (g, h)
@@ -93,7 +94,7 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::new(a, b, c, d))
 }
 
-/// Global unicast, without what is set apart in it.
+/// Global unicast, without its reserved ranges.
 fn is_global(address: Ipv6Addr) -> bool {
     let [a, b, ..] = address.segments();
     let unicast = a & 0xe000 == 0x2000;
@@ -102,11 +103,11 @@ fn is_global(address: Ipv6Addr) -> bool {
     unicast && !apart
 }
 
-/// Judges a URL by itself, before any connection: the call's own, and each that an answer leads to.
+/// Judges the text of a URL before any connection: the call's own URL and every redirect.
 ///
 /// # Errors
-/// Another scheme than http and https, credentials, a host that is no name, an address or name that
-/// is known not to be public. The text says which, in a sentence.
+/// The scheme is not http or https; the URL contains credentials; the host is not a name; the
+/// address or name is known not to be public. The text says which, in a sentence.
 pub(crate) fn check(url: &Url, private: bool) -> Result<(), Error> {
     let refused = |why: &str| Err(Error::AddressRefused(format!("{}: {why}", shown(url))));
     if !matches!(url.scheme(), "http" | "https") {
@@ -118,7 +119,7 @@ pub(crate) fn check(url: &Url, private: bool) -> Result<(), Error> {
     let Some(host) = url.host_str().filter(|host| !host.is_empty()) else {
         return refused("there is no host in it.");
     };
-    // in a permission rule a star would mean any host
+    // in a permission rule a star would match any host
     if host.contains('*') {
         return refused("a host with a star in its name does not exist.");
     }
@@ -128,7 +129,7 @@ pub(crate) fn check(url: &Url, private: bool) -> Result<(), Error> {
     }
 }
 
-/// What a host is known to lead to without asking anybody.
+/// The kind of a host that is known without a lookup.
 fn literal(host: &str) -> Option<Reach> {
     if let Ok(address) = host.trim_matches(['[', ']']).parse() {
         return Some(Reach::of(address));
@@ -145,7 +146,7 @@ fn literal(host: &str) -> Option<Reach> {
     }
 }
 
-/// Why what lies there is not fetched.
+/// The reason why such an address is not fetched.
 pub(crate) fn reason(reach: Reach) -> &'static str {
     match reach {
         Reach::Public | Reach::Private => {
@@ -160,7 +161,7 @@ pub(crate) fn reason(reach: Reach) -> &'static str {
 /// A URL for people, rules and models: without fragment and credentials.
 pub(crate) fn shown(url: &Url) -> String {
     let mut url = url.clone();
-    // these fail only for addresses that can have neither
+    // these fail only for URLs that cannot have credentials
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url.set_fragment(None);
@@ -171,7 +172,8 @@ pub(crate) fn shown(url: &Url) -> String {
 mod tests {
     use super::*;
 
-    /// What becomes of each: `+` is fetched, `p` only with the setting, `-` never, `x` is no URL.
+    /// The verdict on each URL: `+` is fetched, `p` only with the setting, `-` never, `x` is not a
+    /// URL.
     const URLS: &[(&str, char)] = &[
         // public
         ("https://example.com/", '+'),
@@ -203,7 +205,7 @@ mod tests {
         ("http://[::1]/", 'p'),
         ("http://[::]/", 'p'),
         ("http://[0:0:0:0:0:0:0:1]/", 'p'),
-        // the same, spelt oddly
+        // spelt unusually
         ("http://127.1/", 'p'),
         ("http://2130706433/", 'p'),
         ("http://0x7f000001/", 'p'),
@@ -222,7 +224,7 @@ mod tests {
         ("http://[64:ff9b::127.0.0.1]/", 'p'),
         ("http://[64:ff9b::a00:1]/", 'p'),
         ("http://[2002:7f00:1::]/", 'p'),
-        // private networks and what nobody has
+        // private networks and unassigned ranges
         ("http://10.0.0.1/", 'p'),
         ("http://172.16.0.1/", 'p'),
         ("http://172.31.255.255/", 'p'),

@@ -1,4 +1,4 @@
-//! The HTTP clients, which reach only addresses that may be reached.
+//! The HTTP clients of `webfetch`. They connect only to allowed addresses.
 
 use std::error::Error as StdError;
 use std::net::SocketAddr;
@@ -10,16 +10,17 @@ use reqwest::{Client, Url, redirect};
 use super::address::{self, Reach};
 use crate::Error;
 
-/// A client that can not be built stays unbuilt; the text says why.
+/// A client, or the reason why it could not be built.
 type Built = Result<Client, String>;
 
 static PUBLIC: OnceLock<Built> = OnceLock::new();
 static ANY: OnceLock<Built> = OnceLock::new();
 
-/// The client for public addresses or for all; built when first asked for, which reads the system's
-/// certificates and may take 100 ms.
+/// The client for public addresses, or for all addresses. Building it on first use reads the
+/// system's certificates, which may take 100 ms.
 ///
 /// # Errors
+/// The client cannot be built.
 /// It cannot be built.
 pub(crate) async fn client(private: bool) -> Result<&'static Client, Error> {
     let cell = if private { &ANY } else { &PUBLIC };
@@ -33,15 +34,15 @@ pub(crate) async fn client(private: bool) -> Result<&'static Client, Error> {
 }
 
 fn build(private: bool) -> Built {
-    // fails if one has been installed already, which is just as well
+    // fails only if a provider is installed already
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
         .tls_backend_rustls()
         .dns_resolver(Guard { private, proxies: proxies() })
-        // each is looked at before it is followed
+        // the caller checks each redirect before it follows it
         .redirect(redirect::Policy::none())
         .retry(reqwest::retry::never())
-        // pages are fetched now and then, and a connection belongs to the runtime that made it
+        // no pooling: fetches are rare, and a connection belongs to the runtime that made it
         .pool_max_idle_per_host(0)
         .referer(false)
         .user_agent(concat!("leftfold/", env!("CARGO_PKG_VERSION")))
@@ -49,11 +50,11 @@ fn build(private: bool) -> Built {
         .map_err(|error| format!("No HTTP client could be made: {}.", innermost(&error)))
 }
 
-/// Looks names up and gives out only addresses that may be reached. A connection is made to one of
-/// these and to no other, so a name that leads elsewhere at every look changes nothing.
+/// Resolves names to allowed addresses only. A connection is made to one of these, so a name that
+/// resolves differently at every lookup gains nothing.
 struct Guard {
     private: bool,
-    /// Hosts of the proxies of the environment. The user has chosen them, wherever they are.
+    /// Hosts of the proxies in the environment. The user has chosen them, wherever they are.
     proxies: Vec<String>,
 }
 
@@ -71,7 +72,7 @@ impl Resolve for Guard {
     }
 }
 
-/// Those that may be reached; an error if there are some and none may.
+/// The allowed addresses. An error if there are addresses and none is allowed.
 fn reachable(found: Vec<SocketAddr>, private: bool) -> Result<Vec<SocketAddr>, Refused> {
     let (good, bad): (Vec<_>, Vec<_>) =
         found.into_iter().partition(|found| Reach::of(found.ip()).allowed(private));
@@ -85,7 +86,7 @@ fn reachable(found: Vec<SocketAddr>, private: bool) -> Result<Vec<SocketAddr>, R
 #[error("it leads to {}; {}", .0.ip(), address::reason(Reach::of(.0.ip())))]
 struct Refused(SocketAddr);
 
-/// Where proxies may be named; the same places as the client looks in.
+/// Environment variables for proxies; the client reads these too.
 const PROXIES: [&str; 6] =
     ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
 
@@ -97,13 +98,13 @@ fn proxies() -> Vec<String> {
     PROXIES.into_iter().filter_map(host).collect()
 }
 
-/// The host of `http://me:pw@proxy:3128`, `proxy:3128` and the like.
+/// The host of `http://me:pw@proxy:3128`, `proxy:3128` and similar values.
 fn proxy_host(value: &str) -> Option<String> {
     let full = if value.contains("://") { value.to_owned() } else { format!("http://{value}") };
     Some(Url::parse(&full).ok()?.host_str()?.to_owned())
 }
 
-/// Refuses to fetch from a proxy itself: its name is looked up without a check.
+/// Refuses to fetch from a proxy itself, because its name is resolved without a check.
 pub(crate) fn check_proxies(url: &Url, private: bool) -> Result<(), Error> {
     let host = url.host_str().unwrap_or_default();
     if !private && proxies().iter().any(|proxy| proxy.eq_ignore_ascii_case(host)) {
@@ -113,7 +114,7 @@ pub(crate) fn check_proxies(url: &Url, private: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Says what happened to a request that got no answer, or to an answer that broke off.
+/// The error for a request without an answer, or with an answer that broke off.
 pub(crate) fn failure(url: &Url, error: &reqwest::Error) -> Error {
     let address = address::shown(url);
     if let Some(refused) = cause::<Refused>(error) {
@@ -140,7 +141,7 @@ fn cause<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Opti
     causes(error).find_map(|error| error.downcast_ref::<E>())
 }
 
-/// The innermost cause: the outer ones say no more than "error sending request".
+/// The innermost cause: the outer ones only say "error sending request".
 fn innermost(error: &(dyn StdError + 'static)) -> String {
     causes(error).last().map(ToString::to_string).unwrap_or_default()
 }

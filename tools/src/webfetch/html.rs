@@ -1,7 +1,7 @@
-//! A web page as Markdown or plain text, in one pass over its tokens.
+//! Converts a web page to Markdown or plain text, in one pass over its tokens.
 //!
-//! No tree is built: a page chooses how deep its tree is, and how long a repair of it takes. What is
-//! not closed is closed where its container ends, which is what browsers make of most pages, too.
+//! No tree is built, because a page could make it arbitrarily deep and slow to repair. An unclosed
+//! element ends with its container, as browsers do for most pages.
 
 use html5gum::{DefaultEmitter, EndTag, StartTag, Token, Tokenizer};
 use reqwest::Url;
@@ -9,17 +9,17 @@ use reqwest::Url;
 use super::markup::Writer;
 use crate::Error;
 
-/// Bytes of a converted page; repeated addresses and indents could make it many times as long as
-/// the page.
+/// Most bytes of a converted page. Repeated addresses and indents could make it many times as long
+/// as the page.
 const MAX_CONVERTED: usize = 16 * 1024 * 1024;
 
-/// Elements whose content is no text of the page, and those for finding one's way about the site.
+/// Elements without text of the page, and those for navigation.
 const SKIPPED: &[&str] = &[
     "script", "style", "noscript", "template", "title", "nav", "svg", "math", "canvas", "iframe",
     "object", "audio", "video", "map", "select", "datalist", "button", "dialog",
 ];
 
-/// Elements that stand in lines of their own, with the line breaks around each.
+/// Block elements, with the line breaks around each.
 const BLOCKS: &[(&str, u8)] = &[
     ("p", 2),
     ("article", 2),
@@ -47,7 +47,7 @@ const BLOCKS: &[(&str, u8)] = &[
     ("summary", 1),
 ];
 
-/// The page without any markup.
+/// The page without markup.
 ///
 /// # Errors
 /// Cancelled.
@@ -55,7 +55,7 @@ pub(crate) fn text(html: &str, cancelled: &dyn Fn() -> bool) -> Result<String, E
     Page { writer: Writer::new(false), base: None, skipped: None }.convert(html, cancelled)
 }
 
-/// The page as Markdown. Links are absolute, seen from `url`.
+/// The page as Markdown. Links are made absolute, relative to `url`.
 ///
 /// # Errors
 /// Cancelled.
@@ -70,9 +70,9 @@ pub(crate) fn markdown(
 
 struct Page {
     writer: Writer,
-    /// Where relative addresses start; `None` where addresses are not shown.
+    /// Base of relative addresses. `None` if addresses are not shown.
     base: Option<Url>,
-    /// The element that is being skipped, and how many of its name are open.
+    /// The element being skipped, and how many elements of its name are open.
     skipped: Option<(String, usize)>,
 }
 
@@ -88,7 +88,7 @@ impl Page {
                 self.writer.cut_here();
                 break;
             }
-            // this reader has no way to fail
+            // reading from memory cannot fail
             let Ok(token) = token;
             match token {
                 Token::StartTag(tag) => self.start(&tag),
@@ -184,7 +184,7 @@ impl Page {
     }
 
     fn link(&mut self, tag: &StartTag<()>) {
-        // a link within a link is the end of the outer one
+        // a link within a link ends the outer one
         self.writer.end_mark("a");
         if let Some(target) = attribute(tag, "href").and_then(|href| self.target(&href)) {
             self.writer.link(&target);
@@ -197,7 +197,7 @@ impl Page {
         self.writer.image(&alt, source.as_deref());
     }
 
-    /// An address as Markdown has it; `None` for one that leads nowhere from outside the page.
+    /// An address in Markdown. `None` for an address that has no meaning outside the page.
     fn target(&self, given: &str) -> Option<String> {
         let given = given.trim();
         if given.is_empty() || given.starts_with('#') {
@@ -231,12 +231,12 @@ fn number(tag: &StartTag<()>, name: &str) -> Option<u64> {
     attribute(tag, name)?.trim().parse().ok()
 }
 
-/// Of a heading's name.
+/// The level of a heading element.
 fn level(name: &str) -> usize {
     name[1..].parse().unwrap_or(1)
 }
 
-/// The language that highlighters read off a class.
+/// The language in a class for syntax highlighting.
 fn language(tag: &StartTag<()>) -> Option<String> {
     let class = attribute(tag, "class")?;
     let named = class.split_whitespace().find_map(|class| {

@@ -1,34 +1,34 @@
-//! Lays text out in lines: paragraphs, lists, quotes, code and tables, with Markdown's marks or
-//! without any.
+//! Lays text out in lines: paragraphs, lists, quotes, code and tables, with or without Markdown's
+//! marks.
 //!
-//! Breaks, spaces and opening marks are owed until there is text for them, so that empty elements
-//! leave nothing behind.
+//! Breaks, spaces and opening marks are delayed until text follows, so that empty elements leave
+//! nothing behind.
 
 mod blocks;
 
 use std::mem::take;
 use std::ops::RangeBounds;
 
-/// Containers whose indent is shown; deeper ones have that of the last.
+/// Most nested containers whose indent is shown; deeper ones use the last indent.
 const MAX_INDENTS: usize = 12;
 
-/// Marks that may be open at once; those within are left out.
+/// Most marks that may be open at once; further ones are left out.
 const MAX_MARKS: usize = 32;
 
 #[derive(Debug)]
 pub(crate) struct Writer {
     out: String,
     markdown: bool,
-    /// Line breaks owed.
+    /// Delayed line breaks.
     gap: u8,
-    /// Containers that the owed blank line is in.
+    /// Containers that enclose the delayed blank line.
     gap_within: usize,
-    /// Whether a space is owed.
+    /// Whether a space is delayed.
     space: bool,
-    /// What comes before the next text in its line: a heading's mark.
+    /// Prefix of the next text in its line, such as a heading's mark.
     start: &'static str,
     containers: Vec<Container>,
-    /// How many of each are in `containers`, so that a stray end is not searched for.
+    /// Number of open containers of each kind, so that a stray end tag needs no search.
     open: [usize; 3],
     marks: Vec<Mark>,
     pre: Option<Pre>,
@@ -38,7 +38,7 @@ pub(crate) struct Writer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Quote,
-    /// The number of the next item, if they have numbers.
+    /// The number of the next item. `None` for an unordered list.
     List(Option<u64>),
     Item,
 }
@@ -56,13 +56,13 @@ impl Kind {
 #[derive(Debug)]
 struct Container {
     kind: Kind,
-    /// Before its first line, once.
+    /// Prefix of its first line, used once.
     first: Option<String>,
-    /// Before every other line.
+    /// Prefix of every other line.
     indent: String,
 }
 
-/// Something around a run of text.
+/// A mark around a run of text, such as emphasis.
 #[derive(Debug)]
 struct Mark {
     name: &'static str,
@@ -80,9 +80,9 @@ struct Pre {
 #[derive(Debug, Default)]
 struct Table {
     rows: usize,
-    /// Of this row, so far.
+    /// Cells of the current row so far.
     cells: usize,
-    /// It has a table within, so it stands for a layout: its cells are plain blocks.
+    /// It contains a table, so it is used for layout: its cells are plain blocks.
     layout: bool,
 }
 
@@ -103,7 +103,7 @@ impl Writer {
         }
     }
 
-    /// Bytes so far.
+    /// Bytes written so far.
     pub(crate) fn len(&self) -> usize {
         self.out.len() + self.pre.as_ref().map_or(0, |pre| pre.text.len())
     }
@@ -117,7 +117,7 @@ impl Writer {
         self.out
     }
 
-    /// Says that the rest is missing.
+    /// Notes that the rest of the page is missing.
     pub(crate) fn cut_here(&mut self) {
         self.end_pre();
         self.tables.clear();
@@ -152,7 +152,7 @@ impl Writer {
             self.space = true;
             return;
         }
-        // those that are still to be written come after, for the text of the next line
+        // marks that are not written yet open in the next line
         let written = self.marks.iter().take_while(|mark| mark.written).count();
         self.close_marks(..written);
         self.owe(gap);
@@ -194,7 +194,7 @@ impl Writer {
         self.start = "";
     }
 
-    /// Writes what is owed before text.
+    /// Writes the delayed breaks and marks before text.
     fn pay(&mut self) {
         self.pay_line();
         if take(&mut self.space) && !self.out.is_empty() && !self.out.ends_with([' ', '\n']) {
@@ -207,7 +207,7 @@ impl Writer {
         }
     }
 
-    /// Writes the line breaks that are owed, and what the line begins with.
+    /// Writes the delayed line breaks and the prefix of the line.
     fn pay_line(&mut self) {
         let first = self.out.is_empty();
         let gap = take(&mut self.gap);
@@ -230,7 +230,7 @@ impl Writer {
         }
     }
 
-    /// Writes `text` as it is, after the line breaks that are owed.
+    /// Writes `text` unchanged, after the delayed line breaks.
     fn raw(&mut self, text: &str) {
         self.pay_line();
         self.space = false;
@@ -259,7 +259,7 @@ impl Writer {
         }
     }
 
-    /// Those that nothing was written in leave no trace.
+    /// Closes marks. Marks without text inside leave no trace.
     fn close_marks(&mut self, range: impl RangeBounds<usize>) {
         for mark in self.marks.drain(range).rev().filter(|mark| mark.written) {
             self.out.push_str(&mark.closing);

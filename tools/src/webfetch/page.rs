@@ -1,4 +1,4 @@
-//! What came back: whether it is a web page, other text, an image or PDF; and in which encoding.
+//! Classifies a response: web page, other text, image or PDF, and its encoding.
 
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 use reqwest::Url;
@@ -6,14 +6,14 @@ use reqwest::Url;
 use crate::media::{self, Media};
 use crate::text;
 
-/// Bytes at the start of a page in which it may name its encoding; the standard has 1024, and pages
-/// with long comments before it.
+/// Bytes at the start of a page that are searched for its encoding. The standard says 1024, but
+/// some pages have long comments before it.
 const PRESCAN: usize = 4 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) url: Url,
-    /// The value of `content-type`; empty if there was none.
+    /// The value of `content-type`; empty if it is missing.
     pub(crate) declared: String,
     pub(crate) bytes: Vec<u8>,
 }
@@ -33,7 +33,8 @@ impl Page {
         text::clip(mime.trim().to_ascii_lowercase(), 100)
     }
 
-    /// Judged by the content: servers state all kinds of types for text.
+    /// The kind of the content. It is judged by the bytes, because servers state all kinds of types
+    /// for text.
     pub(crate) fn shape(&self) -> Shape {
         if let Some(media) = media::recognise(&self.bytes) {
             return Shape::Media(media);
@@ -57,8 +58,8 @@ impl Page {
         }
     }
 
-    /// As the bytes begin, as the server states, as the page states, UTF-8 if it is that, and else
-    /// what the web spoke before.
+    /// The encoding: by the byte order mark, the server's header, the page's own tag; else UTF-8 if
+    /// the bytes are valid, or windows-1252.
     fn encoding(&self) -> &'static Encoding {
         if let Some((encoding, _)) = Encoding::for_bom(&self.bytes) {
             return encoding;
@@ -74,8 +75,8 @@ impl Page {
     }
 }
 
-/// The encoding that one of the tags beginning with `tag` gives for `key`. It can be no UTF-16, or
-/// the tag could not have been read.
+/// The encoding that a tag beginning with `tag` gives for `key`. It cannot be UTF-16, or the tag
+/// would have been unreadable.
 fn labelled(start: &str, tag: &str, key: &str) -> Option<&'static Encoding> {
     let lower = start.to_ascii_lowercase();
     let mut tags = lower.match_indices(tag).map(|(at, _)| &lower[at..]);

@@ -1,14 +1,14 @@
-//! A page as text, for settings that name one.
+//! Fetches a page as text, for the setting `instructions`.
 
 use crate::Error;
 use crate::webfetch::page::Page;
 use crate::webfetch::{CONTENT_TYPE, Format, address, body, follow, header, refusal, show};
 
-/// The text of the page at `given`, which is shown as a model would see it, with at most `max`
-/// bytes; and the address as it may be shown. The caller keeps the time.
+/// The text of the page at `given`, converted as for a model, at most `max` bytes. The time limit
+/// is the caller's task.
 ///
 /// # Errors
-/// No address, one that may not be reached, no answer, a refusal, no text.
+/// The address is invalid or not allowed; no answer; an error status; no text.
 pub(crate) async fn text(given: &str, private: bool, max: u64) -> Result<String, Error> {
     let (url, response) = follow(super::address(given)?, private).await?;
     if !response.status().is_success() {
@@ -24,7 +24,7 @@ pub(crate) async fn text(given: &str, private: bool, max: u64) -> Result<String,
     }
 }
 
-/// `given` without what may be secret in it.
+/// `given` without parts that may be secret.
 pub(crate) fn shown(given: &str) -> String {
     super::address(given).map_or_else(|_| "`instructions`".to_owned(), |url| address::shown(&url))
 }

@@ -58,7 +58,7 @@ fn pages_as_markdown() {
             "<table><tr><td><table><tr><td>in</td></tr></table></td><td><p>a</p><p>b</p></td></table>",
             "|\n\n| in |\n| --- |\n\na\n\nb",
         ),
-        // what is no text of the page
+        // parts without text of the page
         (
             "<script>if (a<b) x('</p>')</script>a<style>p{}</style>b<nav>c<nav>d</nav>e</nav>f",
             "abf",
@@ -116,7 +116,7 @@ fn hostile_pages_take_no_more_than_their_length() {
     }
 }
 
-/// For what repeats an indent a few times.
+/// Allows for a few repetitions of an indent.
 const MAX_MULTIPLE: usize = 1_000;
 
 #[test]

@@ -1,11 +1,11 @@
-//! Arguments against the schemas (SPEC T3): what does not fit is told in the same words by every tool,
-//! with the field, and nothing happens.
+//! Arguments against the schemas (SPEC T3): every tool refuses wrong arguments in equal words that
+//! name the field, and does nothing.
 
 use serde_json::{Value, json};
 
 use crate::site::{Site, kind};
 
-/// Arguments that fit, with every field that there is.
+/// Valid arguments, with every field.
 pub(crate) fn right(tool: &str) -> Value {
     match tool {
         "read" => json!({ "filePath": "f", "offset": 1, "limit": 1 }),
@@ -48,8 +48,7 @@ pub(crate) fn site() -> Site {
     site
 }
 
-/// Places in arguments (JSON pointers) with the schema that is in force there, and whether they must
-/// be given.
+/// Places in arguments (JSON pointers), each with its schema and whether it is required.
 pub(crate) fn fields(schema: &Value, at: &str, found: &mut Vec<(String, Value, bool)>) {
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -100,7 +99,7 @@ fn unfit(schema: &Value, required: bool) -> Vec<Value> {
     unfit
 }
 
-/// What the tool says of `args`, which do not fit.
+/// Checks that the tool refuses the wrong `args` and names `field`.
 async fn assert_refused(site: &Site, tool: &str, args: &Value, field: &str) {
     let resolved = site.resolve(tool, args);
     let Some(error) = resolved.error else { panic!("{tool} takes {args}") };

@@ -1,4 +1,4 @@
-//! `bash` (SPEC T12): exits, places, limits. What becomes of its processes is tested beside the tool.
+//! `bash` (SPEC T12): exits, folders, limits. Tests beside the tool cover the end of its processes.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ const RUNS: &[(&str, &str, Option<i64>, &str)] = &[
     (r#"{"command":"cat"}"#, "(no output)", Some(0), ""),
     (r#"{"command":"read x; echo $?"}"#, "1\n", Some(0), ""),
     (r#"{"command":"[ -t 0 ] || [ -t 1 ] || echo no terminal"}"#, "no terminal\n", Some(0), ""),
-    // bytes that are no text
+    // bytes that are not text
     (r#"{"command":"printf '\\377\\376'"}"#, "\u{fffd}\u{fffd}", Some(0), ""),
     (r#"{"command":"printf 'a\\0b'"}"#, "a\0b", Some(0), ""),
     (r#"{"command":"printf 'a\\r\\n'"}"#, "a\r\n", Some(0), ""),
@@ -83,7 +83,7 @@ fn limits_of_time() {
     }
 }
 
-/// Of two descriptions of a call people see the better one.
+/// If a call is described twice, people see the better description.
 #[tokio::test]
 async fn titles() {
     let site = Site::new();
@@ -95,7 +95,7 @@ async fn titles() {
     }
 }
 
-/// No part of a hundred megabytes is lost to the end that is shown, and none of it stays in memory.
+/// Of a hundred megabytes of output the end is shown, and memory stays bounded.
 #[tokio::test]
 async fn a_flood_has_its_end_shown() {
     let site = Site::new();

@@ -1,5 +1,5 @@
-//! How much of an output the model is shown (SPEC T4): at most 2000 lines and 51 200 bytes, of a
-//! command its end, of all others the beginning; the rest is in a file.
+//! How much of an output the model sees (SPEC T4): at most 2000 lines and 51 200 bytes. Commands
+//! show their end, all other tools the beginning. The rest is in a file.
 
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ async fn limited(site: &Site, lines: usize, bytes: usize, name: &str, args: &Val
     leftfold_tools::run(&resolved, Context { workspace, ..site.context() }).await
 }
 
-/// Command, lines, bytes, what is shown below the hint; nothing if it is not cut.
+/// Command, lines, bytes, the output below the hint; empty if nothing is cut.
 const ENDS: &[(&str, usize, usize, &str)] = &[
     ("seq 3", 3, 100, ""),
     ("seq 4", 3, 100, "2\n3\n4\n"),
@@ -30,7 +30,7 @@ const ENDS: &[(&str, usize, usize, &str)] = &[
     ("printf 'aäöü'", 9, 5, "öü"),
     ("printf 'a\\xff\\xff\\xffb'", 9, 100, ""),
     ("printf '\\n\\n\\n\\n'", 2, 100, "\n\n"),
-    // what stands at the end is the end, also of a command that failed
+    // the end of the output is shown, also for a command that failed
     ("seq 100; echo bad >&2; exit 3", 2, 100, "100\nbad\n(exit code 3)"),
 ];
 
@@ -54,8 +54,8 @@ async fn of_a_command_the_end_is_shown() {
     }
 }
 
-/// The beginning is kept: an unknown tool's message, a skill, a page and what else there is all go
-/// through the same cut, of which `skill` is one that can be made to be long.
+/// The beginning is kept. All other outputs (errors, skills, pages) go through one function; a long
+/// `skill` tests it.
 #[tokio::test]
 async fn of_everything_else_the_beginning() {
     let body: String = (1..=3_000).map(|n| format!("rule {n}\n")).collect();
@@ -79,7 +79,7 @@ async fn of_everything_else_the_beginning() {
     assert!(output.spill.is_none() && output.output.contains("rule 3000"));
 }
 
-/// Who may give no tasks is not told to.
+/// The hint suggests `task` only to agents that may use it.
 #[tokio::test]
 async fn the_hint_names_what_the_agent_has() {
     let site = Site::new();
@@ -90,7 +90,7 @@ async fn the_hint_names_what_the_agent_has() {
     assert!(output.output.contains("with read and an offset.)"), "{}", output.output);
 }
 
-/// Who says where to go on needs no file besides.
+/// A tool that says where to continue needs no file in addition.
 #[tokio::test]
 async fn what_is_cut_by_the_tool_itself_is_not_cut_again() {
     let site = Site::new();
@@ -117,7 +117,7 @@ async fn what_is_cut_by_the_tool_itself_is_not_cut_again() {
     }
 }
 
-/// The model may read what was cut off without asking: it is its own.
+/// The model may read and search the rest of its own cut output without asking.
 #[tokio::test]
 async fn the_rest_can_be_read_and_searched() {
     let site = Site::new();

@@ -1,5 +1,5 @@
-//! Arguments that mean harm, or nothing: every tool answers in bounded time, tells what is wrong with a
-//! stable word, and leaves alone what is outside the worktree.
+//! Hostile or meaningless arguments: every tool answers in bounded time, gives its reason with a
+//! stable word, and touches nothing outside the worktree.
 
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::arguments::{fields, right, site};
 use crate::site::Site;
 
-/// Paths that lead elsewhere, or nowhere.
+/// Paths that lead outside or nowhere.
 fn paths(site: &Site) -> Vec<Value> {
     let out = |name| site.outside(name).to_string_lossy().into_owned();
     let mut paths: Vec<String> = [
@@ -121,7 +121,7 @@ async fn assert_harmless(site: &Site, tool: &str, args: &Value) {
             kind
         }
         Err(error) => {
-            // a text of a megabyte is not said back
+            // a text of a megabyte is not quoted in full
             let said = error.to_string();
             assert!(!said.is_empty() && said.len() < 30_000, "{tool} {what}: {}", said.len());
             Some(error.kind().to_owned())
@@ -132,7 +132,7 @@ async fn assert_harmless(site: &Site, tool: &str, args: &Value) {
     let _ = std::fs::remove_dir_all(site.path("a"));
 }
 
-/// What a model says is not said back to it at length, nor told people.
+/// Long texts of a model are quoted in full neither to it nor to people.
 #[tokio::test]
 async fn a_long_text_anywhere_makes_no_long_answer() {
     let (site, mut wrong) = (site(), Vec::new());
@@ -170,7 +170,7 @@ async fn a_long_text_anywhere_makes_no_long_answer() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Any JSON, and often the names of fields that there are.
+/// Any JSON, often with field names of the tools.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -199,8 +199,8 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The same cases each time, so that a run says something of the change at hand;
-/// `LEFTFOLD_RANDOM=1` looks for others.
+/// Fixed random cases, so that a failure comes from the change at hand; `LEFTFOLD_RANDOM=1` picks
+/// others.
 fn config(cases: u32) -> ProptestConfig {
     let seed = match std::env::var_os("LEFTFOLD_RANDOM") {
         Some(_) => RngSeed::Random,
@@ -230,7 +230,7 @@ proptest! {
             let leaves = resolved.paths.iter().any(|path| !path.starts_with(&inside));
             let asked = resolved.access.iter().any(|access| access.permission == "external_directory");
             prop_assert!(asked || !leaves, "{}: {:?}", tool.name(), resolved);
-            // what was resolved resolves to the same again
+            // the resolved arguments resolve to themselves
             let again = CallSpec { input: resolved.input.clone(), ..call };
             if resolved.error.is_none() {
                 prop_assert_eq!(leftfold_tools::resolve(&again, &site.workspace()), resolved);

@@ -1,5 +1,5 @@
-//! The tools as tables: what is there and what is asked for, and what comes of it. All goes through
-//! the public crate, as a session's calls do.
+//! Tables of calls and their results. All calls go through the public crate, as a session's calls
+//! do.
 #![cfg(test)]
 
 mod arguments;

@@ -1,4 +1,4 @@
-//! Calls side by side (SPEC T7): they run at the same time, but writers of one file take turns.
+//! Concurrent calls (SPEC T7): they run at the same time, but writers of one file take turns.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::site::{Site, kind};
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_run_at_the_same_time() {
     let site = Site::new();
-    // each waits for all the others: one after another they would never end
+    // each waits for all others, so running them in sequence would never end
     let command = |n: usize| {
         format!("touch at{n}; until [ -e at0 -a -e at1 -a -e at2 -a -e at3 ]; do sleep 0.01; done")
     };

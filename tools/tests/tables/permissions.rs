@@ -1,5 +1,5 @@
-//! What each kind of call asks rules about (SPEC Q5, Q7, Q8), before it runs: permission, patterns, and
-//! what "always" would allow from then on.
+//! The accesses that each kind of call asks rules about before it runs (SPEC Q5, Q7, Q8):
+//! permission, patterns, and the patterns that "always" would allow.
 
 use std::os::unix::fs::symlink;
 
@@ -90,7 +90,7 @@ const ROWS: &[(&str, &str, &[&str])] = &[
             "question The plan is ready. Switch to the agent `build`, and have it carried out? > ",
         ],
     ),
-    // its entries are asked about each by itself
+    // each entry is judged as a call of its own
     ("batch", r#"{"toolCalls":[{"tool":"bash","parameters":{"command":"rm x"}}]}"#, &[]),
 ];
 
@@ -121,7 +121,7 @@ fn every_kind_of_call() {
         (one.permission.as_str(), &one.patterns[..]),
         ("edit", &["f".into(), "g/h".into()][..])
     );
-    // a tool that this table has forgotten
+    // finds tools that this table has forgotten
     for tool in leftfold_tools::offered() {
         let there = ROWS.iter().any(|(name, ..)| *name == tool.name());
         assert!(there || tool.name() == "apply_patch", "no row for {}", tool.name());

@@ -15,7 +15,7 @@ const END: &str = "\n(End of file: ";
 /// Content, further arguments, the whole output, whether it is cut.
 const TEXTS: &[(&[u8], &str, &str, bool)] = &[
     (b"one\ntwo\nthree\n", "{}", "1: one\n2: two\n3: three\n\n(End of file: 3 lines.)", false),
-    // how many lines there are does not hang on the last line's ending
+    // the last line counts with or without a line ending
     (b"one\ntwo", "{}", "1: one\n2: two\n\n(End of file: 2 lines.)", false),
     (b"one", "{}", "1: one\n\n(End of file: 1 lines.)", false),
     (b"\n", "{}", "1: \n\n(End of file: 1 lines.)", false),
@@ -40,7 +40,7 @@ const TEXTS: &[(&[u8], &str, &str, bool)] = &[
         true,
     ),
     (b"a\nb\nc\n", r#"{"offset":3,"limit":9}"#, "3: c\n\n(End of file: 3 lines.)", false),
-    // who counts from 0 means the first line; to be shown nothing is never meant
+    // a model that counts from 0 means the first line; a limit of 0 is never meant
     (
         b"a\nb\n",
         r#"{"offset":0,"limit":1}"#,
@@ -56,13 +56,13 @@ const TEXTS: &[(&[u8], &str, &str, bool)] = &[
         "1: a\n\n(Lines 1 to 1 of 2. To go on: offset=2.)",
         true,
     ),
-    // line endings and a byte order mark are no part of a line
+    // line endings and a byte order mark are not part of a line
     (b"a\r\nb\r\n", "{}", "1: a\n2: b\n\n(End of file: 2 lines.)", false),
     (b"a\r\nb\nc\r\n", "{}", "1: a\n2: b\n3: c\n\n(End of file: 3 lines.)", false),
     (b"a\rb\n", "{}", "1: a\rb\n\n(End of file: 1 lines.)", false),
     (b"\xef\xbb\xbfa\nb\n", "{}", "1: a\n2: b\n\n(End of file: 2 lines.)", false),
     (b"a\n\xef\xbb\xbfb\n", r#"{"offset":2}"#, "2: \u{feff}b\n\n(End of file: 2 lines.)", false),
-    // bytes that are not UTF-8 are shown as such; tabs and leading blanks stay
+    // bytes that are not UTF-8 are replaced; tabs and leading blanks stay
     (
         b"caf\xe9 is text, in the main\n",
         "{}",
@@ -90,7 +90,7 @@ async fn texts() {
     }
 }
 
-/// Name, content, further arguments, kind of error, what is said.
+/// Name, content, further arguments, kind of error, part of the message.
 const REFUSED: &[(&str, &[u8], &str, &str, &str)] = &[
     ("f", b"a\nb\n", r#"{"offset":3}"#, "offset_past_end", "has 2 lines"),
     ("f", b"", r#"{"offset":2}"#, "offset_past_end", "has 0 lines"),
@@ -106,7 +106,7 @@ const REFUSED: &[(&str, &[u8], &str, &str, &str)] = &[
     ("parser.rs", b"a", r#"{"filePath":"parsr.rs"}"#, "not_found", "Did you mean one of these?"),
     ("README.md", b"a", r#"{"filePath":"readme.md"}"#, "not_found", "README.md"),
     ("unlike", b"a", r#"{"filePath":"zzzzz"}"#, "not_found", "zzzzz does not exist."),
-    // by content, and by names that are never text
+    // binary by content, and by names that are never text
     ("f", b"\x7fELF\x02\x01\x01\0\0\0", "{}", "binary", "binary"),
     ("f", b"text and then \0 in it", "{}", "binary", "binary"),
     ("f", b"\x01\x02\x03\x04\x05\x06\x07", "{}", "binary", "binary"),
@@ -132,7 +132,7 @@ async fn what_is_refused() {
     }
 }
 
-/// Content, media type. The name says otherwise.
+/// Content and media type. The file's name suggests another type.
 const MEDIA: &[(&[u8], &str)] = &[
     (b"\x89PNG\r\n\x1a\n....", "image/png"),
     (b"\xff\xd8\xff\xe0....", "image/jpeg"),
@@ -162,7 +162,7 @@ async fn images_and_pdfs_are_attached_by_content() {
     }
 }
 
-/// What is made at `f`, kind of error.
+/// The kind of file at `f`, and the kind of error.
 #[tokio::test]
 async fn what_is_no_file() {
     let site = Site::with(&[("real", b"x\n")]);
@@ -189,7 +189,7 @@ async fn what_is_no_file() {
         ("/dev/stdin", "special_file"),
     ] {
         let output = site.run("read", &json!({ "filePath": path })).await;
-        // where standard input is a file, reading it is reading that
+        // where standard input is a file, `/dev/stdin` reads that file
         if path != "/dev/stdin" || output.is_error {
             assert!(
                 [expected, "not_found"].contains(&kind(&output).as_str()),
@@ -200,7 +200,7 @@ async fn what_is_no_file() {
     }
 }
 
-/// The kernel says that they are empty, and they are not.
+/// The kernel reports them as empty, and they are not.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn files_of_the_kernel_have_their_content() {
@@ -262,11 +262,11 @@ async fn limits_of_lines_of_a_line_and_of_bytes() {
         (numbered(1_999), 1_999, None, false),
         (numbered(2_000), 2_000, None, false),
         (numbered(2_001), 2_000, Some(2_001), true),
-        // a limit above the most is the most
+        // a limit above the maximum counts as the maximum
         (numbered(5_000), 2_000, Some(2_001), true),
         // 50 KiB of whole lines
         (format!("{}\n", "x".repeat(1_020)).repeat(100), 49, Some(50), true),
-        // one long line is cut, and no other
+        // only the long line is cut
         (format!("a\n{}\nb\n", "x".repeat(2_000)), 3, None, false),
         (format!("a\n{}\nb\n", "x".repeat(2_001)), 3, None, true),
         (format!("a\n{}\nb\n", "é".repeat(2_001)), 3, None, true),

@@ -1,4 +1,4 @@
-//! A worktree of its own for each test, with a neighbour that nothing may touch.
+//! A worktree for each test, and a neighbouring folder that no tool may touch.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl Site {
         Workspace { homes, subagents: vec!["general".to_owned()], ..workspace }
     }
 
-    /// A context whose `LEFTFOLD_CALL` no other test has.
+    /// A context with a unique `LEFTFOLD_CALL`.
     pub(crate) fn context(&self) -> Context {
         static CALLS: AtomicU64 = AtomicU64::new(0);
         let n = CALLS.fetch_add(1, Ordering::Relaxed);
@@ -110,12 +110,12 @@ impl Site {
     }
 }
 
-/// One field of the metadata; null if it is not there.
+/// One field of the metadata; null if it is missing.
 pub(crate) fn meta(output: &Output, field: &str) -> Value {
     output.metadata.value()[field].clone()
 }
 
-/// The `error_kind` of an error, nothing for a success.
+/// The `error_kind` of an error, empty for a success.
 pub(crate) fn kind(output: &Output) -> String {
     let kind = meta(output, "error_kind").as_str().unwrap_or_default().to_owned();
     assert_eq!(output.is_error, !kind.is_empty(), "{output:?}");

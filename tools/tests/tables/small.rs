@@ -22,7 +22,7 @@ async fn the_list_is_replaced_as_a_whole() {
         (json!([item("a", "in_progress", "low")]), json!([item("a", "in_progress", "low")]), 1),
         (json!([item("a", "completed", "medium")]), json!([item("a", "completed", "medium")]), 0),
         (json!([item("a", "cancelled", "medium")]), json!([item("a", "cancelled", "medium")]), 0),
-        // what matters how much need not be said, and what nobody asked for is left out
+        // the priority is optional, and unknown fields are dropped
         (
             json!([{ "content": "a", "status": "pending" }]),
             json!([item("a", "pending", "medium")]),
@@ -33,7 +33,7 @@ async fn the_list_is_replaced_as_a_whole() {
             json!([item("a", "pending", "low")]),
             1,
         ),
-        // in their order, also those that are the same
+        // in order, with duplicates
         (
             json!([
                 item("b", "pending", "low"),

@@ -1,4 +1,4 @@
-//! `write` (SPEC T10): the content exactly as given, whatever was there.
+//! `write` (SPEC T10): writes the content exactly as given, whatever the file had before.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::site::{Site, kind, meta};
 
-/// What is there, what is written; whether it is new, whether anything changes, lines more, lines less.
+/// Old content, new content; whether the file is new, whether anything changes, lines added, lines
+/// removed.
 type Row = (Option<&'static [u8]>, &'static str, bool, bool, u32, u32);
 
 const CONTENTS: &[Row] = &[
@@ -25,16 +26,16 @@ const CONTENTS: &[Row] = &[
     (Some(b"a\nb\nc\n"), "a\nB\nc\n", false, true, 1, 1),
     (Some(b"a\n"), "a\nb\n", false, true, 1, 0),
     (Some(b"a\nb\n"), "b\n", false, true, 0, 1),
-    // the last line's ending is a part of it
+    // the ending of the last line is part of it
     (Some(b"a\n"), "a", false, true, 1, 1),
-    // line endings and a byte order mark come from the content, not from what was there
+    // line endings and a byte order mark come from the new content
     (Some(b"a\r\nb\r\n"), "a\nb\n", false, true, 2, 2),
     (Some(b"a\nb\n"), "a\r\nb\r\n", false, true, 2, 2),
     (Some(b"\xef\xbb\xbfa\n"), "a\n", false, true, 1, 1),
     (Some(b"\xef\xbb\xbfa\n"), "\u{feff}a\n", false, false, 0, 0),
     (Some(b"a\n"), "\u{feff}a\n", false, true, 1, 1),
     (Some(b"a\r\n"), "a\r\n", false, false, 0, 0),
-    // what was no text is replaced, without a diff of it
+    // a file that is not text is replaced without a diff
     (Some(b"\0\x01\x02"), "a\n", false, true, 1, 0),
     (Some(b"caf\xe9\n"), "a\n", false, true, 1, 0),
     (Some(b"\xff\xfea\0"), "a\n", false, true, 1, 0),
@@ -146,7 +147,7 @@ async fn links_are_written_through_where_that_is_allowed() {
         assert_eq!((kind(&output).as_str(), site.text(lands).as_str()), ("", "new"), "{path}");
         assert!(site.path(path).is_symlink(), "{path}");
     }
-    // what leads outside takes a permission, and alone there is nobody to give it
+    // a path outside needs a permission, and nobody is there to give it
     for path in ["away", "../outside/f", "away/../g"] {
         let args = json!({ "filePath": path, "content": "x" });
         let resolved = site.resolve("write", &args);
@@ -166,7 +167,7 @@ async fn a_file_that_was_read_and_has_changed_is_not_replaced() {
         serde_json::from_value(meta(output, "seen")).unwrap()
     };
     let read = site.run("read", &json!({ "filePath": "f" })).await;
-    // another size, so that the stamp does not hang on the clock
+    // another size, so that the stamp does not depend on the clock
     site.file("f", "theirs, and longer\n");
     let write = site.resolve("write", &json!({ "filePath": "f", "content": "new" }));
     let mut cx = site.context();

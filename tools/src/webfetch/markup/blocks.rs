@@ -4,7 +4,7 @@ use std::mem::take;
 
 use super::{Container, Kind, Pre, Table, Writer};
 
-/// Open quotes within an item that its end closes; more were never closed.
+/// Most open quotes within an item that its end closes. More were never closed.
 const LOOK_FOR_ITEM: usize = 32;
 
 /// Containers.
@@ -14,7 +14,7 @@ impl Writer {
         self.containers.push(Container { kind, first, indent });
     }
 
-    /// Leaves the innermost container of this kind and all within it.
+    /// Closes the innermost container of this kind and all within it.
     fn leave(&mut self, kind: Kind) {
         while self.open[kind.index()] > 0 {
             let Some(left) = self.containers.pop() else { break };
@@ -37,7 +37,7 @@ impl Writer {
         self.block(2);
     }
 
-    /// `first`: the number of the first item, if they have numbers.
+    /// Opens a list. `first` is the number of its first item, for an ordered list.
     pub(crate) fn list(&mut self, first: Option<u64>) {
         let within = self.open[Kind::Item.index()] > 0;
         self.block(if within { 1 } else { 2 });
@@ -64,7 +64,7 @@ impl Writer {
         self.enter(Kind::Item, Some(marker), indent);
     }
 
-    /// Ends the item of the innermost list, if one is open.
+    /// Closes the item of the innermost list, if one is open.
     pub(crate) fn end_item(&mut self) {
         self.block(1);
         let mut inner = self.containers.iter().rev().take(LOOK_FOR_ITEM).map(|inner| inner.kind);
@@ -83,7 +83,7 @@ impl Writer {
         }
     }
 
-    /// Of the code that is open, if it has none yet.
+    /// Sets the language of the open code block, unless it has one.
     pub(crate) fn language(&mut self, language: Option<&str>) {
         if let (Some(pre), Some(language)) = (&mut self.pre, language) {
             language.clone_into(&mut pre.language);
@@ -115,20 +115,20 @@ impl Writer {
     }
 }
 
-/// How many backticks stand in a row, at most.
+/// The longest run of backticks.
 fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }
 
 /// Tables.
 impl Writer {
-    /// Whether everything has to stay in one line.
+    /// Whether the output must stay in one line.
     pub(super) fn in_cell(&self) -> bool {
         self.tables.last().is_some_and(|table| table.cells > 0 && !table.layout)
     }
 
     pub(crate) fn table(&mut self) {
-        // tables around that one know already
+        // the tables around that one have been marked already
         if let Some(outer) = self.tables.last_mut() {
             outer.layout = true;
         }
