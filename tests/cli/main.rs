@@ -8,6 +8,7 @@ mod completions;
 mod config;
 mod config_secrets;
 mod demo;
+mod docs;
 mod doctor;
 mod exit_codes;
 mod instructions;

@@ -39,29 +39,42 @@ pub struct Recorded {
     pub body: Value,
 }
 
+/// Makes an answer to a request.
+type Answering = dyn Fn(&Recorded) -> Answer + Send + Sync;
+
 pub struct Server {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<Recorded>>>,
 }
 
 impl Server {
+    /// Gives `answers` in their order.
     pub fn start(answers: Vec<Answer>) -> Self {
+        let answers = Mutex::new(answers.into_iter());
+        Self::answering(move |_| {
+            let spent = || Answer::Status(400, vec![], "the test has no more answers".into());
+            answers.lock().unwrap().next().unwrap_or_else(spent)
+        })
+    }
+
+    /// Answers each request by what it says.
+    pub fn answering(answer: impl Fn(&Recorded) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let requests = Arc::new(Mutex::new(Vec::new()));
         let recorded = Arc::clone(&requests);
-        let answers = Arc::new(Mutex::new(answers.into_iter()));
+        let answer: Arc<Answering> = Arc::new(answer);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let (recorded, answers) = (Arc::clone(&recorded), Arc::clone(&answers));
+                let recorded = Arc::clone(&recorded);
+                let answer = Arc::clone(&answer);
                 let stream = stream.unwrap();
                 std::thread::spawn(move || {
                     let Some(request) = read(&stream) else { return };
-                    recorded.lock().unwrap().push(request);
-                    let answer = answers.lock().unwrap().next();
-                    let spent = Answer::Status(400, vec![], "the test has no more answers".into());
+                    // in this order a request is recorded by the time that its answer is chosen
+                    recorded.lock().unwrap().push(request.clone());
                     // a client may hang up at any time
-                    let _ = answer.unwrap_or(spent).give(&stream);
+                    let _ = answer(&request).give(&stream);
                 });
             }
         });
