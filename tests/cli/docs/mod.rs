@@ -8,24 +8,28 @@
 //! | `jsonc settings` | `leftfold config` accepts it without a warning; braces around it may be left out |
 //! | `LANGUAGE file=PATH` | is written to that path before the next lines run |
 //! | `LANGUAGE copy-of=PATH` | stands in that file of the repository |
+//! | `LANGUAGE output` | each line was printed by a command above; numbers, ids and hashes may differ, `…` stands for any text |
 //!
-//! A line that ends with `# exit 4` exits with that code. `<!-- test: let 59 = COMMAND -->` puts what the command prints in
-//! place of the word `59` in all lines after it: for numbers that differ from run to run. `<!-- test: copy FOLDER -->` puts a folder of the repository where the reader
-//! is. A line that ends with `&` runs
-//! beside the next ones, which begin once it asks a question. `leftfold` alone runs on a terminal and is left with Ctrl-D;
-//! `observe` is interrupted after its first line.
+//! A line that ends with `# exit 4` exits with that code. A line that ends with `&` runs beside the next ones, which begin once
+//! it asks a question. `leftfold` alone runs on a terminal and is left with Ctrl-D; `observe` is interrupted after its first
+//! line.
+//!
+//! A page can hold notes that readers do not see. `<!-- test: let 59 = COMMAND -->` puts what the command prints in place of the
+//! word `59` in all lines after it, for numbers that differ from run to run. `<!-- test: copy FOLDER -->` puts a folder of the
+//! repository where the reader is.
 
 mod options;
 mod page;
 mod reader;
+mod visit;
 
-use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use common::{Ran, Site};
+use common::Site;
+use common::plugin::has_python;
 use options::Known;
-use page::{Block, Item, Page};
-use reader::Reader;
+use page::{Block, Page};
+use visit::Visit;
 
 /// Blocks that may be marked `no-test`, in all pages together. Raise it only for a block that no test can run.
 const UNTESTED: usize = 8;
@@ -42,7 +46,10 @@ fn every_command_and_setting_that_is_shown_works() {
             scope.spawn(|| {
                 loop {
                     let Some(page) = pages.lock().unwrap().next() else { return };
-                    let found = read_through(&page);
+                    if page.needs_python() && !has_python() {
+                        continue;
+                    }
+                    let found = Visit::of(&page);
                     failures.lock().unwrap().extend(found);
                 }
             });
@@ -50,138 +57,6 @@ fn every_command_and_setting_that_is_shown_works() {
     });
     let failures = failures.into_inner().unwrap();
     assert!(failures.is_empty(), "{} failures\n\n{}", failures.len(), failures.join("\n"));
-}
-
-/// What went wrong on the page.
-fn read_through(page: &Page) -> Vec<String> {
-    let mut reader = Reader::new();
-    let mut failures = Vec::new();
-    let mut values = BTreeMap::new();
-    for item in page.items() {
-        match item {
-            Item::Note { words, .. } if words.starts_with("copy ") => reader.copy(&words[5..]),
-            Item::Note { line, words } => match value(&reader, &values, &words) {
-                Ok((name, value)) => {
-                    values.insert(name, value);
-                }
-                Err(e) => failures.push(format!("{}:{line}: {words}\n{e}", page.name)),
-            },
-            Item::Block(block) if block.mark.starts_with("no-test: ") => {}
-            Item::Block(block) if block.language == "sh" => {
-                for (line, command) in block.commands() {
-                    let command = put_in(&values, &command);
-                    if let Err(e) = type_in(&mut reader, &page.name, line, &command) {
-                        failures.push(format!("{}:{line}: {command}\n{e}", page.name));
-                    }
-                }
-            }
-            Item::Block(block) => {
-                if let Err(e) = take(&reader, &block) {
-                    failures.push(format!("{}:{}: {}\n{e}", page.name, block.line, block.mark));
-                }
-            }
-        }
-    }
-    for (line, ran) in reader.leave() {
-        failures.extend(verdict(&line, &ran).err().map(|e| format!("{}: {line}\n{e}", page.name)));
-    }
-    failures
-}
-
-/// Reads `let NAME = COMMAND`.
-fn value(
-    reader: &Reader,
-    values: &BTreeMap<String, String>,
-    words: &str,
-) -> Result<(String, String), String> {
-    let parts = words.strip_prefix("let ").and_then(|words| words.split_once(" = "));
-    let (name, command) = parts.ok_or("the test knows `let NAME = COMMAND` and `copy FOLDER`")?;
-    let ran = reader.run(&put_in(values, command));
-    let value = ran.stdout.trim().to_owned();
-    let good = ran.code == 0 && !value.is_empty() && !value.contains(char::is_whitespace);
-    if good { Ok((name.to_owned(), value)) } else { Err(format!("{ran:?}")) }
-}
-
-fn put_in(values: &BTreeMap<String, String>, command: &str) -> String {
-    let within = |c: char| c.is_alphanumeric() || c == '_';
-    let mut words: Vec<String> = Vec::new();
-    for c in command.chars() {
-        match words.last_mut() {
-            Some(word) if within(c) && word.chars().all(within) => word.push(c),
-            _ => words.push(c.to_string()),
-        }
-    }
-    words.into_iter().map(|word| values.get(&word).cloned().unwrap_or(word)).collect()
-}
-
-fn type_in(reader: &mut Reader, page: &str, line: usize, command: &str) -> Result<(), String> {
-    eprintln!("{page}:{line}: {command}"); // shown only with a failure
-    let code = command.split(" #").next().unwrap_or_default().trim();
-    let mut words = code.split_whitespace();
-    let first = words.next();
-    let second = words.next().unwrap_or("--continue");
-    let printing = ["--help", "-h", "--version", "-V"];
-    let ran = match (first, second) {
-        _ if code.ends_with('&') => {
-            return attended(|| reader.start(code));
-        }
-        (Some("leftfold"), "observe") if !code.contains('|') => attended(|| reader.watch(code))?,
-        (Some("leftfold"), option) if option.starts_with('-') && !printing.contains(&option) => {
-            attended(|| reader.converse(code))?
-        }
-        _ => attended(|| reader.run(command))?,
-    };
-    verdict(command, &ran)
-}
-
-/// A command that hangs, or that never gets where it is waited for, is a failure of its line.
-fn attended<T>(run: impl FnOnce() -> T) -> Result<T, String> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).map_err(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        text.unwrap_or_else(|| "it did not behave as the test expects of such a command".into())
-    })
-}
-
-/// Whether it has exited as the line says.
-fn verdict(command: &str, ran: &Ran) -> Result<(), String> {
-    let declared = command.split_once("# exit ").map(|(_, code)| {
-        let digits: String = code.chars().take_while(char::is_ascii_digit).collect();
-        digits.parse().unwrap_or(-1)
-    });
-    let panicked = ran.stderr.contains("panicked");
-    let good = ran.code == declared.unwrap_or(0) && !panicked;
-    if good { Ok(()) } else { Err(format!("{ran:?}")) }
-}
-
-/// A block that is no shell.
-fn take(reader: &Reader, block: &Block) -> Result<(), String> {
-    if block.mark == "settings" {
-        let first = block.text.lines().find(|line| !line.trim_start().starts_with("//"));
-        let whole = first.is_some_and(|line| line.trim_start().starts_with('{'));
-        let text = if whole { block.text.clone() } else { format!("{{\n{}}}\n", block.text) };
-        return accepted(&reader.settings(&text));
-    }
-    if let Some(path) = block.mark.strip_prefix("file=") {
-        reader.file(path, &block.text);
-        let settings = block.language == "jsonc";
-        return if settings { accepted(&reader.run("leftfold config")) } else { Ok(()) };
-    }
-    if let Some(path) = block.mark.strip_prefix("copy-of=") {
-        let file = std::fs::read_to_string(common::root().join(path)).map_err(|e| e.to_string())?;
-        let same = file.contains(block.text.trim_end());
-        return if same { Ok(()) } else { Err(format!("{path} says it in other words")) };
-    }
-    let plain = ["", "text", "json", "markdown"].contains(&block.language.as_str());
-    if plain && block.mark.is_empty() {
-        Ok(())
-    } else {
-        Err(format!("how is a block `{} {}` to be tested?", block.language, block.mark))
-    }
-}
-
-/// Whether `leftfold config` has read all settings without a word.
-fn accepted(ran: &Ran) -> Result<(), String> {
-    if ran.code == 0 && ran.stderr.is_empty() { Ok(()) } else { Err(format!("{ran:?}")) }
 }
 
 fn known() -> Known {
@@ -255,6 +130,45 @@ fn the_page_of_the_command_line_has_every_command() {
     assert!(missing.is_empty(), "not in {}: {missing:?}", page.name);
 }
 
+/// The page of the events is complete, and says of each whether it is a fact or an intent.
+#[test]
+fn the_page_of_the_events_has_every_type() {
+    let source = std::fs::read_to_string(common::root().join("events/src/event/mod.rs")).unwrap();
+    let decides = source.split("pub fn is_intent").nth(1).unwrap();
+    let decides = decides.split("\n    }\n").next().unwrap();
+    let page = std::fs::read_to_string(common::root().join("docs/events.md")).unwrap();
+    let (mut waiting, mut types, mut missing) = (Vec::new(), 0, Vec::new());
+    // variants, and after some of them `=> true` or `=> false`, which holds for all of these
+    for word in decides.split(|c: char| !c.is_alphanumeric() && c != ':') {
+        let kind = match (word, word.split_once("::")) {
+            ("true", _) => "intent",
+            ("false", _) => "fact",
+            (_, Some((concern, name))) if concern != "Self" && name != "EndedUncounted" => {
+                waiting.push(format!("{}.{}", snake_case(concern), snake_case(name)));
+                continue;
+            }
+            _ => continue,
+        };
+        types += waiting.len();
+        let rows = waiting.drain(..).map(|name| format!("| `{name}` | {kind} |"));
+        missing.extend(rows.filter(|row| !page.contains(row)));
+    }
+    assert!(missing.is_empty(), "not in docs/events.md: {missing:?}");
+    let rows = page.lines().filter(|line| line.contains("| fact |") || line.contains("| intent |"));
+    assert_eq!(rows.count(), types, "docs/events.md has types that do not exist");
+}
+
+fn snake_case(name: &str) -> String {
+    let mut text = String::new();
+    for c in name.chars() {
+        if c.is_uppercase() && !text.is_empty() {
+            text.push('_');
+        }
+        text.push(c.to_ascii_lowercase());
+    }
+    text
+}
+
 /// Links of a page that lead nowhere.
 fn dead_links(page: &Page) -> Vec<String> {
     let dead = page.links().into_iter().filter(|(_, target)| !page.leads_to(target));
@@ -298,9 +212,10 @@ fn what_is_wrong_on_a_page_is_found() {
         fenced("rust", "fn main() {}"),
         fenced("rust copy-of=bin/main.rs", "fn nothing_of_the_kind() {}"),
         "<!-- test: let 4 = false -->\n".to_owned(),
+        fenced("text output", "never printed"),
     ];
     for text in pages {
-        let found = read_through(&Page::of("docs/wrong.md", &text));
+        let found = Visit::of(&Page::of("docs/wrong.md", &text));
         assert_eq!(found.len(), 1, "{text}{found:?}");
         assert!(found[0].starts_with("docs/wrong.md:"), "{found:?}");
     }

@@ -63,6 +63,13 @@ impl Page {
         pages.filter(|page| page.name != "README.md" || page.text.contains("(docs/")).collect()
     }
 
+    /// Whether it starts programs in Python: plugins, and the server that stands in for those of `npx`.
+    pub(super) fn needs_python(&self) -> bool {
+        self.blocks()
+            .iter()
+            .any(|block| block.text.contains("\"python3\"") || block.text.contains("\"npx\""))
+    }
+
     pub(super) fn items(&self) -> Vec<Item> {
         let mut items = Vec::new();
         let mut open: Option<Block> = None;

@@ -27,6 +27,7 @@ const CHANGE: (&str, &str) = ("notes.md", "The shop opens at nine.\nIt closes at
 
 /// Files of the home folder: sessions of other agents, a key.
 const HOME: [(&str, &str); 5] = [
+    // what the pages start with `npx` is this
     ("bin/npx", include_str!("fixtures/npx.py")),
     (".gitconfig", "[user]\nname = Reader\nemail = reader@example.org\n"),
     ("key.txt", "sk-ant-0123456789\n"),
@@ -43,7 +44,7 @@ const HOME: [(&str, &str); 5] = [
 pub(super) struct Reader {
     dir: TempDir,
     _model: Server,
-    background: Vec<(String, Live)>,
+    background: Vec<(usize, String, Live)>,
 }
 
 impl Reader {
@@ -158,18 +159,25 @@ impl Reader {
     }
 
     /// A command that goes on beside the next ones; it is waited for until a question stands open.
-    pub(super) fn start(&mut self, line: &str) {
-        let live = Live::start(self.shell(line.trim_end_matches('&'), true));
-        self.background.push((line.to_owned(), live));
+    pub(super) fn start(&mut self, number: usize, line: &str) {
+        let live = Live::start(self.shell(line, true));
+        self.background.push((number, line.to_owned(), live));
         common::wait_until("a question", || {
             let why = self.run("leftfold why last");
-            why.code == 0 && why.stdout.contains("permission")
+            why.code == 0 && why.stdout.contains("question")
         });
     }
 
-    /// What became of the commands in the background.
-    pub(super) fn leave(self) -> Vec<(String, Ran)> {
-        self.background.into_iter().map(|(line, live)| (line, live.wait())).collect()
+    /// The commands in the background, each with the number of its line.
+    pub(super) fn leave(&mut self) -> Vec<(usize, String, Live)> {
+        std::mem::take(&mut self.background)
+    }
+
+    /// A line of output with the reader's own folders under the names that pages give them.
+    pub(super) fn disguised(&self, line: &str) -> String {
+        let root = self.root();
+        let line = line.replace(root.join("home").to_str().unwrap(), "/home/me");
+        line.replace(root.to_str().unwrap(), "")
     }
 }
 
