@@ -5,7 +5,7 @@ mod lost;
 use std::time::Duration;
 
 use leftfold_events::event::{
-    CallSpec, Class, Compaction as CompactionEvent, Ended, Event, Files, Hook, Model,
+    CallKind, CallSpec, Class, Compaction as CompactionEvent, Ended, Event, Files, Hook, Model,
     Permission as PermissionEvent, Purpose, Session as SessionEvent, Subagent, Todo, Tool, Turn,
 };
 use leftfold_events::state::{Call, ModelStatus, PendingKind, Phase};
@@ -218,6 +218,7 @@ impl Workers {
             return;
         }
         if let Some(agent) = call.switches_to() {
+            let agent = agent.to_owned();
             let (of, call, before) = (envelope.seq, call.id.clone(), state.config.clone());
             let switch = SwitchAgent { of, call, agent, before };
             return self.to_executor(ToolExecutorMessage::Switch(Box::new(switch)));
@@ -383,7 +384,7 @@ fn instructed(started: Seq, state: &State) -> Instructed {
         | Phase::Done(_) => false,
     };
     let resolved = state.calls().filter(before).filter_map(|call| call.resolved.as_ref());
-    let reading = resolved.filter(|resolved| resolved.name == "read");
+    let reading = resolved.filter(|resolved| resolved.kind == CallKind::ShowsFiles);
     Instructed { files, reading: reading.flat_map(|read| &read.paths).map(Into::into).collect() }
 }
 

@@ -356,7 +356,7 @@ pub(crate) struct SwitchAgent {
     pub(crate) of: Seq,
     /// The model's id of the call.
     pub(crate) call: String,
-    pub(crate) agent: &'static str,
+    pub(crate) agent: String,
     /// The turn configuration in force.
     pub(crate) before: TurnConfig,
 }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use leftfold_events::event::{Event, Session as SessionEvent, Turn};
-use leftfold_events::{Envelope, Fact, POLICY, Secrets, Seq, State, TurnConfig, settle};
+use leftfold_events::{Envelope, Fact, POLICY, Secrets, Seq, State, TurnConfig, admits, settle};
 use leftfold_store::Log;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tokio::task::AbortHandle;
@@ -248,7 +248,7 @@ impl SessionState {
                 self.fact(fact, batch);
             }
             Item::Configured(config, fact) => {
-                if self.state.admits(&fact) {
+                if admits(&self.state, &fact) {
                     self.configured(&config, fact, batch);
                 }
             }
@@ -305,7 +305,7 @@ impl SessionState {
     fn prompt(&mut self, prompt: Prompt, batch: &mut Batch) {
         let Prompt { config, mut prompted, joins, reply_to } = prompt;
         let alone = joins && self.state.turn.is_none();
-        if alone || self.created_event.is_none() && !self.state.admits(&prompted) {
+        if alone || self.created_event.is_none() && !admits(&self.state, &prompted) {
             // whoever asked may have gone
             let _ = reply_to.map(|reply_to| reply_to.send(Answered::NotOpen));
             return;
@@ -332,7 +332,7 @@ impl SessionState {
     fn fact(&mut self, mut fact: Fact, batch: &mut Batch) -> bool {
         self.secrets.redact(&mut fact.event);
         // nothing comes before the first event
-        let admitted = self.created_event.is_none() && self.state.admits(&fact);
+        let admitted = self.created_event.is_none() && admits(&self.state, &fact);
         if admitted {
             self.cut_off &= !matches!(fact.event, Event::Session(SessionEvent::Resumed { .. }));
             let now = self.clock.now(&self.state);

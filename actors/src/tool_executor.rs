@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
-use leftfold_events::event::{CallSpec, Finished, Resolution, Todo, Tool};
+use leftfold_events::event::{CallKind, CallSpec, Finished, Resolution, Todo, Tool};
 use leftfold_events::{Fact, Json, Seq, TurnConfig};
 use leftfold_tools::{Context, Output, Workspace};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -179,7 +179,7 @@ impl Running {
         let configs = self.turn_configs.clone();
         tokio::task::spawn_blocking(move || {
             let build = || match configs {
-                Some(configs) => configs.for_switch(agent, &before),
+                Some(configs) => configs.for_switch(&agent, &before),
                 None => Err("There are no other agents here.".to_owned()),
             };
             let config = std::panic::catch_unwind(AssertUnwindSafe(build))
@@ -278,5 +278,6 @@ fn unresolved(call: &CallSpec) -> Resolution {
         paths: Vec::new(),
         timeout: 0,
         error: Some("The call was not run: checking it failed unexpectedly.".to_owned()),
+        kind: CallKind::Plain,
     }
 }

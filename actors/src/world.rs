@@ -56,6 +56,8 @@ pub trait TurnConfigs: fmt::Debug + Send + Sync {
 pub struct ChildConfig {
     pub config: TurnConfig,
     pub models: Models,
+    /// Whether the child may start children of its own.
+    pub has_subagents: bool,
 }
 
 /// A log that is run again: it answers in place of tools, files, plugins and clock. Each function

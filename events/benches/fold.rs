@@ -6,8 +6,8 @@
 use std::time::Instant;
 
 use leftfold_events::event::{
-    Access, CallSpec, Class, Finish, Finished, Model, ModelRef, PartKind, PromptPart, Resolution,
-    Session, StreamedPart, Tool, Turn, Usage,
+    Access, CallKind, CallSpec, Class, Finish, Finished, Model, ModelRef, PartKind, PromptPart,
+    Resolution, Session, StreamedPart, Tool, Turn, Usage,
 };
 use leftfold_events::turn_config::Options;
 use leftfold_events::{
@@ -120,6 +120,7 @@ impl Log {
             paths: vec!["/p/src/main.rs".into()],
             timeout: 60_000,
             error: None,
+            kind: CallKind::Plain,
         })));
         self.tell(Fact::of(request, replied(Finish::ToolCalls)));
         self.outcome(Tool::Finished(Box::new(Finished {

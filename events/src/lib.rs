@@ -23,19 +23,21 @@ pub mod state;
 mod time;
 pub mod title;
 pub mod turn_config;
+mod verdict;
 pub mod verify;
 
 pub use event::{Envelope, Event, Fact};
 pub use id::{NotASessionId, Seq, SessionId};
 pub use json::Json;
-pub use next::{children, delay, next};
+pub use next::{admits, children, delay, next};
 pub use payload::{Payload, Sha256};
 pub use request::Request;
 pub use secrets::Secrets;
 pub use settle::{fold, settle};
-pub use state::{State, judge};
+pub use state::State;
 pub use time::Time;
 pub use turn_config::TurnConfig;
+pub use verdict::judge;
 pub use verify::verify;
 
 /// The version of [`next`](next()): it grows when decisions change on purpose. Old logs fold for

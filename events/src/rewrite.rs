@@ -7,9 +7,9 @@
 use serde_json::{Map, Value};
 
 use crate::event::{
-    Access, CallSpec, Compaction, Denial, Event, Files, Finished, Hook, Model, Permission,
-    PromptKind, PromptPart, Resolution, Session, StreamedPart, Subagent, Todo, Tool, Turn,
-    TurnConfigPayloads, Wanted,
+    Access, BatchCall, CallKind, CallSpec, Compaction, Denial, Event, Files, Finished, Hook, Model,
+    Permission, PromptKind, PromptPart, Resolution, Session, StreamedPart, Subagent, Todo, Tool,
+    Turn, TurnConfigPayloads, Wanted,
 };
 use crate::json::Json;
 use crate::payload::Payload;
@@ -167,8 +167,14 @@ fn tool(event: &mut Tool, how: &impl Rewrite) {
 
 /// Changes every text of a resolution.
 pub fn resolved(resolution: &mut Resolution, how: &impl Rewrite) {
-    let Resolution { input, access, paths, error, .. } = resolution;
+    let Resolution { input, access, paths, error, kind, .. } = resolution;
     json(input, how);
+    if let CallKind::Batch { calls } = kind {
+        for BatchCall { name, input } in calls {
+            string(name, how);
+            json(input, how);
+        }
+    }
     for Access { patterns, always, .. } in access {
         strings(patterns, how);
         strings(always, how);

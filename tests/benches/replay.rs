@@ -12,8 +12,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use leftfold_events::event::{
-    Access, CallSpec, Class, Compaction, Event, Finish, Finished, Model, ModelRef, PartKind,
-    PromptPart, Resolution, Session, StreamedPart, Tool, Turn, Usage,
+    Access, CallKind, CallSpec, Class, Compaction, Event, Finish, Finished, Model, ModelRef,
+    PartKind, PromptPart, Resolution, Session, StreamedPart, Tool, Turn, Usage,
 };
 use leftfold_events::state::PendingKind;
 use leftfold_events::turn_config::{Limit, ModelSpec, Options, ToolSpec};
@@ -283,6 +283,7 @@ impl Log {
             paths: vec![format!("/p/{path}")],
             timeout: 60_000,
             error: None,
+            kind: CallKind::Plain,
         };
         let of = self.open(PendingKind::Check).unwrap();
         self.tell(Fact::of(of, Tool::Resolved(Box::new(resolution))));

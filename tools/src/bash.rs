@@ -21,7 +21,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-use leftfold_events::event::{Access, Class};
+use leftfold_events::event::{Access, CallKind, Class};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -80,7 +80,7 @@ impl Typed for Bash {
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
         // a limit of 0 is never meant
         let timeout = args.timeout.filter(|limit| *limit > 0).unwrap_or(TIMEOUT).min(MAX_TIMEOUT);
-        let mut plan = Plan { timeout, ..Plan::new(Class::Command) };
+        let mut plan = Plan { timeout, kind: CallKind::Shell, ..Plan::new(Class::Command) };
         let mut folder = cx.directory.clone();
         let mut outside = Vec::new();
         if let Some(given) = &args.workdir {

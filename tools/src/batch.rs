@@ -4,15 +4,22 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use leftfold_events::event::Class;
+use leftfold_events::Json;
+use leftfold_events::event::{BatchCall, CallKind, Class};
 use leftfold_events::state::Outcome;
-use leftfold_events::state::batch::{self, Entry, Part};
+use leftfold_events::state::batch::Part;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::plan_switch::{PlanEnter, PlanExit};
 use crate::tool::Typed;
 use crate::{Context, Error, Output, Plan, Workspace};
+
+/// Entries that are run; more are reported as failed.
+const MOST: usize = 25;
+/// Tools that a batch does not call.
+const BARRED: [&str; 5] = [Batch::NAME, "patch", "invalid", PlanEnter::NAME, PlanExit::NAME];
 
 #[derive(Debug)]
 pub(crate) struct Batch;
@@ -36,7 +43,7 @@ struct Item {
 
 impl Typed for Batch {
     type Args = Args;
-    const NAME: &'static str = batch::NAME;
+    const NAME: &'static str = "batch";
     const DESCRIPTION: &'static str = include_str!("../../prompts/tools/batch.md");
 
     fn plan(args: &Args, _: &Workspace) -> Result<Plan, Error> {
@@ -45,7 +52,9 @@ impl Typed for Batch {
             return Err(Error::InvalidArguments { tool: Self::NAME, problem });
         }
         // joining the results is safe to repeat
-        Ok(Plan::new(Class::Read))
+        let run = entries(args).into_iter().filter(|entry| entry.refused.is_none());
+        let calls = run.map(|entry| BatchCall { name: entry.tool, input: entry.input }).collect();
+        Ok(Plan { kind: CallKind::Batch { calls }, ..Plan::new(Class::Read) })
     }
 
     async fn run(args: Args, _: Vec<PathBuf>, cx: Context) -> Result<Output, Error> {
@@ -53,8 +62,29 @@ impl Typed for Batch {
     }
 }
 
+/// One entry of a batch's arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    tool: String,
+    input: Json,
+    /// Why it is not run.
+    refused: Option<String>,
+}
+
 fn entries(args: &Args) -> Vec<Entry> {
-    batch::entries(&crate::args::normal(args))
+    args.calls.iter().enumerate().map(|(at, item)| entry(at, item)).collect()
+}
+
+fn entry(at: usize, Item { tool, parameters }: &Item) -> Entry {
+    let refused = if BARRED.contains(&tool.trim().to_lowercase().as_str()) {
+        Some(format!("`{tool}` cannot be called from within a batch."))
+    } else if at >= MOST {
+        Some(format!("A batch runs {MOST} calls at most. Make this one in another batch."))
+    } else {
+        None
+    };
+    let input = Json::from_value(&Value::Object(parameters.clone()));
+    Entry { tool: tool.clone(), input, refused }
 }
 
 /// Joins the results of the entries. `parts` are the calls that ran, in order.
@@ -110,8 +140,6 @@ fn result(entry: &Entry, ran: &mut impl Iterator<Item = Part>) -> Part {
 
 #[cfg(test)]
 mod tests {
-    use leftfold_events::Json;
-
     use super::*;
     use crate::testing::Site;
 
@@ -142,6 +170,24 @@ mod tests {
         );
         assert_eq!(output.meta()["failed"], 2);
         assert!(!output.is_error);
+    }
+
+    #[test]
+    fn surplus_and_barred_entries_are_not_run() {
+        let entry = |tool: &str| json!({ "tool": tool, "parameters": {} });
+        let mut calls = vec![entry("batch"), entry("Invalid"), entry("read")];
+        calls.extend(std::iter::repeat_n(entry("read"), 24));
+        let args: Args = serde_json::from_value(json!({ "toolCalls": calls })).unwrap();
+        let entries = entries(&args);
+        let refused: Vec<usize> =
+            (0..entries.len()).filter(|at| entries[*at].refused.is_some()).collect();
+        assert_eq!((entries.len(), refused), (27, vec![0, 1, 25, 26]));
+        let CallKind::Batch { calls } =
+            <Batch as Typed>::plan(&args, &Site::new().workspace()).unwrap().kind
+        else {
+            panic!("a batch")
+        };
+        assert_eq!(calls.len(), 23);
     }
 
     #[test]

@@ -69,6 +69,7 @@ pub use error::Error;
 pub use futures::future::BoxFuture;
 pub use homes::Homes;
 pub use media::{Media, base64, decode, recognise};
+pub use plan_switch::{PLAN_ENTER, PLAN_EXIT};
 pub use preview::{preview, previews};
 pub use registry::{TOOLS, find, offered, offered_to, resolve, run, run_alone};
 pub use spill::prune;

@@ -4,13 +4,19 @@
 
 use std::path::PathBuf;
 
-use leftfold_events::event::{Access, Class};
-use leftfold_events::state::switch::{NO, PLAN_ENTER, PLAN_EXIT, YES};
+use leftfold_events::event::{Access, CallKind, Class};
+use leftfold_events::state::switch::{NO, YES};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::tool::Typed;
 use crate::{Context, Error, Output, Plan, Workspace};
+
+/// Their names, and the agents that take over.
+pub const PLAN_ENTER: &str = "plan_enter";
+pub const PLAN_EXIT: &str = "plan_exit";
+const PLAN: &str = "plan";
+const BUILD: &str = "build";
 
 #[derive(Debug)]
 pub(crate) struct PlanEnter;
@@ -73,13 +79,14 @@ fn whether_to_build() -> [Item; 1] {
 }
 
 /// Has no effect of its own, so it is safe to repeat after a crash.
-fn plan(name: &str, [item]: &[Item; 1]) -> Plan {
+fn plan(name: &str, agent: &str, [item]: &[Item; 1]) -> Plan {
     let asked = Access {
         permission: "question".to_owned(),
         patterns: vec![item.question.to_owned()],
         always: Vec::new(),
     };
-    let mut plan = Plan::new(Class::Read).allowed_by(name);
+    let kind = CallKind::SwitchAgent { agent: agent.to_owned() };
+    let mut plan = Plan { kind, ..Plan::new(Class::Read) }.allowed_by(name);
     plan.access.push(asked);
     plan
 }
@@ -94,7 +101,7 @@ impl Typed for PlanEnter {
     const DESCRIPTION: &'static str = include_str!("../../prompts/tools/plan_enter.md");
 
     fn plan(args: &EnterArgs, _: &Workspace) -> Result<Plan, Error> {
-        Ok(plan(Self::NAME, &args.questions))
+        Ok(plan(Self::NAME, PLAN, &args.questions))
     }
 
     async fn run(_: EnterArgs, _: Vec<PathBuf>, _: Context) -> Result<Output, Error> {
@@ -108,7 +115,7 @@ impl Typed for PlanExit {
     const DESCRIPTION: &'static str = include_str!("../../prompts/tools/plan_exit.md");
 
     fn plan(args: &ExitArgs, _: &Workspace) -> Result<Plan, Error> {
-        Ok(plan(Self::NAME, &args.questions))
+        Ok(plan(Self::NAME, BUILD, &args.questions))
     }
 
     async fn run(_: ExitArgs, _: Vec<PathBuf>, _: Context) -> Result<Output, Error> {

@@ -4,7 +4,7 @@ use std::fs::{File, Metadata};
 use std::io::{BufReader, Read as _, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use leftfold_events::event::{Attachment, Class};
+use leftfold_events::event::{Attachment, CallKind, Class};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -60,7 +60,8 @@ impl Typed for Read {
         target.inside |= paths::real(&cx.spill_dir).is_ok_and(|dir| target.path.starts_with(dir));
         // a skill sends the model to the files beside it
         target.inside |= !target.inside && skills::is_own(&target.path, &cx.homes);
-        Ok(target.judged(Plan::new(Class::Read), "read"))
+        let plan = Plan { kind: CallKind::ShowsFiles, ..Plan::new(Class::Read) };
+        Ok(target.judged(plan, "read"))
     }
 
     async fn run(args: Args, paths: Vec<PathBuf>, cx: Context) -> Result<Output, Error> {

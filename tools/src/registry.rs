@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use leftfold_events::Json;
-use leftfold_events::event::{CallSpec, Resolution};
+use leftfold_events::event::{BatchCall, CallKind, CallSpec, Resolution};
 use leftfold_events::state::Outcome;
-use leftfold_events::state::batch::{self as batches, Entry, Part, entries};
+use leftfold_events::state::batch::Part;
 use serde_json::json;
 
 use crate::tool::{self, Context, Output, Plan, Tool, Workspace};
@@ -188,7 +188,14 @@ pub async fn run_alone(name: &str, args: &str, workspace: Workspace) -> Result<O
     inside(&plan, &workspace)?;
     let limit = plan.timeout;
     let call_env = alone();
-    let parts = if name == batches::NAME { parts(&plan, &workspace).await } else { Vec::new() };
+    let parts = match &plan.kind {
+        CallKind::Batch { calls } => parts(calls, &workspace).await,
+        CallKind::Plain
+        | CallKind::Shell
+        | CallKind::ShowsFiles
+        | CallKind::Lasting
+        | CallKind::SwitchAgent { .. } => Vec::new(),
+    };
     let cx = Context { parts, ..Context::new(Arc::new(workspace), name, &call_env) };
     let cancel = cx.cancel.clone();
     let mut running = std::pin::pin!(execute(tool, plan, cx));
@@ -203,11 +210,10 @@ pub async fn run_alone(name: &str, args: &str, workspace: Workspace) -> Result<O
     Ok(output)
 }
 
-/// The results of a batch's entries, each run alone.
-async fn parts(batch: &Plan, workspace: &Workspace) -> Vec<Part> {
-    let entries = entries(&batch.input).into_iter().filter(|entry| entry.refused.is_none());
-    let runs = entries.map(|Entry { tool, input, .. }| async move {
-        let run = Box::pin(run_alone(&tool, input.as_str(), workspace.clone()));
+/// The results of a batch's calls, each run alone.
+async fn parts(calls: &[BatchCall], workspace: &Workspace) -> Vec<Part> {
+    let runs = calls.iter().map(|BatchCall { name: tool, input }| async move {
+        let run = Box::pin(run_alone(tool, input.as_str(), workspace.clone()));
         let output = run.await.unwrap_or_else(|error| Output::failed(&error));
         let Output { output, is_error, attachments, .. } = output;
         Part { tool: tool.clone(), outcome: Outcome { output, is_error, attachments, shown: None } }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use leftfold_events::event::{Access, Class};
+use leftfold_events::event::{Access, CallKind, Class};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -39,7 +39,9 @@ impl Typed for Skill {
         let mut target = paths::resolve(&skill.path.to_string_lossy(), cx)?;
         // a skill that a link leads out of its place counts as outside
         target.inside |= skill.path.starts_with(&skill.place) && is_at_home(&skill, cx);
-        let mut plan = target.confined(Plan::new(Class::Read));
+        // what it says holds for the whole session
+        let plan = Plan { kind: CallKind::Lasting, ..Plan::new(Class::Read) };
+        let mut plan = target.confined(plan);
         plan.access.push(Access {
             permission: Self::NAME.to_owned(),
             patterns: vec![skill.name.clone()],

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures::future::BoxFuture;
-use leftfold_events::event::{Access, Attachment, CallSpec, Class, Resolution, Spill, TodoItem};
+use leftfold_events::event::{
+    Access, Attachment, CallKind, CallSpec, Class, Resolution, Spill, TodoItem,
+};
 use leftfold_events::state::batch::Part;
 use leftfold_events::{Json, Secrets};
 use schemars::JsonSchema;
@@ -80,7 +82,7 @@ pub(crate) trait Typed: Send + Sync {
     const DESCRIPTION: &'static str;
     const OFFERED: bool = true;
 
-    /// Plans a call: `class`, `access`, `paths` and `timeout`.
+    /// Plans a call: `class`, `access`, `paths`, `timeout` and `kind`.
     fn plan(args: &Self::Args, cx: &Workspace) -> Result<Plan, Error>;
 
     fn run(
@@ -135,13 +137,21 @@ pub struct Plan {
     pub paths: Vec<PathBuf>,
     /// Time limit in milliseconds.
     pub timeout: u64,
+    /// What the session does about the call besides running it.
+    pub kind: CallKind,
 }
 
 impl Plan {
     /// A plan that touches no path.
     pub fn new(class: Class) -> Self {
-        let access = Vec::new();
-        Self { input: Json::object(), class, access, paths: Vec::new(), timeout: TIMEOUT }
+        Self {
+            input: Json::object(),
+            class,
+            access: Vec::new(),
+            paths: Vec::new(),
+            timeout: TIMEOUT,
+            kind: CallKind::Plain,
+        }
     }
 
     /// Requires `permission` for the pattern `*`.
@@ -164,6 +174,7 @@ impl Plan {
             paths: self.paths.iter().map(|p| p.to_string_lossy().into_owned()).collect(),
             timeout: self.timeout,
             error: None,
+            kind: self.kind,
         }
     }
 }

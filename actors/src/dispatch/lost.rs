@@ -1,6 +1,6 @@
 //! What the session is told when a worker has died with an intent in hand.
 
-use leftfold_events::event::{Class, FailureClass, Finished, Model, Resolution, Tool};
+use leftfold_events::event::{CallKind, Class, FailureClass, Finished, Model, Resolution, Tool};
 use leftfold_events::state::{Call, Phase};
 use leftfold_events::{Fact, Json, Seq};
 
@@ -29,6 +29,7 @@ pub(super) fn check_lost(call: &Call) -> Option<Fact> {
         paths: Vec::new(),
         timeout: 0,
         error: Some("The call could not be checked: the tool worker died.".to_owned()),
+        kind: CallKind::Plain,
     };
     Some(Fact::of(wait.intent, Tool::Resolved(Box::new(resolution))))
 }

@@ -152,8 +152,7 @@ fn configure(world: &World, spawn: &SpawnChild) -> Result<ChildConfig, String> {
 /// Its parent's world, as far as the child's configuration reaches.
 fn narrowed(config: &ChildConfig, parent: World) -> World {
     let mut world = World { models: config.models.clone(), ..parent };
-    if !config.config.tools.iter().any(|tool| tool.name == "task") {
-        // nobody to give tasks to
+    if !config.has_subagents {
         Arc::make_mut(&mut world.workspace).subagents.clear();
     }
     world

@@ -5,14 +5,14 @@ mod children;
 use std::collections::{HashMap, HashSet};
 
 use leftfold_events::event::{
-    Class, Compaction, FailureClass, Finish, Finished, Model, ModelRef, PartKind, PromptPart,
-    Resolution, Session, StreamedPart, Tool, Turn, Usage,
+    CallKind, Class, Compaction, FailureClass, Finish, Finished, Model, ModelRef, PartKind,
+    PromptPart, Resolution, Session, StreamedPart, Tool, Turn, Usage,
 };
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::state::{Call, PendingKind, Phase, State};
 use leftfold_events::turn_config::{ModelSpec, Options, TurnConfig};
 use leftfold_events::{
-    Envelope, Event, Fact, Json, POLICY, Secrets, Seq, SessionId, Sha256, Time, settle,
+    Envelope, Event, Fact, Json, POLICY, Secrets, Seq, SessionId, Sha256, Time, admits, settle,
 };
 
 use super::{Item, LeftOut, Origin, Outcome, Part, Reply, Transcript, What};
@@ -202,7 +202,7 @@ impl LogBuilder<'_> {
     fn settle(&mut self, mut fact: Fact) {
         self.secrets.redact(&mut fact.event);
         let begins = matches!(fact.event, Event::Session(Session::Imported { .. }));
-        if begins || self.state.admits(&fact) {
+        if begins || admits(&self.state, &fact) {
             self.events.extend(settle(&mut self.state, self.session, fact, self.at));
         }
     }
@@ -223,6 +223,7 @@ impl LogBuilder<'_> {
                 paths: Vec::new(),
                 timeout: 0,
                 error: None,
+                kind: CallKind::Plain,
             };
             Some((wait.intent, resolution))
         })

@@ -100,7 +100,7 @@ mod tests {
             policy: 1,
         };
         let (call, agent) = (String::new(), "general".to_owned());
-        let spawned = Subagent::Spawned { call, session: id(at + 1), agent };
+        let spawned = Subagent::Spawned { call, session: id(at + 1), agent, max_cost: None };
         let event = |seq, event| Envelope {
             session: id(at),
             seq,

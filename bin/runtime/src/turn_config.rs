@@ -9,13 +9,13 @@ use leftfold_actors::{ChildConfig, Models, TurnConfigs};
 use leftfold_config::{Mode, Settings};
 use leftfold_events::event::SessionChoices;
 use leftfold_events::rules::{Action, Rule};
-use leftfold_events::state::switch::{PLAN_ENTER, PLAN_EXIT};
 use leftfold_events::turn_config::{AskMode, Options};
 use leftfold_events::{Time, TurnConfig};
 use leftfold_mcp::Servers;
 use leftfold_plugins::Plugins;
 use leftfold_providers::Provider;
 use leftfold_tools::ToolSource;
+use leftfold_tools::{PLAN_ENTER, PLAN_EXIT};
 
 use crate::agents::{self, Agents};
 use crate::gather::{self, Agent, TurnSettings};
@@ -344,7 +344,8 @@ impl TurnConfigs for SessionConfigs {
     fn for_child(&self, agent: &str, parent: &TurnConfig) -> Result<ChildConfig, String> {
         let resolved = self.resolve(agent, Inherited::Parent(parent));
         let (config, models) = resolved.map_err(|error| format!("{error:#}"))?;
-        Ok(ChildConfig { config, models })
+        let has_subagents = config.tools.iter().any(|tool| tool.name == "task");
+        Ok(ChildConfig { config, models, has_subagents })
     }
 
     fn for_switch(&self, agent: &str, before: &TurnConfig) -> Result<TurnConfig, String> {

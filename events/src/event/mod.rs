@@ -25,7 +25,10 @@ pub use permission::{Answer, Permission};
 pub use session::{Session, SessionChoices};
 pub use subagent::Subagent;
 pub use todo::{Todo, TodoItem, TodoPriority, TodoStatus};
-pub use tool::{Access, Attachment, Class, Consent, Finished, Resolution, Spill, Tool, Wanted};
+pub use tool::{
+    Access, Attachment, BatchCall, CallKind, Class, Consent, Finished, Resolution, Spill, Tool,
+    Wanted,
+};
 pub use turn::{
     Denial, EndReason, Ended, PromptKind, PromptPart, Turn, TurnConfigPayloads, as_typed,
     join_commands,

@@ -12,15 +12,14 @@ pub enum Subagent {
         call: String,
         session: SessionId,
         agent: String,
+        /// US dollars that its turn may cost, its own children included; `None`: there is no limit.
+        #[serde(default)]
+        max_cost: Option<Cost>,
     },
     /// `Ended` as logs have it that were written before it told of usage and cost. Its public name
     /// is the same, and what reads that name reads an `Ended`.
     #[serde(rename(serialize = "ended", deserialize = "ended_uncounted"))]
-    EndedUncounted {
-        session: SessionId,
-        answer: String,
-        reason: EndReason,
-    },
+    EndedUncounted { session: SessionId, answer: String, reason: EndReason },
     Ended {
         session: SessionId,
         answer: String,

@@ -95,6 +95,36 @@ pub struct Resolution {
     pub timeout: u64,
     /// The call can not be run; the model is told this.
     pub error: Option<String>,
+    /// What the session does about the call besides running its tool. Exports from before it was told
+    /// do not have it.
+    #[serde(default)]
+    pub kind: CallKind,
+}
+
+/// What a session does about a call besides running its tool. The tool says so, so that nobody else
+/// needs to know it by its name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallKind {
+    #[default]
+    Plain,
+    /// It runs a shell command: plugins may set variables for it.
+    Shell,
+    /// It shows files to the model, and with them the instruction files beside them.
+    ShowsFiles,
+    /// Its result holds for the whole session and is never pruned.
+    Lasting,
+    /// Its calls come first, one after the other; it runs when all are done.
+    Batch { calls: Vec<BatchCall> },
+    /// A person is asked whether `agent` takes over after it.
+    SwitchAgent { agent: String },
+}
+
+/// A call that a batch makes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchCall {
+    pub name: String,
+    pub input: Json,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,8 +1,8 @@
 //! Making room in the model's context: SPEC 1.6.
 
-use super::{ask_with, decide, end, intent, plugins, retry_scheduled, with_attempts};
+use super::{ask_with, decide, end, intent, plugins, retry, retry_scheduled, with_attempts};
 use crate::context;
-use crate::event::{Compaction, EndReason, Envelope, FailureClass, Purpose};
+use crate::event::{CallKind, Compaction, EndReason, Envelope, FailureClass, Purpose};
 use crate::id::Seq;
 use crate::state::{Call, Compacting, Message, Phase, State, Turn, Writing};
 
@@ -14,8 +14,6 @@ const KEPT_TURNS: usize = 2;
 const KEPT: usize = 40_000;
 /// Clearing fewer tokens than this is not worth a changed conversation.
 const WORTH: usize = 20_000;
-/// What this tool told the model is to hold for the whole session.
-const SKILL: &str = "skill";
 
 /// Replaces what a model has seen by a summary, if that can help.
 pub(super) fn make_room(s: &State, turn: &Turn, why: &str) -> Envelope {
@@ -46,7 +44,7 @@ pub(super) fn summary(s: &State, turn: &Turn, c: &Compacting) -> Envelope {
             }
             give_up(s, turn, c, &failure.message)
         }
-        Writing::Failed(failure) if failure.may_pass(c.attempt, s) => {
+        Writing::Failed(failure) if retry::is_worth(s, failure, c.attempt) => {
             retry_scheduled(s, c.attempt, failure)
         }
         Writing::Failed(failure) => give_up(s, turn, c, &failure.message),
@@ -120,8 +118,7 @@ fn worth(cleared: usize, mut calls: Vec<Seq>) -> Vec<Seq> {
 
 /// Whether the model is shown the call's output, and may do without it some day.
 fn is_output(call: &Call) -> bool {
-    let name = call.resolved.as_ref().map_or(&call.name, |resolved| &resolved.name);
-    call.is_done() && call.within.is_none() && name != SKILL
+    call.is_done() && call.within.is_none() && *call.kind() != CallKind::Lasting
 }
 
 /// An estimate, at four characters a token.

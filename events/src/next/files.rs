@@ -1,7 +1,9 @@
 //! Snapshots of the project's files (SPEC G10), and going back to one (SPEC G11).
 
+use std::collections::BTreeMap;
+
 use super::intent;
-use crate::event::{Envelope, Files};
+use crate::event::{Envelope, Files, Saved};
 use crate::state::{Call, Restore, RestoreStep, State, Turn};
 
 /// How long a snapshot is waited for, in milliseconds: the first of a large project takes longest.
@@ -32,7 +34,7 @@ pub(super) fn restore(s: &State, restore: &Restore) -> Option<Envelope> {
     if restore.step != RestoreStep::Due {
         return None;
     }
-    let paths = s.restoration(restore);
+    let paths = restoration(s, restore);
     let anything = !paths.is_empty() || s.files.dirty.is_some() && s.files.tree.is_some();
     match &restore.before {
         None if anything => Some(snapshot(s)),
@@ -42,6 +44,33 @@ pub(super) fn restore(s: &State, restore: &Restore) -> Option<Envelope> {
             Some(intent(s, None, Some(RESTORE), started))
         }
     }
+}
+
+/// The files that a restore puts back. In a revert each goes back to what it was before the first
+/// step, of those that go, that changed it; what an earlier revert has changed is undone besides.
+fn restoration(s: &State, restore: &Restore) -> Vec<Saved> {
+    if let Some(wanted) = &restore.wanted {
+        return wanted.clone();
+    }
+    let to = restore.to;
+    let mut plan = BTreeMap::new();
+    let pending = s.files.revert.as_ref();
+    if let Some(to) = to {
+        let hidden = pending.iter().flat_map(|revert| &revert.changes);
+        let changes = s.files.changes.iter().chain(hidden);
+        for changed in changes.filter(|changed| changed.step >= to) {
+            for file in &changed.files {
+                plan.entry(&file.path).or_insert(&changed.before);
+            }
+        }
+    }
+    if let Some(revert) = pending.filter(|revert| !revert.before.is_empty()) {
+        for path in &revert.paths {
+            plan.entry(path).or_insert(&revert.before);
+        }
+    }
+    let saved = |(path, tree): (&String, &String)| Saved { path: path.clone(), tree: tree.clone() };
+    plan.into_iter().map(saved).collect()
 }
 
 /// Whether snapshots are taken in the turn under way. Children change their parent's files, and it is

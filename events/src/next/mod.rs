@@ -1,26 +1,29 @@
 //! The future: the next intent, read off the state alone. This file is the agent's policy, and it
 //! is to be read from top to bottom.
 
+mod admit;
 pub mod children;
 mod compaction;
+mod elicitation;
 mod files;
+mod limits;
 mod plugins;
+mod prompt_call;
 mod retry;
 
+pub use admit::admits;
 pub use retry::delay;
 
 use crate::context;
 use crate::event::{
-    Access, Class, Compaction, EndReason, Ended, Envelope, Event, FailureClass, Finish, HookPoint,
-    Model, ModelRef, Permission, Purpose, Subagent, Tool, Turn as TurnEvent,
+    BatchCall, CallKind, CallSpec, Class, Compaction, EndReason, Ended, Envelope, Event,
+    FailureClass, Finish, HookPoint, Model, ModelRef, Permission, Purpose, Subagent, Tool,
+    Turn as TurnEvent,
 };
 use crate::id::{Seq, SessionId};
 use crate::payload::Sha256;
 use crate::rules::Action;
-use crate::state::{
-    Call, ElicitationStatus, Failure, ModelStatus, PendingKind, Phase, ReplyEnd, State, Titling,
-    Turn, verdict,
-};
+use crate::state::{Call, Failure, ModelStatus, PendingKind, Phase, State, Titling, Turn};
 
 /// How long a tool may take to work out what a call would do, in milliseconds.
 const CHECK: u64 = 30_000;
@@ -42,7 +45,7 @@ pub fn next(s: &State) -> Option<Envelope> {
     }
     if let Some(reason) = turn.stop {
         let alone = s.open_children().next().is_none();
-        let error = s.past_limit().filter(|_| reason == EndReason::Limit);
+        let error = limits::past(s).filter(|_| reason == EndReason::Limit);
         return alone.then(|| end(s, turn, reason, error));
     }
     if let Some(agent) = &turn.switch {
@@ -60,18 +63,13 @@ pub fn next(s: &State) -> Option<Envelope> {
     if let Some(asked) = plugins::prompt(s) {
         return Some(asked);
     }
-    let mut decided = prompt_call(s, turn).unwrap_or_else(|| decide(s, turn, &turn.model_status));
+    let mut decided =
+        prompt_call::prompt_call(s, turn).unwrap_or_else(|| decide(s, turn, &turn.model_status));
     if !closes(&decided) && s.is_overspent() {
-        decided = end(s, turn, EndReason::Limit, s.past_limit());
+        decided = end(s, turn, EndReason::Limit, limits::past(s));
     }
     // the title may still come
     (!closes(&decided) || s.open().is_empty()).then_some(decided)
-}
-
-/// The calls of a prompt come before the answer.
-fn prompt_call(s: &State, turn: &Turn) -> Option<Envelope> {
-    let (due, call) = s.prompt_call().filter(|_| turn.compacting().is_none())?;
-    Some(intent(s, Some(due.prompt), None, Tool::Batched { call }))
 }
 
 /// Another agent takes over, whose turn configuration is in force already.
@@ -151,7 +149,7 @@ fn step(s: &State, turn: &Turn) -> Envelope {
 fn call(s: &State, turn: &Turn, c: &Call) -> Option<Envelope> {
     let stopped = turn.stop.is_some();
     match &c.phase {
-        Phase::Done(_) if stopped || !c.may_be_revised() => None,
+        Phase::Done(_) if stopped || !plugins::may_be_revised(c) => None,
         Phase::Done(_) => plugins::then(s, c, HookPoint::ToolAfter, || None),
         Phase::TimedOut { attempt } => Some(cancelled(s, c, *attempt)),
         Phase::Unknown { attempt: 1 } if c.class() == Class::Read && !stopped => {
@@ -167,7 +165,7 @@ fn call(s: &State, turn: &Turn, c: &Call) -> Option<Envelope> {
         Phase::Called => plugins::then(s, c, HookPoint::ToolBefore, || {
             Some(about(s, c, Some(CHECK), Tool::ResolveStarted { call: c.id.clone() }))
         }),
-        Phase::Resolved => match s.next_part(c) {
+        Phase::Resolved => match next_part(s, c) {
             Some(part) => Some(about(s, c, None, Tool::Batched { call: part })),
             None => s.parts_of(c).all(|part| plugins::is_settled(s, part)).then(|| rule(s, c)),
         },
@@ -177,7 +175,7 @@ fn call(s: &State, turn: &Turn, c: &Call) -> Option<Envelope> {
         }
         Phase::Allowed => run(s, c),
         Phase::Running { .. } if c.class() == Class::Child => spawn(s, c),
-        Phase::Running { .. } => elicit(s, c),
+        Phase::Running { .. } => elicitation::elicit(s, c),
         Phase::Checking(_) | Phase::Asking { .. } => None,
     }
 }
@@ -197,17 +195,12 @@ fn may_ask(s: &State, turn: &Turn, c: &Call) -> bool {
         || !turn.is_writing() && others.all(|call| call.is_done() || after(call))
 }
 
-/// What a running tool wants to know, and what it is told.
-fn elicit(s: &State, c: &Call) -> Option<Envelope> {
-    match s.elicited(c)? {
-        ElicitationStatus::Waiting => None,
-        ElicitationStatus::Due(Access { permission, patterns, always }) => {
-            let call = c.id.clone();
-            let asked = Permission::Asked { call, permission, patterns, always };
-            Some(about(s, c, Some(s.config.options.ask_for), asked))
-        }
-        ElicitationStatus::Over(replied) => Some(about(s, c, None, replied)),
-    }
+/// The next call that a batch is to bring forth; `None` where `c` is no batch or has them all.
+fn next_part(s: &State, c: &Call) -> Option<CallSpec> {
+    let CallKind::Batch { calls } = c.kind() else { return None };
+    let known = s.parts_of(c).count();
+    let BatchCall { name, input } = calls.get(known)?.clone();
+    Some(CallSpec { id: format!("{}_{}", c.id, known + 1), name, input })
 }
 
 fn rule(s: &State, c: &Call) -> Envelope {
@@ -217,7 +210,8 @@ fn rule(s: &State, c: &Call) -> Envelope {
 
 /// The question about the first access from `from` on that still needs one.
 fn question(s: &State, c: &Call, from: usize) -> Option<Envelope> {
-    let verdicts = c.access().iter().skip(from).map(|access| (access, verdict::access(s, access)));
+    let rules = s.rules_in_force();
+    let verdicts = c.access().iter().skip(from).map(|access| (access, rules.access(access)));
     let (access, (action, rule)) =
         verdicts.into_iter().find(|(_, (action, _))| *action != Action::Allow)?;
     if action == Action::Deny {
@@ -253,25 +247,7 @@ fn may_start(s: &State, c: &Call) -> bool {
     !files::awaited(s, c)
         && s.calls().filter(|call| call.is_running()).count() < AT_ONCE
         && (!writes(c) || !earlier.any(|call| !call.is_done() && blocks(call)))
-        && (c.class() != Class::Child || knows_shares(s))
-}
-
-/// Whether it is known among how many children what is left to spend would be split: once the reply is
-/// whole, and all of its calls for children are judged.
-fn knows_shares(s: &State) -> bool {
-    let whole = s.last_reply().is_none_or(|reply| reply.end != ReplyEnd::Open);
-    let known = |call: &Call| match call.phase {
-        Phase::Called | Phase::Checking(_) => false,
-        Phase::Resolved => call.class() != Class::Child && s.next_part(call).is_none(),
-        Phase::MustAsk { .. }
-        | Phase::Asking { .. }
-        | Phase::Allowed
-        | Phase::Running { .. }
-        | Phase::TimedOut { .. }
-        | Phase::Unknown { .. }
-        | Phase::Done(_) => true,
-    };
-    s.config.options.max_cost.is_none() || whole && s.calls().all(known)
+        && (c.class() != Class::Child || limits::knows_shares(s))
 }
 
 fn start(s: &State, c: &Call, attempt: u32) -> Envelope {
@@ -297,7 +273,8 @@ fn spawn(s: &State, c: &Call) -> Option<Envelope> {
     let session = left.unwrap_or_else(|| s.session.child(s.seq + 1, s.at));
     let agent = text("subagentType").to_owned();
     let wait = resolved.timeout.saturating_add(GRACE);
-    Some(about(s, c, Some(wait), Subagent::Spawned { call: c.id.clone(), session, agent }))
+    let (call, max_cost) = (c.id.clone(), limits::share(s));
+    Some(about(s, c, Some(wait), Subagent::Spawned { call, session, agent, max_cost }))
 }
 
 fn cancelled(s: &State, c: &Call, attempt: u32) -> Envelope {
@@ -308,7 +285,7 @@ fn failed(s: &State, turn: &Turn, failure: &Failure) -> Envelope {
     if failure.class == FailureClass::Overflow {
         return compaction::make_room(s, turn, &failure.message);
     }
-    if !failure.may_pass(turn.attempt, s) {
+    if !retry::is_worth(s, failure, turn.attempt) {
         let error = with_attempts(&failure.message, turn.attempt);
         return end(s, turn, EndReason::Error, Some(error));
     }

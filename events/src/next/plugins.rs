@@ -2,10 +2,10 @@
 //! the settings, so that each knows what the one before has made of it.
 
 use super::{about, intent};
-use crate::event::{Access, Envelope, Hook, HookPoint};
+use crate::event::{Access, CallKind, Envelope, Hook, HookPoint};
 use crate::id::Seq;
 use crate::rules::{Action, Rule};
-use crate::state::{Call, Compacting, HookCall, State, verdict};
+use crate::state::{Call, Compacting, Message, State};
 
 /// How long an answer is waited for that the plugin's own limit should have ended, in milliseconds.
 const GRACE: u64 = 10_000;
@@ -25,7 +25,7 @@ pub(super) fn then(
     hook: HookPoint,
     go: impl FnOnce() -> Option<Envelope>,
 ) -> Option<Envelope> {
-    match s.consultation(hook, c.seq) {
+    match hook_call(s, hook, c.seq) {
         HookCall::Over => go(),
         HookCall::Waiting => None,
         HookCall::Due(plugin, timeout) => Some(asked(s, Some(c.seq), hook, plugin, timeout)),
@@ -34,8 +34,13 @@ pub(super) fn then(
 
 /// Whether what came of a call is what the model will be told.
 pub(super) fn is_settled(s: &State, c: &Call) -> bool {
-    let heard = || matches!(s.consultation(HookPoint::ToolAfter, c.seq), HookCall::Over);
-    c.is_done() && (!c.may_be_revised() || heard())
+    let heard = || matches!(hook_call(s, HookPoint::ToolAfter, c.seq), HookCall::Over);
+    c.is_done() && (!may_be_revised(c) || heard())
+}
+
+/// Whether plugins may change what the model is told of a call: it has run, and nobody takes over.
+pub(super) fn may_be_revised(c: &Call) -> bool {
+    c.ran && c.switches_to().is_none()
 }
 
 /// Variables for a command.
@@ -44,8 +49,7 @@ pub(super) fn variables(
     c: &Call,
     go: impl FnOnce() -> Option<Envelope>,
 ) -> Option<Envelope> {
-    let is_shell = c.resolved.as_ref().is_some_and(|resolved| resolved.name == "bash");
-    if is_shell { then(s, c, HookPoint::ShellEnv, go) } else { go() }
+    if *c.kind() == CallKind::Shell { then(s, c, HookPoint::ShellEnv, go) } else { go() }
 }
 
 /// A question that a person would be asked.
@@ -54,11 +58,11 @@ pub(super) fn permission(
     c: &Call,
     go: impl FnOnce() -> Option<Envelope>,
 ) -> Option<Envelope> {
-    if let HookCall::Waiting = s.consultation(HookPoint::PermissionAsk, c.seq) {
+    if let HookCall::Waiting = hook_call(s, HookPoint::PermissionAsk, c.seq) {
         // also if other rules have come meanwhile
         return None;
     }
-    let open = |(_, access): &(usize, &Access)| verdict::is_open(s, access);
+    let open = |(_, access): &(usize, &Access)| s.rules_in_force().leave_open(access);
     match s.questioned(c).filter(open).filter(|_| c.switches_to().is_none()) {
         Some(_) => then(s, c, HookPoint::PermissionAsk, go),
         None => go(),
@@ -67,17 +71,23 @@ pub(super) fn permission(
 
 /// The verdict on a call: where nobody is there to be asked, a plugin is.
 pub(super) fn verdict(s: &State, c: &Call) -> (Action, Option<Rule>) {
-    let (action, rule) = verdict::verdict(s, c);
+    let rules = s.rules_in_force();
+    let (action, rule) = rules.all(c.access());
+    // nothing denies it but that nobody is there to be asked
+    let left_open =
+        |access: &Access| rules.leave_open(access) || rules.access(access).0 == Action::Allow;
     let asks = action == Action::Deny
         && s.has_hook(HookPoint::PermissionAsk)
         && c.switches_to().is_none()
-        && verdict::is_left_open(s, c);
+        && c.access().iter().all(left_open);
     if asks { (Action::Ask, rule) } else { (action, rule) }
 }
 
 /// A prompt that no model has seen yet.
 pub(super) fn prompt(s: &State) -> Option<Envelope> {
-    s.new_prompts().find_map(|seq| due(s, HookPoint::ChatMessage, Some(seq)))
+    let prompts = s.messages.iter().filter_map(Message::prompt).map(|prompt| prompt.seq);
+    let mut new = prompts.filter(|seq| *seq > s.plugins.last);
+    new.find_map(|seq| due(s, HookPoint::ChatMessage, Some(seq)))
 }
 
 /// The request that is to be made next.
@@ -91,9 +101,30 @@ pub(super) fn summary(s: &State, c: &Compacting) -> Option<Envelope> {
     hooks.into_iter().find_map(|hook| due(s, hook, Some(c.started.intent)))
 }
 
+/// How things stand with a hook.
+enum HookCall {
+    /// Every plugin has answered.
+    Over,
+    Waiting,
+    /// This plugin is to be asked next, and may take so many milliseconds.
+    Due(String, u64),
+}
+
+/// The plugin that is to be asked next, in the order of the settings.
+fn hook_call(s: &State, hook: HookPoint, about: Seq) -> HookCall {
+    let asked = || s.plugins.asked.iter().filter(|c| c.hook == hook && c.about == about);
+    if asked().any(|c| c.wait.is_some()) {
+        return HookCall::Waiting;
+    }
+    let mut wanted = s.config.options.plugins.iter().filter(|p| p.hooks.contains(&hook));
+    let next = wanted
+        .find(|p| !s.plugins.cut_off.contains(&p.name) && asked().all(|c| c.plugin != p.name));
+    next.map_or(HookCall::Over, |p| HookCall::Due(p.name.clone(), p.timeout))
+}
+
 fn due(s: &State, hook: HookPoint, of: Option<Seq>) -> Option<Envelope> {
     let subject = of.unwrap_or_else(|| s.about_request(hook));
-    match s.consultation(hook, subject) {
+    match hook_call(s, hook, subject) {
         HookCall::Due(plugin, timeout) => Some(asked(s, of, hook, plugin, timeout)),
         HookCall::Over | HookCall::Waiting => None,
     }

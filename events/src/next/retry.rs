@@ -2,11 +2,17 @@
 
 use crate::id::{Seq, SessionId};
 use crate::payload::Sha256;
+use crate::state::{Failure, State};
 
 const FIRST: u64 = 2_000;
 const CAP: u64 = 30_000;
 /// The longest a server's own hint is believed: about 24 days.
 const HINT_CAP: u64 = 2_147_483_647;
+
+/// Whether another attempt is worth making after so many.
+pub(super) fn is_worth(s: &State, failure: &Failure, attempts: u32) -> bool {
+    failure.retryable && attempts <= s.config.options.retries
+}
 
 /// Milliseconds to wait after failed attempt number `attempt` (from 1). A server's hint is taken
 /// as it is; otherwise 2 s, doubled each time up to 30 s, plus up to a quarter that is drawn from

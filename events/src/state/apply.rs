@@ -97,8 +97,7 @@ impl State {
 
     fn apply_subagent(&mut self, envelope: &Envelope, event: &Subagent) {
         match event {
-            Subagent::Spawned { session, agent, .. } => {
-                let may_spend = self.share();
+            Subagent::Spawned { session, agent, max_cost, .. } => {
                 let fork_of = self.succeed(envelope.of, *session);
                 self.children.push(Child {
                     session: *session,
@@ -107,7 +106,7 @@ impl State {
                     fork_of,
                     wait: Wait::of(envelope),
                     ended: false,
-                    may_spend,
+                    may_spend: *max_cost,
                     counted: false,
                 });
             }

@@ -1,9 +1,8 @@
 //! How `permission.*` events move a call on: rules, questions, answers, and what it asks while it runs.
 
 use super::elicitation::Elicitation;
-use super::{Call, Phase, State, Wait, repeat, verdict, words};
-use crate::event::{Access, Answer, Consent, Denial, EndReason, Envelope, Permission, Tool};
-use crate::form;
+use super::{Call, Phase, State, Wait, repeat, words};
+use crate::event::{Access, Answer, Consent, Denial, EndReason, Envelope, Permission};
 use crate::id::Seq;
 use crate::rules::{Action, Rule};
 use crate::time::Time;
@@ -41,7 +40,7 @@ impl State {
 
     fn ruled(&mut self, of: Option<Seq>, action: Action, rule: Option<&Rule>) {
         let denied = self.calls().find(|call| Some(call.seq) == of);
-        let denied = denied.and_then(|call| verdict::denied(self, call)).cloned();
+        let denied = denied.and_then(|call| self.rules_in_force().denied(call.access())).cloned();
         if self.is_vetoed(of, action) {
             return;
         }
@@ -90,7 +89,7 @@ impl State {
     /// Questions that "always" has just answered too are closed.
     fn release(&mut self) {
         let mut questions = self.questions();
-        questions.retain(|(_, access)| verdict::access(self, access).0 == Action::Allow);
+        questions.retain(|(_, access)| self.rules_in_force().access(access).0 == Action::Allow);
         for (of, _) in questions {
             if let Some(call) = self.waiting_mut(Some(of))
                 && let Phase::Asking { access, .. } = call.phase
@@ -114,15 +113,6 @@ impl State {
             turn.denials.push(denial);
         }
     }
-}
-
-/// How it goes on with an elicitation.
-#[derive(Debug)]
-pub(crate) enum ElicitationStatus {
-    Waiting,
-    /// A person is to be asked this.
-    Due(Access),
-    Over(Tool),
 }
 
 /// While people think, the call's own time stands still.
@@ -179,35 +169,5 @@ impl State {
         }
         let asks = |call: &&mut Call| call.eliciting().is_some_and(|wait| Some(wait.intent) == of);
         self.last_reply_mut()?.calls_mut().find(asks)
-    }
-
-    /// How the first elicitation of a running call goes on.
-    pub(crate) fn elicited(&self, c: &Call) -> Option<ElicitationStatus> {
-        let elicitation = c.elicitations.first()?;
-        let over = |consent, values: &[_]| {
-            let (call, content) = (c.id.clone(), form::content(values));
-            Some(ElicitationStatus::Over(Tool::ElicitationAnswered {
-                call,
-                elicitation: elicitation.id,
-                consent,
-                content,
-            }))
-        };
-        if elicitation.wait.is_some() {
-            return Some(ElicitationStatus::Waiting);
-        }
-        if let Some(consent) = elicitation.end {
-            return over(consent, &[]);
-        }
-        if form::fields(&elicitation.message, &elicitation.wanted).is_err() {
-            return over(Consent::Cancelled, &[]);
-        }
-        let Some((_, access)) = elicitation.access() else {
-            return over(Consent::Accepted, &elicitation.values);
-        };
-        match verdict::access(self, &access).0 {
-            Action::Deny => over(Consent::Declined, &[]),
-            Action::Allow | Action::Ask => Some(ElicitationStatus::Due(access)),
-        }
     }
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::Wait;
 use super::elicitation::Elicitation;
-use crate::event::{Access, Attachment, Class, HookPoint, Resolution};
+use crate::event::{Access, Attachment, CallKind, Class, HookPoint, Resolution};
 use crate::id::Seq;
 use crate::json::Json;
 
@@ -119,6 +119,11 @@ impl Call {
     /// Unknown before the check: then as dangerous as can be.
     pub fn class(&self) -> Class {
         self.resolved.as_ref().map_or(Class::Command, |resolved| resolved.class)
+    }
+
+    /// Plain before the check.
+    pub fn kind(&self) -> &CallKind {
+        self.resolved.as_ref().map_or(&CallKind::Plain, |resolved| &resolved.kind)
     }
 
     pub fn access(&self) -> &[Access] {

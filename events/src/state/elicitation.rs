@@ -6,9 +6,7 @@ use serde_json::Value;
 use super::Wait;
 use crate::event::{Access, Answer, Consent, Wanted};
 use crate::form::{self, Field};
-
-/// What a tool needs in order to put a question to the user: however the rules are, it is put.
-pub(super) const QUESTION: &str = "question";
+use crate::verdict::QUESTION;
 
 /// One thing that a running tool wants to know.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -20,7 +18,7 @@ pub struct Elicitation {
     pub wanted: Wanted,
     /// Fields that are answered.
     answered: usize,
-    pub(super) values: Vec<(String, Value)>,
+    pub(crate) values: Vec<(String, Value)>,
     /// What was wrong with the last answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     wrong: Option<String>,
@@ -30,7 +28,7 @@ pub struct Elicitation {
     /// Milliseconds that the call had left when it was asked.
     pub(super) left: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) end: Option<Consent>,
+    pub(crate) end: Option<Consent>,
 }
 
 impl Elicitation {
@@ -55,7 +53,7 @@ impl Elicitation {
     }
 
     /// The field that is next, and the question for it.
-    pub(super) fn access(&self) -> Option<(Field, Access)> {
+    pub(crate) fn access(&self) -> Option<(Field, Access)> {
         let field = self.field()?;
         let text = [Some(field.question.clone()), self.wrong.clone()];
         let access = Access {

@@ -1,6 +1,6 @@
 //! Snapshots of the project's files, what calls have changed between them, and reverts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 
@@ -155,40 +155,12 @@ impl State {
         self.files.revert.as_ref().map(|_| ()).ok_or(NoRevert::NotReverted)
     }
 
-    pub(super) fn may_restore(&self) -> Result<(), NoRevert> {
+    pub(crate) fn may_restore(&self) -> Result<(), NoRevert> {
         match (&self.turn, &self.files.restore) {
             (Some(_), _) => Err(NoRevert::Busy),
             (None, Some(_)) => Err(NoRevert::Restoring),
             (None, None) => Ok(()),
         }
-    }
-
-    /// The files that a restore puts back. In a revert each goes back to what it was before the first
-    /// step, of those that go, that changed it; what an earlier revert has changed is undone besides.
-    pub(crate) fn restoration(&self, restore: &Restore) -> Vec<Saved> {
-        if let Some(wanted) = &restore.wanted {
-            return wanted.clone();
-        }
-        let to = restore.to;
-        let mut plan = BTreeMap::new();
-        let pending = self.files.revert.as_ref();
-        if let Some(to) = to {
-            let hidden = pending.iter().flat_map(|revert| &revert.changes);
-            let changes = self.files.changes.iter().chain(hidden);
-            for changed in changes.filter(|changed| changed.step >= to) {
-                for file in &changed.files {
-                    plan.entry(&file.path).or_insert(&changed.before);
-                }
-            }
-        }
-        if let Some(revert) = pending.filter(|revert| !revert.before.is_empty()) {
-            for path in &revert.paths {
-                plan.entry(path).or_insert(&revert.before);
-            }
-        }
-        let saved =
-            |(path, tree): (&String, &String)| Saved { path: path.clone(), tree: tree.clone() };
-        plan.into_iter().map(saved).collect()
     }
 
     /// What calls have changed, and not been reverted: all of it, or what one turn has.

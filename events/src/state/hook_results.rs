@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::call::{Call, Phase, Shown, Veto};
 use super::message::Message;
-use super::{State, verdict, words};
+use super::{State, words};
 use crate::event::{Access, Denial, Finished, HookPoint, PromptKind, PromptPart};
 use crate::id::Seq;
 use crate::json::{Json, merge};
@@ -87,7 +87,7 @@ impl State {
     pub(crate) fn questioned<'a>(&self, c: &'a Call) -> Option<(usize, &'a Access)> {
         let Phase::MustAsk { access: from } = c.phase else { return None };
         let mut accesses = c.access().iter().enumerate().skip(from);
-        accesses.find(|(_, access)| verdict::access(self, access).0 != Action::Allow)
+        accesses.find(|(_, access)| self.rules_in_force().access(access).0 != Action::Allow)
     }
 
     /// Other texts in place of a prompt's own, or more of them; files and tasks stay.
@@ -156,10 +156,5 @@ impl Call {
     /// The model's arguments, or what plugins have made of them.
     pub fn arguments(&self) -> &Json {
         self.changed.as_ref().unwrap_or(&self.input)
-    }
-
-    /// Whether plugins may change what the model is told of it: it has run, and nobody takes over.
-    pub(crate) fn may_be_revised(&self) -> bool {
-        self.ran && self.switches_to().is_none()
     }
 }

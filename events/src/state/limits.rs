@@ -2,7 +2,7 @@
 
 use super::open::PendingKind;
 use super::{Call, ModelStatus, Phase, State, Titling, Wait, words};
-use crate::event::{Class, Cost, EndReason};
+use crate::event::{Cost, EndReason};
 use crate::id::Seq;
 
 impl State {
@@ -36,7 +36,7 @@ impl State {
     }
 
     /// What the turn has cost so far, with its children that have ended.
-    fn spent(&self) -> Option<Cost> {
+    pub(crate) fn spent(&self) -> Option<Cost> {
         Some(self.turn.as_ref()?.cost + self.delegated.cost)
     }
 
@@ -53,17 +53,6 @@ impl State {
         let since = self.turn.as_ref().map_or(Seq::MAX, |turn| turn.prompted);
         let children = self.children.iter().filter(|child| child.wait.intent > since);
         children.filter(|child| !child.counted).filter_map(|child| child.may_spend).sum()
-    }
-
-    /// What a child that is spawned now may cost: as much is left for each that is still to come, so
-    /// all together never may cost more than there is.
-    pub(super) fn share(&self) -> Option<Cost> {
-        let left = self.left_to_spend()?;
-        let due = |call: &&Call| {
-            call.class() == Class::Child && !call.is_done() && self.child_of(call).is_none()
-        };
-        let due = u32::try_from(self.calls().filter(due).count()).unwrap_or(u32::MAX);
-        Some(left / f64::from(due.max(1)))
     }
 
     /// A reply has come, or a child has ended. Where no model may be asked any more, calls have nobody to work for. One
@@ -99,20 +88,6 @@ impl State {
             | ModelStatus::CompactionFailed { .. } => turn.step.saturating_add(1),
         };
         next >= max
-    }
-
-    /// Which limit of cost or time the turn is past, and by how much.
-    pub(crate) fn past_limit(&self) -> Option<String> {
-        let turn = self.turn.as_ref()?;
-        let options = &self.config.options;
-        let spent = self.spent().unwrap_or_default();
-        let cost = options.max_cost.filter(|max| spent > *max);
-        let cost = cost.map(|max| words::overspent(max, spent));
-        let taken = self.at.since(turn.since);
-        let time = options.max_time.filter(|max| taken >= *max);
-        let time = time.map(|max| words::out_of_time(max, taken));
-        let past: Vec<String> = cost.into_iter().chain(time).collect();
-        (!past.is_empty()).then(|| past.join("; "))
     }
 }
 

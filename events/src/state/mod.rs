@@ -21,10 +21,8 @@ mod repeat;
 mod reply;
 pub mod switch;
 mod tool_events;
-pub(crate) mod verdict;
 pub(crate) mod words;
 
-pub(crate) use asking::ElicitationStatus;
 pub use call::{Call, Outcome, Phase, Shown, Veto};
 pub use compacting::{Compacting, Writing};
 pub use elicitation::Elicitation;
@@ -33,9 +31,7 @@ pub use inherited_children::InheritedChild;
 pub use message::{Message, Prompt, PromptCall, Reply, ReplyEnd, ReplyPart};
 pub use messages::Messages;
 pub use open::PendingKind;
-pub(crate) use plugins::HookCall;
 pub use plugins::{PendingHook, Plugins};
-pub use verdict::judge;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,6 +46,7 @@ use crate::memo::Memo;
 use crate::rules::Rule;
 use crate::time::Time;
 use crate::turn_config::TurnConfig;
+use crate::verdict::RulesInForce;
 
 /// A session at one point of its log.
 #[derive(Clone, Debug, PartialEq, Default, Serialize)]
@@ -217,13 +214,6 @@ pub struct Failure {
     pub retry_after: Option<u64>,
 }
 
-impl Failure {
-    /// Whether another attempt is worth making after so many.
-    pub(crate) fn may_pass(&self, attempt: u32, s: &State) -> bool {
-        self.retryable && attempt <= s.config.options.retries
-    }
-}
-
 /// A session that a call of this one started.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Child {
@@ -301,6 +291,13 @@ impl State {
             return false;
         };
         self.usable().is_some_and(|usable| reply.usage.total() > 0 && reply.usage.total() >= usable)
+    }
+
+    /// The permission rules, with what "always" has allowed.
+    pub(crate) fn rules_in_force(&self) -> RulesInForce<'_> {
+        let options = &self.config.options;
+        let approved = [self.approved.as_slice(), options.approved.as_slice()];
+        RulesInForce { rules: &self.config.rules, approved, ask: options.ask }
     }
 
     /// The turn configuration's event, if it differs from the one in force: what a node writes before a prompt.

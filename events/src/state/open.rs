@@ -6,10 +6,7 @@ use serde::Serialize;
 use super::call::{Call, Phase};
 use super::compacting::Writing;
 use super::{ModelStatus, State, Titling, Wait};
-use crate::event::{
-    Access, Compaction, Event, Fact, Files, Hook, Model, Permission, Session, Subagent, Todo, Tool,
-    Turn,
-};
+use crate::event::Access;
 use crate::id::Seq;
 use crate::time::Time;
 
@@ -112,104 +109,5 @@ impl State {
         waits.retain(|wait| wait.until <= now);
         waits.sort_by_key(|wait| (wait.until, wait.intent));
         waits.into_iter().map(|wait| wait.intent).collect()
-    }
-
-    /// Whether a fact still means anything. Late and doubled outcomes do not; they are not to be
-    /// appended.
-    pub fn admits(&self, fact: &Fact) -> bool {
-        let born = self.origin.is_some();
-        let awaits = |kinds: &[PendingKind]| {
-            self.open()
-                .iter()
-                .any(|(kind, wait)| Some(wait.intent) == fact.of && kinds.contains(kind))
-        };
-        match &fact.event {
-            Event::Session(event) => self.admits_session(event, fact.of),
-            Event::Turn(event) => match event {
-                Turn::Prompted { .. } | Turn::Configured(_) => born,
-                Turn::Interrupted { .. } => self.turn.is_some(),
-                Turn::Ended(_) | Turn::Switched { .. } => false,
-            },
-            Event::Model(event) => match event {
-                Model::Streamed { .. } => awaits(&[PendingKind::Request]),
-                Model::Finished { .. } | Model::Failed { .. } => {
-                    awaits(&[PendingKind::Request, PendingKind::Title])
-                }
-                Model::Requested { .. } | Model::RetryScheduled { .. } => false,
-            },
-            Event::Tool(event) => match event {
-                Tool::Called { .. } => awaits(&[PendingKind::Request]) && !self.compacting(),
-                Tool::Resolved(_) => awaits(&[PendingKind::Check]),
-                Tool::Progressed { .. } | Tool::Finished(_) | Tool::ElicitationRequested { .. } => {
-                    awaits(&[PendingKind::Tool])
-                }
-                Tool::ResolveStarted { .. }
-                | Tool::Started { .. }
-                | Tool::Lost { .. }
-                | Tool::Cancelled { .. }
-                | Tool::Batched { .. }
-                | Tool::ElicitationAnswered { .. } => false,
-            },
-            Event::Permission(event) => match event {
-                Permission::Answered { .. } => awaits(&[PendingKind::Question]),
-                Permission::Ruled { .. } | Permission::Asked { .. } => false,
-            },
-            Event::Compaction(event) => match event {
-                Compaction::Finished { .. } | Compaction::Failed { .. } => {
-                    awaits(&[PendingKind::Compaction])
-                }
-                Compaction::Asked { .. } => born && self.has_past() && !self.compacting(),
-                Compaction::Started { .. } | Compaction::Pruned { .. } => false,
-            },
-            Event::Subagent(event) => match event {
-                Subagent::Ended { .. } | Subagent::EndedUncounted { .. } => {
-                    awaits(&[PendingKind::Child])
-                }
-                Subagent::Spawned { .. } => false,
-            },
-            Event::Todo(Todo::Updated { .. }) => awaits(&[PendingKind::Tool]),
-            Event::Files(event) => match event {
-                Files::Snapshotted { .. } | Files::SnapshotFailed { .. } => {
-                    awaits(&[PendingKind::Snapshot])
-                }
-                Files::Restored { .. } | Files::RestoreFailed { .. } => {
-                    awaits(&[PendingKind::Restore])
-                }
-                Files::RevertAsked { to, .. } => born && self.revert_to(*to).is_ok(),
-                Files::UnrevertAsked { .. } => born && self.may_unrevert().is_ok(),
-                Files::CheckoutAsked { .. } => born && self.may_restore().is_ok(),
-                Files::SnapshotStarted {} | Files::RestoreStarted { .. } => false,
-            },
-            Event::Hook(event) => match event {
-                Hook::Returned { .. } => awaits(&[PendingKind::Hook]),
-                Hook::Called { .. } => false,
-            },
-        }
-    }
-
-    fn admits_session(&self, event: &Session, of: Option<Seq>) -> bool {
-        let born = self.origin.is_some();
-        let mut waits = self.open().into_iter().filter(|(_, wait)| Some(wait.intent) == of);
-        match event {
-            Session::Created { .. } => !born,
-            // it begins a log, right behind what that shares
-            Session::Forked { from, at } => self.session == *from && self.seq == *at,
-            // it begins a log, and is no news to one
-            Session::Imported { .. } => false,
-            Session::Configured { choices, .. } => born && self.choices != *choices,
-            Session::Adopted { .. } => self.is_root(),
-            Session::Titled { .. } => {
-                born && (of.is_none() || waits.any(|(kind, _)| kind == PendingKind::Title))
-            }
-            Session::Resumed { .. } => born,
-            Session::DeadlinePassed {} => {
-                waits.next().is_some()
-                    || self.deadline().is_some_and(|wait| Some(wait.intent) == of)
-            }
-        }
-    }
-
-    fn compacting(&self) -> bool {
-        self.turn.as_ref().is_some_and(|turn| turn.compacting().is_some())
     }
 }

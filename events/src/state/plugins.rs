@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::message::Message;
 use super::{ModelStatus, State, Wait};
 use crate::event::{Envelope, Hook, HookOutcome, HookPoint};
 use crate::id::Seq;
@@ -23,7 +22,7 @@ pub struct Plugins {
     sent: Seq,
     /// The last request to a model: prompts before it have been shown to one.
     #[serde(skip)]
-    last: Seq,
+    pub(crate) last: Seq,
 }
 
 /// One hook, put to one plugin.
@@ -37,15 +36,6 @@ pub struct PendingHook {
     pub wait: Option<Wait>,
     /// What it has said, as long as that is in force.
     pub output: Option<Json>,
-}
-
-/// How things stand with a hook.
-pub(crate) enum HookCall {
-    /// Everybody has been heard.
-    Over,
-    Waiting,
-    /// This one is to be asked next, and may take so many milliseconds.
-    Due(String, u64),
 }
 
 impl Plugins {
@@ -147,28 +137,10 @@ impl State {
         of.filter_map(|c| Some(c.output.as_ref()?.value()))
     }
 
-    pub(crate) fn consultation(&self, hook: HookPoint, about: Seq) -> HookCall {
-        let asked = || self.plugins.asked.iter().filter(|c| c.hook == hook && c.about == about);
-        if asked().any(|c| c.wait.is_some()) {
-            return HookCall::Waiting;
-        }
-        let mut wanted = self.config.options.plugins.iter().filter(|p| p.hooks.contains(&hook));
-        let next = wanted.find(|p| {
-            !self.plugins.cut_off.contains(&p.name) && asked().all(|c| c.plugin != p.name)
-        });
-        next.map_or(HookCall::Over, |p| HookCall::Due(p.name.clone(), p.timeout))
-    }
-
     /// Whether any plugin that can be asked has this hook.
     pub(crate) fn has_hook(&self, hook: HookPoint) -> bool {
         let of = self.config.options.plugins.iter().filter(|p| p.hooks.contains(&hook));
         of.clone().any(|p| !self.plugins.cut_off.contains(&p.name))
-    }
-
-    /// Prompts that a plugin may still change.
-    pub(crate) fn new_prompts(&self) -> impl Iterator<Item = Seq> {
-        let prompts = self.messages.iter().filter_map(Message::prompt).map(|prompt| prompt.seq);
-        prompts.filter(|seq| *seq > self.plugins.last)
     }
 
     pub(super) fn plugin_elapsed(&mut self, of: Seq) -> bool {

@@ -1,16 +1,10 @@
 //! Calls that a prompt makes before its model answers: subtasks for other agents (SPEC L10), and command
 //! lines whose output becomes part of the prompt's text.
 
-use serde_json::json;
-
-use super::message::{Message, Prompt, PromptCall, Reply, ReplyEnd, ReplyPart};
+use super::message::{Message, PromptCall, Reply, ReplyEnd, ReplyPart};
 use super::{Call, Phase, State, words};
-use crate::event::{CallSpec, Finish, PromptKind, PromptPart};
+use crate::event::{Finish, PromptKind, PromptPart};
 use crate::id::Seq;
-use crate::json::Json;
-
-/// Characters of the prompt that describe a subtask to people.
-const DESCRIPTION: usize = 60;
 
 impl PromptCall {
     /// The calls of the prompt at `prompt`: commands first, because a subtask's text may hold their output.
@@ -20,38 +14,9 @@ impl PromptCall {
             of_kind.map(move |(part, _)| Self { prompt, part, kind })
         })
     }
-
-    /// The call as the event at `seq` makes it; `None` if `prompt` is not the one that asks for it.
-    pub(crate) fn spec(self, prompt: &Prompt, seq: Seq) -> Option<CallSpec> {
-        let part = prompt.parts.get(self.part)?;
-        let (name, input) = if self.kind == PromptKind::Task {
-            let is_task = |part: &&PromptPart| part.kind == PromptKind::Task;
-            let earlier = prompt.parts[..self.part].iter().filter(is_task).count();
-            let task = prompt.filled().into_iter().filter(|part| is_task(&part)).nth(earlier)?;
-            let typed = prompt.parts.iter().find(|part| part.kind == PromptKind::Text);
-            let line = typed.and_then(|part| part.text.lines().next()).unwrap_or_default();
-            let description: String = line.trim().chars().take(DESCRIPTION).collect();
-            let agent = part.name.clone().unwrap_or_default();
-            let input =
-                json!({ "description": description, "prompt": task.text, "subagentType": agent });
-            ("task", input)
-        } else {
-            ("bash", json!({ "command": part.text }))
-        };
-        let id = format!("{name}_{seq}");
-        Some(CallSpec { id, name: name.to_owned(), input: Json::from_value(&input) })
-    }
 }
 
 impl State {
-    /// The next call that a prompt of this turn makes.
-    pub(crate) fn prompt_call(&self) -> Option<(PromptCall, CallSpec)> {
-        let due = *self.turn.as_ref()?.prompt_calls.first()?;
-        let prompts = self.messages.iter().rev().filter_map(Message::prompt);
-        let prompt = prompts.into_iter().find(|prompt| prompt.seq == due.prompt)?;
-        Some((due, due.spec(prompt, self.seq + 1)?))
-    }
-
     /// Whether a call at `of` is one that a prompt makes.
     pub(super) fn is_by_prompt(&self, of: Option<Seq>) -> bool {
         let due = self.turn.as_ref().and_then(|turn| turn.prompt_calls.first());

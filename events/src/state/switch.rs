@@ -5,28 +5,17 @@ use std::collections::BTreeMap;
 
 use super::message::{Message, Prompt};
 use super::{Call, State, words};
-use crate::event::{Answer, PromptPart};
+use crate::event::{Answer, CallKind, PromptPart};
 use crate::id::Seq;
 
-pub const PLAN_ENTER: &str = "plan_enter";
-pub const PLAN_EXIT: &str = "plan_exit";
-/// The answers that the questions of these tools offer.
+/// The answers to the question whether an agent takes over.
 pub const YES: &str = "Yes";
 pub const NO: &str = "No";
 
-/// The agent that takes over after a call of `tool`; `None` where it changes no agent.
-pub fn target(tool: &str) -> Option<&'static str> {
-    match tool {
-        PLAN_ENTER => Some("plan"),
-        PLAN_EXIT => Some("build"),
-        _ => None,
-    }
-}
-
 impl Call {
     /// The agent that is to take over after it.
-    pub fn switches_to(&self) -> Option<&'static str> {
-        target(&self.resolved.as_ref()?.name)
+    pub fn switches_to(&self) -> Option<&str> {
+        if let CallKind::SwitchAgent { agent } = self.kind() { Some(agent) } else { None }
     }
 
     /// What an answer says to the question of such a call: anything but a yes is a no, and words of
@@ -47,9 +36,9 @@ impl Call {
 }
 
 impl State {
-    pub(super) fn take_over(&mut self, agent: Option<&str>) {
+    pub(super) fn take_over(&mut self, agent: Option<String>) {
         if let (Some(turn), Some(agent)) = (&mut self.turn, agent) {
-            turn.switch = Some(agent.to_owned());
+            turn.switch = Some(agent);
         }
     }
 

@@ -98,7 +98,7 @@ impl State {
                 shown,
             }));
             call.ran = true;
-            let agent = call.switches_to().filter(|_| !finished.is_error);
+            let agent = call.switches_to().filter(|_| !finished.is_error).map(str::to_owned);
             let costs = call.class() == Class::Child;
             self.take_over(agent);
             if costs {

@@ -3,6 +3,7 @@
 
 use crate::event::PromptPart;
 use crate::rules::Rule;
+use crate::verdict::QUESTION;
 
 /// Stands where a call has no result yet.
 pub(crate) const INTERRUPTED: &str = "[Tool execution was interrupted]";
@@ -108,7 +109,7 @@ pub(crate) fn check_timed_out() -> String {
 pub(crate) fn denied(rule: Option<&Rule>, permission: &str, patterns: &[String]) -> String {
     let what = format!("{permission} on {}", patterns.join(", "));
     match rule {
-        None if permission == "question" => format!(
+        None if permission == QUESTION => format!(
             "Nobody is there to be asked: {}. Decide yourself if that is safe, or say in your answer \
              what you need to know.",
             patterns.join(", ")

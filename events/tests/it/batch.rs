@@ -1,9 +1,8 @@
 //! Calls within a call.
 
 use crate::common::*;
+use leftfold_events::context;
 use leftfold_events::event::{Answer as Reply_, Class, Finish};
-use leftfold_events::state::batch;
-use leftfold_events::{Json, context};
 
 fn read(id: &'static str) -> Step {
     Resolve(id, Class::Read, READ, "")
@@ -65,16 +64,4 @@ fn an_empty_batch_and_a_stopped_one_come_to_an_end() {
     check(&rejected, &["tool.cancelled a 0", "tool.cancelled a_2 0", "turn.ended blocked"]);
     let cut = [&asks[..], &[Resume { close: true }]].concat();
     check(&cut, &["tool.lost a 0", "tool.lost a_1 0", "tool.lost a_2 0", "turn.ended aborted"]);
-}
-
-#[test]
-fn surplus_and_barred_entries_are_not_run() {
-    let entry = |tool: &str| format!(r#"{{"tool":"{tool}","parameters":{{}}}}"#);
-    let mut calls = vec![entry("batch"), entry("Invalid"), entry("read")];
-    calls.extend(std::iter::repeat_n(entry("read"), 24));
-    let input = Json::parse(&format!(r#"{{"toolCalls":[{}]}}"#, calls.join(","))).expect("JSON");
-    let entries = batch::entries(&input);
-    let refused: Vec<usize> =
-        entries.iter().enumerate().filter(|(_, e)| e.refused.is_some()).map(|(at, _)| at).collect();
-    assert_eq!((entries.len(), refused), (27, vec![0, 1, 25, 26]));
 }

@@ -24,7 +24,10 @@ fn the_last_choice_holds_until_another_one() {
     for choices in [&plan, &high, &SessionChoices::default(), &plan] {
         let batch = run.tell(configured(choices));
         assert_eq!((batch.len(), &run.state.choices), (1, choices), "nothing is decided from it");
-        assert!(!run.state.admits(&configured(choices)), "the same once more is no news");
+        assert!(
+            !leftfold_events::admits(&run.state, &configured(choices)),
+            "the same once more is no news"
+        );
     }
     // in the middle of a turn, too, of which it changes nothing
     run.step(&Prompt("hi"));
@@ -47,7 +50,10 @@ fn a_fork_has_the_choice_that_it_shares_and_a_new_session_none() {
     let (session, now) = (from.child(at, run.state.at), run.state.at);
     settle(&mut run.state, session, Fact::new(Session::Forked { from, at }), now);
     assert_eq!(run.state.choices, plan);
-    assert!(!State::default().admits(&configured(&plan)), "there is no session yet");
+    assert!(
+        !leftfold_events::admits(&State::default(), &configured(&plan)),
+        "there is no session yet"
+    );
 }
 
 #[test]

@@ -205,11 +205,11 @@ fn what_is_late_is_not_taken() {
     run.step(&Interrupt);
     let (from, message, wanted) = ("t".to_owned(), "?".to_owned(), wanted("{}"));
     let late = Tool::ElicitationRequested { elicitation: 2, from, message, wanted };
-    assert!(!run.state.admits(&Fact::of(of, late)));
+    assert!(!leftfold_events::admits(&run.state, &Fact::of(of, late)));
     let (reply, feedback, by) = (Said::Once, None, "me".to_owned());
     let answered = Permission::Answered { reply, feedback, by };
-    assert!(!run.state.admits(&Fact::of(asked, answered)));
-    assert!(!run.state.admits(&Fact::of(asked, Session::DeadlinePassed {})));
+    assert!(!leftfold_events::admits(&run.state, &Fact::of(asked, answered)));
+    assert!(!leftfold_events::admits(&run.state, &Fact::of(asked, Session::DeadlinePassed {})));
     sound(&run);
 }
 

@@ -2,7 +2,9 @@
 
 use crate::common::*;
 use leftfold_events::context;
-use leftfold_events::event::{Answer as Reply_, Class, EndReason, Finish, HookOutcome, HookPoint};
+use leftfold_events::event::{
+    Answer as Reply_, CallKind, Class, EndReason, Finish, HookOutcome, HookPoint,
+};
 use leftfold_events::request::{Request, RequestMessage};
 use leftfold_events::state::Phase;
 use leftfold_events::turn_config::{AskMode, ToolSpec};
@@ -259,16 +261,17 @@ fn a_retry_is_a_request_of_its_own() {
 fn variables_are_for_commands_of_the_shell() {
     let config = plugged(&[&[HookPoint::ShellEnv]]);
     let mut run = after(&config, &[Prompt("hi"), Call("a", "bash"), Call("b", "edit")]);
-    for (id, name, then) in
-        [("a", "bash", "hook.called p1 shell.env"), ("b", "edit", "tool.started b 1")]
-    {
+    for (id, kind, then) in [
+        ("a", CallKind::Shell, "hook.called p1 shell.env"),
+        ("b", CallKind::Plain, "tool.started b 1"),
+    ] {
         let mut fact = run.fact(&Resolve(id, Class::Command, READ, ""));
         let leftfold_events::Event::Tool(leftfold_events::event::Tool::Resolved(resolution)) =
             &mut fact.event
         else {
             panic!("a resolution")
         };
-        resolution.name = name.into();
+        resolution.kind = kind;
         let last = run.tell(fact).last().map(describe);
         assert_eq!(last.as_deref(), Some(then));
     }

@@ -146,7 +146,7 @@ fn payloads_that_are_missing_or_wrong_are_found() {
 fn children_and_forks_need_those_that_they_name() {
     let spawned = |seq, child| {
         let (call, agent) = ("c".to_owned(), "a".to_owned());
-        envelope(id(1), seq, Subagent::Spawned { call, session: child, agent })
+        envelope(id(1), seq, Subagent::Spawned { call, session: child, agent, max_cost: None })
     };
     let dir = tempfile::tempdir().unwrap();
     write(

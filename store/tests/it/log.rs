@@ -34,7 +34,7 @@ fn every_variant_comes_back() {
     let parent = id(1);
     let spawned = |child| {
         let (call, agent) = ("c".into(), "a".into());
-        leftfold_events::event::Subagent::Spawned { call, session: child, agent }
+        leftfold_events::event::Subagent::Spawned { call, session: child, agent, max_cost: None }
     };
     let begin = [envelope(parent, 1, created(None)), envelope(parent, 2, spawned(id(7)))];
     store.log(parent).unwrap().append_wait(&begin).unwrap();

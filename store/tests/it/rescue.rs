@@ -281,7 +281,12 @@ fn own(session: SessionId, events: &[Envelope]) -> usize {
 #[test]
 fn a_forked_child_is_kept_only_if_its_parents_log_names_it() {
     let (child, fork, heir) = (id(2), id(3), id(4));
-    let spawned = Subagent::Spawned { call: "c".into(), session: heir, agent: "explore".into() };
+    let spawned = Subagent::Spawned {
+        call: "c".into(),
+        session: heir,
+        agent: "explore".into(),
+        max_cost: None,
+    };
     let batches = [
         vec![envelope(fork, 10, text(10, 10)), envelope(fork, 11, spawned)],
         vec![

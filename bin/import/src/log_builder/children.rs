@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use leftfold_events::event::{Class, EndReason, Finished, Resolution, Subagent, Tool};
+use leftfold_events::event::{CallKind, Class, EndReason, Finished, Resolution, Subagent, Tool};
 use leftfold_events::state::{Call, Delegated, Phase};
 use leftfold_events::{Fact, Json, Seq, State};
 use serde_json::json;
@@ -43,6 +43,7 @@ pub(super) fn task(call: &Call) -> Resolution {
         paths: Vec::new(),
         timeout: 0,
         error: None,
+        kind: CallKind::Plain,
     }
 }
 

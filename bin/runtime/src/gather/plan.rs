@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use leftfold_events::SessionId;
 use leftfold_events::rules::{Action, Rule};
-use leftfold_events::state::switch::{PLAN_ENTER, PLAN_EXIT};
 use leftfold_events::turn_config::{AskMode, Options, ToolSpec};
+use leftfold_tools::{PLAN_ENTER, PLAN_EXIT};
 
 use super::prompt::{fitting, has};
 use super::{Agent, TurnSettings};

@@ -13,7 +13,7 @@ use std::path::Path;
 use leftfold_events::event::{Access, CallSpec, PromptKind, PromptPart, Resolution};
 use leftfold_events::rules::Action;
 use leftfold_events::turn_config::{AskMode, TurnConfig};
-use leftfold_events::{Json, state};
+use leftfold_events::{Json, judge};
 use leftfold_tools::Output;
 use serde_json::json;
 
@@ -288,7 +288,7 @@ impl<'a> PartReader<'a> {
 
     fn allows(&self, access: &Access) -> bool {
         let options = &self.config.options;
-        let (action, _) = state::judge(&self.config.rules, &options.approved, access);
+        let (action, _) = judge(&self.config.rules, &options.approved, access);
         action == Action::Allow || (action == Action::Ask && options.ask == AskMode::Allow)
     }
 

@@ -1,8 +1,8 @@
 //! Logs for tests, written by hand.
 
 use leftfold_events::event::{
-    Answer, CallSpec, Class, EndReason, Ended, Event, Finished, Model, ModelRef, PartKind,
-    Permission, PromptPart, Purpose, Resolution, StreamedPart, Tool, Turn, Usage,
+    Answer, CallKind, CallSpec, Class, EndReason, Ended, Event, Finished, Model, ModelRef,
+    PartKind, Permission, PromptPart, Purpose, Resolution, StreamedPart, Tool, Turn, Usage,
 };
 use leftfold_events::{Envelope, Json, Seq, SessionId, Sha256, Time};
 use serde_json::Value;
@@ -69,6 +69,7 @@ impl Log {
             paths: Vec::new(),
             timeout: 1000,
             error: error.map(str::to_owned),
+            kind: CallKind::Plain,
         };
         self.add(Some(checked), Tool::Resolved(Box::new(resolution)));
         called

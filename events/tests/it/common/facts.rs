@@ -1,7 +1,7 @@
 //! Facts in their plainest form.
 
 use leftfold_events::event::{
-    Access, Class, EndReason, FailureClass, Finish, Finished, Model, ModelRef, PartKind,
+    Access, CallKind, Class, EndReason, FailureClass, Finish, Finished, Model, ModelRef, PartKind,
     PromptPart, Resolution, StreamedPart, Subagent, Turn, Usage,
 };
 use leftfold_events::{Fact, Json, SessionId, Sha256};
@@ -57,6 +57,7 @@ pub(crate) fn resolution(id: &str, class: Class, access: (&str, &str), path: &st
         paths: if path.is_empty() { Vec::new() } else { vec![path.into()] },
         timeout: 5_000,
         error: None,
+        kind: CallKind::Plain,
     }
 }
 

@@ -23,8 +23,8 @@ pub(crate) use planning::*;
 pub(crate) use plugging::*;
 
 use leftfold_events::event::{
-    Answer, CallSpec, Class, Compaction, EndReason, FailureClass, Finish, HookOutcome, Model,
-    PartKind, Permission, PromptKind, PromptPart, Session, Tool, Turn,
+    Answer, BatchCall, CallKind, CallSpec, Class, Compaction, EndReason, FailureClass, Finish,
+    HookOutcome, Model, PartKind, Permission, PromptKind, PromptPart, Session, Tool, Turn,
 };
 use leftfold_events::rules::{self, Action, Rule};
 use leftfold_events::state::PendingKind;
@@ -161,7 +161,7 @@ impl Run {
 
     /// Settles a fact, if it is admitted, and returns what follows from it.
     pub(crate) fn tell(&mut self, fact: Fact) -> Vec<Envelope> {
-        if !self.state.admits(&fact) {
+        if !leftfold_events::admits(&self.state, &fact) {
             return Vec::new();
         }
         self.now += 10;
@@ -267,11 +267,10 @@ impl Run {
 
     fn batch(&self, id: &str, count: usize) -> Fact {
         let mut resolution = resolution(id, Class::Read, ("read", "x"), "");
-        let entry = r#"{"tool":"read","parameters":{}}"#;
-        let entries = vec![entry; count].join(",");
+        let call = BatchCall { name: "read".into(), input: Json::object() };
         resolution.name = "batch".into();
         resolution.access.clear();
-        resolution.input = Json::parse(&format!(r#"{{"toolCalls":[{entries}]}}"#)).expect("JSON");
+        resolution.kind = CallKind::Batch { calls: vec![call; count] };
         Fact::of(self.waiting(id).unwrap_or(0), Tool::Resolved(Box::new(resolution)))
     }
 

@@ -1,7 +1,7 @@
 //! Agents of which one plans, and the call that leads from it to the other.
 
 use leftfold_events::TurnConfig;
-use leftfold_events::event::{Access, Class, Resolution};
+use leftfold_events::event::{Access, CallKind, Class, Resolution};
 use leftfold_events::rules::{Action, Rule};
 
 use super::{config, resolution};
@@ -20,6 +20,7 @@ pub(crate) fn config_of(agent: &str) -> TurnConfig {
 pub(crate) fn exit(id: &str) -> Resolution {
     let mut exit = resolution(id, Class::Read, ("plan_exit", "*"), "");
     exit.name = "plan_exit".into();
+    exit.kind = CallKind::SwitchAgent { agent: "build".into() };
     let (permission, patterns, always) = ("question".into(), vec!["Now?".into()], Vec::new());
     exit.access.push(Access { permission, patterns, always });
     exit

@@ -167,7 +167,7 @@ impl SimSession {
                 if self.state.origin.is_none() {
                     self.fact(self.created_event(), at, batch)?;
                 }
-                if !self.state.admits(&fact) {
+                if !leftfold_events::admits(&self.state, &fact) {
                     return Ok(());
                 }
                 if let Some(configured) = self.state.changed_config(config.payloads()) {
@@ -190,7 +190,7 @@ impl SimSession {
     }
 
     fn fact(&mut self, fact: Fact, at: Time, batch: &mut Batch) -> Result<bool, String> {
-        let admitted = self.state.admits(&fact);
+        let admitted = leftfold_events::admits(&self.state, &fact);
         if !admitted && self.sabotage != Sabotage::Late {
             return Ok(false);
         }

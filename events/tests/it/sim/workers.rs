@@ -1,8 +1,9 @@
 //! Models, tools and snapshots: what they say, how late, and whether they say anything.
 
 use leftfold_events::event::{
-    Access, CallSpec, Change, Class, Compaction, FailureClass, FileChange, Files, Finish, Model,
-    PartKind, Purpose, Resolution, Session, StreamedPart, Todo, Tool, Usage, Wanted,
+    Access, BatchCall, CallKind, CallSpec, Change, Class, Compaction, FailureClass, FileChange,
+    Files, Finish, Model, PartKind, Purpose, Resolution, Session, StreamedPart, Todo, Tool, Usage,
+    Wanted,
 };
 use leftfold_events::{Fact, Json, Seq, Sha256};
 
@@ -140,19 +141,28 @@ impl World {
             paths: vec![path.clone()],
             timeout: 5_000,
             error: None,
+            kind: CallKind::Plain,
         };
         let input = |text: &str| Json::parse(text).unwrap_or_default();
         let mut resolution = match name {
             "read" => plain(Class::Read, &[judged]),
             "edit" => plain(Class::Write, &[judged]),
-            "bash" => plain(Class::Command, &["read", judged]),
+            "bash" => {
+                Resolution { kind: CallKind::Shell, ..plain(Class::Command, &["read", judged]) }
+            }
             "question" => plain(Class::Ask, &["question", "question"]),
-            "plan_exit" | "plan_enter" if at == 0 => plain(Class::Read, &[name, "question"]),
+            "plan_exit" | "plan_enter" if at == 0 => Resolution {
+                kind: CallKind::SwitchAgent {
+                    agent: if name == "plan_exit" { "build" } else { "plan" }.into(),
+                },
+                ..plain(Class::Read, &[name, "question"])
+            },
             "batch" => Resolution {
-                input: input(
-                    r#"{"toolCalls":[{"tool":"read","parameters":{}},{"tool":"batch","parameters":{}},
-                        {"tool":"bash","parameters":{}}]}"#,
-                ),
+                kind: CallKind::Batch {
+                    calls: ["read", "bash"]
+                        .map(|name| BatchCall { name: name.into(), input: Json::object() })
+                        .into(),
+                },
                 ..plain(Class::Read, &[])
             },
             "task" if at == 0 => Resolution {

@@ -11,10 +11,11 @@ use elicitation::asked;
 use files::{files_events, later_files_events};
 use imported::imported;
 use leftfold_events::event::{
-    Access, Answer, Attachment, CallSpec, Class, Compaction, Denial, EndReason, Ended,
-    FailureClass, Files, Finish, Finished, Hook, Model, ModelRef, PartKind, Permission, PromptKind,
-    PromptPart, Purpose, Resolution, Session, SessionChoices, Spill, StreamedPart, Subagent, Todo,
-    TodoItem, TodoPriority, TodoStatus, Tool, Turn, TurnConfigPayloads, Usage,
+    Access, Answer, Attachment, BatchCall, CallKind, CallSpec, Class, Compaction, Denial,
+    EndReason, Ended, FailureClass, Files, Finish, Finished, Hook, Model, ModelRef, PartKind,
+    Permission, PromptKind, PromptPart, Purpose, Resolution, Session, SessionChoices, Spill,
+    StreamedPart, Subagent, Todo, TodoItem, TodoPriority, TodoStatus, Tool, Turn,
+    TurnConfigPayloads, Usage,
 };
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::{Envelope, Event, Json, Payload, Seq, SessionId, Sha256, Time};
@@ -253,7 +254,7 @@ fn json(text: &str) -> Json {
 }
 
 fn tool_events() -> Vec<Event> {
-    let resolution = |class, error: Option<&str>| {
+    let resolution = |class, error: Option<&str>, kind| {
         Event::from(Tool::Resolved(Box::new(Resolution {
             name: "edit".into(),
             input: json(r#"{"path":"a"}"#),
@@ -266,6 +267,7 @@ fn tool_events() -> Vec<Event> {
             paths: vec!["/home/someone/project/a".into()],
             timeout: 120_000,
             error: error.map(str::to_owned),
+            kind,
         })))
     };
     let mut events = vec![Tool::ResolveStarted { call: "c1".into() }.into()];
@@ -273,8 +275,18 @@ fn tool_events() -> Vec<Event> {
         let (call, name, attempt) = ("c1".into(), "edit".into(), 1);
         Tool::Started { call, name, class, attempt }.into()
     }));
-    events.push(resolution(Class::Write, None));
-    events.push(resolution(Class::Ask, Some("no such tool")));
+    events.push(resolution(Class::Write, None, CallKind::Plain));
+    events.push(resolution(Class::Ask, Some("no such tool"), CallKind::Plain));
+    let (name, input) = ("read".into(), json(r#"{"filePath":"a"}"#));
+    let calls = vec![BatchCall { name, input }];
+    let kinds = [
+        CallKind::Shell,
+        CallKind::ShowsFiles,
+        CallKind::Lasting,
+        CallKind::Batch { calls },
+        CallKind::SwitchAgent { agent: "build".into() },
+    ];
+    events.extend(kinds.map(|kind| resolution(Class::Read, None, kind)));
     events.push(Tool::Progressed { tail: "50%\n".into() }.into());
     events.push(Tool::Finished(Box::new(finished())).into());
     events.push(Tool::Lost { call: "c1".into(), attempt: 2 }.into());
@@ -326,7 +338,13 @@ fn other_events() -> Vec<Event> {
         Compaction::Finished { summary: "it was long".into() }.into(),
         Compaction::Failed { message: "no".into() }.into(),
         Compaction::Pruned { calls: vec![3, 300, 70_000] }.into(),
-        Subagent::Spawned { call: call(), session: id(3), agent: "explore".into() }.into(),
+        Subagent::Spawned {
+            call: call(),
+            session: id(3),
+            agent: "explore".into(),
+            max_cost: Some(0.5),
+        }
+        .into(),
         Subagent::EndedUncounted {
             session: id(3),
             answer: "42".into(),

@@ -1,0 +1,102 @@
+//! Which facts a session takes. A fact that this refuses is not appended: it comes late or twice, or
+//! nobody may say it now.
+
+use crate::event::{
+    Compaction, Event, Fact, Files, Hook, Model, Permission, Session, Subagent, Todo, Tool, Turn,
+};
+use crate::id::Seq;
+use crate::state::{PendingKind, State};
+
+/// Whether a fact still means anything. Late and doubled outcomes do not; they are not to be
+/// appended.
+pub fn admits(s: &State, fact: &Fact) -> bool {
+    let born = s.origin.is_some();
+    let awaits = |kinds: &[PendingKind]| {
+        s.open().iter().any(|(kind, wait)| Some(wait.intent) == fact.of && kinds.contains(kind))
+    };
+    match &fact.event {
+        Event::Session(event) => admits_session(s, event, fact.of),
+        Event::Turn(event) => match event {
+            Turn::Prompted { .. } | Turn::Configured(_) => born,
+            Turn::Interrupted { .. } => s.turn.is_some(),
+            Turn::Ended(_) | Turn::Switched { .. } => false,
+        },
+        Event::Model(event) => match event {
+            Model::Streamed { .. } => awaits(&[PendingKind::Request]),
+            Model::Finished { .. } | Model::Failed { .. } => {
+                awaits(&[PendingKind::Request, PendingKind::Title])
+            }
+            Model::Requested { .. } | Model::RetryScheduled { .. } => false,
+        },
+        Event::Tool(event) => match event {
+            Tool::Called { .. } => awaits(&[PendingKind::Request]) && !is_compacting(s),
+            Tool::Resolved(_) => awaits(&[PendingKind::Check]),
+            Tool::Progressed { .. } | Tool::Finished(_) | Tool::ElicitationRequested { .. } => {
+                awaits(&[PendingKind::Tool])
+            }
+            Tool::ResolveStarted { .. }
+            | Tool::Started { .. }
+            | Tool::Lost { .. }
+            | Tool::Cancelled { .. }
+            | Tool::Batched { .. }
+            | Tool::ElicitationAnswered { .. } => false,
+        },
+        Event::Permission(event) => match event {
+            Permission::Answered { .. } => awaits(&[PendingKind::Question]),
+            Permission::Ruled { .. } | Permission::Asked { .. } => false,
+        },
+        Event::Compaction(event) => match event {
+            Compaction::Finished { .. } | Compaction::Failed { .. } => {
+                awaits(&[PendingKind::Compaction])
+            }
+            Compaction::Asked { .. } => born && s.has_past() && !is_compacting(s),
+            Compaction::Started { .. } | Compaction::Pruned { .. } => false,
+        },
+        Event::Subagent(event) => match event {
+            Subagent::Ended { .. } | Subagent::EndedUncounted { .. } => {
+                awaits(&[PendingKind::Child])
+            }
+            Subagent::Spawned { .. } => false,
+        },
+        Event::Todo(Todo::Updated { .. }) => awaits(&[PendingKind::Tool]),
+        Event::Files(event) => match event {
+            Files::Snapshotted { .. } | Files::SnapshotFailed { .. } => {
+                awaits(&[PendingKind::Snapshot])
+            }
+            Files::Restored { .. } | Files::RestoreFailed { .. } => awaits(&[PendingKind::Restore]),
+            Files::RevertAsked { to, .. } => born && s.revert_to(*to).is_ok(),
+            Files::UnrevertAsked { .. } => born && s.may_unrevert().is_ok(),
+            Files::CheckoutAsked { .. } => born && s.may_restore().is_ok(),
+            Files::SnapshotStarted {} | Files::RestoreStarted { .. } => false,
+        },
+        Event::Hook(event) => match event {
+            Hook::Returned { .. } => awaits(&[PendingKind::Hook]),
+            Hook::Called { .. } => false,
+        },
+    }
+}
+
+fn admits_session(s: &State, event: &Session, of: Option<Seq>) -> bool {
+    let born = s.origin.is_some();
+    let mut waits = s.open().into_iter().filter(|(_, wait)| Some(wait.intent) == of);
+    match event {
+        Session::Created { .. } => !born,
+        // it begins a log, right behind what that shares
+        Session::Forked { from, at } => s.session == *from && s.seq == *at,
+        // it begins a log, and is no news to one
+        Session::Imported { .. } => false,
+        Session::Configured { choices, .. } => born && s.choices != *choices,
+        Session::Adopted { .. } => s.is_root(),
+        Session::Titled { .. } => {
+            born && (of.is_none() || waits.any(|(kind, _)| kind == PendingKind::Title))
+        }
+        Session::Resumed { .. } => born,
+        Session::DeadlinePassed {} => {
+            waits.next().is_some() || s.deadline().is_some_and(|wait| Some(wait.intent) == of)
+        }
+    }
+}
+
+fn is_compacting(s: &State) -> bool {
+    s.turn.as_ref().is_some_and(|turn| turn.compacting().is_some())
+}
