@@ -1,8 +1,8 @@
-//! Streams of 1 MiB as each wire has them, decoded from memory in pieces as a network delivers them.
-//! `cargo bench -p leftfold-providers --bench stream`.
+//! Decodes streams of 1 MiB of each wire from memory, in pieces as a network delivers them. `cargo
+//! bench -p leftfold-providers --bench stream`.
 //!
-//! Times are the mean of many and, where the system tells it, those of the processor, as others may use
-//! the machine, too; the system's own clock for that is a coarse one. The least is 200 MB/s.
+//! Times are means. They are processor times where the system offers them, as the machine may be
+//! shared; that clock is coarse. The target is at least 200 MB/s.
 
 #![allow(clippy::print_stdout, clippy::panic, reason = "a bench prints its figures, or stops")]
 
@@ -15,10 +15,10 @@ const SIZE: usize = 1 << 20;
 const ROUNDS: u32 = 100;
 const LEAST: f64 = 200.0;
 
-/// Bytes that arrive at once: a record of TLS.
+/// Bytes that arrive at once: a TLS record.
 const PIECE: usize = 16 * 1024;
 
-/// What a model writes, a few words at a time.
+/// A model's text, a few words at a time.
 const WORDS: [&str; 6] =
     [" The test", " fails because", " `parse`", " returns", " \"no\\n\"", " – twice.\n"];
 
@@ -47,7 +47,7 @@ fn report(wire: Wire, stream: &str) {
     println!("{wire}: {speed:.0} MB/s, {events} events in {mean:.2?}{verdict}");
 }
 
-/// The time for which this thread has run, or that since `begun`.
+/// The thread's processor time, or the time since `begun`.
 fn now(begun: Instant) -> Duration {
     let run = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let run = run.and_then(|text| text.split(' ').next()?.parse().ok());
@@ -66,7 +66,7 @@ fn event(into: &mut String, data: &Value) {
     into.push_str(&format!("data: {data}\n\n"));
 }
 
-/// A stream whose middle is as long as it has to be.
+/// A stream whose middle is repeated until it is long enough.
 fn filled(before: &[Value], middle: impl Fn(usize) -> Value, after: &[Value]) -> String {
     let mut text = String::new();
     before.iter().for_each(|data| event(&mut text, data));
@@ -162,7 +162,7 @@ fn gemini() -> String {
             "candidatesTokenCount": 7, "totalTokenCount": 17, "promptTokensDetails": text },
             "modelVersion": "gemini-3.8-flash", "responseId": "r0ogadXbLJ2_xN8P" })
     };
-    // several tokens come at once
+    // several tokens arrive at once
     let long = WORDS.concat();
     filled(&[], |_| chunk(&long, Value::Null), &[chunk("", "STOP".into())])
 }

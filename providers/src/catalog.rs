@@ -1,5 +1,4 @@
-//! The models that are known on a wire format: limits, prices, and what they can do. Settings win
-//! over it.
+//! The known models of each wire format: limits, prices and capabilities. Settings override them.
 
 use leftfold_events::turn_config::ModelSpec;
 
@@ -7,19 +6,19 @@ use crate::config::Wire;
 use crate::vendors::{self, GENERIC, listed};
 pub use crate::vendors::{Model, Thinking};
 
-/// The models that are listed for `wire` as `vendor` speaks it (see [`crate::vendor`]), newest
-/// first. Chat Completions is spoken by too many for a list without a vendor.
+/// The listed models for `wire` at `vendor` (see [`crate::vendor`]), newest first. Chat Completions
+/// without a vendor has no models, because many vendors use it.
 pub fn models(wire: Wire, vendor: &str) -> &'static [Model] {
     wire.protocol().models(vendors::named(vendor).unwrap_or(&GENERIC))
 }
 
-/// The listed model that is called `id`.
+/// The listed model with this id.
 pub fn model(wire: Wire, vendor: &str, id: &str) -> Option<&'static Model> {
     listed(models(wire, vendor), id)
 }
 
-/// Limits, prices and abilities of the model `id`; `provider` is left empty. One that is not listed has the
-/// default: no known limit but 8 192 tokens of output, and no known price.
+/// Limits, prices and capabilities of the model `id`; `provider` is left empty. A model that is not
+/// listed gets the default: no known context limit, 8 192 tokens of output, no known price.
 pub fn describe(wire: Wire, vendor: &str, id: &str) -> ModelSpec {
     let unlisted = || ModelSpec { id: id.to_owned(), ..ModelSpec::default() };
     model(wire, vendor, id).map_or_else(unlisted, |model| model.spec(id))

@@ -1,4 +1,4 @@
-//! A provider that is reached over HTTP: settings, vendor and wire format put together.
+//! A provider that is reached over HTTP. It combines settings, vendor and wire format.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use leftfold_events::Request;
 use serde_json::Value;
 
 use crate::closing;
-use crate::config::{Config, Error, Faulty, Http};
+use crate::config::{Config, Error, Http, OnFault};
 use crate::endpoint::{self, Endpoint};
 use crate::exchange;
 use crate::stream::{Extra, Provider, StreamEvent};
@@ -18,38 +18,38 @@ pub(crate) struct Client {
     http: &'static dyn Http,
     vendor: &'static Vendor,
     pub(crate) endpoint: Arc<Endpoint>,
-    faulty: Faulty,
+    on_fault: OnFault,
 }
 
 impl Client {
     pub(crate) fn new(config: Config, http: &'static dyn Http) -> Result<Self, Error> {
         let vendor = config.wire.protocol().vendor(&config);
-        let faulty = config.faulty;
+        let on_fault = config.on_fault;
         let endpoint = Arc::new(endpoint::endpoint(config, http, vendor)?);
-        Ok(Self { http, vendor, endpoint, faulty })
+        Ok(Self { http, vendor, endpoint, on_fault })
     }
 
-    /// Open calls are answered, unless requests with faults are refused: then they stay as they
-    /// are, for the fault to be seen.
+    /// The body. Open calls are answered, unless this build refuses faulty requests: then they stay
+    /// as they are, so that the fault is reported.
     fn value(&self, request: &Request) -> Value {
-        match self.faulty {
-            Faulty::Refused => self.http.body(self.vendor, request),
-            Faulty::Mended => self.http.body(self.vendor, &closing::closed(request)),
+        match self.on_fault {
+            OnFault::Refuse => self.http.body(self.vendor, request),
+            OnFault::Mend => self.http.body(self.vendor, &closing::closed(request)),
         }
     }
 
-    /// What becomes of a body that is not sent, because it has a fault.
+    /// The reason not to send this body, if it has a fault.
     #[cfg(any(debug_assertions, test))]
     pub(crate) fn refusal(
         &self,
         model: &str,
         body: &Value,
     ) -> Option<BoxStream<'static, StreamEvent>> {
-        if self.faulty != Faulty::Refused {
+        if self.on_fault != OnFault::Refuse {
             return None;
         }
         let faults = crate::config::faults(self.http, self.vendor, model, body);
-        faults.first().map(|fault| crate::check::refused(&bytes(body), fault))
+        faults.first().map(|fault| crate::check::refused_stream(&bytes(body), fault))
     }
 }
 
@@ -82,6 +82,6 @@ impl Provider for Client {
 
 /// The bytes of a body.
 pub(crate) fn bytes(body: &Value) -> Vec<u8> {
-    // serialising values to memory has no way to fail
+    // serialising values to memory cannot fail
     serde_json::to_vec(body).unwrap_or_default()
 }

@@ -1,15 +1,18 @@
-//! Answers calls whose results are missing, since no API takes a request with open calls.
+//! Answers calls whose results are missing, because no API accepts a request with open calls.
+//!
+//! This is a safety net for release builds and logs a warning. Debug builds refuse such a request
+//! (`check`).
 
 use std::borrow::Cow;
 
 use leftfold_events::Request;
 use leftfold_events::request::{AssistantPart, RequestMessage, ToolResult};
 
-/// What a call has come to whose result is missing.
+/// The result that stands in for a missing one.
 const LOST: &str = "The result of this call is not known: it was lost. Look at how things are \
     before you call the tool again.";
 
-/// The request with each of its calls answered once and in place.
+/// The request with one result for each of its calls, in its place.
 pub(crate) fn closed(request: &Request) -> Cow<'_, Request> {
     if is_closed(&request.messages) {
         return Cow::Borrowed(request);
@@ -36,8 +39,8 @@ fn is_closed(messages: &[RequestMessage]) -> bool {
     open.is_empty()
 }
 
-/// Results move to right after their calls. One that answers nothing is left out, and a call that
-/// nothing answers gets words that say so.
+/// Moves each result to directly after its call. Drops results without a call, and adds [`LOST`]
+/// for calls without a result.
 fn close(messages: &[RequestMessage]) -> Vec<RequestMessage> {
     let mut closed = Vec::new();
     for (at, message) in messages.iter().enumerate() {
@@ -59,7 +62,7 @@ fn close(messages: &[RequestMessage]) -> Vec<RequestMessage> {
     closed
 }
 
-/// All results up to the next answer of the model's.
+/// All results up to the model's next answer.
 fn following(messages: &[RequestMessage]) -> Vec<&ToolResult> {
     let mut found = Vec::new();
     for message in messages {

@@ -1,7 +1,7 @@
-//! One provider as settings give it, and [`Protocol`], the trait of the wire formats: all that the
-//! rest of this crate and of the program knows of a wire format, it asks of this trait.
+//! The settings of one provider, and [`Protocol`], the trait of the wire formats. The rest of this
+//! crate and of the program uses wire formats only through this trait.
 //!
-//! Never names a wire format: the table of them is [`WIRES`](crate::WIRES).
+//! This module never names a wire format: the table of them is [`WIRES`](crate::WIRES).
 
 use std::fmt;
 use std::path::PathBuf;
@@ -17,33 +17,33 @@ use crate::check::{Fault, Faults, Place};
 use crate::stream::{Decoder, Provider};
 use crate::vendors::{Model, Vendor};
 
-/// How long an answer may stay without a byte unless settings say otherwise.
+/// The default for the longest time without a byte of an answer.
 pub const DEFAULT_STALL: Duration = Duration::from_secs(60);
 
-/// One provider as settings give it.
+/// The settings of one provider.
 #[derive(Clone)]
 pub struct Config {
-    /// The name under which settings and users know it.
+    /// The provider's name in settings and for users.
     pub name: String,
     pub wire: Wire,
-    /// Whose quirks to expect on that wire; `None`: as address and name suggest.
+    /// The vendor whose quirks to expect on the wire; `None`: derived from address and name.
     pub vendor: Option<String>,
-    /// The endpoint's path is appended to it; `None`: the vendor's own.
+    /// The address to which the endpoint's path is appended; `None`: the vendor's own.
     pub base_url: Option<String>,
     pub api_key: Option<String>,
-    /// Sent with every request; they replace headers of the same name.
+    /// Headers of every request. They replace headers of the same name.
     pub headers: Vec<(String, String)>,
-    /// The longest silence within an answer. It begins with the answer's head: how long a model
-    /// may take before that, the caller decides by dropping the stream.
+    /// The longest silence within an answer, counted from the answer's head. It does not limit the
+    /// time before that: the caller limits it by dropping the stream.
     pub stall: Duration,
-    /// What becomes of requests that are not as they should be.
-    pub faulty: Faulty,
-    /// What a scripted provider plays.
+    /// How to treat requests that their API would refuse.
+    pub on_fault: OnFault,
+    /// The script of a scripted provider.
     pub script: Option<ScriptSource>,
 }
 
 impl Config {
-    /// A provider of which only name and wire are known.
+    /// A provider with only a name and a wire.
     pub fn new(name: impl Into<String>, wire: Wire) -> Self {
         Self {
             name: name.into(),
@@ -53,15 +53,15 @@ impl Config {
             api_key: None,
             headers: Vec::new(),
             stall: DEFAULT_STALL,
-            faulty: Faulty::IN_THIS_BUILD,
+            on_fault: OnFault::IN_THIS_BUILD,
             script: None,
         }
     }
 
-    /// Everything in `body` that this provider would refuse. `model` is the model that the request
-    /// is for, which not every wire names in its body. A scripted provider refuses nothing.
+    /// All rules of this provider that `body` breaks. `model` is the requested model, which not
+    /// every wire names in its body. A scripted provider has no rules.
     ///
-    /// Release builds do not have the rules, nor this function.
+    /// Release builds contain neither the rules nor this function.
     #[cfg(any(debug_assertions, test))]
     pub fn faults(&self, model: &str, body: &Value) -> Vec<Fault> {
         let protocol = self.wire.protocol();
@@ -70,7 +70,7 @@ impl Config {
     }
 }
 
-/// Everything in `body` that `vendor` would refuse on this wire.
+/// All rules of `vendor` on this wire that `body` breaks.
 #[cfg(any(debug_assertions, test))]
 pub(crate) fn faults(http: &dyn Http, vendor: &Vendor, model: &str, body: &Value) -> Vec<Fault> {
     let mut faults = Faults::default();
@@ -78,12 +78,12 @@ pub(crate) fn faults(http: &dyn Http, vendor: &Vendor, model: &str, body: &Value
     if body.value.is_object() {
         http.check(vendor, model, &body, &mut faults);
     } else {
-        faults.add("shape", &body, "the body is no JSON object");
+        faults.add("shape", &body, "the body is not a JSON object");
     }
     faults.into_vec()
 }
 
-/// Leaves out whatever may be a secret.
+/// Omits everything that may be a secret.
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
@@ -94,34 +94,33 @@ impl fmt::Debug for Config {
             .field("has_key", &self.api_key.is_some())
             .field("headers", &names)
             .field("stall", &self.stall)
-            .field("faulty", &self.faulty)
+            .field("on_fault", &self.on_fault)
             .field("script", &self.script)
             .finish_non_exhaustive()
     }
 }
 
-/// A script for [`scripted`](crate::scripted).
+/// The script of a [`scripted`](crate::scripted) provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScriptSource {
     Path(PathBuf),
-    /// The JSON text itself.
+    /// The script as JSON text.
     Inline(String),
 }
 
-/// What becomes of a request that its API would refuse.
+/// How to treat a request that its API would refuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Faulty {
-    /// It is not sent, and its fault is told. Only builds that have the rules can tell, which
-    /// release builds do not.
-    Refused,
-    /// Calls without results get some, which is logged, and it is sent.
-    Mended,
+pub enum OnFault {
+    /// Do not send it, and report its fault. Release builds cannot do this, because they do not
+    /// have the rules.
+    Refuse,
+    /// Give calls without results a result, log that, and send it.
+    Mend,
 }
 
-impl Faulty {
-    /// As this build has it. Nothing else asks which build it is, so that tests can have both.
-    pub const IN_THIS_BUILD: Self =
-        if cfg!(debug_assertions) { Self::Refused } else { Self::Mended };
+impl OnFault {
+    /// The choice of this build. Nothing else depends on the kind of build, so tests can try both.
+    pub const IN_THIS_BUILD: Self = if cfg!(debug_assertions) { Self::Refuse } else { Self::Mend };
 }
 
 /// A wire format: one line of [`WIRES`](crate::WIRES).
@@ -142,12 +141,12 @@ impl Wire {
         self.0.name()
     }
 
-    /// The npm package by which OpenCode's settings name the same format.
+    /// The npm package that names this format in OpenCode's settings.
     pub fn npm(self) -> Option<&'static str> {
         self.0.npm()
     }
 
-    /// Whether a server is asked, which may want a key.
+    /// Whether requests go to a server, which may need a key.
     pub fn is_remote(self) -> bool {
         self.0.http().is_some()
     }
@@ -173,96 +172,95 @@ impl fmt::Display for Wire {
     }
 }
 
-/// One wire format. Its folder has a struct that implements this, and nothing outside that folder
-/// says how the format goes.
+/// One wire format. Its folder has a struct that implements this trait. Nothing outside that folder
+/// knows the format.
 pub(crate) trait Protocol: fmt::Debug + Send + Sync {
     /// The name in settings.
     fn name(&self) -> &'static str;
 
-    /// The npm package by which OpenCode's settings name the same format.
+    /// The npm package that names this format in OpenCode's settings.
     fn npm(&self) -> Option<&'static str> {
         None
     }
 
-    /// Whose quirks, models and address to expect.
+    /// The vendor whose quirks, models and address to expect.
     fn vendor(&self, config: &Config) -> &'static Vendor;
 
-    /// The models that are listed for `vendor`, newest first.
+    /// The listed models of `vendor`, newest first.
     fn models(&self, vendor: &Vendor) -> &'static [Model] {
         vendor.models
     }
 
-    /// The efforts that a model takes which is not listed.
+    /// The efforts that an unlisted model accepts.
     fn unlisted_efforts(&self, _model: &str) -> &'static [&'static str] {
         &[]
     }
 
-    /// The options by which a model is told how hard to think.
+    /// The options that set the model's effort of reasoning.
     fn effort(&self, effort: &str) -> Value {
         json!({ "reasoningEffort": effort })
     }
 
-    /// The base URL that the value of a vendor's environment variable means.
+    /// The base URL for the value of a vendor's environment variable.
     fn base_from_env(&self, value: &str) -> String {
         value.trim().to_owned()
     }
 
-    /// Makes a provider. No I/O but reading a script is done before the first request.
+    /// Makes a provider. It may read a script; no other I/O happens before the first request.
     fn build(&self, config: Config) -> Result<Arc<dyn Provider>, Error>;
 
-    /// How requests and answers go over HTTP; `None` if no server is asked.
+    /// The HTTP form of requests and answers; `None` if the format does not use a server.
     fn http(&self) -> Option<&'static dyn Http> {
         None
     }
 }
 
-/// The part of a wire format that goes over HTTP: a POST whose answer is a stream of server-sent
-/// events.
+/// A wire format over HTTP: a POST whose answer is a stream of server-sent events.
 pub(crate) trait Http: fmt::Debug + Send + Sync {
     /// The endpoint's path below the base URL.
     fn path(&self) -> &'static [&'static str];
 
-    /// The address of a request to `model`, from that of the endpoint.
+    /// The address of a request to `model`, given the endpoint's address.
     fn address(&self, endpoint: &Url, _model: &str) -> Url {
         endpoint.clone()
     }
 
-    /// The header of the key, and what stands before the key there.
+    /// The header of the key, and the prefix of the key in it.
     fn key_header(&self, vendor: &Vendor) -> (&'static str, &'static str);
 
-    /// Headers beyond those that every wire sends.
+    /// Headers besides those that every wire format sends.
     fn headers(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
 
-    /// The header to whose value settings add, rather than replace it.
+    /// The header whose value settings extend instead of replacing it.
     fn joined_header(&self) -> Option<&'static str> {
         None
     }
 
-    /// The body of a request: a pure function of it.
+    /// The body of a request. A pure function of the request.
     fn body(&self, vendor: &Vendor, request: &Request) -> Value;
 
-    /// Reads one answer. `provider` is its name in settings, for errors.
+    /// The decoder of one answer. `provider` is its name in settings, for errors.
     fn decoder(&self, provider: &str, vendor: &'static Vendor) -> Box<dyn Decoder>;
 
-    /// Adds each rule of the vendor's that `body` breaks.
+    /// Adds each of the vendor's rules that `body` breaks to `faults`.
     #[cfg(any(debug_assertions, test))]
     fn check(&self, vendor: &Vendor, model: &str, body: &Place<'_>, faults: &mut Faults);
 }
 
-/// Settings from which no provider can be made.
+/// Settings that do not make a provider.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    #[error("`{wire}` is no wire format that this build speaks: expected {known}")]
+    #[error("`{wire}` is not a wire format of this build: expected {known}")]
     UnknownWire { wire: String, known: String },
     #[error(
         "provider `{provider}` has no API key: run `leftfold auth login {provider}`, or {variable}set `provider.{provider}.options.apiKey` in leftfold.json"
     )]
-    /// `variable` is a clause that names one, or empty.
+    /// `variable` is a clause that names an environment variable, or empty.
     MissingKey { provider: String, variable: String },
     #[error(
-        "`provider.{provider}.options.baseURL` is `{url}`, which can not be used: {reason}; expected something like `https://api.example.com/v1`"
+        "`provider.{provider}.options.baseURL` is `{url}`, which cannot be used: {reason}; expected something like `https://api.example.com/v1`"
     )]
     BadBaseUrl { provider: String, url: String, reason: String },
     #[error(
@@ -270,20 +268,20 @@ pub enum Error {
     )]
     MissingBaseUrl { provider: String },
     #[error(
-        "`provider.{provider}.options.apiKey` has characters that no HTTP header can carry: check for line breaks and quotation marks"
+        "`provider.{provider}.options.apiKey` has characters that are not allowed in an HTTP header: check for line breaks and quotation marks"
     )]
     BadKey { provider: String },
     #[error(
-        "`provider.{provider}.options.headers` has a name or value that is no valid HTTP header: `{header}`"
+        "`provider.{provider}.options.headers` has a name or value that is not valid in HTTP: `{header}`"
     )]
     BadHeader { provider: String, header: String },
     #[error(
-        "provider `{provider}` is scripted but has no script: give `provider.{provider}.options.script` the path of a script or the script itself"
+        "provider `{provider}` is scripted but has no script: set `provider.{provider}.options.script` to the path of a script or to the script itself"
     )]
     MissingScript { provider: String },
-    #[error("the script {source_name} can not be read: {reason}")]
+    #[error("the script {source_name} cannot be read: {reason}")]
     UnreadableScript { source_name: String, reason: String },
-    #[error("the script {source_name} is not right: {reason}")]
+    #[error("the script {source_name} is not valid: {reason}")]
     BadScript { source_name: String, reason: String },
 }
 

@@ -11,26 +11,27 @@ use crate::errors::Mask;
 use crate::stream::Extra;
 use crate::vendors::{Vendor, key_variable};
 
-/// Where a provider's requests go. Its debug form has no secrets.
+/// The target of a provider's requests. Its debug form has no secrets.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     pub(crate) provider: String,
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
-    /// Where a key goes: the name of its header, and what stands before it there.
+    /// The header of the key, and the prefix of the key in it.
     key: (&'static str, &'static str),
     pub(crate) stall: Duration,
-    /// Hides key and secret headers in whatever the server says.
+    /// Replaces key and secret headers in everything that the server sends.
     pub(crate) mask: Mask,
-    /// Whether the vendor at times denies what it has: then even 404 is worth another attempt.
-    pub(crate) missing_may_pass: bool,
+    /// Whether the vendor sometimes answers 404 for a model that exists, so that 404 is worth a
+    /// retry.
+    pub(crate) retries_not_found: bool,
 }
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint")
             .field("provider", &self.provider)
-            .field("url", &crate::http::shown(&self.url))
+            .field("url", &crate::http::display_url(&self.url))
             .field("stall", &self.stall)
             .finish_non_exhaustive()
     }
@@ -39,8 +40,8 @@ impl fmt::Debug for Endpoint {
 /// The endpoint of a provider on its wire.
 ///
 /// # Errors
-/// Address, key or headers that can not be used, or a key that is missing where the vendor is used
-/// at its own address.
+/// Address, key or headers that cannot be used, or a missing key if the vendor is used at its own
+/// address.
 pub(crate) fn endpoint(
     config: Config,
     http: &dyn Http,
@@ -65,11 +66,11 @@ pub(crate) fn endpoint(
         key: key_header,
         stall: config.stall,
         mask,
-        missing_may_pass: vendor.missing_may_pass,
+        retries_not_found: vendor.retries_not_found,
     })
 }
 
-/// `base` with `path` below it; a query stays.
+/// `base` with `path` appended; a query of `base` is kept.
 fn url(config: &Config, base: &str, path: &[&str]) -> Result<Url, Error> {
     let base = base.trim();
     let bad = |reason: &str| Error::BadBaseUrl {
@@ -79,11 +80,11 @@ fn url(config: &Config, base: &str, path: &[&str]) -> Result<Url, Error> {
     };
     let mut url = Url::parse(base).map_err(|e| bad(&e.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(bad("it begins neither with http:// nor with https://"));
+        return Err(bad("it does not begin with http:// or https://"));
     }
     match url.path_segments_mut() {
         Ok(mut segments) => drop(segments.pop_if_empty().extend(path)),
-        Err(()) => return Err(bad("it has no path")),
+        Err(()) => return Err(bad("it cannot have a path")),
     }
     Ok(url)
 }
@@ -92,15 +93,15 @@ fn key(config: &Config) -> Option<&str> {
     config.api_key.as_deref().map(str::trim).filter(|key| !key.is_empty())
 }
 
-/// What is missing if a vendor's own address is used without any key.
+/// The error of a vendor's own address without any key.
 fn missing_key(config: &Config) -> Error {
     let provider = config.name.clone();
     let variable = key_variable(&provider).map(|variable| format!("set {variable}, or "));
     Error::MissingKey { variable: variable.unwrap_or_default(), provider }
 }
 
-/// The headers of every request: those of all wires, those of this wire, the key, and then what
-/// settings add or replace.
+/// The headers of every request, in this order: those of all wires, those of this wire, the key,
+/// and the settings' headers.
 fn headers(
     config: &Config,
     http: &dyn Http,
@@ -119,7 +120,7 @@ fn headers(
     Ok(headers)
 }
 
-/// The key as the value of a header, after `scheme` (with its space).
+/// The key as the value of a header, after `scheme` (which includes its space).
 fn key_value(config: &Config, scheme: &str, key: &str) -> Result<HeaderValue, Error> {
     let mut value = HeaderValue::from_str(&format!("{scheme}{key}"))
         .map_err(|_| Error::BadKey { provider: config.name.clone() })?;
@@ -127,8 +128,8 @@ fn key_value(config: &Config, scheme: &str, key: &str) -> Result<HeaderValue, Er
     Ok(value)
 }
 
-/// Lays the headers of settings over `headers`. They replace those of the same name; only the
-/// values of the one called `adds_up` are joined.
+/// Adds the headers of settings to `headers`. They replace those of the same name; only the values
+/// of the header `adds_up` are joined.
 fn overlay(headers: &mut HeaderMap, config: &Config, adds_up: Option<&str>) -> Result<(), Error> {
     for (name, value) in &config.headers {
         let bad = || Error::BadHeader { provider: config.name.clone(), header: name.clone() };
@@ -146,7 +147,7 @@ fn overlay(headers: &mut HeaderMap, config: &Config, adds_up: Option<&str>) -> R
 }
 
 impl Endpoint {
-    /// With this key and these headers in place of its own, whose values are hidden likewise.
+    /// This endpoint with another key and other headers. Their values are hidden too.
     pub(crate) fn with(&self, extra: &Extra) -> Self {
         let mut endpoint = self.clone();
         let (header, scheme) = self.key;

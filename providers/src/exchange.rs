@@ -1,4 +1,5 @@
-//! One exchange over HTTP: a body out, server-sent events in, through a wire format's decoder.
+//! One HTTP exchange: sends a body and decodes the server-sent events of the answer with a wire
+//! format's decoder.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -17,13 +18,14 @@ use crate::http;
 use crate::stream::{Decoder, StreamEvent};
 use leftfold_framing::sse::Parser;
 
-/// Bytes of an error body that are read.
+/// The number of bytes of an error body that are read.
 const LONGEST_ERROR: usize = 64 * 1024;
 
-/// How long a connection is given to end a body whose answer is complete.
+/// How long a connection may take to end a body whose answer is complete.
 const LONGEST_DRAIN: Duration = Duration::from_secs(1);
 
-/// Sends `body` to `url`, with the headers of `endpoint`, and decodes the answer. Dropping the stream closes the connection.
+/// Sends `body` to `url` with the headers of `endpoint`, and decodes the answer. Dropping the
+/// stream closes the connection.
 pub(crate) fn run(
     endpoint: Arc<Endpoint>,
     url: Url,
@@ -43,8 +45,8 @@ pub(crate) fn run(
     stream::unfold(exchange, Exchange::next).boxed()
 }
 
-/// Decodes the body of an answer that is at hand, in the pieces in which it came. Without a last
-/// event the answer was cut off.
+/// Decodes the body of an answer that is already there, in the pieces in which it arrived. Without
+/// a last event the answer counts as cut off.
 pub(crate) fn decode<'a>(
     decoder: &mut dyn Decoder,
     pieces: impl IntoIterator<Item = &'a [u8]>,
@@ -81,7 +83,7 @@ struct Exchange {
     phase: Phase,
     decoder: Box<dyn Decoder>,
     sse: Parser,
-    /// What came before the first event: if none ever comes it is not a stream but an error page.
+    /// The bytes before the first event. If no event ever comes, the body is an error page.
     head: Option<Vec<u8>>,
 }
 
@@ -102,7 +104,7 @@ impl Exchange {
         }
     }
 
-    /// Takes out what a server echoes of the secrets it was sent.
+    /// Hides secrets that the server repeats in an event.
     fn masked(&self, mut event: StreamEvent) -> StreamEvent {
         if let StreamEvent::Failed(failure) = &mut event {
             failure.message = self.endpoint.mask.hide(std::mem::take(&mut failure.message));
@@ -117,19 +119,19 @@ impl Exchange {
             .post(self.url.clone())
             .headers(endpoint.headers.clone())
             .body(body);
-        // how long a model may think before its first byte is for the caller to say
+        // no limit here: the caller decides how long a model may think before its first byte
         let response =
             request.send().await.map_err(|e| http::failure(&endpoint.provider, &self.url, &e))?;
         if response.status().is_success() {
             self.phase = Phase::Read(response);
             return Ok(());
         }
-        Err(refused(&endpoint, response).await)
+        Err(error_response(&endpoint, response).await)
     }
 
     async fn read(&mut self, mut response: Response) -> Result<(), Failure> {
         let endpoint = Arc::clone(&self.endpoint);
-        let chunk = within(endpoint.stall, response.chunk())
+        let chunk = with_stall_limit(endpoint.stall, response.chunk())
             .await?
             .map_err(|e| http::failure(&endpoint.provider, &self.url, &e))?;
         let Some(bytes) = chunk else {
@@ -175,7 +177,7 @@ impl Exchange {
         if text.starts_with(['{', '[']) {
             let details = Details::read(head);
             if details.message.is_empty() {
-                return self.no_stream("JSON that is no event stream", status);
+                return self.no_stream("JSON", status);
             }
             let failure = Failure::in_stream(&self.endpoint.provider, &details);
             return Failure { status: Some(status.as_u16()), ..failure };
@@ -188,7 +190,7 @@ impl Exchange {
 
     fn no_stream(&self, what: &str, status: StatusCode) -> Failure {
         let message = format!(
-            "the server answered with {what} ({status}); check `provider.{}.options.baseURL`, which may lead to something else than the API",
+            "the server answered with {what} ({status}) instead of an event stream; check `provider.{}.options.baseURL`, which may not be the address of the API",
             self.endpoint.provider
         );
         let failure = Failure::fatal(FailureClass::Invalid, message);
@@ -196,19 +198,20 @@ impl Exchange {
     }
 }
 
-/// Reads what follows the end of an answer, which is next to nothing: a connection of HTTP/1 can
-/// only be used again once the whole body has been read.
+/// Reads the few bytes that follow the end of an answer: an HTTP/1 connection can be reused only
+/// after the whole body was read.
 async fn drain(mut response: Response) {
     let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
-    // a server that goes on loses its connection, as it would have without this
+    // if the server continues to send, the connection is closed
     let _ = tokio::time::timeout(LONGEST_DRAIN, rest).await;
 }
 
-/// An error's body may be slow or endless as well; its status has been seen, so that counts.
-async fn refused(endpoint: &Endpoint, mut response: Response) -> Failure {
+/// The failure of an error response. Its body may be slow or endless; the status counts even if the
+/// body cannot be read.
+async fn error_response(endpoint: &Endpoint, mut response: Response) -> Failure {
     let mut body = Vec::new();
     while body.len() < LONGEST_ERROR {
-        match within(endpoint.stall, response.chunk()).await {
+        match with_stall_limit(endpoint.stall, response.chunk()).await {
             Ok(Ok(Some(bytes))) => body.extend_from_slice(&bytes),
             Ok(Ok(None) | Err(_)) | Err(_) => break,
         }
@@ -216,13 +219,13 @@ async fn refused(endpoint: &Endpoint, mut response: Response) -> Failure {
     let (status, headers) = (response.status(), response.headers());
     let failure =
         Failure::of_response(&endpoint.provider, status, headers, &body, SystemTime::now());
-    let may_pass = endpoint.missing_may_pass
+    let is_transient = endpoint.retries_not_found
         && status == StatusCode::NOT_FOUND
         && failure.class == FailureClass::Invalid;
-    Failure { retryable: failure.retryable || may_pass, ..failure }
+    Failure { retryable: failure.retryable || is_transient, ..failure }
 }
 
-/// Waits for the next byte, but not for ever.
-async fn within<T>(stall: Duration, work: impl Future<Output = T>) -> Result<T, Failure> {
+/// Waits for the next byte, up to a limit.
+async fn with_stall_limit<T>(stall: Duration, work: impl Future<Output = T>) -> Result<T, Failure> {
     tokio::time::timeout(stall, work).await.map_err(|_| Failure::stalled(stall))
 }

@@ -1,4 +1,5 @@
-//! What holds for any bytes that a server may send, for the targets in `fuzz/` and the tests below.
+//! Properties that hold for any bytes that a server sends, for the targets in `fuzz/` and the tests
+//! below.
 
 use crate::config::Wire;
 use crate::exchange;
@@ -8,16 +9,16 @@ use leftfold_framing::sse::{Parser, SseEvent};
 
 const NAME: &str = "p";
 
-/// The events of a body that comes in these pieces and then ends.
+/// The events of a body that arrives in these pieces and then ends.
 pub fn decode(wire: Wire, pieces: &[&[u8]]) -> Vec<StreamEvent> {
     let Some(http) = wire.protocol().http() else { return Vec::new() };
     exchange::decode(&mut *http.decoder(NAME, &GENERIC), pieces.iter().copied())
 }
 
-/// Server-sent events mean the same however their bytes arrive.
+/// The pieces in which server-sent events arrive do not change their meaning.
 ///
 /// # Errors
-/// What does not hold.
+/// The property that does not hold.
 pub fn sse(data: &[u8]) -> Result<(), String> {
     let events = |pieces: &[&[u8]]| {
         let (mut parser, mut events) = (Parser::new(), Vec::<String>::new());
@@ -33,10 +34,10 @@ pub fn sse(data: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// A wire's events are the same however the bytes arrive, and nothing follows the last.
+/// The pieces in which bytes arrive do not change a wire's events, and no event follows the last.
 ///
 /// # Errors
-/// What does not hold.
+/// The property that does not hold.
 pub fn wire(wire: Wire, data: &[u8]) -> Result<(), String> {
     let (size, bytes) = pieces(data);
     let whole = decode(wire, &[bytes]);
@@ -52,7 +53,7 @@ pub fn wire(wire: Wire, data: &[u8]) -> Result<(), String> {
     }
 }
 
-/// The first byte says in which pieces the others come.
+/// The first byte decides into which pieces the others are cut.
 fn pieces(data: &[u8]) -> (usize, &[u8]) {
     let (first, bytes) = data.split_first().unwrap_or((&0, &[]));
     (usize::from(*first) % 16 + 1, bytes)
@@ -66,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// Bytes, and pieces of what servers say.
+    /// Random bytes mixed with fragments of real answers.
     fn data() -> impl Strategy<Value = Vec<u8>> {
         const PIECES: &[&str] = &[
             "data: ",

@@ -1,4 +1,4 @@
-//! The HTTP clients, one for the whole process, and words for what goes wrong below HTTP.
+//! The HTTP clients, shared by the whole process, and messages for failures below HTTP.
 
 use std::error::Error as StdError;
 use std::io;
@@ -12,17 +12,17 @@ use crate::errors::Failure;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A client that can not be built stays unbuilt; the text says why.
+/// A client, or the reason why it cannot be built.
 type Built = Result<Client, String>;
 
-/// Plain HTTP needs no certificates, and reading the system's takes as long as the rest of the
-/// start of the program; so it has a client of its own.
+/// The client for plain HTTP. It is separate because it needs no certificates, and reading those of
+/// the system takes as long as the rest of the program's start.
 static PLAIN: OnceLock<Built> = OnceLock::new();
 static TLS: OnceLock<Built> = OnceLock::new();
 
 /// Builds the client for `https` addresses, which reads the system's certificates (some 10 to 100
-/// ms), or the one for plain `http` (some 2 ms). Call it early on a thread of its own; without it
-/// the first request does the work.
+/// ms), or the client for plain `http` (some 2 ms). Call it early on a thread of its own. Otherwise
+/// the first request builds the client.
 pub fn warm(encrypted: bool) {
     if encrypted {
         tls()
@@ -39,14 +39,15 @@ fn plain() -> &'static Built {
     PLAIN.get_or_init(|| build(no_roots))
 }
 
-/// The client for `url`. Proxies are those of the environment.
+/// The client for `url`. It uses the proxies of the environment.
 pub(crate) async fn client(url: &Url) -> Result<Client, Failure> {
     let built = if url.scheme() == "http" && !proxy_speaks_tls() {
         plain()
     } else if let Some(built) = TLS.get() {
         built
     } else {
-        // joining fails only when the runtime shuts down or the thread panicked: build it here then
+        // joining fails only if the runtime shuts down or the thread panicked: the client is then
+        // built here
         let _ = tokio::task::spawn_blocking(tls).await;
         tls()
     };
@@ -59,7 +60,7 @@ fn build(tls: fn() -> Result<reqwest::ClientBuilder, String>) -> Built {
     builder
         .connect_timeout(CONNECT_TIMEOUT)
         .redirect(redirect::Policy::none())
-        // every request has its own intent in a log
+        // every request has its own intent in a log, so the client must not retry
         .retry(reqwest::retry::never())
         .tcp_keepalive(Duration::from_secs(30))
         .user_agent(concat!("leftfold/", env!("CARGO_PKG_VERSION")))
@@ -73,7 +74,7 @@ fn build(tls: fn() -> Result<reqwest::ClientBuilder, String>) -> Built {
 }
 
 fn system_roots() -> Result<reqwest::ClientBuilder, String> {
-    // fails if one has been installed already, which is just as well
+    // fails only if a provider is already installed, which is fine
     let _ = rustls::crypto::ring::default_provider().install_default();
     Ok(Client::builder().tls_backend_rustls())
 }
@@ -88,7 +89,7 @@ fn no_roots() -> Result<reqwest::ClientBuilder, String> {
     Ok(Client::builder().tls_backend_preconfigured(config))
 }
 
-/// `NO_PROXY=*` is for every host; the library below knows it for names alone, not for addresses.
+/// `NO_PROXY=*` excepts every host; the HTTP library applies it to names but not to IP addresses.
 fn excepts_all() -> bool {
     let all = |name| {
         std::env::var(name).is_ok_and(|hosts| hosts.split(',').any(|host| host.trim() == "*"))
@@ -96,7 +97,7 @@ fn excepts_all() -> bool {
     all("no_proxy") || all("NO_PROXY")
 }
 
-/// Whether even plain HTTP may have to go through a proxy that is reached by TLS.
+/// Whether even plain HTTP may go through a proxy that is reached by TLS.
 fn proxy_speaks_tls() -> bool {
     ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"]
         .iter()
@@ -104,8 +105,8 @@ fn proxy_speaks_tls() -> bool {
         .any(|proxy| proxy.starts_with("https:"))
 }
 
-/// `url` as a person may see it: without user, password and query.
-pub(crate) fn shown(url: &Url) -> String {
+/// `url` without user, password and query, for messages.
+pub(crate) fn display_url(url: &Url) -> String {
     let mut url = url.clone();
     // these fail only for addresses that can have neither
     let _ = url.set_username("");
@@ -115,9 +116,9 @@ pub(crate) fn shown(url: &Url) -> String {
     url.to_string()
 }
 
-/// Says what happened to a request that got no answer, or to an answer that broke off.
+/// The failure of a request without an answer, or of an answer that broke off.
 pub(crate) fn failure(provider: &str, url: &Url, error: &reqwest::Error) -> Failure {
-    let address = shown(url);
+    let address = display_url(url);
     let text = chain(error);
     let lower = text.to_lowercase();
     let setting = format!("`provider.{provider}.options.baseURL`");
@@ -141,7 +142,7 @@ pub(crate) fn failure(provider: &str, url: &Url, error: &reqwest::Error) -> Fail
     } else if error.is_timeout() {
         format!("it did not answer within {} s; check the network", CONNECT_TIMEOUT.as_secs())
     } else if kind(error) == Some(io::ErrorKind::ConnectionRefused) {
-        format!("nothing listens there; check that the server runs and that {setting} is right")
+        format!("no server listens there; check that the server runs and that {setting} is right")
     } else {
         format!("{text}; check the network and {setting}")
     };
@@ -150,7 +151,7 @@ pub(crate) fn failure(provider: &str, url: &Url, error: &reqwest::Error) -> Fail
     Failure::new(class, format!("no connection to {address}{way}: {advice}"))
 }
 
-/// The variable that names a proxy for addresses of this kind, unless `NO_PROXY` has exceptions.
+/// The environment variable that names a proxy for this scheme. `NO_PROXY` may make exceptions.
 fn proxy_variable(scheme: &str) -> Option<&'static str> {
     const PLAIN: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
     const TLS: [&str; 4] = ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
@@ -162,7 +163,7 @@ fn proxy_variable(scheme: &str) -> Option<&'static str> {
         .filter(|_| !["no_proxy", "NO_PROXY"].iter().any(|name| is_set(name)))
 }
 
-/// The innermost I/O error's kind.
+/// The kind of the innermost I/O error.
 fn kind(error: &dyn StdError) -> Option<io::ErrorKind> {
     let mut found = None;
     let mut next = error.source();
@@ -193,17 +194,17 @@ mod tests {
     #[test]
     fn an_address_is_shown_without_secrets() {
         let url = Url::parse("https://user:pass@host:8443/v1/messages?key=secret#x").unwrap();
-        assert_eq!(shown(&url), "https://host:8443/v1/messages");
+        assert_eq!(display_url(&url), "https://host:8443/v1/messages");
     }
 
-    /// A server that takes connections and never says a word of TLS. Time passes as soon as nothing else
-    /// does, so that the limit is the real one and the test does not wait for it.
+    /// A server that accepts connections but never starts TLS. The test's clock skips idle time, so
+    /// the real limit applies and the test does not wait for it.
     #[tokio::test(start_paused = true)]
     async fn a_connection_that_does_not_come_about_is_given_up() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("https://{}/v1/messages", listener.local_addr().unwrap());
         let url = Url::parse(&url).unwrap();
-        // whose certificate it would not believe does not matter: none comes
+        // the client's certificates do not matter: the server sends none
         let client = plain().clone().unwrap();
         let before = tokio::time::Instant::now();
         let error = client.post(url.clone()).body("{}").send().await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Ids of calls as they are sent: in the form that the API takes, each used once.
+//! Ids of calls as they are sent: in the form that the API accepts, each used once.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -6,37 +6,37 @@ use leftfold_events::Sha256;
 
 use crate::shape::restricted;
 
-/// Characters of [`Form::Short`].
+/// Length of [`IdForm::Short`] ids, in characters.
 pub(crate) const SHORT: usize = 40;
-/// Characters of [`Form::Nine`].
+/// Length of [`IdForm::Nine`] ids, in characters.
 const NINE: usize = 9;
 
-/// What ids of calls must look like.
+/// The required form of call ids.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Form {
+pub(crate) enum IdForm {
     /// 1 to 40 printable characters.
     Short,
-    /// 1 to so many, and at least 40, of `[A-Za-z0-9_-]`.
+    /// 1 to this many (at least 40) characters of `[A-Za-z0-9_-]`.
     Plain(usize),
     /// Exactly nine letters and digits.
     Nine,
 }
 
 #[derive(Debug)]
-pub(crate) struct Sent {
-    form: Form,
+pub(crate) struct SentIds {
+    form: IdForm,
     used: HashSet<String>,
-    /// For each id as the model wrote it, the ids as sent of the calls without a result yet.
+    /// For each id as the model wrote it, the sent ids of its calls that have no result yet.
     pending: HashMap<String, VecDeque<String>>,
 }
 
-impl Sent {
-    pub(crate) fn new(form: Form) -> Self {
+impl SentIds {
+    pub(crate) fn new(form: IdForm) -> Self {
         Self { form, used: HashSet::new(), pending: HashMap::new() }
     }
 
-    /// The id for a call. It depends on the calls before it only, so that a history that grows
-    /// begins with the same bytes.
+    /// The id for a call. It depends only on the calls before it, so that a growing history begins
+    /// with equal bytes.
     pub(crate) fn call(&mut self, id: &str) -> String {
         let mut sent = self.shaped(id);
         let mut count = 1;
@@ -54,7 +54,7 @@ impl Sent {
         sent.unwrap_or_else(|| self.shaped(id))
     }
 
-    /// The results of older calls are not to come any more.
+    /// Forgets older calls without a result: their results can no longer come.
     pub(crate) fn forget(&mut self) {
         self.pending.clear();
     }
@@ -62,12 +62,12 @@ impl Sent {
     fn shaped(&self, id: &str) -> String {
         let printable = |c: char| if c.is_ascii_graphic() { c } else { '_' };
         match self.form {
-            Form::Nine if id.len() == NINE && id.bytes().all(|b| b.is_ascii_alphanumeric()) => {
+            IdForm::Nine if id.len() == NINE && id.bytes().all(|b| b.is_ascii_alphanumeric()) => {
                 id.to_owned()
             }
-            Form::Nine => hash(id, NINE),
-            Form::Short => within(id, SHORT, || id.chars().map(printable).collect()),
-            Form::Plain(longest) => within(id, longest, || restricted(id, longest)),
+            IdForm::Nine => hash(id, NINE),
+            IdForm::Short => within(id, SHORT, || id.chars().map(printable).collect()),
+            IdForm::Plain(longest) => within(id, longest, || restricted(id, longest)),
         }
     }
 }
@@ -80,7 +80,7 @@ fn within(id: &str, longest: usize, shaped: impl Fn() -> String) -> String {
     }
 }
 
-/// Another text of so many hexadecimal digits for each id.
+/// A text of `digits` hexadecimal digits that depends on the id.
 fn hash(id: &str, digits: usize) -> String {
     Sha256::of(id.as_bytes()).to_string().chars().take(digits).collect()
 }
@@ -92,25 +92,25 @@ mod tests {
     #[test]
     fn ids_have_the_form_that_the_api_takes() {
         for (form, id, expected) in [
-            (Form::Short, "call_1", "call_1"),
-            (Form::Short, "functions.read:0", "functions.read:0"),
-            (Form::Plain(SHORT), "functions.read:0", "functions_read_0"),
-            (Form::Short, "", "call"),
-            (Form::Plain(64), "", "call"),
-            (Form::Short, "a b\né", "a_b__"),
-            (Form::Plain(64), "a b\né", "a_b__"),
-            (Form::Nine, "AbC123xyz", "AbC123xyz"),
+            (IdForm::Short, "call_1", "call_1"),
+            (IdForm::Short, "functions.read:0", "functions.read:0"),
+            (IdForm::Plain(SHORT), "functions.read:0", "functions_read_0"),
+            (IdForm::Short, "", "call"),
+            (IdForm::Plain(64), "", "call"),
+            (IdForm::Short, "a b\né", "a_b__"),
+            (IdForm::Plain(64), "a b\né", "a_b__"),
+            (IdForm::Nine, "AbC123xyz", "AbC123xyz"),
         ] {
-            assert_eq!(Sent::new(form).call(id), expected, "{form:?} {id}");
+            assert_eq!(SentIds::new(form).call(id), expected, "{form:?} {id}");
         }
-        for (form, longest) in [(Form::Short, SHORT), (Form::Plain(64), 64)] {
+        for (form, longest) in [(IdForm::Short, SHORT), (IdForm::Plain(64), 64)] {
             let fits = "x".repeat(longest);
-            assert_eq!(Sent::new(form).call(&fits), fits);
-            let short = Sent::new(form).call(&format!("{fits}x"));
+            assert_eq!(SentIds::new(form).call(&fits), fits);
+            let short = SentIds::new(form).call(&format!("{fits}x"));
             assert!(short.starts_with("call_") && short.len() <= longest, "{short}");
         }
         for id in ["call_1", "", "ünïcödé99", &"x".repeat(41)] {
-            let nine = Sent::new(Form::Nine).call(id);
+            let nine = SentIds::new(IdForm::Nine).call(id);
             assert!(
                 nine.len() == NINE && nine.bytes().all(|b| b.is_ascii_alphanumeric()),
                 "{nine}"
@@ -120,8 +120,8 @@ mod tests {
 
     #[test]
     fn ids_that_repeat_keep_their_results() {
-        for form in [Form::Short, Form::Plain(64), Form::Nine] {
-            let mut ids = Sent::new(form);
+        for form in [IdForm::Short, IdForm::Plain(64), IdForm::Nine] {
+            let mut ids = SentIds::new(form);
             let calls = [ids.call("x"), ids.call("x"), ids.call("x_2")];
             let unique: HashSet<&String> = calls.iter().collect();
             assert_eq!(unique.len(), 3, "{calls:?}");

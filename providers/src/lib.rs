@@ -1,27 +1,27 @@
-//! Language models: the neutral request out, one stream vocabulary in.
+//! Language models: neutral requests go out, stream events of one vocabulary come in.
 //!
-//! One folder per wire format builds the body from a neutral [`Request`] and decodes the answer;
-//! [`WIRES`] is the table of them. The vendors who speak them, with their models, are a table too, in
-//! `vendors/`. What all wire formats share stands beside it: server-sent events, the HTTP exchange,
-//! the classification of failures. [`scripted`] plays a script instead of asking a model.
+//! The folder of each wire format builds the body from a neutral [`Request`] and decodes the
+//! answer; [`WIRES`] is the table of wire formats. `vendors/` has a table of the vendors and their
+//! models. The other modules are shared by all wire formats: server-sent events, the HTTP exchange,
+//! the classification of failures. [`scripted`] plays a script instead of calling a model.
 //!
-//! Invariant: nothing here knows of sessions or of what tools mean, nothing is retried here, and
+//! Invariant: nothing here knows sessions or the meaning of tools, nothing is retried here, and
 //! every stream ends in exactly one [`StreamEvent::Finish`] or [`StreamEvent::Failed`].
 //!
 //! # How to add a provider
 //!
-//! A **vendor who imitates OpenAI** is one entry of the table in `vendors/table.rs`: its names, its
-//! address, and where it differs from the vendor that it is based on (`..CLOUD`, `..LOCAL`). With
-//! `builtin` it needs no settings but a key, and with `models` (a list in `vendors/models.rs`)
-//! limits and prices are known. Settings, key look-up, `leftfold models`, `leftfold auth` and error
-//! messages read the table.
+//! A **vendor with an API like OpenAI's** is one entry of the table in `vendors/table.rs`: its
+//! names, its address, and the differences from the vendor that it is based on (`..CLOUD`,
+//! `..LOCAL`). With `builtin` it needs no settings but a key, and with `models` (a list in
+//! `vendors/models.rs`) limits and prices are known. Settings, key look-up, `leftfold models`,
+//! `leftfold auth` and error messages read the table.
 //!
 //! A **wire format** is a folder and a line:
 //!
 //! 1. The folder has a struct that implements `Protocol` and `Http` of `config.rs`: its names in
 //!    settings, the path, the header of the key, the body of a request, the decoder of its stream,
-//!    and the rules that debug builds hold bodies to. It makes the struct a [`Wire`] in an `impl
-//!    Wire` of its own.
+//!    and the rules that debug builds check bodies against. It makes the struct a [`Wire`] in an
+//!    `impl Wire` of its own.
 //! 2. [`WIRES`] lists that constant, and `mod` declares the folder.
 //! 3. If it has a vendor of its own, that is an entry of `vendors/table.rs` as above.
 //!
@@ -58,17 +58,17 @@ use std::sync::{Arc, LazyLock};
 
 use leftfold_events::providers::{KnownProviders, KnownWire};
 
-pub use config::{Config, DEFAULT_STALL, Error, Faulty, ScriptSource, Wire};
+pub use config::{Config, DEFAULT_STALL, Error, OnFault, ScriptSource, Wire};
 pub use errors::{Failure, LONGEST_WAIT_MS};
 pub use http::warm;
 pub use leftfold_events::Request;
 pub use stream::{Extra, Provider, StreamEvent};
 
-/// Every wire format, in the order in which people see them.
+/// Every wire format, in the order in which lists show them.
 pub const WIRES: [Wire; 5] =
     [Wire::ANTHROPIC, Wire::OPENAI_CHAT, Wire::OPENAI_RESPONSES, Wire::GEMINI, Wire::SCRIPTED];
 
-/// By either of its names.
+/// Accepts either name of a wire format.
 impl FromStr for Wire {
     type Err = Error;
 
@@ -81,7 +81,7 @@ impl FromStr for Wire {
     }
 }
 
-/// The tables of wire formats and vendors, as far as settings refer to them.
+/// The tables of wire formats and vendors, for settings.
 pub fn known() -> &'static KnownProviders {
     static KNOWN: LazyLock<KnownProviders> = LazyLock::new(|| {
         let wire = |wire: Wire| KnownWire {
@@ -96,17 +96,17 @@ pub fn known() -> &'static KnownProviders {
     &KNOWN
 }
 
-/// Makes a provider from its settings. A scripted provider reads its script here; no other I/O
-/// is done before the first request.
+/// Makes a provider from its settings. A scripted provider reads its script here; no other I/O is
+/// done before the first request.
 ///
 /// # Errors
-/// What is wrong with the settings and what would be right: see [`Error`].
+/// Wrong settings, with advice: see [`Error`].
 pub fn build(config: Config) -> Result<Arc<dyn Provider>, Error> {
     config.wire.protocol().build(config)
 }
 
-/// What the body of an answer says that is at hand, given in the pieces in which it came. Like the
-/// stream of a request to the provider of `config`, but for its [`StreamEvent::Start`].
+/// Decodes the body of an answer that is already there, given in the pieces in which it arrived.
+/// The events are those of a request to the provider of `config`, without [`StreamEvent::Start`].
 pub fn decode<'a>(config: &Config, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<StreamEvent> {
     let protocol = config.wire.protocol();
     let Some(http) = protocol.http() else { return Vec::new() };
@@ -118,14 +118,14 @@ pub fn decode<'a>(config: &Config, pieces: impl IntoIterator<Item = &'a [u8]>) -
     events
 }
 
-/// Whose quirks and models to expect of a provider: as settings say, or as address and name
-/// suggest. `generic` is nobody who is known.
+/// The vendor whose quirks and models to expect of a provider: the one that settings name, or the
+/// one that address and name suggest. `generic` is an unknown vendor.
 pub fn vendor(config: &Config) -> &'static str {
     config.wire.protocol().vendor(config).names[0]
 }
 
-/// The base URL that the value of a vendor's variable means (`ANTHROPIC_BASE_URL`, say). Some
-/// vendors' own clients take it without the version that settings' `baseURL` has.
+/// The base URL for the value of a vendor's environment variable (such as `ANTHROPIC_BASE_URL`).
+/// Some vendors' own clients expect it without the version that settings' `baseURL` includes.
 pub fn base_from_env(wire: Wire, value: &str) -> String {
     wire.protocol().base_from_env(value)
 }

@@ -1,18 +1,14 @@
-//! What decoders of several wire formats share: parts of an answer that end when another begins, and
-//! events that do not have the shape they should have.
-
-use std::collections::VecDeque;
+//! Helpers for several decoders: parts of an answer that end when another begins, and events that
+//! cannot be parsed.
 
 use leftfold_events::event::FailureClass;
 use serde_json::Value;
 
 use crate::errors::{Details, Failure};
-use crate::stream::StreamEvent;
+use crate::stream::{EventQueue, StreamEvent};
 use leftfold_framing::sse::SseEvent;
 
-type Out = VecDeque<StreamEvent>;
-
-/// What a part of an answer consists of.
+/// The kind of a part of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Text,
@@ -34,7 +30,7 @@ impl Kind {
         }
     }
 
-    /// Only reasoning has a signature.
+    /// The event that ends the part. Only reasoning has a signature.
     pub(crate) fn end(self, id: String, signature: Option<String>) -> StreamEvent {
         match self {
             Self::Text => StreamEvent::TextEnd { id },
@@ -43,30 +39,30 @@ impl Kind {
     }
 }
 
-/// The parts of an answer in a format that has no word for where one ends: it ends when another
+/// The parts of an answer in a format that does not mark their ends: a part ends when another
 /// begins.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     open: Option<(Kind, String)>,
-    /// Parts opened so far, which number their ids.
+    /// Number of parts opened so far. It numbers their ids.
     count: u32,
-    /// Of reasoning that comes without one.
+    /// The signature of reasoning that comes without one.
     signature: Option<&'static str>,
 }
 
 impl Parts {
-    /// `signature` is that of reasoning which comes without one.
+    /// `signature` is for reasoning that comes without one.
     pub(crate) fn signed(signature: Option<&'static str>) -> Self {
         Self { signature, ..Self::default() }
     }
 
-    /// Whether nothing was written.
+    /// Whether no part was written.
     pub(crate) fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Adds to the open part if it is of this kind, or else to a new one.
-    pub(crate) fn write(&mut self, kind: Kind, text: impl Into<String>, out: &mut Out) {
+    /// Appends to the open part if it is of this kind, else starts a new one.
+    pub(crate) fn write(&mut self, kind: Kind, text: impl Into<String>, out: &mut EventQueue) {
         let text = text.into();
         if text.is_empty() {
             return;
@@ -78,8 +74,8 @@ impl Parts {
         out.push_back(kind.delta(id, text));
     }
 
-    /// Opens a new part, and closes the open one.
-    pub(crate) fn start(&mut self, kind: Kind, out: &mut Out) -> String {
+    /// Opens a new part and closes the open one.
+    pub(crate) fn start(&mut self, kind: Kind, out: &mut EventQueue) -> String {
         self.close(out);
         let id = self.count.to_string();
         self.count += 1;
@@ -88,24 +84,25 @@ impl Parts {
         id
     }
 
-    pub(crate) fn close(&mut self, out: &mut Out) {
+    pub(crate) fn close(&mut self, out: &mut EventQueue) {
         self.close_with(self.signature.map(str::to_owned), out);
     }
 
-    pub(crate) fn close_with(&mut self, signature: Option<String>, out: &mut Out) {
+    pub(crate) fn close_with(&mut self, signature: Option<String>, out: &mut EventQueue) {
         if let Some((kind, id)) = self.open.take() {
             out.push_back(kind.end(id, signature));
         }
     }
 }
 
-/// An error that a server reports within its answer.
+/// The failure for an error that a server reports within its answer.
 pub(crate) fn reported(provider: &str, error: &Value) -> StreamEvent {
     StreamEvent::Failed(Failure::in_stream(provider, &Details::of(error)))
 }
 
-/// What an event comes to that could not be read: the error that it holds, or a failure if the answer
-/// can not be understood without it. Any other is skipped. `is_essential` is told the event's kind.
+/// The outcome of an event that cannot be parsed: the error that it contains, or a failure if the
+/// answer cannot be understood without it. Other events are skipped. `is_essential` gets the
+/// event's kind.
 pub(crate) fn unreadable(
     provider: &str,
     event: &SseEvent<'_>,
@@ -124,6 +121,6 @@ pub(crate) fn unreadable(
         return None;
     }
     let named = if kind.is_empty() { String::new() } else { format!(" `{kind}`") };
-    let message = format!("the server sent an event{named} that can not be read: {reason}");
+    let message = format!("the server sent an event{named} that cannot be read: {reason}");
     Some(StreamEvent::Failed(Failure::new(FailureClass::Network, message)))
 }

@@ -1,13 +1,14 @@
-//! What the vendors' request bodies want alike: names, schemas, arguments, media types, options.
+//! Conversions that many vendors' request bodies need: names, schemas, arguments, media types,
+//! options.
 
 use leftfold_events::Json;
 use leftfold_events::event::PromptPart;
 use serde_json::{Map, Value, json};
 
-/// Stands where an API wants words and there are none.
+/// Replaces an empty text, for APIs that require one.
 pub(crate) const NO_TEXT: &str = "(empty)";
 
-/// A tool's name as APIs take it: at most `longest` of `[A-Za-z0-9_-]`.
+/// A tool's name in the form that APIs accept: at most `longest` of `[A-Za-z0-9_-]`.
 pub(crate) fn tool_name(name: &str, longest: usize) -> String {
     let name = restricted(name, longest);
     if name.is_empty() { "unnamed".to_owned() } else { name }
@@ -18,14 +19,15 @@ pub(crate) fn restricted(text: &str, longest: usize) -> String {
     text.chars().take(longest).map(keep).collect()
 }
 
-/// APIs take objects only; what the model wrote is kept for it to see.
+/// A call's input as an object, which APIs require. Other input is kept in a member, for the model
+/// to see.
 pub(crate) fn object(input: &Json) -> Value {
     let value = input.value();
     if value.is_object() { value } else { json!({ "input": value }) }
 }
 
-/// APIs want an object at the top and no alternatives there. A tool checks its input itself, so
-/// what the model is not told of the schema does no harm.
+/// The schema as an object without alternatives at the top, which APIs require. Details may be
+/// lost, because each tool checks its input itself.
 pub(crate) fn schema(schema: Value) -> Value {
     let Value::Object(mut schema) = schema else { return json!({ "type": "object" }) };
     for key in ["oneOf", "anyOf", "allOf"] {
@@ -41,13 +43,13 @@ pub(crate) fn mime(mime: &str) -> String {
     if mime == "image/jpg" { "image/jpeg".to_owned() } else { mime }
 }
 
-/// Words in place of a file that can not be sent.
-pub(crate) fn missing(name: &str, mime: &str, base64: &str) -> String {
+/// The text that replaces a file that cannot be sent.
+pub(crate) fn missing_file(name: &str, mime: &str, base64: &str) -> String {
     let name = if name.is_empty() { "a file" } else { name };
     if base64.is_empty() {
         return format!("[{name} is missing here: the file is empty]");
     }
-    format!("[{name} is missing here: the model can not read files of type {mime}]")
+    format!("[{name} is missing here: the model cannot read files of type {mime}]")
 }
 
 /// Media type and name of a file in a prompt.
@@ -56,14 +58,14 @@ pub(crate) fn file_of(part: &PromptPart) -> (&str, &str) {
     (mime, part.name.as_deref().unwrap_or_default())
 }
 
-/// A count of tokens, which some servers write as a fraction.
+/// A token count. Some servers write it as a fraction.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
 pub(crate) fn count(number: f64) -> u64 {
     number as u64
 }
 
-/// Lays `value` over what `into` has as `key`: objects member by member, `null` takes away.
-/// `spellings` are other names of members, at every depth.
+/// Merges `value` into the member `key` of `into`: objects member by member; `null` removes a
+/// member. `spellings` are other names of members, at every depth.
 pub(crate) fn merge(
     into: &mut Map<String, Value>,
     key: &str,

@@ -9,35 +9,35 @@ use leftfold_events::{Request, Sha256};
 use crate::errors::Failure;
 use leftfold_framing::sse::SseEvent;
 
-/// Something that answers requests as a language model does.
+/// A language model, or something that behaves like one.
 pub trait Provider: Send + Sync + Debug {
-    /// The name that settings gave it.
+    /// The name in settings.
     fn name(&self) -> &str;
 
     /// The bytes that would go over the wire for `request`. A pure function of it.
     fn body(&self, request: &Request) -> Vec<u8>;
 
-    /// Starts a request once the stream is polled; dropping the stream aborts it at once. Needs a
-    /// tokio runtime with time and I/O.
+    /// Starts a request when the stream is first polled. Dropping the stream aborts the request.
+    /// Needs a tokio runtime with time and I/O.
     fn stream(&self, request: Request) -> BoxStream<'static, StreamEvent>;
 
-    /// The same provider with a key and headers in place of its own; `None` if it sends none. What can
-    /// not be sent is left out.
+    /// This provider with another key and other headers; `None` if it sends none. Values that
+    /// cannot be sent are left out.
     fn with(&self, _extra: &Extra) -> Option<Arc<dyn Provider>> {
         None
     }
 }
 
-/// What is sent besides what settings say, and comes before that.
+/// A key and headers from outside the settings. They take precedence over the settings.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Extra {
-    /// Sent where the provider has its key.
+    /// Replaces the provider's key.
     pub key: Option<String>,
-    /// In place of those of the same name, the key's among them.
+    /// Replace headers of the same name, including that of the key.
     pub headers: Vec<(String, String)>,
 }
 
-/// Names no values.
+/// Shows names but no values.
 impl fmt::Debug for Extra {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Extra").field("has_key", &self.key.is_some()).finish_non_exhaustive()
@@ -50,13 +50,13 @@ impl Extra {
     }
 }
 
-/// What a reply is made of, whatever wire format it came in.
+/// The events of a reply, independent of the wire format.
 ///
-/// Part ids are unique within one reply. Parts may be open at the same time, deltas are never
-/// empty, and a call's deltas are for show: [`StreamEvent::ToolCall`] has the whole call.
+/// Part ids are unique within one reply. Several parts may be open at a time. Deltas are never
+/// empty. A call's deltas are for display: [`StreamEvent::ToolCall`] has the whole call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StreamEvent {
-    /// Always first, before anything is sent: the hash of the body.
+    /// Always first, before the request is sent: the hash of the body.
     Start {
         body_sha256: Sha256,
     },
@@ -77,8 +77,8 @@ pub enum StreamEvent {
         id: String,
         text: String,
     },
-    /// `signature` has to go back unchanged with the reasoning; if `redacted` it is the reasoning
-    /// itself, sealed. Without one the reasoning can not be sent back.
+    /// `signature` must go back unchanged with the reasoning; if `redacted`, it is the sealed
+    /// reasoning itself. Reasoning without a signature cannot be sent back.
     ReasoningEnd {
         id: String,
         signature: Option<String>,
@@ -92,8 +92,8 @@ pub enum StreamEvent {
         id: String,
         text: String,
     },
-    /// A call that is complete. Input that was no JSON is a JSON string with the raw text, absent
-    /// input is `{}`.
+    /// A complete call. Input that is not JSON becomes a JSON string with the raw text; absent
+    /// input becomes `{}`.
     ToolCall(CallSpec),
     /// The reply is complete; always last.
     Finish {
@@ -105,17 +105,20 @@ pub enum StreamEvent {
 }
 
 impl StreamEvent {
-    /// Whether nothing follows this event.
+    /// Whether no event follows this one.
     pub fn is_last(&self) -> bool {
         matches!(self, Self::Finish { .. } | Self::Failed(_))
     }
 }
 
-/// A wire format's way of reading events. Once it has handed out a last event it is asked no more.
-pub(crate) trait Decoder: Send {
-    fn event(&mut self, event: &SseEvent<'_>, out: &mut VecDeque<StreamEvent>);
+/// Decoded events that are not yet read.
+pub(crate) type EventQueue = VecDeque<StreamEvent>;
 
-    /// The body has ended well after at least one event. `rest` is the data of an event that has
-    /// begun and was not closed. Without a last event the answer counts as cut off.
-    fn end(&mut self, _rest: Option<&str>, _out: &mut VecDeque<StreamEvent>) {}
+/// The event parser of a wire format. It is not called again after it has returned a last event.
+pub(crate) trait Decoder: Send {
+    fn event(&mut self, event: &SseEvent<'_>, out: &mut EventQueue);
+
+    /// The body ended normally after at least one event. `rest` is the data of an event that began
+    /// and was not finished. Without a last event the answer counts as cut off.
+    fn end(&mut self, _rest: Option<&str>, _out: &mut EventQueue) {}
 }

@@ -1,4 +1,4 @@
-//! What the tests of all decoders have in common.
+//! Helpers for the tests of all decoders.
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "tests look for one event among many")]
 
@@ -11,19 +11,19 @@ use crate::errors::Failure;
 use crate::exchange;
 use crate::stream::{Decoder, StreamEvent};
 
-/// The provider of these settings, which are for a wire over HTTP.
+/// The provider of these settings, which must name a wire over HTTP.
 pub(crate) fn client(config: Config) -> Result<Client, Error> {
     let http = config.wire.protocol().http().expect("a wire over HTTP");
     Client::new(config, http)
 }
 
-/// What comes out of these bytes, after which the body ends.
+/// The events decoded from these bytes, after which the body ends.
 pub(crate) fn decode(mut decoder: impl Decoder, pieces: &[&[u8]]) -> Vec<StreamEvent> {
     exchange::decode(&mut decoder, pieces.iter().copied())
 }
 
-/// The text, whose lines end in LF, with a BOM, comments and events that nobody knows; with every
-/// line end, and split in two at every byte.
+/// Calls `look` with variants of the text, whose lines end in LF: with a BOM, comments and unknown
+/// events, with every kind of line end, and split in two at every byte.
 pub(crate) fn noisy_and_split(text: &str, look: impl Fn(&[&[u8]], &str)) {
     let unknown = "event: invented\ndata: {\"type\":\"invented\",\"object\":7}\n\n";
     let commented = text.replace("\n\n", "\n: noise\n\n");
@@ -95,7 +95,7 @@ pub(crate) fn failure(events: &[StreamEvent]) -> &Failure {
     }
 }
 
-/// Pieces of any bytes.
+/// Pieces of arbitrary bytes.
 pub(crate) fn any_pieces() -> impl Strategy<Value = Vec<Vec<u8>>> {
     prop::collection::vec(any::<Vec<u8>>(), 0..8)
 }
@@ -104,7 +104,7 @@ pub(crate) fn slices(pieces: &[Vec<u8>]) -> Vec<&[u8]> {
     pieces.iter().map(Vec::as_slice).collect()
 }
 
-/// The bytes of a good stream, some of them changed.
+/// The bytes of a valid stream, some of them changed.
 pub(crate) fn damaged(good: String) -> impl Strategy<Value = Vec<u8>> {
     let hits = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6);
     hits.prop_map(move |hits| {
@@ -117,7 +117,8 @@ pub(crate) fn damaged(good: String) -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Parts are opened once and closed once, words come in open ones, and nothing follows the end.
+/// Asserts that parts are opened once and closed once, text comes only in open parts, and no event
+/// follows the last.
 pub(crate) fn assert_grammar(events: &[StreamEvent]) {
     let (mut open, mut seen) = (Vec::new(), Vec::new());
     for (at, event) in events.iter().enumerate() {

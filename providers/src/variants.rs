@@ -1,19 +1,20 @@
-//! Variants of a model that need no settings: how hard it is to think, as options of its wire.
+//! Variants of a model that need no settings: its efforts of reasoning, as options of its wire.
 //!
-//! Only models that the [`catalog`] lists, or whose names say that they reason, have any: a
-//! server that does not know an option refuses the whole request.
+//! Only models that the [`catalog`] lists, or whose names say that they reason, have variants: a
+//! server refuses a request with an option that it does not know.
 
 use serde_json::{Value, json};
 
 use crate::catalog::{self, Thinking};
 use crate::config::Wire;
 
-/// Tokens for thinking; the most leaves room for an answer within 32 000 tokens of output.
+/// Thinking budgets in tokens. The largest leaves room for an answer within 32 000 tokens of
+/// output.
 const BUDGETS: [(&str, u64); 4] =
     [("low", 4_000), ("medium", 10_000), ("high", 16_000), ("max", 24_000)];
 
-/// The variants of the model `id` on `wire` as `vendor` speaks it (see [`crate::vendor`]): names,
-/// and the options that each lays over others.
+/// The variants of the model `id` on `wire` at `vendor` (see [`crate::vendor`]): their names, and
+/// the options that each adds.
 pub fn of(wire: Wire, vendor: &str, id: &str) -> Vec<(&'static str, Value)> {
     let efforts = match catalog::model(wire, vendor, id).map(|model| model.thinking) {
         Some(Thinking::Efforts(efforts)) => efforts,

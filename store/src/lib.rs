@@ -22,14 +22,16 @@
 //! only its own events. Their seqs and their chain continue behind event `at` of the session `from`,
 //! and reading a fork reads the shared events from that session's log.
 //!
-//! Invariant: an append is acknowledged after its bytes are on the disk and its head is written, so
-//! a log that ends before its head has lost events, and every command that reads it reports that.
-//! Invariant: readers work on copies. They take no lock and change nothing. One way of reading
-//! serves all stores, whether they were closed in good order or not. Invariant: a flipped byte is
-//! detected or harmless (`tests/it/flips.rs`), and a power cut loses no acknowledged event
-//! (`tests/it/power.rs`). A tear in sled's log that costs no event is no damage. Invariant: only
-//! `codec` knows the binary form of an event, and stored schemas decode for ever (golden files).
-//! Invariant: only `database` opens sled, and sled never unwinds into a caller.
+//! Invariants:
+//! - An append is acknowledged after its bytes are on the disk and its head is written. So a log that
+//!   ends before its head has lost events, and every command that reads it reports that.
+//! - Readers work on copies. They take no lock and change nothing. One way of reading serves all
+//!   stores, whether they were closed in good order or not.
+//! - A flipped byte is detected or harmless (`tests/it/flips.rs`), and a power cut loses no
+//!   acknowledged event (`tests/it/power.rs`). A tear in sled's log that costs no event is no damage.
+//! - Only `codec` knows the binary form of an event, and stored schemas decode for ever (golden
+//!   files).
+//! - Only `database` opens sled, and sled never unwinds into a caller.
 
 mod check;
 mod codec;

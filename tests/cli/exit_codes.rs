@@ -44,7 +44,7 @@ fn a_server_that_is_not_there_is_an_error_that_names_it() {
         .setting("retry/attempts", json!(0));
     let end = ended(&site, &["hello"], 1);
     let error = end["error"].as_str().unwrap();
-    assert!(error.contains("nothing listens there") && error.contains("baseURL"), "{error}");
+    assert!(error.contains("no server listens there") && error.contains("baseURL"), "{error}");
 }
 
 #[test]

@@ -1,51 +1,65 @@
-//! Rules of Anthropic Messages.
+//! Rules of Anthropic Messages for request bodies.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::check::{Faults, Is, Members, Place, is_blank, is_plain, need, range, shape, tools};
+use crate::check::{
+    Faults, MemberType, Members, Place, is_blank, is_plain, need, range, shape, tools,
+};
 
 const MOST_MARKS: usize = 4;
 const LONGEST_NAME: usize = 128;
-/// Of the tool that a call names.
+/// The longest name of a called tool, in characters.
 const LONGEST_CALLED: usize = 200;
-/// The least that a model may be given to think, in tokens.
+/// The smallest thinking budget, in tokens.
 const LEAST_BUDGET: u64 = 1_024;
 
-const MARK: (&str, Is) = ("cache_control", Is::Object);
+const MARK: (&str, MemberType) = ("cache_control", MemberType::Object);
 
-/// Members that a block of this type needs, and others that it may have.
+/// The required and the optional members of a block of this type.
 fn members(kind: &str) -> Option<(Members<'static>, Members<'static>)> {
     Some(match kind {
-        "text" => (&[("text", Is::Text)], &[MARK, ("citations", Is::List)]),
-        "image" => (&[("source", Is::Object)], &[MARK]),
+        "text" => (&[("text", MemberType::Text)], &[MARK, ("citations", MemberType::List)]),
+        "image" => (&[("source", MemberType::Object)], &[MARK]),
         "document" => (
-            &[("source", Is::Object)],
-            &[MARK, ("title", Is::Text), ("context", Is::Text), ("citations", Is::Object)],
+            &[("source", MemberType::Object)],
+            &[
+                MARK,
+                ("title", MemberType::Text),
+                ("context", MemberType::Text),
+                ("citations", MemberType::Object),
+            ],
         ),
-        "tool_use" => (&[("id", Is::Filled), ("name", Is::Filled), ("input", Is::Object)], &[MARK]),
+        "tool_use" => (
+            &[
+                ("id", MemberType::Filled),
+                ("name", MemberType::Filled),
+                ("input", MemberType::Object),
+            ],
+            &[MARK],
+        ),
         "tool_result" => (
-            &[("tool_use_id", Is::Filled)],
-            &[MARK, ("content", Is::Content), ("is_error", Is::Flag)],
+            &[("tool_use_id", MemberType::Filled)],
+            &[MARK, ("content", MemberType::Content), ("is_error", MemberType::Flag)],
         ),
-        "thinking" => (&[("thinking", Is::Text), ("signature", Is::Filled)], &[]),
-        "redacted_thinking" => (&[("data", Is::Filled)], &[]),
+        "thinking" => (&[("thinking", MemberType::Text), ("signature", MemberType::Filled)], &[]),
+        "redacted_thinking" => (&[("data", MemberType::Filled)], &[]),
         _ => return None,
     })
 }
 
 pub(super) fn check(body: &Place<'_>, faults: &mut Faults) {
-    need(faults, body, "model", Is::Filled);
-    need(faults, body, "max_tokens", Is::Count);
-    need(faults, body, "messages", Is::List);
-    need(faults, body, "stream", Is::Flag);
+    need(faults, body, "model", MemberType::Filled);
+    need(faults, body, "max_tokens", MemberType::Count);
+    need(faults, body, "messages", MemberType::List);
+    need(faults, body, "stream", MemberType::Flag);
     if body.value.get("max_tokens").and_then(Value::as_u64) == Some(0) {
         faults.add("max-tokens", &body.member("max_tokens"), "at least 1");
     }
     range(faults, body, "temperature", 0.0, 1.0);
     range(faults, body, "top_p", 0.0, 1.0);
-    let mut walk = Walk { faults, marks: Vec::new(), ids: HashSet::new(), uses: false };
+    let mut walk = Checker { faults, marks: Vec::new(), ids: HashSet::new(), uses: false };
     let tools = body.member("tools").items();
     tools.iter().for_each(|tool| walk.mark(tool));
     walk.content(&body.member("system"), "system");
@@ -60,15 +74,15 @@ pub(super) fn check(body: &Place<'_>, faults: &mut Faults) {
     thinking(body, &turns, faults);
 }
 
-struct Walk<'f, 'a> {
+struct Checker<'f, 'a> {
     faults: &'f mut Faults,
     marks: Vec<Place<'a>>,
     ids: HashSet<&'a str>,
-    /// Whether there are calls or results.
+    /// Whether the messages contain calls or results.
     uses: bool,
 }
 
-impl<'a> Walk<'_, 'a> {
+impl<'a> Checker<'_, 'a> {
     fn mark(&mut self, block: &Place<'a>) {
         if block.has(MARK.0) {
             self.marks.push(block.member(MARK.0));
@@ -76,7 +90,12 @@ impl<'a> Walk<'_, 'a> {
     }
 
     fn message(&mut self, message: &Place<'a>) {
-        shape(self.faults, message, &[("role", Is::Text), ("content", Is::Content)], &[]);
+        shape(
+            self.faults,
+            message,
+            &[("role", MemberType::Text), ("content", MemberType::Content)],
+            &[],
+        );
         let role = message.text("role").unwrap_or_default();
         if !matches!(role, "user" | "assistant") {
             self.faults.add("role", &message.member("role"), "`user` or `assistant`");
@@ -88,7 +107,7 @@ impl<'a> Walk<'_, 'a> {
         let is_empty = content.value.as_array().is_some_and(Vec::is_empty)
             || content.value.as_str().is_some_and(is_blank);
         if is_empty {
-            self.faults.add("empty", content, "there is nothing in it");
+            self.faults.add("empty", content, "the content is empty");
         }
         let blocks = content.items();
         for block in &blocks {
@@ -96,17 +115,17 @@ impl<'a> Walk<'_, 'a> {
         }
         let last = blocks.last().filter(|block| is_thought(block) && role == "assistant");
         if let Some(last) = last {
-            self.faults.add("thinking-last", last, "a message does not end in thinking");
+            self.faults.add("thinking-last", last, "a message must not end in thinking");
         }
     }
 
     fn block(&mut self, block: &Place<'a>, role: &str) {
         let kind = block.kind();
         let Some((needs, may)) = members(kind) else {
-            let problem = format!("`{kind}` is no type of a block");
+            let problem = format!("`{kind}` is not a block type");
             return self.faults.add("shape", &block.member("type"), problem);
         };
-        shape(self.faults, block, needs, &[may, &[("type", Is::Text)]].concat());
+        shape(self.faults, block, needs, &[may, &[("type", MemberType::Text)]].concat());
         self.mark(block);
         let fits = match kind {
             "tool_use" | "thinking" | "redacted_thinking" => role == "assistant",
@@ -115,12 +134,12 @@ impl<'a> Walk<'_, 'a> {
             _ => true,
         };
         if !fits {
-            let problem = format!("`{kind}` does not belong into {role}");
+            let problem = format!("`{kind}` is not allowed in a message of {role}");
             self.faults.add("block-role", block, problem);
         }
         match kind {
             "text" if block.text("text").is_some_and(is_blank) => {
-                self.faults.add("empty", block, "a text that is blank");
+                self.faults.add("empty", block, "the text is blank");
             }
             "image" | "document" => self.source(block, kind),
             "tool_use" => self.call(block),
@@ -155,8 +174,11 @@ impl<'a> Walk<'_, 'a> {
         if source.kind() != "base64" {
             return;
         }
-        let fields: Members<'_> =
-            &[("type", Is::Text), ("media_type", Is::Text), ("data", Is::Filled)];
+        let fields: Members<'_> = &[
+            ("type", MemberType::Text),
+            ("media_type", MemberType::Text),
+            ("data", MemberType::Filled),
+        ];
         shape(self.faults, &source, fields, &[]);
         let mime = source.text("media_type").unwrap_or_default();
         let fits = match mime {
@@ -165,7 +187,7 @@ impl<'a> Walk<'_, 'a> {
             _ => false,
         };
         if !fits {
-            let problem = format!("no {kind} has the type `{mime}`");
+            let problem = format!("`{mime}` is not allowed in a block of type {kind}");
             self.faults.add("media-type", &source.member("media_type"), problem);
         }
     }
@@ -175,20 +197,24 @@ fn is_thought(block: &Place<'_>) -> bool {
     matches!(block.kind(), "thinking" | "redacted_thinking")
 }
 
-/// The user begins and ends.
+/// The first and the last message are the user's.
 fn order(list: &Place<'_>, messages: &[Place<'_>], faults: &mut Faults) {
     if messages.is_empty() {
-        return faults.add("no-messages", list, "at least one message");
+        return faults.add("no-messages", list, "expected at least one message");
     }
     for (end, message) in [("first", messages.first()), ("last", messages.last())] {
         let other = message.filter(|message| message.text("role") != Some("user"));
         if let Some(message) = other {
-            faults.add("user-at-both-ends", message, format!("the {end} message is the user's"));
+            faults.add(
+                "user-at-both-ends",
+                message,
+                format!("the {end} message must be the user's"),
+            );
         }
     }
 }
 
-/// Messages of one role in a row count as one: the role, and all blocks.
+/// The role and all blocks of consecutive messages of one role, which count as one message.
 type Turn<'a> = (&'a str, Vec<Place<'a>>);
 
 fn turns<'a>(messages: &[Place<'a>]) -> Vec<Turn<'a>> {
@@ -196,7 +222,7 @@ fn turns<'a>(messages: &[Place<'a>]) -> Vec<Turn<'a>> {
     for message in messages {
         let role = message.text("role").unwrap_or_default();
         let content = message.member("content");
-        // a text stands for one block
+        // a string counts as one block
         let blocks = if content.value.is_string() { vec![content] } else { content.items() };
         match turns.last_mut() {
             Some((last, known)) if *last == role => known.extend(blocks),
@@ -206,7 +232,7 @@ fn turns<'a>(messages: &[Place<'a>]) -> Vec<Turn<'a>> {
     turns
 }
 
-/// Each call is answered once in the turn that follows, before anything else is said there.
+/// Each call has one result in the next turn, before any other block of that turn.
 fn pairs(turns: &[Turn<'_>], at: usize, faults: &mut Faults) {
     let of = |at: Option<usize>, kind: &str, id: &str| -> Vec<String> {
         let blocks = at.and_then(|at| turns.get(at)).map_or(&[][..], |(_, blocks)| blocks);
@@ -232,10 +258,10 @@ fn pairs(turns: &[Turn<'_>], at: usize, faults: &mut Faults) {
                     faults.add("result-without-call", block, format!("no call `{id}` before it"));
                 }
                 if !answered.insert(id) {
-                    faults.add("result-twice", block, format!("`{id}` has a result already"));
+                    faults.add("result-twice", block, format!("`{id}` already has a result"));
                 }
                 if is_past {
-                    faults.add("result-late", block, "results come before all else");
+                    faults.add("result-late", block, "results must come before other blocks");
                 }
             }
             _ => is_past = true,
@@ -243,19 +269,23 @@ fn pairs(turns: &[Turn<'_>], at: usize, faults: &mut Faults) {
     }
 }
 
-/// `marks` are in the order of the prompt: tools, system, messages.
+/// Checks cache marks. `marks` are in the order of the prompt: tools, system, messages.
 fn marked(marks: &[Place<'_>], faults: &mut Faults) {
     let mut short = false;
     for (count, mark) in marks.iter().enumerate() {
         if mark.kind() != "ephemeral" {
-            faults.add("cache-mark", mark, "its type is `ephemeral`");
+            faults.add("cache-mark", mark, "expected the type `ephemeral`");
         }
         if count >= MOST_MARKS {
             faults.add("cache-marks", mark, format!("at most {MOST_MARKS} in a request"));
         }
         let long = mark.text("ttl") == Some("1h");
         if long && short {
-            faults.add("cache-order", mark, "one for an hour comes before those for minutes");
+            faults.add(
+                "cache-order",
+                mark,
+                "a mark for an hour must come before marks for minutes",
+            );
         }
         short |= !long;
     }
@@ -265,7 +295,7 @@ fn offered(body: &Place<'_>, tools: &[Place<'_>], uses: bool, faults: &mut Fault
     let names = tools::names(faults, tools, |name| is_plain(name, LONGEST_NAME));
     for tool in tools {
         let schema = tool.member("input_schema");
-        need(faults, tool, "input_schema", Is::Object);
+        need(faults, tool, "input_schema", MemberType::Object);
         tools::parameters(faults, &schema);
         tools::no_alternatives(faults, &schema);
     }
@@ -288,7 +318,7 @@ fn thinking(body: &Place<'_>, turns: &[Turn<'_>], faults: &mut Faults) {
     let thinking = body.member("thinking");
     let is_budgeted = thinking.kind() == "enabled";
     if !thinking.value.is_null() {
-        need(faults, &thinking, "type", Is::Filled);
+        need(faults, &thinking, "type", MemberType::Filled);
     }
     if !is_budgeted && thinking.kind() != "adaptive" {
         return;
@@ -299,21 +329,25 @@ fn thinking(body: &Place<'_>, turns: &[Turn<'_>], faults: &mut Faults) {
         faults.add("thinking-budget", &thinking, format!("at least {LEAST_BUDGET} tokens"));
     }
     if is_budgeted && budget.zip(most).is_some_and(|(budget, most)| budget >= most) {
-        faults.add("thinking-budget", &thinking, "`max_tokens` has to be more than the budget");
+        faults.add("thinking-budget", &thinking, "`max_tokens` must exceed the budget");
     }
     if body.number("temperature").is_some_and(|heat| (heat - 1.0).abs() > f64::EPSILON) {
-        faults.add("thinking-sampling", &body.member("temperature"), "not while it thinks");
+        faults.add("thinking-sampling", &body.member("temperature"), "not allowed with thinking");
     }
     if body.has("top_k") {
-        faults.add("thinking-sampling", &body.member("top_k"), "not while it thinks");
+        faults.add("thinking-sampling", &body.member("top_k"), "not allowed with thinking");
     }
     if matches!(body.member("tool_choice").kind(), "any" | "tool") {
-        faults.add("thinking-choice", &body.member("tool_choice"), "not while it thinks");
+        faults.add("thinking-choice", &body.member("tool_choice"), "not allowed with thinking");
     }
     let [.., (_, answer), (_, user)] = turns else { return };
     let in_loop = user.iter().any(|block| block.kind() == "tool_result");
     if let Some(first) = answer.first().filter(|first| !is_thought(first) && in_loop && is_budgeted)
     {
-        faults.add("thinking-first", first, "an answer within a tool loop begins with thinking");
+        faults.add(
+            "thinking-first",
+            first,
+            "an answer within a tool loop must begin with thinking",
+        );
     }
 }

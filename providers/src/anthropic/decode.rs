@@ -1,6 +1,6 @@
-//! The stream of Anthropic Messages in the neutral vocabulary.
+//! Decodes the stream of Anthropic Messages into stream events.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use leftfold_events::Json;
 use leftfold_events::event::{CallSpec, Finish, Usage};
@@ -9,18 +9,17 @@ use serde_json::Value;
 use super::wire::{Delta, ESSENTIAL, Event, PlainDelta, UsageUpdate};
 use crate::parts::{reported, unreadable};
 use crate::shape::count;
-use crate::stream::{self, StreamEvent};
+use crate::stream::{self, EventQueue, StreamEvent};
 use leftfold_framing::sse::SseEvent;
-
-type Out = VecDeque<StreamEvent>;
 
 #[derive(Debug)]
 pub(crate) struct Decoder {
     provider: String,
-    /// By index, with the id of its part. Blocks that nobody asked for are open too, so that their
-    /// deltas find them.
+    /// Open blocks by index, with the ids of their parts. Skipped blocks are included, so that
+    /// their deltas are recognized.
     open: BTreeMap<u64, (String, Block)>,
-    /// Blocks so far, which number their parts: a damaged stream may use an index twice.
+    /// Number of blocks so far. It numbers their parts, because a damaged stream may use an index
+    /// twice.
     blocks: u64,
     usage: Counts,
     stop_reason: Option<String>,
@@ -41,11 +40,12 @@ enum Block {
         start: Value,
         json: String,
     },
-    /// The provider's own tools, their results, and kinds of block yet to be invented.
+    /// The provider's own tools and their results, and kinds of blocks that this version does not
+    /// know.
     Skipped,
 }
 
-/// Usage as the wire counts it.
+/// Usage in the wire's terms.
 #[derive(Debug, Default)]
 struct Counts {
     input: u64,
@@ -66,7 +66,7 @@ impl Decoder {
         }
     }
 
-    fn take(&mut self, event: Event, out: &mut Out) {
+    fn take(&mut self, event: Event, out: &mut EventQueue) {
         match event {
             Event::MessageStart { message } => {
                 self.usage.update(message.and_then(|message| message.usage));
@@ -88,7 +88,7 @@ impl Decoder {
         }
     }
 
-    fn start(&mut self, index: u64, block: &Value, out: &mut Out) {
+    fn start(&mut self, index: u64, block: &Value, out: &mut EventQueue) {
         self.stop(index, out);
         let id = self.blocks.to_string();
         self.blocks += 1;
@@ -122,7 +122,7 @@ impl Decoder {
         self.open.insert(index, (id, block));
     }
 
-    fn delta(&mut self, index: u64, delta: Delta, out: &mut Out) {
+    fn delta(&mut self, index: u64, delta: Delta, out: &mut EventQueue) {
         let Some((id, block)) = self.open.get_mut(&index) else {
             return tracing::trace!(index, ?delta, "skipping a delta");
         };
@@ -134,7 +134,7 @@ impl Decoder {
                 push_reasoning(id.clone(), text, out);
             }
             (Block::Reasoning { signature }, Delta::SignatureDelta { signature: more }) => {
-                // the whole of it, also where the start of the block had one already
+                // this is the whole signature, also if the block's start already had one
                 if let Some(more) = more {
                     *signature = more;
                 }
@@ -149,7 +149,7 @@ impl Decoder {
         }
     }
 
-    fn stop(&mut self, index: u64, out: &mut Out) {
+    fn stop(&mut self, index: u64, out: &mut EventQueue) {
         let Some((id, block)) = self.open.remove(&index) else { return };
         let event = match block {
             Block::Text => StreamEvent::TextEnd { id },
@@ -168,8 +168,8 @@ impl Decoder {
         out.push_back(event);
     }
 
-    fn finish(&mut self, out: &mut Out) {
-        // blocks that some gateway forgot to close
+    fn finish(&mut self, out: &mut EventQueue) {
+        // some gateways do not close blocks
         while let Some(index) = self.open.keys().next().copied() {
             self.stop(index, out);
         }
@@ -177,8 +177,8 @@ impl Decoder {
         out.push_back(StreamEvent::Finish { finish, usage: self.usage.neutral() });
     }
 
-    /// An event that does not have the shape it should have.
-    fn odd(&self, event: &SseEvent<'_>, reason: &serde_json::Error) -> Option<StreamEvent> {
+    /// The outcome of an event that cannot be parsed.
+    fn unreadable(&self, event: &SseEvent<'_>, reason: &serde_json::Error) -> Option<StreamEvent> {
         let value: Value = serde_json::from_str(&event.data).unwrap_or_default();
         let is_essential = |kind: &str| ESSENTIAL.contains(&kind);
         unreadable(&self.provider, event, &value, is_essential, reason)
@@ -186,7 +186,7 @@ impl Decoder {
 }
 
 impl stream::Decoder for Decoder {
-    fn event(&mut self, event: &SseEvent<'_>, out: &mut Out) {
+    fn event(&mut self, event: &SseEvent<'_>, out: &mut EventQueue) {
         if event.name == "content_block_delta"
             && let Ok(plain) = serde_json::from_str::<PlainDelta<'_>>(&event.data)
         {
@@ -197,7 +197,7 @@ impl stream::Decoder for Decoder {
         }
         match serde_json::from_str::<Event>(&event.data) {
             Ok(read) => self.take(read, out),
-            Err(e) => out.extend(self.odd(event, &e)),
+            Err(e) => out.extend(self.unreadable(event, &e)),
         }
     }
 }
@@ -219,7 +219,7 @@ impl Counts {
         }
     }
 
-    /// On the wire `output` includes thinking, and `input` excludes the cache.
+    /// Converts the counts: on the wire `output` includes thinking, and `input` excludes the cache.
     fn neutral(&self) -> Usage {
         let reasoning = self.thinking.min(self.output);
         Usage {
@@ -232,19 +232,19 @@ impl Counts {
     }
 }
 
-fn push_text(id: String, text: String, out: &mut Out) {
+fn push_text(id: String, text: String, out: &mut EventQueue) {
     if !text.is_empty() {
         out.push_back(StreamEvent::TextDelta { id, text });
     }
 }
 
-fn push_reasoning(id: String, text: String, out: &mut Out) {
+fn push_reasoning(id: String, text: String, out: &mut EventQueue) {
     if !text.is_empty() {
         out.push_back(StreamEvent::ReasoningDelta { id, text });
     }
 }
 
-/// A call's input: its deltas, or what stood in the block's start where there were none.
+/// A call's input: its deltas, or the input in the block's start if there were no deltas.
 fn input(start: &Value, json: &str) -> Json {
     if json.trim().is_empty() {
         return if start.is_null() { Json::object() } else { Json::from_value(start) };

@@ -1,16 +1,16 @@
-//! Messages and their blocks.
+//! Encodes messages and their blocks.
 
 use leftfold_events::event::{PromptKind, PromptPart};
 use leftfold_events::request::{AssistantPart, RequestMessage, ToolResult};
 use serde_json::{Value, json};
 
-use crate::ids::{Form, Sent};
+use crate::ids::{IdForm, SentIds};
 use crate::openai_chat::REASONING;
-use crate::shape::{self, NO_TEXT, missing, object};
+use crate::shape::{self, NO_TEXT, missing_file, object};
 
 const LONGEST_NAME: usize = 128;
 
-/// A message of the body. Neighbours of one role are one turn.
+/// A message of the body. Adjacent messages of one role become one turn.
 #[derive(Debug)]
 pub(super) struct Turn {
     role: &'static str,
@@ -29,9 +29,9 @@ impl Turn {
     }
 }
 
-/// All messages, in roles that alternate, the user's first and last.
+/// All messages as turns. Roles alternate; the first and last turn are the user's.
 pub(super) fn turns(messages: &[RequestMessage]) -> Vec<Turn> {
-    let mut turns = Turns { done: Vec::new(), ids: Sent::new(Form::Plain(usize::MAX)) };
+    let mut turns = Turns { done: Vec::new(), ids: SentIds::new(IdForm::Plain(usize::MAX)) };
     for message in messages {
         match message {
             RequestMessage::User { parts } => {
@@ -42,7 +42,7 @@ pub(super) fn turns(messages: &[RequestMessage]) -> Vec<Turn> {
                 turns.ids.forget();
                 let mut blocks: Vec<Value> =
                     parts.iter().filter_map(|part| turns.assistant(part)).collect();
-                // thought that nothing came of is refused
+                // the API refuses thinking that is not followed by text or a call
                 let useful = blocks.iter().rposition(|block| !is_thought(block));
                 blocks.truncate(useful.map_or(0, |last| last + 1));
                 turns.push("assistant", blocks);
@@ -55,7 +55,7 @@ pub(super) fn turns(messages: &[RequestMessage]) -> Vec<Turn> {
     }
     let mut turns = turns.done;
     for turn in &mut turns {
-        // stable, so results keep the order of their calls
+        // the sort is stable, so results keep the order of their calls
         turn.blocks.sort_by_key(|block| block["type"] != "tool_result");
     }
     turns
@@ -67,7 +67,7 @@ pub(super) fn is_thought(block: &Value) -> bool {
 
 struct Turns {
     done: Vec<Turn>,
-    ids: Sent,
+    ids: SentIds,
 }
 
 impl Turns {
@@ -120,8 +120,8 @@ impl Turns {
     }
 }
 
-/// Whether a signature may have come over this wire. Those of the others are JSON or the name of a
-/// member; a model can be at the same name over another wire than before.
+/// Whether a signature may have come over this wire. Signatures of other wires are JSON or the name
+/// of a member; a model can have the same name on two wires.
 fn is_ours(signature: &str) -> bool {
     !signature.is_empty() && !signature.starts_with('{') && signature != REASONING
 }
@@ -144,16 +144,16 @@ fn prompt(part: &PromptPart) -> Option<Value> {
     }
 }
 
-/// A file as a block, or words that say why it is missing.
+/// A file as a block, or a text that says why it is missing.
 fn media(mime: &str, name: &str, base64: &str) -> Value {
     let mime = shape::mime(mime);
     let kind = match mime.as_str() {
         "image/png" | "image/jpeg" | "image/gif" | "image/webp" => "image",
         "application/pdf" => "document",
-        _ => return text(&missing(name, &mime, base64)),
+        _ => return text(&missing_file(name, &mime, base64)),
     };
     if base64.is_empty() {
-        return text(&missing(name, &mime, base64));
+        return text(&missing_file(name, &mime, base64));
     }
     let source = json!({ "type": "base64", "media_type": mime, "data": base64 });
     let mut block = json!({ "type": kind, "source": source });
@@ -163,7 +163,7 @@ fn media(mime: &str, name: &str, base64: &str) -> Value {
     block
 }
 
-/// A tool's name as the API takes it.
+/// A tool's name in the form that the API accepts.
 pub(super) fn tool_name(name: &str) -> String {
     shape::tool_name(name, LONGEST_NAME)
 }

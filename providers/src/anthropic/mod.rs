@@ -22,7 +22,7 @@ use crate::config::{Config, Error, Http, Protocol, Wire};
 use crate::stream::{Decoder, Provider};
 use crate::vendors::{self, CLAUDES, Model, Vendor};
 
-/// Lets older models think between tool calls; newer ones do anyway and ignore it.
+/// Lets older models think between tool calls. Newer models do so anyway and ignore it.
 const BETA: &str = "anthropic-beta";
 
 #[derive(Debug)]
@@ -54,8 +54,8 @@ impl Protocol for Anthropic {
         json!({ "thinking": { "type": "adaptive" }, "effort": effort })
     }
 
-    /// Anthropic's own clients take `ANTHROPIC_BASE_URL` without the `/v1`, which settings'
-    /// `baseURL` has. So `/v1` is appended unless it is there already.
+    /// Anthropic's own clients expect `ANTHROPIC_BASE_URL` without the `/v1` that settings'
+    /// `baseURL` includes. So `/v1` is appended unless it is there already.
     fn base_from_env(&self, value: &str) -> String {
         let value = value.trim().trim_end_matches('/');
         if value.ends_with("/v1") { value.to_owned() } else { format!("{value}/v1") }
@@ -79,7 +79,7 @@ impl Http for Anthropic {
         ("x-api-key", "")
     }
 
-    /// The version is the last one with sampling parameters, which older models take.
+    /// Older models accept sampling parameters only in this API version.
     fn headers(&self) -> &'static [(&'static str, &'static str)] {
         &[("anthropic-version", "2023-06-01"), (BETA, "interleaved-thinking-2025-05-14")]
     }

@@ -1,4 +1,4 @@
-//! The provider's own options, as settings name them, in the body's terms.
+//! Translates the provider's options from settings into members of the body.
 
 use leftfold_events::Request;
 use leftfold_events::event::Purpose;
@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 use crate::shape::merge;
 use crate::vendors::takes_sampling;
 
-/// Body members that options can not touch: they are the request itself.
+/// Body members that options cannot change: they are the request itself.
 const RESERVED: &[&str] = &["model", "messages", "system", "tools", "stream"];
 
-/// How OpenCode's settings spell members of the body.
+/// Members of the body as OpenCode's settings spell them.
 const SPELLINGS: &[(&str, &str)] = &[
     ("maxTokens", "max_tokens"),
     ("maxOutputTokens", "max_tokens"),
@@ -23,8 +23,8 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("budget_tokens", "budget_tokens"),
 ];
 
-/// Lays `options` over `body`, objects member by member, and makes the result one that the API
-/// takes.
+/// Merges `options` into `body`, objects member by member, and then adapts the body to the API's
+/// rules.
 pub(super) fn apply(body: &mut Map<String, Value>, request: &Request) {
     let options = request.options.value();
     let Some(options) = options.as_object() else { return };
@@ -44,8 +44,8 @@ pub(super) fn thinks(body: &Map<String, Value>) -> Option<&str> {
     matches!(kind, "enabled" | "adaptive").then_some(kind)
 }
 
-/// The answer's room comes on top of the budget for thinking, which the API counts within
-/// `max_tokens`; and thinking excludes some ways of sampling.
+/// Adds the thinking budget to `max_tokens` if the budget would use up that limit, because the API
+/// counts thinking within it. Removes the sampling options that thinking excludes.
 fn limit_thinking(body: &mut Map<String, Value>) {
     if thinks(body).is_none() {
         return;
@@ -61,8 +61,9 @@ fn limit_thinking(body: &mut Map<String, Value>) {
     body.remove("top_k");
 }
 
-/// Newer models refuse a request that sets how they sample, and the API's reference has no words for
-/// it any more. So it is left to requests that somebody has set it for: of a title nobody has.
+/// Removes sampling options for newer models, which refuse requests that have them (the API's
+/// reference no longer describes them). A title request never keeps them, because nobody has set
+/// them for a title.
 fn limit_sampling(body: &mut Map<String, Value>, request: &Request) {
     if request.purpose == Purpose::Title || !takes_sampling(&request.model.id) {
         for key in ["temperature", "top_p", "top_k"] {

@@ -1,4 +1,4 @@
-//! The neutral request as a body of Anthropic Messages.
+//! Encodes a neutral request as a body of Anthropic Messages.
 
 use leftfold_events::Request;
 use leftfold_events::turn_config::ToolSpec;
@@ -8,12 +8,12 @@ use super::message::{self, Turn};
 use super::options;
 use crate::shape;
 
-/// Marks that one request may carry.
+/// The most cache marks in one request.
 const MOST_MARKS: usize = 4;
 const MARKED_SYSTEM_BLOCKS: usize = 2;
 const MARKED_MESSAGES: usize = 2;
 
-/// A pure function of the request: the same bytes each time.
+/// The body of a request. A pure function: equal requests give equal bytes.
 pub(super) fn body(request: &Request) -> Value {
     let mut body = Map::new();
     body.insert("model".into(), request.model.id.clone().into());
@@ -40,9 +40,9 @@ fn system(blocks: &[String]) -> Vec<Value> {
     blocks.map(|text| json!({ "type": "text", "text": text })).collect()
 }
 
-/// Marks up to where the prompt is likely to be the same the next time: the system prompt, and the
-/// last two messages (the last for the next request, the one before for reading what the previous
-/// request has written).
+/// Marks the parts of the prompt that the next request probably repeats: the system prompt, and the
+/// last two messages (the last one for the next request, the one before it to read what the
+/// previous request wrote to the cache).
 fn mark(system: &mut [Value], turns: &mut [Turn]) {
     let mut left = MOST_MARKS;
     for block in system.iter_mut().take(MARKED_SYSTEM_BLOCKS) {
@@ -61,8 +61,9 @@ fn ephemeral() -> Value {
     json!({ "type": "ephemeral" })
 }
 
-/// The tools on offer. A history with calls needs tools to be defined even where none may be
-/// called (in a request for a summary, say): then those of the history are named and forbidden.
+/// The tools on offer. The API refuses a history with calls if no tools are defined, even in a
+/// request that offers none (such as a summary). In that case the tools of the history are defined
+/// and forbidden.
 fn tools(body: &mut Map<String, Value>, offered: &[ToolSpec], turns: &[Turn]) {
     if !offered.is_empty() {
         let tools: Vec<Value> = offered.iter().map(tool).collect();
@@ -92,7 +93,7 @@ fn tool(spec: &ToolSpec) -> Value {
 }
 
 /// Whether the model is in a tool loop that it entered without thinking, for example because its
-/// reply was cut off, or written by another model. Then thinking can not be asked for.
+/// reply was cut off or written by another model. The API then refuses to enable thinking.
 fn lacks_thinking(turns: &[Turn]) -> bool {
     let [.., assistant, user] = turns else { return false };
     let in_loop = user.blocks.first().is_some_and(|block| block["type"] == "tool_result");

@@ -65,7 +65,7 @@ fn tool(index: u64, start: Value, pieces: &[&str]) -> Vec<Value> {
     events
 }
 
-/// A reply with everything in it.
+/// A reply with every kind of event.
 fn rich() -> Vec<Value> {
     let mut events = vec![start(), json!({"type":"ping"})];
     events.push(open(0, json!({"type":"thinking","thinking":"","signature":""})));
@@ -258,7 +258,7 @@ fn blocks_that_nobody_closes_are_closed_at_the_end() {
     assert_eq!(inputs(&decode_all(&events)), ["{}"]);
 }
 
-/// A stream that a gateway has damaged.
+/// A gateway may damage a stream so.
 #[test]
 fn an_index_that_is_used_twice_makes_two_parts() {
     let block = |text: &str| -> Vec<Value> {
@@ -303,7 +303,7 @@ fn settings_are_checked() {
         let provider = client(config(base, Some("key"))).unwrap();
         assert_eq!(provider.endpoint.url.as_str(), url);
     }
-    // a server of one's own may want no key, and a gateway takes another header
+    // a server of the user's may need no key, and a gateway uses another header
     assert!(client(config(Some("http://127.0.0.1/v1"), None)).is_ok());
     let mut gateway = config(None, None);
     gateway.headers = vec![("Authorization".into(), "Bearer x".into())];
@@ -328,7 +328,7 @@ proptest! {
         assert_grammar(&decode(&slices(&pieces)));
     }
 
-    /// Whatever comes out of a good stream with bytes changed, nothing follows a last event.
+    /// No event follows the last one in a stream with changed bytes.
     #[test]
     fn damaged_streams_do_no_harm(bytes in damaged(wire(&rich()))) {
         assert_grammar(&decode(&[&bytes]));

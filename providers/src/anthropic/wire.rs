@@ -1,4 +1,4 @@
-//! The events of a stream, as far as they are read. Everything may be absent or null.
+//! The events of a stream, with the members that are read. Any of them may be absent or null.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -28,12 +28,12 @@ pub(super) enum Event {
     Error {
         error: Option<Value>,
     },
-    /// `ping` and whatever may come.
+    /// `ping` and unknown events.
     #[serde(other)]
     Unknown,
 }
 
-/// The events without which an answer is not whole.
+/// The events without which an answer is incomplete.
 pub(super) const ESSENTIAL: &[&str] = &[
     "message_start",
     "content_block_start",
@@ -74,7 +74,8 @@ pub(super) enum Delta {
     Unknown,
 }
 
-/// Most events by far: a piece of a block, without the detour that a tagged enum takes.
+/// By far the most frequent event: a piece of a block. It is parsed without a tagged enum, which is
+/// slower.
 #[derive(Debug, Deserialize)]
 pub(super) struct PlainDelta<'a> {
     r#type: &'a str,
@@ -92,7 +93,7 @@ struct PlainPiece<'a> {
 }
 
 impl PlainDelta<'_> {
-    /// What [`Event`] would have of it; `None` for all that is not so plain.
+    /// The delta that [`Event`] would give; `None` if the event has anything else.
     pub(super) fn delta(self) -> Option<Delta> {
         let PlainPiece { r#type, text, thinking, partial_json } = self.delta;
         if self.r#type != "content_block_delta" {
@@ -107,7 +108,7 @@ impl PlainDelta<'_> {
     }
 }
 
-/// Counts so far: a field that is there replaces the old value, one that is absent does not.
+/// Running counts: a field that is present replaces the old value, an absent one does not.
 #[derive(Debug, Deserialize)]
 pub(super) struct UsageUpdate {
     pub(super) input_tokens: Option<f64>,

@@ -1,12 +1,14 @@
-//! Whether an API would take the body of a request, told before it is sent.
+//! Checks whether an API would accept the body of a request, before it is sent.
 //!
-//! The rules are those of the vendors' public API references, a `check.rs` in the folder of each wire
-//! format: each call answered once and in place, roles that alternate where they have to, no empty
-//! blocks, ids in the form that is asked for, signatures where they belong. Parameters that settings
-//! add are not judged, since vendors invent new ones. Here is what the rules are written with.
+//! The rules come from the vendors' public API references. They are in a `check.rs` in the folder
+//! of each wire format: each call has one result in its place, roles alternate where the API
+//! requires it, no blocks are empty, ids have the required form, signatures are where they belong.
+//! Parameters from settings are not checked, since vendors invent new ones. This module has the
+//! tools for writing the rules.
 //!
-//! A body with a fault is a mistake in this program. Debug builds refuse to send it and say which
-//! fault it is; release builds do not have the rules, answer open calls (`closing`) and send.
+//! A body with a fault is a bug in this program. Debug builds refuse to send it and report the
+//! fault. Release builds do not contain the rules: they answer open calls (`closing`), log that,
+//! and send the body.
 
 mod place;
 pub(crate) mod tools;
@@ -18,7 +20,9 @@ use futures::stream::{self, BoxStream};
 use leftfold_events::Sha256;
 use leftfold_events::event::FailureClass;
 
-pub(crate) use place::{Faults, Is, Members, Place, is_blank, is_plain, need, range, shape};
+pub(crate) use place::{
+    Faults, MemberType, Members, Place, is_blank, is_plain, need, range, shape,
+};
 
 use crate::errors::Failure;
 use crate::stream::StreamEvent;
@@ -28,7 +32,7 @@ use crate::stream::StreamEvent;
 pub struct Fault {
     /// The rule's name.
     pub rule: &'static str,
-    /// Where in the body, as `messages[2].content[0]`.
+    /// Path in the body, such as `messages[2].content[0]`.
     pub at: String,
     pub problem: String,
 }
@@ -39,10 +43,10 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The stream of a request that is not sent, since its body has this fault.
-pub(crate) fn refused(body: &[u8], fault: &Fault) -> BoxStream<'static, StreamEvent> {
+/// The stream of a request that is not sent, because its body has this fault.
+pub(crate) fn refused_stream(body: &[u8], fault: &Fault) -> BoxStream<'static, StreamEvent> {
     let message = format!(
-        "the request was not sent, because the API would refuse it: {fault}; this is a mistake in leftfold, please report it"
+        "the request was not sent, because the API would refuse it: {fault}; this is a bug in leftfold, please report it"
     );
     let failure = Failure::fatal(FailureClass::Invalid, message);
     let start = StreamEvent::Start { body_sha256: Sha256::of(body) };

@@ -1,4 +1,4 @@
-//! Where in a body a fault is, and what its objects consist of.
+//! Locations in a body, and the expected members of its objects.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ impl Faults {
     }
 }
 
-/// A value of a body, and how to get there.
+/// A value of a body and its path.
 #[derive(Clone, Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) value: &'a Value,
@@ -29,14 +29,14 @@ impl<'a> Place<'a> {
         Self { value, path: String::new() }
     }
 
-    /// `null` if there is none.
+    /// The member, or `null` if there is none.
     pub(crate) fn member(&self, name: &str) -> Self {
         let value = self.value.get(name).unwrap_or(&Value::Null);
         let dot = if self.path.is_empty() { "" } else { "." };
         Self { value, path: format!("{}{dot}{name}", self.path) }
     }
 
-    /// Nothing if this is no list.
+    /// The list's items. Empty if this is not a list.
     pub(crate) fn items(&self) -> Vec<Self> {
         let items = self.value.as_array().map_or(&[][..], Vec::as_slice).iter().enumerate();
         items.map(|(at, value)| Self { value, path: format!("{}[{at}]", self.path) }).collect()
@@ -46,12 +46,12 @@ impl<'a> Place<'a> {
         self.value.get(name)?.as_str()
     }
 
-    /// The member `type`, or nothing.
+    /// The member `type`, or an empty string.
     pub(crate) fn kind(&self) -> &'a str {
         self.text("type").unwrap_or_default()
     }
 
-    /// Whether there is such a member that is not null.
+    /// Whether this member exists and is not null.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.value.get(name).is_some_and(|value| !value.is_null())
     }
@@ -61,22 +61,22 @@ impl<'a> Place<'a> {
     }
 }
 
-/// What a member may be.
+/// The expected type of a member.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Is {
+pub(crate) enum MemberType {
     Text,
-    /// A text of at least one character.
+    /// A string of at least one character.
     Filled,
     Flag,
     Count,
     Object,
     List,
-    /// A text or a list.
+    /// A string or a list.
     Content,
     Any,
 }
 
-impl Is {
+impl MemberType {
     fn fits(self, value: &Value) -> bool {
         match self {
             Self::Text => value.is_string(),
@@ -104,10 +104,10 @@ impl Is {
     }
 }
 
-/// Members with what each of them is.
-pub(crate) type Members<'a> = &'a [(&'a str, Is)];
+/// Names of members, with their expected types.
+pub(crate) type Members<'a> = &'a [(&'a str, MemberType)];
 
-/// An object has the members that it needs, and no others than those that it may have.
+/// Checks that an object has all members in `needs`, and no others but those in `may`.
 pub(crate) fn shape(faults: &mut Faults, at: &Place<'_>, needs: Members<'_>, may: Members<'_>) {
     let Some(object) = at.value.as_object() else {
         return faults.add("shape", at, "expected an object");
@@ -125,7 +125,7 @@ pub(crate) fn shape(faults: &mut Faults, at: &Place<'_>, needs: Members<'_>, may
             continue;
         }
         match may.iter().find(|(known, _)| known == name) {
-            None => faults.add("shape", &at.member(name), "no such member is known"),
+            None => faults.add("shape", &at.member(name), "this member is unknown"),
             Some((_, is)) if value.is_null() || is.fits(value) => {}
             Some((_, is)) => {
                 faults.add("shape", &at.member(name), format!("expected {}", is.words()));
@@ -134,15 +134,15 @@ pub(crate) fn shape(faults: &mut Faults, at: &Place<'_>, needs: Members<'_>, may
     }
 }
 
-/// A member of the body is there and is what it should be.
-pub(crate) fn need(faults: &mut Faults, body: &Place<'_>, name: &str, is: Is) {
+/// Checks that a member of the body exists and has the expected type.
+pub(crate) fn need(faults: &mut Faults, body: &Place<'_>, name: &str, is: MemberType) {
     let member = body.member(name);
     if !is.fits(member.value) {
         faults.add("shape", &member, format!("expected {}", is.words()));
     }
 }
 
-/// A number that is given lies within its range.
+/// Checks that a number, if given, lies within its range.
 pub(crate) fn range(faults: &mut Faults, body: &Place<'_>, name: &str, from: f64, to: f64) {
     if body.number(name).is_some_and(|number| !(from..=to).contains(&number)) {
         faults.add("range", &body.member(name), format!("expected {from} to {to}"));
@@ -153,7 +153,7 @@ pub(crate) fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
-/// At most `longest` of letters, digits, `_` and `-`, and at least one.
+/// Whether the text is 1 to `longest` letters, digits, `_` and `-`.
 pub(crate) fn is_plain(text: &str, longest: usize) -> bool {
     let plain = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'-';
     (1..=longest).contains(&text.len()) && text.bytes().all(plain)

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::client::bytes;
-use crate::config::{Config, Faulty, Wire};
+use crate::config::{Config, OnFault, Wire};
 use crate::testing::client;
 
-/// Whose rules a body has to keep.
+/// The rules to check a body against.
 struct Rules {
     config: Config,
     model: &'static str,
@@ -19,17 +19,17 @@ impl Rules {
     }
 }
 
-/// On the wire of Gemini the rules are those of a model rather than of a vendor.
+/// On the Gemini wire the rules depend on a model rather than on a vendor.
 fn rules(wire: Wire, vendor: &'static str) -> Rules {
     let mut config = Config::new("p", wire);
     config.vendor = Some(vendor.to_owned());
     Rules { config, model: vendor }
 }
 
-/// Changes at a path to what they are to be there, `null` to take away; and the fault they make.
+/// Values to set at paths (`null` removes the member), and the fault that they cause.
 type Case = (&'static str, Value, &'static str);
 
-/// The body is good as it is, and each change alone makes it bad by that rule and no other.
+/// Asserts that the body is good, and that each change alone breaks that rule and no other.
 fn check(rules: &Rules, good: &Value, cases: Vec<Case>) {
     assert_eq!(rules.faults(good), vec![], "{good}");
     for (path, value, rule) in cases {
@@ -345,17 +345,17 @@ fn gemini() {
 async fn a_fault_names_its_rule_and_place_and_is_not_sent() {
     let mut body = anthropic_body();
     body["messages"][2]["content"][0]["tool_use_id"] = json!("x");
-    let ends = async |faulty, body: &Value| -> Vec<StreamEvent> {
+    let ends = async |on_fault, body: &Value| -> Vec<StreamEvent> {
         let mut config = Config::new("p", Wire::ANTHROPIC);
         config.api_key = Some("key".into());
-        config.faulty = faulty;
+        config.on_fault = on_fault;
         match client(config).unwrap().refusal("m", body) {
             Some(refusal) => refusal.collect().await,
             None => Vec::new(),
         }
     };
-    assert_eq!(ends(Faulty::Mended, &body).await, []);
-    let events = ends(Faulty::Refused, &body).await;
+    assert_eq!(ends(OnFault::Mend, &body).await, []);
+    let events = ends(OnFault::Refuse, &body).await;
     let [StreamEvent::Start { body_sha256 }, StreamEvent::Failed(failure)] = &events[..] else {
         panic!("{events:?}");
     };
@@ -363,7 +363,7 @@ async fn a_fault_names_its_rule_and_place_and_is_not_sent() {
     assert_eq!((failure.class, failure.retryable), (FailureClass::Invalid, false));
     let expected = "call-open at `messages[1].content[1]`: no result for `a` follows";
     assert!(failure.message.contains(expected), "{}", failure.message);
-    assert_eq!(ends(Faulty::Refused, &anthropic_body()).await, []);
+    assert_eq!(ends(OnFault::Refuse, &anthropic_body()).await, []);
     for wire in [Wire::OPENAI_CHAT, Wire::OPENAI_RESPONSES, Wire::GEMINI] {
         let config = Config::new("openai", wire);
         assert_eq!(config.faults("m", &json!([]))[0].rule, "shape");

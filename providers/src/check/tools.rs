@@ -1,4 +1,4 @@
-//! Rules for the tools on offer, alike on all wires.
+//! Rules for the offered tools that all wire formats share.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::place::{Faults, Place, is_plain};
 
-/// Each name is of the form that the API takes, and nobody else's.
+/// Each name has the form that the API accepts and is used once.
 pub(crate) fn names<'a>(
     faults: &mut Faults,
     tools: &[Place<'a>],
@@ -19,7 +19,11 @@ pub(crate) fn names<'a>(
             continue;
         };
         if !fits(name) {
-            faults.add("tool-name", &tool.member("name"), format!("`{name}` is no such name"));
+            faults.add(
+                "tool-name",
+                &tool.member("name"),
+                format!("`{name}` is not a valid tool name"),
+            );
         }
         if !seen.insert(name) {
             let problem = format!("two tools are called `{name}`");
@@ -29,13 +33,13 @@ pub(crate) fn names<'a>(
     seen
 }
 
-/// Parameters are an object's schema.
+/// Parameters are a schema of type `object`.
 pub(crate) fn parameters(faults: &mut Faults, schema: &Place<'_>) {
     if schema.value.is_null() {
         return;
     }
     if schema.text("type") != Some("object") {
-        faults.add("tool-schema", schema, "parameters have the type `object`");
+        faults.add("tool-schema", schema, "parameters must have the type `object`");
     }
     for key in ["properties", "$defs"] {
         if schema.has(key) && !schema.member(key).value.is_object() {
@@ -44,24 +48,25 @@ pub(crate) fn parameters(faults: &mut Faults, schema: &Place<'_>) {
     }
 }
 
-/// Alternatives at the top are refused.
+/// The API refuses alternatives at the top of a schema.
 pub(crate) fn no_alternatives(faults: &mut Faults, schema: &Place<'_>) {
     for key in ["oneOf", "anyOf", "allOf"] {
         if schema.has(key) {
-            faults.add("tool-schema", &schema.member(key), "not at the top of parameters");
+            faults.add("tool-schema", &schema.member(key), "not allowed at the top of parameters");
         }
     }
 }
 
-/// Tools of OpenAI's wires; `within` is the member of a tool that describes the function, if any.
+/// Checks the tools of OpenAI's wire formats. `within` is the member of a tool that describes the
+/// function, if any.
 pub(crate) fn functions<'a>(faults: &mut Faults, body: &Place<'a>, within: Option<&str>) {
     let list = body.member("tools");
     if list.value.as_array().is_some_and(Vec::is_empty) {
-        faults.add("no-tools", &list, "a list of tools is not empty");
+        faults.add("no-tools", &list, "a list of tools must not be empty");
     }
     let tools = list.items();
     for tool in tools.iter().filter(|tool| tool.kind() != "function") {
-        faults.add("shape", &tool.member("type"), "tools are of the type `function`");
+        faults.add("shape", &tool.member("type"), "expected the type `function`");
     }
     let tools: Vec<Place<'a>> = tools
         .iter()
@@ -88,17 +93,17 @@ pub(crate) fn functions<'a>(faults: &mut Faults, body: &Place<'a>, within: Optio
     }
 }
 
-/// In the strict form nothing is optional, and nothing else is allowed.
+/// A strict schema has no optional properties and allows no others.
 fn strict(faults: &mut Faults, schema: &Place<'_>) {
     let properties = schema.member("properties");
     if schema.text("type") == Some("object") || properties.value.is_object() {
         if schema.value.get("additionalProperties") != Some(&Value::Bool(false)) {
-            faults.add("strict-schema", schema, "`additionalProperties` has to be false");
+            faults.add("strict-schema", schema, "`additionalProperties` must be false");
         }
         let required = schema.value.get("required").and_then(Value::as_array);
         for name in properties.value.as_object().into_iter().flat_map(|all| all.keys()) {
             if !required.is_some_and(|all| all.iter().any(|known| known == name.as_str())) {
-                faults.add("strict-schema", &properties.member(name), "it has to be required");
+                faults.add("strict-schema", &properties.member(name), "it must be required");
             }
             strict(faults, &properties.member(name));
         }

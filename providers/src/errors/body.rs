@@ -5,21 +5,21 @@ use serde_json::Value;
 
 use super::{google, tables};
 
-/// Characters of a server's message that are kept.
+/// The number of characters of a server's message that are kept.
 const LONGEST_MESSAGE: usize = 1_000;
 
-/// What an error body says, in whichever of the usual shapes.
+/// The content of an error body, in any of the usual shapes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Details {
-    /// One line, without control characters; empty if nothing was said.
+    /// One line without control characters; empty if the body has no message.
     pub(crate) message: String,
     /// The error's type, code and status, in lower case.
     pub(crate) kinds: Vec<String>,
-    /// The body was a page for a browser, which nobody wants to read here.
+    /// Whether the body is a web page, which is not shown.
     pub(crate) markup: bool,
-    /// Milliseconds that the body asks to wait.
+    /// The wait that the body asks for, in milliseconds.
     pub(crate) retry_after: Option<u64>,
-    /// Whether a limit passes soon, where the body tells that apart from its words.
+    /// Whether a limit passes soon, if the body says so by other means than its message.
     pub(crate) passes_soon: Option<bool>,
 }
 
@@ -36,7 +36,8 @@ impl Details {
         }
     }
 
-    /// Reads `{"error": {...}}`, `{"error": "..."}`, a list of such, or a bare error object.
+    /// Reads `{"error": {...}}`, `{"error": "..."}`, a list of such objects, or a bare error
+    /// object.
     pub(crate) fn of(value: &Value) -> Self {
         let value = value.as_array().and_then(|list| list.first()).unwrap_or(value);
         let error = value.get("error").filter(|error| !error.is_null()).unwrap_or(value);
@@ -63,7 +64,7 @@ impl Details {
         Self { message, kinds, markup, retry_after, passes_soon }
     }
 
-    /// The status that a gateway passes on as the error's code.
+    /// The HTTP status, if a gateway passes it on as the error's code.
     pub(crate) fn status(&self) -> Option<StatusCode> {
         let codes = self.kinds.iter().filter_map(|kind| kind.parse::<u16>().ok());
         let mut errors = codes.filter(|code| (400..600).contains(code));
@@ -71,7 +72,7 @@ impl Details {
     }
 
     pub(crate) fn is_server_error(&self) -> bool {
-        tables::names(&self.kinds, tables::SERVER_CODES)
+        tables::has_code(&self.kinds, tables::SERVER_CODES)
     }
 }
 
@@ -85,7 +86,7 @@ fn message_of(object: &Value) -> Option<Cow<'_, str>> {
     Some(found.as_str().map_or_else(|| Cow::Owned(found.to_string()), Cow::Borrowed))
 }
 
-/// What a gateway's own words only announce: the error of the server behind it (OpenRouter's
+/// The message of the server behind a gateway, if the gateway passes it on (OpenRouter's
 /// `metadata.raw`).
 fn passed_on(error: &Value) -> Option<String> {
     let raw = error.get("metadata")?.get("raw")?.as_str()?;
@@ -116,7 +117,7 @@ fn one_line(text: &str) -> String {
     }
 }
 
-/// `502 Bad Gateway`, or the number alone where it has no name.
+/// `502 Bad Gateway`, or only the number if the status has no name.
 pub(super) fn status_text(status: StatusCode) -> String {
     match (status.as_u16(), status.canonical_reason()) {
         (529, _) => "529 Overloaded".to_owned(),

@@ -1,18 +1,18 @@
-//! What Google's APIs say beside an error: `details`, a list of typed messages.
+//! Reads the `details` of errors from Google's APIs: a list of typed messages.
 
 use serde_json::Value;
 
 use super::LONGEST_WAIT_MS;
 
-/// Milliseconds of the `RetryInfo` among the details.
+/// The wait of the `RetryInfo` in the details, in milliseconds.
 pub(super) fn retry_after(error: &Value) -> Option<u64> {
     let delay = of_type(error, "RetryInfo").find_map(|info| info.get("retryDelay")?.as_str())?;
     let seconds: f64 = delay.strip_suffix('s')?.parse().ok()?;
     millis(seconds)
 }
 
-/// Whether a limit that was hit is one that passes within minutes. The words are the same for all
-/// limits; what tells them apart is the quota's id, and a limit of nothing never passes.
+/// Whether a limit passes within minutes. The message is the same for all limits; the id of the
+/// quota distinguishes them. A limit of 0 never passes.
 pub(super) fn passes_soon(error: &Value, message: &str) -> Option<bool> {
     let failures = of_type(error, "QuotaFailure");
     let violations: Vec<&Value> =

@@ -1,4 +1,4 @@
-//! What response headers say about trying again.
+//! Reads response headers that concern retries.
 
 use std::time::SystemTime;
 
@@ -8,7 +8,7 @@ use reqwest::header::HeaderMap;
 pub const LONGEST_WAIT_MS: u64 = 2_147_483_647;
 
 /// Milliseconds to wait: `retry-after-ms`, else `retry-after` in seconds or as an HTTP date in the
-/// future. Hints that make no sense are passed over.
+/// future. Invalid values are ignored.
 pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<u64> {
     let millis = value(headers, "retry-after-ms").and_then(|text| wait(text, 1.0));
     millis.or_else(|| {
@@ -17,7 +17,7 @@ pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<u64> {
     })
 }
 
-/// Whether the server itself says that trying again makes sense.
+/// Whether the server itself says that a retry makes sense.
 pub(super) fn should_retry(headers: &HeaderMap) -> Option<bool> {
     match value(headers, "x-should-retry")? {
         "true" => Some(true),

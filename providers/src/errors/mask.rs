@@ -1,15 +1,15 @@
 use std::fmt;
 
-/// What replaces a secret.
+/// The replacement of a secret.
 const HIDDEN: &str = "[hidden]";
 
-/// Shorter ones would hide ordinary words, and protect nothing.
+/// Secrets shorter than this are not hidden: that would hide ordinary words and protect nothing.
 const SHORTEST_SECRET: usize = 4;
 
-/// The secrets of one provider, to be taken out of what a server echoes.
+/// The secrets of one provider, to be removed from the server's messages.
 #[derive(Clone, Default)]
 pub(crate) struct Mask {
-    /// Longest first, so that a secret within another leaves no rest.
+    /// Longest first, so that a secret that contains another one is hidden completely.
     secrets: Vec<String>,
 }
 

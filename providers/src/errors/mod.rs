@@ -1,5 +1,4 @@
-//! Failures: what went wrong, in the eight words that the core decides by, and in words a person
-//! can act on.
+//! Failures of requests: a class that the core decides by, and a message that a person can act on.
 
 mod body;
 mod google;
@@ -18,22 +17,22 @@ pub(crate) use body::{Details, is_markup};
 pub use hints::LONGEST_WAIT_MS;
 pub(crate) use mask::Mask;
 
-/// Why there is no complete reply. No key that is in use stands in `message`.
+/// Why there is no complete reply. `message` contains no key that is in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub class: FailureClass,
     pub message: String,
-    /// The HTTP status, where there was one.
+    /// The HTTP status, if there was one.
     pub status: Option<u16>,
     pub retryable: bool,
-    /// How long the server asked to wait, in milliseconds; at most [`LONGEST_WAIT_MS`].
+    /// The wait that the server asked for, in milliseconds; at most [`LONGEST_WAIT_MS`].
     pub retry_after: Option<u64>,
 }
 
 impl Failure {
-    /// A failure whose class alone tells whether trying again may help.
+    /// A failure whose class alone decides whether a retry may help.
     pub(crate) fn new(class: FailureClass, message: impl Into<String>) -> Self {
-        let retryable = may_pass(class);
+        let retryable = class_is_transient(class);
         Self { class, message: message.into(), status: None, retryable, retry_after: None }
     }
 
@@ -41,34 +40,34 @@ impl Failure {
         Self { retryable: false, ..Self::new(class, message) }
     }
 
-    /// The stream ended, and nothing said that the reply was complete.
+    /// The stream ended without saying that the reply was complete.
     pub(crate) fn cut_off() -> Self {
         Self::new(
             FailureClass::Network,
-            "the connection was closed in the middle of the answer; the answer so far can not be used",
+            "the connection was closed in the middle of the answer; the answer so far cannot be used",
         )
     }
 
-    /// Not a byte for so long.
+    /// No byte arrived for the time `stall`.
     pub(crate) fn stalled(stall: Duration) -> Self {
         let message = format!("the provider has sent nothing for {} s", stall.as_secs_f64());
         Self::new(FailureClass::Stalled, message)
     }
 
-    /// An error that the server reported inside a stream that had begun well.
+    /// An error that the server reported inside a stream.
     pub(crate) fn in_stream(provider: &str, details: &Details) -> Self {
         let status = details.status();
         let class = class_of(status, details);
         let message = message(provider, class, None, details);
-        let transient = details.is_server_error() || status.is_some_and(is_transient);
+        let transient = details.is_server_error() || status.is_some_and(status_is_transient);
         Self {
-            retryable: may_pass(class) || transient && !is_settled(class),
+            retryable: class_is_transient(class) || transient && !is_permanent(class),
             retry_after: details.retry_after,
             ..Self::new(class, message)
         }
     }
 
-    /// An answer whose HTTP status says that it is none.
+    /// The failure of a response with an HTTP error status.
     pub(crate) fn of_response(
         provider: &str,
         status: StatusCode,
@@ -78,11 +77,11 @@ impl Failure {
     ) -> Self {
         let details = Details::read(body);
         let class = class_of(Some(status), &details);
-        let may = may_pass(class) || is_transient(status);
+        let may = class_is_transient(class) || status_is_transient(status);
         let retryable = match hints::should_retry(headers) {
             Some(false) => false,
-            Some(true) => !is_settled(class),
-            None => may && !is_settled(class),
+            Some(true) => !is_permanent(class),
+            None => may && !is_permanent(class),
         };
         Self {
             class,
@@ -94,8 +93,8 @@ impl Failure {
     }
 }
 
-/// Classes of which time alone may be the cure.
-const fn may_pass(class: FailureClass) -> bool {
+/// Classes that a later retry may overcome.
+const fn class_is_transient(class: FailureClass) -> bool {
     match class {
         FailureClass::RateLimit
         | FailureClass::Overloaded
@@ -110,60 +109,66 @@ const fn may_pass(class: FailureClass) -> bool {
     }
 }
 
-/// Classes that the same request meets again whatever its status says.
-const fn is_settled(class: FailureClass) -> bool {
+/// Classes for which a retry fails again, whatever the status.
+const fn is_permanent(class: FailureClass) -> bool {
     matches!(class, FailureClass::Overflow | FailureClass::Auth | FailureClass::Quota)
 }
 
-fn is_transient(status: StatusCode) -> bool {
+fn status_is_transient(status: StatusCode) -> bool {
     matches!(status.as_u16(), 408 | 409 | 425 | 429) || status.is_server_error()
 }
 
-/// What the server says of itself weighs more than its status, but words about a rate that
-/// mention tokens are no overflow.
+/// The class of an error. The body weighs more than the status, except that a message about a rate
+/// limit that mentions tokens is not an overflow.
 fn class_of(status: Option<StatusCode>, details: &Details) -> FailureClass {
     let code = status.map_or(0, |s| s.as_u16());
     let text = details.message.to_lowercase();
     if let Some(soon) = details.passes_soon.filter(|_| is_limit(code, details)) {
         return if soon { FailureClass::RateLimit } else { FailureClass::Quota };
     }
-    if tables::names(&details.kinds, tables::QUOTA_CODES) || tables::says(&text, tables::QUOTA) {
+    if tables::has_code(&details.kinds, tables::QUOTA_CODES)
+        || tables::has_phrase(&text, tables::QUOTA)
+    {
         return FailureClass::Quota;
     }
-    if tables::names(&details.kinds, tables::OVERFLOW_CODES) {
+    if tables::has_code(&details.kinds, tables::OVERFLOW_CODES) {
         return FailureClass::Overflow;
     }
-    let rate = code == 429 || tables::names(&details.kinds, tables::RATE_CODES);
-    let says_rate = !matches!(code, 401 | 403) && tables::says(&text, tables::RATE);
-    // more than a minute's allowance at once is too much in any minute (SPEC R4)
+    let rate = code == 429 || tables::has_code(&details.kinds, tables::RATE_CODES);
+    let says_rate = !matches!(code, 401 | 403) && tables::has_phrase(&text, tables::RATE);
+    // a request over the allowance of a minute fails in every minute (SPEC R4)
     if code != 413 && (rate || says_rate) {
         return FailureClass::RateLimit;
     }
-    if tables::says(&text, tables::OVERFLOW) || tables::is_too_long(&text) {
+    if tables::has_phrase(&text, tables::OVERFLOW) || tables::is_too_long(&text) {
         return FailureClass::Overflow;
     }
-    if tables::names(&details.kinds, tables::OVERLOADED_CODES)
-        || tables::says(&text, tables::OVERLOADED)
+    if tables::has_code(&details.kinds, tables::OVERLOADED_CODES)
+        || tables::has_phrase(&text, tables::OVERLOADED)
     {
         return FailureClass::Overloaded;
     }
-    if tables::names(&details.kinds, tables::AUTH_CODES) || tables::says(&text, tables::AUTH) {
+    if tables::has_code(&details.kinds, tables::AUTH_CODES)
+        || tables::has_phrase(&text, tables::AUTH)
+    {
         return FailureClass::Auth;
     }
-    // some refuse words with the status that others have for keys
-    if tables::names(&details.kinds, tables::POLICY_CODES) || tables::says(&text, tables::POLICY) {
+    // some vendors refuse content with the status that others use for keys
+    if tables::has_code(&details.kinds, tables::POLICY_CODES)
+        || tables::has_phrase(&text, tables::POLICY)
+    {
         return FailureClass::Invalid;
     }
     class_of_status(code, details)
 }
 
 fn is_limit(code: u16, details: &Details) -> bool {
-    code == 429 || tables::names(&details.kinds, &["resource_exhausted"])
+    code == 429 || tables::has_code(&details.kinds, &["resource_exhausted"])
 }
 
 fn class_of_status(code: u16, details: &Details) -> FailureClass {
     match code {
-        // a page that forbids comes from a firewall, not from an API
+        // an HTML page with status 403 comes from a firewall, not from an API
         403 if details.markup => FailureClass::Invalid,
         401 | 403 => FailureClass::Auth,
         402 => FailureClass::Quota,
@@ -172,12 +177,12 @@ fn class_of_status(code: u16, details: &Details) -> FailureClass {
         503 | 529 => FailureClass::Overloaded,
         409 | 425 => FailureClass::Other,
         300..=499 => FailureClass::Invalid,
-        0 if tables::names(&details.kinds, tables::INVALID_CODES) => FailureClass::Invalid,
+        0 if tables::has_code(&details.kinds, tables::INVALID_CODES) => FailureClass::Invalid,
         _ => FailureClass::Other,
     }
 }
 
-/// One line for a person: what it is, what the server said, what to do.
+/// One line for a person: the kind of error, the server's message, and advice.
 fn message(
     provider: &str,
     class: FailureClass,
@@ -206,7 +211,7 @@ fn message(
 
 fn friendly(class: FailureClass, details: &Details) -> Option<&'static str> {
     match class {
-        FailureClass::RateLimit if tables::names(&details.kinds, &["rate_limit"]) => {
+        FailureClass::RateLimit if tables::has_code(&details.kinds, &["rate_limit"]) => {
             Some("Rate Limited")
         }
         FailureClass::RateLimit => Some("Too Many Requests"),
@@ -233,22 +238,22 @@ fn advice(
     {
         let to = headers.get("location").and_then(|to| to.to_str().ok()).unwrap_or("elsewhere");
         return Some(format!(
-            "it redirects to {to}; redirects are not followed, set `provider.{provider}.options.baseURL` to the final address"
+            "it redirects to {to}, and redirects are not followed; set `provider.{provider}.options.baseURL` to the final address"
         ));
     }
     match class {
         FailureClass::Auth => Some(format!(
-            "check the API key of provider `{provider}` and what it is allowed to use: `leftfold auth login {provider}` stores another, {}",
+            "check the API key of provider `{provider}` and its permissions: `leftfold auth login {provider}` stores another, {}",
             match key_variable(provider) {
-                Some(variable) => format!("but settings and {variable} come first"),
-                None => "but settings come first".to_owned(),
+                Some(variable) => format!("but settings and {variable} take precedence"),
+                None => "but settings take precedence".to_owned(),
             }
         )),
         FailureClass::Quota => {
             Some(format!("check plan and billing of the account behind provider `{provider}`"))
         }
         FailureClass::Invalid if details.markup || details.message.is_empty() => Some(format!(
-            "check `provider.{provider}.options.baseURL`, which may lead to something else than the API"
+            "check `provider.{provider}.options.baseURL`, which may not be the address of the API"
         )),
         FailureClass::Invalid
         | FailureClass::Overflow

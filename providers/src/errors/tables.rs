@@ -1,16 +1,17 @@
-//! What vendors write when something is wrong, as data. Texts are compared in lower case.
+//! Error codes and messages of vendors, as data. Texts are compared in lower case.
 
 /// Whether one of the error's names contains one of `codes`.
-pub(super) fn names(kinds: &[String], codes: &[&str]) -> bool {
+pub(super) fn has_code(kinds: &[String], codes: &[&str]) -> bool {
     kinds.iter().any(|kind| codes.iter().any(|code| kind.contains(code)))
 }
 
 /// Whether `text` contains one of `phrases`.
-pub(super) fn says(text: &str, phrases: &[&str]) -> bool {
+pub(super) fn has_phrase(text: &str, phrases: &[&str]) -> bool {
     phrases.iter().any(|phrase| text.contains(phrase))
 }
 
-/// Phrases that say "too long" only when they also speak of what is too long.
+/// Whether the text has a phrase that means "too long" only together with the thing that is too
+/// long.
 pub(super) fn is_too_long(text: &str) -> bool {
     let of_size = ["token", "context", "prompt", "input length", "input size"];
     let too_much = [
@@ -28,7 +29,10 @@ pub(super) fn is_too_long(text: &str) -> bool {
     let limit = ["context", "maximum", "limit", "too long", "too large", "too many input tokens"];
     // `max_tokens: 64000 > 32000, which is the maximum ... output tokens` is a wrong setting
     let output = ["max_tokens", "max_completion_tokens", "max_output_tokens", "output token"];
-    says(text, &of_size) && says(text, &too_much) && says(text, &limit) && !says(text, &output)
+    has_phrase(text, &of_size)
+        && has_phrase(text, &too_much)
+        && has_phrase(text, &limit)
+        && !has_phrase(text, &output)
 }
 
 pub(super) const OVERFLOW_CODES: &[&str] = &[
@@ -41,7 +45,7 @@ pub(super) const OVERFLOW_CODES: &[&str] = &[
     "exceed_context_size_error",
 ];
 
-/// One line a vendor or server, as far as its wording is documented or known.
+/// One line per vendor or server, from its documentation or known answers.
 pub(super) const OVERFLOW: &[&str] = &[
     // Anthropic
     "prompt is too long",
@@ -140,7 +144,7 @@ pub(super) const QUOTA: &[&str] = &[
     "billing hard limit",
     // Anthropic
     "reached your specified api usage limits",
-    // OpenRouter, whose free models come back the next day
+    // OpenRouter, whose free models are available again the next day
     "free-models-per-day",
     "payment required",
     // xAI
@@ -168,7 +172,7 @@ pub(super) const AUTH: &[&str] = &[
     "api key expired",
 ];
 
-/// Content that a vendor does not want: the same words meet the same answer.
+/// Content that a vendor refuses. A retry gets the same refusal.
 pub(super) const POLICY_CODES: &[&str] =
     &["content_filter", "content_policy", "data_inspection_failed", "responsibleaipolicy"];
 
@@ -178,6 +182,6 @@ pub(super) const POLICY: &[&str] =
 pub(super) const INVALID_CODES: &[&str] =
     &["invalid_request", "not_found", "invalid_prompt", "invalid_argument", "unprocessable"];
 
-/// Names that servers give to their own faults.
+/// Names of faults of the server itself.
 pub(super) const SERVER_CODES: &[&str] =
     &["api_error", "server_error", "internal", "timeout", "bad_gateway"];

@@ -144,7 +144,7 @@ fn hints_say_how_long_to_wait() {
         (&[("retry-after", "99999999999999999999")], Some(LONGEST_WAIT_MS)),
         (&[("retry-after", "inf")], Some(LONGEST_WAIT_MS)),
         (&[("retry-after-ms", "2147483648")], Some(LONGEST_WAIT_MS)),
-        // the clock stands at Fri, 15 Jan 2027 08:00:00 GMT
+        // the clock says Fri, 15 Jan 2027 08:00:00 GMT
         (&[("retry-after", "Fri, 15 Jan 2027 08:00:30 GMT")], Some(30_000)),
         (&[("retry-after", "Fri, 15 Jan 2027 07:59:30 GMT")], None),
         (&[("retry-after", "Fri, 15 Jan 2337 08:00:30 GMT")], Some(LONGEST_WAIT_MS)),
@@ -184,7 +184,7 @@ fn friendly_words() {
     assert_eq!(message(429, &anthropic("rate_limit_error", "slow")), "Rate Limited: slow");
     assert_eq!(message(429, ""), "Too Many Requests: 429 Too Many Requests");
     assert!(message(401, &anthropic("authentication_error", "invalid x-api-key")).ends_with(
-        "invalid x-api-key; check the API key of provider `p` and what it is allowed to use: `leftfold auth login p` stores another, but settings come first"
+        "invalid x-api-key; check the API key of provider `p` and its permissions: `leftfold auth login p` stores another, but settings take precedence"
     ));
     assert_eq!(message(500, "oh\r\n\tno\u{7}"), "oh no");
     assert_eq!(message(599, ""), "HTTP status 599");

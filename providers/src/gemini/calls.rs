@@ -1,20 +1,16 @@
-//! Calls: whole as a rule, in pieces where the server streams arguments.
-
-use std::collections::VecDeque;
+//! Calls of a reply. They usually arrive complete, and in pieces if the server streams arguments.
 
 use leftfold_events::Json;
 use leftfold_events::event::CallSpec;
 use serde_json::{Map, Value};
 
 use super::paths;
-use crate::stream::StreamEvent;
+use crate::stream::{EventQueue, StreamEvent};
 
-type Out = VecDeque<StreamEvent>;
-
-/// The beginning of ids that stand in for those which the API has not given. They are not sent.
+/// The prefix of ids that replace those that the API did not give. They are not sent.
 const MADE_UP: &str = "leftfold_";
 
-/// Whether the API has never heard of this id of a call.
+/// Whether this id of a call is such a replacement, which the API does not know.
 pub(super) fn is_made_up(id: &str) -> bool {
     id.is_empty() || id.starts_with(MADE_UP)
 }
@@ -25,13 +21,13 @@ pub(super) struct Call {
     id: String,
     name: String,
     args: Value,
-    /// Pieces that had no place: whatever the arguments are now, the model wrote something else.
+    /// Whether a piece had no valid place. The arguments are then not those that the model wrote.
     is_broken: bool,
 }
 
 impl Call {
-    /// `number` counts the calls of a reply.
-    pub(super) fn begin(function: &Value, number: usize, out: &mut Out) -> Self {
+    /// Begins a call. `number` counts the calls of a reply.
+    pub(super) fn begin(function: &Value, number: usize, out: &mut EventQueue) -> Self {
         let text = |name| function.get(name).and_then(Value::as_str).unwrap_or_default();
         let id = match text("id") {
             "" => format!("{MADE_UP}{number}"),
@@ -45,7 +41,7 @@ impl Call {
         call
     }
 
-    /// Takes what a piece has of the arguments. Whether there is more to come.
+    /// Adds the arguments of a piece. Returns whether there is more to come.
     pub(super) fn push(&mut self, function: &Value) -> bool {
         if let Some(args) = function.get("args").filter(|args| !args.is_null()) {
             match (&mut self.args, args) {
@@ -60,8 +56,8 @@ impl Call {
         continues(function)
     }
 
-    /// Input that was broken off becomes the text that it is, so that no tool takes it.
-    pub(super) fn close(self, is_whole: bool, out: &mut Out) {
+    /// Ends the call. Truncated input becomes a JSON string, so that no tool accepts it.
+    pub(super) fn close(self, is_whole: bool, out: &mut EventQueue) {
         let input = if is_whole && !self.is_broken {
             Json::from_value(&self.args)
         } else {
@@ -71,12 +67,12 @@ impl Call {
     }
 }
 
-/// Whether a piece says that there is more of its call.
+/// Whether the piece says that its call continues.
 pub(super) fn continues(function: &Value) -> bool {
     function.get("willContinue").and_then(Value::as_bool).unwrap_or_default()
 }
 
-/// Whether a piece begins a call rather than going on with one.
+/// Whether the piece begins a call rather than continuing one.
 pub(super) fn begins(function: &Value) -> bool {
     function.get("name").and_then(Value::as_str).is_some_and(|name| !name.is_empty())
 }

@@ -1,53 +1,53 @@
-//! Rules of Gemini.
+//! Rules of Gemini for request bodies.
 
 use super::is_from;
-use crate::check::{Faults, Is, Place, is_blank, need, shape, tools};
+use crate::check::{Faults, MemberType, Place, is_blank, need, shape, tools};
 
 const LONGEST_NAME: usize = 128;
 const SIGNATURE: &str = "thoughtSignature";
-/// The first generation that wants its calls signed.
+/// The first generation that requires signatures on calls.
 const SIGNS_CALLS: f32 = 3.0;
 
-/// What a part may hold, one of them at a time.
-const KINDS: [(&str, Is); 5] = [
-    ("text", Is::Text),
-    ("inlineData", Is::Object),
-    ("fileData", Is::Object),
-    ("functionCall", Is::Object),
-    ("functionResponse", Is::Object),
+/// The kinds of data of a part, which has exactly one of them.
+const KINDS: [(&str, MemberType); 5] = [
+    ("text", MemberType::Text),
+    ("inlineData", MemberType::Object),
+    ("fileData", MemberType::Object),
+    ("functionCall", MemberType::Object),
+    ("functionResponse", MemberType::Object),
 ];
 
-/// What a schema may say.
-const OF_SCHEMA: [(&str, Is); 20] = [
-    ("type", Is::Text),
-    ("format", Is::Text),
-    ("title", Is::Text),
-    ("description", Is::Text),
-    ("nullable", Is::Flag),
-    ("enum", Is::List),
-    ("items", Is::Object),
-    ("minItems", Is::Any),
-    ("maxItems", Is::Any),
-    ("properties", Is::Object),
-    ("required", Is::List),
-    ("minProperties", Is::Any),
-    ("maxProperties", Is::Any),
-    ("minLength", Is::Any),
-    ("maxLength", Is::Any),
-    ("pattern", Is::Text),
-    ("example", Is::Any),
-    ("anyOf", Is::List),
-    ("propertyOrdering", Is::List),
-    ("default", Is::Any),
+/// The known members of a schema.
+const OF_SCHEMA: [(&str, MemberType); 20] = [
+    ("type", MemberType::Text),
+    ("format", MemberType::Text),
+    ("title", MemberType::Text),
+    ("description", MemberType::Text),
+    ("nullable", MemberType::Flag),
+    ("enum", MemberType::List),
+    ("items", MemberType::Object),
+    ("minItems", MemberType::Any),
+    ("maxItems", MemberType::Any),
+    ("properties", MemberType::Object),
+    ("required", MemberType::List),
+    ("minProperties", MemberType::Any),
+    ("maxProperties", MemberType::Any),
+    ("minLength", MemberType::Any),
+    ("maxLength", MemberType::Any),
+    ("pattern", MemberType::Text),
+    ("example", MemberType::Any),
+    ("anyOf", MemberType::List),
+    ("propertyOrdering", MemberType::List),
+    ("default", MemberType::Any),
 ];
 
 const TYPES: [&str; 6] = ["STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT"];
 
 pub(super) fn check(body: &Place<'_>, model: &str, faults: &mut Faults) {
-    need(faults, body, "contents", Is::List);
+    need(faults, body, "contents", MemberType::List);
     let contents = body.member("contents").items();
     if contents.is_empty() {
-        faults.add("no-messages", &body.member("contents"), "at least one content");
+        faults.add("no-messages", &body.member("contents"), "expected at least one content");
     }
     let mut before = None;
     for content in &contents {
@@ -75,7 +75,7 @@ struct Turn<'a> {
 
 impl<'a> Turn<'a> {
     fn read(content: &Place<'a>, faults: &mut Faults) -> Self {
-        shape(faults, content, &[("role", Is::Text), ("parts", Is::List)], &[]);
+        shape(faults, content, &[("role", MemberType::Text), ("parts", MemberType::List)], &[]);
         let role = content.text("role").unwrap_or_default();
         if !matches!(role, "user" | "model") {
             faults.add("role", &content.member("role"), "`user` or `model`");
@@ -95,7 +95,7 @@ impl<'a> Turn<'a> {
                 faults.add("call-role", &self.place, "only the model calls functions");
             }
             if before.is_none_or(|before| before.is_model) {
-                faults.add("call-order", &self.place, "calls come right after the user");
+                faults.add("call-order", &self.place, "calls must come directly after the user");
             }
         }
         let asked = before.map_or(&[][..], |before| before.calls.as_slice());
@@ -110,7 +110,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// As many results as calls, each with the name and id of a call of its own.
+    /// Checks that there are as many results as calls, each with the name and id of one call.
     fn answers(&self, asked: &[Place<'_>], faults: &mut Faults) {
         if asked.len() != self.results.len() {
             let (calls, results) = (asked.len(), self.results.len());
@@ -123,8 +123,8 @@ impl<'a> Turn<'a> {
             shape(
                 faults,
                 result,
-                &[("name", Is::Filled), ("response", Is::Object)],
-                &[("id", Is::Filled), ("parts", Is::List)],
+                &[("name", MemberType::Filled), ("response", MemberType::Object)],
+                &[("id", MemberType::Filled), ("parts", MemberType::List)],
             );
             let of = (result.text("name"), result.text("id"));
             match waiting.iter().position(|call| *call == of) {
@@ -138,7 +138,7 @@ impl<'a> Turn<'a> {
         if !self.calls.is_empty() {
             faults.add("call-open", &self.place, "the results are missing");
         } else if self.is_model {
-            faults.add("answer-last", &self.place, "the last content is not the model's");
+            faults.add("answer-last", &self.place, "the last content must not be the model's");
         }
     }
 }
@@ -147,10 +147,10 @@ fn parts<'a>(content: &Place<'a>, faults: &mut Faults) -> Vec<Place<'a>> {
     let list = content.member("parts");
     let parts = list.items();
     if parts.is_empty() {
-        faults.add("empty", &list, "at least one part");
+        faults.add("empty", &list, "expected at least one part");
     }
     for part in &parts {
-        let more = [("thought", Is::Flag), (SIGNATURE, Is::Filled)];
+        let more = [("thought", MemberType::Flag), (SIGNATURE, MemberType::Filled)];
         shape(faults, part, &[], &[&KINDS[..], &more].concat());
         let kinds = KINDS.iter().filter(|(name, _)| part.has(name)).count();
         let is_signed = part.has(SIGNATURE);
@@ -159,23 +159,23 @@ fn parts<'a>(content: &Place<'a>, faults: &mut Faults) -> Vec<Place<'a>> {
         }
         let text = part.text("text");
         if !is_signed && text.is_some_and(is_blank) {
-            faults.add("empty", part, "a text that is blank");
+            faults.add("empty", part, "the text is blank");
         }
         let data = part.member("inlineData");
         if data.value.is_object() {
-            let needs = [("mimeType", Is::Filled), ("data", Is::Filled)];
-            shape(faults, &data, &needs, &[("displayName", Is::Text)]);
+            let needs = [("mimeType", MemberType::Filled), ("data", MemberType::Filled)];
+            shape(faults, &data, &needs, &[("displayName", MemberType::Text)]);
         }
         let call = part.member("functionCall");
         if call.value.is_object() {
-            let may = [("id", Is::Filled), ("args", Is::Object)];
-            shape(faults, &call, &[("name", Is::Filled)], &may);
+            let may = [("id", MemberType::Filled), ("args", MemberType::Object)];
+            shape(faults, &call, &[("name", MemberType::Filled)], &may);
         }
     }
     parts
 }
 
-/// In the turn that is under way the first call of each step has a signature.
+/// In the current turn, the first call of each step has a signature.
 fn signed(contents: &[Place<'_>], model: &str, faults: &mut Faults) {
     let asks = |content: &Place<'_>| {
         let parts = content.member("parts").items();
@@ -186,7 +186,7 @@ fn signed(contents: &[Place<'_>], model: &str, faults: &mut Faults) {
         let parts = content.member("parts").items();
         let first = parts.iter().find(|part| part.has("functionCall"));
         if let Some(first) = first.filter(|first| !first.has(SIGNATURE)) {
-            faults.add("call-unsigned", first, "the first call of a step has a signature");
+            faults.add("call-unsigned", first, "the first call of a step must have a signature");
         }
     }
 }
@@ -198,42 +198,42 @@ fn declared(body: &Place<'_>, faults: &mut Faults) {
     tools::names(faults, &functions, is_name);
     for function in &functions {
         let may = [
-            ("description", Is::Text),
-            ("parameters", Is::Object),
-            ("parametersJsonSchema", Is::Object),
-            ("behavior", Is::Text),
+            ("description", MemberType::Text),
+            ("parameters", MemberType::Object),
+            ("parametersJsonSchema", MemberType::Object),
+            ("behavior", MemberType::Text),
         ];
-        shape(faults, function, &[("name", Is::Filled)], &may);
+        shape(faults, function, &[("name", MemberType::Filled)], &may);
         let parameters = function.member("parameters");
         if parameters.value.is_null() {
             continue;
         }
         if function.has("parametersJsonSchema") {
-            faults.add("tool-schema", function, "one schema of parameters, not two");
+            faults.add("tool-schema", function, "only one schema of parameters is allowed");
         }
         if parameters.text("type") != Some("OBJECT") {
-            faults.add("tool-schema", &parameters, "parameters have the type `OBJECT`");
+            faults.add("tool-schema", &parameters, "parameters must have the type `OBJECT`");
         }
         schema(&parameters, faults);
     }
 }
 
 fn schema(at: &Place<'_>, faults: &mut Faults) {
-    let more = [("minimum", Is::Any), ("maximum", Is::Any)];
+    let more = [("minimum", MemberType::Any), ("maximum", MemberType::Any)];
     shape(faults, at, &[], &[&OF_SCHEMA[..], &more].concat());
     let kind = at.kind();
     if !TYPES.contains(&kind) && !at.has("anyOf") {
-        faults.add("tool-schema", at, format!("`{kind}` is no type"));
+        faults.add("tool-schema", at, format!("`{kind}` is not a type"));
     }
     let values = at.member("enum").items();
     if at.has("enum") {
         let filled = |value: &Place<'_>| value.value.as_str().is_some_and(|text| !text.is_empty());
         if kind != "STRING" || values.is_empty() || !values.iter().all(filled) {
-            faults.add("tool-schema", &at.member("enum"), "texts that are not empty");
+            faults.add("tool-schema", &at.member("enum"), "expected strings that are not empty");
         }
     }
     if kind == "ARRAY" && !at.has("items") {
-        faults.add("tool-schema", at, "a list says what it consists of");
+        faults.add("tool-schema", at, "a list needs a schema of its items");
     }
     if at.has("items") {
         schema(&at.member("items"), faults);
@@ -241,7 +241,7 @@ fn schema(at: &Place<'_>, faults: &mut Faults) {
     let properties = at.member("properties");
     let all = properties.value.as_object();
     if all.is_some_and(serde_json::Map::is_empty) {
-        faults.add("tool-schema", &properties, "at least one property");
+        faults.add("tool-schema", &properties, "expected at least one property");
     }
     for name in all.into_iter().flat_map(|all| all.keys()) {
         schema(&properties.member(name), faults);

@@ -8,24 +8,24 @@ use serde_json::{Map, Value, json};
 use super::calls::is_made_up;
 use super::sign::Seal;
 use super::{is_from, media};
-use crate::ids::{Form, Sent};
-use crate::shape::{self, NO_TEXT, missing, object};
+use crate::ids::{IdForm, SentIds};
+use crate::shape::{self, NO_TEXT, missing_file, object};
 
 const LONGEST_NAME: usize = 64;
 const LONGEST_ID: usize = 64;
 
-/// The first generation that checks signatures of calls, and takes files within results.
+/// The first generation that checks signatures of calls and accepts files within results.
 const SIGNS_CALLS: f32 = 3.0;
 
-/// Stands, as the API documents it, for the signature of a call that the model has not written
-/// itself. Without any the request is refused.
+/// Google's documented placeholder for the signature of a call that the model did not write.
+/// Without a signature the API refuses the request.
 const UNSIGNED: &str = "skip_thought_signature_validator";
 
-/// All contents, the user's first.
+/// All contents. The first is the user's.
 pub(super) fn contents(request: &Request) -> Vec<Value> {
     let signs = is_from(&request.model.id, SIGNS_CALLS);
     let mut contents =
-        Contents { signs, done: Vec::new(), ids: Sent::new(Form::Plain(LONGEST_ID)) };
+        Contents { signs, done: Vec::new(), ids: SentIds::new(IdForm::Plain(LONGEST_ID)) };
     for message in &request.messages {
         match message {
             RequestMessage::User { parts } => contents.user(parts),
@@ -39,7 +39,7 @@ pub(super) fn contents(request: &Request) -> Vec<Value> {
 struct Contents {
     signs: bool,
     done: Vec<Value>,
-    ids: Sent,
+    ids: SentIds,
 }
 
 impl Contents {
@@ -57,7 +57,7 @@ impl Contents {
         self.push("user", &sent);
     }
 
-    /// Everything in its place, as it came.
+    /// Adds the parts of an answer in their order.
     fn assistant(&mut self, parts: &[AssistantPart]) {
         self.ids.forget();
         let mut sent = Vec::new();
@@ -104,7 +104,7 @@ impl Contents {
         json!({ "functionCall": call })
     }
 
-    /// What follows another content of the model's goes on with it, since calls have to come right
+    /// Appends to the previous content if it is also the model's, because calls must come directly
     /// after the user.
     fn push_model(&mut self, mut parts: Vec<Value>) {
         let first = parts.iter_mut().find(|part| part.get("functionCall").is_some());
@@ -121,7 +121,7 @@ impl Contents {
         }
     }
 
-    /// All results of a reply in one content, and nothing else in it.
+    /// Adds all results of a reply as one content with nothing else in it.
     fn results(&mut self, results: &[ToolResult]) {
         let mut files = Vec::new();
         let responses: Vec<Value> =
@@ -139,7 +139,7 @@ impl Contents {
                 if !output.is_empty() {
                     output.push_str("\n\n");
                 }
-                output.push_str(&missing(name, &shape::mime(mime), data));
+                output.push_str(&missing_file(name, &shape::mime(mime), data));
             } else if self.signs {
                 within.extend(media::within_result(mime, name, data));
             } else {
@@ -178,7 +178,7 @@ fn text(text: &str) -> Value {
     json!({ "text": text })
 }
 
-/// Blank texts are refused, so they are left out.
+/// A part of a prompt. Blank texts are omitted, because the API refuses them.
 fn prompt(part: &PromptPart) -> Option<Value> {
     match part.kind {
         PromptKind::Text | PromptKind::Task | PromptKind::Command => {
@@ -191,7 +191,7 @@ fn prompt(part: &PromptPart) -> Option<Value> {
     }
 }
 
-/// A tool's name as the API takes it: it begins with a letter or an underscore.
+/// A tool's name in the form that the API accepts: it begins with a letter or an underscore.
 pub(super) fn tool_name(name: &str) -> String {
     let name = shape::tool_name(name, LONGEST_NAME);
     if name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {

@@ -1,9 +1,7 @@
-//! The stream of Gemini in the neutral vocabulary.
+//! Decodes the stream of Gemini into stream events.
 //!
-//! Each event is a whole response with the next few parts. There is no last one as such: an answer
-//! is complete when the body ends after a reason to finish.
-
-use std::collections::VecDeque;
+//! Each event is a complete response with the next few parts. There is no explicit last event: an
+//! answer is complete when the body ends after a finish reason.
 
 use leftfold_events::event::{FailureClass, Finish};
 use serde_json::Value;
@@ -14,10 +12,8 @@ use super::sign::{Seal, signature};
 use super::usage::Counts;
 use crate::errors::Failure;
 use crate::parts::{Kind, Parts, reported};
-use crate::stream::{self, StreamEvent};
+use crate::stream::{self, EventQueue, StreamEvent};
 use leftfold_framing::sse::SseEvent;
-
-type Out = VecDeque<StreamEvent>;
 
 #[derive(Debug)]
 pub(crate) struct Decoder {
@@ -26,7 +22,7 @@ pub(crate) struct Decoder {
     call: Option<Call>,
     calls: usize,
     reason: Option<String>,
-    /// The prompt itself was refused.
+    /// Whether the API refused the prompt itself.
     is_blocked: bool,
     counts: Counts,
 }
@@ -44,7 +40,7 @@ impl Decoder {
         }
     }
 
-    fn take(&mut self, chunk: &Value, out: &mut Out) {
+    fn take(&mut self, chunk: &Value, out: &mut EventQueue) {
         if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
             return out.push_back(reported(&self.provider, error));
         }
@@ -71,11 +67,11 @@ impl Decoder {
         }
     }
 
-    fn part(&mut self, part: &Value, out: &mut Out) -> Result<(), &'static str> {
+    fn part(&mut self, part: &Value, out: &mut EventQueue) -> Result<(), &'static str> {
         let member = |name: &str| part.get(name).filter(|value| !value.is_null());
         if let Some(function) = member("functionCall") {
             if !function.is_object() {
-                return Err("a call that is no object");
+                return Err("a call that is not an object");
             }
             self.function(function, signature(part), out);
             return Ok(());
@@ -92,26 +88,26 @@ impl Decoder {
             (Some(Value::String(words)), Some(signature)) => {
                 self.signed(part, words, signature, out);
             }
-            (Some(_), _) => return Err("a text that is none"),
+            (Some(_), _) => return Err("a text that is not a string"),
             (None, Some(_)) if part.as_object().is_some_and(|part| part.len() == 1) => {
                 self.seal(&Seal::Part(part.clone()), out);
             }
-            // code that the provider runs itself, its results, images, and what may be invented
+            // code that the provider runs itself and its results, images, and unknown kinds
             (None, _) => tracing::debug!("skipping a part"),
         }
         Ok(())
     }
 
-    /// A thought of its own, since its signature is of this part alone.
-    fn thought(&mut self, words: &str, signature: &str, out: &mut Out) {
+    /// Adds a thought as a part of its own, because its signature belongs to this part alone.
+    fn thought(&mut self, words: &str, signature: &str, out: &mut EventQueue) {
         self.parts.start(Kind::Reasoning, out);
         self.parts.write(Kind::Reasoning, words, out);
         self.parts.close_with(Some(Seal::Thought(signature.to_owned()).write()), out);
     }
 
-    /// Text with a signature is a part of its own. Without words it is nothing but the signature,
-    /// and blank words only set apart what is said before and after.
-    fn signed(&mut self, part: &Value, words: &str, signature: &str, out: &mut Out) {
+    /// Adds text with a signature as a part of its own. If the text is empty, only the signature is
+    /// sent. Blank text only separates the parts before and after it.
+    fn signed(&mut self, part: &Value, words: &str, signature: &str, out: &mut EventQueue) {
         if !words.trim().is_empty() {
             self.seal(&Seal::Text(signature.to_owned()), out);
             self.parts.write(Kind::Text, words, out);
@@ -126,12 +122,12 @@ impl Decoder {
         self.seal(&Seal::Part(part), out);
     }
 
-    fn seal(&mut self, seal: &Seal, out: &mut Out) {
+    fn seal(&mut self, seal: &Seal, out: &mut EventQueue) {
         self.parts.start(Kind::Reasoning, out);
         self.parts.close_with(Some(seal.write()), out);
     }
 
-    fn function(&mut self, function: &Value, signature: Option<&str>, out: &mut Out) {
+    fn function(&mut self, function: &Value, signature: Option<&str>, out: &mut EventQueue) {
         if calls::begins(function) || self.call.is_none() {
             let closes = function.as_object().is_some_and(serde_json::Map::is_empty);
             if closes && self.call.is_none() {
@@ -155,13 +151,13 @@ impl Decoder {
         }
     }
 
-    fn close_call(&mut self, is_whole: bool, out: &mut Out) {
+    fn close_call(&mut self, is_whole: bool, out: &mut EventQueue) {
         if let Some(call) = self.call.take() {
             call.close(is_whole, out);
         }
     }
 
-    fn finish(&mut self, out: &mut Out) {
+    fn finish(&mut self, out: &mut EventQueue) {
         let finish = match self.reason.as_deref() {
             None => Finish::ContentFilter,
             Some("STOP") if self.calls > 0 => Finish::ToolCalls,
@@ -192,14 +188,14 @@ impl Decoder {
     }
 }
 
-/// An event that does not have the shape it should have.
+/// The failure for an event that cannot be parsed.
 fn unreadable(problem: &str) -> StreamEvent {
-    let message = format!("the server sent an event that can not be read: {problem}");
+    let message = format!("the server sent an event that cannot be read: {problem}");
     StreamEvent::Failed(Failure::new(FailureClass::Network, message))
 }
 
 impl stream::Decoder for Decoder {
-    fn event(&mut self, event: &SseEvent<'_>, out: &mut Out) {
+    fn event(&mut self, event: &SseEvent<'_>, out: &mut EventQueue) {
         if let Some((parts, counts)) = plain::read(&event.data) {
             if let Some(counts) = counts {
                 self.counts.update_plainly(&counts);
@@ -226,10 +222,10 @@ impl stream::Decoder for Decoder {
         }
     }
 
-    fn end(&mut self, rest: Option<&str>, out: &mut Out) {
+    fn end(&mut self, rest: Option<&str>, out: &mut EventQueue) {
         let rest = rest.filter(|rest| !rest.trim().is_empty());
         match rest.map(serde_json::from_str::<Value>) {
-            // the blank line after the last event is missing
+            // the blank line after the last event may be missing
             Some(Ok(chunk)) => self.take(&chunk, out),
             Some(Err(_)) => return,
             None => {}

@@ -56,8 +56,8 @@ impl Protocol for Gemini {
         GEMINIS
     }
 
-    /// Google's own clients take addresses without the version, which settings' `baseURL` has. So
-    /// it is appended unless there is one.
+    /// Google's own clients expect addresses without the version that settings' `baseURL` includes.
+    /// So the version is appended unless the address has one.
     fn base_from_env(&self, value: &str) -> String {
         let value = value.trim().trim_end_matches('/');
         let last = value.rsplit('/').next().unwrap_or_default();
@@ -75,16 +75,16 @@ impl Protocol for Gemini {
 }
 
 impl Http for Gemini {
-    /// The base alone, below which each model has its own address.
+    /// Empty: each model has its own address below the base.
     fn path(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// An id with slashes is a path of its own (`tunedModels/mine`).
+    /// The address of a model. An id with slashes is a path of its own (`tunedModels/mine`).
     fn address(&self, endpoint: &Url, model: &str) -> Url {
         let mut url = endpoint.clone();
         let path = if model.contains('/') { model.to_owned() } else { format!("models/{model}") };
-        // an address that can not have a path was refused before
+        // an address that cannot have a path was refused before
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(format!("{path}:streamGenerateContent").split('/'));
         }
@@ -112,8 +112,8 @@ impl Http for Gemini {
     }
 }
 
-/// Whether `model` is a Gemini of generation `first` (`2.5`, say) or a later one. What is not known
-/// is neither: a tuned model, or another family.
+/// Whether `model` is a Gemini of generation `first` (such as `2.5`) or later. False for a tuned
+/// model or another family, whose generation is unknown.
 pub(crate) fn is_from(model: &str, first: f32) -> bool {
     let name = model.rsplit('/').next().unwrap_or_default();
     let Some(rest) = name.strip_prefix("gemini-") else { return false };

@@ -1,15 +1,15 @@
-//! The provider's own options, as settings name them, in the body's terms.
+//! Translates the provider's options from settings into members of the body.
 
 use serde_json::{Map, Value, json};
 
 use super::is_from;
 use crate::shape::merge;
 
-/// Body members that options can not touch: they are the request itself.
+/// Body members that options cannot change: they are the request itself.
 const RESERVED: &[&str] =
     &["model", "contents", "systemInstruction", "system_instruction", "tools", "stream"];
 
-/// Members of the body; every other option is one of `generationConfig`.
+/// Options that are members of the body. Every other option is a member of `generationConfig`.
 const OF_BODY: &[&str] = &[
     "generationConfig",
     "safetySettings",
@@ -21,7 +21,7 @@ const OF_BODY: &[&str] = &[
 ];
 
 /// Other names of members, at every depth: those of other wires, and the field names of Google's
-/// own definition, which the API takes as well.
+/// protocol definition, which the API accepts too.
 const SPELLINGS: &[(&str, &str)] = &[
     ("maxTokens", "maxOutputTokens"),
     ("max_tokens", "maxOutputTokens"),
@@ -51,18 +51,19 @@ const SPELLINGS: &[(&str, &str)] = &[
 
 const OF_THINKING: &[&str] = &["thinkingBudget", "thinkingLevel", "includeThoughts"];
 
-/// Settings of OpenCode that say how a client builds its requests; there is no such member.
+/// Settings of OpenCode that control how a client builds its requests. The body has no such
+/// members.
 const NO_MEMBER: &[&str] = &["structuredOutputs", "threshold"];
 
 /// The first generations that think, and that take a level instead of a budget.
 const THINKS: f32 = 2.5;
 const HAS_LEVELS: f32 = 3.0;
 
-/// Lays `options` over `body`, objects member by member, and makes the result one that the API
-/// takes.
+/// Merges `options` into `body`, objects member by member, and then adapts the body to the API's
+/// rules.
 pub(super) fn apply(body: &mut Map<String, Value>, options: &Value, model: &str) {
     if is_from(model, THINKS) && !model.contains("-image") && !model.contains("-tts") {
-        // without being asked the server keeps its thoughts to itself
+        // without this option the server does not return thoughts
         generation(body, "thinkingConfig", &json!({ "includeThoughts": true }));
     }
     for (key, value) in options.as_object().into_iter().flatten() {
@@ -94,7 +95,7 @@ fn generation(body: &mut Map<String, Value>, key: &str, value: &Value) {
     merge(body, "generationConfig", &json!({ key: value }), SPELLINGS);
 }
 
-/// Which tools may be called, in the words of other wires.
+/// The choice of callable tools, translated from the terms of other wires.
 fn tool_config(choice: &Value) -> Value {
     let named = ["/toolName", "/function/name", "/name"];
     let name = named.iter().find_map(|path| choice.pointer(path)?.as_str());
@@ -112,8 +113,8 @@ fn tool_config(choice: &Value) -> Value {
     json!({ "functionCallingConfig": config })
 }
 
-/// An effort as a level of thinking, or, before there were levels, as the budget that Google's
-/// documentation gives for it.
+/// An effort as a thinking level. For generations without levels it is the budget that Google's
+/// documentation gives for the level.
 fn effort(effort: &Value, model: &str) -> Value {
     let Some(effort) = effort.as_str() else { return json!({}) };
     if is_from(model, HAS_LEVELS) {
@@ -133,9 +134,9 @@ fn effort(effort: &Value, model: &str) -> Value {
     json!({ "thinkingBudget": budget })
 }
 
-/// The answer's room comes on top of the budget for thinking, which the API counts within the
-/// limit. Where there is no budget, thoughts can not be asked for; and the API refuses a level and
-/// a budget together, of which the level is the newer.
+/// Adds the thinking budget to `maxOutputTokens` if the budget would use up that limit, because the
+/// API counts thinking within it. With a budget of 0 thoughts cannot be requested. The API refuses
+/// a level together with a budget; then the level stays, because it is the newer form.
 fn limit_thinking(config: &mut Map<String, Value>) {
     let most = config.get("maxOutputTokens").and_then(Value::as_u64);
     let Some(Value::Object(thinking)) = config.get_mut("thinkingConfig") else { return };

@@ -1,10 +1,10 @@
-//! Pieces of arguments: `{"jsonPath": "$.a.b[0]", "stringValue": "…"}`.
+//! Places pieces of arguments: `{"jsonPath": "$.a.b[0]", "stringValue": "…"}`.
 
 use serde_json::{Map, Value};
 
-/// The most elements that a list can grow to. A server that counts further makes no sense.
+/// The most elements of a list. A larger index makes no sense.
 const MOST_ELEMENTS: usize = 10_000;
-/// The deepest path that is followed.
+/// The greatest depth of a path.
 const DEEPEST: usize = 64;
 
 #[derive(Debug, PartialEq)]
@@ -13,8 +13,8 @@ enum Step {
     Element(usize),
 }
 
-/// Writes one piece to its place; text goes after the text that is there. `None` if there is no
-/// such place, or nothing to write.
+/// Writes one piece to its place; a string is appended to the string that is there. `None` if there
+/// is no such place, or the piece has no value.
 pub(super) fn write(args: &mut Value, piece: &Value) -> Option<()> {
     let steps = parse(piece.get("jsonPath")?.as_str()?)?;
     let mut place = args;
@@ -51,13 +51,13 @@ pub(super) fn write(args: &mut Value, piece: &Value) -> Option<()> {
         *place = value.clone();
         return Some(());
     }
-    // its value is the word NULL_VALUE, or null itself
+    // its value is the string NULL_VALUE or null itself
     piece.get("nullValue")?;
     *place = Value::Null;
     Some(())
 }
 
-/// The part of RFC 9535 that names one place: `$`, `.name`, `['name']`, `[0]`.
+/// The subset of RFC 9535 that names a single place: `$`, `.name`, `['name']`, `[0]`.
 fn parse(path: &str) -> Option<Vec<Step>> {
     let mut rest = path.strip_prefix('$')?;
     let mut steps = Vec::new();

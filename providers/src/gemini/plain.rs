@@ -1,5 +1,5 @@
-//! Most chunks by far: words and counts. They are read without a tree of values; all others are not
-//! of these types, and are read as trees.
+//! A fast parser for by far the most frequent chunks: text and counts. It builds no tree of values.
+//! All other chunks do not match these types and are parsed as trees.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -32,7 +32,7 @@ struct Content<'a> {
     parts: Vec<Part<'a>>,
 }
 
-/// Words, and nothing beside them but whether they are thoughts.
+/// A part with only text and the flag for thoughts.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Part<'a> {
@@ -42,7 +42,7 @@ pub(super) struct Part<'a> {
     pub(super) thought: bool,
 }
 
-/// The parts and counts of a chunk that has nothing else; `None` for any other.
+/// The parts and counts of a chunk; `None` if the chunk has anything else.
 pub(super) fn read(data: &str) -> Option<(Vec<Part<'_>>, Option<PlainCounts>)> {
     let chunk: Chunk<'_> = serde_json::from_str(data).ok()?;
     let [candidate] = chunk.candidates;

@@ -1,4 +1,4 @@
-//! The neutral request as a body of Gemini. The model is named in the address.
+//! Encodes a neutral request as a body of Gemini. The model is named in the address.
 
 use leftfold_events::Request;
 use leftfold_events::turn_config::ToolSpec;
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{content, options, schema};
 
-/// A pure function of the request: the same bytes each time.
+/// The body of a request. A pure function: equal requests give equal bytes.
 pub(super) fn body(request: &Request) -> Value {
     let mut body = Map::new();
     let system: Vec<Value> = request
@@ -22,12 +22,13 @@ pub(super) fn body(request: &Request) -> Value {
         let tools: Vec<Value> = request.tools.iter().map(tool).collect();
         body.insert("tools".into(), json!([{ "functionDeclarations": tools }]));
     }
-    // nothing is known of models that nobody has listed, but the server knows their limit
+    // the limit of an unlisted model is unknown here, but the server knows it
     if request.max_output > 0 {
         body.insert("generationConfig".into(), json!({ "maxOutputTokens": request.max_output }));
     }
     options::apply(&mut body, &request.options.value(), &request.model.id);
-    // last, so that a body begins with the body before as far as the conversation does
+    // last, so that each body begins with the bytes of the previous one as far as the conversation
+    // does
     body.insert("contents".into(), content::contents(request).into());
     Value::Object(body)
 }
@@ -38,7 +39,7 @@ fn tool(spec: &ToolSpec) -> Value {
     if !spec.description.trim().is_empty() {
         tool.insert("description".into(), spec.description.clone().into());
     }
-    // a function without parameters has no schema: an object without properties is refused
+    // a function without parameters has no schema: the API refuses an object without properties
     if let Some(parameters) = schema::parameters(&spec.schema.value()) {
         tool.insert("parameters".into(), parameters);
     }

@@ -1,29 +1,30 @@
-//! Schemas of tools in the form that Gemini takes: a part of OpenAPI's, without references.
+//! Converts tools' schemas into the form that Gemini accepts: a subset of OpenAPI's, without
+//! references.
 //!
-//! A tool checks its input itself, so what the model is not told of a schema does no harm.
+//! Details may be lost, because each tool checks its input itself.
 
 use serde_json::{Map, Value, json};
 
-/// How deep a schema is followed. Deeper ones usually contain themselves.
+/// The greatest depth of a schema. Deeper ones usually contain themselves.
 const DEEPEST: usize = 12;
-/// How many schemas one may consist of, since references can make few lines into very many.
+/// The most schemas in one tool, because references can multiply a few lines.
 const MOST: usize = 2_000;
 
 /// The parameters of a function; `None` if it takes none.
 pub(super) fn parameters(schema: &Value) -> Option<Value> {
-    let mut walk = Walk { root: schema, left: MOST };
+    let mut walk = Checker { root: schema, left: MOST };
     let schema = walk.flat(schema, 0);
     let object = walk.object(&schema, 0);
     object.contains_key("properties").then_some(Value::Object(object))
 }
 
-struct Walk<'a> {
+struct Checker<'a> {
     root: &'a Value,
     left: usize,
 }
 
-impl Walk<'_> {
-    /// A schema with references followed and `allOf` joined.
+impl Checker<'_> {
+    /// The schema with references resolved and `allOf` merged.
     fn flat(&self, schema: &Value, depth: usize) -> Map<String, Value> {
         let Value::Object(schema) = schema else { return Map::new() };
         let mut flat = schema.clone();
@@ -73,7 +74,7 @@ impl Walk<'_> {
             0 => finished(&schema, json!({ "type": "STRING" }), nullable),
             1 => finished(&schema, choices.remove(0), nullable),
             _ => {
-                // alternatives stand alone: what is true of all of them is said of each
+                // an alternative stands alone, so members outside `anyOf` are copied into each one
                 let each = choices.into_iter().map(|choice| finished(&schema, choice, nullable));
                 json!({ "anyOf": each.collect::<Vec<_>>() })
             }
@@ -133,7 +134,8 @@ impl Walk<'_> {
         made
     }
 
-    /// What a list consists of, which has to be said. Places of a tuple are alternatives.
+    /// The schema of a list's items, which the API requires. The places of a tuple become
+    /// alternatives.
     fn items(&mut self, schema: &Map<String, Value>, depth: usize) -> Value {
         let items = schema.get("items").filter(|items| items.is_object() || items.is_array());
         match items.or_else(|| schema.get("prefixItems")) {
@@ -144,7 +146,7 @@ impl Walk<'_> {
     }
 }
 
-/// Puts what `more` says into `schema`, where the latter says nothing.
+/// Adds the members of `more` that `schema` does not have.
 fn join(schema: &mut Map<String, Value>, more: Map<String, Value>) {
     for (key, value) in more {
         match (schema.get_mut(&key), value) {
@@ -162,7 +164,7 @@ fn join(schema: &mut Map<String, Value>, more: Map<String, Value>) {
     }
 }
 
-/// The types that a value may have, and whether it may be null.
+/// The types of a value, and whether it may be null.
 fn kinds(schema: &Map<String, Value>) -> (Vec<&str>, bool) {
     let said: Vec<&str> = match schema.get("type") {
         Some(Value::String(kind)) => vec![kind],
@@ -187,7 +189,7 @@ fn is_null(schema: &Value) -> bool {
     schema.get("type").is_some_and(|kind| kind == "null")
 }
 
-/// The values of an enumeration as text, which is the only kind that the API knows.
+/// The values of an enumeration as strings, the only kind that the API accepts.
 fn choices(schema: &Map<String, Value>) -> Option<Vec<String>> {
     let one;
     let values = match (schema.get("enum"), schema.get("const")) {
@@ -224,7 +226,7 @@ fn finished(schema: &Map<String, Value>, mut made: Value, nullable: bool) -> Val
     described(schema, made)
 }
 
-/// Gives a description to what has none.
+/// Adds a description if there is none.
 fn described(schema: &Map<String, Value>, mut made: Value) -> Value {
     let words = schema.get("description").filter(|words| words.is_string());
     if let Some(words) = words

@@ -1,23 +1,23 @@
-//! Signatures of thoughts between two requests.
+//! Carries signatures of thoughts from one request to the next.
 //!
-//! A signature sits on a part of any kind and has to go back on that very part. The neutral
-//! vocabulary has signatures for reasoning alone, so one travels as reasoning without text, right
-//! before the part that it belongs to. What kind of part that is, the seal says: compact JSON with
-//! exactly one of the members `call`, `text`, `thought` (each the signature) and `part` (a part
-//! that is nothing else, as it came).
+//! The API puts a signature on a part of any kind, and it must go back on exactly that part. The
+//! neutral vocabulary has signatures only for reasoning. So a signature travels as reasoning
+//! without text, directly before the part that it belongs to. The seal says which kind of part that
+//! is: compact JSON with exactly one of the members `call`, `text`, `thought` (each holds the
+//! signature) and `part` (a part that is nothing else, unchanged).
 
 use serde_json::{Value, json};
 
-/// The part that a signature came with.
+/// The kind of part that a signature came with.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Seal {
-    /// The call that follows.
+    /// The next call.
     Call(String),
-    /// The text that follows.
+    /// The next text.
     Text(String),
     /// The reasoning itself.
     Thought(String),
-    /// A part without words of its own.
+    /// A part without text of its own.
     Part(Value),
 }
 
@@ -51,7 +51,7 @@ impl Seal {
     }
 }
 
-/// The signature of a part as the API sends it.
+/// The signature of a part in the API's form.
 pub(super) fn signature(part: &Value) -> Option<&str> {
     let signed = part.get("thoughtSignature").or_else(|| part.get("thought_signature"))?;
     signed.as_str().filter(|signature| !signature.is_empty())

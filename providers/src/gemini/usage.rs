@@ -1,4 +1,4 @@
-//! Tokens, as chunks count them.
+//! Reads token counts from chunks.
 
 use leftfold_events::event::Usage;
 use serde::Deserialize;
@@ -17,7 +17,7 @@ pub(super) struct Counts {
     total: Option<u64>,
 }
 
-/// The same counts, as a chunk has them that is read without a tree of values.
+/// The counts of a chunk that is parsed without a tree of values.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PlainCounts {
@@ -56,8 +56,8 @@ impl Counts {
         }
     }
 
-    /// On the wire the prompt includes the cache, and the answer excludes thoughts unless the sum
-    /// says that they are in there.
+    /// Converts the counts: on the wire the prompt includes the cache, and the answer excludes
+    /// thoughts unless the sum shows that it includes them.
     pub(super) fn neutral(&self) -> Usage {
         let count = Option::unwrap_or_default;
         let prompt = count(self.prompt).saturating_add(count(self.of_tools));
@@ -75,7 +75,7 @@ mod tests {
 
     use super::*;
 
-    /// Input, output, reasoning, cache read.
+    /// Returns input, output, reasoning, cache read.
     fn read(chunks: &[Value]) -> [u64; 4] {
         let mut counts = Counts::default();
         chunks.iter().for_each(|usage| counts.update(usage));

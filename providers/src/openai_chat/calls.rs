@@ -1,15 +1,11 @@
-//! Calls, put together from pieces whose index, id and name may be missing, empty or repeated.
-
-use std::collections::VecDeque;
+//! Assembles calls from pieces whose index, id and name may be missing, empty or repeated.
 
 use leftfold_events::Json;
 use leftfold_events::event::CallSpec;
 use serde_json::Value;
 
 use super::wire::{CallPiece, Words};
-use crate::stream::StreamEvent;
-
-type Out = VecDeque<StreamEvent>;
+use crate::stream::{EventQueue, StreamEvent};
 
 /// The calls of one answer, in the order in which they began.
 #[derive(Debug, Default)]
@@ -17,29 +13,29 @@ pub(super) struct Calls(Vec<Call>);
 
 #[derive(Debug, Default)]
 struct Call {
-    /// The wire's, which need not begin at 0; `None` where it gives none.
+    /// The wire's index, which need not begin at 0; `None` if the server sends none.
     index: Option<Value>,
-    /// As the wire gave it; empty until then.
+    /// The wire's id; empty until it comes.
     id: String,
     name: String,
     json: String,
-    /// What of `json` has been shown.
-    shown: usize,
-    /// The id under which it was announced.
+    /// How many bytes of `json` have been passed on.
+    emitted: usize,
+    /// The id under which the call was announced.
     announced: Option<String>,
     is_done: bool,
 }
 
 impl Calls {
     pub(super) fn is_empty(&self) -> bool {
-        self.0.iter().all(Call::is_ghost)
+        self.0.iter().all(Call::is_empty_piece)
     }
 
-    pub(super) fn take(&mut self, piece: CallPiece, out: &mut Out) {
+    pub(super) fn take(&mut self, piece: CallPiece, out: &mut EventQueue) {
         let CallPiece { index, id, function } = piece;
         let (name, arguments) = function.map(|f| (f.name, f.arguments)).unwrap_or_default();
-        let id = id.map(Words::whole).unwrap_or_default();
-        let name = name.map(Words::whole).unwrap_or_default();
+        let id = id.map(Words::into_text).unwrap_or_default();
+        let name = name.map(Words::into_text).unwrap_or_default();
         let at = self.place(index, &id, &name);
         let call = &mut self.0[at];
         if call.is_done {
@@ -57,11 +53,11 @@ impl Calls {
             Some(value) => call.json.push_str(&value.to_string()),
         }
         if !call.name.is_empty() {
-            call.show(at, out);
+            call.emit(at, out);
         }
     }
 
-    /// Where the call of a piece is; a new place if it begins one.
+    /// The position of the piece's call. A new call is added if the piece begins one.
     fn place(&mut self, index: Option<Value>, id: &str, name: &str) -> usize {
         let found = match &index {
             Some(_) => self.0.iter().rposition(|call| call.index == index),
@@ -77,14 +73,14 @@ impl Calls {
         }
     }
 
-    /// No more pieces are to come.
-    pub(super) fn close(&mut self, out: &mut Out) {
+    /// Ends all calls.
+    pub(super) fn close(&mut self, out: &mut EventQueue) {
         for (at, call) in self.0.iter_mut().enumerate() {
-            if call.is_done || call.is_ghost() {
+            if call.is_done || call.is_empty_piece() {
                 continue;
             }
             call.is_done = true;
-            let id = call.show(at, out);
+            let id = call.emit(at, out);
             let (name, input) = (call.name.clone(), input(&call.json));
             out.push_back(StreamEvent::ToolCall(CallSpec { id, name, input }));
         }
@@ -92,30 +88,30 @@ impl Calls {
 }
 
 impl Call {
-    /// Whether it is only the trace of an empty piece.
-    fn is_ghost(&self) -> bool {
+    /// Whether the call is only the trace of an empty piece.
+    fn is_empty_piece(&self) -> bool {
         self.name.is_empty() && self.json.trim().is_empty()
     }
 
     /// Whether a piece with this id and name begins another call in spite of its index: some
-    /// servers give all calls the same, or none.
+    /// servers give all calls one index, or no index.
     fn is_another(&self, id: &str, name: &str) -> bool {
         let by_id = !id.is_empty() && !self.id.is_empty() && id != self.id;
         let by_name = id.is_empty() && self.index.is_none() && !self.name.is_empty();
         !name.is_empty() && (by_id || by_name)
     }
 
-    /// Announces the call, if that has not been done, and hands out what is new of its input.
-    fn show(&mut self, at: usize, out: &mut Out) -> String {
+    /// Announces the call if that was not done, and passes on new input.
+    fn emit(&mut self, at: usize, out: &mut EventQueue) -> String {
         let given = &self.id;
         let id = self.announced.get_or_insert_with(|| {
             let id = if given.is_empty() { format!("call_{at}") } else { given.clone() };
             out.push_back(StreamEvent::ToolInputStart { id: id.clone(), name: self.name.clone() });
             id
         });
-        if let Some(text) = self.json.get(self.shown..).filter(|text| !text.is_empty()) {
+        if let Some(text) = self.json.get(self.emitted..).filter(|text| !text.is_empty()) {
             out.push_back(StreamEvent::ToolInputDelta { id: id.clone(), text: text.to_owned() });
-            self.shown = self.json.len();
+            self.emitted = self.json.len();
         }
         id.clone()
     }

@@ -1,21 +1,23 @@
-//! Rules of Chat Completions, and what single vendors ask for beyond them.
+//! Rules of Chat Completions, and additional rules of single vendors.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
 use super::REASONING;
-use crate::check::{Faults, Is, Members, Place, is_blank, is_plain, need, range, shape, tools};
-use crate::ids::Form;
+use crate::check::{
+    Faults, MemberType, Members, Place, is_blank, is_plain, need, range, shape, tools,
+};
+use crate::ids::IdForm;
 use crate::vendors::Vendor;
 
-/// Of ids that need nothing else.
+/// The longest id, unless the vendor requires another form.
 const LONGEST_ID: usize = 40;
 
 pub(super) fn check(body: &Place<'_>, vendor: &Vendor, faults: &mut Faults) {
-    need(faults, body, "model", Is::Filled);
-    need(faults, body, "stream", Is::Flag);
-    need(faults, body, "messages", Is::List);
+    need(faults, body, "model", MemberType::Filled);
+    need(faults, body, "stream", MemberType::Flag);
+    need(faults, body, "messages", MemberType::List);
     tools::functions(faults, body, Some("function"));
     options(body, vendor, faults);
     let messages = body.member("messages").items();
@@ -23,28 +25,28 @@ pub(super) fn check(body: &Place<'_>, vendor: &Vendor, faults: &mut Faults) {
         faults.add("no-messages", &body.member("messages"), "at least one message");
     }
     let form = vendor.ids(body.text("model").unwrap_or_default());
-    let mut walk = Walk { faults, vendor, form, used: HashSet::new(), open: Vec::new() };
+    let mut walk = Checker { faults, vendor, form, used: HashSet::new(), open: Vec::new() };
     messages.iter().enumerate().for_each(|(at, message)| {
         walk.message(message, at.checked_sub(1).map(|before| &messages[before]));
     });
     if let Some(message) = messages.last() {
         walk.answered(message);
         if message.text("role") == Some("assistant") {
-            walk.faults.add("answer-last", message, "the last message is not the model's");
+            walk.faults.add("answer-last", message, "the last message must not be the model's");
         }
     }
 }
 
-/// What OpenAI's two wires have in common.
+/// Rules that OpenAI's two wire formats share.
 pub(crate) fn options(body: &Place<'_>, vendor: &Vendor, faults: &mut Faults) {
     if body.has("stream_options") && body.value.get("stream") != Some(&Value::Bool(true)) {
         faults.add("stream-options", &body.member("stream_options"), "only with a stream");
     }
     if body.has("max_tokens") && body.has("max_completion_tokens") {
-        faults.add("two-limits", &body.member("max_tokens"), "one limit of tokens at most");
+        faults.add("two-limits", &body.member("max_tokens"), "only one limit of tokens is allowed");
     }
     if !vendor.is_openai() {
-        // how far others go in this, they alone know
+        // other vendors' rules for these members are unknown
         return;
     }
     range(faults, body, "temperature", 0.0, 2.0);
@@ -58,27 +60,27 @@ pub(crate) fn options(body: &Place<'_>, vendor: &Vendor, faults: &mut Faults) {
     let all = [body.member("messages"), body.member("input")];
     let told = all.iter().any(|all| all.value.to_string().to_lowercase().contains("json"));
     if format.kind() == "json_object" && !told {
-        faults.add("json-untold", &format, "the messages have to contain the word JSON");
+        faults.add("json-untold", &format, "the messages must contain the word JSON");
     }
 }
 
-struct Walk<'f, 'a> {
+struct Checker<'f, 'a> {
     faults: &'f mut Faults,
     vendor: &'a Vendor,
-    form: Form,
+    form: IdForm,
     used: HashSet<&'a str>,
     /// Calls of the last answer that have no result yet.
     open: Vec<&'a str>,
 }
 
-impl<'a> Walk<'_, 'a> {
+impl<'a> Checker<'_, 'a> {
     fn message(&mut self, message: &Place<'a>, before: Option<&Place<'a>>) {
         let role = message.text("role").unwrap_or_default();
         let Some((needs, may)) = members(role) else {
-            let problem = format!("`{role}` is no role");
+            let problem = format!("`{role}` is not a role");
             return self.faults.add("role", &message.member("role"), problem);
         };
-        shape(self.faults, message, needs, &[may, &[("role", Is::Text)]].concat());
+        shape(self.faults, message, needs, &[may, &[("role", MemberType::Text)]].concat());
         if role == "tool" {
             return self.result(message);
         }
@@ -92,15 +94,15 @@ impl<'a> Walk<'_, 'a> {
         self.content(message, role);
     }
 
-    /// Who may follow whom.
+    /// Checks which roles may follow each other.
     fn turn(&mut self, message: &Place<'a>, before: &Place<'a>) {
         let roles = [before.text("role"), message.text("role")];
         let twice = roles[0] == roles[1] && matches!(roles[0], Some("user" | "assistant"));
         if twice && self.vendor.alternates {
-            self.faults.add("roles-alternate", message, "this server wants roles to alternate");
+            self.faults.add("roles-alternate", message, "this server requires alternating roles");
         }
-        if self.vendor.closes_loops && roles == [Some("tool"), Some("user")] {
-            self.faults.add("loop-open", message, "this API wants an answer after results");
+        if self.vendor.needs_answer_after_results && roles == [Some("tool"), Some("user")] {
+            self.faults.add("loop-open", message, "this API requires an answer after results");
         }
     }
 
@@ -115,7 +117,11 @@ impl<'a> Walk<'_, 'a> {
         match self.open.iter().position(|open| *open == id) {
             Some(at) => drop(self.open.remove(at)),
             None => {
-                self.faults.add("result-without-call", message, format!("no call `{id}` waits"));
+                self.faults.add(
+                    "result-without-call",
+                    message,
+                    format!("no call `{id}` waits for a result"),
+                );
             }
         }
         self.content(message, "tool");
@@ -125,26 +131,35 @@ impl<'a> Walk<'_, 'a> {
         let list = message.member("tool_calls");
         let calls = list.items();
         if list.value.is_array() && calls.is_empty() {
-            self.faults.add("empty", &list, "a list of calls is not empty");
+            self.faults.add("empty", &list, "a list of calls must not be empty");
         }
         if calls.is_empty() && !message.has("content") && !message.has("refusal") {
-            self.faults.add("empty", message, "neither words nor calls");
+            self.faults.add("empty", message, "neither text nor calls");
         }
         calls.iter().for_each(|call| self.call(call));
         let reasoning = message.text(REASONING).unwrap_or_default();
-        if self.vendor.echoes && !calls.is_empty() && reasoning.is_empty() {
-            self.faults.add("reasoning-missing", message, "this API wants it beside calls");
+        if self.vendor.returns_reasoning && !calls.is_empty() && reasoning.is_empty() {
+            self.faults.add("reasoning-missing", message, "this API requires it with calls");
         }
-        if !self.vendor.echoes && message.has(REASONING) {
-            self.faults.add("shape", &message.member(REASONING), "no such member is known");
+        if !self.vendor.returns_reasoning && message.has(REASONING) {
+            self.faults.add("shape", &message.member(REASONING), "this member is unknown");
         }
     }
 
     fn call(&mut self, call: &Place<'a>) {
-        let needs: Members<'_> = &[("id", Is::Text), ("type", Is::Text), ("function", Is::Object)];
+        let needs: Members<'_> = &[
+            ("id", MemberType::Text),
+            ("type", MemberType::Text),
+            ("function", MemberType::Object),
+        ];
         shape(self.faults, call, needs, &[]);
         let function = call.member("function");
-        shape(self.faults, &function, &[("name", Is::Text), ("arguments", Is::Text)], &[]);
+        shape(
+            self.faults,
+            &function,
+            &[("name", MemberType::Text), ("arguments", MemberType::Text)],
+            &[],
+        );
         let id = call.text("id").unwrap_or_default();
         if !is_formed(id, self.form) {
             self.faults.add(
@@ -158,7 +173,7 @@ impl<'a> Walk<'_, 'a> {
         }
         self.open.push(id);
         if !function.text("name").is_some_and(|name| is_plain(name, 64)) {
-            self.faults.add("call-name", &function.member("name"), "no name of a tool");
+            self.faults.add("call-name", &function.member("name"), "not a valid tool name");
         }
         arguments(self.faults, &function);
     }
@@ -168,7 +183,7 @@ impl<'a> Walk<'_, 'a> {
         if content.value.as_str().is_some_and(is_blank)
             || content.value.as_array().is_some_and(Vec::is_empty)
         {
-            self.faults.add("empty", &content, "there is nothing in it");
+            self.faults.add("empty", &content, "the content is empty");
         }
         for part in content.items() {
             let kind = part.kind();
@@ -179,32 +194,32 @@ impl<'a> Walk<'_, 'a> {
                 _ => false,
             };
             if !fits {
-                let problem = format!("`{kind}` does not belong into {role}");
+                let problem = format!("`{kind}` is not allowed in a message of {role}");
                 self.faults.add("part-role", &part, problem);
             }
-            let is = if kind == "text" { Is::Text } else { Is::Object };
-            let may = [("type", Is::Text), ("cache_control", Is::Object)];
+            let is = if kind == "text" { MemberType::Text } else { MemberType::Object };
+            let may = [("type", MemberType::Text), ("cache_control", MemberType::Object)];
             shape(self.faults, &part, &[(kind, is)], &may);
             if part.text("text").is_some_and(is_blank) {
-                self.faults.add("empty", &part, "a text that is blank");
+                self.faults.add("empty", &part, "the text is blank");
             }
         }
     }
 }
 
-/// Members that a message of this role needs, and others that it may have.
+/// The required and the optional members of a message of this role.
 fn members(role: &str) -> Option<(Members<'static>, Members<'static>)> {
-    const NAME: (&str, Is) = ("name", Is::Text);
+    const NAME: (&str, MemberType) = ("name", MemberType::Text);
     Some(match role {
-        "system" | "developer" | "user" => (&[("content", Is::Content)], &[NAME]),
-        "tool" => (&[("content", Is::Content), ("tool_call_id", Is::Filled)], &[]),
+        "system" | "developer" | "user" => (&[("content", MemberType::Content)], &[NAME]),
+        "tool" => (&[("content", MemberType::Content), ("tool_call_id", MemberType::Filled)], &[]),
         "assistant" => (
             &[],
             &[
-                ("content", Is::Content),
-                ("tool_calls", Is::List),
-                ("refusal", Is::Text),
-                (REASONING, Is::Text),
+                ("content", MemberType::Content),
+                ("tool_calls", MemberType::List),
+                ("refusal", MemberType::Text),
+                (REASONING, MemberType::Text),
                 NAME,
             ],
         ),
@@ -212,18 +227,18 @@ fn members(role: &str) -> Option<(Members<'static>, Members<'static>)> {
     })
 }
 
-fn is_formed(id: &str, form: Form) -> bool {
+fn is_formed(id: &str, form: IdForm) -> bool {
     match form {
-        Form::Short => (1..=LONGEST_ID).contains(&id.chars().count()),
-        Form::Plain(longest) => is_plain(id, longest),
-        Form::Nine => id.len() == 9 && id.bytes().all(|c| c.is_ascii_alphanumeric()),
+        IdForm::Short => (1..=LONGEST_ID).contains(&id.chars().count()),
+        IdForm::Plain(longest) => is_plain(id, longest),
+        IdForm::Nine => id.len() == 9 && id.bytes().all(|c| c.is_ascii_alphanumeric()),
     }
 }
 
-/// OpenAI itself takes any text, many other servers an object only.
+/// OpenAI itself accepts any text; many other servers accept only an object.
 pub(crate) fn arguments(faults: &mut Faults, function: &Place<'_>) {
     let arguments = function.text("arguments").unwrap_or_default();
     if !serde_json::from_str::<Value>(arguments).is_ok_and(|value| value.is_object()) {
-        faults.add("arguments", &function.member("arguments"), "a JSON object as text");
+        faults.add("arguments", &function.member("arguments"), "expected a JSON object as text");
     }
 }

@@ -1,8 +1,9 @@
-//! What a message says: a string where that will do, since not every server takes more.
+//! The content of a message: a string where possible, since not every server accepts a list of
+//! parts.
 
 use serde_json::{Value, json};
 
-use crate::shape::{self, missing};
+use crate::shape::{self, missing_file};
 use crate::vendors::Vendor;
 
 const MARKED_SYSTEM_BLOCKS: usize = 2;
@@ -11,7 +12,7 @@ const MARKED_MESSAGES: usize = 2;
 #[derive(Debug, Default)]
 pub(super) struct Content {
     parts: Vec<Value>,
-    /// Whether the parts have to stay apart, because there is more to them than their text.
+    /// Whether the parts must stay separate, because they are more than text.
     apart: bool,
 }
 
@@ -26,14 +27,14 @@ impl Content {
         self.parts.is_empty()
     }
 
-    /// Blank texts are refused by some, so they are left out.
+    /// Adds text. Blank texts are omitted, because some servers refuse them.
     pub(super) fn text(&mut self, text: &str) {
         if !text.trim().is_empty() {
             self.parts.push(json!({ "type": "text", "text": text }));
         }
     }
 
-    /// A file, or words in its place.
+    /// Adds a file, or the text that replaces it.
     pub(super) fn media(&mut self, media: Result<Value, String>) {
         match media {
             Ok(part) => {
@@ -57,7 +58,7 @@ impl Content {
         texts.join("\n\n").into()
     }
 
-    /// Marks its last text.
+    /// Puts a cache mark on the last text.
     fn mark(&mut self) {
         if let Some(part) = self.parts.iter_mut().rev().find(|part| part["type"] == "text") {
             part["cache_control"] = ephemeral();
@@ -65,15 +66,17 @@ impl Content {
     }
 }
 
-/// The system prompt; templates of many models take one message, and only at the beginning.
+/// The system prompt as one message: templates of many models accept only one, and only at the
+/// beginning.
 pub(super) fn system(blocks: &[String]) -> Option<Content> {
     let mut content = Content::default();
     blocks.iter().for_each(|block| content.text(block));
     (!content.is_empty()).then_some(content)
 }
 
-/// Marks up to where the prompt is likely to be the same the next time: the system prompt and the
-/// last two messages. All contents become lists, so that what is marked has the same shape later.
+/// Marks the parts of the prompt that the next request probably repeats: the system prompt and the
+/// last two messages. All contents become lists, so that a marked message keeps its shape when its
+/// mark is gone.
 pub(super) fn mark<'a>(
     system: &mut Option<Content>,
     messages: impl DoubleEndedIterator<Item = &'a mut Content>,
@@ -96,7 +99,7 @@ fn ephemeral() -> Value {
     json!({ "type": "ephemeral" })
 }
 
-/// A file as a part of a user message, or words that say why it is missing.
+/// A file as a part of a user message, or a text that says why it is missing.
 pub(super) fn media(
     vendor: &Vendor,
     mime: &str,
@@ -111,13 +114,13 @@ pub(super) fn media(
     })
 }
 
-/// A file that a vendor takes, with its content as a URL.
+/// A file of a type that a vendor accepts, with its content as a URL.
 pub(crate) enum File<'a> {
     Image { url: String },
     Pdf { name: &'a str, url: String },
 }
 
-/// The file, or words that say why it is missing.
+/// The file, or a text that says why it is missing.
 pub(crate) fn file<'a>(
     vendor: &Vendor,
     mime: &str,
@@ -127,13 +130,13 @@ pub(crate) fn file<'a>(
     let mime = shape::mime(mime);
     let url = format!("data:{mime};base64,{base64}");
     match mime.as_str() {
-        _ if base64.is_empty() => Err(missing(name, &mime, base64)),
+        _ if base64.is_empty() => Err(missing_file(name, &mime, base64)),
         "image/png" | "image/jpeg" | "image/gif" | "image/webp" if vendor.images => {
             Ok(File::Image { url })
         }
         "application/pdf" if vendor.files => {
             Ok(File::Pdf { name: if name.is_empty() { "file.pdf" } else { name }, url })
         }
-        _ => Err(missing(name, &mime, base64)),
+        _ => Err(missing_file(name, &mime, base64)),
     }
 }

@@ -1,6 +1,4 @@
-//! The stream of Chat Completions, as any of its vendors send it, in the neutral vocabulary.
-
-use std::collections::VecDeque;
+//! Decodes the stream of Chat Completions, in any vendor's variant, into stream events.
 
 use leftfold_events::event::{FailureClass, Finish};
 use serde_json::Value;
@@ -10,17 +8,15 @@ use super::usage::Counts;
 use super::wire::{Choice, Chunk, Delta, Words, plain_words};
 use crate::errors::Failure;
 use crate::parts::{Kind, Parts, reported, unreadable};
-use crate::stream::{self, StreamEvent};
+use crate::stream::{self, EventQueue, StreamEvent};
 use crate::vendors::Vendor;
 use leftfold_framing::sse::SseEvent;
 
-type Out = VecDeque<StreamEvent>;
-
-/// What follows the last chunk.
+/// The data after the last chunk.
 const DONE: &str = "[DONE]";
 
-/// The member in which reasoning goes back to the vendors that want it; its name is the reasoning's
-/// signature, so that only what came with one is sent back.
+/// The member that returns reasoning to the vendors that require it. Its name is the reasoning's
+/// signature, so that only reasoning that came in this member is sent back.
 pub(crate) const REASONING: &str = "reasoning_content";
 
 #[derive(Debug)]
@@ -38,44 +34,44 @@ impl Decoder {
         Self {
             provider: provider.to_owned(),
             vendor,
-            parts: Parts::signed(vendor.echoes.then_some(REASONING)),
+            parts: Parts::signed(vendor.returns_reasoning.then_some(REASONING)),
             calls: Calls::default(),
             usage: Counts::default(),
             reason: None,
         }
     }
 
-    fn take(&mut self, chunk: Chunk, out: &mut Out) {
+    fn take(&mut self, chunk: Chunk, out: &mut EventQueue) {
         let mut usage = chunk.x_groq.as_ref().and_then(|own| Counts::read(own.get("usage")?));
         for choice in chunk.choices.into_iter().flatten() {
             usage = choice.usage.as_ref().and_then(Counts::read).or(usage);
-            // one answer was asked for
+            // only one answer was requested
             if choice.index.as_ref().and_then(Value::as_u64).is_none_or(|index| index == 0) {
                 self.choice(choice, out);
             }
         }
-        // counts are of the whole so far, so the last ones replace all before
+        // counts are running totals, so the last ones replace all others
         if let Some(usage) = chunk.usage.as_ref().and_then(Counts::read).or(usage) {
             self.usage = usage;
         }
     }
 
-    fn choice(&mut self, choice: Choice, out: &mut Out) {
+    fn choice(&mut self, choice: Choice, out: &mut EventQueue) {
         if let Some(delta) = choice.delta {
             self.delta(delta, out);
         }
-        let reason = choice.finish_reason.map(Words::whole).unwrap_or_default();
+        let reason = choice.finish_reason.map(Words::into_text).unwrap_or_default();
         if !matches!(reason.as_str(), "" | "null") {
-            // tools may begin while the counts are still on their way
+            // tools may begin before the counts arrive
             self.parts.close(out);
             self.calls.close(out);
             self.reason = Some(reason);
         }
     }
 
-    fn delta(&mut self, mut delta: Delta, out: &mut Out) {
+    fn delta(&mut self, mut delta: Delta, out: &mut EventQueue) {
         if let Some(words) = delta.take_reasoning() {
-            self.parts.write(Kind::Reasoning, words.whole(), out);
+            self.parts.write(Kind::Reasoning, words.into_text(), out);
         }
         for words in [delta.content, delta.refusal].into_iter().flatten() {
             self.parts.write(Kind::Reasoning, words.thinking, out);
@@ -87,14 +83,14 @@ impl Decoder {
         }
     }
 
-    fn finish(&mut self, out: &mut Out) {
+    fn finish(&mut self, out: &mut EventQueue) {
         let is_empty = self.parts.is_empty() && self.calls.is_empty();
         self.parts.close(out);
         self.calls.close(out);
         out.push_back(match self.finish_of() {
             _ if self.reason.is_none() && is_empty => StreamEvent::Failed(Failure::new(
                 FailureClass::Network,
-                "the server ended its answer without having said anything",
+                "the server ended its answer without any content",
             )),
             Ok(finish) => StreamEvent::Finish { finish, usage: self.usage.neutral(self.vendor) },
             Err(failure) => StreamEvent::Failed(failure),
@@ -114,15 +110,15 @@ impl Decoder {
                 Err(broken(FailureClass::Overloaded, reason))
             }
             Some(reason @ "error") => Err(broken(FailureClass::Other, reason)),
-            // some say `stop` of calls as well
+            // some servers send `stop` for calls too
             Some(_) | None if !self.calls.is_empty() => Ok(Finish::ToolCalls),
             Some("stop" | "stop_sequence" | "eos" | "end_turn") => Ok(Finish::Stop),
             Some(_) | None => Ok(Finish::Other),
         }
     }
 
-    /// An event that does not have the shape it should have.
-    fn odd(&self, event: &SseEvent<'_>, reason: &serde_json::Error) -> Option<StreamEvent> {
+    /// The outcome of an event that cannot be parsed.
+    fn unreadable(&self, event: &SseEvent<'_>, reason: &serde_json::Error) -> Option<StreamEvent> {
         let value: Value = serde_json::from_str(&event.data).unwrap_or_default();
         let has_choices = |_: &str| value.get("choices").is_some();
         unreadable(&self.provider, event, &value, has_choices, reason)
@@ -130,7 +126,7 @@ impl Decoder {
 }
 
 impl stream::Decoder for Decoder {
-    fn event(&mut self, event: &SseEvent<'_>, out: &mut Out) {
+    fn event(&mut self, event: &SseEvent<'_>, out: &mut EventQueue) {
         if event.data.trim() == DONE {
             return self.finish(out);
         }
@@ -146,13 +142,13 @@ impl stream::Decoder for Decoder {
                 out.push_back(reported(&self.provider, &value));
             }
             Ok(chunk) => self.take(chunk, out),
-            Err(e) => out.extend(self.odd(event, &e)),
+            Err(e) => out.extend(self.unreadable(event, &e)),
         }
     }
 
-    fn end(&mut self, rest: Option<&str>, out: &mut Out) {
+    fn end(&mut self, rest: Option<&str>, out: &mut EventQueue) {
         match rest {
-            // the blank line after the last event is missing
+            // the blank line after the last event may be missing
             Some(rest) if rest.trim() == DONE => self.finish(out),
             None if self.reason.is_some() && !self.vendor.ends_in_done => self.finish(out),
             Some(_) | None => {}
@@ -161,7 +157,7 @@ impl stream::Decoder for Decoder {
 }
 
 impl Chunk {
-    /// The form in which vLLM and its kin report errors.
+    /// Whether it is an error in the form that vLLM and similar servers use.
     fn is_error(&self) -> bool {
         self.choices.is_none() && self.object.as_ref().is_some_and(|object| object.text == "error")
     }

@@ -1,4 +1,4 @@
-//! Messages.
+//! Encodes messages.
 
 use leftfold_events::Request;
 use leftfold_events::event::{Attachment, PromptKind, PromptPart};
@@ -7,21 +7,22 @@ use serde_json::{Map, Value, json};
 
 use super::content::{self, Content};
 use super::decode::REASONING;
-use crate::ids::Sent;
+use crate::ids::SentIds;
 use crate::shape::{self, NO_TEXT, object};
 use crate::vendors::Vendor;
 
 const LONGEST_NAME: usize = 64;
 
-/// The assistant's message between tool results and the user's next one, where there must be one.
+/// The assistant's message between tool results and the next user message, for vendors that require
+/// one.
 const LOOP_CLOSED: &str = "Done.";
 
-/// Stands for reasoning that is lost, or was never there, where the API insists on some.
+/// Replaces reasoning that is missing, for APIs that require some.
 const NO_REASONING: &str = " ";
 
 /// All messages, the system prompt first.
 pub(super) fn messages(request: &Request, vendor: &Vendor) -> Vec<Value> {
-    let mut ids = Sent::new(vendor.ids(&request.model.id));
+    let mut ids = SentIds::new(vendor.ids(&request.model.id));
     let mut history = History { vendor, done: Vec::new() };
     for message in &request.messages {
         match message {
@@ -43,7 +44,7 @@ pub(super) fn messages(request: &Request, vendor: &Vendor) -> Vec<Value> {
     system.into_iter().chain(rest).collect()
 }
 
-/// One message; `content` may be missing only beside calls.
+/// One message; `content` may be missing only if there are calls.
 #[derive(Debug)]
 struct Message {
     role: &'static str,
@@ -97,7 +98,7 @@ impl History<'_> {
                 last.content.get_or_insert_default().append(content);
                 return;
             }
-            Some(last) if last.role == "tool" && self.vendor.closes_loops => {
+            Some(last) if last.role == "tool" && self.vendor.needs_answer_after_results => {
                 self.done.push(Message::new("assistant", Content::of(LOOP_CLOSED)));
             }
             Some(_) | None => {}
@@ -105,11 +106,11 @@ impl History<'_> {
         self.done.push(Message::new("user", content));
     }
 
-    fn assistant(&mut self, parts: &[AssistantPart], ids: &mut Sent) {
+    fn assistant(&mut self, parts: &[AssistantPart], ids: &mut SentIds) {
         let (mut text, mut reasoning, mut calls) = (String::new(), String::new(), Vec::new());
         for part in parts {
             match part {
-                // the pieces of one answer belong together as they are
+                // the texts of one answer are joined without a separator
                 AssistantPart::Text { text: words } => text.push_str(words),
                 AssistantPart::Reasoning { text, signature, .. } if signature == REASONING => {
                     reasoning.push_str(text);
@@ -132,7 +133,7 @@ impl History<'_> {
         }
         let mut more = Map::new();
         if !calls.is_empty() {
-            if self.vendor.echoes {
+            if self.vendor.returns_reasoning {
                 let known = !reasoning.trim().is_empty();
                 let reasoning = if known { reasoning.as_str() } else { NO_REASONING };
                 more.insert(REASONING.into(), reasoning.into());
@@ -142,8 +143,8 @@ impl History<'_> {
         self.done.push(Message { role: "assistant", content, more });
     }
 
-    /// Tool messages take words only, so files follow in a message of the user's.
-    fn results(&mut self, results: &[ToolResult], ids: &mut Sent) {
+    /// Adds results. Tool messages accept only text, so files follow in a user message.
+    fn results(&mut self, results: &[ToolResult], ids: &mut SentIds) {
         let mut files = Content::default();
         for result in results {
             let mut content = Content::default();
@@ -179,7 +180,7 @@ impl History<'_> {
     }
 }
 
-/// A tool's name as the API takes it.
+/// A tool's name in the form that the API accepts.
 pub(crate) fn tool_name(name: &str) -> String {
     shape::tool_name(name, LONGEST_NAME)
 }

@@ -1,4 +1,5 @@
-//! OpenAI Chat Completions: `POST {baseURL}/chat/completions`, as OpenAI and many others speak it.
+//! OpenAI Chat Completions: `POST {baseURL}/chat/completions`, as OpenAI and many other vendors
+//! implement it.
 //!
 //! Written after the public API references of the vendors in `vendors/table.rs`.
 
@@ -29,14 +30,14 @@ pub(crate) use decode::REASONING;
 pub(crate) use message::tool_name;
 pub(crate) use request::function;
 
-/// What every model of OpenAI's that reasons takes.
+/// The efforts that all of OpenAI's reasoning models accept.
 const EFFORTS: &[&str] = &["low", "medium", "high"];
 
 #[derive(Debug)]
 struct OpenaiChat;
 
 impl Wire {
-    /// OpenAI Chat Completions, and whoever speaks it.
+    /// OpenAI Chat Completions, for OpenAI and compatible vendors.
     pub const OPENAI_CHAT: Self = Self::new(&OpenaiChat);
 }
 
@@ -89,12 +90,13 @@ impl Http for OpenaiChat {
     }
 }
 
-/// Whoever imitates OpenAI has the same addresses, keys and models on both of OpenAI's wires.
+/// The vendor. Vendors with an API like OpenAI's have one address, key and list of models for both
+/// of OpenAI's wire formats.
 pub(crate) fn vendor(config: &Config) -> &'static Vendor {
-    vendors::imitator(&config.name, config.vendor.as_deref(), config.base_url.as_deref())
+    vendors::find_compatible(&config.name, config.vendor.as_deref(), config.base_url.as_deref())
 }
 
-/// The header of the key, and what stands before it there.
+/// The header of the key, and the prefix of the key in it.
 pub(crate) fn key_header(vendor: &Vendor) -> (&'static str, &'static str) {
     vendor.key_header.map_or(("authorization", "Bearer "), |name| (name, ""))
 }

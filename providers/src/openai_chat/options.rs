@@ -1,17 +1,18 @@
-//! The provider's own options, as settings name them, in the body's terms.
+//! Translates the provider's options from settings into members of the body.
 
 use serde_json::{Map, Value, json};
 
 use crate::shape::merge;
 use crate::vendors::Vendor;
 
-/// Body members that options can not touch: they are the request itself, and one answer is read.
+/// Body members that options cannot change: they are the request itself, and only one answer is
+/// read.
 const RESERVED: &[&str] = &["model", "messages", "tools", "stream", "n"];
 
-/// Both names of the limit on output tokens; a body may have one of them only.
+/// Both names of the limit on output tokens; a body may have only one of them.
 const LIMITS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
 
-/// How OpenCode's settings spell members of the body.
+/// Members of the body as OpenCode's settings spell them.
 const SPELLINGS: &[(&str, &str)] = &[
     ("reasoningEffort", "reasoning_effort"),
     ("textVerbosity", "verbosity"),
@@ -33,14 +34,14 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("thinkingBudget", "thinking_budget"),
 ];
 
-/// How a model samples, which some do not let themselves be told.
+/// Sampling options, which some models refuse.
 const SAMPLING: [&str; 2] = ["temperature", "top_p"];
 
-/// Members that mean something only with tools.
+/// Members that have a meaning only with tools.
 const OF_TOOLS: [&str; 2] = ["tool_choice", "parallel_tool_calls"];
 
-/// Lays `options` over `body`, objects member by member, and makes the result one that the API
-/// takes.
+/// Merges `options` into `body`, objects member by member, and then adapts the body to the API's
+/// rules.
 pub(super) fn apply(body: &mut Map<String, Value>, options: &Value, vendor: &Vendor, model: &str) {
     for (key, value) in options.as_object().into_iter().flatten() {
         match key.as_str() {

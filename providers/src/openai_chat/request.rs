@@ -1,4 +1,4 @@
-//! The neutral request as a body of Chat Completions.
+//! Encodes a neutral request as a body of Chat Completions.
 
 use leftfold_events::Request;
 use leftfold_events::request::{AssistantPart, RequestMessage};
@@ -10,7 +10,7 @@ use super::options;
 use crate::shape;
 use crate::vendors::{Vendor, is_claude};
 
-/// A pure function of the request: the same bytes each time.
+/// The body of a request. A pure function: equal requests give equal bytes.
 pub(super) fn body(request: &Request, vendor: &Vendor) -> Value {
     let model = &request.model.id;
     let mut body = Map::new();
@@ -29,8 +29,8 @@ pub(super) fn body(request: &Request, vendor: &Vendor) -> Value {
     Value::Object(body)
 }
 
-/// The tools on offer. Anthropic's models need tools to be defined if there are calls in the
-/// history, even where none may be called: then those are named and forbidden.
+/// The tools on offer. Anthropic's models need tool definitions if there are calls in the history,
+/// even if no tool may be called: then the tools of the history are defined and forbidden.
 fn tools(body: &mut Map<String, Value>, request: &Request) {
     if !request.tools.is_empty() {
         let tools: Vec<Value> = request.tools.iter().map(tool).collect();
@@ -76,7 +76,7 @@ pub(crate) fn function(spec: &ToolSpec) -> Map<String, Value> {
     }
     let mut parameters = shape::schema(spec.schema.value());
     if let Value::Object(parameters) = &mut parameters {
-        // an object without properties is refused, one with none is not
+        // servers refuse an object schema without `properties`, but accept an empty one
         parameters.entry("properties").or_insert_with(|| json!({}));
     }
     function.insert("parameters".into(), parameters);

@@ -19,7 +19,7 @@ fn vendor(name: &str) -> &'static Vendor {
     crate::vendors::named(name).unwrap()
 }
 
-/// The wire form of chunks, without its end.
+/// The wire form of chunks, without the end.
 fn wire(chunks: &[Value]) -> String {
     chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect()
 }
@@ -58,7 +58,7 @@ fn piece(index: u64, id: Value, name: Value, arguments: Value) -> Value {
     )
 }
 
-/// A reply with everything in it.
+/// A reply with every kind of chunk.
 fn rich() -> Vec<Value> {
     vec![
         delta(json!({"role":"assistant","content":"","refusal":null})),

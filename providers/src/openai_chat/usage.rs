@@ -1,4 +1,4 @@
-//! Tokens, from wherever a vendor counts them.
+//! Reads token counts from the places that vendors use.
 
 use leftfold_events::event::Usage;
 use serde_json::Value;
@@ -14,7 +14,7 @@ const CACHE_READ: &[&str] = &[
     "/num_cached_tokens",
 ];
 
-/// Places of tokens that were written to one: OpenRouter, Alibaba.
+/// Places of tokens that were written to a cache: OpenRouter, Alibaba.
 const CACHE_WRITE: &[&str] = &[
     "/prompt_tokens_details/cache_write_tokens",
     "/prompt_tokens_details/cache_creation_input_tokens",
@@ -24,7 +24,7 @@ const CACHE_WRITE: &[&str] = &[
 /// Places of tokens spent on reasoning: OpenAI and most, Perplexity.
 const REASONING: &[&str] = &["/completion_tokens_details/reasoning_tokens", "/reasoning_tokens"];
 
-/// Usage as the wire counts it.
+/// Usage in the wire's terms.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     prompt: u64,
@@ -53,8 +53,9 @@ impl Counts {
         })
     }
 
-    /// On the wire the prompt includes the cache, and the completion reasoning, unless the sum
-    /// (or, where it does not tell, the vendor) has it otherwise.
+    /// Converts the counts: on the wire the prompt includes the cache, and the completion includes
+    /// reasoning. If the sum shows otherwise (or, if it does not show it, the vendor is known to
+    /// differ), reasoning is counted separately.
     pub(super) fn neutral(&self, vendor: &Vendor) -> Usage {
         let cache_read = self.cache_read.min(self.prompt);
         let cache_write = self.cache_write.min(self.prompt - cache_read);
@@ -75,7 +76,7 @@ impl Counts {
         } else if self.total == sum {
             false
         } else {
-            vendor.reasoning_apart
+            vendor.excludes_reasoning
         }
     }
 }
@@ -87,7 +88,7 @@ mod tests {
     use super::*;
     use crate::vendors;
 
-    /// Input, output, reasoning, cache read, cache write.
+    /// Returns input, output, reasoning, cache read, cache write.
     fn read(vendor: &str, usage: &Value) -> [u64; 5] {
         let vendor = vendors::named(vendor).unwrap();
         let usage = Counts::read(usage).unwrap().neutral(vendor);

@@ -1,5 +1,5 @@
-//! The chunks of a stream, as far as they are read. Everything may be absent or null, and texts
-//! come in several shapes.
+//! The chunks of a stream, with the members that are read. Any of them may be absent or null, and
+//! texts come in several shapes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +13,7 @@ pub(super) struct Chunk {
     pub(super) object: Option<Words>,
     pub(super) choices: Option<Vec<Choice>>,
     pub(super) usage: Option<Value>,
-    /// Groq's own place for usage.
+    /// Usage at Groq.
     pub(super) x_groq: Option<Value>,
     pub(super) error: Option<Value>,
 }
@@ -23,7 +23,7 @@ pub(super) struct Choice {
     pub(super) index: Option<Value>,
     pub(super) delta: Option<Delta>,
     pub(super) finish_reason: Option<Words>,
-    /// Moonshot's own place for usage.
+    /// Usage at Moonshot.
     pub(super) usage: Option<Value>,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Delta {
     pub(super) tool_calls: Option<Vec<CallPiece>>,
 }
 
-/// A piece of a call. What is empty says nothing.
+/// A piece of a call. Empty members carry no information.
 #[derive(Debug, Deserialize)]
 pub(super) struct CallPiece {
     pub(super) index: Option<Value>,
@@ -48,11 +48,11 @@ pub(super) struct CallPiece {
 #[derive(Debug, Deserialize)]
 pub(super) struct FunctionPiece {
     pub(super) name: Option<Words>,
-    /// A string nearly everywhere; the value itself at some servers.
+    /// A string nearly everywhere; some servers send the value itself.
     pub(super) arguments: Option<Value>,
 }
 
-/// Most chunks by far: a few words of the answer, and nothing beside them that is read.
+/// By far the most frequent chunk: a few words of the answer, and no other member that is read.
 #[derive(Deserialize)]
 struct PlainChunk<'a> {
     #[serde(borrow)]
@@ -82,7 +82,7 @@ struct PlainDelta {
     tool_calls: Option<IgnoredAny>,
 }
 
-/// The words of a chunk that has nothing else; `None` for any other.
+/// The text of such a chunk; `None` for any other.
 pub(super) fn plain_words(data: &str) -> Option<String> {
     let chunk: PlainChunk<'_> = serde_json::from_str(data).ok()?;
     let [choice] = chunk.choices;
@@ -105,19 +105,19 @@ pub(super) fn plain_words(data: &str) -> Option<String> {
 }
 
 impl Delta {
-    /// Reasoning from the first of its members that has some: servers that are about to rename the
-    /// member send both.
+    /// The reasoning from the first member that has some: servers that are renaming the member send
+    /// both.
     pub(super) fn take_reasoning(&mut self) -> Option<Words> {
         let members = [&mut self.reasoning_content, &mut self.reasoning, &mut self.reasoning_text];
         members.into_iter().filter_map(Option::take).find(|words| !words.is_empty())
     }
 }
 
-/// A text, whether it is a string, a list of parts, or one part; anything else is none.
+/// A text as a string, a list of parts, or one part; empty for anything else.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Words {
     pub(super) text: String,
-    /// What stood in parts of type `thinking`.
+    /// The text of parts of type `thinking`.
     pub(super) thinking: String,
 }
 
@@ -126,8 +126,8 @@ impl Words {
         self.text.is_empty() && self.thinking.is_empty()
     }
 
-    /// All of it, where the member itself says what it is.
-    pub(super) fn whole(self) -> String {
+    /// All of the text, if the member itself says what it is.
+    pub(super) fn into_text(self) -> String {
         if self.thinking.is_empty() { self.text } else { self.thinking + &self.text }
     }
 }
@@ -188,8 +188,8 @@ impl<'de> Visitor<'de> for Reader {
         let mut all = Words::default();
         while let Some(key) = part.next_key::<String>()? {
             match key.as_str() {
-                "text" => all.text.push_str(&part.next_value::<Words>()?.whole()),
-                "thinking" => all.thinking.push_str(&part.next_value::<Words>()?.whole()),
+                "text" => all.text.push_str(&part.next_value::<Words>()?.into_text()),
+                "thinking" => all.thinking.push_str(&part.next_value::<Words>()?.into_text()),
                 _ => drop(part.next_value::<IgnoredAny>()?),
             }
         }

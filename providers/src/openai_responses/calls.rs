@@ -1,30 +1,26 @@
-//! A call, from its beginning to the item that has all of it.
-
-use std::collections::VecDeque;
+//! A call of an answer, from its first piece to the complete item.
 
 use leftfold_events::Json;
 use leftfold_events::event::CallSpec;
 use serde_json::Value;
 
 use super::wire::text;
-use crate::stream::StreamEvent;
-
-type Out = VecDeque<StreamEvent>;
+use crate::stream::{EventQueue, StreamEvent};
 
 #[derive(Debug)]
 pub(super) struct Call {
-    /// What its result refers to, which is not the id of the item.
+    /// The id that its result refers to. It is not the id of the item.
     id: String,
     name: String,
     json: String,
     /// Whether its input is plain text.
     is_custom: bool,
-    /// Whether it has been told that the call begins.
+    /// Whether the beginning of the call was announced.
     is_announced: bool,
 }
 
 impl Call {
-    pub(super) fn begin(item: &Value, out: &mut Out) -> Self {
+    pub(super) fn begin(item: &Value, out: &mut EventQueue) -> Self {
         let mut call = Self {
             id: String::new(),
             name: String::new(),
@@ -37,7 +33,7 @@ impl Call {
         call
     }
 
-    pub(super) fn push(&mut self, text: &str, out: &mut Out) {
+    pub(super) fn push(&mut self, text: &str, out: &mut EventQueue) {
         self.json.push_str(text);
         if self.is_announced && !text.is_empty() {
             let (id, text) = (self.id.clone(), text.to_owned());
@@ -45,28 +41,28 @@ impl Call {
         }
     }
 
-    /// All of the input, of which some may have come before.
-    pub(super) fn whole(&mut self, all: &str, out: &mut Out) {
+    /// Sets the whole input, of which pieces may already have come.
+    pub(super) fn set_input(&mut self, all: &str, out: &mut EventQueue) {
         match all.strip_prefix(self.json.as_str()).map(str::to_owned) {
             Some(rest) => self.push(&rest, out),
-            // whatever was shown, this is what counts
+            // the whole input counts, even if the pieces differed
             None if !all.is_empty() => all.clone_into(&mut self.json),
             None => {}
         }
     }
 
-    /// The call as it is in `item`, or as far as it has come. Input that was broken off stays the
-    /// text that it is, even where it happens to be JSON, so that no tool takes it.
+    /// Ends the call with the input of `item`, or with the pieces so far. Truncated input becomes a
+    /// JSON string, even if it happens to be JSON, so that no tool accepts it.
     pub(super) fn close(
         mut self,
         item: Option<&Value>,
         is_whole: bool,
         number: usize,
-        out: &mut Out,
+        out: &mut EventQueue,
     ) {
         if let Some(item) = item {
             self.announce(item, out);
-            self.whole(&input_of(item), out);
+            self.set_input(&input_of(item), out);
         }
         if self.id.is_empty() {
             self.id = format!("call_{number}");
@@ -80,8 +76,8 @@ impl Call {
         out.push_back(StreamEvent::ToolCall(CallSpec { id: self.id, name: self.name, input }));
     }
 
-    /// Tells that the call begins, once it is known what it is.
-    fn announce(&mut self, item: &Value, out: &mut Out) {
+    /// Announces the call as soon as its name and id are known.
+    fn announce(&mut self, item: &Value, out: &mut EventQueue) {
         if self.is_announced {
             return;
         }
@@ -100,7 +96,7 @@ impl Call {
     }
 }
 
-/// The input as the model wrote it, or as a value at some servers.
+/// The input as text. Some servers send it as a value.
 fn input_of(item: &Value) -> String {
     match item.get("arguments").or_else(|| item.get("input")) {
         None | Some(Value::Null) => String::new(),

@@ -1,40 +1,44 @@
-//! Rules of Responses, with nothing kept at the server.
+//! Rules of Responses for request bodies without server-side state.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::check::{Faults, Is, Members, Place, is_blank, is_plain, need, shape, tools};
+use crate::check::{Faults, MemberType, Members, Place, is_blank, is_plain, need, shape, tools};
 use crate::openai_chat::check::{arguments, options};
 use crate::vendors::Vendor;
 
 const LONGEST_ID: usize = 64;
 const LEAST_TOKENS: u64 = 16;
-/// What only the server could know, since nothing is kept there.
+/// Members that refer to state at the server, which keeps none.
 const KEPT: [&str; 2] = ["previous_response_id", "conversation"];
 
-const ID: (&str, Is) = ("id", Is::Text);
-const STATUS: (&str, Is) = ("status", Is::Text);
+const ID: (&str, MemberType) = ("id", MemberType::Text);
+const STATUS: (&str, MemberType) = ("status", MemberType::Text);
 
-/// Members that an item of this type needs, and others that it may have; and how ids of such begin.
+/// The required and the optional members of an item of this type, and the prefix of its ids.
 fn members(kind: &str) -> Option<(Members<'static>, Members<'static>, &'static str)> {
     Some(match kind {
         "message" => (
-            &[("role", Is::Text), ("content", Is::Content)],
-            &[ID, STATUS, ("phase", Is::Text)],
+            &[("role", MemberType::Text), ("content", MemberType::Content)],
+            &[ID, STATUS, ("phase", MemberType::Text)],
             "msg",
         ),
         "function_call" => (
-            &[("call_id", Is::Text), ("name", Is::Text), ("arguments", Is::Text)],
+            &[
+                ("call_id", MemberType::Text),
+                ("name", MemberType::Text),
+                ("arguments", MemberType::Text),
+            ],
             &[ID, STATUS],
             "fc",
         ),
         "function_call_output" => {
-            (&[("call_id", Is::Text), ("output", Is::Content)], &[ID, STATUS], "")
+            (&[("call_id", MemberType::Text), ("output", MemberType::Content)], &[ID, STATUS], "")
         }
         "reasoning" => (
-            &[("summary", Is::List)],
-            &[ID, STATUS, ("encrypted_content", Is::Text), ("content", Is::List)],
+            &[("summary", MemberType::List)],
+            &[ID, STATUS, ("encrypted_content", MemberType::Text), ("content", MemberType::List)],
             "rs",
         ),
         _ => return None,
@@ -42,9 +46,9 @@ fn members(kind: &str) -> Option<(Members<'static>, Members<'static>, &'static s
 }
 
 pub(super) fn check(body: &Place<'_>, vendor: &Vendor, faults: &mut Faults) {
-    need(faults, body, "model", Is::Filled);
-    need(faults, body, "stream", Is::Flag);
-    need(faults, body, "input", Is::List);
+    need(faults, body, "model", MemberType::Filled);
+    need(faults, body, "stream", MemberType::Flag);
+    need(faults, body, "input", MemberType::List);
     tools::functions(faults, body, None);
     options(body, vendor, faults);
     let most = body.value.get("max_output_tokens").and_then(Value::as_u64);
@@ -53,42 +57,42 @@ pub(super) fn check(body: &Place<'_>, vendor: &Vendor, faults: &mut Faults) {
         faults.add("max-tokens", &limit, format!("at least {LEAST_TOKENS}"));
     }
     if body.value.get("store") != Some(&Value::Bool(false)) {
-        faults.add("kept", &body.member("store"), "nothing is kept at the server");
+        faults.add("kept", &body.member("store"), "the server must not keep anything");
     }
     for name in KEPT.iter().filter(|name| body.has(name)) {
-        faults.add("kept", &body.member(name), "nothing is kept at the server");
+        faults.add("kept", &body.member(name), "the server keeps nothing");
     }
     let items = body.member("input").items();
     if items.is_empty() {
-        faults.add("no-messages", &body.member("input"), "at least one item");
+        faults.add("no-messages", &body.member("input"), "expected at least one item");
     }
-    let mut walk = Walk { faults, vendor, used: HashSet::new(), open: Vec::new() };
+    let mut walk = Checker { faults, vendor, used: HashSet::new(), open: Vec::new() };
     for (at, item) in items.iter().enumerate() {
         walk.item(item, items.get(at + 1));
     }
     walk.ends(&items);
 }
 
-struct Walk<'f, 'a> {
+struct Checker<'f, 'a> {
     faults: &'f mut Faults,
     vendor: &'a Vendor,
     used: HashSet<&'a str>,
-    /// Calls without a result so far.
+    /// Calls that have no result yet.
     open: Vec<(&'a str, Place<'a>)>,
 }
 
-impl<'a> Walk<'_, 'a> {
+impl<'a> Checker<'_, 'a> {
     fn item(&mut self, item: &Place<'a>, next: Option<&Place<'a>>) {
         let kind = kind(item);
         let Some((needs, may, prefix)) = members(kind) else {
-            let problem = format!("`{kind}` is no type of an item");
+            let problem = format!("`{kind}` is not an item type");
             return self.faults.add("shape", &item.member("type"), problem);
         };
-        shape(self.faults, item, needs, &[may, &[("type", Is::Text)]].concat());
+        shape(self.faults, item, needs, &[may, &[("type", MemberType::Text)]].concat());
         let id = item.text("id").filter(|id| !id.starts_with(prefix));
-        // ids of other servers are as they like
+        // other servers use their own forms of ids
         if id.is_some() && self.vendor.is_openai() {
-            let problem = format!("it begins with `{prefix}`");
+            let problem = format!("it must begin with `{prefix}`");
             self.faults.add("item-id", &item.member("id"), problem);
         }
         match kind {
@@ -102,11 +106,11 @@ impl<'a> Walk<'_, 'a> {
     fn message(&mut self, item: &Place<'a>) {
         let role = item.text("role").unwrap_or_default();
         if role != "assistant" {
-            // an answer may go on after its calls
+            // an answer may continue after its calls
             self.answered();
         }
         if !matches!(role, "user" | "assistant" | "system" | "developer") {
-            self.faults.add("role", &item.member("role"), format!("`{role}` is no role"));
+            self.faults.add("role", &item.member("role"), format!("`{role}` is not a role"));
         }
         if item.has("phase") && role != "assistant" {
             self.faults.add("shape", &item.member("phase"), "only the model's messages have one");
@@ -118,7 +122,7 @@ impl<'a> Walk<'_, 'a> {
         if content.value.as_str().is_some_and(is_blank)
             || content.value.as_array().is_some_and(Vec::is_empty)
         {
-            self.faults.add("empty", content, "there is nothing in it");
+            self.faults.add("empty", content, "the content is empty");
         }
         for part in content.items() {
             let kind = part.kind();
@@ -130,18 +134,25 @@ impl<'a> Walk<'_, 'a> {
                 _ => false,
             };
             if !fits {
-                self.faults.add("part-role", &part, format!("`{kind}` does not belong here"));
+                self.faults.add("part-role", &part, format!("`{kind}` is not allowed here"));
             }
             let needs: Members<'_> = match kind {
-                "output_text" => &[("text", Is::Text), ("annotations", Is::List)],
-                "input_text" => &[("text", Is::Text)],
-                "input_image" => &[("image_url", Is::Filled), ("detail", Is::Text)],
-                "input_file" => &[("filename", Is::Text), ("file_data", Is::Filled)],
+                "output_text" => &[("text", MemberType::Text), ("annotations", MemberType::List)],
+                "input_text" => &[("text", MemberType::Text)],
+                "input_image" => &[("image_url", MemberType::Filled), ("detail", MemberType::Text)],
+                "input_file" => {
+                    &[("filename", MemberType::Text), ("file_data", MemberType::Filled)]
+                }
                 _ => continue,
             };
-            shape(self.faults, &part, needs, &[("type", Is::Text), ("logprobs", Is::List)]);
+            shape(
+                self.faults,
+                &part,
+                needs,
+                &[("type", MemberType::Text), ("logprobs", MemberType::List)],
+            );
             if part.text("text").is_some_and(is_blank) {
-                self.faults.add("empty", &part, "a text that is blank");
+                self.faults.add("empty", &part, "the text is blank");
             }
         }
     }
@@ -155,7 +166,7 @@ impl<'a> Walk<'_, 'a> {
             self.faults.add("call-id-twice", item, format!("an earlier call has the id `{id}`"));
         }
         if !item.text("name").is_some_and(|name| is_plain(name, 64)) {
-            self.faults.add("call-name", &item.member("name"), "no name of a tool");
+            self.faults.add("call-name", &item.member("name"), "not a valid tool name");
         }
         arguments(self.faults, item);
         self.open.push((id, item.clone()));
@@ -165,12 +176,16 @@ impl<'a> Walk<'_, 'a> {
         let id = item.text("call_id").unwrap_or_default();
         match self.open.iter().position(|(open, _)| *open == id) {
             Some(at) => drop(self.open.remove(at)),
-            None => self.faults.add("result-without-call", item, format!("no call `{id}` waits")),
+            None => self.faults.add(
+                "result-without-call",
+                item,
+                format!("no call `{id}` waits for a result"),
+            ),
         }
         self.content(&item.member("output"), false);
     }
 
-    /// Reasoning belongs to what follows it, and is known by its seal alone.
+    /// Checks reasoning: it must precede another item of the answer, and have `encrypted_content`.
     fn reasoning(&mut self, item: &Place<'a>, next: Option<&Place<'a>>) {
         let follows = next.is_some_and(|next| match kind(next) {
             "message" => next.text("role") == Some("assistant"),
@@ -178,7 +193,7 @@ impl<'a> Walk<'_, 'a> {
             _ => true,
         });
         if !follows {
-            self.faults.add("reasoning-alone", item, "nothing that it led to follows");
+            self.faults.add("reasoning-alone", item, "no text or call follows it");
         }
         if item.text("encrypted_content").is_none_or(str::is_empty) {
             self.faults.add("reasoning-unsealed", item, "it has no `encrypted_content`");
@@ -195,7 +210,7 @@ impl<'a> Walk<'_, 'a> {
         self.answered();
         let last = items.last().filter(|last| last.text("role") == Some("assistant"));
         if let Some(last) = last {
-            self.faults.add("answer-last", last, "the last item is not the model's");
+            self.faults.add("answer-last", last, "the last item must not be the model's");
         }
         for pair in items.windows(2).filter(|_| self.vendor.alternates) {
             let roles = [pair[0].text("role"), pair[1].text("role")];
@@ -203,7 +218,7 @@ impl<'a> Walk<'_, 'a> {
                 self.faults.add(
                     "roles-alternate",
                     &pair[1],
-                    "this server wants roles to alternate",
+                    "this server requires alternating roles",
                 );
             }
         }

@@ -1,4 +1,4 @@
-//! What a message or a result consists of.
+//! The content of a message or a result.
 
 use serde_json::{Value, json};
 
@@ -15,14 +15,14 @@ impl Content {
         self.0.is_empty()
     }
 
-    /// Blank texts are refused by some, so they are left out.
+    /// Adds text. Blank texts are omitted, because some servers refuse them.
     pub(super) fn text(&mut self, text: &str) {
         if !text.trim().is_empty() {
             self.0.push(json!({ "type": "input_text", "text": text }));
         }
     }
 
-    /// A file, or words in its place.
+    /// Adds a file, or the text that replaces it.
     pub(super) fn media(&mut self, media: Result<Value, String>) {
         match media {
             Ok(part) => self.0.push(part),
@@ -30,7 +30,7 @@ impl Content {
         }
     }
 
-    /// As parts, of which there is at least one.
+    /// As parts; at least one.
     pub(super) fn into_parts(mut self) -> Vec<Value> {
         if self.is_empty() {
             self.text(NO_TEXT);
@@ -38,7 +38,7 @@ impl Content {
         self.0
     }
 
-    /// As a string where it is text alone, since not every server takes parts in a result.
+    /// As a string if it is only text, since not every server accepts parts in a result.
     pub(super) fn into_output(self) -> Value {
         let parts = self.into_parts();
         if parts.iter().any(|part| part["type"] != "input_text") {
@@ -49,7 +49,7 @@ impl Content {
     }
 }
 
-/// A file as a part, or words that say why it is missing.
+/// A file as a part, or a text that says why it is missing.
 pub(super) fn media(
     vendor: &Vendor,
     mime: &str,
@@ -66,8 +66,8 @@ pub(super) fn media(
     })
 }
 
-/// Whether results may hold files. That of OpenAI itself is known; other servers pass results on
-/// to templates that take words only.
+/// Whether results may hold files. OpenAI itself accepts them; other servers pass results on to
+/// templates that accept only text.
 pub(super) fn results_take_files(vendor: &Vendor) -> bool {
     vendor.is_openai()
 }

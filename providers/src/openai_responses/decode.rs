@@ -1,6 +1,6 @@
-//! The stream of Responses in the neutral vocabulary.
+//! Decodes the stream of Responses into stream events.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 
 use leftfold_events::event::{FailureClass, Finish};
 use serde_json::Value;
@@ -11,26 +11,24 @@ use super::wire::{ESSENTIAL, Event, Piece, PlainDelta, text};
 use super::{reasoning, usage};
 use crate::errors::Failure;
 use crate::parts::{Kind, reported, unreadable};
-use crate::stream::{self, StreamEvent};
+use crate::stream::{self, EventQueue, StreamEvent};
 use leftfold_framing::sse::SseEvent;
-
-type Out = VecDeque<StreamEvent>;
 
 #[derive(Debug)]
 pub(crate) struct Decoder {
     provider: String,
-    items: Vec<Slot>,
-    /// Parts opened so far, which number their ids.
+    items: Vec<OpenItem>,
+    /// Number of parts opened so far. It numbers their ids.
     parts: u32,
     calls: usize,
-    /// Tools with plain input that the request offered. A call of any other is the provider's own,
-    /// and has been answered there.
+    /// Tools with plain input that the request offered. Calls of any other such tool are the
+    /// provider's own, and were answered there.
     custom: HashSet<String>,
 }
 
-/// An item of the answer. Pieces refer to it by its index, or by its id where there is none.
+/// An item of the answer. Pieces refer to it by its index, or by its id if they have no index.
 #[derive(Debug)]
-struct Slot {
+struct OpenItem {
     index: Option<u64>,
     id: String,
     item: Item,
@@ -41,7 +39,7 @@ enum Item {
     Texts(Texts),
     Call(Call),
     Done,
-    /// The provider's own tools, their results, and kinds of item yet to be invented.
+    /// The provider's own tools and their results, and unknown kinds of items.
     Skipped,
 }
 
@@ -66,7 +64,7 @@ impl Decoder {
         }
     }
 
-    fn take(&mut self, event: Event, data: &str, out: &mut Out) {
+    fn take(&mut self, event: Event, data: &str, out: &mut EventQueue) {
         use List::{Content, Summary};
         match event {
             Event::Created { response } => self.offered(&response.unwrap_or_default()),
@@ -75,21 +73,21 @@ impl Decoder {
             }
             Event::ItemDone(piece) => self.done(piece.output_index, &piece.item, out),
             Event::TextDelta(piece) => self.words(Kind::Text, Content, piece, Texts::push, out),
-            Event::TextDone(piece) => self.words(Kind::Text, Content, piece, Texts::whole, out),
+            Event::TextDone(piece) => self.words(Kind::Text, Content, piece, Texts::set_text, out),
             Event::SummaryDelta(piece) => {
                 self.words(Kind::Reasoning, Summary, piece, Texts::push, out);
             }
             Event::SummaryDone(piece) => {
-                self.words(Kind::Reasoning, Summary, piece, Texts::whole, out);
+                self.words(Kind::Reasoning, Summary, piece, Texts::set_text, out);
             }
             Event::ReasoningDelta(piece) => {
                 self.words(Kind::Reasoning, Content, piece, Texts::push, out);
             }
             Event::ReasoningDone(piece) => {
-                self.words(Kind::Reasoning, Content, piece, Texts::whole, out);
+                self.words(Kind::Reasoning, Content, piece, Texts::set_text, out);
             }
             Event::ArgumentsDelta(piece) => self.arguments(piece, Call::push, out),
-            Event::ArgumentsDone(piece) => self.arguments(piece, Call::whole, out),
+            Event::ArgumentsDone(piece) => self.arguments(piece, Call::set_input, out),
             Event::Completed { response } => self.finish(&response, true, out),
             Event::Incomplete { response } => self.finish(&response, false, out),
             Event::Failed { response } => out.push_back(self.broken_off(&response)),
@@ -107,7 +105,7 @@ impl Decoder {
         self.custom.extend(custom.map(|tool| text(tool, "name").to_owned()));
     }
 
-    fn add(&mut self, index: Option<u64>, item: &Value, out: &mut Out) -> usize {
+    fn add(&mut self, index: Option<u64>, item: &Value, out: &mut EventQueue) -> usize {
         let kept = match text(item, "type") {
             "message" => {
                 self.phase(item, out);
@@ -123,12 +121,12 @@ impl Decoder {
                 Item::Skipped
             }
         };
-        self.items.push(Slot { index, id: text(item, "id").to_owned(), item: kept });
+        self.items.push(OpenItem { index, id: text(item, "id").to_owned(), item: kept });
         self.items.len() - 1
     }
 
-    /// Tells the phase of a message before its text.
-    fn phase(&mut self, message: &Value, out: &mut Out) {
+    /// Passes on the phase of a message, before its text.
+    fn phase(&mut self, message: &Value, out: &mut EventQueue) {
         if let Some(signature) = reasoning::seal_phase(message) {
             let id = self.parts.to_string();
             self.parts += 1;
@@ -138,8 +136,8 @@ impl Decoder {
         }
     }
 
-    /// The item as a whole, which counts more than its pieces.
-    fn done(&mut self, index: Option<u64>, item: &Value, out: &mut Out) {
+    /// Handles the complete item. It takes precedence over the pieces.
+    fn done(&mut self, index: Option<u64>, item: &Value, out: &mut EventQueue) {
         let id = text(item, "id");
         let fits: fn(&Item) -> bool = match text(item, "type") {
             "message" => |item| item.is_texts(Kind::Text),
@@ -175,8 +173,8 @@ impl Decoder {
         kind: Kind,
         list: List,
         piece: Piece,
-        write: fn(&mut Texts, (List, u64), &str, &mut u32, &mut Out),
-        out: &mut Out,
+        write: fn(&mut Texts, (List, u64), &str, &mut u32, &mut EventQueue),
+        out: &mut EventQueue,
     ) {
         let (index, id) = (piece.output_index, piece.item_id.as_deref().unwrap_or_default());
         let fits: fn(&Item) -> bool = match kind {
@@ -185,7 +183,7 @@ impl Decoder {
         };
         let at = self.find(index, id, fits).unwrap_or_else(|| {
             let item = Item::Texts(Texts::new(kind));
-            self.items.push(Slot { index, id: id.to_owned(), item });
+            self.items.push(OpenItem { index, id: id.to_owned(), item });
             self.items.len() - 1
         });
         if let Item::Texts(texts) = &mut self.items[at].item
@@ -196,8 +194,14 @@ impl Decoder {
         }
     }
 
-    /// What a call is, only its item says: without one it is none of ours.
-    fn arguments(&mut self, piece: Piece, write: fn(&mut Call, &str, &mut Out), out: &mut Out) {
+    /// Handles a piece of a call's arguments. A piece without a known item is skipped, because only
+    /// the item names the tool.
+    fn arguments(
+        &mut self,
+        piece: Piece,
+        write: fn(&mut Call, &str, &mut EventQueue),
+        out: &mut EventQueue,
+    ) {
         let id = piece.item_id.as_deref().unwrap_or_default();
         let at = self.find(piece.output_index, id, Item::is_call);
         if let Some(Item::Call(call)) = at.map(|at| &mut self.items[at].item) {
@@ -205,7 +209,7 @@ impl Decoder {
         }
     }
 
-    fn close(&mut self, open: Item, item: Option<&Value>, is_whole: bool, out: &mut Out) {
+    fn close(&mut self, open: Item, item: Option<&Value>, is_whole: bool, out: &mut EventQueue) {
         match open {
             Item::Texts(texts) => texts.close(item, &mut self.parts, out),
             Item::Call(call) => {
@@ -216,18 +220,18 @@ impl Decoder {
         }
     }
 
-    fn finish(&mut self, response: &Value, is_completed: bool, out: &mut Out) {
+    fn finish(&mut self, response: &Value, is_completed: bool, out: &mut EventQueue) {
         let status = text(response, "status");
         if status == "failed" {
             return out.push_back(self.broken_off(response));
         }
         let is_whole = is_completed && status != "incomplete";
         if self.items.is_empty() {
-            // a server that has streamed none of it
+            // items of which the server streamed nothing
             let items = response.get("output").and_then(Value::as_array);
             items.into_iter().flatten().for_each(|item| self.done(None, item, out));
         }
-        // items that some server forgot to close
+        // some servers do not close items
         for slot in std::mem::take(&mut self.items) {
             self.close(slot.item, None, is_whole, out);
         }
@@ -243,7 +247,7 @@ impl Decoder {
         out.push_back(StreamEvent::Finish { finish, usage });
     }
 
-    /// A response that failed, with or without its reason.
+    /// A response that failed, with or without a reason.
     fn broken_off(&self, response: &Value) -> StreamEvent {
         if let Some(error) = response.get("error").filter(|error| !error.is_null()) {
             return reported(&self.provider, error);
@@ -253,8 +257,8 @@ impl Decoder {
         StreamEvent::Failed(Failure { retryable: true, ..failure })
     }
 
-    /// An event that does not have the shape it should have.
-    fn odd(&self, event: &SseEvent<'_>, reason: &serde_json::Error) -> Option<StreamEvent> {
+    /// The outcome of an event that cannot be parsed.
+    fn unreadable(&self, event: &SseEvent<'_>, reason: &serde_json::Error) -> Option<StreamEvent> {
         let value: Value = serde_json::from_str(&event.data).unwrap_or_default();
         let is_error = event.name == "error" || text(&value, "object") == "error";
         if is_error && value.get("error").is_none_or(Value::is_null) {
@@ -266,7 +270,7 @@ impl Decoder {
 }
 
 impl stream::Decoder for Decoder {
-    fn event(&mut self, event: &SseEvent<'_>, out: &mut Out) {
+    fn event(&mut self, event: &SseEvent<'_>, out: &mut EventQueue) {
         if event.name.ends_with(".delta")
             && let Ok(plain) = serde_json::from_str::<PlainDelta<'_>>(&event.data)
             && let Some(read) = plain.event()
@@ -275,7 +279,7 @@ impl stream::Decoder for Decoder {
         }
         match serde_json::from_str::<Event>(&event.data) {
             Ok(read) => self.take(read, &event.data, out),
-            Err(e) => out.extend(self.odd(event, &e)),
+            Err(e) => out.extend(self.unreadable(event, &e)),
         }
     }
 }

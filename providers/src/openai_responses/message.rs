@@ -1,4 +1,4 @@
-//! The items of a conversation.
+//! Encodes the items of a conversation.
 
 use leftfold_events::Request;
 use leftfold_events::event::{PromptKind, PromptPart};
@@ -7,17 +7,18 @@ use serde_json::{Value, json};
 
 use super::content::{self, Content};
 use super::reasoning;
-use crate::ids::{Form, Sent};
+use crate::ids::{IdForm, SentIds};
 use crate::openai_chat::tool_name;
 use crate::shape::{self, object};
 use crate::vendors::Vendor;
 
-/// Of the id that ties a result to its call.
+/// The longest id that links a result to its call, in characters.
 const LONGEST_ID: usize = 64;
 
 /// All items, the system prompt first.
 pub(super) fn input(request: &Request, vendor: &Vendor) -> Vec<Value> {
-    let mut items = Items { vendor, done: Vec::new(), ids: Sent::new(Form::Plain(LONGEST_ID)) };
+    let mut items =
+        Items { vendor, done: Vec::new(), ids: SentIds::new(IdForm::Plain(LONGEST_ID)) };
     for message in &request.messages {
         match message {
             RequestMessage::User { parts } => items.user(parts),
@@ -28,7 +29,7 @@ pub(super) fn input(request: &Request, vendor: &Vendor) -> Vec<Value> {
     system(&request.system).into_iter().chain(items.done).collect()
 }
 
-/// One message whatever the number of blocks: templates of many models take one, and only at the
+/// The system prompt as one message: templates of many models accept only one, and only at the
 /// beginning.
 fn system(blocks: &[String]) -> Option<Value> {
     let mut content = Content::default();
@@ -43,7 +44,7 @@ fn message(role: &str, content: impl Into<Value>) -> Value {
 struct Items<'a> {
     vendor: &'a Vendor,
     done: Vec<Value>,
-    ids: Sent,
+    ids: SentIds,
 }
 
 impl Items<'_> {
@@ -72,14 +73,14 @@ impl Items<'_> {
         }
     }
 
-    /// Everything in its place: reasoning belongs to the item that follows it.
+    /// Adds the parts of an answer in their order: reasoning belongs to the item that follows it.
     fn assistant(&mut self, parts: &[AssistantPart]) {
         self.ids.forget();
         let mut items = Vec::new();
-        let mut said = Said::default();
+        let mut said = PendingText::default();
         for part in parts {
             let item = match part {
-                // the pieces of one answer belong together as they are
+                // the texts of one answer are joined without a separator
                 AssistantPart::Text { text } => {
                     said.text.push_str(text);
                     continue;
@@ -104,7 +105,7 @@ impl Items<'_> {
             }
         }
         items.extend(said.take());
-        // reasoning that nothing came of is refused
+        // the API refuses reasoning that no text or call follows
         let useful = items.iter().rposition(|item| item["type"] != "reasoning");
         items.truncate(useful.map_or(0, |last| last + 1));
         if self.done.is_empty() && !items.is_empty() && self.vendor.alternates {
@@ -130,7 +131,7 @@ impl Items<'_> {
         }
     }
 
-    /// Puts files into the result itself, or into a message of the user's that follows.
+    /// Adds files to the result itself, or to the user message that follows.
     fn attach(&self, result: &ToolResult, content: &mut Content, files: &mut Content) {
         let mut is_first = true;
         for file in &result.attachments {
@@ -150,16 +151,16 @@ impl Items<'_> {
     }
 }
 
-/// What has been said so far in an answer.
+/// The text of an answer so far.
 #[derive(Default)]
-struct Said {
+struct PendingText {
     text: String,
     phase: Option<String>,
 }
 
-impl Said {
-    /// As a message. It is a string, which every server takes; its list of parts would need the id
-    /// of the message.
+impl PendingText {
+    /// The text as a message. Its content is a string, which every server accepts; a list of parts
+    /// would need the id of the message.
     fn take(&mut self) -> Option<Value> {
         let Self { text, phase } = std::mem::take(self);
         if text.trim().is_empty() {

@@ -1,4 +1,4 @@
-//! OpenAI Responses: `POST {baseURL}/responses`, without anything kept at the server.
+//! OpenAI Responses: `POST {baseURL}/responses`, without state at the server.
 //!
 //! Written after OpenAI's public API reference, which other servers follow more or less.
 
@@ -49,7 +49,7 @@ impl Protocol for OpenaiResponses {
         openai_chat::vendor(config)
     }
 
-    /// A vendor of whom nothing is listed most likely passes OpenAI's models on.
+    /// A vendor without a list of its own most likely resells OpenAI's models.
     fn models(&self, vendor: &Vendor) -> &'static [Model] {
         if vendor.models.is_empty() { GPTS } else { vendor.models }
     }

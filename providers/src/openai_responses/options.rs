@@ -1,12 +1,12 @@
-//! The provider's own options, as settings name them, in the body's terms.
+//! Translates the provider's options from settings into members of the body.
 
 use serde_json::{Map, Value, json};
 
 use crate::shape::merge;
 use crate::vendors::is_openai_reasoner;
 
-/// Body members that options can not touch: they are the request itself, and whatever is kept at
-/// the server would be a second conversation.
+/// Body members that options cannot change: they are the request itself, or they would create state
+/// at the server, a second conversation.
 const RESERVED: &[&str] = &[
     "model",
     "input",
@@ -19,7 +19,7 @@ const RESERVED: &[&str] = &[
     "conversation",
 ];
 
-/// How OpenCode's settings, and the body of Chat Completions, spell members of the body.
+/// Members of the body as OpenCode's settings and Chat Completions spell them.
 const SPELLINGS: &[(&str, &str)] = &[
     ("maxTokens", "max_output_tokens"),
     ("maxOutputTokens", "max_output_tokens"),
@@ -36,7 +36,7 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("safetyIdentifier", "safety_identifier"),
 ];
 
-/// Options that are a member of a member of the body.
+/// Options that are members of a nested object.
 const NESTED: &[(&str, &str, &str)] = &[
     ("effort", "reasoning", "effort"),
     ("reasoningEffort", "reasoning", "effort"),
@@ -46,20 +46,20 @@ const NESTED: &[(&str, &str, &str)] = &[
     ("verbosity", "text", "verbosity"),
 ];
 
-/// Members that mean something only with tools.
+/// Members that have a meaning only with tools.
 const OF_TOOLS: [&str; 3] = ["tool_choice", "parallel_tool_calls", "max_tool_calls"];
 
-/// How a model samples, which one that reasons does not let itself be told.
+/// Sampling options, which reasoning models refuse.
 const SAMPLING: [&str; 3] = ["temperature", "top_p", "top_logprobs"];
 
-/// What has the server seal its reasoning, so that it can go back.
+/// Makes the server return its reasoning in sealed form, so that it can be sent back.
 const SEALED: &str = "reasoning.encrypted_content";
 
-/// The fewest tokens that the API takes for a limit.
+/// The smallest limit of tokens that the API accepts.
 const FEWEST: u64 = 16;
 
-/// Lays `options` over `body`, objects member by member, and makes the result one that the API
-/// takes.
+/// Merges `options` into `body`, objects member by member, and then adapts the body to the API's
+/// rules.
 pub(super) fn apply(body: &mut Map<String, Value>, options: &Value, model: &str) {
     for (key, value) in options.as_object().into_iter().flatten() {
         if let Some((_, outer, inner)) = NESTED.iter().find(|(from, ..)| from == key) {
@@ -78,7 +78,7 @@ pub(super) fn apply(body: &mut Map<String, Value>, options: &Value, model: &str)
     reason(body, model);
 }
 
-/// Models that reason are asked for it in sealed form; the others refuse to be.
+/// Requests sealed reasoning from models that reason; other models refuse the option.
 fn reason(body: &mut Map<String, Value>, model: &str) {
     let effort = body.get("reasoning").and_then(|reasoning| reasoning.get("effort"));
     let is_off = effort.is_some_and(|effort| effort == "none");
@@ -97,7 +97,7 @@ fn reason(body: &mut Map<String, Value>, model: &str) {
     }
 }
 
-/// Whether `model` is one of OpenAI's that reason.
+/// Whether `model` is one of OpenAI's reasoning models.
 fn reasons(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or_default().to_lowercase();
     let also = ["codex-", "computer-use"].iter().any(|family| name.starts_with(family));

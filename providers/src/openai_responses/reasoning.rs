@@ -1,20 +1,20 @@
-//! A reasoning item between two requests.
+//! Carries reasoning items and message phases from one request to the next.
 //!
-//! With nothing kept at the server, an item of reasoning has to go back as it came: its id, what
-//! the server has sealed of it, and its summary. All three travel as the signature of the neutral
-//! part, compact JSON of exactly the members `id`, `encrypted_content` and `summary`. The text of
-//! the part is for people and is not sent. Reasoning that its server has not sealed, as local ones
-//! do, can not go back: without the server's record of it an item with nothing but an id is refused.
+//! The server keeps no state, so a reasoning item must go back unchanged: its id, its sealed
+//! content and its summary. All three travel as the signature of the neutral part, compact JSON
+//! with exactly the members `id`, `encrypted_content` and `summary`. The text of the part is for
+//! people and is not sent. Reasoning that its server did not seal (as with local servers) cannot go
+//! back: the API refuses an item with only an id that the server has no record of.
 //!
-//! The phase of a message (`commentary`, `final_answer`) has to go back on that message. It travels
-//! as reasoning without text right before the message's text: JSON of the one member `phase`.
+//! The phase of a message (`commentary`, `final_answer`) must go back on that message. It travels
+//! as reasoning without text directly before the message's text: JSON with the one member `phase`.
 
 use serde_json::{Map, Value, json};
 
-/// The members, in the order in which they are written.
+/// The members, in the order of writing.
 const MEMBERS: [&str; 3] = ["id", "encrypted_content", "summary"];
 
-/// The signature for an item; `None` for one that only its server could find again.
+/// The signature for an item; `None` for an item without sealed content.
 pub(super) fn seal(item: &Value) -> Option<String> {
     sealed(item)?;
     let mut kept = Map::new();
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_sealed_is_not_sent() {
+    fn unsealed_reasoning_is_not_sent() {
         for item in [
             json!({ "id": "rs_1", "summary": [] }),
             json!({ "id": "rs_1", "encrypted_content": "" }),

@@ -1,4 +1,4 @@
-//! The neutral request as a body of Responses.
+//! Encodes a neutral request as a body of Responses.
 
 use leftfold_events::Request;
 use leftfold_events::turn_config::ToolSpec;
@@ -8,16 +8,16 @@ use super::{message, options};
 use crate::openai_chat::function;
 use crate::vendors::Vendor;
 
-/// A pure function of the request: the same bytes each time.
+/// The body of a request. A pure function: equal requests give equal bytes.
 pub(super) fn body(request: &Request, vendor: &Vendor) -> Value {
     let mut body = Map::new();
     body.insert("model".into(), request.model.id.clone().into());
-    // nothing is known of models that nobody has listed, but the server knows their limit
+    // the limit of an unlisted model is unknown here, but the server knows it
     if request.max_output > 0 {
         body.insert("max_output_tokens".into(), request.max_output.into());
     }
     body.insert("stream".into(), true.into());
-    // the log has the conversation; nobody else needs to keep it
+    // the log has the conversation, so the server need not keep it
     body.insert("store".into(), false.into());
     if !request.tools.is_empty() {
         let tools: Vec<Value> = request.tools.iter().map(tool).collect();
@@ -27,7 +27,8 @@ pub(super) fn body(request: &Request, vendor: &Vendor) -> Value {
         body.insert("prompt_cache_key".into(), request.cache_key.clone().into());
     }
     options::apply(&mut body, &request.options.value(), &request.model.id);
-    // last, so that a body begins with the body before as far as the conversation does
+    // last, so that each body begins with the bytes of the previous one as far as the conversation
+    // does
     body.insert("input".into(), message::input(request, vendor).into());
     Value::Object(body)
 }
@@ -36,7 +37,7 @@ fn tool(spec: &ToolSpec) -> Value {
     let mut tool = Map::new();
     tool.insert("type".into(), "function".into());
     tool.extend(function(spec));
-    // the strict form knows no optional arguments, and is what the API takes for granted
+    // strict is the API's default and does not allow optional arguments
     tool.insert("strict".into(), false.into());
     Value::Object(tool)
 }

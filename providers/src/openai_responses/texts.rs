@@ -1,25 +1,21 @@
 //! Text and reasoning of one item.
 
-use std::collections::VecDeque;
-
 use serde_json::Value;
 
 use super::reasoning;
 use super::wire::text;
 use crate::parts::Kind;
-use crate::stream::StreamEvent;
+use crate::stream::{EventQueue, StreamEvent};
 
-type Out = VecDeque<StreamEvent>;
-
-/// The lists of an item that have its texts.
+/// The lists of an item that contain texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum List {
     Summary,
     Content,
 }
 
-/// What one item has said so far. Its parts stay open until the item is done, since only then the
-/// whole of them is known, and the signature.
+/// The texts of one item so far. Its parts stay open until the item is done, since only then the
+/// whole texts and the signature are known.
 #[derive(Debug)]
 pub(super) struct Texts {
     pub(super) kind: Kind,
@@ -30,7 +26,7 @@ pub(super) struct Texts {
 struct Part {
     list: List,
     index: u64,
-    /// The number that makes its neutral id.
+    /// The number from which the part's neutral id is made.
     number: u32,
     text: String,
 }
@@ -40,13 +36,13 @@ impl Texts {
         Self { kind, parts: Vec::new() }
     }
 
-    /// More of a part. `next` numbers the parts of the answer.
+    /// Adds a piece to a part. `next` numbers the parts of the answer.
     pub(super) fn push(
         &mut self,
         (list, index): (List, u64),
         text: &str,
         next: &mut u32,
-        out: &mut Out,
+        out: &mut EventQueue,
     ) {
         if text.is_empty() {
             return;
@@ -59,8 +55,14 @@ impl Texts {
         out.push_back(self.kind.delta(id, text));
     }
 
-    /// All of a part, of which some may have come before.
-    pub(super) fn whole(&mut self, at: (List, u64), all: &str, next: &mut u32, out: &mut Out) {
+    /// Sets the whole text of a part, of which pieces may already have come.
+    pub(super) fn set_text(
+        &mut self,
+        at: (List, u64),
+        all: &str,
+        next: &mut u32,
+        out: &mut EventQueue,
+    ) {
         let part = self.parts.iter().find(|part| (part.list, part.index) == at);
         let seen = part.map_or("", |part| &part.text);
         if let Some(rest) = all.strip_prefix(seen).map(str::to_owned) {
@@ -68,8 +70,8 @@ impl Texts {
         }
     }
 
-    /// Nothing more is to come. `item` is the whole item, if the server has repeated it.
-    pub(super) fn close(mut self, item: Option<&Value>, next: &mut u32, out: &mut Out) {
+    /// Ends the item's parts. `item` is the whole item, if the server repeated it.
+    pub(super) fn close(mut self, item: Option<&Value>, next: &mut u32, out: &mut EventQueue) {
         let mut signature = None;
         if let Some(item) = item {
             self.complete(List::Summary, &texts(item, "summary"), next, out);
@@ -85,7 +87,7 @@ impl Texts {
             let id = part.number.to_string();
             out.push_back(match self.kind {
                 Kind::Text => StreamEvent::TextEnd { id },
-                // one item, one signature
+                // an item has only one signature
                 Kind::Reasoning => {
                     let signature = signature.take_if(|_| at == last);
                     StreamEvent::ReasoningEnd { id, signature, redacted }
@@ -94,9 +96,9 @@ impl Texts {
         }
     }
 
-    /// Adds what is missing of a list. How its texts are numbered is not compared: in the whole
-    /// item they are those of the list, in the pieces they are the server's own.
-    fn complete(&mut self, list: List, texts: &[&str], next: &mut u32, out: &mut Out) {
+    /// Adds the missing texts of a list. The indices of texts are not compared: the whole item
+    /// counts them by its list, and the pieces use the server's own numbers.
+    fn complete(&mut self, list: List, texts: &[&str], next: &mut u32, out: &mut EventQueue) {
         let seen = self.parts.iter().filter(|part| part.list == list);
         let last = seen.clone().next_back().map(|part| part.index);
         let seen: String = seen.map(|part| part.text.as_str()).collect();
@@ -114,7 +116,7 @@ impl Texts {
         }
     }
 
-    fn open(&mut self, (list, index): (List, u64), next: &mut u32, out: &mut Out) -> usize {
+    fn open(&mut self, (list, index): (List, u64), next: &mut u32, out: &mut EventQueue) -> usize {
         let number = *next;
         *next += 1;
         out.push_back(self.kind.start(number.to_string()));
@@ -123,7 +125,7 @@ impl Texts {
     }
 }
 
-/// The texts of a list of an item's parts; a refusal is one.
+/// The texts in a list of an item's parts; a refusal counts as text.
 fn texts<'a>(item: &'a Value, list: &str) -> Vec<&'a str> {
     let parts = item.get(list).and_then(Value::as_array);
     let words = |part: &'a Value| match text(part, "text") {

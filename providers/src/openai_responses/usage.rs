@@ -1,12 +1,12 @@
-//! Tokens, as a response counts them.
+//! Reads token counts from a response.
 
 use leftfold_events::event::Usage;
 use serde_json::Value;
 
 use crate::shape;
 
-/// On the wire the input includes the cache, and the output reasoning, unless the sum says that
-/// reasoning comes on top.
+/// Converts the counts: on the wire the input includes the cache, and the output includes reasoning
+/// unless the sum shows that reasoning comes on top.
 pub(super) fn neutral(usage: &Value) -> Usage {
     let count = |path: &str| usage.pointer(path).and_then(Value::as_f64).map_or(0, shape::count);
     let (prompt, answer) = (count("/input_tokens"), count("/output_tokens"));
@@ -30,7 +30,7 @@ mod tests {
 
     use super::*;
 
-    /// Input, output, reasoning, cache read, cache write.
+    /// Returns input, output, reasoning, cache read, cache write.
     fn read(usage: &Value) -> [u64; 5] {
         let usage = neutral(usage);
         [usage.input, usage.output, usage.reasoning, usage.cache_read, usage.cache_write]

@@ -1,4 +1,4 @@
-//! The events of a stream, as far as they are read. Everything may be absent or null.
+//! The events of a stream, with the members that are read. Any of them may be absent or null.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -42,13 +42,12 @@ pub(super) enum Event {
     Failed { response: Value },
     #[serde(rename = "error")]
     Error,
-    /// Parts as such, which say nothing that their texts do not; the provider's own tools; and
-    /// whatever may come.
+    /// Events of parts, which repeat their texts; the provider's own tools; unknown events.
     #[serde(other)]
     Unknown,
 }
 
-/// The beginnings of the names of events without which an answer is not whole.
+/// Prefixes of the events without which an answer is incomplete.
 pub(super) const ESSENTIAL: &[&str] = &[
     "response.output_item.",
     "response.output_text.d",
@@ -62,12 +61,12 @@ pub(super) const ESSENTIAL: &[&str] = &[
     "response.failed",
 ];
 
-/// An item, or something of it.
+/// An item, or a piece of one.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Piece {
-    /// Where the item stands among all of the answer; there may be gaps.
+    /// The index of the item in the answer; there may be gaps.
     pub(super) output_index: Option<u64>,
-    /// Not every server stays with the id that it first gave.
+    /// Some servers change an item's id from event to event.
     pub(super) item_id: Option<String>,
     content_index: Option<u64>,
     summary_index: Option<u64>,
@@ -81,19 +80,20 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// Where the text stands among those of its item.
+    /// The index of the text in its item.
     pub(super) fn index(&self) -> u64 {
         self.summary_index.or(self.content_index).unwrap_or_default()
     }
 
-    /// The words: those of a delta, or all of them.
+    /// The text: a delta, or all of it.
     pub(super) fn words(self) -> String {
         let all = [self.delta, self.text, self.refusal, self.arguments, self.input];
         all.into_iter().flatten().next().unwrap_or_default()
     }
 }
 
-/// Most events by far: a few words, without the detour that a tagged enum takes.
+/// By far the most frequent events: a few words. They are parsed without a tagged enum, which is
+/// slower.
 #[derive(Debug, Deserialize)]
 pub(super) struct PlainDelta<'a> {
     r#type: &'a str,
@@ -105,7 +105,7 @@ pub(super) struct PlainDelta<'a> {
 }
 
 impl PlainDelta<'_> {
-    /// The event that it is; `None` for all that is not so plain.
+    /// The event that it stands for; `None` if it has anything else.
     pub(super) fn event(self) -> Option<Event> {
         let Self { r#type, output_index, item_id, content_index, summary_index, delta } = self;
         let event = match r#type {
@@ -120,7 +120,7 @@ impl PlainDelta<'_> {
     }
 }
 
-/// A member of an item that is a text; empty if it is anything else.
+/// A member of an item that is a string; empty if it is anything else.
 pub(super) fn text<'a>(item: &'a Value, name: &str) -> &'a str {
     item.get(name).and_then(Value::as_str).unwrap_or_default()
 }

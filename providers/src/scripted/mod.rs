@@ -1,12 +1,13 @@
 //! A provider that plays a script: for the tour without a key, and for tests of everything that
 //! talks to a model.
 //!
-//! The format stands in `providers/README.md` and, field by field, in the script's own types.
+//! `providers/README.md` describes the format; the script's own types describe each field.
 //!
-//! **Which reply is played is a pure function of the request**, so it is the same after a crash,
-//! for a second process and for a retry: the first reply whose `match` fits, or else the reply
-//! without `match` whose place is the number of assistant messages in the request. A title is written
-//! by a reply whose `match` expects one, or else stays empty. Only `faults` are counted, in memory: each process plays them anew.
+//! **The choice of a reply is a pure function of the request**, so it is equal after a crash, in a
+//! second process and in a retry. The first reply whose `match` fits is played. If none fits, the
+//! reply without `match` is played whose index is the number of assistant messages in the request.
+//! A title is written only by a reply whose `match` expects one; otherwise it stays empty. Only
+//! `faults` are counted, in memory: each process plays them from the first.
 
 mod play;
 mod script;
@@ -28,24 +29,24 @@ use crate::vendors::{GENERIC, Model, Vendor};
 use play::Step;
 use script::{Condition, OnEnd, Reply, Script};
 
-/// Not a vendor, but whoever asks for one is told this name.
-const NOBODY: Vendor = Vendor { names: &["scripted"], ..GENERIC };
+/// Not a real vendor: the name that is reported for scripted providers.
+const SCRIPTED_VENDOR: Vendor = Vendor { names: &["scripted"], ..GENERIC };
 
 #[derive(Debug)]
-struct Playing;
+struct ScriptedWire;
 
 impl Wire {
-    /// No wire at all: plays a script.
-    pub const SCRIPTED: Self = Self::new(&Playing);
+    /// Plays a script, without a wire.
+    pub const SCRIPTED: Self = Self::new(&ScriptedWire);
 }
 
-impl Protocol for Playing {
+impl Protocol for ScriptedWire {
     fn name(&self) -> &'static str {
         "scripted"
     }
 
     fn vendor(&self, _config: &Config) -> &'static Vendor {
-        &NOBODY
+        &SCRIPTED_VENDOR
     }
 
     fn models(&self, _vendor: &Vendor) -> &'static [Model] {
@@ -62,7 +63,7 @@ pub(crate) struct Scripted {
     name: String,
     stall: Duration,
     script: Script,
-    /// For each reply, how many of its faults have been played.
+    /// For each reply, how many of its faults were played.
     faults: Vec<AtomicUsize>,
 }
 
@@ -75,10 +76,10 @@ impl Scripted {
         Ok(Self { name: config.name, stall: config.stall, script, faults })
     }
 
-    /// The reply to `request` with its place in the script.
+    /// The reply to `request` and its index in the script.
     fn choose(&self, request: &Request) -> Option<(usize, &Reply)> {
         let replies = || self.script.replies.iter().enumerate();
-        let facts = Facts::of(request);
+        let facts = RequestFacts::of(request);
         let titles = request.purpose == Purpose::Title;
         let fits = |when: &Condition| (!titles || when.expects_titles()) && facts.fit(when);
         let fitting = replies().find(|(_, reply)| reply.condition.as_ref().is_some_and(fits));
@@ -97,7 +98,7 @@ impl Scripted {
         }
         let Some((at, reply)) = chosen else {
             let message = format!(
-                "the script has no reply to this request: it has {} replies, none matches and the conversation has {answers} answers already; add a reply, or `\"on_end\": \"repeat\"`",
+                "the script has no reply to this request: none of its {} replies matches, and the conversation already has {answers} answers; add a reply, or `\"on_end\": \"repeat\"`",
                 self.script.replies.len(),
             );
             return vec![Step::failure(Failure::fatal(FailureClass::Invalid, message))];
@@ -118,7 +119,7 @@ impl Provider for Scripted {
 
     /// The request's canonical JSON.
     fn body(&self, request: &Request) -> Vec<u8> {
-        // serialising a request to memory has no way to fail
+        // serialising a request to memory cannot fail
         serde_json::to_vec(request).unwrap_or_default()
     }
 
@@ -148,15 +149,15 @@ impl Provider for Scripted {
     }
 }
 
-/// What conditions look at.
-struct Facts<'a> {
+/// The properties of a request that conditions test.
+struct RequestFacts<'a> {
     request: &'a Request,
     answers: usize,
     prompt: String,
     result: &'a str,
 }
 
-impl<'a> Facts<'a> {
+impl<'a> RequestFacts<'a> {
     fn of(request: &'a Request) -> Self {
         let mut facts =
             Self { request, answers: answers(request), prompt: String::new(), result: "" };

@@ -1,4 +1,4 @@
-//! A reply as a sequence of steps.
+//! Turns a reply of a script into a sequence of steps.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use leftfold_events::event::{CallSpec, Finish, Usage};
 use leftfold_events::{Json, Request};
 use serde_json::Value;
 
-use super::script::{Call, Fault, Part, Reply};
+use super::script::{Call, Part, Reply, ScriptedFault};
 use crate::errors::Failure;
 use crate::stream::StreamEvent;
 
@@ -31,10 +31,10 @@ impl Step {
     }
 }
 
-/// Plays `reply`, or `fault` in its place.
+/// The steps of `reply`, or of `fault` if it is played instead.
 pub(super) fn steps(
     reply: &Reply,
-    fault: Option<&Fault>,
+    fault: Option<&ScriptedFault>,
     request: &Request,
     answers: usize,
 ) -> Vec<Step> {
@@ -52,7 +52,7 @@ pub(super) fn steps(
 
 struct Player<'a> {
     reply: &'a Reply,
-    /// Assistant messages before this reply.
+    /// Number of assistant messages before this reply.
     answers: usize,
     steps: Vec<Step>,
     parts: usize,
@@ -136,7 +136,7 @@ impl Player<'_> {
         }
     }
 
-    fn fault(&mut self, fault: &Fault) {
+    fn fault(&mut self, fault: &ScriptedFault) {
         fault.parts.iter().for_each(|part| self.part(part));
         if self.steps.last().is_some_and(Step::is_end) {
             return;

@@ -17,33 +17,33 @@ pub(super) struct Script {
     pub(super) on_end: OnEnd,
 }
 
-/// What to do when no reply is left.
+/// The behaviour when no reply is left.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum OnEnd {
-    /// The request fails for good.
+    /// Fail the request permanently.
     #[default]
     Error,
-    /// The last reply without a condition is played again.
+    /// Play the last reply without a condition again.
     Repeat,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Reply {
-    /// Play this reply to the requests that fit, whatever their place in the conversation.
+    /// Play this reply to requests that fit, at any point of the conversation.
     #[serde(rename = "match")]
     pub(super) condition: Option<Condition>,
     #[serde(default)]
     pub(super) parts: Vec<Part>,
-    /// Played instead of the parts, one for each attempt, before the parts have their turn.
+    /// Failures that are played instead of the parts, one per attempt, before the parts are played.
     #[serde(default)]
-    pub(super) faults: Vec<Fault>,
+    pub(super) faults: Vec<ScriptedFault>,
     /// `tool_calls` if there are calls, else `stop`.
     pub(super) finish: Option<Finish>,
     #[serde(default)]
     pub(super) usage: UsageSpec,
-    /// Text is streamed in pieces of so many characters; whole if absent or 0.
+    /// Text is streamed in pieces of this many characters; whole if absent or 0.
     #[serde(default)]
     pub(super) chunk: usize,
     /// Milliseconds before each piece.
@@ -51,11 +51,11 @@ pub(super) struct Reply {
     pub(super) delay_ms: u64,
 }
 
-/// Everything that is given must hold.
+/// A condition. All given members must hold.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Condition {
-    /// What the reply is for.
+    /// The purpose of the reply.
     pub(super) purpose: Option<Purpose>,
     /// The text of the last user message contains this.
     pub(super) prompt: Option<String>,
@@ -67,12 +67,12 @@ pub(super) struct Condition {
     pub(super) tool: Option<String>,
     /// Whether any tool is offered.
     pub(super) tools: Option<bool>,
-    /// The conversation has so many assistant messages.
+    /// The number of assistant messages in the conversation.
     pub(super) answers: Option<usize>,
 }
 
 impl Condition {
-    /// A conversation's title is not to be taken from a reply that was meant for the conversation.
+    /// Whether the reply may be a title. A title is never taken from a reply for the conversation.
     pub(super) fn expects_titles(&self) -> bool {
         self.purpose == Some(Purpose::Title) || self.tools == Some(false)
     }
@@ -84,17 +84,17 @@ impl Condition {
 pub(super) struct Part {
     pub(super) text: Option<String>,
     pub(super) reasoning: Option<String>,
-    /// Goes with reasoning.
+    /// Allowed only with reasoning.
     pub(super) signature: Option<String>,
     /// Sealed reasoning.
     pub(super) redacted: Option<String>,
     pub(super) call: Option<Call>,
     pub(super) delay_ms: Option<u64>,
-    pub(super) fault: Option<Fault>,
-    /// The connection ends in the middle of the answer.
+    pub(super) fault: Option<ScriptedFault>,
+    /// Whether the connection ends in the middle of the answer.
     #[serde(default)]
     pub(super) cut: bool,
-    /// Nothing comes any more, until the provider's patience ends.
+    /// Whether the stream stops here until the stall limit ends it.
     #[serde(default)]
     pub(super) stall: bool,
 }
@@ -102,17 +102,18 @@ pub(super) struct Part {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Call {
-    /// `call_A_N` if absent: the Nth call of the answer A, from 1.
+    /// `call_A_N` if absent: call N of answer A, counted from 1.
     pub(super) id: Option<String>,
     pub(super) name: String,
-    /// `{}` if absent. A string is what the model wrote: read as JSON, and raw text if it is none.
+    /// `{}` if absent. A string is the model's text: it is parsed as JSON, or kept as text if it is
+    /// not JSON.
     pub(super) input: Option<Value>,
 }
 
-/// How a request fails.
+/// A failure of a request.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Fault {
+pub(super) struct ScriptedFault {
     /// Streamed before the failure.
     #[serde(default)]
     pub(super) parts: Vec<Part>,
@@ -120,11 +121,11 @@ pub(super) struct Fault {
     pub(super) class: FailureClass,
     pub(super) message: Option<String>,
     pub(super) status: Option<u16>,
-    /// What the class suggests if absent.
+    /// The default depends on the class.
     pub(super) retryable: Option<bool>,
     /// Milliseconds.
     pub(super) retry_after: Option<u64>,
-    /// Instead of a class: as in a part.
+    /// Instead of a class, as in a part.
     #[serde(default)]
     pub(super) cut: bool,
     #[serde(default)]
@@ -135,7 +136,7 @@ fn other() -> FailureClass {
     FailureClass::Other
 }
 
-/// Tokens; what is absent is estimated at four characters a token.
+/// Tokens. Absent counts are estimated at four characters a token.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UsageSpec {
@@ -191,7 +192,7 @@ fn check_parts(parts: &[Part], path: &str) -> Result<(), String> {
             ));
         }
         if part.signature.is_some() && part.reasoning.is_none() {
-            return Err(format!("{path}[{at}]: `signature` goes with `reasoning` only"));
+            return Err(format!("{path}[{at}]: `signature` is allowed with `reasoning` only"));
         }
         if let Some(fault) = &part.fault {
             check_parts(&fault.parts, &format!("{path}[{at}].fault.parts"))?;

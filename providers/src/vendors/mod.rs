@@ -1,9 +1,9 @@
-//! The vendors and their models, as data: how each vendor is found, what settings need not say of
-//! it, how it differs from others on the same wire format, and which models it is known to have.
+//! The vendors and their models, as data: how a vendor is recognized, its defaults, its differences
+//! from others on the same wire format, and its known models.
 //!
-//! A vendor is one entry of [`VENDORS`]. Answers of all vendors are read alike, usage and reasoning
-//! from wherever they stand, so only what an answer does not tell is listed here. Nothing here
-//! builds a request or knows a wire format beyond its name.
+//! A vendor is one entry of [`VENDORS`]. Answers of all vendors are decoded alike, with usage and
+//! reasoning from wherever they are, so the table lists only facts that an answer does not show.
+//! Nothing here builds a request or knows more of a wire format than its name.
 
 mod models;
 mod table;
@@ -12,56 +12,56 @@ use leftfold_events::providers::Builtin;
 use leftfold_events::turn_config::{Abilities, Limit, ModelSpec, Prices};
 use reqwest::Url;
 
-use crate::ids::{Form, SHORT};
+use crate::ids::{IdForm, SHORT};
 pub(crate) use models::{ANTHROPIC as CLAUDES, GEMINI as GEMINIS, OPENAI as GPTS};
 pub(crate) use table::{ANTHROPIC, GENERIC, GOOGLE, OPENAI, VENDORS};
 
 /// One vendor, or one server that people run themselves.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Vendor {
-    /// Names in the `vendor` setting, ours first.
+    /// Names in the `vendor` setting, the preferred one first.
     pub(crate) names: &'static [&'static str],
-    /// Ends of the names of its hosts.
+    /// Suffixes of the names of its hosts.
     pub(crate) hosts: &'static [&'static str],
-    /// The name of the wire format that it was listed for.
+    /// The name of the wire format that this entry is for.
     pub(crate) wire: &'static str,
-    /// How it is used without settings, if it can be.
+    /// How it is used without settings, if that is possible.
     pub(crate) builtin: Option<Builtin>,
-    /// Newest first.
+    /// Its models, newest first.
     pub(crate) models: &'static [Model],
-    /// Where it is without `baseURL`; `None`: only its user knows.
+    /// The address without `baseURL`; `None`: only the user knows it.
     pub(crate) base: Option<&'static str>,
-    /// Whether it is reached at `base` only with a key.
+    /// Whether the address `base` requires a key.
     pub(crate) needs_key: bool,
-    /// The header of the key, where that is not `authorization: Bearer`.
+    /// The header of the key, if it is not `authorization: Bearer`.
     pub(crate) key_header: Option<&'static str>,
-    /// Whether it takes `stream_options`.
+    /// Whether it accepts `stream_options`.
     pub(crate) stream_options: bool,
     pub(crate) limit: LimitName,
-    pub(crate) ids: Form,
+    pub(crate) ids: IdForm,
     /// Whether an assistant message must stand between tool results and a user message.
-    pub(crate) closes_loops: bool,
-    /// Whether user and assistant must alternate, as some chat templates demand.
+    pub(crate) needs_answer_after_results: bool,
+    /// Whether user and assistant must alternate, as some chat templates require.
     pub(crate) alternates: bool,
     /// Whether assistant messages with calls must carry their `reasoning_content`.
-    pub(crate) echoes: bool,
+    pub(crate) returns_reasoning: bool,
     pub(crate) images: bool,
-    /// Whether user messages take PDF files.
+    /// Whether user messages accept PDF files.
     pub(crate) files: bool,
     pub(crate) marks: Marks,
-    /// Whether the effort of reasoning is `reasoning.effort` rather than `reasoning_effort`.
+    /// Whether the effort option is `reasoning.effort` rather than `reasoning_effort`.
     pub(crate) nests_effort: bool,
-    /// How the names of models begin that refuse to be told how to sample, if any do.
+    /// The prefix of models that refuse sampling options, if there are any.
     pub(crate) fixed: Option<&'static str>,
-    /// Whether `completion_tokens` leaves out reasoning, where the total does not tell.
-    pub(crate) reasoning_apart: bool,
-    /// Whether every stream ends in `[DONE]`, so that one without it was cut off. Otherwise a
-    /// stream may also just end once it has given its reason to finish.
+    /// Whether `completion_tokens` excludes reasoning, if the total does not show it.
+    pub(crate) excludes_reasoning: bool,
+    /// Whether every stream ends in `[DONE]`, so that a stream without it was cut off. Otherwise a
+    /// stream may also end after its finish reason.
     pub(crate) ends_in_done: bool,
-    /// Whether requests that begin alike are kept together by a key.
+    /// Whether a key groups requests that share a prefix.
     pub(crate) cache_key: bool,
-    /// Whether 404 is at times said of models that are there.
-    pub(crate) missing_may_pass: bool,
+    /// Whether it sometimes answers 404 for models that exist.
+    pub(crate) retries_not_found: bool,
 }
 
 /// The body's name for the limit on output tokens.
@@ -69,56 +69,56 @@ pub(crate) struct Vendor {
 pub(crate) enum LimitName {
     MaxTokens,
     MaxCompletionTokens,
-    /// The new one for OpenAI's reasoning models, which refuse the old one; else the old one.
+    /// The new name for OpenAI's reasoning models, which refuse the old one; the old name for
+    /// others.
     ByModel,
 }
 
-/// Whether messages are marked for caching.
+/// Whether messages get cache marks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Marks {
     Never,
-    /// For Anthropic's models only.
+    /// Only for Anthropic's models.
     Claude,
     Always,
 }
 
-/// The providers that need no settings, in the order in which people see them.
+/// The providers that need no settings, in the order in which lists show them.
 pub(crate) fn builtin() -> impl Iterator<Item = &'static Builtin> {
     VENDORS.iter().filter_map(|vendor| vendor.builtin.as_ref())
 }
 
-/// The environment variable in which the key of a built-in provider is expected.
+/// The environment variable with the key of a built-in provider.
 pub(crate) fn key_variable(provider: &str) -> Option<&'static str> {
     builtin().find(|builtin| builtin.name == provider)?.keys.first().copied()
 }
 
-/// The vendor that settings name, or else the one whose address it is, or else the one after whom
-/// the provider is called; without any address, OpenAI. Only vendors who imitate OpenAI are looked
-/// at.
-pub(crate) fn imitator(
+/// The vendor of an OpenAI-compatible provider: the one that settings name, else the one whose
+/// address it is, else the one with the provider's name; OpenAI if there is no address.
+pub(crate) fn find_compatible(
     provider: &str,
     vendor: Option<&str>,
     base_url: Option<&str>,
 ) -> &'static Vendor {
     if let Some(name) = vendor {
-        return imitators().find(|vendor| vendor.is_called(name)).unwrap_or_else(|| {
-            let known: Vec<&str> = imitators().map(|vendor| vendor.names[0]).collect();
+        return compatible_vendors().find(|vendor| vendor.is_called(name)).unwrap_or_else(|| {
+            let known: Vec<&str> = compatible_vendors().map(|vendor| vendor.names[0]).collect();
             tracing::warn!(vendor = name, ?known, "a vendor without known quirks");
             &GENERIC
         });
     }
-    let named = imitators().find(|vendor| vendor.is_called(provider));
+    let named = compatible_vendors().find(|vendor| vendor.is_called(provider));
     let Some(base) = base_url else { return named.unwrap_or(&OPENAI) };
     let url = Url::parse(base.trim()).ok();
-    let hosted = |host| imitators().find(|vendor| vendor.is_at(host));
+    let hosted = |host| compatible_vendors().find(|vendor| vendor.is_at(host));
     if let Some(found) = url.as_ref().and_then(Url::host_str).and_then(hosted) {
         return found;
     }
-    // the name of the one whom everybody imitates says nothing about another address
+    // the name `openai` says nothing about the server at another address
     named.filter(|vendor| **vendor != OPENAI).unwrap_or(&GENERIC)
 }
 
-fn imitators() -> impl Iterator<Item = &'static Vendor> {
+fn compatible_vendors() -> impl Iterator<Item = &'static Vendor> {
     VENDORS.iter().filter(|vendor| vendor.wire.starts_with("openai"))
 }
 
@@ -154,12 +154,12 @@ impl Vendor {
         }
     }
 
-    /// The form of ids of calls for `model`.
-    pub(crate) fn ids(&self, model: &str) -> Form {
-        if self.ids == Form::Short && is_claude(model) { Form::Plain(SHORT) } else { self.ids }
+    /// The form of call ids for `model`.
+    pub(crate) fn ids(&self, model: &str) -> IdForm {
+        if self.ids == IdForm::Short && is_claude(model) { IdForm::Plain(SHORT) } else { self.ids }
     }
 
-    /// Whether `model` can be told how to sample; if not, a request that does is refused.
+    /// Whether `model` accepts sampling options. If not, it refuses requests that have them.
     pub(crate) fn samples(&self, model: &str) -> bool {
         let is_fixed = self.fixed.is_some_and(|start| model.to_lowercase().starts_with(start));
         !is_fixed && !is_openai_reasoner(model)
@@ -174,13 +174,14 @@ impl Vendor {
     }
 }
 
-/// Anthropic's models, whoever resells them, keep Anthropic's rules for ids and tools.
+/// Whether `model` is one of Anthropic's. They keep Anthropic's rules for ids and tools at every
+/// reseller.
 pub(crate) fn is_claude(model: &str) -> bool {
     let model = model.to_lowercase();
     model.contains("claude") || model.starts_with("anthropic/")
 }
 
-/// OpenAI's models that reason: o1 and its kin, and all GPT from 5 on.
+/// Whether `model` is one of OpenAI's reasoning models: o1 and its successors, and GPT from 5 on.
 pub(crate) fn is_openai_reasoner(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or_default().to_lowercase();
     let number = |rest: &str| -> u32 {
@@ -194,15 +195,15 @@ pub(crate) fn is_openai_reasoner(model: &str) -> bool {
     }
 }
 
-/// A model that is listed. All of them take tools.
+/// A listed model. All of them accept tools.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
-    /// Also of dated snapshots: `ID-20251001`, and of `ID-latest`.
+    /// Also the id of dated snapshots (`ID-20251001`) and of `ID-latest`.
     pub id: &'static str,
     pub family: &'static str,
-    /// In tokens, as are the other limits.
+    /// Context limit. All limits are in tokens.
     pub context: u64,
-    /// Of the context; 0: all of it.
+    /// Limit of the input within the context; 0: all of it.
     pub input: u64,
     pub output: u64,
     pub prices: Prices,
@@ -212,11 +213,11 @@ pub struct Model {
     pub samples: bool,
 }
 
-/// Whether a model reasons before it answers, and what says how much.
+/// Whether a model reasons before it answers, and how its effort is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thinking {
     Never,
-    /// Nothing says how much.
+    /// Always; the effort cannot be set.
     Always,
     /// A budget in tokens.
     Budget,
@@ -225,23 +226,23 @@ pub enum Thinking {
 }
 
 impl Model {
-    /// As a session needs it, under the name by which it was asked for; `provider` is left empty.
+    /// The model's description for a session, under the requested name; `provider` is left empty.
     pub(crate) fn spec(&self, id: &str) -> ModelSpec {
         let limit = Limit { context: self.context, input: self.input, output: self.output };
-        // whether it takes a temperature depends on more than its name: its wire sees to that
+        // the name alone does not decide about the temperature: the wire format does
         let abilities = Abilities { media: self.images, ..Abilities::default() };
         ModelSpec { id: id.to_owned(), limit, cost: self.prices, abilities, ..ModelSpec::default() }
     }
 }
 
-/// Whether the Anthropic model `id` takes temperature, top-p and top-k. An unlisted Claude is newer
-/// than this table, and newer ones do not; any other model is served by somebody else's server.
+/// Whether the Anthropic model `id` accepts temperature, top-p and top-k. An unlisted Claude is
+/// newer than this table, and newer ones do not; any other model is on a server of another vendor.
 pub(crate) fn takes_sampling(id: &str) -> bool {
     listed(CLAUDES, id).map_or(!id.starts_with("claude"), |model| model.samples)
 }
 
-/// Finds by name, with or without a date (or `latest`) at its end: Anthropic's dates are digits,
-/// OpenAI's have hyphens.
+/// Finds a model by name, with or without a date (or `latest`) at its end. Anthropic's dates are
+/// digits, OpenAI's have hyphens.
 pub(crate) fn listed(models: &'static [Model], id: &str) -> Option<&'static Model> {
     let is_version = |rest: &str| {
         let Some(date) = rest.strip_prefix('-') else { return false };
@@ -259,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whose_quirks_are_expected() {
+    fn the_vendor_follows_from_settings_address_and_name() {
         let local = Some("http://127.0.0.1:9/v1");
         for (name, vendor, base, expected) in [
             ("openai", None, None, "openai"),
@@ -279,13 +280,13 @@ mod tests {
             ("mine", None, Some("https://notapi.x.ai/v1"), "generic"),
             ("mine", None, Some("nonsense"), "generic"),
         ] {
-            let found = imitator(name, vendor, base);
+            let found = find_compatible(name, vendor, base);
             assert_eq!(found.names[0], expected, "{name} {vendor:?} {base:?}");
         }
     }
 
     #[test]
-    fn names_and_hosts_are_nobody_elses() {
+    fn names_and_hosts_are_unique() {
         let mut seen = std::collections::HashSet::new();
         for name in VENDORS.iter().flat_map(|vendor| vendor.names.iter().chain(vendor.hosts)) {
             assert!(seen.insert(name), "{name} stands there twice");
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn models_that_are_not_told_how_to_sample() {
+    fn models_without_sampling_options() {
         let moonshot = named("moonshot").unwrap();
         for (vendor, model, samples) in [
             (moonshot, "kimi-k3", false),
@@ -328,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_listed_makes_sense() {
+    fn listed_models_make_sense() {
         for Vendor { models: table, .. } in VENDORS {
             for (at, model) in table.iter().enumerate() {
                 let Prices { input, output, cache_read, cache_write } = model.prices;

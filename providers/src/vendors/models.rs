@@ -1,21 +1,21 @@
-//! The models, the newest first. Limits are tokens, prices US dollars per million tokens.
+//! The models, newest first. Limits are in tokens, prices in US dollars per million tokens.
 //!
-//! After the vendors' public lists of models and prices as of November 2026. Cache writes are those
-//! with the shortest lifetime on offer; where a price depends on the length of the prompt or the time
-//! of day, it is the one for short prompts off the peak.
+//! They follow the vendors' public lists of models and prices as of November 2026. Prices of cache
+//! writes are those for the shortest lifetime. If a price depends on the length of the prompt or
+//! the time of day, it is the price for short prompts off the peak.
 
 use leftfold_events::turn_config::Prices;
 
 use super::{Model, Thinking};
 use Thinking::{Always, Budget, Efforts, Never};
 
-/// Caching is asked for, and writing costs a quarter more.
+/// Prices with explicit caching: a cache write costs a quarter more than input.
 const fn prices(input: f64, output: f64, cache_read: f64) -> Prices {
     Prices { input, output, cache_read, cache_write: input * 1.25 }
 }
 
-/// What is cached without being asked for costs nothing to write.
-const fn unasked(input: f64, output: f64, cache_read: f64) -> Prices {
+/// Prices with automatic caching: a cache write costs nothing.
+const fn automatic_caching(input: f64, output: f64, cache_read: f64) -> Prices {
     Prices { input, output, cache_read, cache_write: 0.0 }
 }
 
@@ -25,21 +25,21 @@ const fn claude(id: &'static str, limits: (u64, u64), prices: Prices, thinking: 
     Model { id, family, context, input: 0, output, prices, images: true, thinking, samples: false }
 }
 
-/// One of OpenAI's, whose context is divided between input and output.
+/// A model of OpenAI, whose context is shared by input and output.
 const fn gpt(id: &'static str, context: u64, prices: Prices, efforts: Thinking) -> Model {
     let (family, thinking) = ("gpt", efforts);
     let (input, output) = (context - 128_000, 128_000);
     Model { id, family, context, input, output, prices, images: true, thinking, samples: false }
 }
 
-/// One of Google's, whose context is the input alone.
+/// A model of Google, whose context is the input alone.
 const fn gemini(id: &'static str, prices: Prices, thinking: Thinking) -> Model {
     let (context, output, family) = (1_048_576, 65_536, "gemini");
     Model { id, family, context, input: 0, output, prices, images: true, thinking, samples: true }
 }
 
-/// One of somebody else's, for text.
-const fn open(
+/// A text model of another vendor.
+const fn text_model(
     id: &'static str,
     family: &'static str,
     limits: (u64, u64),
@@ -51,16 +51,16 @@ const fn open(
 }
 
 impl Model {
-    const fn samples(self) -> Self {
+    const fn with_sampling(self) -> Self {
         Self { samples: true, ..self }
     }
 
-    const fn sees(self) -> Self {
+    const fn with_images(self) -> Self {
         Self { images: true, ..self }
     }
 
-    /// Refuses a temperature.
-    const fn samples_itself(self) -> Self {
+    /// Marks a model that refuses a temperature.
+    const fn without_sampling(self) -> Self {
         Self { samples: false, ..self }
     }
 }
@@ -87,19 +87,20 @@ pub(crate) const ANTHROPIC: &[Model] = &[
     claude("claude-opus-5", NEW, prices(5.0, 25.0, 0.5), TO_MAX),
     claude("claude-opus-4-8", NEW, prices(5.0, 25.0, 0.5), TO_MAX),
     claude("claude-opus-4-7", NEW, prices(5.0, 25.0, 0.5), TO_MAX),
-    claude("claude-opus-4-6", NEW, prices(5.0, 25.0, 0.5), SANS_XHIGH).samples(),
-    claude("claude-opus-4-5", LARGE, prices(5.0, 25.0, 0.5), Budget).samples(),
-    claude("claude-opus-4-1", (200_000, 32_000), prices(15.0, 75.0, 1.5), Budget).samples(),
-    claude("claude-opus-4", (200_000, 32_000), prices(15.0, 75.0, 1.5), Budget).samples(),
+    claude("claude-opus-4-6", NEW, prices(5.0, 25.0, 0.5), SANS_XHIGH).with_sampling(),
+    claude("claude-opus-4-5", LARGE, prices(5.0, 25.0, 0.5), Budget).with_sampling(),
+    claude("claude-opus-4-1", (200_000, 32_000), prices(15.0, 75.0, 1.5), Budget).with_sampling(),
+    claude("claude-opus-4", (200_000, 32_000), prices(15.0, 75.0, 1.5), Budget).with_sampling(),
     claude("claude-sonnet-5-5", NEW, prices(2.0, 10.0, 0.1), TO_MAX),
     claude("claude-sonnet-5", NEW, prices(2.0, 10.0, 0.2), TO_MAX),
-    claude("claude-sonnet-4-6", (1_000_000, 64_000), prices(3.0, 15.0, 0.3), SANS_XHIGH).samples(),
-    claude("claude-sonnet-4-5", LARGE, prices(3.0, 15.0, 0.3), Budget).samples(),
-    claude("claude-sonnet-4", LARGE, prices(3.0, 15.0, 0.3), Budget).samples(),
-    claude("claude-3-7-sonnet", LARGE, prices(3.0, 15.0, 0.3), Budget).samples(),
+    claude("claude-sonnet-4-6", (1_000_000, 64_000), prices(3.0, 15.0, 0.3), SANS_XHIGH)
+        .with_sampling(),
+    claude("claude-sonnet-4-5", LARGE, prices(3.0, 15.0, 0.3), Budget).with_sampling(),
+    claude("claude-sonnet-4", LARGE, prices(3.0, 15.0, 0.3), Budget).with_sampling(),
+    claude("claude-3-7-sonnet", LARGE, prices(3.0, 15.0, 0.3), Budget).with_sampling(),
     claude("claude-haiku-5-5", NEW, prices(0.1, 0.5, 0.01), SANS_XHIGH),
-    claude("claude-haiku-4-5", LARGE, prices(1.0, 5.0, 0.1), Budget).samples(),
-    claude("claude-3-5-haiku", (200_000, 8_192), prices(0.8, 4.0, 0.08), Never).samples(),
+    claude("claude-haiku-4-5", LARGE, prices(1.0, 5.0, 0.1), Budget).with_sampling(),
+    claude("claude-3-5-haiku", (200_000, 8_192), prices(0.8, 4.0, 0.08), Never).with_sampling(),
 ];
 
 pub(crate) const OPENAI: &[Model] = &[
@@ -114,97 +115,153 @@ pub(crate) const OPENAI: &[Model] = &[
     gpt("gpt-5.6-terra", 1_050_000, prices(2.0, 12.0, 0.2), NONE_TO_MAX),
     gpt("gpt-5.6-luna", 1_050_000, prices(0.2, 1.2, 0.02), NONE_TO_MAX),
     gpt("gpt-5.6", 1_050_000, prices(4.0, 20.0, 0.4), NONE_TO_MAX),
-    gpt("gpt-5.5", 1_050_000, unasked(5.0, 30.0, 0.5), NONE_TO_XHIGH),
-    gpt("gpt-5.4", 1_050_000, unasked(2.5, 15.0, 0.25), NONE_TO_XHIGH),
-    gpt("gpt-5.4-mini", 400_000, unasked(0.75, 4.5, 0.075), NONE_TO_XHIGH),
-    gpt("gpt-5.4-nano", 400_000, unasked(0.2, 1.25, 0.02), NONE_TO_XHIGH),
-    gpt("gpt-5.3-codex", 400_000, unasked(1.75, 14.0, 0.175), TO_XHIGH),
-    gpt("gpt-5.2", 400_000, unasked(1.75, 14.0, 0.175), NONE_TO_XHIGH),
-    gpt("gpt-5.1", 400_000, unasked(1.25, 10.0, 0.125), NONE_TO_HIGH),
-    gpt("gpt-5", 400_000, unasked(1.25, 10.0, 0.125), MINIMAL_TO_HIGH),
-    gpt("gpt-5-mini", 400_000, unasked(0.25, 2.0, 0.025), MINIMAL_TO_HIGH),
-    gpt("gpt-5-nano", 400_000, unasked(0.05, 0.4, 0.005), MINIMAL_TO_HIGH),
-    open("gpt-4.1", "gpt", (1_047_576, 32_768), unasked(2.0, 8.0, 0.5), Never).sees(),
-    open("gpt-4.1-mini", "gpt", (1_047_576, 32_768), unasked(0.4, 1.6, 0.1), Never).sees(),
-    open("o3", "o", (200_000, 100_000), unasked(2.0, 8.0, 0.5), TO_HIGH).sees().samples_itself(),
-    open("o4-mini", "o", (200_000, 100_000), unasked(1.1, 4.4, 0.275), TO_HIGH)
-        .sees()
-        .samples_itself(),
+    gpt("gpt-5.5", 1_050_000, automatic_caching(5.0, 30.0, 0.5), NONE_TO_XHIGH),
+    gpt("gpt-5.4", 1_050_000, automatic_caching(2.5, 15.0, 0.25), NONE_TO_XHIGH),
+    gpt("gpt-5.4-mini", 400_000, automatic_caching(0.75, 4.5, 0.075), NONE_TO_XHIGH),
+    gpt("gpt-5.4-nano", 400_000, automatic_caching(0.2, 1.25, 0.02), NONE_TO_XHIGH),
+    gpt("gpt-5.3-codex", 400_000, automatic_caching(1.75, 14.0, 0.175), TO_XHIGH),
+    gpt("gpt-5.2", 400_000, automatic_caching(1.75, 14.0, 0.175), NONE_TO_XHIGH),
+    gpt("gpt-5.1", 400_000, automatic_caching(1.25, 10.0, 0.125), NONE_TO_HIGH),
+    gpt("gpt-5", 400_000, automatic_caching(1.25, 10.0, 0.125), MINIMAL_TO_HIGH),
+    gpt("gpt-5-mini", 400_000, automatic_caching(0.25, 2.0, 0.025), MINIMAL_TO_HIGH),
+    gpt("gpt-5-nano", 400_000, automatic_caching(0.05, 0.4, 0.005), MINIMAL_TO_HIGH),
+    text_model("gpt-4.1", "gpt", (1_047_576, 32_768), automatic_caching(2.0, 8.0, 0.5), Never)
+        .with_images(),
+    text_model("gpt-4.1-mini", "gpt", (1_047_576, 32_768), automatic_caching(0.4, 1.6, 0.1), Never)
+        .with_images(),
+    text_model("o3", "o", (200_000, 100_000), automatic_caching(2.0, 8.0, 0.5), TO_HIGH)
+        .with_images()
+        .without_sampling(),
+    text_model("o4-mini", "o", (200_000, 100_000), automatic_caching(1.1, 4.4, 0.275), TO_HIGH)
+        .with_images()
+        .without_sampling(),
 ];
 
 pub(crate) const GEMINI: &[Model] = &[
-    gemini("gemini-3.8-flash", unasked(0.75, 3.75, 0.075), TO_HIGH),
-    gemini("gemini-3.7-flash", unasked(0.75, 3.75, 0.075), TO_HIGH),
-    gemini("gemini-3.6-flash", unasked(1.5, 7.5, 0.15), TO_HIGH),
-    gemini("gemini-3.5-flash-lite", unasked(0.3, 2.5, 0.03), TO_HIGH),
-    gemini("gemini-3.5-flash", unasked(1.5, 9.0, 0.15), TO_HIGH),
-    gemini("gemini-3.1-pro-preview", unasked(2.0, 12.0, 0.2), TO_HIGH),
-    gemini("gemini-3.1-flash-lite", unasked(0.25, 1.5, 0.025), TO_HIGH),
-    gemini("gemini-3-flash-preview", unasked(0.5, 3.0, 0.05), TO_HIGH),
-    gemini("gemini-2.5-pro", unasked(1.25, 10.0, 0.125), TO_HIGH),
-    gemini("gemini-2.5-flash-lite", unasked(0.1, 0.4, 0.01), TO_HIGH),
-    gemini("gemini-2.5-flash", unasked(0.3, 2.5, 0.03), TO_HIGH),
+    gemini("gemini-3.8-flash", automatic_caching(0.75, 3.75, 0.075), TO_HIGH),
+    gemini("gemini-3.7-flash", automatic_caching(0.75, 3.75, 0.075), TO_HIGH),
+    gemini("gemini-3.6-flash", automatic_caching(1.5, 7.5, 0.15), TO_HIGH),
+    gemini("gemini-3.5-flash-lite", automatic_caching(0.3, 2.5, 0.03), TO_HIGH),
+    gemini("gemini-3.5-flash", automatic_caching(1.5, 9.0, 0.15), TO_HIGH),
+    gemini("gemini-3.1-pro-preview", automatic_caching(2.0, 12.0, 0.2), TO_HIGH),
+    gemini("gemini-3.1-flash-lite", automatic_caching(0.25, 1.5, 0.025), TO_HIGH),
+    gemini("gemini-3-flash-preview", automatic_caching(0.5, 3.0, 0.05), TO_HIGH),
+    gemini("gemini-2.5-pro", automatic_caching(1.25, 10.0, 0.125), TO_HIGH),
+    gemini("gemini-2.5-flash-lite", automatic_caching(0.1, 0.4, 0.01), TO_HIGH),
+    gemini("gemini-2.5-flash", automatic_caching(0.3, 2.5, 0.03), TO_HIGH),
 ];
 
 /// xAI sets no limit on output.
 pub(crate) const XAI: &[Model] = &[
-    open("grok-4.7", "grok", (500_000, 128_000), unasked(2.0, 6.0, 0.5), TO_XHIGH).sees(),
-    open("grok-4.6", "grok", (500_000, 128_000), unasked(2.0, 6.0, 0.5), TO_HIGH).sees(),
-    open("grok-4.5", "grok", (500_000, 128_000), unasked(2.0, 6.0, 0.5), TO_HIGH).sees(),
-    open("grok-4.3", "grok", (1_000_000, 128_000), unasked(1.25, 2.5, 0.2), Always).sees(),
-    open("grok-build-0.1", "grok", (256_000, 64_000), unasked(1.0, 2.0, 0.2), Always),
+    text_model("grok-4.7", "grok", (500_000, 128_000), automatic_caching(2.0, 6.0, 0.5), TO_XHIGH)
+        .with_images(),
+    text_model("grok-4.6", "grok", (500_000, 128_000), automatic_caching(2.0, 6.0, 0.5), TO_HIGH)
+        .with_images(),
+    text_model("grok-4.5", "grok", (500_000, 128_000), automatic_caching(2.0, 6.0, 0.5), TO_HIGH)
+        .with_images(),
+    text_model("grok-4.3", "grok", (1_000_000, 128_000), automatic_caching(1.25, 2.5, 0.2), Always)
+        .with_images(),
+    text_model(
+        "grok-build-0.1",
+        "grok",
+        (256_000, 64_000),
+        automatic_caching(1.0, 2.0, 0.2),
+        Always,
+    ),
 ];
 
 pub(crate) const DEEPSEEK: &[Model] = &[
-    open(
+    text_model(
         "deepseek-flash",
         "deepseek",
         (1_000_000, 384_000),
-        unasked(0.15, 0.6, 0.003),
+        automatic_caching(0.15, 0.6, 0.003),
         HIGH_OR_MAX,
     ),
-    open(
+    text_model(
         "deepseek-v4-pro",
         "deepseek",
         (1_000_000, 384_000),
-        unasked(0.66, 1.98, 0.022),
+        automatic_caching(0.66, 1.98, 0.022),
         HIGH_OR_MAX,
     ),
 ];
 
 pub(crate) const MISTRAL: &[Model] = &[
-    open(
+    text_model(
         "mistral-medium-3.5",
         "mistral",
         (262_144, 131_072),
-        unasked(1.5, 7.5, 0.15),
+        automatic_caching(1.5, 7.5, 0.15),
         NONE_OR_HIGH,
     )
-    .sees(),
-    open("mistral-large-latest", "mistral", (262_144, 131_072), unasked(0.5, 1.5, 0.5), Never)
-        .sees(),
-    open("devstral-latest", "mistral", (262_144, 131_072), unasked(0.4, 2.0, 0.4), Never),
-    open("codestral-latest", "mistral", (256_000, 32_768), unasked(0.3, 0.9, 0.3), Never),
+    .with_images(),
+    text_model(
+        "mistral-large-latest",
+        "mistral",
+        (262_144, 131_072),
+        automatic_caching(0.5, 1.5, 0.5),
+        Never,
+    )
+    .with_images(),
+    text_model(
+        "devstral-latest",
+        "mistral",
+        (262_144, 131_072),
+        automatic_caching(0.4, 2.0, 0.4),
+        Never,
+    ),
+    text_model(
+        "codestral-latest",
+        "mistral",
+        (256_000, 32_768),
+        automatic_caching(0.3, 0.9, 0.3),
+        Never,
+    ),
 ];
 
 pub(crate) const MOONSHOT: &[Model] = &[
-    open("kimi-k3", "kimi", (1_048_576, 131_072), unasked(3.0, 15.0, 0.3), LOW_HIGH_OR_MAX)
-        .sees()
-        .samples_itself(),
-    open("kimi-k2.7-code", "kimi", (262_144, 65_536), unasked(0.95, 4.0, 0.19), Always)
-        .sees()
-        .samples_itself(),
-    open("kimi-k2.6", "kimi", (262_144, 65_536), unasked(0.95, 4.0, 0.16), Always)
-        .sees()
-        .samples_itself(),
+    text_model(
+        "kimi-k3",
+        "kimi",
+        (1_048_576, 131_072),
+        automatic_caching(3.0, 15.0, 0.3),
+        LOW_HIGH_OR_MAX,
+    )
+    .with_images()
+    .without_sampling(),
+    text_model(
+        "kimi-k2.7-code",
+        "kimi",
+        (262_144, 65_536),
+        automatic_caching(0.95, 4.0, 0.19),
+        Always,
+    )
+    .with_images()
+    .without_sampling(),
+    text_model("kimi-k2.6", "kimi", (262_144, 65_536), automatic_caching(0.95, 4.0, 0.16), Always)
+        .with_images()
+        .without_sampling(),
 ];
 
 pub(crate) const GROQ: &[Model] = &[
-    open("openai/gpt-oss-120b", "gpt-oss", (131_072, 65_536), unasked(0.15, 0.6, 0.075), TO_HIGH),
-    open("openai/gpt-oss-20b", "gpt-oss", (131_072, 65_536), unasked(0.075, 0.3, 0.0375), TO_HIGH),
+    text_model(
+        "openai/gpt-oss-120b",
+        "gpt-oss",
+        (131_072, 65_536),
+        automatic_caching(0.15, 0.6, 0.075),
+        TO_HIGH,
+    ),
+    text_model(
+        "openai/gpt-oss-20b",
+        "gpt-oss",
+        (131_072, 65_536),
+        automatic_caching(0.075, 0.3, 0.0375),
+        TO_HIGH,
+    ),
 ];
 
 pub(crate) const ALIBABA: &[Model] = &[
-    open("qwen3.7-max", "qwen", (991_000, 65_536), prices(2.5, 7.5, 0.25), Always),
-    open("qwen3-max", "qwen", (262_144, 65_536), prices(1.2, 6.0, 0.24), Never),
+    text_model("qwen3.7-max", "qwen", (991_000, 65_536), prices(2.5, 7.5, 0.25), Always),
+    text_model("qwen3-max", "qwen", (262_144, 65_536), prices(1.2, 6.0, 0.24), Never),
 ];

@@ -1,11 +1,11 @@
-//! The table of vendors, after their public API references.
+//! The table of vendors, from their public API references.
 
 use super::models::{ALIBABA, DEEPSEEK, GROQ, MISTRAL, MOONSHOT, XAI};
 use super::{CLAUDES, GEMINIS, GPTS, LimitName, Marks, Vendor};
-use crate::ids::Form;
+use crate::ids::IdForm;
 use leftfold_events::providers::Builtin;
 
-/// Every vendor. The built-in ones stand in the order in which people see them.
+/// Every vendor. The built-in ones are in the order in which lists show them.
 pub(crate) const VENDORS: &[Vendor] = &[
     ANTHROPIC,
     OPENAI,
@@ -17,7 +17,7 @@ pub(crate) const VENDORS: &[Vendor] = &[
         builtin: chat("xai", &["XAI_API_KEY"], "XAI_BASE_URL", "grok-4.7"),
         models: XAI,
         limit: LimitName::MaxCompletionTokens,
-        reasoning_apart: true,
+        excludes_reasoning: true,
         ..CLOUD
     },
     Vendor {
@@ -27,7 +27,7 @@ pub(crate) const VENDORS: &[Vendor] = &[
         builtin: chat("deepseek", &["DEEPSEEK_API_KEY"], "DEEPSEEK_BASE_URL", "deepseek-flash"),
         models: DEEPSEEK,
         limit: LimitName::MaxTokens,
-        echoes: true,
+        returns_reasoning: true,
         images: false,
         ..CLOUD
     },
@@ -39,8 +39,8 @@ pub(crate) const VENDORS: &[Vendor] = &[
         models: MISTRAL,
         stream_options: false,
         limit: LimitName::MaxTokens,
-        ids: Form::Nine,
-        closes_loops: true,
+        ids: IdForm::Nine,
+        needs_answer_after_results: true,
         ..CLOUD
     },
     Vendor {
@@ -59,7 +59,7 @@ pub(crate) const VENDORS: &[Vendor] = &[
         builtin: chat("moonshotai", &["MOONSHOT_API_KEY"], "MOONSHOT_BASE_URL", "kimi-k3"),
         models: MOONSHOT,
         limit: LimitName::MaxTokens,
-        echoes: true,
+        returns_reasoning: true,
         fixed: Some("kimi-"),
         ..CLOUD
     },
@@ -108,7 +108,7 @@ pub(crate) const VENDORS: &[Vendor] = &[
         base: None,
         builtin: None,
         key_header: Some("api-key"),
-        missing_may_pass: false,
+        retries_not_found: false,
         ..OPENAI
     },
     Vendor {
@@ -124,7 +124,7 @@ pub(crate) const VENDORS: &[Vendor] = &[
     GENERIC,
 ];
 
-/// A server of which nothing is known.
+/// An unknown server.
 pub(crate) const GENERIC: Vendor = Vendor {
     names: &["generic"],
     hosts: &[],
@@ -136,25 +136,25 @@ pub(crate) const GENERIC: Vendor = Vendor {
     key_header: None,
     stream_options: true,
     limit: LimitName::ByModel,
-    ids: Form::Short,
-    closes_loops: false,
+    ids: IdForm::Short,
+    needs_answer_after_results: false,
     alternates: true,
-    echoes: false,
+    returns_reasoning: false,
     images: true,
     files: false,
     marks: Marks::Never,
     nests_effort: false,
     fixed: None,
-    reasoning_apart: false,
+    excludes_reasoning: false,
     ends_in_done: false,
     cache_key: false,
-    missing_may_pass: false,
+    retries_not_found: false,
 };
 
-/// A vendor in the cloud that does as OpenAI does.
+/// A cloud vendor that behaves like OpenAI.
 const CLOUD: Vendor = Vendor { needs_key: true, alternates: false, ends_in_done: true, ..GENERIC };
 
-/// A server on one's own machine.
+/// A server on the user's machine.
 const LOCAL: Vendor = Vendor { limit: LimitName::MaxTokens, ends_in_done: true, ..GENERIC };
 
 pub(crate) const ANTHROPIC: Vendor = Vendor {
@@ -191,7 +191,7 @@ pub(crate) const OPENAI: Vendor = Vendor {
     limit: LimitName::MaxCompletionTokens,
     files: true,
     cache_key: true,
-    missing_may_pass: true,
+    retries_not_found: true,
     ..CLOUD
 };
 
@@ -212,7 +212,7 @@ pub(crate) const GOOGLE: Vendor = Vendor {
     ..GENERIC
 };
 
-/// Used without settings, over Chat Completions.
+/// A built-in provider over Chat Completions.
 const fn chat(
     name: &'static str,
     keys: &'static [&'static str],

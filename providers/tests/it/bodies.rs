@@ -1,6 +1,5 @@
-//! The bodies that requests become. Each file in the folders here has a neutral request, its body,
-//! and who is asked if it matters; `LEFTFOLD_BLESS=1` writes the bodies anew, to be read before they
-//! are committed.
+//! The bodies of requests. Each file in the folders here has a neutral request, its body, and the
+//! vendor if it matters. `LEFTFOLD_BLESS=1` rewrites the bodies; read them before you commit them.
 #![cfg(debug_assertions)]
 
 use std::fs;
@@ -11,7 +10,7 @@ use leftfold_events::request::RequestMessage;
 use leftfold_providers::{Request, Wire, build};
 use serde_json::{Value, json};
 
-/// Each with the number of its cases.
+/// Each folder with its wire and its number of cases.
 const FOLDERS: [(&str, Wire, usize); 4] = [
     ("anthropic_bodies", Wire::ANTHROPIC, 21),
     ("chat_bodies", Wire::OPENAI_CHAT, 27),
@@ -98,7 +97,7 @@ fn a_history_that_grows_only_grows_at_its_end() {
         for end in 1..whole.messages.len() {
             let [last, next] = &whole.messages[end - 1..=end] else { continue };
             let is_user = |message| matches!(message, &RequestMessage::User { .. });
-            // no request ends in an answer; and what the user says at once may become one message
+            // no request ends in an answer; consecutive user messages may become one
             if matches!(last, RequestMessage::Assistant { .. }) || is_user(next) {
                 continue;
             }

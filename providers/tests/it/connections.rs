@@ -1,4 +1,4 @@
-//! How connections are used: again, where the server lets them, and never beyond their time.
+//! Connections are reused if the server allows it, and never kept beyond their time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,7 +69,7 @@ async fn read_request(socket: &mut TcpStream) -> Option<String> {
 }
 
 /// A server that answers all requests with `events`, and ends each body only when a permit comes.
-/// It tells of each request how many came before it on the same connection.
+/// For each request it reports how many came before it on its connection.
 async fn serve(events: &'static str) -> (String, Arc<Semaphore>, mpsc::UnboundedReceiver<usize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -98,8 +98,9 @@ async fn serve(events: &'static str) -> (String, Arc<Semaphore>, mpsc::Unbounded
     (base, ends, told)
 }
 
-/// The answer is told before its body has ended; once that has, the connection serves again. How
-/// soon is up to the client's pool, so a few more requests are allowed than the two it should take.
+/// The answer is complete before its body has ended; after the end the connection is used again.
+/// The client's pool decides how soon, so a few more requests are allowed than the two that should
+/// suffice.
 #[tokio::test]
 async fn a_connection_is_used_again() {
     for (wire, events) in [(Wire::ANTHROPIC, ANTHROPIC), (Wire::OPENAI_CHAT, CHAT)] {
@@ -130,7 +131,7 @@ async fn a_body_that_never_ends_holds_nobody_up() {
     }
 }
 
-/// What follows from an answer after which the server closes the connection.
+/// The request and the events for an answer after which the server closes the connection.
 async fn answered(vendor: &str, answer: String) -> (String, Vec<StreamEvent>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}/v1", listener.local_addr().unwrap());

@@ -66,7 +66,7 @@ async fn read_request(socket: &mut TcpStream) -> String {
     }
 }
 
-/// Serves one connection with what `answer` does.
+/// Serves one connection with `answer`.
 async fn serve<F>(answer: impl FnOnce(TcpStream, String) -> F + Send + 'static) -> String
 where
     F: Future<Output = ()> + Send,
@@ -82,7 +82,7 @@ where
 }
 
 async fn write(socket: &mut TcpStream, text: &str) {
-    // the other side may have closed already, as it should after an error
+    // the client may have closed already, as it should after an error
     let _ = socket.write_all(text.as_bytes()).await;
 }
 
@@ -94,7 +94,7 @@ async fn play(base: &str, stall: Duration) -> Vec<StreamEvent> {
     events
 }
 
-/// The failure that follows from an answer after which the server closes the connection.
+/// The failure for an answer after which the server closes the connection.
 async fn failure(answer: impl Into<String>) -> Failure {
     let answer = answer.into();
     let base = serve(async move |mut socket, _| write(&mut socket, &answer).await).await;
@@ -222,7 +222,11 @@ async fn an_answer_that_is_no_stream() {
     let error = failure(status("200 OK", "", error)).await;
     assert_eq!((error.message.as_str(), error.retryable), ("Internal", true));
     let whole = failure(status("200 OK", "", r#"{"type":"message","content":[]}"#)).await;
-    assert!(whole.message.contains("no event stream"), "{}", whole.message);
+    assert!(
+        whole.message.contains("JSON (200 OK) instead of an event stream"),
+        "{}",
+        whole.message
+    );
     let nothing = failure(status("200 OK", "", "")).await;
     assert_eq!((nothing.class, nothing.retryable), (FailureClass::Network, true));
 }

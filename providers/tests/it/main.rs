@@ -1,11 +1,11 @@
-//! The wires from outside, all tests in one program.
+//! Tests of the wire formats through the public API, all in one program.
 #![cfg(test)]
 
+#[path = "common/actions.rs"]
+mod actions;
 mod bodies;
 mod common;
 mod connections;
-#[path = "common/deeds.rs"]
-mod deeds;
 mod exchange;
 #[path = "../../../events/tests/it/common/mod.rs"]
 mod harness;

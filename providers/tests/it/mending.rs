@@ -1,5 +1,5 @@
-//! What becomes of a request with calls that nobody has answered: a debug build refuses to send it,
-//! a release build answers them. Both are tried here, whichever build this is.
+//! Requests with unanswered calls: a debug build refuses to send them, a release build answers the
+//! calls. Both are tested in either build.
 #![cfg(debug_assertions)]
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use futures::StreamExt;
 use leftfold_events::Sha256;
 use leftfold_events::event::FailureClass;
-use leftfold_providers::{Config, Faulty, Request, StreamEvent, Wire, build};
+use leftfold_providers::{Config, OnFault, Request, StreamEvent, Wire, build};
 use serde_json::{Value, json};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -42,7 +42,7 @@ const WIRES: [(Wire, &str, &str); 4] = [
     ),
 ];
 
-/// Two calls, of which `answered` have their results; then the user goes on.
+/// Two calls, of which `answered` have results, and then a user message.
 fn request(model: &str, answered: &[&str]) -> Request {
     let call = |id: &str| json!({"type":"call","id":id,"name":"read","input":{"path":id}});
     let result = |id: &&str| json!({"call":id,"name":"read","output":"text","is_error":false,"attachments":[]});
@@ -63,15 +63,15 @@ fn request(model: &str, answered: &[&str]) -> Request {
     .unwrap()
 }
 
-fn config(wire: Wire, base: &str, faulty: Faulty) -> Config {
+fn config(wire: Wire, base: &str, on_fault: OnFault) -> Config {
     let mut config = Config::new("p", wire);
     config.base_url = Some(base.to_owned());
     config.api_key = Some("key".into());
-    config.faulty = faulty;
+    config.on_fault = on_fault;
     config
 }
 
-/// A server that answers one request with `answer`; it hands back the body.
+/// A server that answers one request with `answer`, and returns the body.
 fn serve(answer: &'static str) -> (String, JoinHandle<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let base = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -125,15 +125,15 @@ impl Subscriber for Warnings {
     fn exit(&self, _: &Id) {}
 }
 
-/// The body that a server gets, and how many warnings are logged on the way.
+/// The body that a server gets, and the number of warnings.
 async fn sent(
     wire: Wire,
     answer: &'static str,
     request: Request,
-    faulty: Faulty,
+    on_fault: OnFault,
 ) -> (Value, usize) {
     let (base, server) = serve(answer);
-    let config = config(wire, &base, faulty);
+    let config = config(wire, &base, on_fault);
     let (model, provider) = (request.model.id.clone(), build(config.clone()).unwrap());
     let announced = provider.body(&request);
     let warnings = Warnings::default();
@@ -153,7 +153,7 @@ async fn a_release_build_answers_open_calls_and_says_so() {
     for (wire, model, answer) in WIRES {
         for (answered, lost) in [(&["b"][..], 1), (&[], 2)] {
             let request = request(model, answered);
-            let (body, warnings) = sent(wire, answer, request, Faulty::Mended).await;
+            let (body, warnings) = sent(wire, answer, request, OnFault::Mend).await;
             let text = body.to_string();
             assert_eq!(text.matches("it was lost").count(), lost, "{wire}: {text}");
             assert_eq!(warnings, 1, "{wire}");
@@ -167,7 +167,7 @@ async fn a_debug_build_does_not_send_a_body_with_a_fault() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let base = format!("http://{}/v1", listener.local_addr().unwrap());
-        let provider = build(config(wire, &base, Faulty::Refused)).unwrap();
+        let provider = build(config(wire, &base, OnFault::Refuse)).unwrap();
         let events: Vec<StreamEvent> = provider.stream(request(model, &["b"])).collect().await;
         let [StreamEvent::Start { .. }, StreamEvent::Failed(failure)] = &events[..] else {
             panic!("{wire}: {events:?}")
@@ -183,8 +183,8 @@ async fn a_debug_build_does_not_send_a_body_with_a_fault() {
 async fn a_whole_history_is_sent_as_it_is_by_both() {
     for (wire, model, answer) in WIRES {
         let whole = || request(model, &["a", "b"]);
-        let mended = sent(wire, answer, whole(), Faulty::Mended).await;
-        let refused = sent(wire, answer, whole(), Faulty::Refused).await;
+        let mended = sent(wire, answer, whole(), OnFault::Mend).await;
+        let refused = sent(wire, answer, whole(), OnFault::Refuse).await;
         assert_eq!(mended, refused, "{wire}");
         assert_eq!(mended.1, 0, "{wire}");
     }
@@ -192,6 +192,6 @@ async fn a_whole_history_is_sent_as_it_is_by_both() {
 
 #[test]
 fn the_build_decides_unless_somebody_else_does() {
-    let expected = if cfg!(debug_assertions) { Faulty::Refused } else { Faulty::Mended };
-    assert_eq!(Config::new("p", Wire::ANTHROPIC).faulty, expected);
+    let expected = if cfg!(debug_assertions) { OnFault::Refuse } else { OnFault::Mend };
+    assert_eq!(Config::new("p", Wire::ANTHROPIC).on_fault, expected);
 }

@@ -1,9 +1,9 @@
-//! Whatever has happened in a session: the requests of each prefix of its log are taken by every
-//! API, and each begins as the one before.
+//! Requests of every prefix of random sessions' logs: every API accepts them, and each begins with
+//! the one before.
 #![cfg(debug_assertions)]
 
+use crate::actions::{Action, actions, config, session};
 use crate::common::{Site, begins, conversation, sites};
-use crate::deeds::{Deed, config, deeds, session};
 use crate::harness::Step;
 use leftfold_events::event::{Class, FailureClass, Finish};
 use leftfold_events::request::RequestMessage;
@@ -12,7 +12,7 @@ use leftfold_events::{Envelope, Request, State, context};
 use proptest::prelude::*;
 use serde_json::Value;
 
-/// The different requests that could be made after each event, in order.
+/// The distinct requests after each event, in order.
 fn requests(log: &[Envelope]) -> Vec<Request> {
     let mut state = State::default();
     let mut requests: Vec<Request> = Vec::new();
@@ -36,8 +36,8 @@ fn requests(log: &[Envelope]) -> Vec<Request> {
     requests
 }
 
-/// Each request is taken. One that says more than another does not say the rest otherwise; only
-/// servers whose roles have to alternate get two messages of the user's as one.
+/// Asserts that each request is accepted. If a request extends another, its beginning is unchanged;
+/// only servers with alternating roles get two user messages merged into one.
 fn assert_accepted(site: &Site, requests: &[Request]) {
     let mut all: Vec<Vec<Value>> = Vec::new();
     for (at, later) in requests.iter().enumerate() {
@@ -65,42 +65,42 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_request_is_taken(deeds in deeds(), steps in prop_oneof![3 => Just(20), 1 => 1..4_u32]) {
-        let requests = requests(&session(&config(steps), &deeds));
+    fn every_request_is_taken(actions in actions(), steps in prop_oneof![3 => Just(20), 1 => 1..4_u32]) {
+        let requests = requests(&session(&config(steps), &actions));
         for site in sites() {
             assert_accepted(&site, &requests);
         }
     }
 }
 
-fn said(text: &'static str) -> [Deed; 2] {
-    [Deed::Said(text), Deed::Step(Step::Reply(Finish::Stop))]
+fn said(text: &'static str) -> [Action; 2] {
+    [Action::PendingText(text), Action::Step(Step::Reply(Finish::Stop))]
 }
 
-fn resolve(id: &'static str) -> Deed {
-    Deed::Step(Step::Resolve(id, Class::Read, crate::harness::READ, ""))
+fn resolve(id: &'static str) -> Action {
+    Action::Step(Step::Resolve(id, Class::Read, crate::harness::READ, ""))
 }
 
-fn done(id: &'static str) -> Deed {
-    Deed::Step(Step::Done(id, "ok"))
+fn done(id: &'static str) -> Action {
+    Action::Step(Step::Done(id, "ok"))
 }
 
-/// Two turns with thought, parallel calls and ids that repeat, and a prompt that comes meanwhile.
-fn work(signature: &'static str) -> Vec<Deed> {
-    use Deed::{Attach, Call, Round, Think};
-    let calls = Deed::Step(Step::Reply(Finish::ToolCalls));
-    let mut deeds = vec![
-        Deed::Step(Step::Prompt("go")),
-        Deed::Step(Step::Title("going")),
+/// Two turns with reasoning, parallel calls and repeated ids, and a prompt that arrives meanwhile.
+fn work(signature: &'static str) -> Vec<Action> {
+    use Action::{Attach, Call, Round, Think};
+    let calls = Action::Step(Step::Reply(Finish::ToolCalls));
+    let mut actions = vec![
+        Action::Step(Step::Prompt("go")),
+        Action::Step(Step::Title("going")),
         Think("hm", Some(signature), false),
-        Deed::Said("I look."),
+        Action::PendingText("I look."),
         Call("a", "read", r#"{"path":"x"}"#),
         Call("b", "list", "{}"),
         calls.clone(),
         resolve("b"),
         resolve("a"),
         done("b"),
-        Deed::Step(Step::Prompt("and hurry")),
+        Action::Step(Step::Prompt("and hurry")),
         Attach("image/png", "iVBORw0KGgo="),
         Think("", Some(signature), false),
         Call("a", "read", "[1]"),
@@ -109,57 +109,57 @@ fn work(signature: &'static str) -> Vec<Deed> {
         done("a"),
         Round("functions.read:0"),
     ];
-    deeds.extend(said("Done."));
-    deeds.push(Deed::Step(Step::Prompt("more")));
-    deeds.push(Round("a"));
-    deeds.extend(said("Done again."));
-    deeds.push(Deed::Step(Step::Prompt("thanks")));
-    deeds
+    actions.extend(said("Done."));
+    actions.push(Action::Step(Step::Prompt("more")));
+    actions.push(Round("a"));
+    actions.extend(said("Done again."));
+    actions.push(Action::Step(Step::Prompt("thanks")));
+    actions
 }
 
-/// A session that is broken off in every way.
-fn trouble() -> Vec<Deed> {
-    use Deed::{Call, Media, Round, Switch, Think};
-    let sealed = crate::deeds::SIGNATURES[0];
-    let fail = |class| Deed::Step(Step::Fail(class, true));
+/// A session with every kind of interruption.
+fn trouble() -> Vec<Action> {
+    use Action::{Call, Media, Round, Switch, Think};
+    let sealed = crate::actions::SIGNATURES[0];
+    let fail = |class| Action::Step(Step::Fail(class, true));
     vec![
         Media("application/pdf", "JVBERi0="),
         Think("hm", None, false),
         Call("a", "we.ird name", "\"{broken\""),
-        Deed::Step(Step::Interrupt),
-        Deed::Step(Step::Prompt("")),
+        Action::Step(Step::Interrupt),
+        Action::Step(Step::Prompt("")),
         Think("hm", Some(sealed), true),
         fail(FailureClass::Overloaded),
-        Deed::Step(Step::Elapse),
+        Action::Step(Step::Elapse),
         Call("", "", "null"),
-        Deed::Step(Step::Resume { close: false }),
-        Deed::Step(Step::Unresolved("")),
-        Deed::Step(Step::Reply(Finish::Stop)),
+        Action::Step(Step::Resume { close: false }),
+        Action::Step(Step::Unresolved("")),
+        Action::Step(Step::Reply(Finish::Stop)),
         Switch(1),
-        Deed::Step(Step::Prompt("go on")),
+        Action::Step(Step::Prompt("go on")),
         Think("hm", Some(sealed), false),
         Call("a", "batch", "{}"),
-        Deed::Step(Step::Reply(Finish::ToolCalls)),
-        Deed::Step(Step::Batch("a", 2)),
-        Deed::Step(Step::Elapse),
-        Deed::Step(Step::Interrupt),
-        Deed::Step(Step::Prompt("again")),
+        Action::Step(Step::Reply(Finish::ToolCalls)),
+        Action::Step(Step::Batch("a", 2)),
+        Action::Step(Step::Elapse),
+        Action::Step(Step::Interrupt),
+        Action::Step(Step::Prompt("again")),
         Round("a"),
         Call("t", "task", "{}"),
-        Deed::Step(Step::Reply(Finish::ToolCalls)),
-        Deed::Step(Step::Task("t")),
-        Deed::Step(Step::ChildEnds("t")),
-        Deed::Said(" "),
-        Deed::Step(Step::Full(9_900)),
-        Deed::Step(Step::Prompt("still there?")),
-        Deed::Step(Step::Summary("so far")),
-        Deed::Step(Step::Resume { close: true }),
-        Deed::Step(Step::Prompt("well")),
-        Deed::Said("half"),
-        Deed::Step(Step::Reply(Finish::Pause)),
-        Deed::Said("whole"),
-        Deed::Step(Step::Reply(Finish::Length)),
-        Deed::Step(Step::Prompt("end")),
+        Action::Step(Step::Reply(Finish::ToolCalls)),
+        Action::Step(Step::Task("t")),
+        Action::Step(Step::ChildEnds("t")),
+        Action::PendingText(" "),
+        Action::Step(Step::Full(9_900)),
+        Action::Step(Step::Prompt("still there?")),
+        Action::Step(Step::Summary("so far")),
+        Action::Step(Step::Resume { close: true }),
+        Action::Step(Step::Prompt("well")),
+        Action::PendingText("half"),
+        Action::Step(Step::Reply(Finish::Pause)),
+        Action::PendingText("whole"),
+        Action::Step(Step::Reply(Finish::Length)),
+        Action::Step(Step::Prompt("end")),
     ]
 }
 
@@ -167,8 +167,8 @@ fn trouble() -> Vec<Deed> {
 fn every_prefix_of_these_sessions_is_taken() {
     let mut sessions = vec![session(&config(20), &trouble())];
     sessions
-        .extend(crate::deeds::SIGNATURES.map(|signature| session(&config(20), &work(signature))));
-    sessions.push(session(&config(2), &work(crate::deeds::SIGNATURES[0])));
+        .extend(crate::actions::SIGNATURES.map(|signature| session(&config(20), &work(signature))));
+    sessions.push(session(&config(2), &work(crate::actions::SIGNATURES[0])));
     for log in sessions {
         let requests = requests(&log);
         assert!(requests.len() > 8, "too little happens: {}", requests.len());
@@ -178,12 +178,12 @@ fn every_prefix_of_these_sessions_is_taken() {
     }
 }
 
-/// The requests that were made, one after the other: tools, two turns, and the step that is the
-/// last of its turn, with its words.
+/// The requests that were made, in order: tools, two turns, and the last step of a turn with its
+/// texts.
 #[test]
 fn each_request_begins_as_the_one_before() {
     for (steps, count) in [(20, 7), (3, 6)] {
-        let log = session(&config(steps), &work(crate::deeds::SIGNATURES[0]));
+        let log = session(&config(steps), &work(crate::actions::SIGNATURES[0]));
         let made = asked(&log);
         assert_eq!(made.len(), count, "{steps} steps");
         for site in sites() {

@@ -1,6 +1,6 @@
-//! What vendors, servers and whatever stands before them answer when something is wrong, a row a
-//! line in `table.jsonl`. A row without a status is an error inside a stream. Bodies are worded as the
-//! public documentation has them, or as the servers are known to.
+//! Error answers of vendors, servers and gateways, one per line of `table.jsonl`. A row without a
+//! status is an error inside a stream. Bodies are worded as in the public documentation or as the
+//! servers are known to send them.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -16,7 +16,7 @@ struct Row {
     class: FailureClass,
     retryable: bool,
     hint: Option<u64>,
-    /// Parts of what a person reads.
+    /// Parts of the message for people.
     says: Vec<String>,
 }
 

@@ -1,9 +1,9 @@
-//! Schemas as the API takes them.
+//! Schemas in the form that the API accepts.
 
 use super::*;
 use crate::gemini::schema::parameters;
 
-/// A property of this schema, as it is sent.
+/// A property with this schema, as it is sent.
 fn sent(schema: &Value) -> Value {
     let whole = json!({"type":"object","properties":{"p":schema},
         "$defs":{"d":{"type":"integer","description":"of d"},"loop":{"$ref":"#/$defs/loop"}}});
@@ -106,7 +106,7 @@ fn a_function_without_parameters_has_no_schema() {
     }
 }
 
-/// A schema that contains itself ends somewhere, and one that doubles with each reference stays of
+/// A schema that contains itself ends at a limit, and one that doubles with each reference stays of
 /// a size that can be sent.
 #[test]
 fn schemas_without_end() {

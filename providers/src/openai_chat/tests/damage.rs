@@ -11,7 +11,7 @@ fn bytes_split_anywhere_and_every_line_end() {
     });
 }
 
-/// A vendor that always says when it is done: without that nothing is finished.
+/// The vendor always sends `[DONE]`: without it no answer is finished.
 #[test]
 fn a_stream_cut_anywhere_never_finishes() {
     let bytes = whole(&rich()).into_bytes();
@@ -21,14 +21,14 @@ fn a_stream_cut_anywhere_never_finishes() {
         assert!(!events.iter().any(StreamEvent::is_last), "cut at {at}");
         assert!(rich_decoded().starts_with(&events), "cut at {at}");
     }
-    // all that is missing is the blank line after the end
+    // only the blank line after the end is missing
     for at in done..bytes.len() {
         assert_eq!(decode(&[&bytes[..at]]), rich_decoded(), "cut at {at}");
     }
 }
 
-/// A server of which nothing is known may close the connection in place of saying so, but only
-/// after its reason to finish, and between events.
+/// An unknown server may close the connection instead of sending `[DONE]`, but only after its
+/// finish reason, and between events.
 #[test]
 fn a_stream_may_end_without_saying_so() {
     let chunks = rich();
@@ -51,7 +51,7 @@ fn nothing_but_the_end_is_no_answer() {
     assert!(failure(&events).retryable);
     let events = decode_all("openai", &[delta(json!({"role":"assistant","content":""}))]);
     assert!(failure(&events).retryable);
-    // an answer may be empty if its server means it
+    // an answer may be empty if its server says so
     let events = decode_all("openai", &[end("stop")]);
     assert_eq!(finished(&events).0, Finish::Stop);
     let events = decode_all("openai", &[delta(json!({"content":"a"}))]);
@@ -99,7 +99,7 @@ proptest! {
         assert_grammar(&decode(&slices(&pieces)));
     }
 
-    /// Whatever comes out of a good stream with bytes changed, nothing follows a last event.
+    /// No event follows the last one in a stream with changed bytes.
     #[test]
     fn damaged_streams_do_no_harm(bytes in damaged(whole(&rich()))) {
         assert_grammar(&decode_of("generic", &[&bytes]));

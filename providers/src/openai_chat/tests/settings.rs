@@ -38,7 +38,7 @@ fn addresses() {
 fn keys() {
     let missing = error(config("groq", None, Some(" ")));
     assert!(missing.contains("GROQ_API_KEY"), "{missing}");
-    // a server of one's own may want no key
+    // a server of the user's may need no key
     for (name, base) in [("mine", Some("http://127.0.0.1/v1")), ("ollama", None)] {
         let provider = client(config(name, base, None)).unwrap();
         assert!(!provider.endpoint.headers.contains_key("authorization"));

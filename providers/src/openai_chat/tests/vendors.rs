@@ -1,4 +1,4 @@
-//! Streams as single vendors send them, after what their documentation shows.
+//! Streams of single vendors, as their documentation shows them.
 
 use super::*;
 
@@ -48,7 +48,7 @@ fn moonshot_counts_in_the_choice_and_has_no_object() {
     let events = decode_all("moonshot", &chunks);
     let (_, usage) = finished(&events);
     assert_eq!((usage.input, usage.output, usage.cache_read), (6, 12, 3));
-    // it wants its reasoning back
+    // the vendor requires its reasoning to be sent back
     assert!(events.iter().any(|event| matches!(event,
         StreamEvent::ReasoningEnd { signature: Some(name), .. } if name == "reasoning_content")));
 }

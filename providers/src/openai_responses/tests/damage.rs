@@ -40,8 +40,8 @@ fn a_stream_cut_anywhere_never_finishes() {
     }
 }
 
-/// Whatever frames the words may be missing, since the whole item repeats them, and the pieces
-/// stand for an item that is not repeated.
+/// Framing events may be missing, since the whole item repeats the text, and the pieces replace an
+/// item that is not repeated.
 #[test]
 fn a_stream_without_any_one_event_that_is_no_piece() {
     for at in 0..rich().len() {
@@ -100,7 +100,7 @@ proptest! {
         assert_grammar(&decode(&slices(&pieces)));
     }
 
-    /// Whatever comes out of a good stream with bytes changed, nothing follows a last event.
+    /// No event follows the last one in a stream with changed bytes.
     #[test]
     fn damaged_streams_do_no_harm(bytes in damaged(wire(&rich()))) {
         assert_grammar(&decode(&[&bytes]));

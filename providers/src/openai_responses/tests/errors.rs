@@ -1,4 +1,4 @@
-//! Failures that are told under status 200.
+//! Failures that are reported under status 200.
 
 use super::*;
 

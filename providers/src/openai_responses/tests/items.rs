@@ -20,8 +20,8 @@ fn call_inputs() {
     }
 }
 
-/// Arguments may come in pieces, all at once in an event of their own, with the item, or with the
-/// beginning of it.
+/// Arguments may come in pieces, all at once in an event of their own, with the complete item, or
+/// with its first event.
 #[test]
 fn arguments_from_wherever_they_stand() {
     let (begun, whole) = (function("t", "read", ""), function("t", "read", "{\"a\":1}"));
@@ -34,13 +34,13 @@ fn arguments_from_wherever_they_stand() {
             piece("function_call_arguments.done", 0, all.clone()),
             done(0, begun.clone()),
         ],
-        // none of them is closed
+        // no item is closed
         vec![added(0, begun.clone()), piece("function_call_arguments.done", 0, all)],
         vec![
             added(0, begun.clone()),
             piece("function_call_arguments.delta", 0, json!({"delta":"{\"a\":1}"})),
         ],
-        // what was shown first was wrong
+        // the first input was wrong
         vec![added(0, function("t", "read", "{oops")), done(0, whole.clone())],
         vec![done(0, whole)],
     ] {
@@ -66,14 +66,14 @@ fn a_call_that_is_broken_off_can_not_be_mistaken_for_one() {
         assert_eq!(calls(&events), [call("t", "list", r#""""#)]);
         assert_eq!(finished(&events).0, Finish::Length);
     }
-    // in progress is what some say of calls that are complete
+    // some servers send "in progress" for complete calls
     let mut late = function("t", "list", "{}");
     late["status"] = json!("in_progress");
     let events = decode_all(&[done(0, late), completed()]);
     assert_eq!(calls(&events), [call("t", "list", "{}")]);
 }
 
-/// Each phase comes before the text of its message, whether the message is begun first or not.
+/// Each phase comes before the text of its message, whether or not the message's first event came.
 #[test]
 fn messages_have_a_phase() {
     let with = |phase: &str, text: &str| {
@@ -108,7 +108,7 @@ fn calls_without_ids_get_one() {
     assert_eq!(calls(&events), [call("call_0", "read", "{}"), call("call_1", "read", "{}")]);
 }
 
-/// A proxy gives each event an id of its own: only the index ties them together.
+/// A proxy gives each event an id of its own: only the index links them.
 #[test]
 fn ids_that_change_with_each_event() {
     let mut stream = rich();
@@ -152,7 +152,7 @@ fn events_without_indices() {
     assert_eq!(decode_all(&stream), rich_decoded());
 }
 
-/// Several answers in one: what is said before calls, and the last word.
+/// Several messages in one answer: a commentary before calls, and the final answer.
 #[test]
 fn two_messages() {
     let events = decode_all(&[
@@ -219,7 +219,7 @@ fn reasoning_of_servers_that_show_it() {
     }
 }
 
-/// The usual case: the model has thought, and nobody may read it.
+/// The usual case: the model has reasoned, and the reasoning is sealed.
 #[test]
 fn sealed_reasoning_without_a_word() {
     for content in [json!([]), Value::Null] {
@@ -232,12 +232,12 @@ fn sealed_reasoning_without_a_word() {
         ];
         assert_eq!(events[..2], expected);
     }
-    // nothing at all is no part
+    // an empty item makes no part
     let bare = json!({"id":"rs_1","type":"reasoning","summary":[]});
     assert_eq!(decode_all(&[done(0, bare), completed()]).len(), 1);
 }
 
-/// A call of a tool with plain input is ours only if one of that name was on offer.
+/// A call of a tool with plain input is handled here only if such a tool was offered.
 #[test]
 fn custom_calls() {
     let custom =
@@ -273,7 +273,7 @@ fn what_only_the_end_says() {
     let events = decode_all(&[created(), end.clone()]);
     assert_eq!(texts(&events).1, "Hi");
     assert_eq!(calls(&events).len(), 2);
-    // and not a second time
+    // the text is not repeated
     let events = decode_all(&[created(), done(0, message("Hi")), end]);
     assert_eq!(texts(&events).1, "Hi");
     assert_eq!(calls(&events).len(), 0);

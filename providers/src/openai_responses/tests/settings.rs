@@ -46,14 +46,14 @@ fn keys() {
         let headers = &provider.endpoint.headers;
         assert_eq!(headers.get(header).unwrap(), value);
         assert!(headers.get(header).unwrap().is_sensitive());
-        // one that is given later takes its place
+        // a key that is given later replaces it
         let extra = Extra { key: Some(" k-2\n".into()), ..Extra::default() };
         let given = provider.endpoint.with(&extra).headers;
         assert_eq!(given.get(header).unwrap(), &value.replace("k-1", "k-2"));
         assert!(given.get(header).unwrap().is_sensitive() && given.len() == headers.len());
         assert!(!format!("{extra:?}").contains("k-2"));
     }
-    // a server of one's own may want no key
+    // a server of the user's may need no key
     let local = client(config("mine", Some("http://127.0.0.1/v1"), None)).unwrap();
     assert!(!local.endpoint.headers.contains_key("authorization"));
 }

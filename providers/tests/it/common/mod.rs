@@ -1,4 +1,4 @@
-//! Who is asked, and what is said of the bodies.
+//! The vendors and models that are tested, and checks of request bodies.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a harness fails by panicking")]
@@ -28,7 +28,7 @@ impl Site {
         Self { config, provider, model, options }
     }
 
-    /// The request as this site gets it.
+    /// The body of the request for this site, in this site's names.
     pub(crate) fn body(&self, request: &Request) -> Value {
         let mut request = request.clone();
         self.model.clone_into(&mut request.model.id);
@@ -38,7 +38,7 @@ impl Site {
         self.exact(&request)
     }
 
-    /// The body of a request as it stands.
+    /// The body of the request without changes.
     pub(crate) fn exact(&self, request: &Request) -> Value {
         serde_json::from_slice(&self.provider.body(request)).unwrap()
     }
@@ -53,7 +53,7 @@ impl Site {
     }
 }
 
-/// Every wire, and every vendor with ways of its own.
+/// Every wire, and every vendor with quirks of its own.
 pub(crate) fn sites() -> Vec<Site> {
     let (anthropic, chat) = (Wire::ANTHROPIC, Wire::OPENAI_CHAT);
     let (responses, gemini) = (Wire::OPENAI_RESPONSES, Wire::GEMINI);
@@ -86,7 +86,7 @@ pub(crate) fn sites() -> Vec<Site> {
     sites
 }
 
-/// What the conversation consists of, without marks for caches.
+/// The messages of the body, without cache marks.
 pub(crate) fn conversation(mut body: Value) -> Vec<Value> {
     let lists = ["messages", "input", "contents"];
     let name = lists.iter().find(|name| body.get(**name).is_some()).unwrap();
@@ -106,8 +106,8 @@ fn unmark(value: &mut Value) {
     }
 }
 
-/// Whether `after` begins as all of `before` does. The last message of `before` may have been said
-/// on in: what follows it directly from the same side can be one with it.
+/// Whether `after` begins with all of `before`. The last message of `before` may be extended: a
+/// following message of the same role can be merged into it.
 pub(crate) fn begins(after: &[Value], before: &[Value]) -> bool {
     let Some((last, whole)) = before.split_last() else { return true };
     if after.len() < before.len() || !after.starts_with(whole) {

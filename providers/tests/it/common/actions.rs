@@ -1,4 +1,4 @@
-//! Sessions of every kind: what may happen in one, in any order.
+//! Random sessions of every kind.
 
 use leftfold_events::event::{
     Attachment, CallSpec, Class, FailureClass, Finish, Finished, Model, ModelRef, PartKind,
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use crate::harness::{self, Run, Step};
 
-/// A signature of each wire, and what stands for one.
+/// Signatures of each wire, and placeholders for them.
 pub(crate) const SIGNATURES: [&str; 9] = [
     "EqsFCqgF",
     "reasoning_content",
@@ -24,7 +24,7 @@ pub(crate) const SIGNATURES: [&str; 9] = [
     r#"{"part":{"text":"","thoughtSignature":"Eg=="}}"#,
 ];
 
-/// Names of tools as models write them; the first is one.
+/// Names of tools as models write them; only the first exists.
 pub(crate) const NAMES: [&str; 5] = [
     "read",
     "we.ird name",
@@ -37,20 +37,20 @@ const MIMES: [&str; 6] =
     ["image/png", "IMAGE/JPG; q=1", "application/pdf", "audio/wav", "text/x-invented", ""];
 
 #[derive(Clone, Debug)]
-pub(crate) enum Deed {
+pub(crate) enum Action {
     Step(Step),
-    /// Text and a file, the latter perhaps empty.
+    /// Text and a file, which may be empty.
     Media(&'static str, &'static str),
     /// Reasoning, and text of that part if any.
     Think(&'static str, Option<&'static str>, bool),
-    Said(&'static str),
+    PendingText(&'static str),
     /// Id, name and input of a call.
     Call(&'static str, &'static str, &'static str),
     /// The first tool that runs returns a file.
     Attach(&'static str, &'static str),
     /// A whole step: a call with this id, and its result.
     Round(&'static str),
-    /// From now on the model with this number is asked.
+    /// Further requests go to the model with this number.
     Switch(u8),
 }
 
@@ -69,52 +69,54 @@ fn text() -> impl Strategy<Value = &'static str> {
     prop::sample::select(&TEXTS[..])
 }
 
-/// Whatever may happen in a session.
-pub(crate) fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+/// Random sequences of everything that can happen in a session.
+pub(crate) fn actions() -> impl Strategy<Value = Vec<Action>> {
     let some = prop_oneof![
         3 => answer(),
-        2 => text().prop_map(|text| vec![Deed::Step(Step::Prompt(text))]),
-        5 => event().prop_map(|step| vec![Deed::Step(step)]),
-        4 => other().prop_map(|deed| vec![deed]),
+        2 => text().prop_map(|text| vec![Action::Step(Step::Prompt(text))]),
+        5 => event().prop_map(|step| vec![Action::Step(step)]),
+        4 => other().prop_map(|action| vec![action]),
     ];
-    let begin = vec![Deed::Step(Step::Prompt("go")), Deed::Step(Step::Title("going"))];
+    let begin = vec![Action::Step(Step::Prompt("go")), Action::Step(Step::Title("going"))];
     prop::collection::vec(some, 1..24)
         .prop_map(move |some| [vec![begin.clone()], some].concat().concat())
 }
 
 /// A piece of an answer.
-fn piece() -> impl Strategy<Value = Deed> {
+fn piece() -> impl Strategy<Value = Action> {
     let signature = prop::option::of(prop::sample::select(&SIGNATURES[..]));
     let call = (id(), prop::sample::select(&NAMES[..]), prop::sample::select(&INPUTS[..]));
     prop_oneof![
         2 => (text(), signature, any::<bool>())
-            .prop_map(|(text, signature, redacted)| Deed::Think(text, signature, redacted)),
-        2 => text().prop_map(Deed::Said),
-        3 => call.prop_map(|(id, name, input)| Deed::Call(id, name, input)),
+            .prop_map(|(text, signature, redacted)| Action::Think(text, signature, redacted)),
+        2 => text().prop_map(Action::PendingText),
+        3 => call.prop_map(|(id, name, input)| Action::Call(id, name, input)),
     ]
 }
 
-/// A whole answer, and what becomes of its calls.
-fn answer() -> impl Strategy<Value = Vec<Deed>> {
+/// A whole answer, and the results of its calls.
+fn answer() -> impl Strategy<Value = Vec<Action>> {
     let finish =
         prop::sample::select(&[Finish::Stop, Finish::ToolCalls, Finish::Length, Finish::Pause][..]);
     (prop::collection::vec(piece(), 1..6), finish, any::<bool>()).prop_map(
-        |(mut deeds, finish, works)| {
-            let called: Vec<&str> = deeds
+        |(mut actions, finish, works)| {
+            let called: Vec<&str> = actions
                 .iter()
-                .filter_map(|deed| if let Deed::Call(id, ..) = deed { Some(*id) } else { None })
+                .filter_map(
+                    |action| if let Action::Call(id, ..) = action { Some(*id) } else { None },
+                )
                 .collect();
-            deeds.push(Deed::Step(Step::Reply(finish)));
+            actions.push(Action::Step(Step::Reply(finish)));
             for id in called.into_iter().filter(|_| works) {
-                deeds.push(Deed::Step(Step::Resolve(id, Class::Read, harness::READ, "")));
-                deeds.push(Deed::Step(Step::Done(id, "ok")));
+                actions.push(Action::Step(Step::Resolve(id, Class::Read, harness::READ, "")));
+                actions.push(Action::Step(Step::Done(id, "ok")));
             }
-            deeds
+            actions
         },
     )
 }
 
-/// What the harness knows, in no order.
+/// A random event of the harness.
 fn event() -> impl Strategy<Value = Step> {
     let failure = prop::sample::select(&FAILURES[..]);
     prop_oneof![
@@ -136,19 +138,20 @@ fn event() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn other() -> impl Strategy<Value = Deed> {
+fn other() -> impl Strategy<Value = Action> {
     let mime = || prop::sample::select(&MIMES[..]);
     let data = || prop::sample::select(&["iVBORw0KGgo=", ""][..]);
     prop_oneof![
-        1 => (mime(), data()).prop_map(|(mime, data)| Deed::Media(mime, data)),
+        1 => (mime(), data()).prop_map(|(mime, data)| Action::Media(mime, data)),
         2 => piece(),
-        2 => (mime(), data()).prop_map(|(mime, data)| Deed::Attach(mime, data)),
-        2 => id().prop_map(Deed::Round),
-        1 => (0..2_u8).prop_map(Deed::Switch),
+        2 => (mime(), data()).prop_map(|(mime, data)| Action::Attach(mime, data)),
+        2 => id().prop_map(Action::Round),
+        1 => (0..2_u8).prop_map(Action::Switch),
     ]
 }
 
-/// A session's turn configuration, with tools and one of two models, and perhaps with few steps.
+/// A session's turn configuration with tools and one of two models. A small `steps` limits its
+/// steps.
 pub(crate) fn config(steps: u32) -> TurnConfig {
     let tool = |name: &str, schema: &str| ToolSpec {
         name: name.into(),
@@ -181,7 +184,7 @@ fn asked(run: &Run, event: impl Into<leftfold_events::Event>) -> Fact {
     Fact::of(wait.map_or(0, |(_, wait)| wait.intent), event)
 }
 
-impl Deed {
+impl Action {
     pub(crate) fn happen(&self, run: &mut Run) {
         // each piece is a part of its own
         let id = run.log.len().to_string();
@@ -195,7 +198,7 @@ impl Deed {
                 let redacted = *redacted && signature.is_some();
                 seen(StreamedPart { id, kind, text, signature, redacted }, run)
             }
-            Self::Said(text) => {
+            Self::PendingText(text) => {
                 let (kind, text) = (PartKind::Text, (*text).to_owned());
                 seen(StreamedPart { id, kind, text, signature: None, redacted: false }, run)
             }
@@ -262,8 +265,8 @@ fn attached(run: &Run, mime: &str, data: &str) -> Fact {
 }
 
 /// The log of a session in which all this has happened.
-pub(crate) fn session(config: &TurnConfig, deeds: &[Deed]) -> Vec<Envelope> {
+pub(crate) fn session(config: &TurnConfig, actions: &[Action]) -> Vec<Envelope> {
     let mut run = Run::new(config);
-    deeds.iter().for_each(|deed| deed.happen(&mut run));
+    actions.iter().for_each(|action| action.happen(&mut run));
     run.log
 }
