@@ -1,5 +1,5 @@
-//! What actors that watch a session cost it: the same turn of a hundred calls, alone and with fifty
-//! of them beside, in pairs. `cargo bench -p leftfold-actors`; what counts is the ratio.
+//! Measures the cost of observers: a turn of a hundred calls alone, and with fifty observers, in
+//! pairs. Run it with `cargo bench -p leftfold-actors`. The ratio is the result.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "this is a bench")]
 
 #[allow(dead_code, reason = "the example's own turn")]
@@ -69,7 +69,7 @@ async fn main() {
     );
 }
 
-/// From the prompt until the first of the sinks has seen the end.
+/// The time from the prompt until the first sink has seen the end.
 async fn turn(sinks: usize) -> Duration {
     let call = r#"{ "parts": [{ "text": "I look." }, { "call": { "name": "glob", "input": { "pattern": "*.rs" } } }] }"#;
     let replies = vec![call; CALLS].join(",");

@@ -1,5 +1,5 @@
-//! A session's children: sessions that its calls start. The node opens them; here is what is asked
-//! of it, and what a child's end means for the call.
+//! A session's children: sessions that its calls start. The node opens them. This module asks the
+//! node for them, and turns the end of a child into the result of its call.
 
 use leftfold_events::event::{
     Cost, EndReason, Ended, Finished, Session, Subagent, Tool, Turn, Usage,
@@ -10,17 +10,18 @@ use ractor::ActorRef;
 
 use crate::messages::{NodeMessage, ParentCall, SessionMessage, SpawnChild};
 
-/// Bytes of an answer that the parent's model is given; the child's log has it whole.
+/// The maximum size of an answer for the parent's model, in bytes; the child's log has the whole
+/// answer.
 const ANSWER: usize = 50_000;
 
-/// What a session has to do with its children.
+/// A session's access to its children.
 pub(crate) struct Children<'a> {
     pub(crate) session: SessionId,
     pub(crate) node: &'a ActorRef<NodeMessage>,
 }
 
 impl SpawnChild {
-    /// Whether the session begins with this, and is not one that is gone on with.
+    /// Whether the session begins with this intent, and is not continued by it.
     pub(crate) fn is_first(&self) -> bool {
         let ParentCall { session, spawned, since, .. } = self.parent;
         session.child(spawned, since) == self.session
@@ -28,7 +29,7 @@ impl SpawnChild {
 }
 
 impl Children<'_> {
-    /// The child that was spawned by the intent `spawned`.
+    /// Starts the child of the intent `spawned`.
     pub(crate) fn spawn(&self, spawned: Seq, state: &State) {
         let child = state.open_children().find(|child| child.wait.intent == spawned);
         if let Some(child) = child {
@@ -36,7 +37,7 @@ impl Children<'_> {
         }
     }
 
-    /// Those that were at work when a node died, before the event `resumed`.
+    /// Starts the children again that were working when a node died, before the event `resumed`.
     pub(crate) fn spawn_again(&self, resumed: Seq, close: bool, state: &State) {
         let before = |child: &&Child| child.wait.intent < resumed;
         if close {
@@ -48,8 +49,8 @@ impl Children<'_> {
         }
     }
 
-    /// Nobody waits for the child that the intent `spawned` started any longer. Its turn is brought to
-    /// its end: it may have been left by a dead node, or have run on while the machine slept.
+    /// Ends the turn of a child for which no call waits any more: a dead node may have left it, or
+    /// it continued while the machine slept.
     pub(crate) fn give_up(&self, spawned: Seq, state: &State) {
         let child = state.children.iter().find(|child| child.wait.intent == spawned);
         child.into_iter().for_each(|child| self.begin(child, state, true, true));
@@ -61,7 +62,7 @@ impl Children<'_> {
         if resolved.is_none() && !close {
             return;
         }
-        // to be closed, a child need not know what it was to do
+        // a child that is only to be closed does not need its task
         let input = resolved.map(|resolved| resolved.input.value()).unwrap_or_default();
         let text = |key: &str| input[key].as_str().unwrap_or_default().to_owned();
         let parent = ParentCall {
@@ -81,13 +82,13 @@ impl Children<'_> {
         self.to_node(NodeMessage::Spawn(Box::new(spawn)));
     }
 
-    /// Interrupts the child of `call`, if it has one that is at work.
+    /// Interrupts the child of `call`, if it is working.
     pub(crate) fn interrupt(&self, call: Seq, state: &State) {
         let children = state.open_children().filter(|child| child.call == call);
         children.for_each(|child| self.to_node(interrupt(child.session)));
     }
 
-    /// The turn of this session is over, for which the call of `parent` waits.
+    /// Reports the end of this session's turn to the waiting call of `parent`.
     pub(crate) fn report(&self, parent: ParentCall, ended: &Ended, state: &State) {
         self.to_node(ChildResult::of(self.session, ended, state).to(parent));
     }
@@ -99,7 +100,7 @@ impl Children<'_> {
     }
 }
 
-/// The intent that a running call waits with.
+/// The intent whose outcome a running call waits for.
 fn started(call: &Call) -> Seq {
     if let Phase::Running { wait, .. } = &call.phase { wait.intent } else { 0 }
 }
@@ -109,24 +110,24 @@ pub(crate) fn interrupt(child: SessionId) -> NodeMessage {
     NodeMessage::Tell { session: child, message: SessionMessage::Facts(vec![interrupted]) }
 }
 
-/// What a child asks of itself, or is asked of it by the call.
+/// The title of a child, from the call's description.
 pub(crate) fn titled(title: &str) -> Option<Fact> {
     let title = title.trim();
     (!title.is_empty()).then(|| Fact::new(Session::Titled { title: title.to_owned() }))
 }
 
-/// What a parent is told of a child's end.
+/// The result of a child, for its parent.
 pub(crate) struct ChildResult {
     pub(crate) session: SessionId,
     pub(crate) reason: EndReason,
     pub(crate) answer: String,
-    /// With its own children.
+    /// Including its own children.
     pub(crate) usage: Usage,
     pub(crate) cost: Cost,
 }
 
 impl ChildResult {
-    /// Of the end of a turn, after which the child is in `state`.
+    /// The result of a turn's end; `state` is the child's state after it.
     pub(crate) fn of(session: SessionId, ended: &Ended, state: &State) -> Self {
         let Delegated { mut usage, cost } = state.delegated;
         usage += ended.usage;
@@ -134,7 +135,7 @@ impl ChildResult {
         Self { session, reason: ended.reason, answer: answer(ended), usage, cost }
     }
 
-    /// One that could not even begin.
+    /// The result of a child that could not begin.
     pub(crate) fn failed(session: SessionId, why: String) -> Self {
         let (reason, usage, cost) = (EndReason::Error, Usage::default(), 0.0);
         Self { session, reason, answer: why, usage, cost }
@@ -167,7 +168,7 @@ impl ChildResult {
     }
 }
 
-/// The last text, or why there is none.
+/// The last text, or the reason why there is none.
 fn answer(ended: &Ended) -> String {
     match &ended.error {
         Some(error) if ended.text.is_empty() => error.clone(),

@@ -1,6 +1,6 @@
-//! A session's clock: the system's, but never behind its own log, never back and never slower than
-//! time passes. So a system clock that is set back, even after it was set ahead, delays no deadline,
-//! and one that has run on while the machine slept is believed.
+//! A session's clock. It follows the system's clock, but never goes behind its log, never goes
+//! back, and is never slower than real time. So setting the system clock back, even after it was
+//! set ahead, delays no deadline. A clock that has advanced while the machine slept is accepted.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -13,17 +13,17 @@ use crate::world::Recording;
 pub(crate) struct Clock {
     base: Time,
     since: Instant,
-    /// The times of a log that is run again, in place of the system's.
+    /// The times of a log in a rerun, instead of the system's.
     recording: Option<Arc<dyn Recording>>,
 }
 
 impl Clock {
-    /// A clock that goes on from `last`, the time of the last event.
+    /// A clock that continues from `last`, the time of the last event.
     pub(crate) fn after(last: Time, recording: Option<Arc<dyn Recording>>) -> Self {
         Self { base: system().max(last), since: Instant::now(), recording }
     }
 
-    /// The time of what comes next in a session that is in `state`.
+    /// The time of the next event of a session in `state`.
     pub(crate) fn now(&mut self, state: &State) -> Time {
         match &self.recording {
             Some(recording) => recording.now(state),
@@ -31,7 +31,7 @@ impl Clock {
         }
     }
 
-    /// The intents whose waits are over.
+    /// The intents whose deadlines have passed.
     pub(crate) fn overdue(&mut self, state: &State) -> Vec<Seq> {
         match &self.recording {
             Some(recording) => recording.overdue(state),
@@ -39,7 +39,7 @@ impl Clock {
         }
     }
 
-    /// How long it is until the first wait is over.
+    /// The time until the first deadline.
     pub(crate) fn wait(&mut self, state: &State) -> Option<Duration> {
         let due = state.due().filter(|_| self.recording.is_none())?;
         Some(Duration::from_millis(due.since(self.time())))
@@ -49,7 +49,7 @@ impl Clock {
         self.at(system(), Instant::now())
     }
 
-    /// The time when the system says that it is `system`, at the moment `now`.
+    /// The clock's time if the system says `system` at the moment `now`.
     fn at(&mut self, system: Time, now: Instant) -> Time {
         let passed = now.saturating_duration_since(self.since).as_millis();
         let steady = self.base.plus(u64::try_from(passed).unwrap_or(u64::MAX));
@@ -79,7 +79,7 @@ mod tests {
     fn it_goes_on_steadily_wherever_the_systems_clock_is_set() {
         let mut clock = Clock::after(Time::default(), None);
         let (base, since) = (clock.base, clock.since);
-        // milliseconds that have passed, where the system's clock is set, and what is told
+        // milliseconds that have passed, the system's clock, and the clock's result
         for (passed, system, told) in [
             (0, 0, 0),
             (10, -3_600_000, 10),

@@ -1,6 +1,7 @@
-//! Pieces of a reply on their way into the log: gathered for about 100 ms or 2 KiB, whichever
-//! comes first, because each batch costs a flush. The first piece goes at once. The end of a part that
-//! still grows waits while it may begin a secret or a token: pieces are searched one by one.
+//! Coalesces the pieces of a reply for the log. Pieces are gathered for about 100 ms or 2 KiB,
+//! whichever comes first, because each batch costs a flush. The first piece goes at once. Pieces
+//! are searched for secrets and tokens one by one, so the end of an unfinished part is held back
+//! while it may begin one.
 
 use std::time::Duration;
 
@@ -16,18 +17,18 @@ const FULL: usize = 2048;
 pub(crate) struct Coalescer {
     secrets: Secrets,
     parts: Vec<Waiting>,
-    /// Of pieces that have come since the last were taken.
+    /// The size of the pieces since the last `take`.
     bytes: usize,
-    /// When the oldest waiting piece has waited long enough.
+    /// When the oldest waiting piece is due.
     due: Option<Instant>,
-    /// Whether anything has gone out yet.
+    /// Whether any piece has been passed on yet.
     begun: bool,
 }
 
-/// What waits of a part.
+/// The waiting text of a part.
 struct Waiting {
     part: StreamedPart,
-    /// Whether it is all there.
+    /// Whether the part is complete.
     ended: bool,
 }
 
@@ -36,7 +37,7 @@ impl Coalescer {
         Self { secrets, ..Self::default() }
     }
 
-    /// Takes text and reasoning; everything else passes by.
+    /// Takes text and reasoning; ignores other events.
     pub(crate) fn push(&mut self, event: StreamEvent) {
         match event {
             StreamEvent::TextDelta { id, text } => {
@@ -80,7 +81,7 @@ impl Coalescer {
         part
     }
 
-    /// Nothing more comes of this part. What was held back of it goes with the next.
+    /// Ends a part. The text that was held back goes with the next `take`.
     fn end(&mut self, id: &str, kind: PartKind) {
         for waiting in self.parts.iter_mut().filter(|waiting| waiting.is(id, kind)) {
             waiting.ended = true;
@@ -88,12 +89,12 @@ impl Coalescer {
         }
     }
 
-    /// Whether what waits should go without waiting for more.
+    /// Whether the waiting pieces should go now.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes >= FULL || (!self.begun && self.bytes > 0)
     }
 
-    /// Ends when the oldest waiting piece is due; never while nothing waits.
+    /// Completes when the oldest waiting piece is due; never if nothing waits.
     pub(crate) async fn due(&self) {
         match self.due {
             Some(due) => tokio::time::sleep_until(due).await,
@@ -101,7 +102,7 @@ impl Coalescer {
         }
     }
 
-    /// All that waits and can be searched, as one fact.
+    /// All waiting text that can be searched, as one fact.
     pub(crate) fn take(&mut self, of: Seq) -> Option<Fact> {
         (self.bytes, self.due) = (0, None);
         let mut parts = Vec::new();
@@ -120,12 +121,12 @@ impl Coalescer {
         (!parts.is_empty()).then(|| Fact::of(of, Model::Streamed { parts }))
     }
 
-    /// How much of a part that still grows can be searched by itself, and masked where it is shown.
+    /// The number of bytes of an unfinished part that can be searched and masked by themselves.
     fn settled(&self, text: &str) -> usize {
         self.secrets.settled(&text[..mask::settled(text)])
     }
 
-    /// All that waits: nothing more comes.
+    /// All waiting text, at the end of the reply.
     pub(crate) fn take_all(&mut self, of: Seq) -> Option<Fact> {
         self.parts.iter_mut().for_each(|waiting| waiting.ended = true);
         self.take(of)
@@ -133,7 +134,7 @@ impl Coalescer {
 }
 
 impl Waiting {
-    /// Whether more of this part belongs here.
+    /// Whether a piece with this id and kind belongs to this part.
     fn is(&self, id: &str, kind: PartKind) -> bool {
         !self.ended && self.part.id == id && self.part.kind == kind
     }

@@ -1,4 +1,4 @@
-//! A reply that nobody sees as it comes: a summary, a title.
+//! Collects a reply that is not shown while it streams: a summary, a title.
 
 use futures::StreamExt;
 use leftfold_events::event::{Finish, Model, Usage};
@@ -11,7 +11,7 @@ use crate::messages::AskModel;
 use crate::report::{Heartbeat, broken, unknown_provider};
 use crate::world::Models;
 
-/// What a model has written.
+/// A model's complete text.
 pub(crate) struct Written {
     pub(crate) text: String,
     finish: Finish,
@@ -33,7 +33,7 @@ impl Written {
     }
 }
 
-/// Reads a whole reply; `busy` is told now and then that it is still coming.
+/// Reads a whole reply. It calls `busy` from time to time while the reply is still streaming.
 pub(crate) async fn read(
     models: &Models,
     ask: AskModel,

@@ -1,4 +1,4 @@
-//! Has a model write the summary that takes the place of older messages.
+//! Requests the summary that replaces older messages.
 
 use std::panic::AssertUnwindSafe;
 
@@ -53,7 +53,7 @@ impl Actor for Compaction {
                     Ok(written) => {
                         vec![written.replied(requested, prices), outcome(compaction, written.text)]
                     }
-                    // whether to try again is decided from the log
+                    // `next` decides from the log whether to retry
                     Err(failure) => vec![failed(requested, failure)],
                 };
                 tell(&owner, facts);

@@ -1,4 +1,5 @@
-//! From a durable intent to the worker that performs it, and what is lost when a worker dies.
+//! Hands durable intents to the workers that perform them, and reports the work that is lost when a
+//! worker dies.
 
 mod lost;
 
@@ -40,9 +41,9 @@ pub(crate) struct Workers {
     compaction: ActorRef<CompactionMessage>,
     snapshots: ActorRef<SnapshotsMessage>,
     hooks: ActorRef<HooksMessage>,
-    /// Opens and reaches children.
+    /// Opens children and passes messages to them.
     node: ActorRef<NodeMessage>,
-    /// Values that plugins' hooks have returned in this turn, kept until the request or call that it is for.
+    /// Values that plugins' hooks have returned in this turn, kept until their request or call.
     hook_secrets: HookSecrets,
 }
 
@@ -71,9 +72,9 @@ impl Workers {
         })
     }
 
-    /// Performs what `event` intends. Facts have no effect, but for the few that end a wait which
-    /// a worker keeps too. Every variant is named here, so that a new one does not compile before
-    /// somebody has decided who performs it.
+    /// Performs the intent `event`. Facts have no effect, except those that end a wait of a worker.
+    /// Every variant is named here, so that a new one does not compile before its worker is
+    /// decided.
     pub(crate) fn dispatch(&mut self, envelope: &Envelope, state: &State) {
         let seq = envelope.seq;
         let of = envelope.of.unwrap_or_default();
@@ -133,7 +134,7 @@ impl Workers {
                 }
                 PermissionEvent::Ruled { .. } | PermissionEvent::Answered { .. } => {}
             },
-            // a request of its own follows, and that is performed
+            // a `model.requested` follows, which is performed
             Event::Compaction(event) => match event {
                 CompactionEvent::Started { .. }
                 | CompactionEvent::Finished { .. }
@@ -150,7 +151,7 @@ impl Workers {
             },
             Event::Files(event) => match event {
                 Files::SnapshotStarted {} => {
-                    // what is different is told where calls may be the reason
+                    // changes are reported only if calls may be their cause
                     let since = state.files.tree.clone().filter(|_| state.files.dirty.is_some());
                     tell(&self.snapshots, SnapshotsMessage::Take { of: seq, since });
                 }
@@ -249,12 +250,12 @@ impl Workers {
         tell(&self.hooks, HooksMessage::Call(Box::new(call)));
     }
 
-    /// Keeps what a hook has returned until the request or call that it is for.
+    /// Keeps the values of a hook until their request or call.
     pub(crate) fn keep(&mut self, secrets: HookSecrets) {
         self.hook_secrets.add(secrets);
     }
 
-    /// A question that stood open before the restart is still to be answered.
+    /// Asks the questions again that were open before the restart.
     fn ask_again(&self, resumed: Seq, state: &State) {
         for (_, wait) in state.open().into_iter().filter(|(kind, _)| *kind == PendingKind::Question)
         {
@@ -268,7 +269,7 @@ impl Workers {
         Children { session: self.session, node: &self.node }
     }
 
-    /// The turn is over: whoever waits for that is told.
+    /// Reports the end of the turn to the parent's waiting call.
     pub(crate) fn report(&self, parent: ParentCall, ended: &Ended, state: &State) {
         self.children().report(parent, ended, state);
     }
@@ -299,8 +300,7 @@ impl Workers {
         tell(&self.permission, message);
     }
 
-    /// Starts the worker that died again, and says what became of what it had in hand: intents
-    /// before seq `before`.
+    /// Restarts the dead worker, and reports the outcomes of its intents before seq `before`.
     pub(crate) async fn restart(
         &mut self,
         owner: &Owner,
@@ -349,8 +349,8 @@ impl Workers {
     }
 }
 
-/// A worker that has died is started again by its supervisor, and what it had in hand is reported
-/// lost: the message may go.
+/// Sends a message to a worker. If the worker has died, its supervisor restarts it and reports its
+/// work as lost, so the message may be dropped.
 fn tell<M: ractor::Message>(worker: &ActorRef<M>, message: M) {
     if worker.cast(message).is_err() {
         tracing::warn!("a worker is gone: a message to it was dropped");
@@ -361,13 +361,13 @@ fn call(state: &State, of: Option<Seq>) -> Option<&Call> {
     state.calls().find(|call| Some(call.seq) == of)
 }
 
-/// What the model knows of the files that `call` would touch.
+/// The versions of the files of `call` that the model was last shown.
 fn seen(call: &Call, state: &State) -> Seen {
     let paths = call.resolved.iter().flat_map(|resolved| &resolved.paths);
     paths.filter_map(|path| Some((path.clone(), state.seen.get(path)?.clone()))).collect()
 }
 
-/// What the model knows of instructions when the call that seq `started` starts runs.
+/// The instruction files that the model has when the run of seq `started` begins.
 fn instructed(started: Seq, state: &State) -> Instructed {
     let files =
         state.config.options.instructions.iter().chain(&state.instructed).cloned().collect();

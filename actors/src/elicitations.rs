@@ -1,4 +1,4 @@
-//! What running calls ask people, and the ways back to them.
+//! Questions of running calls to people, and the channels for the answers.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,14 +13,14 @@ use tokio::sync::oneshot;
 use crate::messages::SessionMessage;
 use crate::report::tell;
 
-/// By the seq of the call's `tool.called` and the number of what it asks.
+/// By the seq of the call's `tool.called` and the number of the question.
 type Open = HashMap<(Seq, u32), oneshot::Sender<Reply>>;
 
 #[derive(Clone, Default)]
 pub(crate) struct Elicitations(Arc<Mutex<Open>>);
 
 impl Elicitations {
-    /// For the run of `call` that the intent `of` has started.
+    /// The questions of the run of `call` that the intent `of` has started.
     pub(crate) fn of_run(
         &self,
         of: Seq,
@@ -38,7 +38,7 @@ impl Elicitations {
             secrets.redact(&mut asked);
             tell(&owner, vec![Fact::of(of, asked)]);
             Box::pin(async move {
-                // nobody is asked for a run that is over
+                // the run is over, so its question is cancelled
                 replied.await.unwrap_or((Consent::Cancelled, Json::object()))
             })
         })
@@ -46,12 +46,12 @@ impl Elicitations {
 
     pub(crate) fn reply(&self, call: Seq, elicitation: u32, reply: Reply) {
         if let Some(asked) = self.lock().remove(&(call, elicitation)) {
-            // the tool may have gone on without
+            // the tool may have continued without the answer
             let _ = asked.send(reply);
         }
     }
 
-    /// A run of the call has ended, or another begins.
+    /// Drops the questions of a call whose run has ended or is about to begin again.
     pub(crate) fn forget(&self, call: Seq) {
         self.lock().retain(|(of, _), _| *of != call);
     }

@@ -1,6 +1,6 @@
-//! Values that plugins' hooks return and that must not stand in a log: keys and headers for providers,
-//! variables for commands. A session keeps them for one turn and sends each with the request or the
-//! call that it is for. Nothing here is ever written, logged or shown.
+//! Values that plugins' hooks return and that must not be in a log: keys and headers for providers,
+//! variables for commands. A session keeps them for one turn and sends each with its request or
+//! call. They are never written, logged or shown. After a crash the hooks are called again.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,19 +10,19 @@ use leftfold_events::event::HookPoint;
 use leftfold_events::state::PendingHook;
 use leftfold_providers::Extra;
 
-/// Names with their values. Of two with the same name the later one counts.
+/// Names with their values. If a name occurs twice, the later value counts.
 pub(crate) type Values = Vec<(String, String)>;
 
-/// The values that one hook has returned, or those that a turn has collected so far.
+/// The values of one hook, or those that a turn has collected so far.
 #[derive(Clone, Default)]
 pub struct HookSecrets {
-    /// The last of each hook and plugin, with the provider that it is for.
+    /// The last values of each hook and plugin, with their provider.
     extra: BTreeMap<(HookPoint, String), (String, Extra)>,
-    /// By the seq of the call that they are for.
+    /// By the seq of their call.
     variables: BTreeMap<Seq, Values>,
 }
 
-/// Names no values.
+/// Shows no values.
 impl fmt::Debug for HookSecrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HookSecrets").finish_non_exhaustive()
@@ -30,7 +30,7 @@ impl fmt::Debug for HookSecrets {
 }
 
 impl HookSecrets {
-    /// Keeps the values that a hook has returned while `provider` was the session's.
+    /// The values that a hook returned while `provider` was the session's.
     pub(crate) fn of(
         asked: &PendingHook,
         provider: String,
@@ -58,7 +58,7 @@ impl HookSecrets {
         secrets
     }
 
-    /// Adds what was returned later.
+    /// Adds later values.
     pub(crate) fn add(&mut self, later: Self) {
         self.extra.extend(later.extra);
         for (call, values) in later.variables {
@@ -66,7 +66,7 @@ impl HookSecrets {
         }
     }
 
-    /// Takes the values that a request to `provider` is sent with. Values for one provider never go to another.
+    /// Takes the values for a request to `provider`. Values for one provider never go to another.
     pub(crate) fn for_provider(&self, provider: &str) -> Extra {
         let of = self.extra.values().filter(|(known, _)| known == provider);
         let mut all = Extra::default();

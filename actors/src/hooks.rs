@@ -1,6 +1,6 @@
-//! Calls plugins' hooks for the session and reports what they return. Each call is a task of this
-//! actor, so it ends with it; a plugin's own time limit ends it sooner. It keeps no values: what must
-//! not stand in the log goes to the session beside the fact.
+//! Calls plugins' hooks for the session and reports their answers. Each hook call is a task of this
+//! actor and ends with it; a plugin's own time limit may end it sooner. This module keeps no
+//! values: secret values go to the session beside the fact.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -23,9 +23,9 @@ pub(crate) struct Calling {
     owner: ActorRef<SessionMessage>,
     workspace: Arc<Workspace>,
     plugins: Plugins,
-    /// Answers in place of the plugins.
+    /// Gives the answers in a rerun, instead of the plugins.
     recording: Option<Arc<dyn Recording>>,
-    /// Dropped with the actor, which ends them.
+    /// The running hook calls. Dropping the actor's state aborts them.
     calls: JoinSet<()>,
 }
 
@@ -49,11 +49,11 @@ impl Actor for Hooks {
         message: HooksMessage,
         calling: &mut Calling,
     ) -> Result<(), ActorProcessingErr> {
-        // those that have ended
+        // removes the calls that have ended
         while calling.calls.try_join_next().is_some() {}
         match message {
             HooksMessage::Call(call) => calling.call(*call),
-            // a plugin is told that nobody waits for its answer
+            // aborting tells the plugin that its answer is no longer needed
             HooksMessage::CancelAll => calling.calls.abort_all(),
         }
         Ok(())
@@ -88,8 +88,8 @@ fn report(owner: &ActorRef<SessionMessage>, of: Seq, event: HookEvent, secrets: 
     }
 }
 
-/// Puts the hook to its plugin, and divides what it returns into what the log gets and what it never
-/// gets.
+/// Calls the hook, and divides the answer into the part for the log and the part that must not be
+/// in it.
 async fn ask(
     call: &CallHook,
     plugins: &Plugins,
@@ -108,7 +108,7 @@ async fn ask(
     (HookEvent::Returned { outcome, output, message }, secrets)
 }
 
-/// Cuts a text that replaces a call's output to the length that such output may have.
+/// Cuts a text that replaces a call's output to the allowed length.
 fn cut(hook: HookPoint, output: Json, workspace: &Workspace, name: &str) -> Json {
     let mut said = output.value();
     match said["output"].as_str().filter(|_| hook == HookPoint::ToolAfter) {
@@ -120,7 +120,7 @@ fn cut(hook: HookPoint, output: Json, workspace: &Workspace, name: &str) -> Json
     }
 }
 
-/// The outcome of a call in hand when the worker died.
+/// The outcome of a hook call that was running when the worker died.
 pub(crate) fn lost(of: Seq, plugin: &str) -> Fact {
     Fact::of(of, failed(format!("plugin `{plugin}`: the worker that calls plugins died")))
 }

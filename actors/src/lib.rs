@@ -7,8 +7,8 @@
 //!                   ├─ Compaction  ├─ Snapshots      └─ Hooks
 //! ```
 //!
-//! The module `messages` defines what they say to each other. Modules import each other in one
-//! direction: `node` and `rerun` use `session`, that uses `dispatch`, that uses the workers, and all
+//! The module `messages` defines the messages between them. Modules import each other in one
+//! direction: `node` and `rerun` use `session`, which uses `dispatch`, which uses the workers; all
 //! of them use `messages`.
 //!
 //! Invariant: only Session appends; every effect is the dispatch of an intent that has just become

@@ -1,4 +1,4 @@
-//! An actor for those who are none themselves and want to be told something.
+//! An actor that lets code outside the actor tree receive messages.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,7 +7,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, Message, SpawnErr};
 
 type Hear<M> = Box<dyn FnMut(M) + Send>;
 
-/// Gives each message to a function, which must be quick, until it is stopped.
+/// Passes each message to a function, which must be quick, until it is stopped.
 pub struct Listener<M>(PhantomData<fn(M)>);
 
 impl<M> fmt::Debug for Listener<M> {
@@ -18,7 +18,7 @@ impl<M> fmt::Debug for Listener<M> {
 
 impl<M: Message> Listener<M> {
     /// # Errors
-    /// The actor can not be started.
+    /// The actor cannot be started.
     pub async fn start(hear: impl FnMut(M) + Send + 'static) -> Result<ActorRef<M>, SpawnErr> {
         let hear: Hear<M> = Box::new(hear);
         Ok(Actor::spawn(None, Self(PhantomData), hear).await?.0)

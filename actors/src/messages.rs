@@ -67,60 +67,60 @@ pub enum NodeMessage {
     Spawn(Box<SpawnChild>),
     /// From Node's own task: the child's configuration is built.
     OpenChild(Box<ReadyChild>),
-    /// From Node's own timer: start a session that died again.
+    /// From Node's own timer: restart a session that died.
     Reopen { session: SessionId },
-    /// From Node's own task: a store has been opened (or not) for the sessions that wait for it.
+    /// From Node's own task: a store for waiting sessions was opened, or could not be opened.
     StoreOpened { store: PathBuf, outcome: Result<Store, Error> },
-    /// From Node's own timer: close the sessions without a turn that nobody has used for so long. They
-    /// are opened again when somebody wants something of them.
+    /// From Node's own timer: close the sessions without a turn that were not used for the time
+    /// `idle`. They are opened again when they are next used.
     Sweep { idle: Duration },
-    /// From a client: close a session as it is; a turn under way stays cut off in its log. Answered
-    /// when its store was let go of.
+    /// From a client: close a session as it is; a turn in progress stays interrupted in its log.
+    /// The reply comes when the store is released.
     Close { session: SessionId, reply: RpcReplyPort<()> },
-    /// From Node's own task: a session had no turn when it was asked, after `sent` messages to it. It
-    /// is closed unless it was sent another one since.
+    /// From Node's own task: a session had no turn when it was asked, after `sent` messages to it.
+    /// It is closed unless it was sent another one since.
     Rest { session: SessionId, sent: u64 },
 }
 
 /// A session to open.
 #[derive(Clone, Debug)]
 pub struct OpenSession {
-    /// The folder of its store; made if there is none.
+    /// The folder of its store; created if it does not exist.
     pub store: PathBuf,
     pub session: SessionId,
     pub world: World,
-    /// The first event of a log that is new and no fork. It is written with the first prompt.
+    /// The first event of a new log that is not a fork. It is written with the first prompt.
     pub created_event: SessionEvent,
-    /// The session that a new log begins as a fork of, and the last event that is shared. The
-    /// `session.forked` is written at [`SessionMessage::Begin`].
+    /// The session that a new log is a fork of, and the last shared event. `session.forked` is
+    /// written at [`SessionMessage::Begin`].
     pub fork_of: Option<(SessionId, Seq)>,
 }
 
-/// A session that was opened, as its client is told of it.
+/// The result of opening a session.
 #[derive(Debug)]
 pub struct Opened {
     /// The last seq in its log.
     pub head: Seq,
-    /// Whether a turn was cut off in it.
+    /// Whether its last turn was interrupted.
     pub unfinished: bool,
     /// How its last turn ended.
     pub ended: Option<Box<Ended>>,
-    /// Questions that still wait for an answer: the intents that asked, and what about.
+    /// Questions that still wait for an answer: their intents and accesses.
     pub questions: Vec<(Seq, Access)>,
-    /// Becomes `Some` with the reason when the session is closed for good.
+    /// Becomes `Some` with the reason when the session is closed permanently.
     pub closed: watch::Receiver<Option<String>>,
 }
 
-/// Makes a node reachable in the stores that it holds. Whatever it does in a store's folder it does
-/// while the node has the store's lock.
+/// Makes a node reachable in the stores that it holds. Its methods and guards use a store's folder
+/// only while the node has the store's lock.
 pub trait StoreListener: Debug + Send + Sync {
     /// The node holds the store in this folder.
     fn hold(&self, store: &Path) -> Box<dyn StoreGuard>;
 }
 
-/// A store that is held. It is dropped, while the lock is still there, when the node ends.
+/// A store that the node holds. The guard is dropped while the node still has the lock.
 pub trait StoreGuard: Debug + Send {
-    /// Every session in it rests, so that the node lets go of it in a moment.
+    /// Every session in the store rests, so the node is about to release it.
     fn rest(self: Box<Self>);
 }
 
@@ -137,21 +137,21 @@ pub struct ParentCall {
     pub(crate) call: String,
 }
 
-/// A child to open, or to go on with.
+/// A child to open or to continue.
 #[derive(Debug)]
 pub struct SpawnChild {
     pub(crate) parent: ParentCall,
     pub(crate) session: SessionId,
     pub(crate) agent: String,
-    /// The session that it is made a fork of before it is told anything.
+    /// The session that it is forked from before it gets anything.
     pub(crate) fork_of: Option<SessionId>,
     pub(crate) title: String,
     pub(crate) prompt: String,
-    /// The parent's, with the child's share of its limit of cost.
+    /// The parent's configuration, with the child's share of its cost limit.
     pub(crate) config: TurnConfig,
-    /// It may have been spawned before, by a node that is gone.
+    /// Whether a node that has ended may already have spawned it.
     pub(crate) again: bool,
-    /// Its turn is only to be brought to its end.
+    /// Whether its turn is only to be ended.
     pub(crate) close: bool,
 }
 
@@ -163,7 +163,7 @@ pub struct ReadyChild {
     pub(crate) config: Box<TurnConfig>,
 }
 
-/// Why a node can not do what it was asked for.
+/// Why a node cannot do what a client requested.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
@@ -180,52 +180,52 @@ pub enum Error {
 
 // ---- Session ----
 
-/// To a session, the one actor that appends to its log. Everything that matters in these becomes a
-/// fact, and is checked against the state first: a fact that means nothing any more is dropped.
+/// To a session, the only actor that appends to its log. Every message that matters becomes a fact.
+/// The fact is checked against the state first and dropped if it no longer has a meaning.
 #[derive(Debug)]
 pub enum SessionMessage {
     /// From a client: a prompt, with the turn configuration that was built for it.
     Prompt {
         config: Box<TurnConfig>,
         prompted: Box<Fact>,
-        /// Whether it is only taken into a turn that is under way, and begins none.
+        /// Whether it only joins a running turn and does not begin one.
         joins: bool,
-        /// Sent `Accepted` once it is durable, and `NotOpen` if there is no turn to join, or (for a
-        /// wish for a summary, which comes the same way) nothing to sum up.
+        /// Sent `Accepted` once it is durable. Sent `NotOpen` if there is no turn to join, or (for
+        /// a request for a summary, which uses this message too) if there is nothing to summarise.
         reply_to: Option<RpcReplyPort<Answered>>,
     },
-    /// From Node or a client: write the first event of a new session, a fork, and these facts behind
-    /// it, in one batch. `reply_to` is sent `Accepted` once they are durable, and `NotOpen` if the session
-    /// has begun already; then nothing is written.
+    /// From Node or a client: write the first event of a new fork, followed by these facts, in one
+    /// batch. `reply_to` is sent `Accepted` once they are durable, and `NotOpen` if the session has
+    /// already begun; then nothing is written.
     Begin { facts: Vec<Fact>, reply_to: RpcReplyPort<Answered> },
-    /// From a client: how prompts are taken from now on. `reply_to` is sent `Accepted` once that is
-    /// durable, and `NotOpen` if nothing has changed. A session that has no log yet keeps the choice
-    /// for its first prompt, and accepts it at once.
+    /// From a client: the choices for later prompts. `reply_to` is sent `Accepted` once they are
+    /// durable, and `NotOpen` if nothing has changed. A session that has no log yet keeps the
+    /// choices for its first prompt and accepts them at once.
     Configure { choices: Box<SessionChoices>, by: String, reply_to: RpcReplyPort<Answered> },
-    /// From a client, or from Node when a session died: go on with the log that somebody else left,
-    /// or (`close`) bring its turn to an end.
+    /// From a client, or from Node after a session died: continue the log that another node left,
+    /// or (`close`) end its turn.
     Resume { config: Box<TurnConfig>, close: bool },
-    /// From workers: outcomes and pieces of them. From clients: an interrupt and the like.
+    /// From workers: outcomes and parts of outcomes. From clients: interrupts and similar facts.
     Facts(Vec<Fact>),
-    /// From ToolExecutor: the outcome of a call that switches agents, and the turn configuration that
-    /// is in force from then on.
+    /// From ToolExecutor: the outcome of a call that switches agents, and the turn configuration
+    /// that is in force from then on.
     Outcome { config: Box<TurnConfig>, finished: Box<Fact> },
-    /// From Hooks: what a plugin has returned. The session keeps the `secrets` out of the log and
-    /// sends them with the requests and calls of this turn that they are for.
+    /// From Hooks: a plugin's answer. The session keeps the `secrets` out of the log and sends them
+    /// with their requests and calls of this turn.
     HookReturned { fact: Box<Fact>, secrets: HookSecrets },
     /// From a client: an answer to the question of the intent `of`.
     Answer { of: Seq, reply: Reply, reply_to: RpcReplyPort<Answered> },
     /// From Permission: the first answer to a question. `reply_to` is sent `Accepted` once it is durable.
     Answered { fact: Box<Fact>, reply_to: RpcReplyPort<Answered> },
-    /// From the store's writer: the batch in flight is durable, or is not.
+    /// From the store's writer: the batch in flight is durable, or has failed.
     Flushed(Result<(), leftfold_store::Error>),
-    /// From the session's own timer: a wait is over.
+    /// From the session's own timer: a deadline has passed.
     Due,
-    /// From Node: the call that waits for the end of the next turn here, in another session.
+    /// From Node: the call of another session that waits for the end of this session's next turn.
     Adopt(ParentCall),
-    /// From a client or Node: the state as it is.
+    /// From a client or Node: the current state.
     View(RpcReplyPort<Box<State>>),
-    /// From Node: whether nothing is under way here.
+    /// From Node: whether the session is at rest.
     AtRest(RpcReplyPort<bool>),
 }
 
@@ -234,15 +234,15 @@ pub enum SessionMessage {
 pub struct Reply {
     pub answer: Answer,
     pub feedback: Option<String>,
-    /// The client that answers, and where it runs.
+    /// The client that answers, and its machine.
     pub by: String,
 }
 
-/// How a session took an answer or a prompt.
+/// The result of an answer or a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answered {
     Accepted,
-    /// Somebody else was first.
+    /// Another client was first.
     Already {
         by: String,
     },
@@ -264,21 +264,21 @@ impl fmt::Display for Answered {
 
 /// To the worker that reads a model's reply.
 pub(crate) enum ProcessorMessage {
-    /// Perform `model.requested`. Comes back as `model.streamed` and `tool.called`, and in the end
-    /// `model.finished` or `model.failed`.
+    /// Perform `model.requested`. The outcomes are `model.streamed` and `tool.called`, and at the
+    /// end `model.finished` or `model.failed`.
     Ask(Box<AskModel>),
-    /// Ask the model for the session's title, beside the reply. Comes back as `session.titled` and
+    /// Request the session's title, beside the reply. The outcomes are `session.titled` and
     /// `model.finished`, or `model.failed`.
     Title(Box<AskModel>),
-    /// Stop reading the reply, but go on with a title.
+    /// Stop reading the reply, but continue a title request.
     Cancel,
     CancelAll,
 }
 
-/// To the worker that has a model write the summary of older messages.
+/// To the worker that requests the summary of older messages.
 pub(crate) enum CompactionMessage {
-    /// Perform a request for the intent `compaction`. Comes back as `model.finished` and
-    /// `compaction.finished` or `compaction.failed`, or as `model.failed`.
+    /// Perform a request for the intent `compaction`. The outcomes are `model.finished` and
+    /// `compaction.finished` or `compaction.failed`, or `model.failed`.
     Summarise {
         compaction: Seq,
         ask: Box<AskModel>,
@@ -293,9 +293,9 @@ pub(crate) struct AskModel {
     pub(crate) span: Span,
     pub(crate) request: Request,
     pub(crate) prices: Prices,
-    /// How long the log lets the provider be silent.
+    /// How long the provider may send nothing.
     pub(crate) patience: Duration,
-    /// Values that plugins' hooks have returned for this provider.
+    /// Values of plugins' hooks for this provider.
     pub(crate) extra: Extra,
 }
 
@@ -303,18 +303,18 @@ pub(crate) struct AskModel {
 
 /// To the worker that performs calls.
 pub(crate) enum ToolExecutorMessage {
-    /// Work out what a call would do, for the intent `of`. Comes back as `tool.resolved`.
+    /// Work out what a call would do, for the intent `of`. The outcome is `tool.resolved`.
     Check {
         of: Seq,
         call: CallSpec,
     },
-    /// Run a call. Comes back as `tool.progressed` and `tool.elicitation_requested`, and in the end
-    /// `tool.finished`.
+    /// Run a call. The outcomes are `tool.progressed` and `tool.elicitation_requested`, and at the
+    /// end `tool.finished`.
     Run(Box<RunCall>),
-    /// Perform a call that switches agents. Comes back as [`SessionMessage::Outcome`], or as
+    /// Perform a call that switches agents. The outcome is [`SessionMessage::Outcome`], or
     /// `tool.finished` if the agent cannot take over.
     Switch(Box<SwitchAgent>),
-    /// Hand a running call the answer to its question.
+    /// Pass the answer to its question to a running call.
     Reply {
         call: Seq,
         elicitation: u32,
@@ -334,14 +334,14 @@ pub(crate) struct RunCall {
     pub(crate) span: Span,
     /// The seq of its `tool.called`.
     pub(crate) call: Seq,
-    /// The model's id for it.
+    /// The model's id of the call.
     pub(crate) id: String,
     pub(crate) attempt: u32,
     pub(crate) resolution: Box<Resolution>,
-    /// Variables that plugins' hooks have returned for its commands.
+    /// Variables of plugins' hooks for its commands.
     pub(crate) variables: Values,
     pub(crate) todos: Vec<TodoItem>,
-    /// Answers that people gave to the questions about the call.
+    /// People's answers to the questions about the call.
     pub(crate) answers: Vec<String>,
     /// Results of the calls that this call started (a batch).
     pub(crate) parts: Vec<Part>,
@@ -369,14 +369,14 @@ pub(crate) enum PermissionMessage {
     Ask {
         of: Seq,
     },
-    /// Somebody answers. The first answer goes back as [`SessionMessage::Answered`]; later ones are
-    /// sent `Already` or `NotOpen` at once.
+    /// An answer. The first one goes back as [`SessionMessage::Answered`]; later ones get `Already`
+    /// or `NotOpen` at once.
     Answer {
         of: Seq,
         reply: Reply,
         reply_to: RpcReplyPort<Answered>,
     },
-    /// The time of the question is up.
+    /// The deadline of the question has passed.
     Withdraw {
         of: Seq,
     },
@@ -385,15 +385,15 @@ pub(crate) enum PermissionMessage {
 
 // ---- Snapshots ----
 
-/// To the worker that keeps the project's files and puts them back.
+/// To the worker that takes snapshots of the project's files and restores them.
 pub(crate) enum SnapshotsMessage {
-    /// Keep the files for the intent `of`, and tell what is different from the tree `since`. Comes
-    /// back as `files.snapshotted` or `files.snapshot_failed`.
+    /// Take a snapshot for the intent `of`, and report the differences from the tree `since`. The
+    /// outcome is `files.snapshotted` or `files.snapshot_failed`.
     Take { of: Seq, since: Option<String> },
-    /// Put these files back for the intent `of`; `before` is the tree of all as they are. Comes back
-    /// as `files.restored` or `files.restore_failed`.
+    /// Restore these files for the intent `of`; `before` is the tree of all current files. The
+    /// outcome is `files.restored` or `files.restore_failed`.
     Restore { of: Seq, before: String, paths: Vec<Saved> },
-    /// Nobody waits for the snapshot any longer.
+    /// The snapshot is no longer needed.
     Cancel,
 }
 
@@ -401,12 +401,12 @@ pub(crate) enum SnapshotsMessage {
 
 /// To the worker that calls plugins' hooks.
 pub(crate) enum HooksMessage {
-    /// Call one hook. Comes back as [`SessionMessage::HookReturned`].
+    /// Call one hook. The outcome is [`SessionMessage::HookReturned`].
     Call(Box<CallHook>),
     CancelAll,
 }
 
-/// A hook to put to a plugin, for the intent `of`.
+/// A hook to call, for the intent `of`.
 pub(crate) struct CallHook {
     pub(crate) of: Seq,
     pub(crate) asked: PendingHook,
@@ -418,50 +418,51 @@ pub(crate) struct CallHook {
 
 // ---- Observers ----
 
-/// To the hub, which tells sinks of events.
+/// To the hub, which sends events to sinks.
 pub(crate) enum ObserversMessage {
     /// From Node: a sink watches the session whose log is in `store`.
     Watch { watch: Watch, store: LiveReader },
-    /// From the task that serves a sink: it has handed over the event by which `parent` spawned the
-    /// session that the sink watches from now on.
+    /// From the task that serves a sink: the sink has received the event by which `parent` spawned
+    /// the session that the sink watches from now on.
     Descend { parent: SessionId, watch: Watch },
     /// From Node: the intent at `spawned` of `parent` has begun the session `child` (if it is its
-    /// `first`), or goes on with it. Sinks have what is before `from` already.
+    /// `first`), or continues it. Sinks already have the events before `from`.
     Woken { parent: SessionId, spawned: Seq, child: SessionId, from: Seq, first: bool },
     /// From a session: these events are durable.
     Happened(Arc<[Envelope]>),
     /// From Node: the session's store is open, again or for the first time.
     Opened { session: SessionId, store: LiveReader },
-    /// From Node: the store is let go. Nothing happens in the session until it is opened again.
+    /// From Node: the store was released. Nothing happens in the session until it is opened again.
     Closed { session: SessionId },
 }
 
-/// A sink and where it begins.
+/// A sink and its start.
 #[derive(Clone, Debug)]
 pub struct Watch {
     pub session: SessionId,
-    /// The first seq wanted.
+    /// The first seq that the sink needs.
     pub from: Seq,
     pub sink: ActorRef<Observation>,
     pub family: WatchScope,
 }
 
-/// Whether a sink is told of the sessions that calls start, too. It is told of a child's first event
-/// only after it was told of the event that spawned it.
+/// Whether a sink also gets the events of the sessions that calls start. It gets a child's first
+/// event only after the event that spawned the child.
 #[derive(Clone, Debug, Default)]
 pub enum WatchScope {
     #[default]
     Alone,
-    /// Of those that the events which it is told spawn, and from then on of those that are gone on
-    /// with.
+    /// Events of the children that its events spawn, and of children that are continued from then
+    /// on.
     Live,
-    /// Of those that are named, each from this seq on, and of all that the events which it is told
-    /// spawn or go on with, from their first event on if they are not named.
+    /// Events of the named sessions, each from this seq on, and of all sessions that its events
+    /// spawn or continue. Sessions that are not named are sent from their first event on.
     Whole(Arc<HashMap<SessionId, Seq>>),
 }
 
-/// To a client's own actor, the sink of a [`Watch`]: events that are durable, in order, each once. It
-/// answers `done` when it is ready for the next, which is then all that has happened meanwhile.
+/// To a client's own actor, the sink of a [`Watch`]: durable events, in order, each once. The actor
+/// answers `done` when it is ready for the next observation, which then has everything that has
+/// happened since.
 #[derive(Debug)]
 pub struct Observation {
     pub events: Arc<[Recorded]>,

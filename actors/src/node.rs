@@ -1,5 +1,5 @@
-//! The root of the tree: opens sessions, starts them again when they die, and is what clients
-//! talk to.
+//! The root of the tree. It opens sessions, restarts them when they die, and receives the messages
+//! of clients.
 
 mod children;
 mod holds;
@@ -25,7 +25,7 @@ use opening::{Started, Then, Waiting};
 /// A session that dies more often than this within a minute stays closed.
 const DEATHS: usize = 3;
 const MINUTE: Duration = Duration::from_secs(60);
-/// How long a session that died is given to let go of its log.
+/// How long a session that died has to release its log.
 const LET_GO: Duration = Duration::from_millis(20);
 const LOST: &str =
     "the session died before anything that was asked of it was durable: nothing was done";
@@ -35,15 +35,15 @@ pub struct Node;
 
 #[derive(Debug)]
 pub struct Sessions {
-    /// Comes first, so that it is dropped before the stores are.
+    /// The first field, so that it is dropped before the stores are.
     holds: Holds,
     observers: ActorRef<ObserversMessage>,
     open: HashMap<SessionId, Entry>,
-    /// Closed sessions that are to be opened again when somebody wants something of them.
+    /// Closed sessions that are opened again when they are next used.
     resting: HashMap<SessionId, rest::Resting>,
-    /// Stores on their way, and what is to be done in them.
+    /// Stores that are being opened, and the sessions that wait for them.
     opening: HashMap<PathBuf, Vec<Waiting>>,
-    /// Whether a sweep is under way or due.
+    /// Whether a sweep is running or scheduled.
     sweeping: bool,
 }
 
@@ -53,11 +53,11 @@ struct Entry {
     world: World,
     created_event: SessionEvent,
     actor: ActorRef<SessionMessage>,
-    /// Where the log ended when the session was opened.
+    /// The end of the log when the session was opened.
     head: Seq,
-    /// Whether a turn was cut off in it with which nobody has gone on yet.
+    /// Whether it has an interrupted turn that was not resumed yet.
     cut_off: bool,
-    /// Messages passed on to it, and when the last one was.
+    /// The number of messages passed on to it, and the time of the last one.
     sent: u64,
     used: Instant,
     deaths: Vec<Instant>,
@@ -109,12 +109,12 @@ impl Actor for Node {
             NodeMessage::Sweep { idle } => sessions.sweep(&myself, idle),
             NodeMessage::Close { session, reply } => {
                 sessions.close(session).await;
-                // the client may have gone
+                // the client may be gone
                 let _ = reply.send(());
             }
             NodeMessage::Rest { session, sent } => sessions.rest(session, sent).await,
             NodeMessage::Reading { session, reply } => {
-                // the client may have gone
+                // the client may be gone
                 let open = sessions.open.get(&session).filter(|_| sessions.is_open(session));
                 let _ = reply.send(open.map(|entry| entry.store.reader()));
             }
@@ -149,7 +149,8 @@ impl Actor for Node {
         Ok(())
     }
 
-    /// Lets go of the stores before the process does: turns under way stay cut off in their logs.
+    /// Releases the stores before the process ends. Turns in progress stay interrupted in their
+    /// logs.
     async fn post_stop(
         &self,
         _: ActorRef<Self::Msg>,
@@ -161,7 +162,7 @@ impl Actor for Node {
             entry.actor.kill();
         }
         for entry in open {
-            // one that does not end in time is cut off by the end of the process
+            // the end of the process stops an actor that does not end in time
             let _ = entry.actor.wait(Some(LET_GO)).await;
         }
         Ok(())
@@ -169,7 +170,7 @@ impl Actor for Node {
 }
 
 impl Sessions {
-    /// Passes a message on, to a session that rests as soon as it is open again.
+    /// Passes a message on. A resting session gets it as soon as it is open again.
     fn tell(&mut self, node: &ActorRef<NodeMessage>, session: SessionId, message: SessionMessage) {
         let Some(entry) = self.open.get_mut(&session) else {
             self.wake(node, session, Then::Tell(message));
@@ -196,7 +197,7 @@ impl Sessions {
         }
     }
 
-    /// A session has died: it is started again, unless that has not helped before.
+    /// Restarts a session that has died, unless it has died too often.
     fn died(&mut self, node: &ActorRef<NodeMessage>, who: ActorId, why: &str) {
         let Some((session, entry)) = self.open.iter_mut().find(|(_, e)| e.actor.get_id() == who)
         else {
@@ -216,23 +217,23 @@ impl Sessions {
         });
     }
 
-    /// Ends what the dead session left running, folds its log and goes on where that ends.
+    /// Ends the processes that the dead session left, folds its log and continues at its end.
     async fn reopen(&mut self, node: &ActorRef<NodeMessage>, session: SessionId) {
         let Some(entry) = self.open.get_mut(&session) else { return };
         let store = entry.store.clone();
-        // its own only: others live in the same store
+        // only its own processes: other sessions use this store too
         opening::end_strays(format!("{}:{session}", store.identity())).await;
         match opening::start(node, &self.observers, &store, session, &entry.world, None).await {
             Ok(Started { actor, head, unfinished, config }) => {
                 entry.actor = actor;
                 if let Some(parent) = entry.parent.clone() {
-                    // it may be gone again already
+                    // it may already have died again
                     let _ = entry.actor.cast(SessionMessage::Adopt(parent));
                 }
                 if unfinished && head > entry.head {
                     opening::resume(&entry.actor, config);
                 } else {
-                    // what was asked of it went down with it; who wants more opens it again
+                    // requests to it are lost with it; the next request opens it again
                     entry.cut_off = unfinished;
                     entry.closed.send_replace(Some(LOST.to_owned()));
                 }

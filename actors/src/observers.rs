@@ -1,6 +1,8 @@
-//! Hands events to whoever watches. The hub says once what has happened; each sink has a task
-//! (`serve`) that takes from there what its sink has not had yet. So a slow observer blocks
-//! nobody, costs nothing, and still gets every event from its cursor on, once, in order.
+//! Sends events to observers. The hub announces new events once. Each sink has a task (`serve`)
+//! that takes the events that its sink does not have yet: from the hub's last 256 KiB or from the
+//! log. So a slow observer blocks no one, and still gets every event from its cursor on, once, in
+//! order. One observation at a time is in flight. An event's line is written once for all
+//! observers.
 
 mod feed;
 mod serve;
@@ -15,8 +17,9 @@ use crate::messages::{ObserversMessage, Watch, WatchScope};
 use feed::Channel;
 
 impl WatchScope {
-    /// Where a child begins that the event just told has spawned, or (`first` is false) has gone on
-    /// with. `None`: not because of that event.
+    /// The seq at which a child begins for a sink that has just received the event that spawned it,
+    /// or (if `first` is false) continued it. `None`: the event does not begin the child for the
+    /// sink.
     fn begins(&self, child: SessionId, first: bool) -> Option<Seq> {
         match self {
             Self::Alone => None,
@@ -32,9 +35,9 @@ pub(crate) struct Observers;
 pub(crate) struct Hub {
     /// The sessions that are being watched.
     sessions: HashMap<SessionId, Channel>,
-    /// The watches that go on to the children of a session.
+    /// The watches that include the children of a session.
     families: HashMap<SessionId, Vec<Watch>>,
-    /// Whose child a session is that is watched as one.
+    /// The parents of sessions that are watched as children.
     parents: HashMap<SessionId, SessionId>,
 }
 
@@ -52,14 +55,14 @@ impl Hub {
         }
     }
 
-    /// From now on a sink is told of a session whose channel there is: of a child, what is its `own`.
+    /// Starts a sink on a session that has a channel. For a child, `own` omits the shared events.
     fn begin(&mut self, hub: &ActorRef<ObserversMessage>, watch: Watch, own: bool) {
         let Some(channel) = self.sessions.get_mut(&watch.session) else { return };
         if !matches!(watch.family, WatchScope::Alone) {
             let known = self.families.entry(watch.session).or_default();
             known.retain(|known| known.sink.get_status() < ActorStatus::Stopping);
             if known.iter().any(|known| known.sink.get_id() == watch.sink.get_id()) {
-                // it is told of this session already
+                // the sink already watches this session
                 return;
             }
             known.push(watch.clone());
@@ -67,7 +70,7 @@ impl Hub {
         tokio::spawn(serve::serve(channel.subscription(watch.from), watch, hub.clone(), own));
     }
 
-    /// The same for a child, whose log is beside its parent's.
+    /// Starts a sink on a child, whose log is in its parent's store.
     fn descend(&mut self, hub: &ActorRef<ObserversMessage>, parent: SessionId, watch: Watch) {
         let Some(place) = self.sessions.get(&parent).map(Channel::place) else { return };
         self.parents.insert(watch.session, parent);
@@ -75,7 +78,7 @@ impl Hub {
         self.begin(hub, watch, true);
     }
 
-    /// A child was begun or gone on with. Sinks that are told of the event which says so come to it
+    /// A child was begun or continued. Sinks that get the event about it start watching the child
     /// by themselves.
     fn woken(
         &mut self,
@@ -92,7 +95,7 @@ impl Hub {
         }
     }
 
-    /// The store of a session is let go, and with it that of its children.
+    /// The store of a session is released, which also affects its children.
     fn closed(&mut self, session: SessionId) {
         let parents = &self.parents;
         let descends = |child: &SessionId| {

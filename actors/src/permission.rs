@@ -1,4 +1,4 @@
-//! Questions to people: the first answer counts, everyone else is told who gave it.
+//! Takes people's answers to questions: the first answer counts, later ones learn who gave it.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ pub(crate) struct Permission;
 
 pub(crate) struct Questions {
     owner: ActorRef<SessionMessage>,
-    /// Who answered; `None` while open.
+    /// The client that answered; `None` while the question is open.
     answers: HashMap<Seq, Option<String>>,
 }
 
@@ -52,7 +52,7 @@ impl Actor for Permission {
 }
 
 impl Questions {
-    /// Passes the first answer on, to be told about once it is durable.
+    /// Passes the first answer on. Its sender gets a reply once the answer is durable.
     fn answer(
         &mut self,
         of: Seq,
@@ -65,7 +65,7 @@ impl Questions {
             Some(None) => None,
         };
         if let Some(late) = late {
-            // whoever answered may not want to know
+            // the client may be gone
             let _ = reply_to.send(late);
             return Ok(());
         }

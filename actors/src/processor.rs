@@ -1,5 +1,5 @@
-//! Reads a model's reply off its provider's stream and tells the session, in pieces that are
-//! large enough to be worth a flush and small enough to be read as they come.
+//! Reads a model's reply from its provider's stream and sends it to the session, in pieces that are
+//! large enough to be worth a flush and small enough to be read while they stream.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -113,7 +113,7 @@ impl Drop for Reading {
     }
 }
 
-/// The title, if the model wrote one, and what became of the request.
+/// The title, if the model wrote one, and the outcome of the request.
 async fn title(models: &Models, ask: AskModel) -> Vec<Fact> {
     let (of, prices) = (ask.of, ask.prices);
     match collect_reply::read(models, ask, |_| {}).await {
@@ -126,7 +126,7 @@ async fn title(models: &Models, ask: AskModel) -> Vec<Fact> {
     }
 }
 
-/// Reads one reply to its end. Ends with exactly one `model.finished` or `model.failed`.
+/// Reads one reply to its end. The last fact is exactly one `model.finished` or `model.failed`.
 async fn read(
     owner: &ActorRef<SessionMessage>,
     provider: Arc<dyn Provider>,

@@ -6,32 +6,32 @@ use std::sync::{Arc, OnceLock};
 use leftfold_events::mask::{Shown, shown};
 use leftfold_events::{Envelope, Sha256};
 
-/// An event that stands in the log, as all share it who watch. Its public form is written when
-/// the first of them wants it, and once.
+/// A durable event, shared by all observers. Its public form is written once, when an observer
+/// first needs it.
 #[derive(Clone, Debug)]
 pub struct Recorded(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// The events that became durable with it, and which of them it is.
+    /// The batch that it became durable with, and its index in the batch.
     batch: Arc<[Envelope]>,
     at: usize,
     shown: OnceLock<Shown>,
 }
 
 impl Recorded {
-    /// Those of a batch that is in a log.
+    /// All events of a durable batch.
     pub fn all(batch: &Arc<[Envelope]>) -> impl Iterator<Item = Self> {
         let recorded = |at| Shared { batch: Arc::clone(batch), at, shown: OnceLock::new() };
         (0..batch.len()).map(move |at| Self(Arc::new(recorded(at))))
     }
 
-    /// Its line in an export, tokens masked, without the end.
+    /// Its line in an export, with tokens masked and without a newline.
     pub fn line(&self) -> &str {
         &self.shown().line
     }
 
-    /// The event for whoever shows it, tokens masked.
+    /// The event for display, with tokens masked.
     pub fn masked(&self) -> &Envelope {
         self.shown().masked.as_deref().unwrap_or(self)
     }
@@ -40,13 +40,13 @@ impl Recorded {
         self.0.shown.get_or_init(|| shown(self))
     }
 
-    /// The lines with the contents behind its hashes, which stand before the first event of an
-    /// export that names them.
+    /// The lines with the contents behind its hashes. They come before the first event of an export
+    /// that names them.
     pub fn payloads(&self) -> &[(Sha256, String)] {
         &self.shown().payloads
     }
 
-    /// About how many bytes it takes up.
+    /// Its approximate size in bytes.
     pub(crate) fn weight(&self) -> usize {
         let payloads = self.event.payloads().into_iter().map(|payload| payload.text().len());
         self.line().len() + payloads.sum::<usize>()

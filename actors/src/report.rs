@@ -1,4 +1,4 @@
-//! What workers tell the session.
+//! Facts that workers send to the session.
 
 use std::time::{Duration, Instant};
 
@@ -9,9 +9,9 @@ use ractor::ActorRef;
 
 use crate::messages::SessionMessage;
 
-/// A stream may be busy for long with what is told only when it is complete: a call's input,
-/// reasoning that stays hidden, a summary. An empty `model.streamed` now and then moves the deadline
-/// on.
+/// Sends an empty `model.streamed` from time to time, to extend the request's deadline. A stream
+/// may be busy for long with data that is reported only when complete: a call's input, hidden
+/// reasoning, a summary.
 pub(crate) struct Heartbeat {
     every: Duration,
     last: Instant,

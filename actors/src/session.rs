@@ -25,7 +25,7 @@ pub(crate) use open_log::OpenLog;
 pub(crate) struct Arguments {
     pub(crate) log: OpenLog,
     pub(crate) world: World,
-    /// Names the store in the environment of commands.
+    /// The name of the store in the environment of commands.
     pub(crate) store: String,
     pub(crate) observers: ActorRef<ObserversMessage>,
     pub(crate) node: ActorRef<NodeMessage>,
@@ -34,26 +34,26 @@ pub(crate) struct Arguments {
 pub(crate) struct SessionState {
     log: Log,
     state: State,
-    /// Nothing comes into the log with one of these in it.
+    /// The secrets that are removed from everything before it is logged.
     secrets: Secrets,
     clock: Clock,
-    /// For a new session: the event that it begins with.
+    /// For a new session: its first event.
     created_event: Option<SessionEvent>,
-    /// For a new session: what a client has chosen, to be written behind that.
+    /// For a new session: a client's choice, to be written after the first event.
     choices: Option<Fact>,
     inbox: VecDeque<Item>,
-    /// A turn was cut off in the log, and nobody has gone on with it yet: its waits are over for
-    /// nobody until somebody does.
+    /// Whether the log has an interrupted turn that was not resumed yet. Its deadlines do not count
+    /// until it is resumed.
     cut_off: bool,
-    /// While there is one, nothing is folded.
+    /// The batch that is being written. Meanwhile nothing is folded.
     in_flight: Option<InFlight>,
     workers: Workers,
-    /// Workers that have died and are not started again yet.
+    /// Workers that have died and are not restarted yet.
     dead: Vec<ActorId>,
     observers: ActorRef<ObserversMessage>,
     timer: Option<AbortHandle>,
     parent: Option<ParentCall>,
-    /// For the program's log: the turn under way.
+    /// For the program's log: the current turn.
     turn_span: Span,
 }
 
@@ -120,7 +120,7 @@ impl Actor for Session {
                 let configured = Fact::new(SessionEvent::Configured { choices: *choices, by });
                 if session.created_event.is_some() {
                     session.choices = Some(configured);
-                    // whoever asked may have gone
+                    // the client may be gone
                     let _ = reply_to.send(Answered::Accepted);
                 } else {
                     session.inbox.push_back(Item::Answer(configured, reply_to));
@@ -148,10 +148,10 @@ impl Actor for Session {
                 session.flushed(&myself).await?;
             }
             SessionMessage::Adopt(parent) => session.parent = Some(parent),
-            // writing looks at the clock
+            // `write` looks at the clock
             SessionMessage::Due => {}
             SessionMessage::View(reply) => {
-                // whoever asked may have gone
+                // the client may be gone
                 let _ = reply.send(Box::new(session.state.clone()));
             }
             SessionMessage::AtRest(reply) => {
@@ -198,9 +198,9 @@ impl SessionState {
         quiet && self.state.turn.is_none() && self.state.open().is_empty()
     }
 
-    /// Settles what waits, and then what is overdue, into one batch, which ends with the first
-    /// request to a model, and hands it to the writer. One batch at a time: what comes meanwhile
-    /// shares the next flush.
+    /// Settles the waiting facts, then the passed deadlines, into one batch and hands it to the
+    /// writer. The batch ends with the first model request. Only one batch is written at a time:
+    /// facts that come meanwhile share the next flush.
     fn write(&mut self, myself: &ActorRef<SessionMessage>) {
         if self.in_flight.is_some() {
             return;
@@ -211,7 +211,7 @@ impl SessionState {
         {
             self.settle(item, &mut batch);
         }
-        // only now: what has just been settled may have moved a deadline on
+        // only now: the facts just settled may have extended a deadline
         for of in self.overdue() {
             if !batch.has_room() {
                 break;
@@ -226,18 +226,18 @@ impl SessionState {
         self.stop_timer();
         let myself = myself.clone();
         self.log.append(&events, move |outcome| {
-            // a session that is gone has no use for the answer
+            // a session that is gone does not need the result
             let _ = myself.cast(SessionMessage::Flushed(outcome));
         });
     }
 
-    /// Whether what the state waits for is waited for here. Before a fork has begun, its waits are
-    /// another session's; those of a turn that was cut off are a dead node's.
+    /// Whether the state's waits belong to this node. Before a fork has begun, its waits are
+    /// another session's; those of an interrupted turn are a dead node's.
     fn is_waiting(&self) -> bool {
         self.created_event.is_none() && !self.cut_off
     }
 
-    /// The waits that are over.
+    /// The waits whose deadlines have passed.
     fn overdue(&mut self) -> Vec<Seq> {
         if self.is_waiting() { self.clock.overdue(&self.state) } else { Vec::new() }
     }
@@ -263,7 +263,7 @@ impl SessionState {
                 if self.fact(fact, batch) {
                     batch.reply_to.push(reply_to);
                 } else {
-                    // whoever answered may have gone
+                    // the client may be gone
                     let _ = reply_to.send(Answered::NotOpen);
                 }
             }
@@ -279,7 +279,7 @@ impl SessionState {
         self.fact(fact, batch);
     }
 
-    /// The first event, and what a client has chosen before it. False: it is in the log already.
+    /// Writes the first event, and a client's earlier choice. False: it is already in the log.
     fn write_birth(&mut self, batch: &mut Batch) -> bool {
         let Some(created_event) = self.created_event.take() else { return false };
         self.fact(Fact::new(created_event), batch);
@@ -289,10 +289,10 @@ impl SessionState {
         true
     }
 
-    /// The first event of a fork, and facts behind it.
+    /// Writes the first event of a fork, followed by facts.
     fn begin(&mut self, facts: Vec<Fact>, reply_to: RpcReplyPort<Answered>, batch: &mut Batch) {
         if !self.write_birth(batch) {
-            // whoever asked may have gone
+            // the client may be gone
             let _ = reply_to.send(Answered::NotOpen);
             return;
         }
@@ -306,13 +306,13 @@ impl SessionState {
         let Prompt { config, mut prompted, joins, reply_to } = prompt;
         let alone = joins && self.state.turn.is_none();
         if alone || self.created_event.is_none() && !admits(&self.state, &prompted) {
-            // whoever asked may have gone
+            // the client may be gone
             let _ = reply_to.map(|reply_to| reply_to.send(Answered::NotOpen));
             return;
         }
         self.write_birth(batch);
         if joins {
-            // it is for whoever is at work by now
+            // the prompt goes to the agent that is now at work
             self.readdress(&mut prompted);
             self.fact(prompted, batch);
         } else {
@@ -328,10 +328,10 @@ impl SessionState {
         }
     }
 
-    /// Settles one fact; false if it means nothing any more.
+    /// Settles one fact; false if it no longer has a meaning.
     fn fact(&mut self, mut fact: Fact, batch: &mut Batch) -> bool {
         self.secrets.redact(&mut fact.event);
-        // nothing comes before the first event
+        // no event comes before the first one
         let admitted = self.created_event.is_none() && admits(&self.state, &fact);
         if admitted {
             self.cut_off &= !matches!(fact.event, Event::Session(SessionEvent::Resumed { .. }));
@@ -343,7 +343,7 @@ impl SessionState {
         admitted
     }
 
-    /// The batch is durable: now it may be seen, and its intents may have their effects.
+    /// The batch is durable: publish it and perform its intents.
     async fn flushed(
         &mut self,
         myself: &ActorRef<SessionMessage>,
@@ -375,8 +375,8 @@ impl SessionState {
         Ok(())
     }
 
-    /// Starts dead workers again. What they had in hand, intents before seq `before`, is lost;
-    /// later ones have not been dispatched yet.
+    /// Restarts dead workers. Their intents before seq `before` are lost; later ones have not been
+    /// dispatched yet.
     async fn revive(
         &mut self,
         myself: &ActorRef<SessionMessage>,
@@ -389,7 +389,7 @@ impl SessionState {
         Ok(())
     }
 
-    /// One timer, for whatever is due first.
+    /// Sets the one timer to the first deadline.
     fn set_timer(&mut self, myself: &ActorRef<SessionMessage>) {
         self.stop_timer();
         let Some(wait) = self.clock.wait(&self.state).filter(|_| self.is_waiting()) else { return };

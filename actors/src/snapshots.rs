@@ -1,5 +1,5 @@
-//! Keeps the project's files as they are, and puts them back. The work is git's and may block, so
-//! it is done beside the actor.
+//! Takes snapshots of the project's files, and restores them. git does the work, which may block,
+//! so it runs beside the actor.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct Snapshots;
 pub(crate) struct Keeping {
     owner: ActorRef<SessionMessage>,
     store: Option<Arc<Store>>,
-    /// Answers in place of the files.
+    /// Gives the outcomes in a rerun, instead of the files.
     recording: Option<Arc<dyn Recording>>,
     taking: CancellationToken,
 }
@@ -68,7 +68,7 @@ impl Keeping {
         });
     }
 
-    /// Not to be stopped: half of it is worse than all or nothing.
+    /// A restore is never aborted: half of it is worse than all or nothing.
     fn restore(&self, of: Seq, before: String, paths: Vec<Saved>) {
         let not_restored = |message| Files::RestoreFailed { message };
         self.work(of, not_restored, move |store| {
@@ -117,7 +117,7 @@ impl Drop for Keeping {
 
 const NOWHERE: &str = "there is no place for snapshots here";
 
-/// What a worker that has died leaves of an intent.
+/// The outcome of an intent whose worker has died.
 pub(crate) fn lost(of: Seq, restoring: bool) -> Fact {
     let message = "the worker that keeps files died".to_owned();
     let event = if restoring { Files::RestoreFailed { message } } else { failed(message) };

@@ -1,5 +1,5 @@
-//! Works out what calls would do, and runs them. Each runs as a task of its own, so that the
-//! executor always has an ear for `Cancel`.
+//! Resolves calls and runs them. Each call runs in a task of its own, so that the executor can
+//! always handle `Cancel`.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -19,14 +19,14 @@ use crate::messages::{RunCall, SessionMessage, SwitchAgent, ToolExecutorMessage}
 use crate::report::tell;
 use crate::world::{Recording, TurnConfigs, World};
 
-/// What the model is told of a call whose worker died.
+/// The result for the model of a call whose worker died.
 pub(crate) const DIED: &str = "The tool worker died while this call was running. It may have taken \
     effect fully, partly or not at all. Look at the current state before you run it again.";
 
 pub(crate) struct Arguments {
     pub(crate) owner: ActorRef<SessionMessage>,
     pub(crate) world: World,
-    /// `STORE:SESSION`, the beginning of what marks this session's processes.
+    /// `STORE:SESSION`, the prefix of the marks of this session's processes.
     pub(crate) tag: String,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Running {
     owner: ActorRef<SessionMessage>,
     workspace: Arc<Workspace>,
     turn_configs: Option<Arc<dyn TurnConfigs>>,
-    /// Answers in place of the tools.
+    /// Gives the outcomes in a rerun, instead of the tools.
     recording: Option<Arc<dyn Recording>>,
     tag: String,
     calls: HashMap<Seq, CancellationToken>,
@@ -84,7 +84,7 @@ impl Actor for ToolExecutor {
 }
 
 impl Running {
-    /// Looks at files, so it may block.
+    /// Resolves a call. It reads files, so it may block.
     fn check(&self, of: Seq, call: CallSpec) {
         let (owner, workspace) = (self.owner.clone(), Arc::clone(&self.workspace));
         if let Some(recording) = self.recording.clone() {
@@ -164,8 +164,8 @@ impl Running {
         tokio::spawn(running.instrument(span));
     }
 
-    /// Builds the turn configuration of the agent that takes over, which looks at files, so it may
-    /// block. Nothing is changed by that: it may run to its end for nobody.
+    /// Builds the turn configuration of the agent that takes over. It reads files, so it may block.
+    /// It changes nothing, so it may run to its end after a cancel.
     fn switch(&self, switch: SwitchAgent) {
         let owner = self.owner.clone();
         let SwitchAgent { of, call, agent, before } = switch;
@@ -214,8 +214,8 @@ impl Drop for Running {
     }
 }
 
-/// The workspace for a call with these variables: those that are credentials by their names are kept
-/// out of what is said of it.
+/// The workspace for a call with these variables. Values of variables with names of credentials are
+/// hidden from its output.
 fn hiding(workspace: &Arc<Workspace>, variables: &[(String, String)]) -> Arc<Workspace> {
     let secret = variables.iter().filter(|(name, _)| leftfold_events::secrets::is_credential(name));
     let mut secret = secret.cloned().peekable();

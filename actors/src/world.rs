@@ -1,5 +1,5 @@
-//! What a session's workers may reach of the world outside: models, the project's files, turn
-//! configurations, or, when a log is run again, its recording. It knows no actor.
+//! The parts of the outside world that a session's workers may use: models, the project's files and
+//! turn configurations, or in a rerun, its recording. It knows no actor.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use leftfold_plugins::Plugins;
 use leftfold_providers::{Extra, Provider};
 use leftfold_tools::{Output, Workspace};
 
-/// The providers of a session, by the name that settings give them.
+/// The providers of a session, by their names in settings.
 #[derive(Clone, Default)]
 pub struct Models(Arc<HashMap<String, Arc<dyn Provider>>>);
 
@@ -21,7 +21,7 @@ impl Models {
         Self(Arc::new(providers.into_iter().collect()))
     }
 
-    /// The provider of this name, which sends `extra` besides what settings say.
+    /// The provider of this name, which also sends `extra`.
     pub(crate) fn get(&self, name: &str, extra: &Extra) -> Option<Arc<dyn Provider>> {
         let provider = self.0.get(name)?;
         let with = if extra.is_empty() { None } else { provider.with(extra) };
@@ -35,23 +35,24 @@ impl fmt::Debug for Models {
     }
 }
 
-/// Builds the turn configuration of an agent that a call brings in, from settings and project files
-/// as they are at that moment. Implementations may block: actors call them outside their handlers.
+/// Builds the turn configuration of another agent that a call needs, from the current settings and
+/// project files. Implementations may block: actors call them outside their handlers.
 pub trait TurnConfigs: fmt::Debug + Send + Sync {
-    /// The configuration of a child session that runs `agent`, under a parent with `parent`'s.
+    /// The configuration of a child session that runs `agent`, below a parent with the
+    /// configuration `parent`.
     ///
     /// # Errors
-    /// Why there is no such child, in words for the model.
+    /// Why there is no such child, as a text for the model.
     fn for_child(&self, agent: &str, parent: &TurnConfig) -> Result<ChildConfig, String>;
 
     /// The configuration of a session in which `agent` takes over; `before` is in force until then.
     ///
     /// # Errors
-    /// Why the agent cannot take over, in words for the model.
+    /// Why the agent cannot take over, as a text for the model.
     fn for_switch(&self, agent: &str, before: &TurnConfig) -> Result<TurnConfig, String>;
 }
 
-/// A child session's turn configuration and the providers that it may ask.
+/// A child session's turn configuration and the providers that it may use.
 #[derive(Debug)]
 pub struct ChildConfig {
     pub config: TurnConfig,
@@ -60,14 +61,14 @@ pub struct ChildConfig {
     pub has_subagents: bool,
 }
 
-/// A log that is run again: it answers in place of tools, files, plugins and clock. Each function
-/// takes the intent `of` whose effect a worker was about to have, and ends when the log's own
-/// outcome of it is due; never, if the log has none.
+/// The log of a rerun. It gives the outcomes of tools, files, plugins and the clock. Each function
+/// takes the intent `of` whose effect a worker was about to perform, and completes when the log's
+/// own outcome of it is due; it never completes if the log has none.
 pub(crate) trait Recording: fmt::Debug + Send + Sync {
-    /// The time of the event that comes next in a session that is in `state`.
+    /// The time of the next event of a session in `state`.
     fn now(&self, state: &State) -> Time;
 
-    /// The intents whose waits the log has ended here.
+    /// The intents whose deadlines pass here in the log.
     fn overdue(&self, state: &State) -> Vec<Seq>;
 
     fn resolve(&self, of: Seq, call: CallSpec) -> BoxFuture<'_, Resolution>;
@@ -82,16 +83,16 @@ pub(crate) trait Recording: fmt::Debug + Send + Sync {
     fn hook(&self, of: Seq) -> BoxFuture<'_, Hook>;
 }
 
-/// What a session and its workers are given when the session is opened.
+/// The outside world for a session and its workers.
 #[derive(Clone, Debug)]
 pub struct World {
     pub models: Models,
     pub workspace: Arc<Workspace>,
-    /// Those whose hooks are called.
+    /// The plugins whose hooks are called.
     pub plugins: Plugins,
     /// `None`: calls start no child sessions and switch no agents.
     pub turn_configs: Option<Arc<dyn TurnConfigs>>,
-    /// `None`, but when a log is run again: then nothing of the world outside is reached.
+    /// Set only in a rerun: nothing outside is then used.
     pub(crate) recording: Option<Arc<dyn Recording>>,
 }
 

@@ -1,7 +1,7 @@
-//! The neutral request, built from the state alone.
+//! Builds the neutral request from the state alone.
 //!
 //! Invariant: from any prefix of any log that holds a prompt, the request ends in a user or tool
-//! message, each call has exactly one result in place, and no block is empty.
+//! message, each call has exactly one result in its place, and no block is empty.
 
 mod hook_format;
 mod overlay;
@@ -53,17 +53,17 @@ fn head(s: &State, purpose: Purpose, model: ModelRef) -> Request {
     head
 }
 
-/// A request with what its messages come from.
+/// A request, and the events that its messages come from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Built {
     pub request: Request,
-    /// For each message the events it is made of: a prompt, the `model.requested` of a reply, the
-    /// `tool.called` of each result. Empty for what was written for this request: a summary, words
-    /// of our own.
+    /// For each message, the events it is made of: a prompt, the `model.requested` of a reply, the
+    /// `tool.called` of each result. Empty for text that was written for this request: a summary or
+    /// a fixed text.
     pub sources: Vec<Vec<Seq>>,
 }
 
-/// What a model was asked by a `model.requested` that has just been applied.
+/// The request of a `model.requested` that has just been applied.
 pub fn asked(s: &State, purpose: Purpose) -> Built {
     match (purpose, s.turn.as_ref().map(|turn| &turn.model_status)) {
         (Purpose::Title, _) => {
@@ -75,7 +75,7 @@ pub fn asked(s: &State, purpose: Purpose) -> Built {
     }
 }
 
-/// What the conversation holds and the next request of the turn does not, or not in full: seq and
+/// The parts of the conversation that the next request of the turn omits or shortens: seq and
 /// reason.
 pub fn left_out(s: &State) -> Vec<(Seq, &'static str)> {
     let model = s.config.model.name();
@@ -98,12 +98,12 @@ pub fn left_out(s: &State) -> Vec<(Seq, &'static str)> {
     out
 }
 
-/// Characters of a prompt that a title is made from.
+/// The number of characters of a prompt that a title is made from.
 const TITLED: usize = 4_000;
-/// Tokens for a title, with room for a model that has to think first.
+/// The token limit for a title. It has room for a model that has to think first.
 const TITLE_OUTPUT: u64 = 2_000;
 
-/// The request for the session's title, from the first prompt alone.
+/// The request for the session's title. It contains only the first prompt.
 pub fn title_request(s: &State) -> Request {
     let config = &s.config;
     let model = config.options.small_model.as_ref().unwrap_or(&config.model);
@@ -126,17 +126,17 @@ pub fn title_request(s: &State) -> Request {
     }
 }
 
-/// Neither thinking nor whatever else the session's model was set up for.
+/// Options without thinking and without the session model's other options.
 fn small_call(model: &ModelSpec) -> Json {
     let options = if model.abilities.sampling { r#"{"temperature":0.5}"# } else { "{}" };
     Json::parse(options).unwrap_or_default()
 }
 
-/// Characters of a tool's output in the request for a summary, if whole ones did not fit.
+/// The length of a tool's output in a second request for a summary, in characters.
 const SHORTENED: usize = 1_000;
 
-/// The request that asks for a summary of everything that `compacting` is to replace, in words:
-/// media have been seen. One that did not fit is made again with long tool output cut short.
+/// The request for a summary of everything that `compacting` will replace. Media become text. If
+/// the first request did not fit, the next one cuts long tool output short.
 pub fn summary_request(s: &State, compacting: &Compacting) -> Request {
     summary(s, compacting).request
 }
@@ -163,20 +163,20 @@ struct Builder {
     model: ModelRef,
     messages: Vec<RequestMessage>,
     sources: Vec<Vec<Seq>>,
-    /// Ids given to calls so far: providers want them unique, models do not always oblige.
+    /// Ids given to calls so far. Providers require unique ids, but models sometimes repeat them.
     ids: HashSet<String>,
     files: Files,
-    /// Characters of a tool's output at most.
+    /// The maximum length of a tool's output, in characters.
     output: Option<usize>,
 }
 
-/// What becomes of attached files.
+/// How attached files appear in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Files {
     Sent,
-    /// They have been looked at: words stand in their place.
+    /// The model has already seen them: text replaces them.
     Seen,
-    /// The model can not look at any but texts: likewise.
+    /// The model accepts only text: text replaces all other files.
     Unreadable,
 }
 
@@ -185,7 +185,7 @@ impl Files {
         if model.abilities.media { Self::Sent } else { Self::Unreadable }
     }
 
-    /// What stands in a file's place; `None`: the file.
+    /// The text that replaces a file; `None`: the file itself is sent.
     fn words(self, mime: &str, name: &str) -> Option<String> {
         match self {
             Self::Sent => None,
@@ -214,16 +214,17 @@ impl Builder {
         self.sources.push(of);
     }
 
-    /// What a request of the turn has behind all messages.
+    /// Adds the texts that end a request of the turn.
     fn conclude(&mut self, s: &State) {
         self.drop_trailing_answers();
         if s.on_last_step() {
-            // at the end, and beside the tools, so that what a provider has cached stays of use
+            // at the end, while the tools stay defined, so that the provider's cache remains usable
             self.add(PromptPart::text(words::LAST_STEP));
         }
     }
 
-    /// An assistant message at the end would be one to continue, and no API takes that for granted.
+    /// Drops answers at the end: a trailing assistant message would be one to continue, and not
+    /// every API supports that.
     fn drop_trailing_answers(&mut self) {
         while matches!(self.messages.last(), Some(RequestMessage::Assistant { .. })) {
             self.messages.pop();
@@ -266,7 +267,7 @@ impl Builder {
         self.push(RequestMessage::User { parts }, of);
     }
 
-    /// Says something more to the model, in the user's last message if nothing has come since.
+    /// Adds a text for the model, to the user's last message if nothing has come since.
     fn add(&mut self, part: PromptPart) {
         if let Some(RequestMessage::User { parts }) = self.messages.last_mut() {
             parts.push(part);
@@ -279,7 +280,7 @@ impl Builder {
         if !reply.has_calls() && !matches!(reply.end, ReplyEnd::Whole(_)) {
             return;
         }
-        // its output is part of the prompt's text
+        // the command's output is part of the prompt's text
         if reply.by_prompt.is_some_and(|of| of.kind == PromptKind::Command) {
             return;
         }
@@ -298,7 +299,7 @@ impl Builder {
                     parts.push(AssistantPart::Reasoning { text, signature, redacted: *redacted });
                 }
                 ReplyPart::Reasoning { .. } => {}
-                // the model is told by the batch
+                // the batch reports the results of its entries
                 ReplyPart::Call(call) if call.within.is_some() => {}
                 ReplyPart::Call(call) => {
                     let (id, name) = (self.unique_id(call), usable_name(call));
@@ -309,12 +310,12 @@ impl Builder {
                 }
             }
         }
-        // reasoning alone says nothing that a provider would take back
+        // providers refuse an answer that is only reasoning
         if parts.iter().all(|part| matches!(part, AssistantPart::Reasoning { .. })) {
             return;
         }
         if reply.last {
-            // it has been sent, so it stays: a history that changes is in nobody's cache
+            // the text was sent before, so it stays: a changed history is in no cache
             self.add(PromptPart::text(words::LAST_STEP));
         }
         self.push(RequestMessage::Assistant { parts }, vec![reply.asked]);
@@ -326,7 +327,7 @@ impl Builder {
         }
     }
 
-    /// The result as this request is to hold it.
+    /// The result in the form of this request.
     fn brief(&self, mut result: ToolResult) -> ToolResult {
         if let Some(chars) = self.output {
             result.output = words::shortened(&result.output, chars);
@@ -353,7 +354,7 @@ impl Builder {
     }
 }
 
-/// The tool's name in the form that every API takes: at most 64 of `[A-Za-z0-9_-]`.
+/// The tool's name in the form that every API accepts: at most 64 of `[A-Za-z0-9_-]`.
 fn usable_name(call: &Call) -> String {
     let name = call.resolved.as_ref().map_or(&call.name, |resolved| &resolved.name);
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };

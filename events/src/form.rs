@@ -1,28 +1,28 @@
-//! What a running tool asks people to fill in, as questions of one field each, and their words as its
-//! values. The forms are those of the Model Context Protocol's elicitation (2025-11-25): an object of
-//! text, numbers, truths and choices, nothing nested.
+//! Turns the forms of running tools into questions with one field each, and people's answers into
+//! values. The forms are those of the Model Context Protocol's elicitation (2025-11-25): an object
+//! of text, numbers, booleans and choices, without nesting.
 
 use serde_json::{Map, Value, json};
 
 use crate::event::Wanted;
 use crate::json::Json;
 
-/// What is said instead of a value that may be left out.
+/// The answer that omits an optional value.
 pub const LEFT_OUT: &str = "(leave it out)";
-/// What is said to a question that asks for no value.
+/// The answer to a question that needs no value.
 pub const GO_ON: &str = "Go on";
-/// Fields in one form: more are nothing that a person fills in one by one.
+/// The most fields in one form. People do not fill in longer forms one field at a time.
 const FIELDS: usize = 50;
 
 /// One question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
-    /// Its name in the answer; empty, if no value is asked for.
+    /// The field's name in the answer; empty if no value is asked for.
     pub name: String,
     pub question: String,
-    /// To choose from; a text or a number has none but for what may be said instead of it.
+    /// The options. A text or a number has only options that replace a value.
     pub options: Vec<Choice>,
-    /// Whether more than one of them may be chosen.
+    /// Whether several options may be chosen.
     pub multiple: bool,
     kind: Kind,
     required: bool,
@@ -33,7 +33,7 @@ pub struct Choice {
     pub label: String,
     /// May be empty.
     pub description: String,
-    /// What it stands for; `None`: for no value.
+    /// The value that the option means; `None`: no value.
     value: Option<Value>,
 }
 
@@ -50,7 +50,7 @@ enum Kind {
     },
     /// One of the options.
     Chosen,
-    /// Some of them.
+    /// Several of the options.
     Several {
         least: u64,
         most: u64,
@@ -59,10 +59,10 @@ enum Kind {
     Nothing,
 }
 
-/// The questions of what is wanted, in their order.
+/// The questions for `wanted`, in order.
 ///
 /// # Errors
-/// What can not be asked in that way.
+/// The reason why it cannot be asked.
 pub fn fields(message: &str, wanted: &Wanted) -> Result<Vec<Field>, String> {
     let schema = match wanted {
         Wanted::Form { schema } => schema.value(),
@@ -115,10 +115,10 @@ impl Field {
         Ok(Self { name: name.to_owned(), question, options, multiple, kind, required })
     }
 
-    /// What words mean; `None`, if they leave the value out.
+    /// The value of an answer; `None` if it omits the value.
     ///
     /// # Errors
-    /// What is expected, for whoever said something else.
+    /// The expected form of the answer.
     pub fn understood(&self, words: &str) -> Result<Option<Value>, String> {
         let words = words.trim();
         let option = |label: &str| self.options.iter().find(|option| option.label == label);
@@ -157,7 +157,7 @@ impl Field {
     }
 }
 
-/// The values by their names.
+/// The values by the names of their fields.
 pub fn content(answers: &[(String, Value)]) -> Json {
     let values: Map<String, Value> = answers.iter().cloned().collect();
     Json::from_value(&Value::Object(values))
@@ -187,11 +187,11 @@ fn kind(name: &str, schema: &Value) -> Result<(Kind, Vec<Choice>), String> {
             let most = at("maxLength").unwrap_or(u64::MAX);
             Ok((Kind::Text { least, most }, Vec::new()))
         }
-        _ => Err(format!("the field `{name}` is no text, number, truth or choice")),
+        _ => Err(format!("the field `{name}` is not text, a number, a boolean or a choice")),
     }
 }
 
-/// What a field has to choose from, and whether several may be chosen.
+/// The options of a field, and whether several may be chosen.
 fn choices(schema: &Value) -> (Vec<Choice>, bool) {
     let several = schema["type"] == "array";
     let of = if several { &schema["items"] } else { schema };
@@ -211,7 +211,7 @@ fn choices(schema: &Value) -> (Vec<Choice>, bool) {
     (options, several)
 }
 
-/// A label has no comma in it, as several are told apart by them.
+/// An option. Its label has no comma, because commas separate several labels.
 fn choice(label: &str, value: &str, stands_for: Value) -> Choice {
     let label = label.split_whitespace().collect::<Vec<_>>().join(" ").replace(',', ";");
     let description = if label == value { String::new() } else { value.to_owned() };
@@ -219,7 +219,7 @@ fn choice(label: &str, value: &str, stands_for: Value) -> Choice {
     Choice { label, description, value: Some(stands_for) }
 }
 
-/// Marks what is proposed among the options, or makes an option of it.
+/// Marks the default among the options, or adds it as an option.
 fn propose(kind: &Kind, options: &mut Vec<Choice>, default: &Value) {
     let proposed = |option: &&mut Choice| option.value.as_ref() == Some(default);
     if let Some(option) = options.iter_mut().find(proposed) {
@@ -259,7 +259,7 @@ fn number(
     value.filter(fits).map(Some).ok_or_else(told)
 }
 
-/// How a text is to be written.
+/// The format of a text.
 fn form_of(schema: &Value) -> Option<&'static str> {
     match schema["format"].as_str()? {
         "email" => Some("an e-mail address"),

@@ -1,4 +1,4 @@
-//! Session ids: ULIDs, also those of child sessions, which are derived and never drawn.
+//! Session ids: ULIDs. The ids of child sessions are derived, not drawn at random.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,10 +9,10 @@ use ulid::Ulid;
 
 use crate::time::Time;
 
-/// Position of an event in its session's log. The first event has 1.
+/// The position of an event in its session's log. The first event has 1.
 pub type Seq = u64;
 
-/// The id of a session: a ULID, 26 characters of Crockford base32 where people read it.
+/// The id of a session: a ULID, shown as 26 characters of Crockford base32.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SessionId(u128);
 
@@ -29,13 +29,14 @@ impl SessionId {
         Self(u128::from_be_bytes(bytes))
     }
 
-    /// When the session was begun, as its id has it.
+    /// The creation time in the id.
     pub fn created(self) -> Time {
         Time::from_millis(Ulid(self.0).timestamp_ms())
     }
 
-    /// The id of the child that the intent at `seq` spawns. Its time is the intent's and its random
-    /// part a hash of parent and seq, so deciding to spawn is pure and doing it twice is harmless.
+    /// The id of the child that the intent at `seq` spawns. Its time is that of the intent, and its
+    /// random part is a hash of parent and seq. So the decision to spawn is pure, and repeating it
+    /// is harmless.
     pub fn child(self, seq: Seq, at: Time) -> Self {
         let mut hash = Sha256::new();
         hash.update(b"leftfold child");

@@ -1,20 +1,20 @@
-//! JSON whose shape is not ours (tool arguments, schemas, options), carried as text.
+//! JSON of arbitrary shape (tool arguments, schemas, options), stored as text.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 
-/// A JSON value as compact text. In JSON output it is the value itself; in the log it is a string,
+/// A JSON value as compact text. In JSON output it is the value itself. In the log it is a string,
 /// because the log's binary form cannot decode values of unknown shape.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Json(String);
 
 impl Json {
-    /// Parses any JSON text and keeps its compact form, with keys in the order they came.
+    /// Parses any JSON text and stores its compact form. Keys keep their order.
     ///
     /// # Errors
-    /// What serde_json says of malformed text, with line and column.
+    /// serde_json's error for malformed text, with line and column.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str::<Value>(text).map(|value| Self::from_value(&value))
     }
@@ -75,7 +75,7 @@ impl<'de> Deserialize<'de> for Json {
             Value::deserialize(deserializer).map(|value| Self::from_value(&value))
         } else {
             let text = String::deserialize(deserializer)?;
-            // it was compact when it was written: a look at it is enough, and a log has many
+            // it was compact when it was written, so a syntax check is enough; a log has many
             match serde_json::from_str::<de::IgnoredAny>(&text) {
                 Ok(_) => Ok(Self(text)),
                 Err(e) => Err(de::Error::custom(format!("not JSON: {e}"))),
@@ -84,7 +84,8 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
-/// Lays `over` on top of `base`: objects deeply, all else replaced; `null` takes a field away.
+/// Merges `over` into `base`: objects recursively, everything else is replaced; `null` removes a
+/// field.
 pub fn merge(base: &mut Value, over: &Value) {
     let (Value::Object(base), Value::Object(over)) = (base, over) else { return };
     for (key, value) in over {

@@ -40,6 +40,6 @@ pub use turn_config::TurnConfig;
 pub use verdict::judge;
 pub use verify::verify;
 
-/// The version of [`next`](next()): it grows when decisions change on purpose. Old logs fold for
+/// The version of [`next`](next()). It grows when decisions change on purpose. Old logs fold for
 /// ever; they verify only under their own policy.
 pub const POLICY: u16 = 2;

@@ -1,7 +1,7 @@
-//! The public form of an event: one JSON object a line.
+//! The public form of an event: one JSON object per line.
 //!
 //! `{"v":1,"session":"01J…","seq":12,"at":"…","type":"tool.finished","of":7,"data":{}}`; `of` and
-//! `until` stand only where the event has them.
+//! `until` are present only if the event has them.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ use crate::payload::{Payload, Sha256};
 /// The version in `v`.
 pub const VERSION: u64 = 1;
 
-/// Types by which exports before the first release have events, and their types of today.
+/// Type names in exports from before the first release, and their current names.
 const FORMER_TYPES: [(&str, &str); 9] = [
     ("turn.equipped", "turn.configured"),
     ("session.elapsed", "session.deadline_passed"),
@@ -31,13 +31,13 @@ pub enum LineError {
     Json(#[from] serde_json::Error),
     #[error("`{0}` is missing or of the wrong type")]
     Field(&'static str),
-    #[error("version {0} is not known here: this program reads version {VERSION}")]
+    #[error("version {0} is unknown: this program reads version {VERSION}")]
     Version(u64),
     #[error("`{kind}`: {why}")]
     Event { kind: String, why: serde_json::Error },
 }
 
-/// What a line of an export can be.
+/// A line of an export.
 #[derive(Debug)]
 pub enum Line {
     Event(Box<Envelope>),
@@ -69,16 +69,16 @@ pub fn write(envelope: &Envelope) -> String {
     Value::Object(line).to_string()
 }
 
-/// The line that carries the contents behind a hash, to stand before the first event naming it.
+/// The line with the contents behind a hash. It comes before the first event that names the hash.
 pub fn write_payload(payload: &Payload) -> String {
     json!({"v": VERSION, "payload": payload.sha256(), "text": &**payload.text()}).to_string()
 }
 
-/// Reads what [`write`] or [`write_payload`] wrote, now or before events had their present names. Unknown
-/// fields are skipped.
+/// Reads the output of [`write`] or [`write_payload`], also with former names of events. Unknown
+/// fields are ignored.
 ///
 /// # Errors
-/// The line is not JSON, of another version, or not an event that is known here.
+/// The line is not JSON, has another version, or is not a known event.
 pub fn read(line: &str) -> Result<Line, LineError> {
     let Value::Object(mut line) = serde_json::from_str(line)? else {
         return Err(LineError::Field("v"));

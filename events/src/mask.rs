@@ -1,5 +1,11 @@
-//! Tokens of well-known shapes, masked in whatever leaves the process. The log keeps them, so it
-//! replays exactly; what is a secret by name never gets there ([`crate::secrets`]).
+//! Masks tokens of well-known shapes in everything that leaves the process. The log keeps them, so
+//! that it replays exactly. Values that are secret by name never enter the log
+//! ([`crate::secrets`]).
+//!
+//! The masked form of an event is computed once for all observers, and contents get new hashes.
+//! Text that does not come from events is masked where it leaves the process. An import of a masked
+//! export folds, but `verify` reports differences in the masked places: `export --unmasked` has the
+//! original.
 
 use std::sync::LazyLock;
 
@@ -10,22 +16,22 @@ use crate::line;
 use crate::payload::Sha256;
 use crate::rewrite::{Rewrite, rewrite};
 
-/// Stands for what was left out.
+/// Replaces the omitted part.
 const MASKED: &str = "…[masked]";
 
-/// Bytes of a token that are shown.
+/// The number of bytes of a token that remain visible.
 const SHOWN: usize = 4;
 
-/// How a kind of token looks: how it begins, which characters follow, how many of them.
+/// The shape of a kind of token: its prefix, the characters that follow, and their number.
 struct Shape {
     begins: &'static str,
     follows: fn(u8) -> bool,
     least: usize,
-    /// Not more either: what goes on is something else.
+    /// Whether a longer text is not a token of this kind.
     exact: bool,
-    /// Whether words could look like that, but for digits and capitals.
+    /// Whether ordinary words could match, apart from digits and capitals.
     wordy: bool,
-    /// Whether `begins` is the name of a scheme, which is shown whole.
+    /// Whether `begins` is the name of a scheme, which remains visible.
     scheme: bool,
 }
 
@@ -77,25 +83,25 @@ const JWT: &str = "eyJ";
 const KEY_BEGINS: &str = "-----BEGIN ";
 const KEY: &str = "PRIVATE KEY-----";
 const KEY_ENDS: &str = "-----END ";
-/// Bytes between `KEY_BEGINS` and `KEY` at most.
+/// The maximum distance between `KEY_BEGINS` and `KEY`, in bytes.
 const LABEL: usize = 32;
 
-/// Bytes of a token that is not complete that are waited for.
+/// The maximum length of an incomplete token that is held back, in bytes.
 const UNFINISHED: usize = 8 * 1024;
 
 /// An event in its public form, masked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shown {
-    /// As [`line::write`] does it.
+    /// The line that [`line::write`] gives.
     pub line: String,
-    /// The lines of the contents behind its hashes, as [`line::write_payload`] does it. What is masked
-    /// in them changes the hashes, there and in `line`.
+    /// The lines of the contents behind its hashes, as [`line::write_payload`] gives them. Masking
+    /// changes the hashes, both there and in `line`.
     pub payloads: Vec<(Sha256, String)>,
-    /// The event itself, if anything is masked in it.
+    /// The masked event, if anything in it is masked.
     pub masked: Option<Box<Envelope>>,
 }
 
-/// What may be shown of `envelope`. Masking what is masked changes nothing.
+/// The masked form of `envelope`. Masking a masked event changes nothing.
 pub fn shown(envelope: &Envelope) -> Shown {
     let line = line::write(envelope);
     let payloads = envelope.event.payloads();
@@ -109,7 +115,7 @@ pub fn shown(envelope: &Envelope) -> Shown {
     Shown { masked: (masked != *envelope).then(|| Box::new(masked)), ..shown }
 }
 
-/// The same with nothing masked.
+/// The unmasked form of `envelope`.
 pub fn unmasked(envelope: &Envelope) -> Shown {
     with_payloads(envelope, line::write(envelope))
 }
@@ -120,8 +126,8 @@ fn with_payloads(envelope: &Envelope, line: String) -> Shown {
     Shown { line, payloads: payloads.collect(), masked: None }
 }
 
-/// `text` with its tokens masked; `None` if it has none. JSON stays JSON: no quote and no escape is
-/// part of a token.
+/// `text` with its tokens masked; `None` if it has none. JSON stays valid: tokens contain no quotes
+/// and no escapes.
 pub fn mask(text: &str) -> Option<String> {
     let (mut masked, mut rest) = (String::new(), 0);
     for at in beginnings(text) {
@@ -140,14 +146,14 @@ pub fn mask(text: &str) -> Option<String> {
     Some(masked)
 }
 
-/// How many of the first bytes of `text` can be masked by themselves: the rest begins a token, or may
-/// do so if more follows. Of that there is never more than 8 KiB.
+/// The number of bytes at the start of `text` that can be masked now. The rest begins a token, or
+/// may begin one if more text follows. The rest is at most 8 KiB long.
 pub fn settled(text: &str) -> usize {
     let from = text.len().saturating_sub(UNFINISHED);
     (from..text.len()).find(|at| is_open(text, *at)).unwrap_or(text.len())
 }
 
-/// Whether the token that begins at `at`, if one does, may go on behind the end.
+/// Whether a token begins at `at` and may continue after the end of the text.
 fn is_open(text: &str, at: usize) -> bool {
     let bytes = &text.as_bytes()[at..];
     let begins = |begins: &str| {
@@ -173,16 +179,16 @@ fn is_open(text: &str, at: usize) -> bool {
             .any(|shape| begins(shape.begins) && goes_on(shape.begins.len(), shape.follows))
 }
 
-/// Whether there may be a token in a JSON text.
+/// Whether a JSON text may contain a token.
 fn might(json: &str) -> bool {
     beginnings(json).any(|at| token(json, at).is_some())
 }
 
-/// Where something stands that tokens begin with.
+/// The positions of all prefixes of tokens.
 fn beginnings(text: &str) -> impl Iterator<Item = usize> {
     static FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         let begins = SHAPES.iter().map(|shape| shape.begins).chain([JWT, KEY_BEGINS]);
-        // so few can always be searched for
+        // a set this small can always be searched for
         AhoCorasick::new(begins).ok()
     });
     FINDER.iter().flat_map(move |finder| finder.find_iter(text)).map(|found| found.start())
@@ -200,18 +206,18 @@ impl Rewrite for Mask {
     }
 }
 
-/// Where a token that has begun is to be cut off, and where it ends.
+/// Where a token is cut off, and where it ends.
 struct Token {
     shown: usize,
     end: usize,
 }
 
-/// What a token may begin with, but for a private key.
+/// The first bytes of tokens, except for private keys.
 const fn is_first(byte: u8) -> bool {
     matches!(byte, b's' | b'g' | b'A' | b'x' | b'e' | b'B' | b'b')
 }
 
-/// The token that begins at `at`, which is not within a word.
+/// The token that begins at `at`, unless `at` is inside a word.
 fn token(text: &str, at: usize) -> Option<Token> {
     let bytes = text.as_bytes();
     if bytes[at] == b'-' {
@@ -233,8 +239,8 @@ fn token(text: &str, at: usize) -> Option<Token> {
     (fits && !is_word && begins_word(bytes, at)).then_some(Token { shown, end })
 }
 
-/// Whether no part of a word stands before `at`. The end of an escape (of JSON, of a terminal's colour)
-/// is none.
+/// Whether no part of a word comes directly before `at`. The end of an escape (in JSON, or of a
+/// terminal's color) is not part of a word.
 fn begins_word(bytes: &[u8], at: usize) -> bool {
     let Some((last, before)) = bytes[..at].split_last() else { return true };
     if !is_word(*last) || before.ends_with(b"\\") && last.is_ascii_lowercase() {
@@ -250,7 +256,7 @@ fn begins_word(bytes: &[u8], at: usize) -> bool {
     *last == b'm' && (before.ends_with(b"\x1b[") || before.ends_with(b"\\u001b["))
 }
 
-/// Three parts in base64, with dots between them.
+/// Three base64 parts, separated by dots.
 fn jwt(bytes: &[u8], at: usize) -> Option<Token> {
     const LEAST: usize = 8;
     let mut end = at;
@@ -268,7 +274,7 @@ fn jwt(bytes: &[u8], at: usize) -> Option<Token> {
     Some(Token { shown: at + SHOWN, end })
 }
 
-/// A key between its two lines, or up to the end of the text or of the string that it stands in.
+/// A key between its two lines, or up to the end of the text or of the string that contains it.
 fn private_key(text: &str, at: usize) -> Option<Token> {
     let label = text.get(at..)?.strip_prefix(KEY_BEGINS)?;
     let shown = at + KEY_BEGINS.len() + label.find(KEY).filter(|at| *at < LABEL)? + KEY.len();

@@ -1,16 +1,16 @@
-//! A slot in which whoever computes something from a state keeps it for the next time. It knows
-//! nothing of what is kept, and is no part of what a state is.
+//! A slot in a state for a cached computation. It does not know the type of its content, and is not
+//! part of the state's value.
 
 use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Shared by all clones of a state. Two states never differ by it.
+/// Shared by all clones of a state. It does not affect equality.
 #[derive(Clone, Default)]
 pub(crate) struct Memo(Arc<Mutex<Option<Box<dyn Any + Send>>>>);
 
 impl Memo {
-    /// What was kept last, if it is of this type. The slot is empty then.
+    /// Takes out the last content, if it has this type.
     pub(crate) fn take<T: Any>(&self) -> Option<T> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         kept.downcast().ok().map(|kept| *kept)

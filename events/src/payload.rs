@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::Digest;
 
-/// A SHA-256 digest; 64 lower-case hex digits where people read it.
+/// A SHA-256 digest, shown as 64 lower-case hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Sha256([u8; 32]);
 
@@ -74,8 +74,8 @@ impl<'de> Deserialize<'de> for Sha256 {
     }
 }
 
-/// Text with its hash. Serialised it is the hash alone, so whoever decodes an event must
-/// [`fill`](Payload::fill) it again before folding; until then `text` is empty.
+/// Text with its hash. Only the hash is serialised, so code that decodes an event must
+/// [`fill`](Payload::fill) the payload before folding. Until then `text` is empty.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Payload {
     sha256: Sha256,
@@ -96,7 +96,7 @@ impl Payload {
         &self.text
     }
 
-    /// Puts the contents back. The caller has checked them against the hash.
+    /// Sets the contents. The caller has checked them against the hash.
     pub fn fill(&mut self, text: Arc<str>) {
         self.text = text;
     }

@@ -1,14 +1,15 @@
-//! What a build knows of providers, as data. The crate that speaks to providers makes it, and the
-//! one that reads settings is handed it, so that neither depends on the other. Never names a vendor.
+//! The wire formats and providers of a build, as data. The providers crate makes this data, and the
+//! crate that reads settings receives it, so that neither depends on the other. This module never
+//! names a vendor.
 
-/// The wire formats and the providers that settings can name without describing them.
+/// The wire formats, and the providers that need no description in settings.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct KnownProviders {
-    /// In the order in which people see them.
+    /// In the order in which lists show them.
     pub wires: Vec<KnownWire>,
-    /// In the order in which people see them.
+    /// In the order in which lists show them.
     pub builtin: Vec<Builtin>,
-    /// Spoken by a server of which settings give no more than the address.
+    /// The wire format of a server whose settings give only the address.
     pub usual_wire: Option<KnownWire>,
 }
 
@@ -17,7 +18,7 @@ impl KnownProviders {
         self.wires.iter().copied().find(|wire| wire.name == name)
     }
 
-    /// The wire format of an npm package by which OpenCode's settings name it.
+    /// The wire format that OpenCode's settings name by this npm package.
     pub fn wire_of_npm(&self, package: &str) -> Option<KnownWire> {
         self.wires.iter().copied().find(|wire| wire.npm == Some(package))
     }
@@ -39,9 +40,9 @@ impl KnownProviders {
 pub struct KnownWire {
     /// The name in settings.
     pub name: &'static str,
-    /// The npm package by which OpenCode's settings name the same format.
+    /// The npm package that names this format in OpenCode's settings.
     pub npm: Option<&'static str>,
-    /// Whether a server is asked, which may want a key.
+    /// Whether requests go to a server, which may need a key.
     pub is_remote: bool,
 }
 
@@ -60,10 +61,10 @@ pub struct Builtin {
     pub aliases: &'static [&'static str],
     /// The name of its wire format.
     pub wire: &'static str,
-    /// Environment variables with a key; the first that is set counts.
+    /// Environment variables with a key; the first one that is set is used.
     pub keys: &'static [&'static str],
-    /// The environment variable with another base URL.
+    /// The environment variable with a different base URL.
     pub base_url: &'static str,
-    /// The model used if no model is set and the key is there; empty: none.
+    /// The default model if the key is set; empty: none.
     pub model: &'static str,
 }

@@ -1,7 +1,7 @@
-//! The neutral request: what a model is asked, before any provider's wire format.
+//! The neutral request to a model, independent of any provider's wire format.
 //!
-//! Its canonical JSON is its serde form, compact, fields in the order declared here; the hash in
-//! `model.requested` is over those bytes.
+//! Its canonical JSON is its compact serde form, with fields in the order of declaration. The hash
+//! in `model.requested` is over those bytes.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,11 +10,11 @@ use crate::json::Json;
 use crate::payload::Sha256;
 use crate::turn_config::ToolSpec;
 
-/// A whole request. It ends in a user or tool message, each call has exactly one result, directly
-/// after the message that made it, and no text is empty.
+/// A complete request. It ends in a user or tool message. Each call has exactly one result,
+/// directly after the message that made the call. No text is empty.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// What the reply is for. No API is told.
+    /// The purpose of the reply. It is not sent to the API.
     #[serde(default)]
     pub purpose: Purpose,
     pub model: ModelRef,
@@ -22,7 +22,7 @@ pub struct Request {
     pub max_output: u64,
     /// The provider's own options.
     pub options: Json,
-    /// The same for all requests that are likely to begin alike, for providers that keep
+    /// A key shared by requests that probably have a common prefix, for providers that cache
     /// prompts by such a key.
     #[serde(default)]
     pub cache_key: String,
@@ -33,7 +33,7 @@ pub struct Request {
 
 impl Request {
     pub fn sha256(&self) -> Sha256 {
-        // serialising these types to memory has no way to fail
+        // serialising these types to memory cannot fail
         Sha256::of(&serde_json::to_vec(self).unwrap_or_default())
     }
 }
@@ -52,7 +52,7 @@ pub enum AssistantPart {
     Text {
         text: String,
     },
-    /// To be sent back as it came, and only to the model that wrote it.
+    /// To be sent back unchanged, and only to the model that wrote it.
     Reasoning {
         text: String,
         signature: String,
@@ -67,7 +67,7 @@ pub enum AssistantPart {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// The id of the call this answers.
+    /// The id of the call that this result answers.
     pub call: String,
     pub name: String,
     pub output: String,

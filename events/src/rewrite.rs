@@ -1,8 +1,8 @@
-//! Every place in an event that holds somebody's words, for those who must change them: secrets that
-//! are replaced, tokens that are masked.
+//! Visits every text in an event that people, models or tools wrote, to replace secrets or to mask
+//! tokens.
 //!
-//! What has to come back unchanged is not visited: signatures, sealed reasoning, media, ids, hashes
-//! and the folders that a session works in.
+//! Values that must come back unchanged are not visited: signatures, sealed reasoning, media, ids,
+//! hashes and the folders that a session works in.
 
 use serde_json::{Map, Value};
 
@@ -16,7 +16,7 @@ use crate::payload::Payload;
 
 /// Changes texts.
 pub trait Rewrite {
-    /// What `text` becomes; `None` if it stays.
+    /// The replacement of `text`; `None` if it stays.
     fn text(&self, text: &str) -> Option<String>;
 
     /// Whether any string within this JSON text might change.
@@ -104,9 +104,9 @@ fn prompt(part: &mut PromptPart, how: &impl Rewrite) {
     }
 }
 
-/// Changes the contents of a turn configuration, and with them their hashes.
+/// Changes the contents of a turn configuration, and so their hashes.
 pub fn config(configured: &mut TurnConfigPayloads, how: &impl Rewrite) {
-    // the model stays: whose it is, is no secret
+    // the model stays: its name is not secret
     let TurnConfigPayloads { system, tools, rules, options, .. } = configured;
     for payload in [system, tools, rules, options] {
         if how.touches(payload.text())
@@ -196,7 +196,7 @@ fn permission(event: &mut Permission, how: &impl Rewrite) {
     }
 }
 
-/// Changes every string of a JSON value, names of fields too.
+/// Changes every string of a JSON value, including names of fields.
 pub fn json(json: &mut Json, how: &impl Rewrite) {
     if !how.touches(json.as_str()) {
         return;
@@ -207,7 +207,7 @@ pub fn json(json: &mut Json, how: &impl Rewrite) {
     }
 }
 
-/// Whether anything has changed.
+/// Changes the strings of a value. Returns whether any changed.
 fn values(value: &mut Value, how: &impl Rewrite) -> bool {
     match value {
         Value::String(text) => match how.text(text) {
@@ -217,7 +217,7 @@ fn values(value: &mut Value, how: &impl Rewrite) -> bool {
             }
             None => false,
         },
-        // each of them, so no short cut
+        // every item must be visited, so no short circuit
         Value::Array(items) => {
             items.iter_mut().fold(false, |changed, item| values(item, how) | changed)
         }

@@ -1,8 +1,8 @@
-//! Permission rules: wildcards, and the last matching rule decides.
+//! Permission rules: wildcards; the last matching rule decides.
 
 use serde::{Deserialize, Serialize};
 
-/// What a rule says of what it matches. Ordered from best to worst for whoever asked.
+/// The verdict of a rule. Ordered from the most to the least permissive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
@@ -25,7 +25,7 @@ impl Rule {
     }
 }
 
-/// The rules in force where nobody has set any.
+/// The rules that apply without settings.
 pub fn defaults() -> Vec<Rule> {
     use Action::{Allow, Ask, Deny};
     [
@@ -45,7 +45,7 @@ pub fn defaults() -> Vec<Rule> {
     .collect()
 }
 
-/// The last rule that matches both; `None` means nobody has said anything, which is to ask.
+/// The last rule that matches both. `None`: no rule matches, which means to ask.
 pub fn evaluate<'a>(rules: &'a [Rule], permission: &str, pattern: &str) -> Option<&'a Rule> {
     rules
         .iter()
@@ -53,7 +53,7 @@ pub fn evaluate<'a>(rules: &'a [Rule], permission: &str, pattern: &str) -> Optio
         .find(|rule| matches(&rule.permission, permission) && matches(&rule.pattern, pattern))
 }
 
-/// The permission that stands for a tool in rules: all that change files are `edit`.
+/// The permission of a tool in rules. Tools that change files share the permission `edit`.
 pub fn permission_of(tool: &str) -> &str {
     match tool {
         "write" | "apply_patch" | "multiedit" | "patch" => "edit",
@@ -61,7 +61,7 @@ pub fn permission_of(tool: &str) -> &str {
     }
 }
 
-/// Whether `tool` is not even offered: the last rule that names it denies everything.
+/// Whether `tool` is not offered to models: the last rule that names it denies everything.
 pub fn hides(rules: &[Rule], tool: &str) -> bool {
     rules
         .iter()
@@ -70,9 +70,9 @@ pub fn hides(rules: &[Rule], tool: &str) -> bool {
         .is_some_and(|rule| rule.pattern == "*" && rule.action == Action::Deny)
 }
 
-/// `*` matches any run of characters, `/` and newlines too, `?` exactly one, everything else
-/// itself. A trailing ` *` is optional: `git *` matches `git`. Case counts. Takes time
-/// proportional to the product of both lengths at worst.
+/// `*` matches any run of characters, including `/` and newlines. `?` matches exactly one
+/// character. Other characters match themselves. A trailing ` *` is optional: `git *` matches
+/// `git`. Case counts. The worst-case time is proportional to the product of both lengths.
 pub fn matches(pattern: &str, text: &str) -> bool {
     glob(pattern, text) || pattern.strip_suffix(" *").is_some_and(|start| glob(start, text))
 }
@@ -85,7 +85,7 @@ fn glob(pattern: &str, text: &str) -> bool {
         _ => {}
     }
     let (mut pattern, mut text) = (pattern.chars(), text.chars());
-    // where to go on when a literal fails: after the last `*`, one character further in the text
+    // where to continue when a literal fails: after the last `*`, one character further in the text
     let mut retry = None;
     loop {
         let (mut rest, mut ahead) = (pattern.clone(), text.clone());

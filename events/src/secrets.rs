@@ -1,9 +1,14 @@
-//! Known secrets, and their names in place of them: `{{secret:NAME}}`.
+//! Replaces known secrets by their names: `{{secret:NAME}}`.
 //!
-//! A value is found as it is and in the forms that it takes inside other texts: escaped in a JSON
-//! string, percent-encoded, in base64, line by line, and by the greater part of it that every way of
-//! quoting leaves alone. Those have a form behind the name, as in `{{secret:NAME:json}}`. What a command
-//! makes of a value otherwise is not recognised.
+//! A value is found as it is, and in the forms that it takes inside other texts: escaped in a JSON
+//! string, percent-encoded, in base64, line by line, and by its greater part that every kind of
+//! quoting leaves unchanged. Forms other than the plain one have a suffix, as in
+//! `{{secret:NAME:json}}`. Other transformations of a value by a command are not recognised.
+//!
+//! Values are put back into a call's arguments when it is resolved and when it runs. Keys of
+//! providers and headers are replaced too, but a call that names one fails, and commands do not get
+//! them in their environment. Snapshots hold files unchanged. `next` does not use this module: a
+//! log replays, verifies and reruns without any secret.
 
 mod forms;
 mod put_back;
@@ -22,10 +27,10 @@ use crate::rewrite::{Rewrite, rewrite};
 pub use put_back::UnknownSecret;
 pub use stream::Redactor;
 
-/// Shorter values are not replaced, in bytes: they stand in too much that is no secret.
+/// Shorter values are not replaced, in bytes: they occur in too many texts that are not secret.
 pub const SHORTEST: usize = 8;
 
-/// Parts of names that say what nobody should be given.
+/// Parts of names of variables that must not be passed on.
 const CREDENTIALS: &[&str] = &[
     "APIKEY",
     "AUTH",
@@ -43,8 +48,8 @@ const CREDENTIALS: &[&str] = &[
     "PW",
 ];
 
-/// Whether a variable of this name may hold a key, a token or a password. No such variable is passed
-/// on, whoever asks for it.
+/// Whether a variable of this name may hold a key, a token or a password. Such variables are never
+/// passed on.
 pub fn is_credential(name: &str) -> bool {
     let name = name.to_uppercase();
     let within = ["APIKEY", "CREDENTIAL", "PASSWORD", "SECRET", "TOKEN"];
@@ -57,18 +62,18 @@ pub fn is_credential(name: &str) -> bool {
 pub struct Secret {
     pub name: String,
     pub value: String,
-    /// Whether calls may name it: then its value is put back into their arguments.
+    /// Whether calls may name it. If so, its value is put back into their arguments.
     pub usable: bool,
 }
 
-/// Has no value.
+/// Shows no value.
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Secret").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-/// There is more of them than can be searched for.
+/// There are too many secrets to search for.
 #[derive(Debug, thiserror::Error)]
 #[error("the known secrets cannot be searched for: {0}")]
 pub struct TooMany(#[from] aho_corasick::BuildError);
@@ -93,7 +98,7 @@ struct Pattern {
     placeholder: String,
 }
 
-/// Names alone.
+/// Shows only names.
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.secrets().iter().map(|secret| &secret.name)).finish()
@@ -107,8 +112,8 @@ impl PartialEq for Secrets {
 }
 
 impl Secrets {
-    /// Of several names for one value the first counts, and a name that is taken gets a number. Values
-    /// are trimmed; those that are shorter than [`SHORTEST`] are left out.
+    /// If a value has several names, the first one counts. A name that is taken gets a number.
+    /// Values are trimmed; values shorter than [`SHORTEST`] are ignored.
     ///
     /// # Errors
     /// Gigabytes of values.
@@ -137,7 +142,7 @@ impl Secrets {
         Ok(Self(Some(Arc::new(Known { secrets: known, finder, patterns, longest, first }))))
     }
 
-    /// These and more, which calls can not name.
+    /// These secrets and `more`, which calls cannot name.
     ///
     /// # Errors
     /// Gigabytes of values.
@@ -154,40 +159,41 @@ impl Secrets {
         self.0.as_ref().map_or(&[], |known| &known.secrets)
     }
 
-    /// `text` with names in place of values; `None` if there is none in it.
+    /// `text` with names in place of values; `None` if there is no value in it.
     pub fn hide(&self, text: &str) -> Option<String> {
         self.0.as_ref()?.hide_text(text)
     }
 
-    /// Puts names in place of values wherever the event holds somebody's words.
+    /// Replaces values by names in all texts of the event.
     pub fn redact(&self, event: &mut Event) {
         if let Some(known) = &self.0 {
             rewrite(event, &**known);
         }
     }
 
-    /// The same for a turn configuration.
+    /// Replaces values by names in a turn configuration.
     pub fn redact_config(&self, configured: &mut crate::event::TurnConfigPayloads) {
         if let Some(known) = &self.0 {
             crate::rewrite::config(configured, &**known);
         }
     }
 
-    /// The same for every string of a JSON text.
+    /// Replaces values by names in every string of a JSON text.
     pub fn redact_json(&self, json: &mut crate::json::Json) {
         if let Some(known) = &self.0 {
             crate::rewrite::json(json, &**known);
         }
     }
 
-    /// The same for what a call would do.
+    /// Replaces values by names in a resolution.
     pub fn redact_resolution(&self, resolution: &mut crate::event::Resolution) {
         if let Some(known) = &self.0 {
             crate::rewrite::resolved(resolution, &**known);
         }
     }
 
-    /// `range` of `text` without what it would cut in two: a part of a value is not recognised any more.
+    /// Shrinks `range` of `text` so that it cuts no value in two: a part of a value is not
+    /// recognised.
     pub fn uncut(&self, text: &[u8], range: Range<usize>) -> Range<usize> {
         let Range { mut start, mut end } = range;
         for found in self.0.iter().flat_map(|known| known.finder.find_iter(text)) {
@@ -201,8 +207,8 @@ impl Secrets {
         start.min(end)..end
     }
 
-    /// How many of the first bytes of `text` can be judged by themselves: the rest may begin a secret,
-    /// if more follows.
+    /// The number of bytes at the start of `text` that can be searched now. The rest may begin a
+    /// secret if more text follows.
     pub fn settled(&self, text: &str) -> usize {
         self.0.as_ref().map_or(text.len(), |known| known.settled(text.as_bytes()))
     }
@@ -216,12 +222,12 @@ impl Known {
         self.without_beginnings(hidden.as_deref().unwrap_or(text)).or(hidden)
     }
 
-    /// A text without the beginnings of values behind which it was cut.
+    /// A truncated text without the beginnings of values before the cut.
     fn without_beginnings(&self, text: &str) -> Option<String> {
         let (mut kept, mut rest) = (String::new(), 0);
         let marks = text.match_indices("…").chain(text.match_indices("..."));
         for cut in marks.map(|(at, _)| at).collect::<BTreeSet<_>>() {
-            // near enough to tell what stands inside a whole value
+            // near enough to find out what is inside a whole value
             let mut near = cut.saturating_sub(2 * self.longest).max(rest);
             while near < cut && !text.is_char_boundary(near) {
                 near += 1;
@@ -253,7 +259,7 @@ impl Known {
         Some(hidden)
     }
 
-    /// Whether a pattern begins with `text` and goes on.
+    /// Whether a pattern begins with `text` and is longer.
     fn begins_longer(&self, text: &[u8]) -> bool {
         let after = self.patterns.partition_point(|pattern| pattern.found.as_bytes() <= text);
         self.patterns.get(after).is_some_and(|next| next.found.as_bytes().starts_with(text))
@@ -271,7 +277,7 @@ impl Known {
                 .get_or_insert_with(|| self.finder.find_iter(text).map(|m| m.range()).collect());
             found.iter().any(|found| found.start < *at && *at < found.end)
         };
-        // what stands inside a whole one begins none
+        // a match inside a whole value does not begin another value
         (from..text.len()).find(|at| begins(at) && !inside(at)).unwrap_or(text.len())
     }
 }
@@ -282,7 +288,8 @@ impl Rewrite for Known {
     }
 
     fn touches(&self, json: &str) -> bool {
-        // an escape within a string may be part of a value, and a cut may stand behind one
+        // an escape within a string may be part of a value, and a value may be cut before an
+        // ellipsis
         json.contains(['\\', '…']) || json.contains("...") || self.finder.is_match(json)
     }
 }
@@ -293,8 +300,8 @@ fn free(name: &str, known: &[Secret]) -> String {
     std::iter::once(name.to_owned()).chain(numbered).find(|name| !taken(name)).unwrap_or_default()
 }
 
-/// Each value in all its forms. Placeholders are among them, to be replaced by themselves: a value that
-/// is part of one is not looked for inside it.
+/// Each value in all its forms. Placeholders are among the patterns and are replaced by themselves,
+/// so that a value that is part of a placeholder is not found inside it.
 fn patterns(known: &[Secret]) -> Vec<Pattern> {
     let mut patterns: Vec<Pattern> = Vec::new();
     for secret in known {

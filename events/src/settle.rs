@@ -1,12 +1,12 @@
-//! From a fact to rest, and from a log to a state.
+//! Folds a fact and the intents that follow from it, and folds a log to a state.
 
 use crate::event::{Envelope, Event, Fact, Turn};
 use crate::next;
 use crate::state::State;
 use crate::time::Time;
 
-/// Folds a fact and every intent that follows from it, and returns them: one batch for the log.
-/// The fact's time is `now`, or the last event's where the clock has gone back.
+/// Folds a fact and every intent that follows from it, and returns them as one batch for the log.
+/// The fact's time is `now`, or the time of the last event if the clock was set back.
 pub fn settle(
     state: &mut State,
     session: crate::id::SessionId,
@@ -22,7 +22,7 @@ pub fn settle(
         event: fact.event,
     };
     state.apply(&fact);
-    // a turn configuration serves the fact after it, and that one decides
+    // the fact after a turn configuration decides, not the configuration itself
     let decides = !matches!(fact.event, Event::Turn(Turn::Configured(_)));
     let mut batch = vec![fact];
     if !decides {

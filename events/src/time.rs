@@ -1,11 +1,11 @@
-//! Points in time as the log knows them: whole milliseconds since the Unix epoch.
+//! Points in time in the log: whole milliseconds since the Unix epoch.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Milliseconds since 1970-01-01T00:00:00Z. The core never reads a clock: the shell stamps facts.
+/// Milliseconds since 1970-01-01T00:00:00Z. The core never reads a clock: the actors stamp facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
@@ -18,7 +18,7 @@ impl Time {
         self.0
     }
 
-    /// This time plus `millis`, at most the last one that RFC 3339 can write (year 9999).
+    /// This time plus `millis`, at most the last time that RFC 3339 can write (year 9999).
     #[must_use]
     pub fn plus(self, millis: u64) -> Self {
         const LAST: u64 = 253_402_300_799_999;

@@ -1,9 +1,9 @@
-//! A session's title, out of what a model has written.
+//! Extracts a session's title from a model's text.
 
-/// Characters of a title at most; a longer one ends in `...` within this.
+/// The maximum length of a title in characters; a longer one is cut and ends in `...`.
 const LONGEST: usize = 100;
 
-/// The first line that says something, outside of any thoughts (SPEC L9). `None` without one.
+/// The first line with content, outside of any thoughts (SPEC L9). `None` without one.
 pub fn clean(written: &str) -> Option<String> {
     let spoken = without_thoughts(written);
     let line = spoken.lines().map(str::trim).find(|line| !line.is_empty())?;
@@ -14,7 +14,7 @@ pub fn clean(written: &str) -> Option<String> {
     Some(format!("{kept}..."))
 }
 
-/// Models that think aloud mark it with tags; one that was cut off never closes the last.
+/// Removes thoughts that are marked with tags. A truncated text may not close the last tag.
 fn without_thoughts(written: &str) -> String {
     let (open, close) = ("<think>", "</think>");
     let mut spoken = String::new();

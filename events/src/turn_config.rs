@@ -1,4 +1,4 @@
-//! What a session works with: the contents of `turn.configured`, read.
+//! The decoded contents of `turn.configured`: the configuration of a session's turns.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ pub struct TurnConfig {
     pub prompt: String,
 }
 
-/// A tool as the model is told of it.
+/// A tool's definition for models.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
     pub name: String,
@@ -35,7 +35,7 @@ pub struct ToolSpec {
     pub schema: Json,
 }
 
-/// A model with what is known of it.
+/// A model with its known properties.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelSpec {
@@ -47,15 +47,15 @@ pub struct ModelSpec {
     pub abilities: Abilities,
 }
 
-/// What a model can be asked for. Servers refuse requests that ask for more (SPEC M12, M14).
+/// Optional features of a model. Servers refuse requests that use others (SPEC M12, M14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Abilities {
-    /// To call tools.
+    /// Tool calls.
     pub tools: bool,
-    /// To look at images and other files that are no text.
+    /// Images and other files that are not text.
     pub media: bool,
-    /// To be told how to sample: temperature and top-p.
+    /// Sampling parameters: temperature and top-p.
     pub sampling: bool,
 }
 
@@ -77,7 +77,7 @@ impl ModelSpec {
     }
 }
 
-/// Tokens. 0 for `context` or `input` means unknown: no overflow is foreseen.
+/// Tokens. 0 for `context` or `input` means unknown: overflow is then not predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limit {
@@ -103,7 +103,7 @@ pub struct Prices {
 }
 
 impl Prices {
-    /// What `usage` costs; reasoning counts as output. 0 where prices make no sense.
+    /// The cost of `usage`; reasoning counts as output. 0 if the prices are invalid.
     pub fn of(&self, usage: &Usage) -> Cost {
         #[expect(clippy::cast_precision_loss, reason = "token counts stay far below 2^52")]
         let price = |tokens: u64, per_million: f64| tokens as f64 * per_million / 1e6;
@@ -115,87 +115,86 @@ impl Prices {
     }
 }
 
-/// What becomes of a call that a person would have to be asked about.
+/// How to treat a call that requires a person's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AskMode {
-    /// Somebody is there: ask.
+    /// A person is there: ask.
     Ask,
-    /// Nobody is there: deny.
+    /// No person is there: deny.
     #[default]
     Deny,
-    /// The user said yes to everything beforehand.
+    /// The user allowed everything in advance.
     Allow,
 }
 
-/// How long a child may take unless settings say otherwise, in milliseconds: an hour. It ends and
-/// reports, whatever comes of it.
+/// The default time limit of a child, in milliseconds: an hour. The child then ends and reports.
 pub const TASK_TIMEOUT: u64 = 60 * 60 * 1_000;
 
-/// Times in milliseconds.
+/// Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Options {
-    /// How long a provider may stay silent.
+    /// How long a provider may send nothing.
     pub timeout: u64,
-    /// Attempts at one step beyond the first.
+    /// Retries of one step after the first attempt.
     pub retries: u32,
     pub max_steps: u32,
-    /// US dollars that a turn may cost; `None`: no limit.
+    /// The cost limit of a turn in US dollars; `None`: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_cost: Option<Cost>,
-    /// Time that a turn may take from its prompt on, pauses between nodes included.
+    /// The time limit of a turn from its prompt on, including pauses between nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_time: Option<u64>,
-    /// What the user adds to the system prompt.
+    /// The user's addition to the system prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// The name of the model's variant, whose options are among those of `request`.
+    /// The name of the model's variant. Its options are merged into `request`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
     pub ask: AskMode,
     /// How long a question waits for its answer.
     pub ask_for: u64,
-    /// Output tokens asked for at most.
+    /// The maximum number of output tokens to request.
     pub max_output: u64,
-    /// Tokens kept free for the reply; `None`: the smaller of 20 000 and `max_output`.
+    /// Tokens reserved for the reply; `None`: the smaller of 20 000 and `max_output`.
     pub reserved: Option<u64>,
-    /// Whether overflow is met by compaction.
+    /// Whether overflow leads to compaction.
     pub compact: bool,
     /// Whether old tool output is cleared at the end of a turn.
     pub prune: bool,
-    /// What a model is told that is to write a summary.
+    /// The instructions for the model that writes a summary.
     pub summary_prompt: String,
-    /// What a model is told that is to write the session's title; empty: none is asked.
+    /// The instructions for the model that writes the title; empty: no title is requested.
     pub title_prompt: String,
     /// The model that writes titles; `None`: the session's own.
     pub small_model: Option<ModelSpec>,
     /// The provider's own options, passed on in the request body.
     pub request: Json,
-    /// What "always" has allowed in the project's other sessions; each allows.
+    /// Rules from "always" answers in the project's other sessions; each rule allows.
     pub approved: Vec<Rule>,
-    /// Files with instructions that stand in the system prompt; absolute, with links resolved.
+    /// Instruction files in the system prompt; absolute paths with links resolved.
     pub instructions: Vec<String>,
-    /// Whether the agent plans, and is not to change anything but its plan.
+    /// Whether the agent plans and may change only its plan.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub plans: bool,
-    /// What the model is told with the first prompt for which `plans` is no longer what it was.
+    /// The text for the model with the first prompt for which `plans` has changed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reminder: String,
-    /// Whether the project's files are kept as they were before and after each step that may change
+    /// Whether to take snapshots of the project's files before and after each step that may change
     /// them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub snapshot: bool,
     /// The model that writes summaries; `None`: the session's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary_model: Option<ModelSpec>,
-    /// Options for the body of a request for a summary, in place of `request`.
+    /// Options for the body of a request for a summary, instead of `request`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary_request: Option<Json>,
-    /// The same for a title, in place of what small calls are made with.
+    /// Options for the body of a title request, instead of the default for small requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title_request: Option<Json>,
-    /// Those that have a say, in the order in which they are asked.
+    /// The plugins with hooks, in calling order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub plugins: Vec<PluginSpec>,
 }
@@ -246,8 +245,8 @@ impl TurnConfig {
         }
     }
 
-    /// Takes over what `now` changes against `before`. A payload that cannot be read (only a log
-    /// that was tampered with has one) leaves that part as it was.
+    /// Applies the differences between `before` and `now`. A payload that cannot be read (only a
+    /// manipulated log has one) leaves its part unchanged.
     pub(crate) fn apply(&mut self, before: Option<&TurnConfigPayloads>, now: &TurnConfigPayloads) {
         replace(&mut self.system, before.map(|e| &e.system), &now.system);
         replace(&mut self.tools, before.map(|e| &e.tools), &now.tools);
@@ -259,7 +258,7 @@ impl TurnConfig {
 }
 
 fn payload<T: Serialize>(part: &T) -> Payload {
-    // serialising these types to memory has no way to fail
+    // serialising these types to memory cannot fail
     Payload::new(serde_json::to_string(part).unwrap_or_default())
 }
 
@@ -352,7 +351,7 @@ mod tests {
             (usage(0, 0, 0, 1_000_000, 0), 0.3),
             (usage(0, 0, 0, 0, 1_000_000), 3.75),
             (usage(1_000_000, 100_000, 100_000, 1_000_000, 1_000_000), 10.05),
-            // more than there can be saturates and stays a number
+            // impossibly large counts saturate and stay a number
             (usage(0, u64::MAX, u64::MAX, 0, 0), 2_f64.powi(64) * 15.0 / 1e6),
         ] {
             let found = prices.of(&usage);

@@ -1,20 +1,21 @@
-//! What permission rules say of an access. A pure function of rules, approvals and mode; what follows
-//! from a verdict is decided elsewhere.
+//! Evaluates permission rules for an access. A pure function of rules, approvals and ask mode.
+//! Other modules decide what follows from a verdict.
 
 use crate::event::Access;
 use crate::rules::{self, Action, Rule};
 use crate::turn_config::AskMode;
 
-/// The permission that a tool needs to put a question to the user: it is put whatever the rules allow.
+/// The permission for questions of tools to the user. Rules can deny such a question, but not
+/// answer it.
 pub(crate) const QUESTION: &str = "question";
 
-/// The verdict of `rules` on one access: the worst over its patterns, with the rule that decided.
-/// What "always" has allowed turns a question into a yes, never a no.
+/// The verdict of `rules` on one access: the strictest over its patterns, with the deciding rule.
+/// An "always" answer turns a question into a yes, but never a denial.
 pub fn judge(rules: &[Rule], approved: &[Rule], access: &Access) -> (Action, Option<Rule>) {
     judged(rules, &[approved], access)
 }
 
-/// The lists in `approved` are asked one after the other.
+/// The verdict with several lists of approvals, which are evaluated one after the other.
 fn judged(rules: &[Rule], approved: &[&[Rule]], access: &Access) -> (Action, Option<Rule>) {
     let mut worst = (Action::Allow, None);
     for pattern in &access.patterns {
@@ -33,8 +34,8 @@ fn judged(rules: &[Rule], approved: &[&[Rule]], access: &Access) -> (Action, Opt
     worst
 }
 
-/// Whether a verdict outdoes the worst so far. Of equal ones the first that a rule stands behind
-/// is told.
+/// Whether a verdict is stricter than the strictest so far. Of equal verdicts, the first one with a
+/// rule is reported.
 fn is_worse(action: Action, worst: &(Action, Option<Rule>)) -> bool {
     action > worst.0 || action == worst.0 && worst.1.is_none()
 }
@@ -43,13 +44,13 @@ fn is_worse(action: Action, worst: &(Action, Option<Rule>)) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RulesInForce<'a> {
     pub(crate) rules: &'a [Rule],
-    /// What "always" has allowed in the session, and before that in its project.
+    /// Rules from "always" answers: first those of the session, then those of its project.
     pub(crate) approved: [&'a [Rule]; 2],
     pub(crate) ask: AskMode,
 }
 
 impl RulesInForce<'_> {
-    /// The verdict on one access. Where nobody is there to be asked, a question is decided beforehand.
+    /// The verdict on one access. If no person is there to be asked, the ask mode decides.
     pub(crate) fn access(&self, access: &Access) -> (Action, Option<Rule>) {
         let (action, rule) = judged(self.rules, &self.approved, access);
         let (action, rule) = match action {
@@ -57,7 +58,7 @@ impl RulesInForce<'_> {
             Action::Allow | Action::Ask | Action::Deny => (action, rule),
         };
         let action = match (action, self.ask) {
-            // a yes to everything answers no question
+            // a yes to everything does not answer a question
             (Action::Ask, AskMode::Allow) if access.permission == QUESTION => Action::Deny,
             (Action::Ask, AskMode::Deny) => Action::Deny,
             (Action::Ask, AskMode::Allow) => Action::Allow,
@@ -66,7 +67,8 @@ impl RulesInForce<'_> {
         (action, rule)
     }
 
-    /// The verdict on a whole call: the worst of its accesses. A call that touches nothing is allowed.
+    /// The verdict on a whole call: the strictest of its accesses. A call without accesses is
+    /// allowed.
     pub(crate) fn all(&self, accesses: &[Access]) -> (Action, Option<Rule>) {
         let mut worst = (Action::Allow, None);
         for verdict in accesses.iter().map(|access| self.access(access)) {
@@ -77,12 +79,12 @@ impl RulesInForce<'_> {
         worst
     }
 
-    /// The access that keeps a call from running.
+    /// The access that is denied.
     pub(crate) fn denied<'a>(&self, accesses: &'a [Access]) -> Option<&'a Access> {
         accesses.iter().find(|access| self.access(access).0 == Action::Deny)
     }
 
-    /// Whether the rules leave it to somebody who is asked. The questions of tools are for people alone.
+    /// Whether the rules require a person's answer. Only people answer the questions of tools.
     pub(crate) fn leave_open(&self, access: &Access) -> bool {
         let asked = judged(self.rules, &self.approved, access).0;
         asked == Action::Ask && access.permission != QUESTION

@@ -1,5 +1,5 @@
-//! Would today's code have decided the same? The log is folded, and before each event the next
-//! intent is compared with what stands there.
+//! Compares today's decisions with a log. The log is folded, and before each event the next intent
+//! is compared with the recorded event.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -9,20 +9,20 @@ use crate::id::{Seq, SessionId};
 use crate::state::State;
 use crate::{line, next};
 
-/// Where a log and today's code part.
+/// A place where a log and today's code differ.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Divergence {
     pub session: SessionId,
     pub seq: Seq,
-    /// Path of the field within the event's JSON line; `type` where another event was expected.
+    /// Path of the field within the event's JSON line; `type` if another event was expected.
     pub field: String,
-    /// What today's code decides; null for nothing.
+    /// The decision of today's code; null for none.
     pub expected: Value,
-    /// What the log has; null for nothing.
+    /// The recorded event; null for none.
     pub found: Value,
 }
 
-/// Up to where a log tells what another agent has decided, and which: 0 where none has.
+/// The last seq that comes from another agent's record, and that agent's name. 0 if there is none.
 pub fn imported(events: &[Envelope]) -> (Seq, &str) {
     let found = events.iter().find_map(|event| {
         let Event::Session(Session::Imported { from, through, .. }) = &event.event else {
@@ -33,7 +33,8 @@ pub fn imported(events: &[Envelope]) -> (Seq, &str) {
     found.unwrap_or((0, ""))
 }
 
-/// Every divergence, in order; of what was [`imported`] there is none. After one the recorded event is applied and comparison goes on.
+/// Every divergence, in order. [`imported`] events are not compared. After a divergence the
+/// recorded event is applied and the comparison continues.
 pub fn verify(events: &[Envelope]) -> Vec<Divergence> {
     let mut state = State::default();
     let mut found = Vec::new();
@@ -58,7 +59,8 @@ pub fn verify(events: &[Envelope]) -> Vec<Divergence> {
     found
 }
 
-/// A turn configuration serves the fact after it, and it is that fact which decides.
+/// Whether `event` follows its turn configuration. The configuration itself decides nothing; the
+/// fact after it does.
 fn serves(before: Option<&Envelope>, event: &Envelope) -> bool {
     let equips = before.is_some_and(|before| equips(&before.event));
     equips && !event.event.is_intent()
@@ -68,7 +70,8 @@ fn equips(event: &Event) -> bool {
     matches!(event, Event::Turn(Turn::Configured(_)))
 }
 
-/// `resumed` and `forked`, and an `configured` right before one, may cut a batch short.
+/// Whether `event` may cut a batch short: `resumed`, `forked`, or a `configured` directly before
+/// one.
 fn cuts_in(event: &Envelope, following: Option<&Envelope>) -> bool {
     let cuts = |event: &Envelope| {
         matches!(event.event, Event::Session(Session::Resumed { .. } | Session::Forked { .. }))
@@ -95,7 +98,7 @@ fn json(event: &Envelope) -> Value {
     serde_json::from_str(&line::write(event)).unwrap_or_default()
 }
 
-/// The first place where two values differ.
+/// The first difference between two values.
 pub fn difference(expected: &Value, found: &Value, path: &str) -> Option<(String, Value, Value)> {
     if expected == found {
         return None;
@@ -107,7 +110,7 @@ pub fn difference(expected: &Value, found: &Value, path: &str) -> Option<(String
             let absent = Value::Null;
             let mut pairs =
                 keys.map(|k| (k, a.get(k).unwrap_or(&absent), b.get(k).unwrap_or(&absent)));
-            // another type says more than whatever field of it comes first
+            // a different type says more than its first different field
             if a.get("type") != b.get("type") && path.is_empty() {
                 let kind =
                     |map: &serde_json::Map<_, _>| map.get("type").cloned().unwrap_or_default();

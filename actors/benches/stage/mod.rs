@@ -1,4 +1,4 @@
-//! A node with a session in which a scripted model answers, so that there is something to watch.
+//! A node with a session in which a scripted model answers, for observers to watch.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use leftfold_providers::{Config, ScriptSource, Wire};
 use leftfold_tools::Workspace;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
-/// A node with a session, and the prompt that sets it going.
+/// A node with a session, and a prompt that starts it.
 pub(crate) async fn open(
     script: String,
 ) -> Result<(ActorRef<NodeMessage>, SessionId, NodeMessage), ActorProcessingErr> {

@@ -1,4 +1,4 @@
-//! What the session is told when a worker has died with an intent in hand.
+//! The outcomes that the session gets when a worker has died with an intent in hand.
 
 use leftfold_events::event::{CallKind, Class, FailureClass, Finished, Model, Resolution, Tool};
 use leftfold_events::state::{Call, Phase};
@@ -34,7 +34,8 @@ pub(super) fn check_lost(call: &Call) -> Option<Fact> {
     Some(Fact::of(wait.intent, Tool::Resolved(Box::new(resolution))))
 }
 
-/// A call with a child session goes on: the executor has none of it in hand.
+/// The outcome of a run. A call with a child session continues, because the executor does not run
+/// it.
 pub(super) fn run_lost(call: &Call) -> Option<Fact> {
     call.resolved.as_ref().filter(|resolved| resolved.class != Class::Child)?;
     let Phase::Running { wait, .. } = &call.phase else { return None };

@@ -1,5 +1,5 @@
-//! Opens the sessions that calls start, in the store of their parents, and performs what
-//! `leftfold_events::children` decides about them.
+//! Opens the sessions that calls start, in the store of their parents, and performs the decisions
+//! of `leftfold_events::children`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::messages::{
 use crate::world::{ChildConfig, World};
 
 impl Sessions {
-    /// Gathers what the child is to work with, beside the node, because that looks at files.
+    /// Builds the child's configuration in a task beside the node, because that reads files.
     pub(super) fn spawn(&mut self, node: &ActorRef<NodeMessage>, spawn: Box<SpawnChild>) {
         let Some(entry) = self.open.get(&spawn.parent.session) else { return };
         let (world, store) = (entry.world.clone(), entry.store.dir().to_owned());
@@ -42,7 +42,7 @@ impl Sessions {
                 }
                 Err(why) => {
                     let told = ChildResult::failed(spawn.session, why);
-                    // a node that is gone tells nobody
+                    // the node may be gone
                     let _ = node.cast(told.to(spawn.parent));
                     return;
                 }
@@ -57,8 +57,8 @@ impl Sessions {
         self.open(node, Waiting { open, then: Then::Child { spawn, config, forks } }).await;
     }
 
-    /// Tells a child that is open what it was spawned for, as far as its log does not have that
-    /// already. One that `forks` is first told whose child it is.
+    /// Prompts an open child with its task, if its log does not have the task yet. A child that
+    /// `forks` first gets the id of its parent.
     pub(super) fn begin_child(
         &mut self,
         node: &ActorRef<NodeMessage>,
@@ -96,7 +96,7 @@ impl Sessions {
                     return;
                 }
             }
-            // a session that dies here is started again, and its parent asks again
+            // a session that dies here is restarted, and its parent asks again
             let Ok(of_child) = ractor::call!(child, SessionMessage::View) else { return };
             let Ok(of_parent) = ractor::call!(parent, SessionMessage::View) else { return };
             let intent = children::next(&of_parent, &of_child, &spawned);
@@ -110,7 +110,7 @@ impl Sessions {
             for message in messages(intent, &spawn, config, &of_child) {
                 let _ = node.cast(message);
             }
-            // an interrupt of the parent may have come before the child was at work
+            // the parent may have been interrupted before the child began to work
             if works
                 && let Ok(of_parent) = ractor::call!(parent, SessionMessage::View)
                 && !children::waits_for(&of_parent, spawned.seq)
@@ -121,9 +121,9 @@ impl Sessions {
     }
 }
 
-/// A child that was spawned in what a fork shares is forked itself before a call of the fork goes on
-/// with it: which session it begins as a fork of, and the last event that is shared. It blocks on the
-/// disk.
+/// The session that the child begins as a fork of, and the last shared event. A child that was
+/// spawned in the shared events of a fork is forked before a call of the fork continues it. It
+/// blocks on the disk.
 fn fork_of(store: &LiveReader, spawn: &SpawnChild) -> Result<Option<(SessionId, Seq)>, Error> {
     let Some(from) = spawn.fork_of.filter(|_| !spawn.close) else { return Ok(None) };
     if !store.read(spawn.session, 1, 1)?.is_empty() {
@@ -149,7 +149,7 @@ fn configure(world: &World, spawn: &SpawnChild) -> Result<ChildConfig, String> {
     configs.for_child(&spawn.agent, &spawn.config)
 }
 
-/// Its parent's world, as far as the child's configuration reaches.
+/// The parent's world, limited to the child's configuration.
 fn narrowed(config: &ChildConfig, parent: World) -> World {
     let mut world = World { models: config.models.clone(), ..parent };
     if !config.has_subagents {
@@ -158,7 +158,7 @@ fn narrowed(config: &ChildConfig, parent: World) -> World {
     world
 }
 
-/// The messages that perform the intent.
+/// The messages that perform the decision.
 fn messages(
     intent: ChildIntent,
     spawn: &SpawnChild,

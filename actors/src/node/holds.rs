@@ -1,4 +1,4 @@
-//! Which stores this node holds, for whoever makes it reachable there.
+//! The stores that this node holds, for the listeners that make it reachable there.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ impl Holds {
         stores.for_each(|store| self.add(store));
     }
 
-    /// The store is held, now or already.
+    /// Adds a store that the node holds.
     pub(super) fn add(&mut self, store: &Path) {
         let Some(listener) = self.listener.as_ref().filter(|_| !self.held.contains_key(store))
         else {

@@ -1,4 +1,4 @@
-//! How a session is opened in its store, which the node may hold already.
+//! Opens a session in its store, which the node may already hold.
 
 use std::path::Path;
 use std::time::Instant;
@@ -17,14 +17,14 @@ use crate::messages::{
 use crate::session::{Arguments, OpenLog, Session};
 use crate::world::World;
 
-/// A session that waits for its store, and what for.
+/// A session that waits for its store, and the reason for opening it.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) open: Box<OpenSession>,
     pub(super) then: Then,
 }
 
-/// What is done with a session once it is open.
+/// The next step once a session is open.
 #[derive(Debug)]
 pub(super) enum Then {
     Describe(RpcReplyPort<Result<Opened, Error>>),
@@ -34,14 +34,13 @@ pub(super) enum Then {
     Child {
         spawn: Box<SpawnChild>,
         config: Box<TurnConfig>,
-        /// It is a fork that is to begin.
+        /// Whether it is a fork that has not begun.
         forks: bool,
     },
 }
 
 impl Sessions {
-    /// Has a session open, and then does something with it. One that is open is the same for all
-    /// its clients.
+    /// Opens a session and then performs the next step. All clients of an open session share it.
     pub(super) async fn open(&mut self, node: &ActorRef<NodeMessage>, waiting: Waiting) {
         let OpenSession { session, store, .. } = waiting.open.as_ref();
         if self.is_open(*session) {
@@ -65,8 +64,8 @@ impl Sessions {
         Some(entry.store.clone())
     }
 
-    /// Opens a store beside the node, because that can take seconds. What a dead node left running
-    /// in it is ended first.
+    /// Opens a store in a task beside the node, because that can take seconds. It first ends the
+    /// processes that a dead node left running in it.
     pub(super) fn open_store(&mut self, node: &ActorRef<NodeMessage>, waiting: Waiting) {
         let (node, folder) = (node.clone(), waiting.open.store.clone());
         self.opening.insert(folder.clone(), vec![waiting]);
@@ -80,7 +79,7 @@ impl Sessions {
                     tracing::info!("{ended} processes of a dead node were ended");
                 }
             }
-            // a node that is gone opens nothing
+            // the node may be gone
             let _ = node.cast(NodeMessage::StoreOpened { store: folder, outcome });
         });
     }
@@ -99,7 +98,7 @@ impl Sessions {
                 }
             }
             Err(error) => {
-                // an error has one reader: the others try for themselves
+                // only the first waiting session gets the error: the others try again
                 if let Some(first) = waiting.next() {
                     self.refuse(first, error);
                 }
@@ -135,19 +134,19 @@ impl Sessions {
         }
     }
 
-    /// Whoever waited for a session that can not be opened learns why.
+    /// Reports to a waiting client why the session cannot be opened.
     fn refuse(&mut self, waiting: Waiting, error: Error) {
         let session = waiting.open.session;
         match waiting.then {
             Then::Describe(reply) => {
-                // the client may have gone
+                // the client may be gone
                 let _ = reply.send(Err(error));
             }
             Then::Child { spawn, .. } => {
                 let sent = ChildResult::failed(session, error.to_string());
                 let (parent, message) = sent.message(spawn.parent);
                 if let Some(entry) = self.open.get(&parent) {
-                    // one that is gone asks again
+                    // a parent that is gone asks again
                     let _ = entry.actor.cast(message);
                 }
             }
@@ -168,7 +167,7 @@ impl Sessions {
     ) -> Result<(), Error> {
         let OpenSession { session, world, created_event, fork_of, .. } = open;
         if let Some(closed) = self.open.remove(&session) {
-            // one that was closed for good, and still has the log
+            // a session that was closed permanently may still have the log
             let _ = closed.actor.stop_and_wait(None, Some(LET_GO)).await;
         }
         let woken = ObserversMessage::Opened { session, store: store.reader() };
@@ -179,7 +178,7 @@ impl Sessions {
         let first = forked.unwrap_or_else(|| created_event.clone());
         let Started { actor, head, unfinished, .. } =
             start(node, &self.observers, &store, session, &world, Some(first)).await?;
-        // those who opened it before it was closed still listen to the same end
+        // clients that opened it before it was closed still listen on this channel
         let closed = self.resting.remove(&session).map(|resting| resting.closed);
         let closed = closed.filter(|closed| closed.borrow().is_none());
         self.holds.add(store.dir());
@@ -203,28 +202,28 @@ impl Sessions {
 }
 
 impl Entry {
-    /// Whether the message still means something to a turn that may have been cut off. A prompt
-    /// brings that turn to its end first; to go on with it is for whoever asks first.
+    /// Whether the message still has a meaning for a turn that may be interrupted. A prompt first
+    /// ends such a turn. The first client that asks resumes it.
     pub(super) fn go_on(&mut self, message: &SessionMessage) -> bool {
         if let SessionMessage::Prompt { config, .. } = message
             && std::mem::take(&mut self.cut_off)
         {
             let resume = SessionMessage::Resume { config: config.clone(), close: true };
-            // one that is gone does not take the prompt either
+            // a session that is gone does not get the prompt either
             return self.actor.cast(resume).is_ok();
         }
         let resumes = matches!(message, SessionMessage::Resume { .. });
         !resumes || std::mem::take(&mut self.cut_off)
     }
 
-    /// Tells a client how the session stands.
+    /// Sends a client the session's status.
     fn describe(&self, reply: RpcReplyPort<Result<Opened, Error>>) {
         let (actor, cut_off, closed) = (self.actor.clone(), self.cut_off, self.closed.subscribe());
         tokio::spawn(async move {
             let opened = match ractor::call!(actor, SessionMessage::View) {
                 Ok(state) => Ok(Opened {
                     head: state.seq,
-                    // files that are to be put back wait for whoever wants anything
+                    // a pending restore waits for the next use of the session
                     unfinished: cut_off && state.turn.is_some(),
                     questions: state.questions(),
                     ended: state.ended,
@@ -232,7 +231,7 @@ impl Entry {
                 }),
                 Err(gone) => Err(Error::Gone(gone.to_string())),
             };
-            // the client may have gone
+            // the client may be gone
             let _ = reply.send(opened);
         });
     }
@@ -241,11 +240,11 @@ impl Entry {
 /// A session that has just been started.
 pub(super) struct Started {
     pub(super) actor: ActorRef<SessionMessage>,
-    /// Where its log ends.
+    /// The end of its log.
     pub(super) head: Seq,
-    /// Whether a turn was cut off in it.
+    /// Whether its last turn was interrupted.
     pub(super) unfinished: bool,
-    /// What was in force there.
+    /// The turn configuration in force.
     pub(super) config: Box<TurnConfig>,
 }
 
@@ -274,7 +273,7 @@ pub(super) async fn start(
     Ok(Started { actor, head, unfinished, config })
 }
 
-/// Ends the processes of calls whose mark begins with `mark`, and waits until they are gone.
+/// Ends the processes of calls whose mark begins with `mark`, and waits until they have ended.
 pub(super) async fn end_strays(mark: String) {
     let hunt = move || leftfold_process::end_strays(&mark);
     let ended = tokio::task::spawn_blocking(hunt).await.unwrap_or_default();

@@ -1,5 +1,7 @@
-//! Sessions that nobody wants anything of let go of their stores, and are opened again when
-//! somebody does. There is a timer only while a session is open.
+//! Closes sessions that are not in use and releases their stores, and opens them again at their
+//! next use. A session rests after a minute without a turn and without messages. Its store is
+//! closed unless another session uses it. Observers continue at their cursors. The timer runs only
+//! while a session is open.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,10 +16,10 @@ use super::{Entry, LET_GO, Sessions};
 use crate::messages::{Error, NodeMessage, ObserversMessage, OpenSession, SessionMessage};
 use crate::world::World;
 
-/// How long a session is left alone before it is closed.
+/// How long a session is unused before it is closed.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// What it takes to open a session again.
+/// The data for opening a session again.
 #[derive(Debug)]
 pub(super) struct Resting {
     store: PathBuf,
@@ -38,7 +40,7 @@ impl Sessions {
         });
     }
 
-    /// Asks the sessions that were left alone whether they are at rest.
+    /// Asks the unused sessions whether they are at rest.
     pub(super) fn sweep(&mut self, node: &ActorRef<NodeMessage>, idle: Duration) {
         self.sweeping = false;
         if self.open.is_empty() {
@@ -49,7 +51,7 @@ impl Sessions {
             let (node, actor) = (node.clone(), entry.actor.clone());
             let (session, sent, cut_off) = (*session, entry.sent, entry.cut_off);
             tokio::spawn(async move {
-                // a turn that was cut off does not go on by itself
+                // an interrupted turn does not continue by itself
                 let at_rest = cut_off
                     || ractor::call!(actor, SessionMessage::AtRest).is_ok_and(|at_rest| at_rest);
                 if at_rest {
@@ -59,7 +61,7 @@ impl Sessions {
         }
     }
 
-    /// Closes a session, unless somebody has told it something meanwhile.
+    /// Closes a session, unless it was sent another message meanwhile.
     pub(super) async fn rest(&mut self, session: SessionId, sent: u64) {
         if self.open.get(&session).is_none_or(|entry| entry.sent != sent) {
             return;
@@ -67,14 +69,14 @@ impl Sessions {
         self.close(session).await;
     }
 
-    /// Closes a session. Whoever wants something of it opens it again.
+    /// Closes a session. Its next use opens it again.
     pub(super) async fn close(&mut self, session: SessionId) {
         let Some(entry) = self.open.remove(&session) else { return };
         let Entry { store, world, created_event, actor, closed, .. } = entry;
         if self.observers.cast(ObserversMessage::Closed { session }).is_err() {
             tracing::warn!("nobody hands events to observers");
         }
-        // before the lock is free: whoever has it next may serve there
+        // before the lock is released: the next holder may serve clients there
         if self.held(store.dir()).is_none() {
             self.holds.rest(store.dir());
         }
@@ -85,7 +87,7 @@ impl Sessions {
         self.resting.insert(session, Resting { store, world, created_event, closed });
     }
 
-    /// Opens a session again for whoever wants something of it.
+    /// Opens a resting session again and performs `then`.
     pub(super) fn wake(&mut self, node: &ActorRef<NodeMessage>, session: SessionId, then: Then) {
         let Some(resting) = self.resting.get(&session) else {
             tracing::warn!("{}", Error::NotOpen(session));
@@ -103,7 +105,7 @@ impl Sessions {
         } else if let Some(held) = self.held(&folder) {
             self.opening.insert(folder.clone(), vec![waiting]);
             let opened = NodeMessage::StoreOpened { store: folder, outcome: Ok(held) };
-            // a node that is gone opens nothing
+            // the node may be gone
             let _ = node.cast(opened);
         } else {
             self.open_store(node, waiting);

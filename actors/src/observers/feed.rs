@@ -1,4 +1,4 @@
-//! What has happened of late in a session that is being watched.
+//! The recent events of a watched session.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -11,18 +11,19 @@ use tokio::sync::{Mutex, watch};
 
 use crate::recorded::Recorded;
 
-/// Bytes of a session's last events that are kept for sinks a little behind, so that many of them
-/// do not each read the same from the log.
+/// The size of the recent events that are kept per session, in bytes. They serve sinks that are a
+/// little behind, so that not each of them reads the log.
 const RECENT: usize = 256 << 10;
 
-/// What was read last from the log. Sinks that want the same share it, and read one after the other.
+/// The last events read from the log. Sinks that need equal events share them and read one after
+/// the other.
 pub(super) type Shared = Arc<Mutex<Option<Weak<[Recorded]>>>>;
 
-/// A session's feed, and how far its sinks are.
+/// A session's feed, and the cursors of its sinks.
 #[derive(Default)]
 pub(super) struct Channel {
     feed: watch::Sender<Feed>,
-    /// The next seq of each sink. A sink that is gone has dropped its own.
+    /// The next seq of each sink. A sink that is gone has dropped its cursor.
     cursors: Vec<Arc<AtomicU64>>,
 }
 
@@ -31,16 +32,16 @@ pub(super) struct Feed {
     /// `None` while the session is closed.
     store: Option<LiveReader>,
     folder: PathBuf,
-    /// How often the store was opened: others may have written to it in between.
+    /// How often the store was opened: other nodes may have written to it in between.
     openings: u64,
     /// The last seq known to be in the log.
     head: Seq,
-    /// Without gaps.
+    /// The recent events, without gaps.
     recent: VecDeque<Recorded>,
     chunk: Shared,
 }
 
-/// One sink's way to the feed.
+/// One sink's access to the feed.
 pub(super) struct Subscription {
     pub(super) feed: watch::Receiver<Feed>,
     cursor: Arc<AtomicU64>,
@@ -48,22 +49,22 @@ pub(super) struct Subscription {
     pub(super) looked: Option<u64>,
 }
 
-/// What a sink is to be given next.
+/// The next input of a sink.
 pub(super) enum Next {
     Events(Arc<[Recorded]>),
     Log(Log),
-    /// It has all there is.
+    /// The sink has all events.
     Nothing,
 }
 
-/// Where to read on.
+/// The place to continue reading the log.
 pub(super) struct Log {
     pub(super) from: Seq,
-    /// `None`: a copy of what is in the folder.
+    /// `None`: read a copy of the folder's store.
     pub(super) store: Option<LiveReader>,
     pub(super) folder: PathBuf,
     pub(super) opening: u64,
-    /// Whether there is something to be read for certain.
+    /// Whether the log is known to have more events.
     pub(super) promised: bool,
     pub(super) chunk: Shared,
 }
@@ -75,13 +76,13 @@ impl Channel {
         Subscription { feed: self.feed.subscribe(), cursor, looked: None }
     }
 
-    /// Where the session's log is.
+    /// The place of the session's log.
     pub(super) fn place(&self) -> (Option<LiveReader>, PathBuf) {
         let feed = self.feed.borrow();
         (feed.store.clone(), feed.folder.clone())
     }
 
-    /// The session's log is there.
+    /// Sets the place of the session's log.
     pub(super) fn placed(&mut self, (store, folder): (Option<LiveReader>, PathBuf)) {
         if let Some(store) = store {
             return self.opened(store);
@@ -118,11 +119,11 @@ impl Channel {
         self.feed.send_modify(|feed| feed.store = None);
     }
 
-    /// False: nobody watches any more.
+    /// Adds a batch. False: no sink watches any more.
     pub(super) fn happened(&mut self, batch: &Arc<[Envelope]>) -> bool {
         self.forget();
         self.feed.send_modify(|feed| feed.add(batch));
-        // while the sinks are at it
+        // changed in place, while sinks may be reading
         self.feed.send_if_modified(|feed| {
             feed.shrink();
             false
@@ -130,7 +131,7 @@ impl Channel {
         !self.cursors.is_empty()
     }
 
-    /// Keeps nothing that all sinks have.
+    /// Drops the events that all sinks have.
     fn forget(&mut self) {
         self.cursors.retain(|cursor| Arc::strong_count(cursor) > 1);
         let had = self.cursors.iter().map(|cursor| cursor.load(Ordering::Acquire)).min();
@@ -146,7 +147,7 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        // a sink that does not answer must not hold the store
+        // a sink that does not answer must not hold the store open
         self.feed.send_modify(|feed| feed.store = None);
     }
 }
@@ -161,7 +162,7 @@ impl Feed {
         self.recent.extend(Recorded::all(batch));
     }
 
-    /// The newest stays, whatever its size.
+    /// Drops the oldest events over the limit. The newest one stays, whatever its size.
     fn shrink(&mut self) {
         let mut weight = 0;
         let heavy = self.recent.iter().rev().position(|event| {
@@ -202,7 +203,7 @@ impl Subscription {
         })
     }
 
-    /// The sink is being given what there is before `seq`.
+    /// The sink is being sent the events before `seq`.
     pub(super) fn advance(&self, seq: Seq) {
         self.cursor.store(seq, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! Serves one sink: one observation at a time, the next when that is acknowledged.
+//! Serves one sink: one observation at a time, the next one after an acknowledgement.
 
 use std::sync::{Arc, Weak};
 
@@ -10,11 +10,10 @@ use super::feed::{Log, Next, Subscription};
 use crate::messages::{Observation, ObserversMessage, Watch, WatchScope};
 use crate::recorded::Recorded;
 
-/// Events at most in one observation read from the log.
+/// The most events in one observation that is read from the log.
 const CHUNK: usize = 128;
 
-/// Ends with the sink, or with the hub. What a fork shares is left out if only its `own` events are
-/// wanted.
+/// Serves until the sink or the hub ends. With `own`, the shared events of a fork are omitted.
 pub(super) async fn serve(
     mut subscription: Subscription,
     watch: Watch,
@@ -26,7 +25,7 @@ pub(super) async fn serve(
         let events = match subscription.next() {
             Next::Events(events) => events,
             Next::Nothing => {
-                // the hub may have gone
+                // the hub may be gone
                 let _ = subscription.feed.changed().await;
                 continue;
             }
@@ -52,24 +51,24 @@ pub(super) async fn serve(
         }
         let spawned = spawned(&events, &watch.family);
         let (done, acknowledged) = ractor::concurrency::oneshot();
-        // a dead sink drops its port, which is an answer too
+        // a dead sink drops its port, which counts as an answer
         let _ = sink.cast(Observation { events, done: done.into() });
         if acknowledged.await.is_err() {
             return;
         }
-        // only now: a child comes after what has spawned it
+        // only after the acknowledgement: a child comes after the event that spawned it
         for (session, from) in spawned {
             let descend = ObserversMessage::Descend {
                 parent: watch.session,
                 watch: Watch { session, from, ..watch.clone() },
             };
-            // the hub may have gone
+            // the hub may be gone
             let _ = hub.cast(descend);
         }
     }
 }
 
-/// Those that are the session's own.
+/// Only the session's own events.
 fn of(session: SessionId, events: Arc<[Recorded]>) -> Arc<[Recorded]> {
     if events.iter().all(|event| event.session == session) {
         return events;
@@ -77,7 +76,7 @@ fn of(session: SessionId, events: Arc<[Recorded]>) -> Arc<[Recorded]> {
     events.iter().filter(|event| event.session == session).cloned().collect()
 }
 
-/// The sessions that the sink comes to by these events, and where they begin for it.
+/// The sessions that these events add to the sink, and the seqs at which they begin for it.
 fn spawned(events: &[Recorded], family: &WatchScope) -> Vec<(SessionId, Seq)> {
     let spawned = events.iter().filter_map(|event| {
         let session = event.spawned()?;
@@ -87,13 +86,13 @@ fn spawned(events: &[Recorded], family: &WatchScope) -> Vec<(SessionId, Seq)> {
     spawned.collect()
 }
 
-/// A sink that can not be served is stopped, so that whoever waits behind it hears of it.
+/// Stops a sink that cannot be served, so that the code that waits for it notices.
 fn give_up(sink: &ActorRef<Observation>, why: &str) {
     tracing::error!("an observer can not be served from the log: {why}");
     sink.stop(Some(why.to_owned()));
 }
 
-/// What the log has next.
+/// Reads the next events of the log.
 async fn read(log: Log, session: SessionId) -> Result<Arc<[Recorded]>, String> {
     let Log { from, store, folder, chunk, .. } = log;
     let mut chunk = chunk.lock().await;

@@ -1,5 +1,5 @@
-//! One life of a session that is run again: a store of its own, the real session with its workers,
-//! and who takes the places of node and observers.
+//! One life of a session in a rerun: a store of its own, the real session with its workers, and
+//! stand-ins for node and observers.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::messages::{Error, NodeMessage, ObserversMessage, SessionMessage};
 use crate::session::{Arguments, OpenLog, Session};
 use crate::world::{Models, Recording, World};
 
-/// How long nothing may come of what was released: far more than it takes.
+/// How long a released outcome may take to have an effect: far more than it needs.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) struct Life {
@@ -31,14 +31,15 @@ pub(super) struct Life {
     node: ActorRef<NodeMessage>,
     observers: ActorRef<ObserversMessage>,
     came: mpsc::UnboundedReceiver<Came>,
-    /// Not compared yet.
+    /// Events that are not compared yet.
     pub(super) events: VecDeque<Envelope>,
-    /// Handed in, and not matched with their intents yet.
+    /// Effects that were handed in and are not matched with their intents yet.
     pub(super) effects: Vec<Effect>,
 }
 
 impl Life {
-    /// Begins behind the first `given` events of `log`, which are imported into a new store in `folder`.
+    /// Begins after the first `given` events of `log`, which are imported into a new store in
+    /// `folder`.
     pub(super) async fn begin(
         session: SessionId,
         log: &Arc<[Envelope]>,
@@ -83,7 +84,7 @@ impl Life {
     }
 
     pub(super) fn tell(&self, message: SessionMessage) {
-        // that it died is noticed when nothing comes
+        // a dead actor is noticed when nothing more comes
         let _ = self.actor.cast(message);
     }
 
@@ -91,7 +92,7 @@ impl Life {
         &self.actor
     }
 
-    /// Takes in what comes next. False: nothing does.
+    /// Receives the next event or effect. False: there is none.
     pub(super) async fn listen(&mut self) -> Result<bool, Error> {
         let Ok(Some(came)) = tokio::time::timeout(PATIENCE, self.came.recv()).await else {
             return Ok(false);
@@ -100,7 +101,7 @@ impl Life {
         Ok(true)
     }
 
-    /// Takes in what has come already.
+    /// Receives everything that has already come.
     pub(super) fn drain(&mut self) -> Result<(), Error> {
         while let Ok(came) = self.came.try_recv() {
             self.take(came)?;
@@ -117,11 +118,11 @@ impl Life {
         Ok(())
     }
 
-    /// As a crash ends it; gives what stands in its store.
+    /// Ends the session as a crash would, and returns the events in its store.
     pub(super) async fn end(self, session: SessionId) -> Result<Vec<Envelope>, Error> {
         let Self { actor, node, observers, store, .. } = self;
         actor.kill();
-        // one that is dead already has let go too
+        // an actor that is already dead has also released the store
         let _ = actor.wait(None).await;
         node.stop(None);
         observers.stop(None);
@@ -130,7 +131,7 @@ impl Life {
     }
 }
 
-/// A world of which nothing is real.
+/// A world without real access to anything.
 fn world(log: &[Envelope], recording: &Arc<RecordedLog>, folder: &Path) -> World {
     let provider = Arc::new(RecordedProvider(Arc::clone(recording)));
     let asked = |event: &Envelope| {
@@ -149,7 +150,7 @@ fn world(log: &[Envelope], recording: &Arc<RecordedLog>, folder: &Path) -> World
     }
 }
 
-/// Takes the place of the node.
+/// Stands in for the node.
 struct Stage;
 
 impl Actor for Stage {
@@ -174,7 +175,7 @@ impl Actor for Stage {
         if let NodeMessage::Spawn(spawn) = message {
             let _ = came.send(Came::Effect(Effect::Child(Box::new(spawn.parent))));
         }
-        // what other sessions are told has its place in their own logs
+        // messages to other sessions are in those sessions' own logs
         Ok(())
     }
 

@@ -1,7 +1,8 @@
-//! A log is run again by the real actors. What the log was told is released when its place is reached,
-//! by way of whoever told it; what it decided the actors have to come forward with themselves, and
-//! each effect has to reach its worker. Sealed: there is no model, tool, file, process, child or clock
-//! behind the workers, only the log.
+//! Runs a log again with the real actors. Each recorded fact is released when its place is reached,
+//! through the actor or worker that reports such facts. The actors must make each recorded intent
+//! themselves, and each effect must reach its worker. The workers have no access to models, tools,
+//! files, processes, children or the clock, only to the log. Every session is run alone: a child's
+//! recorded end is released, and the child's own log is run again as a session of its own.
 
 #![allow(clippy::result_large_err, reason = "a divergence ends the rerun: it is made once")]
 
@@ -23,11 +24,11 @@ use crate::messages::Error;
 use life::Life;
 use recording::{Effect, event};
 
-/// Runs the log of `session`, a fork's with what it shares, in stores of its own below `folder`.
-/// `None`: the actors have brought forth the same events.
+/// Runs the log of `session` (for a fork, including the shared events) again, in stores of its own
+/// below `folder`. `None`: the actors have made equal events.
 ///
 /// # Errors
-/// A store in `folder` can not be written or read, or an actor died.
+/// A store in `folder` cannot be written or read, or an actor died.
 pub async fn rerun(
     session: SessionId,
     log: Vec<Envelope>,
@@ -58,7 +59,7 @@ pub async fn rerun(
     Ok(outcome.err().or_else(|| read_back(session, &log[..place], &written)))
 }
 
-/// How many events stand before what the actors do: those that a fork shares, and its beginning,
+/// The number of events before those of the actors: the shared events of a fork, and its beginning,
 /// which is compared here.
 fn given(session: SessionId, log: &[Envelope]) -> Result<usize, Divergence> {
     let shared = log.iter().take_while(|event| event.session != session).count();
@@ -75,7 +76,7 @@ fn given(session: SessionId, log: &[Envelope]) -> Result<usize, Divergence> {
     Ok(shared + batch.len())
 }
 
-/// Whether what the actors have written is in the store.
+/// Compares the store with the events that the actors have written.
 fn read_back(session: SessionId, log: &[Envelope], written: &[Envelope]) -> Option<Divergence> {
     let own = log.iter().filter(|event| event.session == session);
     let mut written = written.iter().filter(|event| event.session == session);
@@ -105,10 +106,10 @@ fn compare(
     Err(Divergence { session, seq, field, expected, found })
 }
 
-/// What an outcome is handed to.
+/// The receiver of an outcome.
 enum Bound {
     Effect(Effect),
-    /// It is on its way already.
+    /// The outcome is already on its way.
     Reported,
 }
 
@@ -118,15 +119,15 @@ struct Rerun {
     folder: PathBuf,
     /// The fold of the log up to `place`.
     state: State,
-    /// How many events are behind.
+    /// The number of processed events.
     place: usize,
     life: Life,
     lives: usize,
     /// Intents whose effects have not reached a worker yet.
     due: Vec<Seq>,
-    /// The effects that have, by their intents.
+    /// The effects that have reached a worker, by their intents.
     bound: HashMap<Seq, Bound>,
-    /// Facts that come with others which have been released.
+    /// Facts that come together with others that were released.
     coming: HashSet<Seq>,
 }
 
@@ -170,7 +171,7 @@ impl Rerun {
         Ok(performed.and(more))
     }
 
-    /// An event that is as recorded.
+    /// Accepts an event that equals the recorded one.
     fn accept(&mut self, event: &Envelope) {
         self.state.apply(event);
         self.place += 1;
@@ -179,7 +180,7 @@ impl Rerun {
         }
     }
 
-    /// Whether a worker is to be handed the intent.
+    /// Whether the intent is handed to a worker.
     fn has_effect(&self, event: &Envelope) -> bool {
         match &event.event {
             Event::Model(event) => matches!(event, Model::Requested { .. }),
@@ -208,7 +209,7 @@ impl Rerun {
         Ok(Ok(()))
     }
 
-    /// Finds the effect of the intent `seq`, and looks whether it is of what was decided.
+    /// Finds the effect of the intent `seq`, and compares it with the decision.
     async fn bind(&mut self, seq: Seq) -> Result<Compared, Error> {
         loop {
             if let Some(at) = self.life.effects.iter().position(|effect| self.is_of(effect, seq)) {
@@ -267,20 +268,21 @@ impl Rerun {
         })
     }
 
-    /// Nothing has come of the intent or fact `seq` where the log has something.
+    /// The divergence if the actors made nothing of the intent or fact `seq` where the log has an
+    /// event.
     fn missed(&self, seq: Seq, field: &str) -> Divergence {
         let found = event(&self.log, seq).map(|event| line::type_of(&event.event).into());
         let (session, field) = (self.session, field.to_owned());
         Divergence { session, seq, field, expected: Value::Null, found: found.unwrap_or_default() }
     }
 
-    /// A crash, after which the session goes on with the log as it stands.
+    /// A crash: the session continues with the log as it is.
     async fn begin_again(&mut self) -> Result<Compared, Error> {
         let folder = self.folder.join(self.lives.to_string());
         self.lives += 1;
         let life = Life::begin(self.session, &self.log, self.place, &folder).await?;
         let before = std::mem::replace(&mut self.life, life);
-        // those that waited for outcomes wait no longer
+        // the effects that waited for outcomes are gone
         self.bound.clear();
         let written = before.end(self.session).await?;
         let differs = read_back(self.session, &self.log[..self.place], &written);

@@ -1,5 +1,5 @@
-//! What stands in for models, tools, files, children and time when a log is run again. A worker that
-//! is to perform an effect hands it in here, and gets the recorded outcome when that is released.
+//! Stands in for models, tools, files, children and time in a rerun. A worker that is about to
+//! perform an effect hands it in here, and gets the recorded outcome when that is released.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::messages::ParentCall;
 use crate::world::Recording;
 
-/// An effect that a worker was about to have, and the way back to it.
+/// An effect that a worker was about to perform, and the channel for its outcome.
 pub(super) enum Effect {
     Request { sha256: Sha256, reply: mpsc::UnboundedSender<StreamEvent> },
     Check { of: Seq, call: CallSpec, resolved: oneshot::Sender<Resolution> },
@@ -28,14 +28,14 @@ pub(super) enum Effect {
     Switch { of: Seq, done: oneshot::Sender<(Output, Option<TurnConfig>)> },
 }
 
-/// What the actors have come forward with.
+/// An event or effect of the actors.
 pub(super) enum Came {
     Events(Arc<[Envelope]>),
     Effect(Effect),
     Died(String),
 }
 
-/// The log that is run again, as its workers see it.
+/// The log of a rerun, as its workers see it.
 pub(super) struct RecordedLog {
     log: Arc<[Envelope]>,
     came: mpsc::UnboundedSender<Came>,
@@ -54,12 +54,12 @@ impl RecordedLog {
         Self { log, came, elapsed: AtomicU64::new(0) }
     }
 
-    /// From now on the wait may end whose `session.deadline_passed` is at `seq`.
+    /// Releases the deadline whose `session.deadline_passed` is at `seq`.
     pub(super) fn elapse(&self, seq: Seq) {
         self.elapsed.store(seq, Ordering::Release);
     }
 
-    /// Without a recorded outcome it never ends.
+    /// Hands in an effect and waits for its outcome. Without a recorded outcome it never completes.
     async fn hand_in<T>(&self, effect: impl FnOnce(oneshot::Sender<T>) -> Effect) -> T {
         let (sender, outcome) = oneshot::channel();
         self.tell(effect(sender));
@@ -70,7 +70,7 @@ impl RecordedLog {
     }
 
     fn tell(&self, effect: Effect) {
-        // a rerun that has come to its end wants nothing more
+        // a rerun that has ended needs no more effects
         let _ = self.came.send(Came::Effect(effect));
     }
 }
@@ -80,7 +80,7 @@ impl Recording for RecordedLog {
         event(&self.log, state.seq + 1).map_or(state.at, |event| event.at)
     }
 
-    /// The intent whose wait the log has ended here, if it is one that may end by then.
+    /// The intent whose deadline passes here in the log, if its deadline may have passed by then.
     fn overdue(&self, state: &State) -> Vec<Seq> {
         let next = state.seq + 1;
         let next = event(&self.log, next)
@@ -116,7 +116,7 @@ pub(super) fn event(log: &[Envelope], seq: Seq) -> Option<&Envelope> {
     log.get(usize::try_from(seq.checked_sub(1)?).ok()?)
 }
 
-/// In place of every provider.
+/// Stands in for every provider.
 #[derive(Debug)]
 pub(super) struct RecordedProvider(pub(super) Arc<RecordedLog>);
 
@@ -136,7 +136,7 @@ impl Provider for RecordedProvider {
             let event = events.recv().await?;
             Some((event, events))
         });
-        // one whose outcome the log does not have stays open
+        // a request without a recorded outcome stays open
         events.chain(stream::pending()).boxed()
     }
 }

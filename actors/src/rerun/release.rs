@@ -1,4 +1,4 @@
-//! A recorded fact on its way to the session, by whoever tells such facts.
+//! Releases recorded facts to the session, through the actor or worker that reports such facts.
 
 use leftfold_events::event::{
     Compaction, Event, Files, Finished, Hook, Model, Permission, Purpose, Session, Subagent, Todo,
@@ -62,7 +62,7 @@ impl Rerun {
             }
             Event::Subagent(Subagent::Ended { .. }) => return self.child_ended(of, next).await,
             Event::Files(_) | Event::Hook(_) => return self.beside(of, next),
-            // pieces on the way, and what people ask for
+            // partial outcomes, and requests of people
             Event::Session(_)
             | Event::Turn(_)
             | Event::Model(_)
@@ -74,7 +74,7 @@ impl Rerun {
         Ok(Ok(()))
     }
 
-    /// What became of files, and what plugins say.
+    /// Releases outcomes of files and plugins' answers.
     fn beside(&mut self, of: Seq, next: &Envelope) -> Result<Compared, Error> {
         match &next.event {
             Event::Files(
@@ -121,7 +121,8 @@ impl Rerun {
         event(&self.log, seq + 1).cloned()
     }
 
-    /// A new session begins with its prompt, the turn configuration for it, and perhaps a client's choice.
+    /// Starts a new session with its prompt, the prompt's turn configuration, and possibly a
+    /// client's choice.
     fn created_event(&mut self, created: &Envelope) {
         let is_choice =
             |e: &Envelope| matches!(e.event, Event::Session(Session::Configured { .. }));
@@ -143,11 +144,11 @@ impl Rerun {
         }
     }
 
-    /// A client's choice.
+    /// Releases a client's choice.
     fn choose(&self, chosen: &Envelope) {
         if let Event::Session(Session::Configured { choices, by }) = &chosen.event {
             let (choices, by) = (Box::new(choices.clone()), by.clone());
-            // nobody waits for the answer
+            // the reply is not needed
             let reply_to = ractor::concurrency::oneshot().0.into();
             self.life.tell(SessionMessage::Configure { choices, by, reply_to });
         }
@@ -160,7 +161,7 @@ impl Rerun {
         state.config
     }
 
-    /// A turn configuration comes with the fact that it serves.
+    /// Releases a turn configuration together with the fact that follows it.
     async fn configure(&mut self, configured: &Envelope) -> Result<Compared, Error> {
         let config = self.configured(configured);
         let Some(served) = self.after(configured.seq).filter(|next| !next.event.is_intent()) else {
@@ -187,7 +188,7 @@ impl Rerun {
     async fn resume(&mut self, config: TurnConfig, resumed: &Envelope) -> Result<Compared, Error> {
         let same = self.begin_again().await?;
         let (config, finished) = (Box::new(config), Box::new(fact(resumed)));
-        // as recorded, whatever policy is today's
+        // the recorded outcome, whatever today's policy is
         self.life.tell(SessionMessage::Outcome { config, finished });
         Ok(same)
     }
@@ -219,7 +220,7 @@ impl Rerun {
         self.written(of, text).await
     }
 
-    /// A whole text, and the end of its reply.
+    /// Releases a whole text, and the end of its reply.
     async fn written(&mut self, of: Seq, text: String) -> Result<Compared, Error> {
         let replied = |event: &&Envelope| {
             event.of == Some(of) && matches!(event.event, Event::Model(Model::Finished { .. }))
@@ -236,12 +237,12 @@ impl Rerun {
             return Ok(Err(self.missed(of, "effect")));
         };
         let mut events = events.into_iter();
-        // one that is cancelled listens no longer, and nothing comes
+        // a cancelled request no longer listens
         while events.next().is_some_and(|event| reply.send(event).is_ok()) {}
         Ok(Ok(()))
     }
 
-    /// Gives the worker that waits for it the outcome of the intent `of`.
+    /// Hands the outcome of the intent `of` to the worker that waits for it.
     fn hand(
         &mut self,
         of: Seq,
@@ -303,7 +304,8 @@ impl Rerun {
         self.finished(of, next, finished, Some(todos.to_vec()), self.config()).await
     }
 
-    /// The first event after `seq` that is an outcome of `of` too is told together with it.
+    /// Marks the first later event that is also an outcome of `of`: it is released together with
+    /// `seq`.
     fn comes_with(&mut self, seq: Seq, of: Seq, fits: impl Fn(&Event) -> bool) {
         let mut later = self.log.iter().filter(|event| event.seq > seq && event.of == Some(of));
         if let Some(event) = later.find(|event| fits(&event.event)) {
@@ -322,7 +324,7 @@ impl Rerun {
         }
     }
 
-    /// The end of a child, from which its call's follows.
+    /// Releases the end of a child. The end of its call follows from it.
     async fn child_ended(&mut self, of: Seq, next: &Envelope) -> Result<Compared, Error> {
         if !self.bound.contains_key(&of)
             && let Err(divergence) = self.bind(of).await?
@@ -352,7 +354,7 @@ fn fact(event: &Envelope) -> Fact {
     Fact { of: event.of, event: event.event.clone() }
 }
 
-/// The end of the stream that `replied` is the end of.
+/// The last events of the stream that ends in `replied`.
 fn ending(replied: &Envelope) -> Vec<StreamEvent> {
     let Event::Model(Model::Finished { finish, usage, body_sha256, .. }) = &replied.event else {
         return Vec::new();

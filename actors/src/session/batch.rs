@@ -1,4 +1,4 @@
-//! From what waits to what is being written.
+//! The facts that wait to be settled, and the batch that is being written.
 
 use std::sync::Arc;
 
@@ -9,17 +9,18 @@ use ractor::RpcReplyPort;
 use crate::hook_secrets::HookSecrets;
 use crate::messages::Answered;
 
-/// What waits to be settled.
+/// An item that waits to be settled.
 pub(super) enum Item {
     Fact(Fact),
-    /// A fact that a turn configuration is to stand before, if it is not the one in force.
+    /// A fact with its turn configuration. The configuration is written before the fact if it has
+    /// changed.
     Configured(Box<TurnConfig>, Fact),
     Prompt(Box<Prompt>),
-    /// Facts that a new session begins with, and who is told once they are durable.
+    /// Facts that a new session begins with, and the port for the reply once they are durable.
     Begin(Vec<Fact>, RpcReplyPort<Answered>),
-    /// What a plugin has returned, and what of it must not stand in the log.
+    /// A plugin's answer, and its values that must not be in the log.
     HookPoint(Fact, HookSecrets),
-    /// A fact that somebody wants to know the fate of.
+    /// A fact whose sender gets a reply.
     Answer(Fact, RpcReplyPort<Answered>),
 }
 
@@ -30,16 +31,16 @@ pub(super) struct Prompt {
     pub(super) reply_to: Option<RpcReplyPort<Answered>>,
 }
 
-/// Events at most in one batch, give or take what one fact leads to.
+/// The most events in one batch. The events that follow from one fact may exceed it.
 const BATCH: usize = 1_024;
 
-/// What is settled, on its way to the disk.
+/// Settled events on their way to the disk.
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) events: Vec<Envelope>,
-    /// Whether it has a request to a model, which ends it.
+    /// Whether it contains a model request, which ends it.
     requests: bool,
-    /// Who is told once it is durable.
+    /// The ports that get a reply once it is durable.
     pub(super) reply_to: Vec<RpcReplyPort<Answered>>,
 }
 

@@ -10,24 +10,25 @@ use leftfold_store::{Log, Store};
 
 use crate::messages::Error;
 
-/// How long a session that was just closed is given to let go of its log, and how often it is asked.
+/// How long a session that was just closed has to release its log, and how often it is asked.
 const LET_GO: Duration = Duration::from_millis(20);
 const POLL: Duration = Duration::from_micros(200);
 
 /// A log, opened for the Session that appends to it, and its fold.
 pub(crate) struct OpenLog {
     pub(super) log: Log,
-    /// The fold of the log; before a fork's first event, that of the events it shares.
+    /// The fold of the log; before a fork's first event, the fold of the shared events.
     pub(super) state: State,
-    /// For a new session: the event that it begins with.
+    /// For a new session: its first event.
     pub(super) created_event: Option<SessionEvent>,
 }
 
 impl OpenLog {
-    /// Opens the log of `session`, which begins with `created_event` if it is new. It blocks on the disk.
+    /// Opens the log of `session`, which begins with `created_event` if it is new. It blocks on the
+    /// disk.
     ///
     /// # Errors
-    /// Another session has the log, or it can not be read.
+    /// Another session has the log, or it cannot be read.
     pub(crate) fn open(
         store: &Store,
         session: SessionId,
@@ -52,7 +53,7 @@ impl OpenLog {
         &self.state
     }
 
-    /// Whether a turn was cut off in it, or files that are being put back.
+    /// Whether a turn or a restore was interrupted in it.
     pub(crate) fn is_cut_off(&self) -> bool {
         self.created_event.is_none()
             && (self.state.turn.is_some() || self.state.files.restore.is_some())

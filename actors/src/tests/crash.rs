@@ -3,7 +3,7 @@ use leftfold_events::{Event, Fact, Time, fold, verify};
 
 use super::*;
 
-/// The log of a whole turn, and the site it was made on.
+/// The log of a whole turn, and the site where it was made.
 async fn recorded() -> (Site, Vec<Envelope>) {
     let site = Site::new(repair());
     let mut live = site.start().await;
@@ -14,7 +14,8 @@ async fn recorded() -> (Site, Vec<Envelope>) {
     (site, log)
 }
 
-/// Moves a log in time so that it ends now: on a busy machine what it waits for would be overdue.
+/// Moves a log in time so that it ends now: on a busy machine its deadlines would already have
+/// passed.
 fn happens_now(log: &mut [Envelope]) {
     let now = Time::from(std::time::SystemTime::now());
     let late = log.last().map_or(0, |last| now.since(last.at));
@@ -42,8 +43,8 @@ async fn the_live_state_is_the_fold_of_the_log() {
     assert_eq!(verify(&log), vec![]);
 }
 
-/// The log is cut after every event, and a new node goes on with the script: the turn ends, the
-/// decisions verify, and the command has run at most once more than it is logged to have started.
+/// The log is cut after every event, and a new node continues with the script: the turn ends, the
+/// decisions verify, and the command has run at most once more than its logged starts.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_cut_is_resumed_to_the_end_of_the_turn() {
     let (site, log) = recorded().await;
@@ -66,7 +67,7 @@ async fn every_cut_is_resumed_to_the_end_of_the_turn() {
             log.iter().filter(bash).count()
         };
         assert_eq!(starts(&whole), 1, "cut at {at}: the command was started twice");
-        // a start that only the old log has is a run that this project has never seen
+        // starts that only the old log has did not run in this project
         let here = starts(&whole) - starts(&log);
         assert_eq!(cut.read("marks.txt"), "ran\n".repeat(here), "cut at {at}");
     }
@@ -104,7 +105,7 @@ async fn a_scheduled_retry_survives_and_keeps_its_time() {
     live.tell(SessionMessage::Resume { config: Box::new(site.config()), close: false });
     live.until(|e| matches!(e, Event::Session(Session::Resumed { .. }))).await;
     assert_eq!(live.view().await.due(), retry.until);
-    // the clock is the shell's: here it says that the time has come
+    // the actors stamp the time: here they report that the deadline has passed
     live.tell(SessionMessage::Facts(vec![Fact::of(retry.seq, Session::DeadlinePassed {})]));
     live.until(|e| matches!(e, Event::Model(Model::Failed { .. } | Model::Finished { .. }))).await;
     live.stop().await;

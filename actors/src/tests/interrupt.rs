@@ -8,10 +8,10 @@ use leftfold_providers::{Provider, StreamEvent};
 
 use super::*;
 
-/// Ten times the time that an interrupt may take.
+/// Ten times the allowed duration of an interrupt.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Interrupts once the event has come; the turn ends at once, in a state that verifies.
+/// Interrupts after an event that `fits`; the turn ends at once, in a state that verifies.
 async fn interrupted_at(script: Value, fits: impl Fn(&Event) -> bool) -> (Site, Vec<Envelope>) {
     let site = Site::new(script);
     let mut live = site.start().await;
@@ -72,7 +72,7 @@ async fn a_silent_model_is_given_up_when_its_time_is_over() {
     live.stop().await;
 }
 
-/// Writes the input of a call in many pieces, none of which is told before the call is complete.
+/// Writes the input of a call in many pieces. None of them is reported before the call is complete.
 #[derive(Debug)]
 struct Trickle;
 
@@ -101,7 +101,7 @@ async fn a_model_that_writes_a_long_call_is_not_silent() {
     site.provider = Some(Arc::new(Trickle));
     let mut live = site.start().await;
     let mut config = site.config();
-    // less than the 800 ms that the call takes, and more than a busy machine sleeps
+    // shorter than the 800 ms of the call, and longer than the delays of a busy machine
     config.options.timeout = 400;
     config.options.retries = 0;
     live.prompt_with(config, "hi");

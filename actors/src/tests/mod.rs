@@ -1,4 +1,4 @@
-//! The tree of actors on a scripted model, in one process.
+//! The tree of actors with a scripted model, in one process.
 
 mod crash;
 mod files;
@@ -29,7 +29,7 @@ use crate::{
     WatchScope, World,
 };
 
-/// Far more than anything here takes; only a failure waits that long.
+/// Far longer than any step here needs; only a failure waits this long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A project, a store and a script.
@@ -37,7 +37,7 @@ struct Site {
     folder: TempDir,
     session: SessionId,
     script: Value,
-    /// Instead of the script.
+    /// Replaces the script.
     provider: Option<Arc<dyn leftfold_providers::Provider>>,
     turn_configs: Option<Arc<dyn crate::TurnConfigs>>,
     plugins: Plugins,
@@ -124,13 +124,13 @@ impl Site {
         live
     }
 
-    /// The log as it stands on the disk.
+    /// The log on the disk.
     fn log(&self) -> Vec<Envelope> {
         let reader = leftfold_store::Reader::open(&self.store()).expect("a reader");
         reader.read(self.session, 1).expect("the log")
     }
 
-    /// A fresh site whose log is the first events of this one's.
+    /// A new site whose log is the first events of this one's.
     fn cut(&self, log: &[Envelope]) -> Self {
         let cut =
             Self { turn_configs: self.turn_configs.clone(), ..Self::new(self.script.clone()) };
@@ -144,7 +144,7 @@ impl Site {
     }
 }
 
-/// A node with one session that is being watched.
+/// A node with one watched session.
 struct Live {
     node: ActorRef<NodeMessage>,
     session: SessionId,
@@ -224,7 +224,7 @@ impl Live {
         *view.expect("a view")
     }
 
-    /// As a crash would have it: no more events, no clean-up of turns.
+    /// Stops like a crash: no more events, no clean-up of turns.
     async fn stop(self) {
         self.node.stop_and_wait(None, None).await.expect("stopped");
     }
@@ -242,7 +242,7 @@ fn bash(command: &str) -> Value {
     call("bash", &json!({ "command": command }))
 }
 
-/// A write, two reads at once, a command that leaves a mark each time it runs, an answer.
+/// A write, two reads at a time, a command that leaves a mark each time it runs, an answer.
 fn repair() -> Value {
     json!({ "replies": [
         { "chunk": 4, "parts": [

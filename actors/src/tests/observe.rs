@@ -48,7 +48,7 @@ async fn a_slow_observer_blocks_nobody_and_misses_nothing() {
     let watch = Watch { session: site.session, from: 1, sink, family: WatchScope::Alone };
     live.node.cast(NodeMessage::Watch(watch)).expect("a node");
     live.prompt(&site, "do it");
-    // the turn ends while the slow one still holds its first batch
+    // the turn ends while the slow observer still holds its first batch
     live.until_ended().await;
     let mut got: Vec<Envelope> = Vec::new();
     let mut observations = 0;

@@ -10,7 +10,7 @@ fn sweep(live: &Live) {
     live.node.cast(NodeMessage::Sweep { idle: Duration::ZERO }).expect("a node");
 }
 
-/// Waits until nobody holds the store, and lets go of it again.
+/// Waits until the store is free, and releases it again.
 async fn is_free(site: &Site) {
     let folder = site.store();
     let opened = tokio::task::spawn_blocking(move || leftfold_store::Store::open(&folder));
@@ -35,7 +35,7 @@ async fn a_session_that_was_left_alone_lets_go_of_its_store_until_it_is_wanted()
             is_free(&site).await;
         }
     }
-    // the observer from before it rested saw everything once
+    // the observer from before the rest got every event once
     in_order(&live.seen);
     assert_eq!(site.log(), live.seen);
     assert!(live.opened.closed.borrow().is_none(), "it was never closed for good");
@@ -45,7 +45,7 @@ async fn a_session_that_was_left_alone_lets_go_of_its_store_until_it_is_wanted()
     live.stop().await;
 }
 
-/// Notes what it is told, and whether somebody else could open the store just then.
+/// Records its calls, and whether another process could open the store at that moment.
 #[derive(Clone, Debug, Default)]
 struct Notes(Arc<Mutex<Vec<(&'static str, bool)>>>);
 
@@ -167,7 +167,7 @@ async fn a_turn_keeps_its_session_open() {
     live.prompt(&site, "hi");
     let asked = live.until(|e| matches!(e, Event::Permission(Permission::Asked { .. }))).await;
     sweep(&live);
-    // it is asked whether it is at rest before this answer reaches it
+    // the session is asked whether it is at rest before this answer reaches it
     let reply =
         Reply { answer: Answer::Reject, feedback: Some("not outside".into()), by: "test".into() };
     let (session, of) = (site.session, asked.seq);
@@ -200,7 +200,7 @@ async fn sessions_of_one_store_rest_and_wake_by_themselves() {
     live.until_ended().await;
     sweep(&live);
     is_free(&site).await;
-    // both at once, and one twice: they share one opening
+    // two sessions at once, and one of them twice: they share one opening
     let view = |session| {
         let node = live.node.clone();
         async move {

@@ -6,7 +6,7 @@ use ractor::ActorCell;
 use super::*;
 use crate::{ChildConfig, TurnConfigs};
 
-/// The actors below `cell`, in the order in which they were started.
+/// The actors below `cell`, in the order of their start.
 fn children(cell: &ActorCell) -> Vec<ActorCell> {
     let mut children = cell.get_children();
     children.sort_by_key(|child| child.get_id());
@@ -100,7 +100,7 @@ async fn a_tool_executor_that_dies_is_an_error_that_the_model_is_told() {
     }));
 }
 
-/// Every child works with this.
+/// Gives every child this configuration.
 #[derive(Debug)]
 struct Child(TurnConfig, Models);
 
@@ -126,7 +126,7 @@ async fn a_tool_executor_that_dies_leaves_calls_with_children_alone() {
     live.until(|e| matches!(e, Event::Subagent(Subagent::Spawned { .. }))).await;
     let executor = children(&session(&live))[Worker::ToolExecutor as usize].clone();
     executor.kill_and_wait(None).await.expect("its end");
-    // by now the session has heard of it
+    // by now the session has noticed
     live.view().await;
     std::fs::write(site.project().join("go"), "").expect("a file");
     let log = completed(&site, live).await;
@@ -135,7 +135,7 @@ async fn a_tool_executor_that_dies_leaves_calls_with_children_alone() {
     }));
 }
 
-/// A plugin that is asked before calls and never answers.
+/// A plugin that is called before calls and never answers.
 fn silent(site: &Site) -> Plugins {
     let hello = json!({ "name": "silent", "hooks": ["tool.execute.before"] });
     let hello = json!({ "jsonrpc": "2.0", "id": 1, "result": hello });
@@ -176,7 +176,7 @@ async fn a_hooks_worker_that_dies_costs_the_answer_that_it_waited_for() {
     assert_runs_again(&site, log).await;
 }
 
-/// The log needs nothing of the world, the deaths in it included.
+/// A rerun of the log needs nothing outside it, including the deaths in it.
 pub(super) async fn assert_runs_again(site: &Site, log: Vec<Envelope>) {
     let rerun = crate::rerun(site.session, log, &site.folder.path().join("rerun")).await;
     assert_eq!(rerun.expect("a rerun"), None);

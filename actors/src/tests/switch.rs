@@ -12,7 +12,7 @@ use crate::{ChildConfig, Reply, TurnConfigs};
 /// How the configuration for a switch is built.
 #[derive(Debug)]
 enum Configs {
-    /// From the one in force, with the agent named in it.
+    /// From the one in force, with the agent's name in it.
     Plain,
     /// There is no such agent.
     Missing,
@@ -47,13 +47,13 @@ fn site(configs: Configs) -> Site {
     Site { turn_configs: Some(Arc::new(configs)), ..Site::new(script) }
 }
 
-/// A switch that waits until what is given with the site is dropped.
+/// A site whose switches wait until the returned sender is dropped.
 fn waiting_site() -> (Site, Sender<()>) {
     let (open, closed) = channel();
     (site(Configs::Waits(Mutex::new(closed))), open)
 }
 
-/// Says yes to whatever is asked until the turn is over.
+/// Answers yes to every question until the turn is over.
 async fn agree(live: &mut Live, mut asked: Option<Seq>) -> EndReason {
     loop {
         if let Some(of) = asked.take() {
@@ -75,7 +75,7 @@ fn allow(live: &Live, of: Seq) {
     live.tell(SessionMessage::Answer { of, reply, reply_to: told.into() });
 }
 
-/// Prompts, and allows the switch; it has begun then.
+/// Prompts and allows the switch; returns when it has begun.
 async fn switching(site: &Site) -> Live {
     let mut live = site.start().await;
     live.prompt(site, "do it");
@@ -90,7 +90,7 @@ fn switches(log: &[Envelope]) -> usize {
     log.iter().filter(switched).count()
 }
 
-/// The log is cut after every event, and a new node goes on: the other agent takes over once.
+/// The log is cut after every event, and a new node continues: the other agent takes over once.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_cut_comes_to_the_same_agent() {
     let site = site(Configs::Plain);
@@ -130,7 +130,7 @@ async fn an_agent_that_is_not_there_leaves_everything_as_it_was() {
     assert!(format!("{:?}", state.messages).contains("there is no agent plan"));
 }
 
-/// Whether the model was told this of a call that did not switch the agent.
+/// Whether the model got this text for a call that did not switch the agent.
 fn told(log: &[Envelope], what: &str) -> bool {
     assert_eq!((fold(log).agent.as_str(), switches(log)), ("build", 0));
     has(log, |e| {
@@ -145,7 +145,7 @@ async fn a_worker_that_dies_over_a_switch_leaves_the_agent() {
     let live = switching(&site).await;
     kill(&live, Worker::ToolExecutor);
     let log = completed(&site, live).await;
-    // what is built too late changes nothing
+    // a configuration that is built too late changes nothing
     drop(waits);
     assert!(told(&log, "died"));
     assert_runs_again(&site, log).await;

@@ -1,4 +1,4 @@
-//! What a plugin is told when it is asked: a function of the state.
+//! Builds the parameters of plugins' hooks. They are a function of the state.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use crate::event::{HookPoint, ModelRef, PromptKind, PromptPart, Purpose};
 use crate::id::Seq;
 use crate::state::{Call, Message, PendingHook, Phase, State};
 
-/// The parameters of the question `asked`; an object.
+/// The parameters of the hook call `asked`; an object.
 pub fn question(s: &State, asked: &PendingHook) -> Value {
     let model = |model: ModelRef| json!({ "provider": model.provider, "id": model.id });
     let mut told = json!({

@@ -1,5 +1,4 @@
-//! What plugins have said of a request, laid over it. What has another form than it should says
-//! nothing.
+//! Applies plugins' answers to a request. Answers of an unexpected form are ignored.
 
 use serde_json::{Value, json};
 
@@ -9,7 +8,7 @@ use crate::request::Request;
 use crate::state::{Compacting, State};
 use crate::turn_config::ToolSpec;
 
-/// The names that plugins have for how a model is asked, and those that request bodies have.
+/// Plugins' names of model parameters, and the names in request bodies.
 const PARAMS: [(&str, &str); 3] =
     [("temperature", "temperature"), ("topP", "top_p"), ("topK", "top_k")];
 
@@ -51,8 +50,8 @@ fn params(head: &mut Request, said: &Value) {
     }
 }
 
-/// Two blocks at most, if the first is still what it was: then that one can be kept by providers
-/// (SPEC M3).
+/// Merges the system prompt into at most two blocks if the first is unchanged, so that providers
+/// can cache the first block (SPEC M3).
 fn system(blocks: &mut Vec<String>, said: &Value) {
     let Some(said) = said["system"].as_array() else { return };
     let texts = said.iter().filter_map(Value::as_str).map(str::to_owned);
@@ -64,7 +63,7 @@ fn system(blocks: &mut Vec<String>, said: &Value) {
     *blocks = new;
 }
 
-/// What the model is told that is to write the summary.
+/// The instructions for the model that writes the summary.
 pub(super) fn summary_prompt(s: &State, compacting: &Compacting) -> String {
     let mut prompt = s.config.options.summary_prompt.clone();
     for said in s.said(HookPoint::Compacting, Some(compacting.started.intent)) {

@@ -1,10 +1,11 @@
-//! The hash of a turn's next request, worked out without a look at what was hashed for the one before it.
+//! Computes the hash of a turn's next request without hashing the shared prefix again.
 //!
-//! A request's canonical JSON begins as that of the one before, so the hash's state behind what both have
-//! in common is kept. Whether that still holds is never guessed: messages that are kept here are shared
-//! with the state, so whoever changes one there changes a copy, and it is no longer the same one.
+//! A request's canonical JSON begins like that of the previous request, so this module keeps the
+//! hash's state at the end of the shared part. It always verifies that the kept part still applies:
+//! messages that are kept here are shared with the state, and a change of a message there creates a
+//! copy, so the two are no longer one object.
 //!
-//! Invariant: the result is that of `request(s).sha256()`, which a debug build asserts.
+//! Invariant: the result equals `request(s).sha256()`, which a debug build asserts.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::payload::Sha256;
 use crate::request::{Request, RequestMessage};
 use crate::state::{Message, State};
 
-/// What [`request(s).sha256()`](Request::sha256) is.
+/// Equals [`request(s).sha256()`](Request::sha256).
 pub(crate) fn request_sha256(s: &State) -> Sha256 {
     let known = s.memo.take().filter(|prefix: &Prefix| prefix.is_of(s));
     let mut prefix = known.unwrap_or_else(|| Prefix::new(s));
@@ -31,18 +32,18 @@ pub(crate) fn request_sha256(s: &State) -> Sha256 {
 struct Prefix {
     /// The request without its messages.
     head: Request,
-    /// What becomes of files in them.
+    /// How files appear in the messages.
     files: Files,
-    /// The messages of the conversation that are in `hash` and `open`.
+    /// The messages of the conversation that are covered by `hash` and `open`.
     covered: Vec<Arc<Message>>,
-    /// The ids that calls among them have been given.
+    /// The ids given to calls of these messages.
     ids: HashSet<String>,
-    /// Behind the messages of the request that nothing later can change.
+    /// The hash up to the last message of the request that later events cannot change.
     hash: sha2::Sha256,
-    /// How many these are.
+    /// The number of messages in `hash`.
     hashed: usize,
-    /// The messages of the request after those: a prompt to which something may be added, answers that
-    /// are left out if nothing follows them.
+    /// The messages of the request after those: a prompt that may be extended, and answers that are
+    /// dropped if nothing follows them.
     open: Vec<RequestMessage>,
 }
 
@@ -56,7 +57,7 @@ impl Prefix {
         Self { head, files, covered, ids, hash, hashed: 0, open }
     }
 
-    /// Whether the request of `s` begins like this.
+    /// Whether the request of `s` has this prefix.
     fn is_of(&self, s: &State) -> bool {
         let messages = s.messages.shared();
         messages.len() >= self.covered.len()
@@ -65,7 +66,7 @@ impl Prefix {
             && self.head == head(s, Purpose::Turn, s.config.model.name())
     }
 
-    /// Takes in all messages of the conversation.
+    /// Adds all further messages of the conversation.
     fn extend(&mut self, s: &State) {
         let mut builder = self.builder(s);
         builder.ids = std::mem::take(&mut self.ids);
@@ -91,7 +92,7 @@ impl Prefix {
         Sha256::from_bytes(sha256.finalize().into())
     }
 
-    /// Goes on behind the messages that nothing can change any more.
+    /// A builder that continues after the messages that later events cannot change.
     fn builder(&self, s: &State) -> Builder {
         let mut builder = Builder::new(&s.config.model);
         builder.messages.clone_from(&self.open);
@@ -100,7 +101,7 @@ impl Prefix {
     }
 }
 
-/// What stands behind a request's messages.
+/// The JSON after a request's messages.
 const END: &[u8] = b"]}";
 
 fn hash(sha256: &mut sha2::Sha256, hashed: &mut usize, message: &RequestMessage) {
@@ -112,12 +113,12 @@ fn hash(sha256: &mut sha2::Sha256, hashed: &mut usize, message: &RequestMessage)
 }
 
 fn json(part: &impl serde::Serialize) -> Vec<u8> {
-    // serialising these types to memory has no way to fail
+    // serialising these types to memory cannot fail
     serde_json::to_vec(part).unwrap_or_default()
 }
 
-/// How many messages at the end may still become others: answers may be dropped, and then something
-/// may be added to the prompt before them.
+/// The number of messages at the end that may still change: answers may be dropped, and then the
+/// prompt before them may be extended.
 fn still_open(messages: &[RequestMessage]) -> usize {
     let answer = |message: &&RequestMessage| matches!(message, RequestMessage::Assistant { .. });
     let answers = messages.iter().rev().take_while(answer).count();

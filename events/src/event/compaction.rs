@@ -6,7 +6,7 @@ use crate::id::Seq;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Compaction {
-    /// Everything up to and with `through` is to be replaced by a summary.
+    /// A summary is to replace everything up to and including `through`.
     Started {
         through: Seq,
         auto: bool,
@@ -21,7 +21,7 @@ pub enum Compaction {
     Pruned {
         calls: Vec<Seq>,
     },
-    /// Somebody wants a summary now: in the turn under way, or in one of its own.
+    /// A person wants a summary now: within the current turn, or in a turn of its own.
     Asked {
         by: String,
     },

@@ -2,64 +2,64 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::Seq;
 
-/// The project's files as they were at some point, and going back there.
+/// Snapshots of the project's files, and restoring them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Files {
-    /// Keep the files as they are now.
+    /// Take a snapshot of the files as they are now.
     SnapshotStarted {},
     Snapshotted {
-        /// The git tree, in the store of snapshots that the worktree has.
+        /// The git tree, in the worktree's store of snapshots.
         tree: String,
-        /// What the calls since the snapshot before it have changed.
+        /// The files that calls have changed since the previous snapshot.
         files: Vec<FileChange>,
-        /// Files that no snapshot keeps: too large, unreadable, or oddly named.
+        /// Files that no snapshot contains: too large, unreadable, or with an unsupported name.
         left_out: Vec<String>,
     },
     SnapshotFailed {
         message: String,
     },
-    /// Somebody wants messages and files back as they were before the step or prompt of `to`.
+    /// A person wants messages and files back as they were before the step or prompt of `to`.
     RevertAsked {
         to: Seq,
         by: String,
     },
-    /// Somebody wants back what the last revert has taken away.
+    /// A person wants to undo the last revert.
     UnrevertAsked {
         by: String,
     },
-    /// Put each of `paths` back. `to` is the first message that goes; none does in an unrevert.
+    /// Restore each of `paths`. `to` is the first message to be removed; an unrevert removes none.
     RestoreStarted {
         to: Option<Seq>,
-        /// The tree of the files as they are now; empty where `paths` is.
+        /// The tree of the files before the restore; empty if `paths` is empty.
         before: String,
         paths: Vec<Saved>,
     },
     Restored {
         before: String,
-        /// The tree of the files as they are afterwards.
+        /// The tree of the files after the restore.
         tree: String,
-        /// From `before` to `tree`.
+        /// The changes from `before` to `tree`.
         files: Vec<FileChange>,
     },
-    /// The files are as they were, as far as possible.
+    /// The restore failed. Files that it had changed are put back as far as possible.
     RestoreFailed {
         message: String,
     },
-    /// Somebody wants these files as they were at the point where the session begins, as a fork.
+    /// A person wants these files as they were at the point where the session begins as a fork.
     CheckoutAsked {
         paths: Vec<Saved>,
         by: String,
     },
 }
 
-/// One file in two trees.
+/// The difference of one file between two trees.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileChange {
     /// Relative to the worktree.
     pub path: String,
     pub change: Change,
-    /// Lines; 0 for what is not text.
+    /// Lines; 0 for files that are not text.
     pub additions: u64,
     pub deletions: u64,
 }
@@ -72,7 +72,7 @@ pub enum Change {
     Deleted,
 }
 
-/// Where a file's former content is: a file that is not in the tree was not there.
+/// The earlier content of a file. A file that is not in the tree did not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
     /// Relative to the worktree.

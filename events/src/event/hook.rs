@@ -2,56 +2,55 @@ use serde::{Deserialize, Serialize};
 
 use crate::json::Json;
 
-/// What programs of the user's are asked before something is decided or sent, and what they say.
+/// Hooks: the user's programs are called before something is decided or sent, and return answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Hook {
-    /// A hook is put to one plugin. `of` is the call, the prompt or the `compaction.started` that it is
-    /// about; absent where it is about the request that comes next. What the plugin is told follows
-    /// from the state.
+    /// Call a hook of one plugin. `of` is the call, the prompt or the `compaction.started` that it
+    /// concerns; it is absent if the hook concerns the next request. The parameters follow from the
+    /// state.
     Called { plugin: String, hook: HookPoint },
-    /// What came of it. `output` has what the plugin says, in the hook's own form, and an empty
-    /// object if it says nothing; of headers and variables it has names, each with a keyed hash of the
-    /// value.
+    /// The outcome. `output` is the plugin's answer in the hook's own form, or an empty object. For
+    /// headers and variables it contains names, each with a keyed hash of the value.
     Returned {
         outcome: HookOutcome,
         output: Json,
-        /// What is wrong, for people.
+        /// The problem, for people.
         message: Option<String>,
     },
 }
 
-/// Where plugins have a say (SPEC X1), by the names that they use themselves.
+/// The points at which plugins are called (SPEC X1), with the names that plugins use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum HookPoint {
-    /// A prompt, before a model is shown it.
+    /// A prompt, before a model sees it.
     #[serde(rename = "chat.message")]
     ChatMessage,
-    /// How a model is asked.
+    /// The parameters of a model request.
     #[serde(rename = "chat.params")]
     ChatParams,
-    /// Headers of the request.
+    /// The headers of a request.
     #[serde(rename = "chat.headers")]
     ChatHeaders,
-    /// Variables for a command.
+    /// The variables of a command.
     #[serde(rename = "shell.env")]
     ShellEnv,
-    /// A call, before it is looked into: its arguments, or that it is not to be.
+    /// A call before it is resolved: its arguments, or a veto.
     #[serde(rename = "tool.execute.before")]
     ToolBefore,
-    /// A call's output, before a model is shown it.
+    /// A call's output, before a model sees it.
     #[serde(rename = "tool.execute.after")]
     ToolAfter,
-    /// What models are told of tools.
+    /// The definitions of tools in requests.
     #[serde(rename = "tool.definition")]
     ToolDefinition,
-    /// A question that a person would be asked.
+    /// A question that would go to a person.
     #[serde(rename = "permission.ask")]
     PermissionAsk,
     /// The system prompt.
     #[serde(rename = "chat.system.transform")]
     System,
-    /// What a model is told that is to write a summary.
+    /// The instructions for the model that writes a summary.
     #[serde(rename = "session.compacting")]
     Compacting,
     /// Credentials for a provider.
@@ -90,35 +89,36 @@ impl HookPoint {
         }
     }
 
-    /// The hook of this name. Those that are called experimental elsewhere are known by that name too.
+    /// The hook of this name. Hooks with the prefix `experimental` in OpenCode are known by that
+    /// name too.
     pub fn named(name: &str) -> Option<Self> {
         let name = name.strip_prefix("experimental.").unwrap_or(name);
         let name = if name == "system.transform" { "chat.system.transform" } else { name };
         Self::ALL.into_iter().find(|hook| hook.name() == name)
     }
 
-    /// Whether what it answers is kept in memory alone, and names of it in the log.
+    /// Whether its answer is kept in memory only, with only names in the log.
     pub const fn is_secret(self) -> bool {
         matches!(self, Self::ChatHeaders | Self::ShellEnv | Self::Auth)
     }
 }
 
-/// How a plugin has answered.
+/// The result of a hook call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HookOutcome {
     #[serde(alias = "answered")]
     Returned,
-    /// With an error, or with something that the hook does not know: it has no say this once.
+    /// The plugin returned an error or an unknown answer. The hook has no effect this time.
     Failed,
-    /// Not in time: the turn goes on without it.
+    /// The plugin did not answer in time. The turn continues without it.
     TimedOut,
-    /// It has ended: likewise.
+    /// The plugin has ended. The turn continues without it.
     Gone,
 }
 
 impl HookOutcome {
-    /// Whether the plugin is not asked anything more in this turn.
+    /// Whether the plugin's hooks are not called again in this turn.
     pub const fn cuts_off(self) -> bool {
         matches!(self, Self::TimedOut | Self::Gone)
     }

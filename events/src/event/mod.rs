@@ -1,8 +1,8 @@
-//! The past: everything that can stand in a log, one file a concern.
+//! The past: all events of a log, one file per concern.
 //!
-//! Invariant: every variant is always a **fact** (what the session was told) or always an
-//! **intent** (what it decided); [`Event::is_intent`] looks at no field. Enums grow at the end:
-//! the log stores variants by position.
+//! Invariant: every variant is always a **fact** (the session was told it) or always an **intent**
+//! (the session decided it); [`Event::is_intent`] does not depend on fields. Enums grow at the end,
+//! because the log stores variants by position.
 
 mod compaction;
 mod files;
@@ -40,29 +40,29 @@ use crate::id::{Seq, SessionId};
 use crate::payload::Payload;
 use crate::time::Time;
 
-/// One event with its place in a log.
+/// One event and its place in a log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Envelope {
     pub session: SessionId,
     pub seq: Seq,
     pub at: Time,
-    /// For an outcome the seq of the intent it answers; for the intents about a call the seq of
-    /// its `tool.called`.
+    /// For an outcome, the seq of its intent. For an intent about a call, the seq of the call's
+    /// `tool.called`.
     pub of: Option<Seq>,
-    /// On intents that wait for something: when the wait is over.
+    /// The deadline of an intent that waits for an outcome.
     pub until: Option<Time>,
     pub event: Event,
 }
 
 impl Envelope {
-    /// The subagent's session that this event starts or goes on with.
+    /// The subagent's session that this event starts or continues.
     pub fn spawned(&self) -> Option<SessionId> {
         let Event::Subagent(Subagent::Spawned { session, .. }) = &self.event else { return None };
         Some(*session)
     }
 }
 
-/// A fact on its way into a log: it has no seq and no time yet.
+/// A fact that is not yet in a log: it has no seq and no time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fact {
     pub of: Option<Seq>,
@@ -74,13 +74,13 @@ impl Fact {
         Self { of: None, event: event.into() }
     }
 
-    /// An outcome: what became of the intent at `of`.
+    /// An outcome of the intent at `of`.
     pub fn of(of: Seq, event: impl Into<Event>) -> Self {
         Self { of: Some(of), event: event.into() }
     }
 }
 
-/// The whole vocabulary, by concern.
+/// All events, by concern.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
@@ -97,8 +97,8 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whether the session decided this itself (see [`next`](crate::next())) or was told it. Every
-    /// variant is named here, so that a new one does not compile before somebody has decided.
+    /// Whether this is an intent, decided by [`next`](crate::next()), rather than a fact. Every
+    /// variant is named here, so that a new one does not compile before it is classified.
     pub fn is_intent(&self) -> bool {
         match self {
             Self::Session(event) => match event {
@@ -166,7 +166,7 @@ impl Event {
         }
     }
 
-    /// The contents that this event names by hash, for stores and exports to keep beside it.
+    /// The contents that this event names by hash. Stores and exports keep them beside it.
     pub fn payloads(&self) -> Vec<&Payload> {
         if let Self::Turn(Turn::Configured(configured)) = self {
             configured.payloads().to_vec()
@@ -175,7 +175,7 @@ impl Event {
         }
     }
 
-    /// The same, to be filled after decoding.
+    /// The contents that this event names by hash, to be filled after decoding.
     pub fn payloads_mut(&mut self) -> Vec<&mut Payload> {
         if let Self::Turn(Turn::Configured(configured)) = self {
             configured.payloads_mut().into()

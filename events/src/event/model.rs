@@ -6,43 +6,43 @@ use serde::{Deserialize, Serialize};
 use crate::json::Json;
 use crate::payload::Sha256;
 
-/// Requests to a language model and what came back.
+/// Requests to a language model, and their outcomes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Model {
     Requested {
         model: ModelRef,
-        /// Counts requests of the turn that moved it on, from 1.
+        /// The number of the request among those of the turn that advanced it, from 1.
         step: u32,
-        /// Counts attempts at this step, from 1.
+        /// The number of the attempt at this step, from 1.
         attempt: u32,
         purpose: Purpose,
-        /// Over the canonical JSON of the neutral request.
+        /// Hash of the neutral request's canonical JSON.
         request_sha256: Sha256,
     },
-    /// Coalesced pieces of the reply, each to be appended to the part of its id.
+    /// Coalesced pieces of the reply. Each is appended to the part with its id.
     Streamed { parts: Vec<StreamedPart> },
     Finished {
         finish: Finish,
         usage: Usage,
         cost: Cost,
-        /// Over the bytes of the body that went over the wire.
+        /// Hash of the body's bytes as sent over the wire.
         body_sha256: Sha256,
     },
     Failed {
         class: FailureClass,
         message: String,
-        /// The HTTP status, where there was one.
+        /// The HTTP status, if there was one.
         status: Option<u16>,
         retryable: bool,
-        /// How long the server asked to wait, in milliseconds.
+        /// The wait that the server asked for, in milliseconds.
         retry_after: Option<u64>,
     },
-    /// The request is made again when `until` has come; `attempt` is the one that failed.
+    /// The request is repeated at `until`; `attempt` is the attempt that failed.
     RetryScheduled { attempt: u32, error: String },
 }
 
-/// A model as settings and users name it: `provider/id`.
+/// A model's name in settings and for users: `provider/id`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct ModelRef {
     pub provider: String,
@@ -69,10 +69,10 @@ pub struct StreamedPart {
     pub id: String,
     pub kind: PartKind,
     pub text: String,
-    /// Comes with the last piece of a reasoning part, to be sent back unchanged.
+    /// Set on the last piece of a reasoning part. It must be sent back unchanged.
     #[serde(default)]
     pub signature: Option<String>,
-    /// The provider withheld this reasoning; `signature` holds it whole, sealed.
+    /// The provider withheld this reasoning; `signature` contains it in sealed form.
     #[serde(default)]
     pub redacted: bool,
 }
@@ -84,8 +84,8 @@ pub enum PartKind {
     Reasoning,
 }
 
-/// A tool call as the model wrote it. `input` is a JSON string holding the raw text where that
-/// was not JSON.
+/// A tool call as the model wrote it. If the input was not JSON, `input` is a JSON string with the
+/// raw text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallSpec {
     pub id: String,
@@ -100,7 +100,7 @@ pub enum Finish {
     Length,
     ToolCalls,
     ContentFilter,
-    /// The provider stopped in the middle of work of its own, such as a search it runs itself.
+    /// The provider paused its own work, such as a search that it runs itself.
     Pause,
     Error,
     Other,
@@ -121,7 +121,7 @@ pub enum FailureClass {
     Other,
 }
 
-/// Tokens. `input` counts neither cache reads nor writes, `output` no reasoning.
+/// Token counts. `input` excludes cache reads and writes; `output` excludes reasoning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
     pub input: u64,
@@ -132,7 +132,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// All tokens that the exchange took up in the model's context.
+    /// All tokens that the exchange used in the model's context.
     pub fn total(&self) -> u64 {
         [self.input, self.output, self.reasoning, self.cache_read, self.cache_write]
             .iter()

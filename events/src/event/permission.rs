@@ -6,14 +6,15 @@ use crate::rules::{Action, Rule};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Permission {
-    /// The verdict over the whole call: the worst of its accesses, with the rule that decided.
+    /// The verdict on the whole call: the strictest verdict on its accesses, with the deciding
+    /// rule.
     Ruled { call: String, action: Action, rule: Option<Rule> },
-    /// A person is asked about one access.
+    /// Ask a person about one access.
     Asked { call: String, permission: String, patterns: Vec<String>, always: Vec<String> },
     Answered {
         reply: Answer,
         feedback: Option<String>,
-        /// Who answered, and where.
+        /// The client that answered, and its machine.
         by: String,
     },
 }

@@ -21,55 +21,55 @@ pub enum Session {
     Titled {
         title: String,
     },
-    /// A node goes on with a log that another one left. `close`: a new prompt follows, so the
-    /// turn that was cut off is brought to its end and nothing of it is run again.
+    /// A node continues a log that another node left. `close`: a new prompt follows, so the
+    /// interrupted turn is ended and none of its calls is run again.
     Resumed {
         policy: u16,
         close: bool,
     },
-    /// First event of a fork; `at` is the last seq shared with `from`.
+    /// First event of a fork; `at` is the last seq that is shared with `from`.
     Forked {
         from: SessionId,
         at: Seq,
     },
-    /// The wait of the intent `of` is over.
+    /// The deadline of the intent `of` has passed.
     DeadlinePassed {},
-    /// A fork of a child works for the session `parent`, which is a fork of the child's own parent. It
-    /// follows on `Forked`, and what that has closed.
+    /// A forked child works for the session `parent`, which is a fork of the child's own parent.
+    /// This event comes after `Forked` and the events that it has closed.
     Adopted {
         parent: SessionId,
     },
-    /// The events up to and with `through` tell what another agent has kept: nothing in them was decided
-    /// here.
+    /// The events up to and including `through` come from another agent's record: no node decided
+    /// anything in them.
     Imported {
         /// The name of that agent.
         from: String,
-        /// What it calls the session.
+        /// The agent's id of the session.
         id: String,
         /// Its version.
         version: String,
         through: Seq,
     },
-    /// A client has chosen how the prompts after this one are taken. It replaces the choice before.
+    /// A client has chosen how later prompts are run. The choice replaces the previous one.
     Configured {
         choices: SessionChoices,
-        /// Who chose, and where from.
+        /// The client that chose, and its machine.
         by: String,
     },
 }
 
-/// How the prompts of a session are taken, unless a prompt says otherwise itself. Where nothing is
-/// chosen, it is as settings and the session's last prompt say.
+/// How the prompts of a session are run, unless a prompt says otherwise. Without a choice the
+/// settings and the session's last prompt decide.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SessionChoices {
     pub agent: Option<String>,
     pub model: Option<ModelRef>,
-    /// Of the model.
+    /// The variant of the model.
     pub variant: Option<String>,
 }
 
 impl SessionChoices {
-    /// Whether nothing is chosen.
+    /// Whether no choice is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -16,15 +16,15 @@ pub enum Subagent {
         #[serde(default)]
         max_cost: Option<Cost>,
     },
-    /// `Ended` as logs have it that were written before it told of usage and cost. Its public name
-    /// is the same, and what reads that name reads an `Ended`.
+    /// The form of `Ended` in logs that were written before it contained usage and cost. Its public
+    /// name is that of `Ended`, and reading that name gives an `Ended`.
     #[serde(rename(serialize = "ended", deserialize = "ended_uncounted"))]
     EndedUncounted { session: SessionId, answer: String, reason: EndReason },
     Ended {
         session: SessionId,
         answer: String,
         reason: EndReason,
-        /// Of the turn that was spawned, and of all that its own calls have spawned.
+        /// Of the spawned turn, and of all sessions that its own calls have spawned.
         #[serde(default)]
         usage: Usage,
         #[serde(default)]

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// The session's list of what is to be done.
+/// The session's todo list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Todo {

@@ -4,7 +4,8 @@ use super::model::CallSpec;
 use crate::json::Json;
 use crate::payload::Sha256;
 
-/// A tool call's way from the model's words to a result. `call` is always the model's call id.
+/// The events of a tool call, from the model's request to the result. `call` is always the model's
+/// call id.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tool {
@@ -12,7 +13,7 @@ pub enum Tool {
     Called {
         call: CallSpec,
     },
-    /// Work out, without effect, what the call would do.
+    /// Work out, without side effects, what the call would do.
     ResolveStarted {
         call: String,
     },
@@ -23,12 +24,12 @@ pub enum Tool {
         class: Class,
         attempt: u32,
     },
-    /// The last part of what a running tool has printed so far.
+    /// The last part of a running tool's output so far.
     Progressed {
         tail: String,
     },
     Finished(Box<Finished>),
-    /// Nobody knows whether the tool ran or how far.
+    /// The node died while the call ran, so its effect is unknown.
     Lost {
         call: String,
         attempt: u32,
@@ -37,21 +38,21 @@ pub enum Tool {
         call: String,
         attempt: u32,
     },
-    /// A call that the call or the prompt `of` brings forth; what is said about it names this event.
+    /// A call that the call or the prompt `of` creates. Later events of the call name this event.
     Batched {
         call: CallSpec,
     },
-    /// Before it goes on, a running tool wants to know something from a person. The call's questions
+    /// A running tool needs an answer from a person before it continues. The questions of a call
     /// are numbered from 1.
     ElicitationRequested {
         #[serde(alias = "inquiry")]
         elicitation: u32,
-        /// Who wants to know, such as a server.
+        /// The party that asks, such as a server.
         from: String,
         message: String,
         wanted: Wanted,
     },
-    /// What the tool is told: `content` are the values by the names of their fields.
+    /// The answer for the tool: `content` has the values by the names of their fields.
     ElicitationAnswered {
         call: String,
         #[serde(alias = "inquiry")]
@@ -61,13 +62,13 @@ pub enum Tool {
     },
 }
 
-/// What a person is asked for in the middle of a call.
+/// The kind of answer that a running call asks a person for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wanted {
     /// Values for the fields of a JSON Schema.
     Form { schema: Json },
-    /// To do something at this address.
+    /// To act at this address.
     Visit { url: String },
 }
 
@@ -75,34 +76,34 @@ pub enum Wanted {
 #[serde(rename_all = "snake_case")]
 pub enum Consent {
     Accepted,
-    /// A person has said no, or the rules have.
+    /// A person or the rules declined.
     Declined,
-    /// Nobody has said anything in time, or it can not be asked.
+    /// No one answered in time, or the question cannot be asked.
     Cancelled,
 }
 
-/// What a call would do, with nothing done yet: the strings that permission rules judge.
+/// A call's planned effect, worked out without side effects: the strings that permission rules
+/// judge.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resolution {
-    /// The tool that will run: the model's name for it, repaired where needed.
+    /// The tool that will run: the model's name for it, corrected if necessary.
     pub name: String,
     pub input: Json,
     pub class: Class,
     pub access: Vec<Access>,
-    /// Absolute paths with links resolved that the call reads or writes.
+    /// Absolute paths, with links resolved, that the call reads or writes.
     pub paths: Vec<String>,
-    /// How long it may run, in milliseconds.
+    /// How long the call may run, in milliseconds.
     pub timeout: u64,
-    /// The call can not be run; the model is told this.
+    /// The call cannot be run; the model gets this message.
     pub error: Option<String>,
-    /// What the session does about the call besides running its tool. Exports from before it was told
-    /// do not have it.
+    /// The session's treatment of the call besides running its tool. Older exports do not have it.
     #[serde(default)]
     pub kind: CallKind,
 }
 
-/// What a session does about a call besides running its tool. The tool says so, so that nobody else
-/// needs to know it by its name.
+/// A session's treatment of a call besides running its tool. The tool declares it, so that no other
+/// code needs to know the tool's name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallKind {
@@ -130,15 +131,15 @@ pub struct BatchCall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// Has no effect, so a call whose outcome a crash has taken may run again.
+    /// It has no side effects, so a call whose outcome was lost in a crash may run again.
     Read,
-    /// Changes files that `paths` names.
+    /// It changes the files that `paths` names.
     Write,
-    /// May do anything.
+    /// It may do anything.
     Command,
-    /// Starts a session of its own.
+    /// It starts a session of its own.
     Child,
-    /// Asks a person.
+    /// It asks a person.
     Ask,
 }
 
@@ -146,13 +147,13 @@ pub enum Class {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Access {
     pub permission: String,
-    /// What it touches; every one must be allowed.
+    /// The objects of the access; each must be allowed.
     pub patterns: Vec<String>,
-    /// The patterns that an "always" would allow from now on.
+    /// The patterns that an "always" would allow from then on.
     pub always: Vec<String>,
 }
 
-/// A tool has come to its end, well or not: both are news for the model.
+/// A tool has ended, successfully or not. The model gets the output in both cases.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finished {
     pub call: String,
@@ -160,12 +161,12 @@ pub struct Finished {
     pub output: String,
     pub is_error: bool,
     pub metadata: Json,
-    /// Where the full text is, if `output` was cut.
+    /// The place of the full text, if `output` was cut.
     pub spill: Option<Spill>,
     pub attachments: Vec<Attachment>,
 }
 
-/// A file beside the log with output too long to keep in it. It may be pruned later.
+/// A file beside the log with output that is too long for the log. It may be deleted later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spill {
     /// Absolute path.

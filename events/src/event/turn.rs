@@ -11,7 +11,7 @@ pub enum Turn {
         parts: Vec<PromptPart>,
         agent: String,
         model: ModelRef,
-        /// Who prompted, and where from.
+        /// The client that prompted, and its machine.
         by: String,
     },
     Configured(TurnConfigPayloads),
@@ -19,15 +19,15 @@ pub enum Turn {
         by: String,
     },
     Ended(Box<Ended>),
-    /// Another agent takes over within the turn, because a person has agreed to that.
+    /// Another agent takes over within the turn, because a person has agreed to it.
     Switched {
         agent: String,
         model: ModelRef,
     },
 }
 
-/// All that the core needs to know of the world for a turn; [`TurnConfig`](crate::TurnConfig) reads it. Each
-/// payload is JSON text.
+/// All that the core needs to know of the world for a turn. [`TurnConfig`](crate::TurnConfig)
+/// decodes it. Each payload is JSON text.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct TurnConfigPayloads {
     pub system: Payload,
@@ -49,12 +49,12 @@ impl TurnConfigPayloads {
     }
 }
 
-/// A piece of what the user sent.
+/// A part of the user's prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptPart {
     #[serde(rename = "type")]
     pub kind: PromptKind,
-    /// The text, or for `media` the bytes in base64.
+    /// The text. For `media` it is the bytes in base64.
     pub text: String,
     #[serde(default)]
     pub mime: Option<String>,
@@ -73,16 +73,16 @@ impl PromptPart {
 pub enum PromptKind {
     Text,
     Media,
-    /// The whole task, in words, for the agent that `name` names, to be done in a session of its own
+    /// A task for the agent `name`: the whole description as text. It runs in a session of its own
     /// before the model answers (SPEC L10).
     Task,
-    /// A command line that is run before the model answers. Its output takes its place in the text that
-    /// the parts beside it make up with it.
+    /// A command line that runs before the model answers. Its output replaces it in the text that
+    /// the adjacent parts form.
     Command,
 }
 
-/// `parts`, in which each command is what `output` says of its index and its line, and is one part with
-/// the text before and the text behind it.
+/// Replaces each command of `parts` by `output` of its index and its line, and joins it with the
+/// text before and after it into one part.
 pub fn join_commands(
     parts: &[PromptPart],
     output: impl Fn(usize, &str) -> String,
@@ -103,14 +103,14 @@ pub fn join_commands(
     joined
 }
 
-/// A prompt as the person who wrote it sees it: commands as they stand in a template, without subtasks.
+/// A prompt as its author sees it: commands as they stand in the template, without subtasks.
 pub fn as_typed(parts: &[PromptPart]) -> Vec<PromptPart> {
     let mut typed = join_commands(parts, |_, line| format!("!`{line}`"));
     typed.retain(|part| part.kind != PromptKind::Task);
     typed
 }
 
-/// How a turn came to its end.
+/// How a turn ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
     pub reason: EndReason,
@@ -127,16 +127,16 @@ pub struct Ended {
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {
     Completed,
-    /// A person said no.
+    /// A person rejected a call.
     Blocked,
     Error,
     Aborted,
     MaxSteps,
-    /// A limit of cost or time.
+    /// A limit of cost or time was reached.
     Limit,
 }
 
-/// A call that permission rules, a person or their absence kept from running.
+/// A call that permission rules or a person did not allow, or that no one was there to allow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Denial {
     pub call: String,

@@ -1,5 +1,5 @@
-//! Which facts a session takes. A fact that this refuses is not appended: it comes late or twice, or
-//! nobody may say it now.
+//! Decides which facts a session accepts. A refused fact is not appended: it is late, a duplicate,
+//! or not allowed now.
 
 use crate::event::{
     Compaction, Event, Fact, Files, Hook, Model, Permission, Session, Subagent, Todo, Tool, Turn,
@@ -7,7 +7,7 @@ use crate::event::{
 use crate::id::Seq;
 use crate::state::{PendingKind, State};
 
-/// Whether a fact still means anything. Late and doubled outcomes do not; they are not to be
+/// Whether a fact still has a meaning. Late and duplicate outcomes have none; they must not be
 /// appended.
 pub fn admits(s: &State, fact: &Fact) -> bool {
     let born = s.origin.is_some();
@@ -81,9 +81,9 @@ fn admits_session(s: &State, event: &Session, of: Option<Seq>) -> bool {
     let mut waits = s.open().into_iter().filter(|(_, wait)| Some(wait.intent) == of);
     match event {
         Session::Created { .. } => !born,
-        // it begins a log, right behind what that shares
+        // it begins a log, directly after the shared events
         Session::Forked { from, at } => s.session == *from && s.seq == *at,
-        // it begins a log, and is no news to one
+        // it begins a log, and is not a fact for an existing one
         Session::Imported { .. } => false,
         Session::Configured { choices, .. } => born && s.choices != *choices,
         Session::Adopted { .. } => s.is_root(),

@@ -1,6 +1,6 @@
-//! How a call and the session that it started go on. Two sessions take part, each with a log of its
-//! own, so the choice is no event of either: it follows from the states of both, whenever
-//! `subagent.spawned` is performed for the first time or again.
+//! Decides how a call and the session that it started continue. Two sessions with two logs take
+//! part, so the decision is not an event in either log. It follows from both states whenever
+//! `subagent.spawned` is performed, for the first time or again.
 
 use crate::event::{Ended, Envelope, Event, Subagent, Turn};
 use crate::id::{Seq, SessionId};
@@ -13,33 +13,33 @@ pub struct Spawned {
     /// Its seq and its time.
     pub seq: Seq,
     pub at: Time,
-    /// A node that is gone may have performed it before.
+    /// Whether a node that has ended may already have performed it.
     pub again: bool,
-    /// A turn was cut off in the child, and nobody has gone on with it yet.
+    /// Whether a turn was interrupted in the child, and has not been resumed.
     pub cut_off: bool,
 }
 
-/// What is to be done with a child for the call that spawned it.
+/// The action on a child for the call that spawned it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ChildIntent {
-    /// Prompt it with its task, and (`title`) name it after that. The call waits for the end of its
-    /// turn, as after the next three.
+    /// Prompt it with its task, and if `title`, set its title from the task. The call waits for the
+    /// end of the child's turn, as with the next three actions.
     Prompt { title: bool },
-    /// It is at work already.
+    /// Do nothing: it is already working.
     Wait,
-    /// Go on with its turn, or (`close`) bring that to its end.
+    /// Resume its turn, or if `close`, end the turn.
     Resume { close: bool },
     /// Interrupt its turn.
     Interrupt,
-    /// It has done its task: tell the call how that ended.
+    /// Report the result of the finished task to the call.
     Report(Box<Ended>),
-    /// Tell the call that the task was called off. The child is left alone.
+    /// Report to the call that the task was cancelled. Leave the child alone.
     CallOff,
-    /// Nobody waits, and nothing is under way.
+    /// Do nothing: no call waits, and no turn is running.
     Nothing,
 }
 
-/// What is to be done with the child `child` of the session `parent`.
+/// The action on the child `child` of the session `parent`.
 pub fn next(parent: &State, child: &State, spawned: &Spawned) -> ChildIntent {
     let is_meant = |known: &&crate::state::Child| known.wait.intent == spawned.seq;
     let Some(known) = parent.children.iter().find(is_meant) else { return ChildIntent::Nothing };
@@ -58,7 +58,7 @@ pub fn next(parent: &State, child: &State, spawned: &Spawned) -> ChildIntent {
     }
 }
 
-/// How the task ended that the child was given before.
+/// The end of the child's earlier turn for this task.
 fn had_task(child: &State, spawned: &Spawned) -> Option<Box<Ended>> {
     let later = spawned.again && child.origin.is_some() && child.at >= spawned.at;
     child.ended.clone().filter(|_| later)
@@ -72,13 +72,13 @@ pub fn waits_for(parent: &State, spawned: Seq) -> bool {
     !stopped && child.is_some_and(|child| running(child.call))
 }
 
-/// The last event of the child `of` that a fork shares, given the logs of the fork and of the child.
-/// A child whose end had come by the fork point stands where a turn ended. `None`: it had not been
-/// told anything yet.
+/// The last event of the child `of` that a fork shares, given the logs of the fork and of the
+/// child. If the child had ended by then, this is the end of a turn. `None`: the child had not
+/// received anything yet.
 pub fn fork_point(fork: &[Envelope], child: &[Envelope], of: SessionId) -> Option<Seq> {
     let last = fork.iter().rev().find(|event| about(event) == Some(of))?;
     let spawned = fork.iter().rev().find(|event| spawns(event) == Some(of))?;
-    // what is shared of the parent ended then; the times of a log never go backwards
+    // the shared events of the parent end then; the times of a log never decrease
     let until = fork.iter().rev().find(|event| event.session == spawned.session)?.at;
     let had = || child.iter().take_while(|event| event.at <= until);
     had().find(|event| matches!(event.event, Event::Turn(Turn::Prompted { .. })))?;
@@ -93,7 +93,7 @@ fn spawns(event: &Envelope) -> Option<SessionId> {
     Some(*session)
 }
 
-/// The session that the event spawns, or tells the end of.
+/// The session that the event spawns, or whose end it reports.
 fn about(event: &Envelope) -> Option<SessionId> {
     let Event::Subagent(event) = &event.event else { return None };
     match event {

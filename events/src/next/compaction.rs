@@ -1,4 +1,4 @@
-//! Making room in the model's context: SPEC 1.6.
+//! Decides how to make room in the model's context: SPEC 1.6.
 
 use super::{ask_with, decide, end, intent, plugins, retry, retry_scheduled, with_attempts};
 use crate::context;
@@ -6,16 +6,16 @@ use crate::event::{CallKind, Compaction, EndReason, Envelope, FailureClass, Purp
 use crate::id::Seq;
 use crate::state::{Call, Compacting, Message, Phase, State, Turn, Writing};
 
-/// Compactions in a row that leave no room before the turn is given up.
+/// The number of consecutive compactions without success after which the turn ends.
 const COMPACTIONS: u32 = 2;
-/// Turns of the user's whose tool output is never cleared, counted from the last.
+/// The number of last user turns whose tool output is never cleared.
 const KEPT_TURNS: usize = 2;
-/// Tokens of tool output before those turns that are kept too.
+/// Tokens of tool output before those turns that are also kept.
 const KEPT: usize = 40_000;
-/// Clearing fewer tokens than this is not worth a changed conversation.
+/// The smallest number of tokens that justifies changing the conversation.
 const WORTH: usize = 20_000;
 
-/// Replaces what a model has seen by a summary, if that can help.
+/// Replaces the conversation so far by a summary, if that can help.
 pub(super) fn make_room(s: &State, turn: &Turn, why: &str) -> Envelope {
     let advice = if !s.config.options.compact {
         "compaction is off in the settings"
@@ -29,13 +29,13 @@ pub(super) fn make_room(s: &State, turn: &Turn, why: &str) -> Envelope {
     end(s, turn, EndReason::Error, Some(format!("{why}, and {advice}")))
 }
 
-/// Prompts that no model has seen outlive the summary.
+/// Starts a compaction. Prompts that no model has seen are not replaced.
 pub(super) fn start(s: &State, auto: bool) -> Envelope {
     let through = s.unsent_prompt().map_or(s.seq, |prompt| prompt - 1);
     intent(s, None, Some(s.config.options.timeout), Compaction::Started { through, auto })
 }
 
-/// The request for the summary, again if that can help; otherwise the turn does without.
+/// Requests the summary, again if a retry can help. Otherwise the turn continues without it.
 pub(super) fn summary(s: &State, turn: &Turn, c: &Compacting) -> Envelope {
     match &c.writing {
         Writing::Failed(failure) if failure.class == FailureClass::Overflow => {
@@ -71,14 +71,14 @@ fn give_up(s: &State, turn: &Turn, c: &Compacting, message: &str) -> Envelope {
     end(s, turn, EndReason::Error, Some(message))
 }
 
-/// At the end of a turn: old tool output is no longer sent, if that is worth it.
+/// Clears old tool output at the end of a turn, if enough tokens are saved.
 pub(super) fn prune(s: &State) -> Option<Envelope> {
     let calls = prunable(s);
     let any = s.config.options.prune && !calls.is_empty();
     any.then(|| intent(s, None, None, Compaction::Pruned { calls }))
 }
 
-/// Calls whose output is to be cleared, in the order in which they were made.
+/// The calls whose output is cleared, in call order.
 fn prunable(s: &State) -> Vec<Seq> {
     let (mut turns, mut kept, mut cleared, mut calls) = (0, 0, 0, Vec::new());
     for message in s.messages.iter().rev() {
@@ -116,12 +116,12 @@ fn worth(cleared: usize, mut calls: Vec<Seq>) -> Vec<Seq> {
     calls
 }
 
-/// Whether the model is shown the call's output, and may do without it some day.
+/// Whether the call's output is sent to the model and may be cleared.
 fn is_output(call: &Call) -> bool {
     call.is_done() && call.within.is_none() && *call.kind() != CallKind::Lasting
 }
 
-/// An estimate, at four characters a token.
+/// An estimate of four characters per token.
 fn tokens(call: &Call) -> usize {
     if let Phase::Done(outcome) = &call.phase { outcome.output.chars().count() / 4 } else { 0 }
 }

@@ -1,4 +1,4 @@
-//! What a running call asks people: one field after the other, each as a question of its own.
+//! Questions of a running call to people: one field at a time, each as a question of its own.
 
 use super::about;
 use crate::event::{Access, Consent, Envelope, Permission, Tool};
@@ -6,8 +6,8 @@ use crate::form;
 use crate::rules::Action;
 use crate::state::{Call, State};
 
-/// What the first elicitation of a running call needs next: a question, or its end. `None` while a
-/// person is asked.
+/// The next intent of a running call's first elicitation: a question, or the answer for the tool.
+/// `None` while a person is being asked.
 pub(super) fn elicit(s: &State, c: &Call) -> Option<Envelope> {
     let elicitation = c.elicitations.first()?;
     let over = |consent, values: &[_]| {

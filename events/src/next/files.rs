@@ -1,4 +1,11 @@
-//! Snapshots of the project's files (SPEC G10), and going back to one (SPEC G11).
+//! Decides when to take snapshots of the project's files (SPEC G10), and how to restore them (SPEC
+//! G11).
+//!
+//! The first call of a turn that may change files waits for a snapshot. A step whose calls may have
+//! changed files is followed by a snapshot before the next model request. So the difference of two
+//! trees shows the changes of a step, and changes that the user makes between turns are not
+//! included. Children take no snapshots: the snapshots of their parent cover their changes. A
+//! revert takes a snapshot first.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +13,9 @@ use super::intent;
 use crate::event::{Envelope, Files, Saved};
 use crate::state::{Call, Restore, RestoreStep, State, Turn};
 
-/// How long a snapshot is waited for, in milliseconds: the first of a large project takes longest.
+/// The time limit of a snapshot, in milliseconds: the first one of a large project takes longest.
 const SNAPSHOT: u64 = 30_000;
-/// How long putting files back may take, in milliseconds.
+/// The time limit of a restore, in milliseconds.
 const RESTORE: u64 = 120_000;
 
 /// The snapshot that the first call of a turn that may change files waits for.
@@ -17,19 +24,19 @@ pub(super) fn before(s: &State, c: &Call) -> Option<Envelope> {
     wanted.then(|| snapshot(s))
 }
 
-/// Whether a call is not to start before there is a snapshot.
+/// Whether the call must not start before there is a snapshot.
 pub(super) fn awaited(s: &State, c: &Call) -> bool {
     takes_snapshots(s) && !s.files.fresh && c.class().changes()
 }
 
-/// The snapshot that follows a step whose calls may have changed files.
+/// The snapshot after a step whose calls may have changed files.
 pub(super) fn after(s: &State, turn: &Turn) -> Option<Envelope> {
     let ours = s.files.dirty.is_some_and(|(prompted, _)| prompted == turn.prompted);
     (ours && takes_snapshots(s)).then(|| snapshot(s))
 }
 
-/// What a revert or its undoing does next. Files as they are now are kept first, so that what a
-/// crash has left half done is done again from the same point.
+/// The next intent of a revert or unrevert. It takes a snapshot of the current files first, so that
+/// a restore that a crash interrupted is repeated from the same point.
 pub(super) fn restore(s: &State, restore: &Restore) -> Option<Envelope> {
     if restore.step != RestoreStep::Due {
         return None;
@@ -46,8 +53,8 @@ pub(super) fn restore(s: &State, restore: &Restore) -> Option<Envelope> {
     }
 }
 
-/// The files that a restore puts back. In a revert each goes back to what it was before the first
-/// step, of those that go, that changed it; what an earlier revert has changed is undone besides.
+/// The files that a restore puts back. In a revert, each file goes back to its state before the
+/// first removed step that changed it; changes of an earlier revert are undone too.
 fn restoration(s: &State, restore: &Restore) -> Vec<Saved> {
     if let Some(wanted) = &restore.wanted {
         return wanted.clone();
@@ -73,8 +80,8 @@ fn restoration(s: &State, restore: &Restore) -> Vec<Saved> {
     plan.into_iter().map(saved).collect()
 }
 
-/// Whether snapshots are taken in the turn under way. Children change their parent's files, and it is
-/// the parent that keeps them.
+/// Whether the current turn takes snapshots. Children take none: their parent's snapshots cover the
+/// changes.
 fn takes_snapshots(s: &State) -> bool {
     s.is_root() && s.config.options.snapshot && !s.files.off
 }

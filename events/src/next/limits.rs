@@ -1,11 +1,17 @@
-//! Limits of a turn: which one it is past, and how its children share what it may cost.
+//! Decides when a turn has exceeded a limit, and how its children share the remaining cost.
+//!
+//! If cost is limited, children are spawned only when the reply is complete and its calls have
+//! verdicts. Each child gets an equal share of the remaining cost as its own limit, so a tree of
+//! sessions never spends more than its root may. A child's unspent share returns when the child
+//! ends. The unspent share of a child that is given up does not return, because it may still spend
+//! it.
 
 use crate::event::{Class, Cost};
 use crate::state::{Call, Phase, ReplyEnd, State, words};
 
 use super::next_part;
 
-/// Which limit of cost or time the turn is past, and by how much.
+/// The exceeded limit of cost or time, and by how much.
 pub(super) fn past(s: &State) -> Option<String> {
     let turn = s.turn.as_ref()?;
     let options = &s.config.options;
@@ -19,8 +25,8 @@ pub(super) fn past(s: &State) -> Option<String> {
     (!past.is_empty()).then(|| past.join("; "))
 }
 
-/// Whether it is known among how many children what is left to spend would be split: once the reply is
-/// whole, and all of its calls for children are judged.
+/// Whether the number of children that share the remaining cost is known: the reply is complete,
+/// and all of its calls for children have a verdict.
 pub(super) fn knows_shares(s: &State) -> bool {
     let whole = s.last_reply().is_none_or(|reply| reply.end != ReplyEnd::Open);
     let known = |call: &Call| match call.phase {
@@ -37,8 +43,8 @@ pub(super) fn knows_shares(s: &State) -> bool {
     s.config.options.max_cost.is_none() || whole && s.calls().all(known)
 }
 
-/// What a child that is spawned now may cost: as much is left for each that is still to come, so
-/// all together never may cost more than there is. `None`: there is no limit.
+/// The cost limit for a child that is spawned now. Each child that is still to come gets an equal
+/// share, so together they never exceed the rest. `None`: there is no limit.
 pub(super) fn share(s: &State) -> Option<Cost> {
     let left = s.left_to_spend()?;
     let due = |call: &&Call| {

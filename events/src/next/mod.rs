@@ -1,5 +1,5 @@
-//! The future: the next intent, read off the state alone. This file is the agent's policy, and it
-//! is to be read from top to bottom.
+//! The future: the next intent, decided from the state alone. This file is the agent's policy. Read
+//! it from top to bottom.
 
 mod admit;
 pub mod children;
@@ -25,16 +25,16 @@ use crate::payload::Sha256;
 use crate::rules::Action;
 use crate::state::{Call, Failure, ModelStatus, PendingKind, Phase, State, Titling, Turn};
 
-/// How long a tool may take to work out what a call would do, in milliseconds.
+/// The time limit for working out what a call would do, in milliseconds.
 const CHECK: u64 = 30_000;
-/// Calls of one reply that run at once.
+/// The number of calls of one reply that run at a time.
 const AT_ONCE: usize = 8;
-/// How long a child that is told to end may take to, in milliseconds.
+/// The time that a child has to end after it was told to, in milliseconds.
 const GRACE: u64 = 60_000;
-/// How long a title may take at most, in milliseconds: the turn's end waits for it.
+/// The time limit of a title request, in milliseconds. The end of the turn waits for it.
 const TITLE: u64 = 30_000;
 
-/// What the session decides now: `None` when it waits or is at rest. Pure and total.
+/// The session's next decision. `None`: it waits or is at rest. Pure and total.
 pub fn next(s: &State) -> Option<Envelope> {
     if let Some(restore) = &s.files.restore {
         return files::restore(s, restore);
@@ -72,13 +72,13 @@ pub fn next(s: &State) -> Option<Envelope> {
     (!closes(&decided) || s.open().is_empty()).then_some(decided)
 }
 
-/// Another agent takes over, whose turn configuration is in force already.
+/// Another agent takes over. Its turn configuration is already in force.
 fn switch(s: &State, agent: &str) -> Envelope {
     let switched = TurnEvent::Switched { agent: agent.to_owned(), model: s.config.model.name() };
     intent(s, None, None, switched)
 }
 
-/// How a turn goes on in which nothing is awaited.
+/// Continues a turn in which nothing is awaited.
 fn decide(s: &State, turn: &Turn, status: &ModelStatus) -> Envelope {
     if turn.compact
         && s.has_past()
@@ -105,7 +105,7 @@ fn decide(s: &State, turn: &Turn, status: &ModelStatus) -> Envelope {
     }
 }
 
-/// Whether an intent belongs to the turn's end.
+/// Whether an intent belongs to the end of the turn.
 fn closes(intent: &Envelope) -> bool {
     matches!(
         intent.event,
@@ -113,7 +113,8 @@ fn closes(intent: &Envelope) -> bool {
     )
 }
 
-/// Beside the first step of a root session's turn, until it has a title.
+/// Whether to request a title: during the first step of a root session's turn, until it has a
+/// title.
 fn wants_title(s: &State, turn: &Turn) -> bool {
     let root = s.is_root();
     let asks = !s.config.options.title_prompt.is_empty();
@@ -134,7 +135,7 @@ fn ask_title(s: &State, turn: &Turn) -> Envelope {
     intent(s, None, Some(s.config.options.timeout.min(TITLE)), requested)
 }
 
-/// A new step, if limits and room allow one.
+/// A new step, if the limits and the context allow one.
 fn step(s: &State, turn: &Turn) -> Envelope {
     if turn.step >= s.config.options.max_steps {
         end(s, turn, EndReason::MaxSteps, None)
@@ -155,7 +156,7 @@ fn call(s: &State, turn: &Turn, c: &Call) -> Option<Envelope> {
         Phase::Unknown { attempt: 1 } if c.class() == Class::Read && !stopped => {
             Some(start(s, c, 2))
         }
-        // never silently run twice
+        // never run twice without the model's knowledge
         Phase::Unknown { attempt } => {
             Some(about(s, c, None, Tool::Lost { call: c.id.clone(), attempt: *attempt }))
         }
@@ -180,14 +181,14 @@ fn call(s: &State, turn: &Turn, c: &Call) -> Option<Envelope> {
     }
 }
 
-/// Whether the last step that the turn is allowed has been asked for: calls of its reply are not run
+/// Whether the last allowed step of the turn has been requested: calls of its reply are not run
 /// (SPEC L8).
 fn is_out_of_steps(s: &State, turn: &Turn) -> bool {
     turn.step > 0 && turn.step >= s.config.options.max_steps
 }
 
-/// Whether the question of `c` can be put. Who takes over brings rules of its own: all other calls of
-/// the reply come first, but for later ones that would change the agent too.
+/// Whether the question of `c` can be asked now. An agent that takes over brings its own rules. So
+/// all other calls of the reply come first, except later calls that would also switch the agent.
 fn may_ask(s: &State, turn: &Turn, c: &Call) -> bool {
     let mut others = s.calls().filter(|call| call.seq != c.seq);
     let after = |call: &Call| call.seq > c.seq && call.switches_to().is_some();
@@ -215,7 +216,7 @@ fn question(s: &State, c: &Call, from: usize) -> Option<Envelope> {
     let (access, (action, rule)) =
         verdicts.into_iter().find(|(_, (action, _))| *action != Action::Allow)?;
     if action == Action::Deny {
-        // the rules have changed since the call was ruled
+        // the rules have changed since the verdict on the call
         return Some(about(s, c, None, Permission::Ruled { call: c.id.clone(), action, rule }));
     }
     let asked = Permission::Asked {
@@ -232,8 +233,9 @@ fn run(s: &State, c: &Call) -> Option<Envelope> {
     plugins::variables(s, c, start)
 }
 
-/// Eight at once; who writes a path waits for the earlier calls that write it, or may. Children wait
-/// until it is known what each may cost.
+/// Whether the call may start. Eight calls run at a time. A call that writes a path waits for
+/// earlier calls that write it or may write it. Children wait until their shares of the cost limit
+/// are known.
 fn may_start(s: &State, c: &Call) -> bool {
     let writes = |call: &Call| call.class() == Class::Write;
     let blocks = |earlier: &Call| match &earlier.resolved {
@@ -259,8 +261,8 @@ fn start(s: &State, c: &Call, attempt: u32) -> Envelope {
     about(s, c, Some(timeout), started)
 }
 
-/// The session that a call runs in: one that an earlier call has left, or a new one, which is a fork if
-/// that earlier call was another session's.
+/// The session that a call runs in: the session of an earlier call, or a new one. The new session
+/// is a fork if the earlier call belongs to another session.
 fn spawn(s: &State, c: &Call) -> Option<Envelope> {
     let resolved = c.resolved.as_ref().filter(|_| s.child_of(c).is_none())?;
     let input = resolved.input.value();
@@ -305,7 +307,7 @@ fn retry_scheduled(s: &State, attempt: u32, failure: &Failure) -> Envelope {
     intent(s, None, Some(wait), event)
 }
 
-/// A whole reply without calls: the turn is over.
+/// A complete reply without calls: the turn is over.
 fn answered(s: &State, turn: &Turn, finish: Finish) -> Envelope {
     let error = match finish {
         Finish::ContentFilter if s.answer().is_empty() => {

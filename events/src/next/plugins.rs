@@ -1,5 +1,8 @@
-//! Plugins are asked before what they have a say in is decided: one after the other, in the order of
-//! the settings, so that each knows what the one before has made of it.
+//! Decides when plugins' hooks are called. Plugins are called one after the other, in the order of
+//! the settings, so that each sees the changes of the one before.
+//!
+//! Hooks run before a call's resolution, question, start and result, before a request that contains
+//! a new prompt, before a summary's request, and before any other request.
 
 use super::{about, intent};
 use crate::event::{Access, CallKind, Envelope, Hook, HookPoint};
@@ -7,9 +10,9 @@ use crate::id::Seq;
 use crate::rules::{Action, Rule};
 use crate::state::{Call, Compacting, Message, State};
 
-/// How long an answer is waited for that the plugin's own limit should have ended, in milliseconds.
+/// The additional time for an answer after the plugin's own limit, in milliseconds.
 const GRACE: u64 = 10_000;
-/// What is asked about a request.
+/// The hooks that concern a request.
 const OF_REQUESTS: [HookPoint; 5] = [
     HookPoint::ToolDefinition,
     HookPoint::ChatParams,
@@ -18,7 +21,7 @@ const OF_REQUESTS: [HookPoint; 5] = [
     HookPoint::ChatHeaders,
 ];
 
-/// Goes on when everybody has been heard about a call.
+/// Continues when all plugins have answered about a call.
 pub(super) fn then(
     s: &State,
     c: &Call,
@@ -32,13 +35,14 @@ pub(super) fn then(
     }
 }
 
-/// Whether what came of a call is what the model will be told.
+/// Whether the outcome of a call can be sent to the model.
 pub(super) fn is_settled(s: &State, c: &Call) -> bool {
     let heard = || matches!(hook_call(s, HookPoint::ToolAfter, c.seq), HookCall::Over);
     c.is_done() && (!may_be_revised(c) || heard())
 }
 
-/// Whether plugins may change what the model is told of a call: it has run, and nobody takes over.
+/// Whether plugins may change the outcome for the model: the call has run, and does not switch
+/// agents.
 pub(super) fn may_be_revised(c: &Call) -> bool {
     c.ran && c.switches_to().is_none()
 }
@@ -52,14 +56,14 @@ pub(super) fn variables(
     if *c.kind() == CallKind::Shell { then(s, c, HookPoint::ShellEnv, go) } else { go() }
 }
 
-/// A question that a person would be asked.
+/// The hook for a question that would go to a person.
 pub(super) fn permission(
     s: &State,
     c: &Call,
     go: impl FnOnce() -> Option<Envelope>,
 ) -> Option<Envelope> {
     if let HookCall::Waiting = hook_call(s, HookPoint::PermissionAsk, c.seq) {
-        // also if other rules have come meanwhile
+        // also if the rules have changed meanwhile
         return None;
     }
     let open = |(_, access): &(usize, &Access)| s.rules_in_force().leave_open(access);
@@ -69,11 +73,11 @@ pub(super) fn permission(
     }
 }
 
-/// The verdict on a call: where nobody is there to be asked, a plugin is.
+/// The verdict on a call. If no person can be asked, a plugin is asked.
 pub(super) fn verdict(s: &State, c: &Call) -> (Action, Option<Rule>) {
     let rules = s.rules_in_force();
     let (action, rule) = rules.all(c.access());
-    // nothing denies it but that nobody is there to be asked
+    // the call is denied only because no person can be asked
     let left_open =
         |access: &Access| rules.leave_open(access) || rules.access(access).0 == Action::Allow;
     let asks = action == Action::Deny
@@ -83,34 +87,34 @@ pub(super) fn verdict(s: &State, c: &Call) -> (Action, Option<Rule>) {
     if asks { (Action::Ask, rule) } else { (action, rule) }
 }
 
-/// A prompt that no model has seen yet.
+/// The hook for a prompt that no model has seen yet.
 pub(super) fn prompt(s: &State) -> Option<Envelope> {
     let prompts = s.messages.iter().filter_map(Message::prompt).map(|prompt| prompt.seq);
     let mut new = prompts.filter(|seq| *seq > s.plugins.last);
     new.find_map(|seq| due(s, HookPoint::ChatMessage, Some(seq)))
 }
 
-/// The request that is to be made next.
+/// The hooks for the next request.
 pub(super) fn request(s: &State) -> Option<Envelope> {
     OF_REQUESTS.into_iter().find_map(|hook| due(s, hook, None))
 }
 
-/// The request for a summary.
+/// The hooks for the request for a summary.
 pub(super) fn summary(s: &State, c: &Compacting) -> Option<Envelope> {
     let hooks = [HookPoint::Compacting, HookPoint::Auth, HookPoint::ChatHeaders];
     hooks.into_iter().find_map(|hook| due(s, hook, Some(c.started.intent)))
 }
 
-/// How things stand with a hook.
+/// The status of a hook.
 enum HookCall {
     /// Every plugin has answered.
     Over,
     Waiting,
-    /// This plugin is to be asked next, and may take so many milliseconds.
+    /// This plugin is called next, with a time limit in milliseconds.
     Due(String, u64),
 }
 
-/// The plugin that is to be asked next, in the order of the settings.
+/// The plugin that is called next, in the order of the settings.
 fn hook_call(s: &State, hook: HookPoint, about: Seq) -> HookCall {
     let asked = || s.plugins.asked.iter().filter(|c| c.hook == hook && c.about == about);
     if asked().any(|c| c.wait.is_some()) {
@@ -135,7 +139,7 @@ fn asked(s: &State, of: Option<Seq>, hook: HookPoint, plugin: String, timeout: u
     intent(s, of, Some(wait), Hook::Called { plugin, hook })
 }
 
-/// The verdict that a plugin has spoken already.
+/// The verdict that follows from a plugin's answer.
 pub(super) fn vetoed(s: &State, c: &Call) -> Option<Envelope> {
     c.vetoed.as_ref()?;
     let (action, rule) = (Action::Deny, None);

@@ -9,7 +9,7 @@ use crate::id::Seq;
 use crate::json::Json;
 use crate::state::{Message, Prompt, PromptCall, State, Turn};
 
-/// Characters of the prompt that describe a subtask to people.
+/// The number of characters of the prompt that describe a subtask to people.
 const DESCRIPTION: usize = 60;
 /// The tools that perform a prompt's parts.
 const TASK: &str = "task";
@@ -24,7 +24,7 @@ pub(super) fn prompt_call(s: &State, turn: &Turn) -> Option<Envelope> {
     Some(intent(s, Some(due.prompt), None, Tool::Batched { call }))
 }
 
-/// The call as the event at `seq` makes it; `None` if `prompt` is not the one that asks for it.
+/// The call as the event at `seq` makes it; `None` if `prompt` does not request it.
 fn spec(due: PromptCall, prompt: &Prompt, seq: Seq) -> Option<CallSpec> {
     let part = prompt.parts.get(due.part)?;
     let (name, input) = if due.kind == PromptKind::Task {

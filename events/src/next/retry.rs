@@ -1,4 +1,4 @@
-//! When a failed request is made again: SPEC R1.
+//! Decides when a failed request is repeated: SPEC R1.
 
 use crate::id::{Seq, SessionId};
 use crate::payload::Sha256;
@@ -6,17 +6,18 @@ use crate::state::{Failure, State};
 
 const FIRST: u64 = 2_000;
 const CAP: u64 = 30_000;
-/// The longest a server's own hint is believed: about 24 days.
+/// The longest wait that is accepted from a server, in milliseconds: about 24 days.
 const HINT_CAP: u64 = 2_147_483_647;
 
-/// Whether another attempt is worth making after so many.
+/// Whether another attempt makes sense after `attempt` attempts.
 pub(super) fn is_worth(s: &State, failure: &Failure, attempts: u32) -> bool {
     failure.retryable && attempts <= s.config.options.retries
 }
 
-/// Milliseconds to wait after failed attempt number `attempt` (from 1). A server's hint is taken
-/// as it is; otherwise 2 s, doubled each time up to 30 s, plus up to a quarter that is drawn from
-/// a hash of the place in the log, so that it is the same in every replay.
+/// Milliseconds to wait after failed attempt number `attempt` (from 1). A server's hint is used
+/// unchanged. Otherwise it is 2 s, doubled each time up to 30 s, plus up to a quarter. The
+/// additional part comes from a hash of the place in the log, so that every replay has the same
+/// wait.
 pub fn delay(attempt: u32, hint: Option<u64>, session: SessionId, seq: Seq) -> u64 {
     if let Some(hint) = hint {
         return hint.min(HINT_CAP);

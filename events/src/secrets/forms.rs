@@ -7,7 +7,7 @@ use super::SHORTEST;
 pub(super) const BEGIN: &str = "{{secret:";
 pub(super) const END: &str = "}}";
 
-/// Bytes from which on a line or a part of a longer value counts as a secret.
+/// The minimum length of a line or part of a longer value that counts as a secret, in bytes.
 const LINE: usize = 16;
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -17,10 +17,10 @@ pub(super) enum Form {
     Plain,
     Json,
     Url,
-    /// Somewhere inside of base64; the rest of it says where.
+    /// Inside base64 text, at a position that depends on the text before it.
     Base64,
     Line,
-    /// The greater part of a value, in which no way of quoting changes anything.
+    /// The greater part of a value, which every kind of quoting leaves unchanged.
     Part,
 }
 
@@ -42,24 +42,24 @@ impl Form {
     }
 }
 
-/// `{{secret:NAME}}`, with the form if it is not the plain one.
+/// `{{secret:NAME}}`, with a suffix if the form is not the plain one.
 pub(super) fn placeholder(name: &str, form: Form) -> String {
     let colon = if form == Form::Plain { "" } else { ":" };
     format!("{BEGIN}{name}{colon}{}{END}", form.name())
 }
 
-/// What a name may consist of.
+/// The characters that a name may contain.
 pub(super) fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
 }
 
-/// A name in the characters that placeholders have.
+/// A name reduced to the characters of placeholders.
 pub(super) fn plain(name: &str) -> String {
     let name: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
     if name.is_empty() { "SECRET".to_owned() } else { name }
 }
 
-/// Every form of `value`, the plain one first; one that is like an earlier one counts as that.
+/// Every form of `value`, the plain one first. A form that equals an earlier one is omitted.
 pub(super) fn of(value: &str) -> Vec<(Form, String)> {
     let mut forms = vec![(Form::Plain, value.to_owned())];
     forms.push((Form::Json, json(value)));
@@ -70,13 +70,13 @@ pub(super) fn of(value: &str) -> Vec<(Form, String)> {
         forms.push((Form::Base64, standard.replace('+', "-").replace('/', "_")));
         forms.push((Form::Base64, standard));
     }
-    // tools number lines, and put signs in front of them
+    // tools number lines and put signs in front of them
     let lines = value.lines().map(str::trim).filter(|line| line.len() >= LINE);
     if value.contains('\n') {
         let told = lines.filter(|line| !line.starts_with("-----"));
         forms.extend(told.map(|line| (Form::Line, line.to_owned())));
     }
-    // shells have more than one way to quote, and so have others
+    // shells and other programs have several ways of quoting
     let runs = value.split(|c| !is_plain(c));
     let most = runs.filter(|run| run.len() >= LINE && run.len() * 2 >= value.len());
     forms.extend(most.map(|run| (Form::Part, run.to_owned())));
@@ -84,17 +84,17 @@ pub(super) fn of(value: &str) -> Vec<(Form, String)> {
     forms
 }
 
-/// As it stands within a JSON string.
+/// The value as it appears within a JSON string.
 pub(super) fn json(value: &str) -> String {
     let quoted = serde_json::Value::from(value).to_string();
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// Percent-encoded, in lower case where some do so.
+/// Percent-encoded; some programs use lower case.
 pub(super) fn url(value: &str, lower: bool) -> String {
     let mut url = String::new();
     for byte in value.bytes() {
-        // writing to a string does not fail
+        // writing to a string cannot fail
         let _ = match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
                 url.push(char::from(byte));
@@ -107,11 +107,11 @@ pub(super) fn url(value: &str, lower: bool) -> String {
     url
 }
 
-/// The characters of a base64 text that `bytes` alone decide, where they stand `skip` (below 3) bytes
-/// behind the start of a group.
+/// The characters of a base64 text that `bytes` alone determine, if they begin `skip` (below 3)
+/// bytes after the start of a group.
 fn base64(bytes: &[u8], skip: usize) -> String {
     let bit = |at: usize| bytes[at / 8] >> (7 - at % 8) & 1;
-    // the first whole character behind the start: 0, 8 or 16 bits are somebody else's
+    // the first character that depends on no other byte: 0, 8 or 16 bits come from bytes before
     let start = [0, 4, 2][skip];
     (start..bytes.len() * 8)
         .step_by(6)

@@ -1,4 +1,4 @@
-//! Values in place of their names, in the arguments of a call that is about to run.
+//! Replaces names by values in the arguments of a call that is about to run.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::Secrets;
 use super::forms::{self, BEGIN, END, Form};
 use crate::json::Json;
 
-/// A call names a secret that it cannot be given.
+/// A call names a secret that it cannot get.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownSecret {
     #[error("The call was not run: there is no secret named `{name}`. {known}")]
@@ -24,10 +24,10 @@ pub enum UnknownSecret {
 }
 
 impl Secrets {
-    /// `input` with values in place of names, in every string of it. Names of fields are left alone.
+    /// `input` with values in place of names, in every string. Names of fields do not change.
     ///
     /// # Errors
-    /// A name that no secret has, or one whose value calls are not given.
+    /// A name that no secret has, or whose value calls do not get.
     pub fn put_back(&self, input: &Json) -> Result<Json, UnknownSecret> {
         if !input.as_str().contains(BEGIN) {
             return Ok(input.clone());
@@ -68,7 +68,7 @@ impl Secrets {
         Ok(filled)
     }
 
-    /// The value that `NAME` or `NAME:FORM` stands for.
+    /// The value for `NAME` or `NAME:FORM`.
     fn value(&self, named: &str) -> Result<String, UnknownSecret> {
         let (name, form) = named.split_once(':').unwrap_or((named, ""));
         let (name, known) = (name.to_owned(), || self.names());

@@ -1,10 +1,10 @@
-//! Bytes that come in pieces, where a value may stand in two of them.
+//! Replaces values in bytes that arrive in pieces, where a value may span two pieces.
 
 use std::borrow::Cow;
 
 use super::Secrets;
 
-/// Puts names in place of values, and holds back the last bytes while they may begin one.
+/// Replaces values by names. It holds back the last bytes while they may begin a value.
 #[derive(Clone, Debug, Default)]
 pub struct Redactor {
     secrets: Secrets,
@@ -16,7 +16,7 @@ impl Redactor {
         Self { secrets, held: Vec::new() }
     }
 
-    /// Takes the next bytes; what is certain by now.
+    /// Takes the next bytes and returns those that are certain.
     pub fn push<'a>(&mut self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let Some(known) = &self.secrets.0 else { return Cow::Borrowed(bytes) };
         self.held.extend_from_slice(bytes);
@@ -26,7 +26,7 @@ impl Redactor {
         Cow::Owned(known.hide(&settled).unwrap_or(settled))
     }
 
-    /// What was held back: there is no more to come.
+    /// Returns the bytes that were held back, at the end of the stream.
     pub fn finish(&mut self) -> Vec<u8> {
         let held = std::mem::take(&mut self.held);
         let hidden = self.secrets.0.as_ref().and_then(|known| known.hide(&held));

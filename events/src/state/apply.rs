@@ -1,5 +1,5 @@
-//! The fold. It cannot fail and never acts; an event that means nothing in this state changes
-//! nothing but the position.
+//! The fold. It cannot fail and never acts. An event without meaning in this state changes only the
+//! position.
 
 use super::message::ReplyEnd;
 use super::{
@@ -62,7 +62,7 @@ impl State {
                 if let Some(origin) = &mut self.origin {
                     origin.parent = Some(*parent);
                 }
-                // it has done nothing for this parent yet
+                // it has not done anything for this parent yet
                 self.ended = None;
             }
         }
@@ -121,13 +121,13 @@ impl State {
         }
     }
 
-    /// The child that the intent `of` spawned is over, or is given up.
+    /// The child that the intent `of` spawned has ended, or is given up.
     fn child_ended(&mut self, of: Option<Seq>) {
         let spawned = self.children.iter_mut().filter(|child| Some(child.wait.intent) == of);
         spawned.for_each(|child| child.ended = true);
     }
 
-    /// Interrupt, rejection, limit: nothing that is open counts any longer.
+    /// Interrupt, rejection, limit: no open intent counts any longer.
     pub(super) fn stop(&mut self, reason: EndReason) {
         let Some(turn) = &mut self.turn else { return };
         turn.stop.get_or_insert(reason);
@@ -138,19 +138,19 @@ impl State {
         if reply.has_calls() {
             reply.cut();
         } else {
-            // kept for the turn's answer, left out of every request
+            // kept for the turn's answer, omitted from every request
             reply.end = ReplyEnd::Cut;
         }
     }
 
-    /// A node has died here and another one goes on.
+    /// A node has died, and another one continues.
     fn resumed(&mut self, close: bool) {
         self.files.forget();
         self.plugins.forget();
         let Some(turn) = &mut self.turn else { return };
         if close {
             turn.stop.get_or_insert(EndReason::Aborted);
-            // they are closed too, and nobody waits for that
+            // these children are closed too, and no call waits for them
             self.children.iter_mut().for_each(|child| child.ended = true);
         }
         if self.is_late() {
@@ -182,8 +182,8 @@ impl State {
         }
     }
 
-    /// From here on the session is one of its own: what it shares has been paid for elsewhere, and
-    /// the children there are none of its.
+    /// From here on the session is a fork of its own: the shared events were paid for by another
+    /// session, and their children are not its own.
     fn forked(&mut self) {
         (self.usage, self.cost) = Default::default();
         self.inherit();

@@ -1,4 +1,5 @@
-//! How `permission.*` events move a call on: rules, questions, answers, and what it asks while it runs.
+//! How `permission.*` events change a call: rules, questions, answers, and the questions of its
+//! run.
 
 use super::elicitation::Elicitation;
 use super::{Call, Phase, State, Wait, repeat, words};
@@ -86,7 +87,7 @@ impl State {
         }
     }
 
-    /// Questions that "always" has just answered too are closed.
+    /// Closes the questions that an "always" has also answered.
     fn release(&mut self) {
         let mut questions = self.questions();
         questions.retain(|(_, access)| self.rules_in_force().access(access).0 == Action::Allow);
@@ -99,7 +100,7 @@ impl State {
         }
     }
 
-    /// Nobody said yes. A turn that goes round in circles ends there.
+    /// The call is denied. A turn that repeats a call without success ends there.
     pub(super) fn deny(&mut self, denial: Denial) {
         let in_circles = denial.permission == repeat::DOOM_LOOP;
         self.note(denial);
@@ -115,20 +116,20 @@ impl State {
     }
 }
 
-/// While people think, the call's own time stands still.
+/// While a person is asked, the call's own time limit is suspended.
 impl Call {
-    /// The question that its run waits for.
+    /// The question that the running call waits for.
     pub fn eliciting(&self) -> Option<Wait> {
         self.elicitations.first().filter(|_| self.is_running())?.wait
     }
 
-    /// The same, and what it asks.
+    /// The question that the running call waits for, with its access.
     pub(super) fn elicits(&self) -> Option<(Seq, Access)> {
         let wait = self.eliciting()?;
         Some((wait.intent, self.elicitations.first()?.access()?.1))
     }
 
-    /// Takes up a question that is one of its run.
+    /// Takes a question that belongs to the run.
     pub(super) fn asks(&mut self, asked: &Envelope) -> bool {
         let Phase::Running { wait, .. } = &mut self.phase else { return false };
         let Some(elicitation) = self.elicitations.first_mut() else { return false };
@@ -139,12 +140,12 @@ impl Call {
         true
     }
 
-    /// A person has said something to it.
+    /// A person has answered.
     pub(super) fn told(&mut self, at: Time, reply: Answer, words: Option<&str>) {
         self.go_on(at, |elicitation| elicitation.hear(reply, words));
     }
 
-    /// Nobody has.
+    /// No person has answered in time.
     pub(super) fn unheard(&mut self, at: Time) {
         self.go_on(at, |elicitation| {
             elicitation.wait = None;

@@ -1,9 +1,10 @@
-//! Calls within a call: each call of a batch goes the way of any other, and the batch runs, to gather
-//! what came of them, when all are done.
+//! Calls within a call: each entry of a `batch` becomes a call of its own, created by
+//! `tool.batched`. The batch itself runs when all entries are done, and gathers their outcomes. The
+//! model sees one call and one result.
 
 use super::{Call, Outcome, Phase, State};
 
-/// What came of one call of a batch.
+/// The outcome of one call of a batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
     pub tool: String,
@@ -11,13 +12,13 @@ pub struct Part {
 }
 
 impl State {
-    /// The calls that the batch `c` has brought forth so far, in order.
+    /// The calls that the batch `c` has created so far, in order.
     pub(crate) fn parts_of(&self, c: &Call) -> impl Iterator<Item = &Call> {
         let batch = c.seq;
         self.calls().filter(move |call| call.within == Some(batch))
     }
 
-    /// What came of the parts of the batch `c`.
+    /// The outcomes of the entries of the batch `c`.
     pub fn parts(&self, c: &Call) -> Vec<Part> {
         let done = self.parts_of(c).filter_map(|part| {
             let Phase::Done(outcome) = &part.phase else { return None };

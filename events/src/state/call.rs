@@ -1,4 +1,4 @@
-//! A tool call of a reply, and how far it has come through check, rules, questions and run.
+//! A tool call of a reply, and its progress through resolution, rules, questions and run.
 
 use serde::Serialize;
 
@@ -10,32 +10,32 @@ use crate::json::Json;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Call {
-    /// The seq of its `tool.called`, which identifies it: the model's own ids repeat.
+    /// The seq of its `tool.called`, which identifies it: the model's own ids can repeat.
     pub seq: Seq,
-    /// The model's id for it.
+    /// The model's id of the call.
     pub id: String,
     pub name: String,
     pub input: Json,
     pub resolved: Option<Box<Resolution>>,
     pub phase: Phase,
-    /// The last that a running tool has shown.
+    /// The last output of a running tool.
     pub tail: String,
-    /// Its output is no longer sent.
+    /// Whether its output is no longer sent.
     pub pruned: bool,
-    /// The seq of the batch that brought it forth; the model does not know it as a call.
+    /// The seq of the batch that created it. The model does not know it as a call.
     pub within: Option<Seq>,
-    /// What people said when they were asked about it, one for each of its accesses so far.
+    /// The answers of people to the questions about it, one for each of its accesses so far.
     pub answers: Vec<String>,
-    /// What plugins have made of its arguments.
+    /// The arguments as plugins have changed them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed: Option<Json>,
-    /// A plugin has said that it is not to be.
+    /// A plugin's veto.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vetoed: Option<Veto>,
-    /// What it asks people while it runs; the first is being asked.
+    /// The questions of its run to people; the first one is being asked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub elicitations: Vec<Elicitation>,
-    /// It has run to an end of its own.
+    /// Whether it has run to its own end.
     #[serde(skip)]
     pub(crate) ran: bool,
 }
@@ -46,7 +46,7 @@ pub enum Phase {
     Called,
     Checking(Wait),
     Resolved,
-    /// A person is to be asked about the accesses from this one on.
+    /// A person must be asked about the accesses from this index on.
     MustAsk {
         access: usize,
     },
@@ -59,7 +59,7 @@ pub enum Phase {
         wait: Wait,
         attempt: u32,
     },
-    /// Its time is up and it is to be stopped.
+    /// Its time limit has passed, and it must be stopped.
     TimedOut {
         attempt: u32,
     },
@@ -71,7 +71,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// What the call waits for.
+    /// The wait of the call for its next outcome.
     pub(super) fn wait(&self) -> Option<Wait> {
         let (Self::Checking(wait) | Self::Asking { wait, .. } | Self::Running { wait, .. }) = self
         else {
@@ -81,25 +81,25 @@ impl Phase {
     }
 }
 
-/// What the model is told of a call.
+/// The outcome of a call that the model gets.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     pub output: String,
     pub is_error: bool,
     pub attachments: Vec<Attachment>,
-    /// Where plugins have a say in it.
+    /// The display for people, if plugins may change the outcome.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shown: Option<Box<Shown>>,
 }
 
-/// What people are shown of a call that has run.
+/// The display for people of a call that has run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Shown {
     pub title: String,
     pub metadata: Json,
 }
 
-/// A call that a plugin will not have.
+/// A plugin's veto of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Veto {
     pub plugin: String,
@@ -116,7 +116,7 @@ impl Call {
         matches!(self.phase, Phase::Running { .. })
     }
 
-    /// Unknown before the check: then as dangerous as can be.
+    /// The class. Before the resolution it is unknown and counts as the most dangerous one.
     pub fn class(&self) -> Class {
         self.resolved.as_ref().map_or(Class::Command, |resolved| resolved.class)
     }
@@ -130,7 +130,7 @@ impl Call {
         self.resolved.as_ref().map_or(&[], |resolved| &resolved.access)
     }
 
-    /// The attempt that is or was under way; 0 before the first.
+    /// The current or last attempt; 0 before the first.
     pub fn attempt(&self) -> u32 {
         match &self.phase {
             Phase::Running { attempt, .. }
@@ -151,14 +151,14 @@ impl Call {
         self.phase = Phase::Done(Box::new(Outcome { output, is_error, attachments, shown }));
     }
 
-    /// The crash-time view of a call: running and checking are as good as unknown. A question that
-    /// the new node asks nobody (`asks` is false) is ruled anew.
+    /// Changes the call after a crash: if it was running or being resolved, its outcome is unknown.
+    /// If `asks` is false, the new node asks no questions, and an open question is ruled again.
     pub(super) fn forget(&mut self, close: bool, asks: bool) {
         let attempt = self.attempt();
         match &self.phase {
             Phase::Done(_) => {}
             _ if close => self.phase = Phase::Unknown { attempt },
-            // its session has a log of its own, and goes on
+            // its session has a log of its own and continues
             Phase::Running { .. } if self.class() == Class::Child => {}
             Phase::Running { .. } => self.phase = Phase::Unknown { attempt },
             Phase::Checking(_) => self.phase = Phase::Called,

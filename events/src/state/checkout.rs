@@ -1,4 +1,4 @@
-//! Files as they were where a fork begins.
+//! Restores files as they were at the point where a fork begins.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,13 @@ use crate::id::Seq;
 
 impl State {
     pub(super) fn checks_out(&mut self, asked: Seq, paths: &[Saved]) {
-        // what has changed since is not this session's
+        // later changes are not this session's
         self.files.dirty = None;
         let wanted = Some(paths.to_vec());
         self.files.restore = Some(Restore { wanted, ..Restore::new(asked, None) });
     }
 
-    /// Until the next prompt it can be taken back as a revert can.
+    /// Until the next prompt, a checkout can be undone like a revert.
     pub(super) fn checked_out(&mut self, restore: Restore) {
         let Restore { asked, before, paths, .. } = restore;
         let (messages, changes) = (Messages::default(), Vec::new());

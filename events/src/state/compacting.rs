@@ -1,4 +1,4 @@
-//! A summary on its way, and how `compaction.*` events change the state.
+//! A compaction in progress, and how `compaction.*` events change the state.
 
 use serde::Serialize;
 
@@ -7,33 +7,33 @@ use super::{Call, Failure, ModelStatus, State, Turn, Wait, words};
 use crate::event::{Compaction, Envelope, FailureClass, Finish, PromptKind};
 use crate::id::Seq;
 
-/// A compaction under way.
+/// A compaction in progress.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Compacting {
-    /// Since `compaction.started`, and until when the request in hand is waited for.
+    /// Since `compaction.started`, and until the deadline of the current request.
     pub started: Wait,
-    /// Everything up to and with this seq is to be replaced.
+    /// Everything up to and including this seq is to be replaced.
     pub through: Seq,
-    /// Whether nobody asked for it.
+    /// Whether it started without a person's request.
     pub auto: bool,
     /// Requests for the summary so far.
     pub attempt: u32,
     pub writing: Writing,
-    /// Those of them that did not fit the model's context.
+    /// The number of these requests that did not fit the model's context.
     pub overflows: u32,
     /// Whether the provider refused the turn's own request because it did not fit.
     pub refused: bool,
-    /// How things stood with the model before, and stand again afterwards.
+    /// The model status to return to afterwards.
     pub then: Box<ModelStatus>,
 }
 
-/// How things stand with the request for a summary.
+/// The status of the request for a summary.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Writing {
     Due,
     Waiting(Wait),
-    /// The model has answered; what the summary is follows.
+    /// The model has answered. The summary follows.
     Written,
     Failed(Failure),
     /// A retry is scheduled.
@@ -74,7 +74,7 @@ impl State {
         } else {
             &turn.model_status
         };
-        // results that the model has not been told yet are owed to it
+        // the model has not received these results yet, so the turn continues
         let owes = answers.is_some_and(|asked| asked > turn.prompted);
         let then = match before {
             ModelStatus::Failed(_) | ModelStatus::Again => ModelStatus::Again,
@@ -117,7 +117,7 @@ impl State {
         self.files.summarised(through);
         self.messages.retain(|m| m.prompt().is_some_and(|prompt| prompt.seq > through));
         if refused {
-            // whatever was too much for the model is not sent once more as it was
+            // media may have been too large, so they are not sent again
             self.strip_media(asked);
         }
         let goes_on = asks && self.messages.is_empty();
@@ -125,11 +125,11 @@ impl State {
         let text = summary.to_owned();
         let of = self.seq;
         self.messages.insert(0, Message::Summary { text, goes_on, reminder, of });
-        // the results that told of them are gone
+        // the results that reported them are gone
         self.instructed.clear();
     }
 
-    /// The conversation stays as it was. A turn that has something else to do goes on.
+    /// The conversation stays unchanged. A turn with other work continues.
     fn not_summarised(&mut self, of: Option<Seq>, message: &str) {
         let Some((turn, compacting)) = self.summing_up(of) else { return };
         turn.model_status = if compacting.is_vital(turn) {
@@ -139,7 +139,7 @@ impl State {
         };
     }
 
-    /// Prompts that were sent before seq `asked` keep their words alone.
+    /// Reduces prompts from before seq `asked` to their text.
     fn strip_media(&mut self, asked: Seq) {
         let sent = move |m: &Message| m.prompt().is_some_and(|prompt| prompt.seq < asked);
         let prompts = self.messages.change(sent).filter_map(Message::prompt_mut);
@@ -149,14 +149,14 @@ impl State {
         }
     }
 
-    /// Whether there is anything that a summary could stand for.
+    /// Whether there is anything to summarise.
     pub fn has_past(&self) -> bool {
         self.messages.iter().any(|message| message.reply().is_some())
     }
 }
 
 impl Compacting {
-    /// Whether the turn is over without the summary.
+    /// Whether the turn ends if there is no summary.
     pub(crate) fn is_vital(&self, turn: &Turn) -> bool {
         self.auto || turn.step == 0
     }
@@ -166,7 +166,7 @@ impl Compacting {
         self.writing = Writing::Failed(failure);
     }
 
-    /// A node has died: what was in hand is asked for again.
+    /// A node has died: the current request is made again.
     pub(super) fn cut_off(&mut self) {
         if let Writing::Waiting(_) | Writing::Written = self.writing {
             self.writing = Writing::Due;
@@ -177,7 +177,7 @@ impl Compacting {
         if let Writing::Waiting(wait) = self.writing { Some(wait) } else { None }
     }
 
-    /// The wait of the intent `of` is over.
+    /// The deadline of the intent `of` has passed.
     pub(super) fn elapsed(&mut self, of: Seq, silent: Failure) {
         let waits = matches!(self.writing, Writing::Waiting(_) | Writing::Written);
         match self.writing {
@@ -194,7 +194,7 @@ impl Compacting {
 }
 
 impl Turn {
-    /// One that somebody's wish for a summary began: there is nothing else to be done in it.
+    /// A turn that began only to write a summary.
     fn for_compaction(envelope: &Envelope) -> Self {
         let model_status = ModelStatus::Answered { finish: Finish::Stop };
         Self { asked: envelope.seq, model_status, ..Self::new(envelope) }

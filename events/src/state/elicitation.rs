@@ -1,4 +1,4 @@
-//! What a running call asks people, one field after the other.
+//! Questions of a running call to people, one field at a time.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::event::{Access, Answer, Consent, Wanted};
 use crate::form::{self, Field};
 use crate::verdict::QUESTION;
 
-/// One thing that a running tool wants to know.
+/// One request of a running tool for an answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Elicitation {
     /// Its number within the call.
@@ -16,16 +16,16 @@ pub struct Elicitation {
     pub from: String,
     pub message: String,
     pub wanted: Wanted,
-    /// Fields that are answered.
+    /// The number of answered fields.
     answered: usize,
     pub(crate) values: Vec<(String, Value)>,
-    /// What was wrong with the last answer.
+    /// The problem with the last answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     wrong: Option<String>,
-    /// For an answer to the next field.
+    /// The wait for an answer to the next field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Wait>,
-    /// Milliseconds that the call had left when it was asked.
+    /// The time that the call had left when the question was asked, in milliseconds.
     pub(super) left: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) end: Option<Consent>,
@@ -47,12 +47,12 @@ impl Elicitation {
         }
     }
 
-    /// The field that is next, if there is one.
+    /// The next field, if there is one.
     fn field(&self) -> Option<Field> {
         form::fields(&self.message, &self.wanted).ok()?.into_iter().nth(self.answered)
     }
 
-    /// The field that is next, and the question for it.
+    /// The next field, and the question for it.
     pub(crate) fn access(&self) -> Option<(Field, Access)> {
         let field = self.field()?;
         let text = [Some(field.question.clone()), self.wrong.clone()];

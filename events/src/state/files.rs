@@ -1,4 +1,8 @@
-//! Snapshots of the project's files, what calls have changed between them, and reverts.
+//! Snapshots of the project's files, the changes of calls between them, and reverts.
+//!
+//! A revert restores each file to its state before the first removed step that changed it.
+//! `files.restored` moves the removed messages from `State::messages` to `State::files`, where they
+//! stay until the next turn begins.
 
 use std::collections::BTreeSet;
 
@@ -15,29 +19,29 @@ use crate::id::Seq;
 pub struct Files {
     /// The last snapshot.
     pub tree: Option<String>,
-    /// Whether that was taken in the turn under way.
+    /// Whether it was taken in the current turn.
     pub fresh: bool,
-    /// Prompt and step since whose calls the files may no longer be those of `tree`.
+    /// The prompt and step since whose calls the files may differ from `tree`.
     pub dirty: Option<(Seq, Seq)>,
-    /// A snapshot is being taken.
+    /// A snapshot in progress.
     pub taking: Option<Wait>,
-    /// No more snapshots in this turn: one has failed.
+    /// Whether snapshots are off for the rest of this turn, because one has failed.
     pub off: bool,
-    /// What the last snapshot does not hold.
+    /// The files that the last snapshot does not contain.
     pub left_out: BTreeSet<String>,
-    /// What the steps that still count have changed, in order.
+    /// The changes of the steps that still count, in order.
     pub changes: Vec<Changed>,
-    /// A restore that was asked for and is not over.
+    /// A restore that was requested and is not finished.
     pub restore: Option<Restore>,
     /// A revert that the next prompt makes final.
     pub revert: Option<Revert>,
-    /// Where one message ends and another may begin: each `model.requested` and `turn.ended`.
+    /// The boundaries between messages: each `model.requested` and `turn.ended`.
     borders: Vec<Seq>,
-    /// A summary has taken the place of everything up to here.
+    /// A summary has replaced everything up to here.
     summarised: Seq,
 }
 
-/// What the calls of a step have changed.
+/// The changes by the calls of a step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Changed {
     /// The seq of the turn's `turn.prompted`.
@@ -51,16 +55,16 @@ pub struct Changed {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Restore {
-    /// The seq of the fact that asked for it.
+    /// The seq of the fact that requested it.
     pub asked: Seq,
-    /// The first message that is to go; none does in an unrevert or a checkout.
+    /// The first message to remove; an unrevert or a checkout removes none.
     pub to: Option<Seq>,
-    /// The files that a checkout is about.
+    /// The files of a checkout.
     pub wanted: Option<Vec<Saved>>,
-    /// The snapshot from before, once there is one.
+    /// The snapshot from before the restore, once it is taken.
     pub before: Option<String>,
     pub step: RestoreStep,
-    /// The files that are put back.
+    /// The files to restore.
     pub paths: BTreeSet<String>,
 }
 
@@ -72,11 +76,11 @@ pub enum RestoreStep {
     Files(Wait),
 }
 
-/// What a revert has taken away.
+/// The messages and changes that a revert has removed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Revert {
     pub to: Seq,
-    /// The tree of the files as they were; empty if none were put back.
+    /// The tree of the files before the revert; empty if no files were restored.
     pub before: String,
     pub paths: BTreeSet<String>,
     pub messages: Messages,
@@ -88,36 +92,34 @@ pub struct Revert {
 pub struct Figures {
     pub additions: u64,
     pub deletions: u64,
-    /// Each counts once.
+    /// Number of files; each counts once.
     pub files: usize,
 }
 
-/// Why there is no going back, for people.
+/// Why a revert or unrevert is not possible, for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoRevert {
     #[error("a turn is under way: wait for its end, or interrupt it")]
     Busy,
     #[error("files are being put back right now: wait for that to end")]
     Restoring,
-    #[error(
-        "a summary has taken the place of everything up to {0}: only what came after it can be reverted"
-    )]
+    #[error("a summary has replaced everything up to {0}: only later messages can be reverted")]
     Summarised(Seq),
-    #[error("there is no prompt and no step at {0} or after it that could be reverted")]
+    #[error("there is no prompt and no step at or after {0} to revert")]
     Nothing(Seq),
-    #[error("no revert is pending: there is nothing to take back")]
+    #[error("no revert is pending: there is nothing to undo")]
     NotReverted,
 }
 
 impl Class {
-    /// Whether a call of this kind may change files.
+    /// Whether a call of this class may change files.
     pub fn changes(self) -> bool {
         matches!(self, Self::Write | Self::Command | Self::Child)
     }
 }
 
 impl Message {
-    /// The seq that it begins with; 0 for a summary.
+    /// The seq of its first event; 0 for a summary.
     fn start(&self) -> Seq {
         match self {
             Self::User(prompt) => prompt.seq,
@@ -128,10 +130,11 @@ impl Message {
 }
 
 impl State {
-    /// Where going back to `to` begins: with the message that holds this event, or else the next.
+    /// The first message that a revert to `to` removes: the message that holds this event, or the
+    /// next one.
     ///
     /// # Errors
-    /// There is no going back there, or not now.
+    /// A revert to that point is not possible, or not now.
     pub fn revert_to(&self, to: Seq) -> Result<Seq, NoRevert> {
         self.may_restore()?;
         if to <= self.files.summarised {
@@ -146,10 +149,10 @@ impl State {
         found.copied().ok_or(NoRevert::Nothing(to))
     }
 
-    /// Whether there is something that an unrevert would bring back.
+    /// Checks whether an unrevert would restore something.
     ///
     /// # Errors
-    /// There is not, or not now.
+    /// There is nothing to restore, or it is not possible now.
     pub fn may_unrevert(&self) -> Result<(), NoRevert> {
         self.may_restore()?;
         self.files.revert.as_ref().map(|_| ()).ok_or(NoRevert::NotReverted)
@@ -163,7 +166,7 @@ impl State {
         }
     }
 
-    /// What calls have changed, and not been reverted: all of it, or what one turn has.
+    /// The changes of calls that were not reverted: all of them, or those of one turn.
     pub fn figures(&self, turn: Option<Seq>) -> Figures {
         let of_turn = |changed: &&Changed| turn.is_none_or(|turn| changed.turn == turn);
         let changes = self.files.changes.iter().filter(of_turn);
@@ -244,7 +247,7 @@ impl State {
             self.files.revert = self.turn.is_none().then_some(revert);
         }
         self.messages.extend(late);
-        // the results that told of them may be gone
+        // the results that reported them may be gone
         self.instructed.clear();
     }
 }
@@ -262,14 +265,14 @@ impl Figures {
 }
 
 impl Files {
-    /// A call of the last step has been started.
+    /// A call of the last step has started.
     pub(super) fn call_started(&mut self, class: Class, turn: Option<&Turn>) {
         if let Some(turn) = turn.filter(|_| class.changes()) {
             self.dirty.get_or_insert((turn.prompted, turn.asked));
         }
     }
 
-    /// A turn begins: what was reverted is gone for good, but for what is being put back.
+    /// A turn begins: reverted messages are gone for good, except while a restore is in progress.
     pub(super) fn turn_begins(&mut self) {
         if self.restore.is_none() {
             self.revert = None;
@@ -289,7 +292,7 @@ impl Files {
         self.summarised = self.summarised.max(through);
     }
 
-    /// A node has died: what was in hand is to be done again.
+    /// A node has died: the snapshot or restore in progress is repeated.
     pub(super) fn forget(&mut self) {
         self.taking = None;
         if let Some(restore) = &mut self.restore {
@@ -297,7 +300,7 @@ impl Files {
         }
     }
 
-    /// Whether the wait that is over was one of these. What was asked for is given up.
+    /// Whether the deadline that passed belonged to a snapshot or restore. If so, it is given up.
     pub(super) fn elapsed(&mut self, of: Seq) -> bool {
         if self.awaits_snapshot(Some(of)) {
             self.not_snapshotted();
@@ -309,7 +312,7 @@ impl Files {
         true
     }
 
-    /// A restore, which goes on whatever becomes of a turn.
+    /// A restore, which continues independently of turns.
     pub(super) fn restoring(&self) -> Option<(PendingKind, Wait)> {
         match self.restore.as_ref()?.step {
             RestoreStep::Due => None,
@@ -332,7 +335,7 @@ impl Files {
     fn snapshotted(&mut self, tree: &str, files: &[FileChange], left_out: &[String]) {
         let before = self.tree.replace(tree.to_owned());
         if let (Some((turn, step)), Some(before)) = (self.dirty.take(), before) {
-            // a file that no snapshot kept was there all the same
+            // a file that no snapshot contained existed nevertheless
             let made = |file: &&FileChange| {
                 file.change != Change::Added || !self.left_out.contains(&file.path)
             };
@@ -352,7 +355,7 @@ impl Files {
 
     fn not_snapshotted(&mut self) {
         if self.restore.take().is_none() {
-            // what has changed since can not be told from what others change
+            // later changes by calls cannot be distinguished from changes by others
             *self =
                 Self { tree: None, dirty: None, taking: None, off: true, ..std::mem::take(self) };
         }

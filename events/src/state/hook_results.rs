@@ -1,5 +1,5 @@
-//! What the answers of plugins change: calls, questions and prompts. What they say of requests is kept
-//! until those are made.
+//! Folds plugins' answers: they change calls, questions and prompts. Answers about requests are
+//! kept until the requests are made.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ use crate::json::{Json, merge};
 use crate::rules::Action;
 
 impl State {
-    /// A part of an answer that the hook does not know, or of another type, says nothing.
+    /// Applies an answer. Members that the hook does not know, or of a wrong type, are ignored.
     pub(super) fn take_in(&mut self, hook: HookPoint, about: Seq, plugin: String, said: &Value) {
         match hook {
             HookPoint::ToolBefore => self.judged_beforehand(about, plugin, said),
@@ -39,14 +39,14 @@ impl State {
         }
     }
 
-    /// Kept where plugins may have something else shown.
+    /// The display for people, kept if plugins may change the outcome.
     pub(super) fn shown(&self, finished: &Finished) -> Option<Box<Shown>> {
         let (title, metadata) = (&finished.title, &finished.metadata);
         let shown = || Shown { title: title.clone(), metadata: metadata.clone() };
         self.has_hook(HookPoint::ToolAfter).then(|| Box::new(shown()))
     }
 
-    /// Only of calls of the last reply: others have been told.
+    /// Changes an outcome, only of the last reply's calls: the model has received the others.
     fn revised(&mut self, call: Seq, said: &Value) {
         let (output, title) = (said["output"].as_str(), said["title"].as_str());
         let metadata = Some(&said["metadata"]).filter(|metadata| metadata.is_object());
@@ -82,7 +82,7 @@ impl State {
         }
     }
 
-    /// The first access of a call that somebody has to be asked about, whether or not anybody is
+    /// The first access of a call that a person would be asked about, whether or not a person is
     /// there.
     pub(crate) fn questioned<'a>(&self, c: &'a Call) -> Option<(usize, &'a Access)> {
         let Phase::MustAsk { access: from } = c.phase else { return None };
@@ -90,7 +90,7 @@ impl State {
         accesses.find(|(_, access)| self.rules_in_force().access(access).0 != Action::Allow)
     }
 
-    /// Other texts in place of a prompt's own, or more of them; files and tasks stay.
+    /// Replaces or adds texts of a prompt; files and tasks stay.
     fn reworded(&mut self, prompt: Seq, said: &Value) {
         let parts = said["parts"].as_array();
         let text = |part: &Value| part["text"].as_str().map(PromptPart::text);
@@ -109,7 +109,7 @@ impl State {
         }
     }
 
-    /// Ends a call that a plugin will not have, where that is ruled.
+    /// Ends a call that a plugin vetoes, when the veto is ruled.
     pub(super) fn is_vetoed(&mut self, of: Option<Seq>, action: Action) -> bool {
         let Some(call) = self.call_mut(of) else { return false };
         let Some(Veto { plugin, hook, reason }) = call.vetoed.clone() else { return false };
@@ -153,7 +153,7 @@ impl Call {
         }
     }
 
-    /// The model's arguments, or what plugins have made of them.
+    /// The model's arguments, or the arguments as plugins have changed them.
     pub fn arguments(&self) -> &Json {
         self.changed.as_ref().unwrap_or(&self.input)
     }

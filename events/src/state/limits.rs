@@ -1,4 +1,4 @@
-//! The limits of a turn: what it may cost, how long it may take, and its last step.
+//! The limits of a turn: cost, time, and its last step.
 
 use super::open::PendingKind;
 use super::{Call, ModelStatus, Phase, State, Titling, Wait, words};
@@ -6,20 +6,20 @@ use crate::event::{Cost, EndReason};
 use crate::id::Seq;
 
 impl State {
-    /// The end of the turn's time, if it is limited and not stopped yet. It waits for no intent,
-    /// so the prompt that began the turn names it.
+    /// The end of the turn's time, if it is limited and has not passed. It waits for no intent, so
+    /// the prompt that began the turn names it.
     pub fn deadline(&self) -> Option<Wait> {
         let turn = self.turn.as_ref().filter(|turn| turn.stop.is_none())?;
         let until = turn.since.plus(self.config.options.max_time?);
         Some(Wait { intent: turn.prompted, since: turn.since, until })
     }
 
-    /// Whether the turn's time was over by the last event.
+    /// Whether the turn's time had passed at the last event.
     pub(super) fn is_late(&self) -> bool {
         self.deadline().is_some_and(|deadline| deadline.until <= self.at)
     }
 
-    /// The turn's time is over. An answer that waits for nothing but the title is whole.
+    /// The turn's time has passed. An answer that waits only for the title is complete.
     pub(super) fn run_out(&mut self) {
         let open = self.open();
         let whole = !open.is_empty() && open.iter().all(|(kind, _)| *kind == PendingKind::Title);
@@ -29,34 +29,35 @@ impl State {
         }
     }
 
-    /// Whether the turn has cost more than it may: no model is asked any more.
+    /// Whether the turn has exceeded its cost: no further model request is made.
     pub(crate) fn is_overspent(&self) -> bool {
         let max = self.config.options.max_cost;
         self.spent().zip(max).is_some_and(|(spent, max)| spent > max)
     }
 
-    /// What the turn has cost so far, with its children that have ended.
+    /// The cost of the turn so far, including its ended children.
     pub(crate) fn spent(&self) -> Option<Cost> {
         Some(self.turn.as_ref()?.cost + self.delegated.cost)
     }
 
-    /// What is left of what the turn may cost, and is not promised to a child; `None`: there is no
+    /// The part of the turn's cost limit that is neither spent nor promised to a child; `None`: no
     /// limit.
     pub fn left_to_spend(&self) -> Option<Cost> {
         let max = self.config.options.max_cost?;
         Some((max - self.spent().unwrap_or_default() - self.promised()).max(0.0))
     }
 
-    /// What this turn's children may still cost that have not told what they did: those at work, and
-    /// those given up, which nobody has heard from.
+    /// The cost that this turn's children may still cause without having reported it: of working
+    /// children, and of children that were given up.
     fn promised(&self) -> Cost {
         let since = self.turn.as_ref().map_or(Seq::MAX, |turn| turn.prompted);
         let children = self.children.iter().filter(|child| child.wait.intent > since);
         children.filter(|child| !child.counted).filter_map(|child| child.may_spend).sum()
     }
 
-    /// A reply has come, or a child has ended. Where no model may be asked any more, calls have nobody to work for. One
-    /// that is still being written is paid for already.
+    /// A reply has come, or a child has ended. If the cost limit is exceeded, calls are stopped,
+    /// because no model will see their results. A reply that is still being written is already paid
+    /// for.
     pub(super) fn heed_cost(&mut self) {
         let writes = self
             .turn
@@ -67,7 +68,7 @@ impl State {
         }
     }
 
-    /// Whether the step that is being asked for, or is to be asked for next, is the last allowed.
+    /// Whether the current or next requested step is the last allowed one.
     pub(crate) fn on_last_step(&self) -> bool {
         let max = self.config.options.max_steps;
         let Some(turn) = self.turn.as_ref().filter(|_| max < u32::MAX) else { return false };
@@ -92,7 +93,7 @@ impl State {
 }
 
 impl Call {
-    /// Why it came to no end of its own.
+    /// Why the call did not end by itself.
     pub(super) fn cancelled(&self, stopped: bool) -> String {
         if let Phase::TimedOut { .. } = self.phase {
             self.timed_out()

@@ -13,14 +13,14 @@ use crate::id::Seq;
 pub enum Message {
     User(Prompt),
     Assistant(Reply),
-    /// Stands for everything before it.
+    /// Replaces everything before it.
     Summary {
         text: String,
-        /// Nothing else was left to be said: the model is told to go on (SPEC C4).
+        /// Whether the model is told to continue, because no other message follows (SPEC C4).
         goes_on: bool,
-        /// What the agent is to keep in mind that was said before.
+        /// The agent's reminder from the summarised messages.
         reminder: Option<String>,
-        /// The `compaction.finished` that it is from.
+        /// The `compaction.finished` that it comes from.
         #[serde(skip)]
         of: Seq,
     },
@@ -30,14 +30,15 @@ pub enum Message {
 pub struct Prompt {
     pub seq: Seq,
     pub parts: Vec<PromptPart>,
-    /// What its commands have printed, by the index of the part.
+    /// The output of its commands, by the index of the part.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub outputs: BTreeMap<usize, String>,
-    /// What the model is told with it that nobody has written here (SPEC L17).
+    /// The text for the model that was added to the prompt and that the user did not write (SPEC
+    /// L17).
     pub reminder: Option<String>,
 }
 
-/// A call that a prompt makes before its model answers: the part that asks for it.
+/// A call that a prompt makes before its model answers: the part that requests it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PromptCall {
     /// The seq of the prompt.
@@ -48,7 +49,7 @@ pub struct PromptCall {
     pub kind: PromptKind,
 }
 
-/// What a model answered to one request.
+/// A model's answer to one request.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Reply {
     /// The seq of its `model.requested`.
@@ -56,11 +57,11 @@ pub struct Reply {
     pub model: ModelRef,
     /// Whether the model was told that this is the last step of its turn.
     pub last: bool,
-    /// In the order they began.
+    /// In the order in which they began.
     pub parts: Vec<ReplyPart>,
     pub end: ReplyEnd,
     pub usage: Usage,
-    /// No model has written it: a prompt made its call.
+    /// Set if a prompt made the call, and no model wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by_prompt: Option<PromptCall>,
 }
@@ -79,7 +80,7 @@ pub enum ReplyEnd {
     /// Still streaming.
     Open,
     Whole(Finish),
-    /// Broken off; what is left of it is complete.
+    /// Broken off; the remaining parts are complete.
     Cut,
 }
 
@@ -135,7 +136,7 @@ impl Reply {
         self.calls().next().is_some()
     }
 
-    /// All its text, blocks joined with nothing between them, as providers mean them.
+    /// All its text. Blocks are joined without a separator, as providers intend.
     pub fn text(&self) -> String {
         self.parts
             .iter()

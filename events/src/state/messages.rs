@@ -1,5 +1,5 @@
-//! The conversation. Its entries are shared by all states that have them: a clone of a state copies none,
-//! and who changes one copies that one alone.
+//! The conversation. All states that contain an entry share it: cloning a state copies no entry,
+//! and changing an entry copies only that one.
 
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
@@ -25,12 +25,12 @@ impl Messages {
         self.0.is_empty()
     }
 
-    /// Entries that are the same one, and not only equal, have not changed.
+    /// Entries that are the same object (not only equal) have not changed.
     pub(crate) fn shared(&self) -> &[Arc<Message>] {
         &self.0
     }
 
-    /// Those of which `which` is true, to be changed.
+    /// The entries that `which` accepts, to be changed.
     pub(super) fn change<'a>(
         &'a mut self,
         which: impl Fn(&Message) -> bool + 'a,

@@ -52,15 +52,15 @@ use crate::verdict::RulesInForce;
 #[derive(Clone, Debug, PartialEq, Default, Serialize)]
 pub struct State {
     pub session: SessionId,
-    /// The last event folded; 0 before the first.
+    /// The last folded event; 0 before the first.
     pub seq: Seq,
     pub at: Time,
     pub origin: Option<Origin>,
-    /// The policy that the latest node to write here decided by.
+    /// The policy version of the last node that wrote to this log.
     pub policy: u16,
     pub title: Option<String>,
     pub agent: String,
-    /// What a client has chosen for the prompts to come.
+    /// A client's choices for later prompts.
     #[serde(skip_serializing_if = "SessionChoices::is_empty")]
     pub choices: SessionChoices,
     /// Whether the last prompt was for an agent that plans.
@@ -72,14 +72,14 @@ pub struct State {
     /// How the last turn ended.
     pub ended: Option<Box<Ended>>,
     pub todos: Vec<TodoItem>,
-    /// Files as the model last read or wrote them: by path, what tells a change.
+    /// Files as the model last read or wrote them: from path to version stamp.
     pub seen: BTreeMap<String, String>,
-    /// Files with instructions that results have told the model of, since the last summary.
+    /// Instruction files that results have attached since the last summary.
     pub instructed: BTreeSet<String>,
-    /// What "always" has allowed in this session.
+    /// Rules from "always" answers in this session.
     pub approved: Vec<Rule>,
     pub children: Vec<Child>,
-    /// Of a fork: the children in what it shares.
+    /// For a fork: the children in the shared events.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inherited: Vec<InheritedChild>,
     pub delegated: Delegated,
@@ -103,30 +103,30 @@ pub struct Origin {
     pub version: String,
 }
 
-/// A turn under way: from its first prompt to `turn.ended`.
+/// The current turn: from its first prompt to `turn.ended`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Turn {
     pub prompted: Seq,
     pub since: Time,
-    /// The last step asked for; 0 before the first.
+    /// The last requested step; 0 before the first.
     pub step: u32,
     /// Attempts at that step.
     pub attempt: u32,
     /// The last `model.requested` of this turn; 0 before the first.
     pub asked: Seq,
     pub model_status: ModelStatus,
-    /// The turn is to end for this reason as soon as its calls are told so.
+    /// The reason for which the turn will end, as soon as its calls are cancelled.
     pub stop: Option<EndReason>,
     /// Compactions since the last reply that left room.
     pub compactions: u32,
-    /// Somebody wants a summary as soon as nothing else is under way.
+    /// Whether a person wants a summary as soon as nothing else is running.
     pub compact: bool,
     /// The text of the last reply that a summary has replaced.
     pub said: String,
     pub title: Titling,
-    /// The calls that prompts still have to make before the model answers.
+    /// The calls that prompts must make before the model answers.
     pub prompt_calls: Vec<PromptCall>,
-    /// The agent that is to take over.
+    /// The agent that will take over.
     pub switch: Option<String>,
     pub usage: Usage,
     pub cost: Cost,
@@ -145,8 +145,8 @@ impl State {
     }
 }
 
-/// What the children of this turn, or of the last one, have spent, theirs included. It counts
-/// towards the turn's limit, and not as the session's own.
+/// The usage and cost of the children of this turn or the last one, including their children. It
+/// counts towards the turn's limit, and not as the session's own.
 #[derive(Clone, Copy, Debug, PartialEq, Default, Serialize)]
 pub struct Delegated {
     pub usage: Usage,
@@ -172,7 +172,7 @@ impl Wait {
     }
 }
 
-/// How things stand with the session's title in this turn.
+/// The status of the session's title in this turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Titling {
@@ -183,11 +183,11 @@ pub enum Titling {
     Over,
 }
 
-/// How things stand with the model.
+/// The status of the model request.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelStatus {
-    /// Not asked yet in this turn, or room was made: the next step is due.
+    /// No request in this turn yet, or room was made: the next step is due.
     Due,
     Waiting(Wait),
     Answered {
@@ -196,7 +196,7 @@ pub enum ModelStatus {
     Failed(Failure),
     /// A retry is scheduled.
     Backoff(Wait),
-    /// The same step is to be asked again.
+    /// Another attempt at this step is due.
     Again,
     /// A summary is being written.
     Compacting(Compacting),
@@ -214,26 +214,26 @@ pub struct Failure {
     pub retry_after: Option<u64>,
 }
 
-/// A session that a call of this one started.
+/// A session that a call of this session started.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Child {
     pub session: SessionId,
     pub call: Seq,
     pub agent: String,
-    /// The inherited child that it is a fork of, if it was spawned to be one.
+    /// The inherited child that it is a fork of, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fork_of: Option<SessionId>,
-    /// For its end, since the `subagent.spawned` that started it or went on with it.
+    /// The wait for its end, since the last `subagent.spawned` that started or continued it.
     pub wait: Wait,
     pub ended: bool,
-    /// US dollars that its turn may cost, its own children included; `None`: there is no limit.
+    /// The cost limit of its turn in US dollars, including its own children; `None`: no limit.
     pub may_spend: Option<Cost>,
-    /// Whether its end has told what it did cost.
+    /// Whether its end has reported its cost.
     pub counted: bool,
 }
 
 impl State {
-    /// The last reply, and with it the only calls that can be open.
+    /// The last reply. Only its calls can be open.
     pub fn last_reply(&self) -> Option<&Reply> {
         self.messages.iter().rev().find_map(Message::reply)
     }
@@ -266,7 +266,8 @@ impl State {
         self.last_reply().filter(|reply| reply.asked > since).map_or_else(said, Reply::text)
     }
 
-    /// Tokens that history may take up: SPEC C1. `None` where the model's limits are unknown.
+    /// The number of tokens that the history may use: SPEC C1. `None` if the model's limits are
+    /// unknown.
     pub fn usable(&self) -> Option<u64> {
         let limit = &self.config.model.limit;
         let output = limit.output.min(self.config.options.max_output);
@@ -284,7 +285,7 @@ impl State {
         }
     }
 
-    /// Whether the last exchange filled the model's context. False right after a compaction.
+    /// Whether the last exchange filled the model's context. False directly after a compaction.
     pub fn overflows(&self) -> bool {
         let Some(Message::Assistant(reply)) = self.messages.iter().rfind(|m| m.prompt().is_none())
         else {
@@ -300,7 +301,8 @@ impl State {
         RulesInForce { rules: &self.config.rules, approved, ask: options.ask }
     }
 
-    /// The turn configuration's event, if it differs from the one in force: what a node writes before a prompt.
+    /// The turn configuration's event, if it differs from the one in force. A node writes it before
+    /// a prompt.
     pub fn changed_config(&self, configured: TurnConfigPayloads) -> Option<TurnConfigPayloads> {
         (self.configured.as_ref() != Some(&configured)).then_some(configured)
     }

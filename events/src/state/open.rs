@@ -1,5 +1,5 @@
-//! What the session waits for: one list that serves the timer, `why`, re-dispatch and the
-//! question whether an outcome is still wanted.
+//! The open waits of a session: one list for the timer, `why`, repeated dispatch, and the check
+//! whether an outcome is still wanted.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use crate::event::Access;
 use crate::id::Seq;
 use crate::time::Time;
 
-/// What kind of outcome is awaited.
+/// The kind of awaited outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PendingKind {
@@ -20,20 +20,20 @@ pub enum PendingKind {
     Question,
     Tool,
     Compaction,
-    /// The request for the session's title, on which nothing waits but the turn's end.
+    /// The request for the session's title. Only the end of the turn waits for it.
     Title,
     /// A session that a call started.
     Child,
     Snapshot,
-    /// Files that are being put back.
+    /// A restore of files in progress.
     Restore,
-    /// A plugin is asked something.
+    /// A hook call of a plugin.
     Hook,
 }
 
 impl State {
-    /// Every open intent. Once the turn is stopped nothing that comes late counts, but that the
-    /// children of the session have ended too.
+    /// Every open intent. Once the turn is stopped, the only late outcomes that count are the ends
+    /// of the session's children.
     pub fn open(&self) -> Vec<(PendingKind, Wait)> {
         let mut open = Vec::from_iter(self.files.restoring());
         let Some(turn) = &self.turn else { return open };
@@ -84,7 +84,7 @@ impl State {
         open
     }
 
-    /// The questions that wait for an answer: the intents that asked, and what about.
+    /// The questions that wait for an answer: their intents and accesses.
     pub fn questions(&self) -> Vec<(Seq, Access)> {
         let stopped = self.turn.as_ref().is_none_or(|turn| turn.stop.is_some());
         let asking = self.calls().filter(|_| !stopped).filter_map(|call| {
@@ -95,14 +95,14 @@ impl State {
         asking.map(|(of, access)| (of, access.clone())).chain(eliciting).collect()
     }
 
-    /// When the first open wait, or the time of the turn, is over.
+    /// The earliest deadline of the open waits and the turn.
     pub fn due(&self) -> Option<Time> {
         let deadline = self.deadline().map(|wait| wait.until);
         self.open().iter().map(|(_, wait)| wait.until).chain(deadline).min()
     }
 
-    /// The open intents whose wait is over at `now`, and the prompt of a turn whose time is over,
-    /// the longest overdue first.
+    /// The open intents whose deadlines have passed at `now`, and the prompt of a turn whose time
+    /// has passed, the longest overdue first.
     pub fn overdue(&self, now: Time) -> Vec<Seq> {
         let open = self.open().into_iter().map(|(_, wait)| wait);
         let mut waits: Vec<Wait> = open.chain(self.deadline()).collect();

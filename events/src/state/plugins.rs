@@ -1,5 +1,5 @@
-//! What plugins were asked, what they have said, and what that changes. All of it is in the log, so
-//! nothing that is folded or decided needs a plugin.
+//! Hook calls of plugins, and their answers. All of them are in the log, so folding and deciding
+//! need no plugin.
 
 use std::collections::BTreeSet;
 
@@ -13,28 +13,28 @@ use crate::json::Json;
 
 #[derive(Clone, Debug, PartialEq, Default, Serialize)]
 pub struct Plugins {
-    /// In the order in which they were.
+    /// In the order of the calls.
     pub asked: Vec<PendingHook>,
-    /// Those that the turn goes on without.
+    /// The plugins that the turn continues without.
     pub cut_off: BTreeSet<String>,
-    /// What the request under way was made with: see [`State::round`].
+    /// The request that the current one follows: see [`State::round`].
     #[serde(skip)]
     sent: Seq,
-    /// The last request to a model: prompts before it have been shown to one.
+    /// The last request to a model. It contains all earlier prompts.
     #[serde(skip)]
     pub(crate) last: Seq,
 }
 
-/// One hook, put to one plugin.
+/// One hook call to one plugin.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PendingHook {
     pub hook: HookPoint,
-    /// What it was about: see [`Hook::Called`]; of requests, the one before it.
+    /// The event that it concerns: see [`Hook::Called`]; for requests, the one before.
     pub about: Seq,
     pub plugin: String,
-    /// Until it has answered.
+    /// The wait for its answer.
     pub wait: Option<Wait>,
-    /// What it has said, as long as that is in force.
+    /// The answer, while it is in force.
     pub output: Option<Json>,
 }
 
@@ -47,22 +47,22 @@ impl Plugins {
         self.asked.iter().filter_map(|consulted| consulted.wait)
     }
 
-    /// What the intent `of` has asked, if it waits for its answer.
+    /// The hook call of the intent `of`, if it waits for its answer.
     pub fn waiting(&self, of: Seq) -> Option<&PendingHook> {
         self.asked.iter().find(|c| c.wait.is_some_and(|wait| wait.intent == of))
     }
 
-    /// What was said about a call's last question is not about its next.
+    /// Answers about a call's last question do not apply to its next one.
     pub(super) fn forget_question(&mut self, call: Option<Seq>) {
         self.asked.retain(|c| c.hook != HookPoint::PermissionAsk || Some(c.about) != call);
     }
 
-    /// Tools are others now.
+    /// Forgets answers about tools, because the tools have changed.
     pub(super) fn configured(&mut self) {
         self.asked.retain(|c| c.hook != HookPoint::ToolDefinition);
     }
 
-    /// A model is asked at `seq`, for the first time since `before`.
+    /// A model request is made at `seq`, the first one since `before`.
     pub(super) fn requested(&mut self, before: Seq, seq: Seq) {
         (self.sent, self.last) = (before, seq);
         self.asked.retain(|c| match c.hook {
@@ -80,7 +80,7 @@ impl Plugins {
         });
     }
 
-    /// Prompts that no model has seen yet keep what was said of them.
+    /// Keeps answers about prompts that no model has seen yet.
     pub(super) fn turn_ended(&mut self) {
         let last = self.last;
         self.cut_off.clear();
@@ -90,7 +90,7 @@ impl Plugins {
         });
     }
 
-    /// A node has died: its plugins with it, and what it had only in memory.
+    /// A node has died, with its plugins and the values that it had only in memory.
     pub(super) fn forget(&mut self) {
         self.cut_off.clear();
         self.asked.retain(|c| c.wait.is_none() && !c.hook.is_secret());
@@ -110,15 +110,15 @@ impl State {
         }
     }
 
-    /// What a hook is about that is about no event.
+    /// The `about` of a hook that concerns no event.
     pub(crate) fn about_request(&self, hook: HookPoint) -> Seq {
-        // tools are the turn configuration's
+        // tools belong to the turn configuration
         let turn = self.turn.as_ref().filter(|_| hook != HookPoint::ToolDefinition);
         turn.map_or(0, |turn| turn.asked)
     }
 
-    /// The request before the one that is under way, or is to be made next: what plugins have said
-    /// since then is about that one.
+    /// The request before the current or next one. Plugins' answers since then concern the current
+    /// or next request.
     fn round(&self) -> Seq {
         match &self.turn {
             Some(turn) if matches!(&turn.model_status, ModelStatus::Waiting(_)) => {
@@ -129,7 +129,7 @@ impl State {
         }
     }
 
-    /// What is in force of that, first said first.
+    /// The answers in force, oldest first.
     pub(crate) fn said(&self, hook: HookPoint, about: Option<Seq>) -> impl Iterator<Item = Value> {
         let round = if hook == HookPoint::ToolDefinition { 0 } else { self.round() };
         let about = about.unwrap_or(round);
@@ -137,7 +137,7 @@ impl State {
         of.filter_map(|c| Some(c.output.as_ref()?.value()))
     }
 
-    /// Whether any plugin that can be asked has this hook.
+    /// Whether any available plugin has this hook.
     pub(crate) fn has_hook(&self, hook: HookPoint) -> bool {
         let of = self.config.options.plugins.iter().filter(|p| p.hooks.contains(&hook));
         of.clone().any(|p| !self.plugins.cut_off.contains(&p.name))

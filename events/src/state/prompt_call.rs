@@ -1,5 +1,5 @@
-//! Calls that a prompt makes before its model answers: subtasks for other agents (SPEC L10), and command
-//! lines whose output becomes part of the prompt's text.
+//! Calls that a prompt makes before its model answers: subtasks for other agents (SPEC L10), and
+//! command lines whose output becomes part of the prompt's text.
 
 use super::message::{Message, PromptCall, Reply, ReplyEnd, ReplyPart};
 use super::{Call, Phase, State, words};
@@ -7,7 +7,8 @@ use crate::event::{Finish, PromptKind, PromptPart};
 use crate::id::Seq;
 
 impl PromptCall {
-    /// The calls of the prompt at `prompt`: commands first, because a subtask's text may hold their output.
+    /// The calls of the prompt at `prompt`: commands first, because a subtask's text may contain
+    /// their output.
     pub(super) fn all_of(prompt: Seq, parts: &[PromptPart]) -> impl Iterator<Item = Self> {
         [PromptKind::Command, PromptKind::Task].into_iter().flat_map(move |kind| {
             let of_kind = parts.iter().enumerate().filter(move |(_, part)| part.kind == kind);
@@ -23,7 +24,7 @@ impl State {
         due.is_some_and(|due| Some(due.prompt) == of)
     }
 
-    /// Stands in the conversation as if the model had made the call.
+    /// Adds the call to the conversation as if the model had made it.
     pub(super) fn called_by_prompt(&mut self, call: Call) {
         let by_prompt = self.turn.as_mut().map(|turn| turn.prompt_calls.remove(0));
         let usage = self.last_reply().map(|reply| reply.usage).unwrap_or_default();
@@ -37,8 +38,8 @@ impl State {
         self.messages.push(Message::Assistant(reply));
     }
 
-    /// Keeps the outcome of a prompt's command with the prompt. After every event: plugins may revise the
-    /// outcome, and calls are done for many reasons.
+    /// Stores the output of a prompt's command with the prompt. It runs after every event, because
+    /// plugins may change the outcome and calls end for many reasons.
     pub(super) fn keep_command_output(&mut self) {
         let Some(reply) = self.last_reply() else { return };
         let Some(of) = reply.by_prompt.filter(|of| of.kind == PromptKind::Command) else { return };

@@ -1,24 +1,24 @@
-//! A model that goes round in circles: the same call for the third time in a row (SPEC D1, D2).
+//! Detects a model that repeats itself: three equal calls in a row (SPEC D1, D2).
 
 use super::message::{Message, Reply};
 use super::{Call, State};
 use crate::event::Access;
 
-/// The permission that such a call needs besides its own.
+/// The additional permission that such a call needs.
 pub(super) const DOOM_LOOP: &str = "doom_loop";
-/// With this many equal calls before it, a call repeats them.
+/// The number of equal calls before a call that make it a repetition.
 const BEFORE: usize = 2;
 
-/// What is to be allowed before `tool` runs once more.
+/// The access that must be allowed before `tool` runs once more.
 pub(super) fn access(tool: &str) -> Access {
     let tool = vec![tool.to_owned()];
     Access { permission: DOOM_LOOP.to_owned(), patterns: tool.clone(), always: tool }
 }
 
 impl State {
-    /// Whether the calls right before `c`, since the last prompt, have asked for the very same.
-    /// Text between them does not count. A child is prompted by a model and not by a user, so there a
-    /// prompt begins nothing anew: its calls are counted through all that its session was asked to do.
+    /// Whether the calls directly before `c`, since the last prompt, are equal to it. Text between
+    /// them does not count. A model and not a user prompts a child, so a prompt there does not
+    /// restart the count.
     pub(super) fn repeats(&self, c: &Call) -> bool {
         let is_child = self.origin.as_ref().is_some_and(|origin| origin.parent.is_some());
         let prompt = self.messages.iter().rposition(|m| m.prompt().is_some() && !is_child);

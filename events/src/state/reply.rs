@@ -73,7 +73,7 @@ impl State {
         }
     }
 
-    /// The reply that a piece belongs to; its arrival moves the request's deadline on.
+    /// The reply that a piece belongs to. A piece extends the request's deadline.
     pub(super) fn streaming(&mut self, envelope: &Envelope) -> Option<&mut Reply> {
         let until = self.at.plus(self.config.options.timeout);
         let turn = self.turn.as_mut().filter(|turn| turn.awaits_reply(envelope.of))?;
@@ -122,7 +122,7 @@ impl State {
         }
     }
 
-    /// The request at `of` has come to nothing, or to no more than the calls already logged.
+    /// The request at `of` has failed. Calls that are already logged remain.
     pub(super) fn request_failed(&mut self, of: Option<Seq>, failure: Failure) {
         let wanted = |turn: &&mut Turn| turn.awaits_reply(of) || turn.awaits_title(of);
         let Some(turn) = self.turn.as_mut().filter(wanted) else { return };
@@ -138,8 +138,8 @@ impl State {
         self.close_reply();
     }
 
-    /// A streaming reply goes no further. With calls it stays, cut down to what is complete;
-    /// without any the attempt is abandoned.
+    /// Ends a streaming reply. With calls, its complete parts stay. Without calls, the attempt is
+    /// abandoned.
     pub(super) fn close_reply(&mut self) {
         let Some(at) = self.messages.iter().rposition(|m| m.reply().is_some()) else { return };
         let Some(reply) = self.messages[at].reply_mut().filter(|r| r.end == ReplyEnd::Open) else {
@@ -159,7 +159,7 @@ impl State {
 }
 
 impl Failure {
-    /// The provider has said nothing for so many milliseconds.
+    /// The provider has sent nothing for `millis` milliseconds.
     pub(super) fn silent(millis: u64) -> Self {
         Self {
             class: FailureClass::Stalled,
@@ -171,7 +171,7 @@ impl Failure {
 }
 
 impl Turn {
-    /// Whether a reply is being written, in which more calls may come.
+    /// Whether a reply is being written, so that more calls may come.
     pub(crate) fn is_writing(&self) -> bool {
         matches!(self.model_status, ModelStatus::Waiting(_))
     }
@@ -212,7 +212,7 @@ impl Reply {
         }
     }
 
-    /// Keeps what is complete: text that a call follows, signed reasoning, calls.
+    /// Keeps the complete parts: text before a call, signed reasoning, calls.
     pub(super) fn cut(&mut self) {
         self.end = ReplyEnd::Cut;
         let calls = self.parts.iter().rposition(|part| matches!(part, ReplyPart::Call(_)));

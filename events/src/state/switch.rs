@@ -1,5 +1,6 @@
-//! The change from one agent to another: by the prompt of a person, or within a turn, when a person
-//! has agreed to what the model asked; and what the model is told of it (SPEC A10, A11, L17).
+//! Switches from one agent to another: by a person's prompt, or within a turn if a person agrees to
+//! the model's request. Also the texts that tell the model about it (SPEC A10, A11, L17). The texts
+//! stay in the prompt's message in the state.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +14,13 @@ pub const YES: &str = "Yes";
 pub const NO: &str = "No";
 
 impl Call {
-    /// The agent that is to take over after it.
+    /// The agent that takes over after this call.
     pub fn switches_to(&self) -> Option<&str> {
         if let CallKind::SwitchAgent { agent } = self.kind() { Some(agent) } else { None }
     }
 
-    /// What an answer says to the question of such a call: anything but a yes is a no, and words of
-    /// somebody's own are for the model.
+    /// The meaning of an answer to the question of such a call. Only a yes is a yes; other text is
+    /// passed to the model.
     pub(super) fn understood<'a>(
         &self,
         reply: Answer,
@@ -42,7 +43,7 @@ impl State {
         }
     }
 
-    /// What the agent in force has to keep in mind, if anything.
+    /// The reminder of the agent in force, if it has one.
     pub(super) fn reminder(&self) -> Option<String> {
         Some(self.config.options.reminder.clone()).filter(|text| !text.is_empty())
     }
@@ -64,7 +65,7 @@ impl State {
         let told =
             if self.config.options.plans { words::PLANNING_APPROVED } else { words::PLAN_APPROVED };
         self.prompted(seq, vec![PromptPart::text(told)], agent);
-        // who has taken over takes the next prompts, too
+        // the agent that has taken over also gets the next prompts
         if let Some(chosen) = &mut self.choices.agent {
             agent.clone_into(chosen);
         }

@@ -1,4 +1,4 @@
-//! How `tool.*` events move a call on.
+//! How `tool.*` events change a call.
 
 use super::call::{Call, Outcome, Phase};
 use super::elicitation::Elicitation;
@@ -85,7 +85,7 @@ impl State {
         }
     }
 
-    /// A run has come to an end of its own.
+    /// A run has ended by itself.
     fn finished(&mut self, of: Option<Seq>, finished: &Finished) {
         self.seen.extend(seen(finished));
         self.instructed.extend(instructed(finished));
@@ -126,7 +126,7 @@ impl State {
         }
     }
 
-    /// The wait of a check, a question or a run is over.
+    /// The deadline of a resolution, a question or a run has passed.
     pub(super) fn call_elapsed(&mut self, of: Seq) {
         let now = self.at;
         if let Some(call) = self.eliciting_mut(Some(of)) {
@@ -154,7 +154,7 @@ impl State {
     }
 }
 
-/// The files that a tool has told of with its result: metadata `seen`, from paths to stamps.
+/// The files in a result's metadata `seen`, a map from paths to version stamps.
 fn seen(finished: &Finished) -> Vec<(String, String)> {
     if !finished.metadata.as_str().contains("\"seen\"") {
         return Vec::new();
@@ -165,7 +165,7 @@ fn seen(finished: &Finished) -> Vec<(String, String)> {
     texts.collect()
 }
 
-/// The files with instructions that a result has told of: metadata `instructions`, a list of paths.
+/// The instruction files in a result's metadata `instructions`, a list of paths.
 fn instructed(finished: &Finished) -> Vec<String> {
     if !finished.metadata.as_str().contains("\"instructions\"") {
         return Vec::new();

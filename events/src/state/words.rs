@@ -1,11 +1,11 @@
-//! What a model is told about calls that did not run to their end. One place, so that tone and
-//! advice stay the same.
+//! Texts for models: about calls that did not run to their end, and the fixed texts of requests.
+//! They are in one place, so that their tone and advice agree.
 
 use crate::event::PromptPart;
 use crate::rules::Rule;
 use crate::verdict::QUESTION;
 
-/// Stands where a call has no result yet.
+/// The result of a call that has none yet.
 pub(crate) const INTERRUPTED: &str = "[Tool execution was interrupted]";
 pub(crate) const ABORTED: &str = "Tool execution aborted";
 pub(crate) const CLEARED: &str = "[Old tool result content cleared]";
@@ -21,31 +21,31 @@ pub(crate) const NEVER_STARTED: &str =
 /// A prompt without any text still needs a block that is not empty.
 pub(crate) const EMPTY_PROMPT: &str = "(empty prompt)";
 
-/// Ends the request for the last step that the turn is allowed.
+/// Ends the request for the last allowed step of the turn.
 pub(crate) const LAST_STEP: &str = "This is the last step of this turn: the limit of steps is \
     reached. Use no tools now, because you would not see their results. Answer in plain text: say \
     what is done, what is left to do, and what should come next.";
 
-/// Stands in a prompt where it has another agent do something.
+/// Replaces a subtask in a prompt.
 pub(crate) fn subtask(agent: &str) -> String {
     format!("The agent `{agent}` does this first; its task and what came of it follow.")
 }
 
-/// Stands in a prompt where the output of a command would, which was interrupted before it ran.
+/// Replaces the output of a command that was interrupted before it ran.
 pub(crate) fn not_run(line: &str) -> String {
     format!("[`{line}` was not run]")
 }
 
-/// Follows what came of it.
+/// Follows the result of a subtask.
 pub(crate) const TELL_OF_IT: &str = "Tell what came of that, as an answer to what was asked, and go on with what else is to be done.";
 
-/// Begins the work of an agent that a person has agreed to have take over.
+/// Begins the work of an agent that takes over with a person's agreement.
 pub(crate) const PLAN_APPROVED: &str =
     "The plan has been approved. You are the agent `build` now: carry it out.";
 pub(crate) const PLANNING_APPROVED: &str =
     "Planning has been approved. You are the agent `plan` now: plan before anything is changed.";
 
-/// A call of the last step that the turn is allowed: nobody would see what came of it.
+/// The result of a call of the last allowed step: no model would see its real result.
 pub(crate) const NO_STEP_LEFT: &str = "This call was not run: it was made in the last step of the turn, whose limit of steps is reached.";
 
 pub(crate) fn overspent(max: f64, cost: f64) -> String {
@@ -60,11 +60,11 @@ pub(crate) fn summary(text: &str) -> String {
     format!("What has happened in this conversation so far, in summary:\n\n{text}")
 }
 
-/// Follows a summary that nobody asked for.
+/// Follows a summary that started automatically.
 pub(crate) const GO_ON: &str =
     "Go on with the next steps if there are any; stop and ask if it is not clear how to proceed.";
 
-/// Stands where a piece of media was.
+/// Replaces media.
 pub(crate) fn media(mime: &str, name: &str) -> String {
     let space = if name.is_empty() { "" } else { " " };
     format!("[{mime}{space}{name} was attached here; it is no longer shown]")
@@ -75,13 +75,13 @@ pub(crate) fn media_part(part: &PromptPart) -> PromptPart {
     PromptPart::text(media(mime.unwrap_or("a file"), name.unwrap_or_default()))
 }
 
-/// Stands for a file that the model has no eyes for.
+/// Replaces a file that the model cannot read.
 pub(crate) fn unreadable(mime: &str, name: &str) -> String {
     let space = if name.is_empty() { "" } else { " " };
     format!("[{mime}{space}{name} was attached here; you can not look at files of this kind]")
 }
 
-/// The beginning of a long result, for a summary of what else did not fit.
+/// The beginning of a long result, for a second request for a summary.
 pub(crate) fn shortened(output: &str, chars: usize) -> String {
     match output.char_indices().nth(chars) {
         Some((end, _)) => format!("{}\n[the rest of this result is left out here]", &output[..end]),
@@ -144,7 +144,7 @@ pub(crate) fn rejected(feedback: Option<&str>) -> String {
     }
 }
 
-/// To the millionth, without needless zeros.
+/// Rounded to a millionth, without trailing zeros.
 fn dollars(amount: f64) -> String {
     let text = format!("${amount:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::HookPoint;
 
-/// A plugin that runs, and what it wants to be asked.
+/// A running plugin and its hooks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginSpec {
     pub name: String,
