@@ -58,9 +58,7 @@ impl Page {
             }
         }
         names.sort();
-        let pages = names.iter().map(|name| Self::read(name));
-        // until README.md leads to the pages it has commands without marks
-        pages.filter(|page| page.name != "README.md" || page.text.contains("(docs/")).collect()
+        names.iter().map(|name| Self::read(name)).collect()
     }
 
     /// Whether it starts programs in Python: plugins, and the server that stands in for those of `npx`.
