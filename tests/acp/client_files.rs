@@ -1,4 +1,4 @@
-//! Calls that work on the client's files and in its terminals, where it offers them.
+//! Calls that work on the client's files and in its terminals, if the client offers them.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ fn events(site: &Site, session: &str) -> Vec<Value> {
     site.run(&["export", session]).ok().events()
 }
 
-/// A turn of a session in the client's hands.
+/// A turn of a session whose client offers files and terminals.
 fn turn(site: &Site, editor_host: &mut EditorHost) -> (Editor, String) {
     let mut editor = Editor::offering(site, &[]);
     let session = editor.session(site);
@@ -29,7 +29,7 @@ fn outputs(events: &[Value]) -> Vec<&str> {
     all(events, "tool.finished").iter().map(|e| e["data"]["output"].as_str().unwrap()).collect()
 }
 
-/// A command that runs in a terminal of the editor's until somebody ends it: it has touched `ready`.
+/// Runs a command in a terminal of the editor until it is ended. The command has created `ready`.
 fn in_terminal(site: &Site) -> (EditorHost, Editor, String, u64) {
     let mut editor_host = EditorHost::new(site);
     editor_host.patient = true;
@@ -78,7 +78,7 @@ fn a_change_that_the_model_has_not_seen_is_kept() {
     editor_host.until(&mut editor, |message| message["method"] == "terminal/create");
     editor_host.unsaved.insert(file, "one, and more\n".to_owned());
     assert_eq!(editor_host.result(&mut editor, prompt)["stopReason"], "end_turn");
-    // the ends of lines are no change
+    // line endings alone are not a change
     assert_eq!((site.text("a").as_str(), site.text("b").as_str()), ("one\n", "B\r\n"));
     editor.leave();
     let events = events(&site, &session);

@@ -1,5 +1,5 @@
-//! What an editor can ask of the node beside the protocol's own methods, and forks under the protocol's
-//! name for them.
+//! Leftfold's own methods for editors beside the protocol's, and forks under the protocol's name
+//! for them.
 #![allow(clippy::needless_pass_by_value, reason = "a test hands over what it has just made")]
 
 use common::{Editor, Site, all, bash, call, kinds, only, says, script};
@@ -112,17 +112,17 @@ fn what_one_client_chooses_every_client_is_told() {
         assert_eq!(configured, json!({ "accepted": accepted }));
     }
     let told = |editor: &mut Editor, wanted: &dyn Fn(&Value) -> bool| {
-        // it may have come before an answer
+        // the message may come before an answer
         if !editor.got.iter().any(wanted) {
             editor.until(wanted);
         }
     };
     let mode = |message: &Value| message["params"]["update"]["currentModeId"].clone();
     told(&mut first, &|message| mode(message) == "plan");
-    // a prompt that names no agent is for that one
+    // a prompt that names no agent uses the chosen one
     asked(&mut first, "_leftfold/prompt", json!({ "session": session, "text": "two" }));
     told(&mut first, &|message| message["params"]["update"]["content"]["text"] == "Two.");
-    // the editor of another node, which the session's node has as a client
+    // an editor with another node, which is a client of the session's node
     let mut second = Editor::start(&site, &[]);
     let load = json!({ "sessionId": session, "cwd": site.project(), "mcpServers": [] });
     let loaded = asked(&mut second, "session/load", load);
@@ -163,7 +163,7 @@ fn a_fork_goes_on_by_itself() {
         list["sessions"].as_array().unwrap().iter().map(|listed| &listed["sessionId"]).collect();
     assert!(ids.contains(&&json!(other)) && ids.contains(&&json!(session)), "{ids:?}");
     editor.leave();
-    // another node finds it where it is
+    // another node finds the fork in the same store
     let mut editor = Editor::start(&site, &[]);
     let load = json!({ "sessionId": other, "cwd": site.project(), "mcpServers": [] });
     asked(&mut editor, "session/load", load);
@@ -185,7 +185,7 @@ fn a_fork_is_made_where_it_is_wanted() {
     let session = editor.session(&site);
     let prompt = editor.prompt(&session, "go");
     let question = editor.question(&session);
-    // while it is asked: the call is the other session's
+    // while a question is open: the call belongs to the other session
     let by_name = asked(&mut editor, "_leftfold/fork", json!({ "session": session }));
     let other = by_name["session"].as_str().unwrap().to_owned();
     editor.choose(&question, "allow_once");

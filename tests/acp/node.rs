@@ -112,7 +112,7 @@ fn a_cancel_ends_the_turn_and_what_it_runs() {
     ])));
     let mut editor = Editor::start(&site, &[]);
     let session = editor.session(&site);
-    // nothing runs yet: nothing happens
+    // nothing runs yet, so nothing happens
     editor.notify("session/cancel", json!({ "sessionId": session }));
     editor.notify("session/cancel", json!({ "sessionId": "nobody" }));
     let prompt = editor.prompt(&session, "go");
@@ -153,7 +153,7 @@ fn two_sessions(site: &Site, args: &[&str]) -> [String; 2] {
     let prompts = [0, 1].map(|n| editor.prompt(&sessions[n], "go"));
     let is_question = |message: &Value| message["method"] == "session/request_permission";
     let questions = [(); 2].map(|()| editor.until(is_question));
-    // answered in the other order
+    // answered in reverse order
     for question in questions.iter().rev() {
         editor.choose(question, "allow_once");
     }
@@ -208,7 +208,7 @@ fn a_loaded_session_is_told_from_its_beginning() {
     }
     let prompt = editor.prompt(&session, "second");
     assert_eq!(editor.stop_reason(prompt), "end_turn");
-    // told once, by the one observer that is left
+    // shown once, by the one observer that is left
     assert_eq!(editor.text(&session, "agent_message_chunk"), "One.One.Two.");
     editor.leave();
     site.assert_sound();

@@ -1,5 +1,5 @@
-//! The node with an editor that is made of the protocol's own library, which holds every message to the
-//! library's schema. Skipped where npm cannot install it.
+//! The node with an editor that uses the protocol's own library, which checks every message against
+//! its schema. Skipped if npm cannot install it.
 #![allow(clippy::needless_pass_by_value, reason = "a test hands over what it has just made")]
 
 use std::path::Path;
@@ -9,7 +9,8 @@ use common::peers::Peers;
 use common::{Live, Site, bash, call, exists, says, script};
 use serde_json::{Value, json};
 
-/// What came of the steps; no message broke the protocol, and the node left in good order.
+/// Runs the steps and returns their report. Checks that no message broke the protocol and that the
+/// node exited cleanly.
 fn drive(peers: &Peers, site: &Site, steps: &[Value]) -> Value {
     let node = site.command(&["node"]);
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/acp_client.mjs");
@@ -24,7 +25,7 @@ fn drive(peers: &Peers, site: &Site, steps: &[Value]) -> Value {
     report
 }
 
-/// The client introduces itself, with what it offers.
+/// The `initialize` request, with the client's capabilities.
 fn hello(all: bool) -> Value {
     let fs = json!({ "readTextFile": all, "writeTextFile": all });
     let capabilities = json!({ "fs": fs, "terminal": all });
@@ -50,7 +51,7 @@ fn prompt(session: &str, more: Value) -> Value {
     step
 }
 
-/// A turn with a command, a change and a plan; the command is asked about.
+/// A turn with a command, a change and a plan; the command needs permission.
 fn site() -> Site {
     let todo = json!({ "content": "do it", "status": "pending", "priority": "high" });
     let write = json!({ "filePath": "a.txt", "content": "a\n" });
@@ -110,7 +111,7 @@ fn a_turn_that_is_rejected_or_cancelled() {
 fn what_runs_in_a_terminal_is_cancelled_with_it() {
     let Some(peers) = Peers::installed() else { return };
     let site = Site::scripted(&script(json!([bash("sleep 1000"), says("Never.")])));
-    // the first update of the call comes before its command, later ones with its terminal
+    // the first update of the call precedes its command, later ones have its terminal
     let cancelled = json!({ "cancelOn": "tool_call_update" });
     let steps = [hello(true), step("session/new", here(&site, None)), prompt("$1", cancelled)];
     let report = drive(&peers, &site, &steps);
@@ -150,7 +151,7 @@ fn sessions_are_loaded_forked_listed_and_closed() {
     assert_ne!(results[1]["sessionId"], results[5]["sessionId"]);
     assert_eq!(results[7]["sessions"].as_array().unwrap().len(), 2);
     assert_eq!(report["asked"]["fs/read_text_file"], 1);
-    // of the load: what both have in common, and what the fork has of its own
+    // from the load: the shared prompt, and the fork's own
     assert_eq!(report["updates"]["user_message_chunk"], 2);
     site.assert_sound();
 }

@@ -1,5 +1,5 @@
-//! What an editor does with sessions besides prompting: list, resume, close and delete them, and
-//! choose agent, model and variant.
+//! Methods for sessions other than prompting: list, resume, close and delete them, and choose
+//! agent, model and variant.
 
 use common::{
     Editor, Site, all, asking, bash, call, exists, kinds, only, says, script, wait_until,
@@ -51,14 +51,14 @@ fn sessions_are_listed_the_latest_first_and_deleted() {
     let deleted = delete(&mut editor, &sessions[0]);
     assert!(deleted.get("error").is_none(), "{deleted}");
     assert_eq!(ids(&list(&mut editor, json!({}))), [&*sessions[1]]);
-    // it is gone, which is what was wanted
+    // deleting a deleted session succeeds
     assert!(delete(&mut editor, &sessions[0]).get("error").is_none());
     let prompt = editor.prompt(&sessions[0], "again");
     assert!(editor.error(prompt)["message"].as_str().is_some());
     editor.leave();
 }
 
-/// Every line of the node's output is read as a message: words about contents that go with the fork are none.
+/// Every line of the node's output must be a message; notes about removed contents must not appear.
 #[test]
 fn a_fork_is_deleted_with_its_contents_and_nothing_but_messages_is_written() {
     let site = Site::scripted(&script(json!([says("One."), says("Two."), says("Three.")])));
@@ -69,7 +69,7 @@ fn a_fork_is_deleted_with_its_contents_and_nothing_but_messages_is_written() {
     let params = json!({ "sessionId": session, "cwd": site.project(), "mcpServers": [] });
     let forked = editor.ask("session/fork", params);
     let fork = editor.result(forked)["sessionId"].as_str().unwrap().to_owned();
-    // contents of this size stand in a file of their own
+    // contents of this size are stored in a file of their own
     let prompt = editor.prompt(&fork, &"long ".repeat(20_000));
     assert_eq!(editor.stop_reason(prompt), "end_turn");
     let closed = editor.ask("session/close", json!({ "sessionId": session }));
@@ -92,7 +92,7 @@ fn closing_ends_the_turn_and_lets_go_of_the_session() {
     assert_eq!(editor.stop_reason(prompt), "cancelled");
     let prompt = editor.prompt(&session, "again");
     assert!(editor.error(prompt)["message"].as_str().is_some());
-    // nobody holds it any more
+    // nobody holds the session any more
     let events = events(&site, &session);
     assert_eq!(only(&events, "turn.ended")["data"]["reason"], "aborted");
     site.run(&["run", "--session", &session, "hello"]).ok();
@@ -210,7 +210,7 @@ fn a_model_and_its_variant_are_options() {
     }
     let prompt = editor.prompt(&session, "go");
     assert_eq!(editor.stop_reason(prompt), "end_turn");
-    // the variant was the other model's
+    // the variant belonged to the other model
     let first = set(&mut editor, "model", "double/m");
     editor.result(first);
     let prompt = editor.prompt(&session, "go");
@@ -256,13 +256,13 @@ fn what_is_chosen_is_in_the_log_and_outlives_the_node() {
     let site = choosing(&["One.", "Two.", "Three.", "Four."].map(says));
     let mut editor = Editor::start(&site, &[]);
     let session = editor.session(&site);
-    // there is no log yet: the first prompt brings it
+    // there is no log yet: the first prompt creates it
     set_option(&mut editor, &session, "model", "double/other");
     set_option(&mut editor, &session, "thought_level", "careful");
     assert!(site.sessions().is_empty());
     let prompt = editor.prompt(&session, "go");
     assert_eq!(editor.stop_reason(prompt), "end_turn");
-    // what is answered is durable
+    // the choice is durable before its answer
     set_mode(&mut editor, &session, "plan");
     set_mode(&mut editor, &session, "plan");
     editor.live.signal(Signal::KILL);
@@ -284,7 +284,7 @@ fn what_is_chosen_is_in_the_log_and_outlives_the_node() {
     let prompt = editor.prompt(&session, "go on");
     assert_eq!(editor.stop_reason(prompt), "end_turn");
     editor.leave();
-    // it holds for whoever prompts next, unless the prompt says otherwise
+    // it applies to every later prompt that names no other
     site.run(&["run", "--session", &session, "and on"]).ok();
     site.run(&["run", "--session", &session, "--agent", "build", "do it"]).ok();
     let log = events(&site, &session);
@@ -416,7 +416,7 @@ fn whoever_looks_at_a_turn_that_was_cut_off_does_not_go_on_with_it() {
     drop(live);
     let session = started["session"].as_str().unwrap();
     let before = events(&site, session);
-    // the call's time is over, which is for whoever goes on with the turn
+    // the call's deadline has passed, but only a client that continues the turn acts on it
     std::thread::sleep(Duration::from_millis(500));
     let mut editor = Editor::start(&site, &[]);
     load(&mut editor, &site, session);

@@ -1,5 +1,5 @@
-//! What can go wrong between a node and its editor: bad input, a sudden end on either side, faults in
-//! settings, a model that fails.
+//! Trouble between a node and its editor: bad input, a sudden end on either side, faulty settings,
+//! a failing model.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -11,7 +11,7 @@ use common::{
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// What is promised is a second; the rest is for machines that are busy.
+/// The promise is a second; the rest is for busy machines.
 const SOON: Duration = Duration::from_secs(10);
 
 fn events(site: &Site, session: &str) -> Vec<Value> {
@@ -167,7 +167,7 @@ fn a_session_whose_node_can_not_be_reached_is_not_loaded() {
     let mut second = Editor::start(&site, &[]);
     let load = json!({ "sessionId": session, "cwd": site.project(), "mcpServers": [] });
     let loaded = second.ask("session/load", load);
-    // the others do not wait for it
+    // other sessions do not wait for it
     let other = second.session(&site);
     assert!(second.got.iter().all(|message| message["id"] != loaded));
     let error = second.error(loaded);
@@ -192,7 +192,7 @@ fn a_prompt_that_can_not_be_made_durable_is_answered_with_an_error() {
         let error = editor.error(prompt);
         assert!(error["message"].as_str().unwrap().contains("died"), "{error}");
     }
-    // nothing of it is in a log, and the node goes on
+    // none of it is in a log, and the node still works
     assert_eq!(all(&events(&site, &sessions[0]), "turn.prompted").len(), 1);
     let third = editor.session(&site);
     let prompt = editor.prompt(&third, "hi");
@@ -219,11 +219,11 @@ fn a_client_that_asks_and_never_reads_is_made_to_wait() {
         sender.send(()).unwrap();
         input
     });
-    // it would be done with this in less if anybody took it
+    // the writer would be done in less time if the node read everything
     written.recv_timeout(Duration::from_secs(3)).expect_err("all of it was taken");
     let answers = BufReader::new(output).lines().map(|line| line.unwrap());
     let answers = answers.filter(|line| line.contains("\"error\""));
-    // its input stays open until all of them are here: after that the node has a second to leave
+    // its input stays open until all answers are here: after its end the node has a second to exit
     assert_eq!(answers.take(REQUESTS).count(), REQUESTS);
     drop(flood.join().unwrap());
     node.wait().unwrap();
@@ -269,13 +269,13 @@ fn settings_are_those_of_the_directory_and_faults_in_them_are_told() {
     editor.leave();
 }
 
-/// How often the one piece of text of a turn is told.
+/// Counts how often the single piece of text of a turn is sent.
 fn chunks_of_turn(editor: &mut Editor, session: &str) -> usize {
     let of = "agent_message_chunk";
     let before = editor.told(session, &[of]).len();
     let prompt = editor.prompt(session, "go");
     assert_eq!(editor.stop_reason(prompt), "end_turn");
-    // a second observer would have told of it until this is answered, as a rule
+    // a second observer would usually have sent it before this answer
     let id = editor.ask("session/list", json!({}));
     editor.result(id);
     editor.told(session, &[of]).len() - before

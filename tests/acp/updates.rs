@@ -1,4 +1,5 @@
-//! What an editor is told besides replies and calls: summaries, changes of several files, commands.
+//! Updates to an editor other than replies and calls: summaries, changes of several files,
+//! commands.
 
 use common::{Editor, Site, call, says, script};
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ fn kinds(editor: &Editor, session: &str, wanted: &str) -> Vec<Value> {
     updates.into_iter().filter(|update| update["sessionUpdate"] == wanted).collect()
 }
 
-/// A session whose one answer is summed up.
+/// A session whose one answer is summarised.
 fn summed_up(capabilities: &Value) -> (Editor, String) {
     let summary = json!({ "match": { "purpose": "compaction" }, "parts": [{ "text": "Short." }] });
     let site = Site::scripted(&json!({ "replies": [summary, says("Hello.")] }));

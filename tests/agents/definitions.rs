@@ -1,4 +1,5 @@
-//! Agents: built-in, from settings and from Markdown; who takes a prompt, with which rules and model.
+//! Agents: built-in, from settings and from Markdown; and which agent takes a prompt, with which
+//! rules and model.
 
 use common::{
     Answer, Block, Editor, Server, Site, Split, all, bash, end, message, only, says, script,
@@ -20,7 +21,7 @@ fn place(site: &Site, name: &str, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
-/// What rules say of a permission for an agent.
+/// The action of the rules for an agent's permission.
 fn action(site: &Site, agent: &str, permission: &str, pattern: &str) -> String {
     let ran = site.run(&["permission", "check", "--agent", agent, permission, pattern]).ok();
     let said: Value = serde_json::from_str(&ran.stdout).unwrap();
@@ -71,7 +72,7 @@ fn agents_are_found_everywhere_and_the_nearer_wins() {
         );
         assert_eq!(agent["source"]["file"], json!(file), "{name}");
     }
-    // what the nearer file does not say stays
+    // fields that the nearer file leaves out keep their values
     assert_eq!(named(&found, "f")["steps"], 3);
     assert_eq!(named(&found, "inline")["source"]["file"], "LEFTFOLD_CONFIG_CONTENT");
     let build = named(&found, "build");
@@ -119,7 +120,7 @@ fn an_agents_rules_come_last() {
         ("mine", "question", "*", "deny"),
         ("build", "question", "*", "allow"),
         ("build", "bash", "git push", "allow"),
-        // the user's rules come after an agent's built-in ones, but do not make a reader a writer
+        // the user's rules follow an agent's built-in ones, but do not let a reading agent write
         ("plan", "edit", "a", "deny"),
         ("plan", "edit", ".leftfold/plans/a.md", "ask"),
         ("explore", "edit", "a", "deny"),

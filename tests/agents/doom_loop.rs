@@ -1,5 +1,5 @@
-//! The same call for the third time in a row, in a session that a call has started and by a session
-//! that starts others: each is counted by itself, and neither gets away.
+//! The third identical call in a row, in a parent and in a child. Each session counts its own
+//! calls.
 
 use common::{Site, all, call, end, says, script};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn reads(answers: u32) -> Value {
     json!({ "match": { "prompt": "look at a.txt", "answers": answers }, "parts": [read] })
 }
 
-/// Started calls of `tool` in the root's session, or in all others.
+/// Started calls of `tool`, in the root's session or in all others.
 fn started(events: &[Value], tool: &str, of_root: bool) -> usize {
     let root = &events[0]["session"];
     let of = |event: &&&Value| (event["session"] == *root) == of_root;
@@ -62,7 +62,7 @@ fn a_parent_that_asks_for_the_same_again_is_stopped_before_the_third_child() {
     );
 }
 
-/// Rules name the tool: what one may repeat, others may not.
+/// Rules name the tool: one tool may be allowed to repeat and others not.
 #[test]
 fn a_rule_allows_one_tool_to_be_repeated() {
     for (allowed, code, ran) in [("read", 0, 4), ("bash", 3, 2), ("*", 0, 4)] {

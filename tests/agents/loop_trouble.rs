@@ -1,5 +1,5 @@
-//! Bad input around agents and the loop: files that name each other, skills and files that are gone, a
-//! conversation that can not even be summed up. A message that helps, and a session that goes on.
+//! Bad input for agents and turns: files that refer to each other, missing skills and files, a
+//! conversation too long to summarise. Each gives a helpful message, and the session stays usable.
 
 use common::{Site, all, bash, call, end, only, says, script};
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ fn a_summary_that_is_too_long_itself_ends_the_turn_and_not_the_session() {
     assert_eq!(asked.filter(|event| event["data"]["purpose"] == "compaction").count(), 2);
     assert!(all(&events, "compaction.finished").is_empty());
     site.assert_sound();
-    // what was said is still there, and is summed up once that fits
+    // the conversation is still there, and is summarised once it fits
     let summary =
         json!({ "match": { "purpose": "compaction" }, "parts": [{ "text": "In short." }] });
     let site = site.setting(

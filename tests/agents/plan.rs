@@ -1,4 +1,4 @@
-//! Planning: the agent that plans, its plan, and the way to the agent that builds and back.
+//! Planning: the agent that plans, its plan, and the switch to the building agent and back.
 
 use common::{
     Answer, Block, Editor, Live, Server, Site, Split, all, bash, call, end, kinds, message, only,
@@ -11,7 +11,7 @@ fn write(path: &str) -> Value {
     call("write", json!({ "filePath": path, "content": "Written.\n" }))
 }
 
-/// A project that Git keeps, in which a script is played.
+/// A project in a git repository, with a scripted model.
 fn site(replies: Value) -> Site {
     let site = Site::scripted(&script(replies));
     site.file(".git/HEAD", "ref: refs/heads/main\n");
@@ -31,7 +31,7 @@ fn planner() -> Site {
 const PLAN: [&str; 8] =
     ["run", "--format", "json", "--permission-mode", "ask", "--agent", "plan", "go"];
 
-/// Answers the question that `live` comes to.
+/// Answers the next question of `live`.
 fn answer(site: &Site, live: &mut Live, words: &[&str]) -> Value {
     let asked = question(live);
     reply(site, &asked, words);
@@ -55,7 +55,7 @@ fn an_approved_plan_is_carried_out_in_the_same_turn() {
     let mut live = site.start(&PLAN);
     let asked = question(&mut live);
     assert!(asked["data"]["patterns"][0].as_str().unwrap().contains("`build`"));
-    // from the answer on it may be there at any time
+    // after the answer it may appear at any time
     assert!(!site.project().join("src.txt").exists(), "edits are denied while planning");
     reply(&site, &asked, &["once", "--feedback", "Yes"]);
     let events = live.wait().ok().events();
@@ -68,7 +68,7 @@ fn an_approved_plan_is_carried_out_in_the_same_turn() {
         let written = || "Written.\n".to_owned();
         (written(), written())
     });
-    // whoever prompts next prompts the one who has taken over
+    // the next prompt goes to the agent that has taken over
     let more = site.run(&["run", "--format", "json", "--continue", "more"]).events();
     assert_eq!(only(&more, "turn.prompted")["data"]["agent"], "build");
     site.assert_sound();
@@ -174,7 +174,7 @@ fn nobody_is_asked_who_is_not_there_and_an_agent_that_is_off_takes_over_from_non
     assert!(all(&events, "turn.switched").is_empty());
 }
 
-/// What the user says in a request, message by message.
+/// The user's texts in a request, message by message.
 fn said(body: &Value) -> Vec<String> {
     let messages = body["messages"].as_array().unwrap().iter();
     let of_user = messages.filter(|message| message["role"] == "user");
@@ -249,7 +249,7 @@ fn without_git_the_plan_is_among_leftfolds_own_files() {
     assert!(!std::path::Path::new(&beside).exists());
 }
 
-/// Planning is asked for, and then what agent each prompt was for.
+/// Asks for planning, then records the agent of each prompt.
 fn entered() -> Site {
     site(json!([call("plan_enter", json!({})), says("I plan."), says("Still.")]))
 }

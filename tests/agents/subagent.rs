@@ -8,7 +8,7 @@ fn task(prompt: &str) -> Value {
     json!({ "description": "Look around", "prompt": prompt, "subagentType": "general" })
 }
 
-/// The child's prompt names it; whatever else is asked is the parent's.
+/// A site with a child that its prompt names; all other requests are the parent's.
 fn site(child: &Value) -> Site {
     Site::scripted(&script(json!([
         call("task", task("look at a.txt")),
@@ -48,7 +48,7 @@ fn a_child_works_in_a_session_of_its_own_and_its_last_text_comes_back() {
         site.run(&["verify", session]).ok();
         site.run(&["check", session]).ok();
     }
-    // a list is of roots, and an export of a root has its children
+    // a list shows roots, and the export of a root includes its children
     assert!(!site.run(&["sessions", "list"]).ok().stdout.contains(id));
     let mut exported = site.run(&["export", root.as_str().unwrap()]).ok().events();
     exported.retain(|line| line["payload"].is_null());
@@ -91,7 +91,7 @@ fn parent_and_child_go_on_after_a_kill() {
     let events = site.run(&["resume", "last", "--format", "json"]).ok().events();
     assert_eq!(end(&events)["text"], "The parent has heard.");
     let last = events.last().unwrap();
-    // the child's command is lost, told to its model, and the same child has answered
+    // the child's command is lost, its model is told so, and the child has answered
     let lost = only(&events, "tool.lost");
     assert_ne!(lost["session"], last["session"]);
     assert_eq!(only(&events, "subagent.ended")["data"]["answer"], "It says one.");
@@ -100,8 +100,8 @@ fn parent_and_child_go_on_after_a_kill() {
     site.run(&["verify", root, lost["session"].as_str().unwrap()]).ok();
 }
 
-/// The time of the turn is over when the next node looks: nobody waits for the child, which is brought
-/// to its end all the same.
+/// The turn's time is over when the next node starts. Nobody waits for the child, but it is ended
+/// as well.
 #[test]
 fn a_child_that_nobody_waits_for_after_a_kill_ends_too() {
     let waits = json!([{ "call": { "name": "bash", "input": { "command": "touch started; sleep 1000" } } }]);

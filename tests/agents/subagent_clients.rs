@@ -1,4 +1,4 @@
-//! Children as clients of their root see them: their events, their questions, what they cost.
+//! Children as clients of their root see them: their events, questions and costs.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ fn child(prompt: &str, answers: u64, parts: &Value) -> Value {
     json!({ "match": { "prompt": prompt, "answers": answers }, "parts": parts })
 }
 
-/// A turn with a child for each of `prompts`, which asks whether it may read `.env`.
+/// A turn with a child for each of `prompts`; each child asks whether it may read `.env`.
 fn site(prompts: &[&str]) -> Site {
     let read = json!([{ "call": { "name": "read", "input": { "filePath": ".env" } } }]);
     let tasks: Vec<Value> = prompts.iter().map(|prompt| task(prompt)).collect();
@@ -29,7 +29,7 @@ fn site(prompts: &[&str]) -> Site {
     site
 }
 
-/// The next so many questions, by session.
+/// The next `count` questions, by session.
 fn questions(live: &mut Live, count: usize) -> Vec<Value> {
     (0..count).map(|_| live.until("permission.asked")).collect()
 }
@@ -45,7 +45,8 @@ fn places(events: &[Value]) -> Vec<(String, u64)> {
     events.iter().map(place).collect()
 }
 
-/// Every event once, each session in its order, and children after what has spawned them.
+/// Checks that every event occurs once, that each session is in order, and that children follow
+/// their spawning event.
 fn assert_in_order(events: &[Value]) {
     let mut next = std::collections::BTreeMap::new();
     let mut spawned: BTreeSet<String> = BTreeSet::new();
@@ -61,7 +62,7 @@ fn assert_in_order(events: &[Value]) {
     }
 }
 
-/// Reads what `observe` prints until the root's turn has ended and it has told of so many events.
+/// Reads the output of `observe` until the root's turn has ended and `count` events were shown.
 fn observed(site: &Site, args: &[&str], count: usize) -> Vec<Value> {
     let mut live = site.start(&[&["observe", "last", "--format", "json"], args].concat());
     let mut events = Vec::new();
@@ -79,7 +80,7 @@ fn two_children_ask_at_once_and_are_answered_in_any_order() {
     assert_ne!(asked[0]["session"], asked[1]["session"]);
     let spawned: Value = serde_json::from_str(live.seen.lines().next().unwrap()).unwrap();
     let root = spawned["session"].clone();
-    // by the root's id it is not clear which is meant: the models have called both the same
+    // the root's id is ambiguous: both models have used one id for their calls
     let seq = asked[0]["data"]["call"].as_str().unwrap();
     assert_eq!(asked[1]["data"]["call"], seq);
     let named = asked[1]["session"].as_str().unwrap();
@@ -87,7 +88,7 @@ fn two_children_ask_at_once_and_are_answered_in_any_order() {
     answer(&site, &asked[1]["session"], seq, "once").ok();
     answer(&site, &asked[1]["session"], seq, "once").with(1).saying(&["already answered"]);
     answer(&site, &root, "nonsense", "once").with(1).saying(&["none ever was"]);
-    // now it is
+    // now it is unambiguous
     answer(&site, &root, seq, "once").ok();
     let events = live.wait().ok().events();
     assert_eq!(end(&events)["text"], "The parent has heard.");
@@ -129,7 +130,7 @@ fn observers_follow_children_across_nodes_and_see_every_event_once() {
     let site = site(&["look"]);
     let mut live = site.start(&ASK);
     let asked = live.until("permission.asked");
-    // one from the beginning on, one that goes on where the first reader was
+    // one observer starts at the beginning, one where the first reader stopped
     let mut whole = site.start(&["observe", "last", "--format", "json"]);
     whole.until("permission.asked");
     live.signal(Signal::KILL);
@@ -168,12 +169,12 @@ fn observers_follow_children_across_nodes_and_see_every_event_once() {
         exported.sort();
         assert_eq!(seen, exported);
     }
-    // without the child's own place it is shown whole, as it had not ended there
+    // without a cursor for the child it is shown in full, because it had not ended there
     let seq = next(&root).to_string();
     let count = exported.iter().filter(|(s, n)| s == child || *n >= next(&root)).count();
     let events = observed(&site, &["--from", &seq], count);
     assert_eq!(events.iter().find(|e| e["session"] == child).unwrap()["seq"], 1);
-    // and alone by its own id
+    // and alone, by its own id
     let mut alone = site.start(&["observe", child, "--format", "json"]);
     let first = alone.until_event(|event| event.get("payload").is_none());
     assert_eq!((&first["session"], &first["seq"]), (&json!(child), &json!(1)));
@@ -195,7 +196,7 @@ fn a_rejection_stops_the_child_and_its_parent_hears_of_it() {
     let told = told.iter().find(|event| event["session"] != asked["session"]).unwrap();
     assert_eq!(told["data"]["is_error"], true);
     assert!(told["data"]["output"].as_str().unwrap().contains("a person stopped it"), "{told}");
-    // the parent's own turn was not rejected: it goes on
+    // the parent's own turn was not rejected and continues
     assert_eq!(end(&events)["reason"], "completed");
     assert_eq!(end(&events)["permission_denials"], json!([]));
 }
@@ -229,7 +230,7 @@ fn a_run_shows_what_a_child_does_and_asks_for_it() {
     let (reader, mut terminal) = std::io::pipe().unwrap();
     let mut command = site.command(&["run", "--permission-mode", "ask", "go"]);
     command.stdin(std::process::Stdio::from(reader));
-    // it is read when the question is shown
+    // the line is read when the question is shown
     std::io::Write::write_all(&mut terminal, b"o\n").unwrap();
     let ran = Live::start(command).wait().ok();
     ran.saying(&[
@@ -288,7 +289,7 @@ fn a_conversation_asks_for_a_child() {
     site.assert_sound();
 }
 
-/// A turn whose child has this command run.
+/// A turn whose child runs this command.
 fn commanding(command: &str) -> Site {
     let bash = json!([{ "call": { "name": "bash", "input": { "command": command } } }]);
     let replies = json!([
@@ -339,7 +340,7 @@ fn costs_come_back_and_count_towards_the_limit() {
     assert!(cost(true) > 0.0);
     close(ended["data"]["cost"].as_f64().unwrap(), cost(true));
     assert!(ended["data"]["usage"]["input"].as_u64().unwrap() > 0);
-    // own events count once
+    // each event's own cost counts once
     close(end(&events)["cost"].as_f64().unwrap(), cost(false));
     let shown = site.run(&["sessions", "show", "last", "--format", "json"]).ok();
     let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
@@ -347,7 +348,7 @@ fn costs_come_back_and_count_towards_the_limit() {
     close(shown["own_cost"].as_f64().unwrap(), cost(false));
     let text = site.run(&["run", "--yes", "go"]).ok();
     text.saying(&["of which subagents $"]);
-    // the first request of the parent fits, what its child does is too much
+    // the parent's first request fits the limit, its child's does not
     let first = all(&events, "model.finished")[0]["data"]["cost"].as_f64().unwrap();
     let limit = (first * 1.5).to_string();
     let args = ["run", "--format", "json", "--yes", "--max-cost", &limit, "go"];

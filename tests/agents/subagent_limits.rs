@@ -1,4 +1,4 @@
-//! What a subagent may cost, and how long it may take.
+//! Cost and time limits of subagents.
 
 use common::{Site, all, end, only, script};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ fn one_that_does_not_end_is_interrupted_and_the_turn_goes_on() {
     assert_eq!(own("tool.resolved")[0]["data"]["timeout"], 1_500);
     assert_eq!(own("tool.cancelled").len(), 1);
     let ended = only(&events, "subagent.ended");
-    // it was interrupted, or, on a slow machine, called off before it began
+    // it was interrupted, or, on a slow machine, cancelled before it began
     let reason = ended["data"]["reason"].as_str().unwrap();
     assert!(["aborted", "error"].contains(&reason), "{ended}");
     assert_eq!(end(&events)["text"], "It hangs.");
@@ -47,7 +47,7 @@ fn a_time_that_is_none_is_refused() {
 
 #[test]
 fn a_family_together_keeps_to_the_limit() {
-    // each reply costs a dollar; left alone, each child would make three
+    // each reply costs a dollar; without a limit each child would make three
     let usage = json!({ "input": 500_000, "output": 500_000 });
     let read = |prompt: &str, answers: u32| {
         json!({ "match": { "prompt": prompt, "answers": answers }, "usage": usage,
@@ -65,8 +65,7 @@ fn a_family_together_keeps_to_the_limit() {
         .setting("agent", json!({ "general": { "permission": { "todoread": "allow" } } }));
     let ran = site.run(&["run", "--format", "json", "--max-cost", "5", "go"]);
     let events = ran.events();
-    // one dollar for the request, and two for each of the children, each of which goes over by the
-    // reply in which it finds out
+    // one dollar for the request, and two for each child: a child notices the limit one reply late
     let cost: f64 =
         all(&events, "model.finished").iter().filter_map(|e| e["data"]["cost"].as_f64()).sum();
     assert!(cost <= 5.0 + 2.0 + 1e-9, "{cost}: {ran:?}");

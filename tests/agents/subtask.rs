@@ -4,7 +4,7 @@ use common::{Site, all, end, kinds, only, says, script};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// The child's prompt says what it is to do; whatever else is asked is the parent's.
+/// A site with a child that its prompt names; all other requests are the parent's.
 fn site(task: &str, child: &Value) -> Site {
     Site::scripted(&script(json!([
         says("never asked"),

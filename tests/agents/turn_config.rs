@@ -1,8 +1,8 @@
-//! Golden turn configurations: system prompt, tools, rules, model and options as the log has them, for
-//! every way by which a session comes to a configuration.
+//! Golden turn configurations: system prompt, tools, rules, model and options as the log has them,
+//! for every way in which a session gets its configuration.
 //!
-//! `LEFTFOLD_GOLDEN=write cargo test --test agents turn_config` writes the golden file anew: do so only for a change
-//! of configurations that is wanted, and read the difference before it is committed.
+//! `LEFTFOLD_GOLDEN=write cargo test --test agents turn_config` rewrites the golden file. Use it
+//! only for an intended change of configurations, and read the difference before you commit it.
 #![allow(
     clippy::needless_pass_by_value,
     reason = "a situation hands over the settings it has just made"
@@ -33,7 +33,7 @@ fn a_server() {
     mcp::serve_if_asked();
 }
 
-/// A site whose model gives these replies, with these settings beside those of the model.
+/// A site whose model gives these replies, with these settings in addition to the model's.
 fn site(replies: &[Value], settings: Value) -> Site {
     let replies = [replies, &[says("Done."), says("Done."), says("Done.")]].concat();
     let mut site = Site::scripted(&script(json!(replies))).setting(
@@ -120,7 +120,8 @@ fn option(id: &str, value: &str) -> (&'static str, Value) {
     ("session/set_config_option", json!({ "configId": id, "value": value }))
 }
 
-/// A provider of a known kind whose endpoint is not there: the request fails, its configuration is logged.
+/// A provider of a known kind with an unreachable endpoint: the request fails, but its
+/// configuration is logged.
 fn wired(wire: &str, model: &str, args: &[&str]) -> Site {
     let provider = json!({ "p": { "wire": wire, "models": { model: {} },
         "options": { "baseURL": "http://127.0.0.1:1/v1", "apiKey": "sk-test-0123456789" } } });
@@ -597,7 +598,7 @@ fn session(line: &Value) -> Option<String> {
     Some(line["session"].as_str()?.to_owned())
 }
 
-/// The sessions in a store, in the order of their making.
+/// The sessions in a store, in order of creation.
 fn heads(store: &Path) -> Vec<String> {
     let heads = std::fs::read_dir(store.join("heads")).unwrap();
     let mut ids: Vec<String> =
@@ -606,7 +607,7 @@ fn heads(store: &Path) -> Vec<String> {
     ids
 }
 
-/// The configurations that a site's sessions were given, in order, with their contents.
+/// The configurations of a site's sessions, in order, with their contents.
 fn configurations(site: &Site, texts: &mut BTreeMap<String, Value>) -> Value {
     let mut stores = site.sessions();
     stores.sort();
@@ -663,14 +664,14 @@ fn configurations(site: &Site, texts: &mut BTreeMap<String, Value>) -> Value {
     Value::Array(found)
 }
 
-/// A text without what differs from run to run: places, days, and the ids of sessions.
+/// A text without parts that differ between runs: paths, dates and session ids.
 fn plain(text: &str, site: &Site, at: &str) -> String {
     let program = std::env::current_exe().unwrap();
     let mut text = text
         .replace(&site.path("").display().to_string(), "{site}/")
         .replace(program.to_str().unwrap(), "{test}")
         .replace(&at[..10], "{date}");
-    // the name of a plan is its session's time and a few letters of its id
+    // the name of a plan contains its session's time and a few letters of its id
     while let Some(at) = text.find(PLANS).filter(|_| text.contains(PLANS)) {
         let start = at + PLANS.len();
         let end = text[start..].find(".md").map(|end| start + end);

@@ -1,10 +1,10 @@
-//! What a model's server needs of HTTP.
+//! The HTTP part of a fake model server.
 
 use std::io::BufRead;
 
 use serde_json::Value;
 
-/// The JSON of the next request; `None`: the client has gone.
+/// The JSON of the next request. `None` if the client has gone.
 pub(crate) fn request(reader: &mut impl BufRead) -> Option<Value> {
     let mut length = 0;
     loop {

@@ -1,7 +1,8 @@
-//! What fifty `leftfold observe` processes cost the run that they watch: the same turn alone and
-//! watched, in pairs. `cargo bench --bench observers`; what counts is the ratio. The first turn streams
-//! text between its calls as a model does; the second has calls alone and no model to wait for, so
-//! that every wake-up of a watching process shows on a machine with few processors.
+//! Measures how much fifty `leftfold observe` processes slow down the run that they watch: each
+//! turn alone and watched, in pairs. The ratio is the result. `cargo bench --bench observers`.
+//!
+//! The first turn streams text between its calls like a real model. The second makes only calls and
+//! waits for no model, so that every wake-up of an observer shows on a machine with few processors.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench prints or fails")]
 
@@ -34,7 +35,7 @@ fn main() {
     }
 }
 
-/// The turn waits for a file before it begins in earnest.
+/// The turn waits for a file before its main part.
 fn script(replies: &[Value]) -> Value {
     let wait = "while [ ! -e go ]; do sleep 0.02; done";
     let mut all =
@@ -44,7 +45,7 @@ fn script(replies: &[Value]) -> Value {
     json!({ "replies": all })
 }
 
-/// How long the turn takes once everybody watches; each observer must have the whole export.
+/// Time of the turn once every observer is connected. Each observer must print the whole export.
 fn turn(script: &Value, watching: usize) -> Duration {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

@@ -1,6 +1,6 @@
-//! The built program against a local server: start to first request, fdatasyncs of a turn, own
-//! time of a turn beside its flushes, peak memory of a long run. `cargo bench --bench process`.
-//! The flushes are counted with strace, where that is installed.
+//! Measures the built program against a local server: time from start to first request, fdatasyncs
+//! of a turn, a turn's own time without flushes, peak memory of a long run. `cargo bench --bench
+//! process`. Counting flushes needs strace.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench prints or fails")]
 
@@ -75,7 +75,7 @@ fn start_and_turn(folder: &Path, port: u16, requests: &Receiver<Instant>) {
     );
 }
 
-/// From the prompt to the end of the turn, by the log.
+/// Time from the prompt to the end of the turn, by the log.
 fn turn(lines: &str) -> Duration {
     let at = |kind: &str| {
         let line = lines.lines().find(|line| line.contains(kind)).unwrap();
@@ -89,7 +89,7 @@ fn turn(lines: &str) -> Duration {
     Duration::from_secs_f64(seconds)
 }
 
-/// What one append and fdatasync costs on this disk right now.
+/// Time of one append and fdatasync on this disk now.
 fn fdatasync(folder: &Path) -> Duration {
     let mut file = std::fs::File::create(folder.join("probe")).unwrap();
     file.write_all(&[0; 64 * 1024]).unwrap();
@@ -149,8 +149,8 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// A server that makes as many calls as the prompt says, and then answers. Tells when each request
-/// had arrived.
+/// A server that makes as many calls as the prompt says, and then answers. Sends the arrival time
+/// of each request.
 fn serve() -> (u16, Receiver<Instant>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

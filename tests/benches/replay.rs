@@ -1,7 +1,7 @@
-//! A session of 100,000 events, looked at afterwards: how long until the state at its first, middle and last
-//! event is printed, with the files in memory and with none of them there; how long a step takes after
-//! that, forward, back and across the whole; how many events a second `verify` compares.
-//! `cargo bench --bench replay`. A second argument is another number of events.
+//! Measures reading a session of 100,000 events: time to print the state at the first, middle and
+//! last event, with its files cached and not cached; time of a step after that, forward, back and
+//! across the whole session; events a second that `verify` compares. `cargo bench --bench replay`.
+//! A second argument sets another number of events.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench prints or fails")]
 
@@ -26,7 +26,7 @@ use leftfold_store::{Reader, Store};
 const EVENTS: usize = 100_000;
 const ROUNDS: usize = 9;
 const STEPS: usize = 40;
-/// Tokens of a model's context.
+/// Tokens in a model's context.
 const CONTEXT: u64 = 200_000;
 
 fn main() {
@@ -53,7 +53,7 @@ fn main() {
     steps(&store, log.len());
 }
 
-/// Where the time goes, in this process.
+/// Breaks the time down, in this process.
 fn parts(store: &Path, session: SessionId, log: &[Envelope]) {
     let opening = median(|| time(|| drop(Reader::open(store).unwrap())));
     let reading = median(|| {
@@ -83,7 +83,7 @@ fn state_at(store: &Path, at: usize) -> Duration {
     })
 }
 
-/// Steps forward, back and far, each from its line until its last line is there.
+/// Times steps forward, back and far, each until its last line is printed.
 fn steps(store: &Path, events: usize) {
     let began = Instant::now();
     let start = (events / 2).to_string();
@@ -91,7 +91,7 @@ fn steps(store: &Path, events: usize) {
     let mut replay = replay.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = replay.stdin.take().unwrap();
     let mut lines = BufReader::new(replay.stdout.take().unwrap()).lines();
-    // an event is told in lines of which the last says where it leaves the session
+    // an event is printed as several lines; the last shows the state of the session
     let mut told = || while !lines.next().unwrap().unwrap().contains(" messages, $") {};
     told();
     println!("the first event of a walk: {:.0} ms", ms(began.elapsed()));
@@ -120,7 +120,7 @@ fn steps(store: &Path, events: usize) {
     replay.wait().unwrap();
 }
 
-/// Has the system forget the contents of all files below a folder.
+/// Makes the system drop all files below a folder from its cache.
 fn forget(folder: &Path) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -158,8 +158,8 @@ fn ms(time: Duration) -> f64 {
 
 // --- a session of many turns ---
 
-/// Prompts of thirty steps each, with texts, thinking, one or two calls in a step, results of a few
-/// bytes and of some thousand, and a summary whenever the model's context is full.
+/// Prompts of thirty steps each: texts, thinking, one or two calls a step, results of a few bytes
+/// and of some thousand, and a summary whenever the model's context is full.
 fn session(events: usize) -> Vec<Envelope> {
     let mut log = Log::default();
     let words = "lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor ";
@@ -210,7 +210,7 @@ struct Log {
     state: State,
     events: Vec<Envelope>,
     steps: usize,
-    /// Tokens of the conversation, by what was written.
+    /// Tokens of the conversation, estimated from the text.
     tokens: u64,
 }
 

@@ -1,5 +1,5 @@
-//! Many sessions: the list of a thousand, and a node that has had three hundred of them open and
-//! lets them rest. `cargo bench --bench sessions`; the node needs some three minutes.
+//! Measures many sessions: listing a thousand, and a node that opens three hundred and lets them
+//! rest. `cargo bench --bench sessions`; the node part takes about three minutes.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench prints or fails")]
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 const LISTED: u64 = 1_000;
 const LOADED: usize = 300;
 const ROUNDS: usize = 15;
-/// Sessions rest a minute after they were last wanted, and are looked at once a minute.
+/// A session rests a minute after its last use. Nodes check once a minute.
 const RESTED: Duration = Duration::from_secs(150);
 const IDLE: Duration = Duration::from_secs(30);
 
@@ -30,7 +30,7 @@ fn main() {
     node(folder, &ids);
 }
 
-/// Makes a thousand sessions of one.
+/// Copies one session a thousand times.
 fn multiply(sessions: &Path) -> Vec<SessionId> {
     let first = std::fs::read_dir(sessions).unwrap().next().unwrap().unwrap().path();
     let id: SessionId = first.file_name().unwrap().to_str().unwrap().parse().unwrap();

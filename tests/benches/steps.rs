@@ -1,7 +1,8 @@
-//! What the node itself adds to a model's work: processor time of a step late in a long session beside one
-//! early in it, of a step of ten subagents at once beside one of a single one, and how long after a
-//! reply's last byte what follows from it is seen. `cargo bench --bench steps`. Stores are kept in memory
-//! where there is such a folder, so that no disk is measured; what one flush costs is said beside.
+//! Measures the node's own overhead: processor time of a late step in a long session and of an
+//! early one, of a step with ten subagents and with one, and the time from a reply's last byte
+//! until its consequence is visible. `cargo bench --bench steps`. Stores are kept in memory if
+//! there is such a folder, so that the disk is not measured; the cost of one flush is printed
+//! separately.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench prints or fails")]
 
@@ -20,9 +21,9 @@ use tempfile::TempDir;
 
 const SESSIONS: usize = 15;
 const STEPS: usize = 205;
-/// Answers until a reply leaves no room for another and a summary takes their place.
+/// Answers until the context is full and a summary replaces them.
 const COMPACTED: usize = 70;
-/// Steps on each side of the one that is named, whose times are taken with its own.
+/// Steps on each side of the measured one whose times count too.
 const AROUND: usize = 5;
 
 const PAIRS: usize = 5;
@@ -86,7 +87,7 @@ fn session() -> Vec<Duration> {
     spent.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect()
 }
 
-/// What all threads of a process have used so far, by the scheduler's own account.
+/// Processor time that all threads of a process have used, from the scheduler.
 fn processor_time(node: &Child) -> Duration {
     let threads = std::fs::read_dir(format!("/proc/{}/task", node.id())).unwrap();
     let of = |thread: std::fs::DirEntry| -> u64 {
@@ -115,7 +116,7 @@ fn subagents() {
     println!("of ten at once: {:.2} times as much", ratios[PAIRS / 2]);
 }
 
-/// Processor time of a run whose model starts so many subagents at once.
+/// Processor time of a run whose model starts `children` subagents at once.
 fn family(children: usize) -> Duration {
     let folder = Folder::new();
     let task = |n: usize| {
@@ -177,7 +178,7 @@ fn after_the_last_byte() {
     println!("to the end of the turn: {:.2} ms", ms(last.unwrap()));
 }
 
-/// What one append and fdatasync costs there right now.
+/// Time of one append and fdatasync there now.
 fn fdatasync(folder: &Path) -> Duration {
     let mut file = std::fs::File::create(folder.join("probe")).unwrap();
     file.write_all(&[0; 64 * 1024]).unwrap();
@@ -242,13 +243,13 @@ impl Folder {
     }
 }
 
-/// A call that none before it is like.
+/// A call that differs from all before it.
 fn read(n: usize) -> Value {
     json!({ "call": { "name": "read", "input": { "filePath": "a.txt", "offset": 0, "limit": 1_000 + n } } })
 }
 
-/// A server that asks for a file so many times, and then answers. Tells when it was about to send the
-/// last of each reply, by which everything before has arrived.
+/// A server that asks for a file `n` times, and then answers. Sends the time just before the last
+/// part of each reply, when everything else has arrived.
 fn serve() -> (u16, Receiver<Instant>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -281,7 +282,7 @@ fn answer(mut socket: &TcpStream, sender: &Sender<Instant>) {
     }
 }
 
-/// The events of a reply, and the last of them, from the end of its one block.
+/// The events of a reply, and separately the last ones, from the end of its one block.
 fn reply(body: &Value) -> (String, String) {
     let messages = body["messages"].as_array().unwrap();
     let answers = messages.iter().filter(|message| message["role"] == "assistant").count();

@@ -1,4 +1,4 @@
-//! Keys that are stored: unseen, unreadable for others, and in no log.
+//! Stored keys: typed without echo, unreadable for others, in no log.
 
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 const KEY: &str = "sk-ant-0123456789-stored";
 
-/// The command with text piped into it.
+/// Runs the command with text piped into it.
 fn piped(mut command: Command, text: &str) -> Ran {
     command.stdin(Stdio::piped());
     let mut live = Live::start(command);
-    // a program that refuses its arguments does not read
+    // a program that refuses its arguments does not read its input
     let _ = live.input().write_all(text.as_bytes());
     live.wait()
 }
@@ -30,7 +30,7 @@ fn stored(site: &Site) -> Value {
     serde_json::from_slice(&std::fs::read(site.path("home/auth.json")).unwrap()).unwrap()
 }
 
-/// A provider `local` whose key nothing gives but what is stored.
+/// A provider `local` whose key can only come from the store.
 fn keyless(server: &Server) -> Site {
     Site::served(server).setting("provider/local/options", json!({ "baseURL": server.url() }))
 }
@@ -83,7 +83,7 @@ fn who_has_a_key_from_where_is_shown_without_it() {
         assert!(ran.stdout.contains("leftfold auth login"), "{command}: {ran:?}");
         assert!(!ran.stdout.contains(KEY), "{command}");
     }
-    // a key that is stored makes its provider the default
+    // a stored key makes its provider the default
     site.run(&["config", "model"]).ok();
     let config = site.run(&["config", "model"]).ok();
     assert!(config.stdout.contains("anthropic/"), "{config:?}");

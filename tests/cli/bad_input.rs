@@ -1,13 +1,13 @@
-//! Bad input from the model, from the project's files and from whoever calls: a message that helps,
-//! an honest exit code, and nothing lost.
+//! Bad input from the model, the project's files and the caller: a helpful message, a correct exit
+//! code, and nothing lost.
 
 use common::{
     Answer, Block, Live, Server, Site, Split, all, bash, call, end, message, only, says, script,
 };
 use serde_json::{Value, json};
 
-/// A turn over the wire whose first reply makes one call as written; the turn ends well, the model
-/// gets a result, and this is it.
+/// The result of a turn whose first reply makes one call with raw arguments. The turn must end well
+/// and the model must get a result.
 fn result_of(tool: &'static str, input: &str, prepare: impl Fn(&Site)) -> Value {
     let server = calling(tool, input);
     let site = Site::served(&server);
@@ -28,7 +28,7 @@ fn result_on(site: &Site, server: &Server) -> Value {
     assert_eq!(end(&events)["text"], "I see.");
     site.assert_sound();
     let body = server.requests()[1].body.clone();
-    // a call goes back as an object, whatever it was
+    // a call goes back to the model as an object, whatever it was
     assert!(body["messages"][1]["content"][0]["input"].is_object(), "{body}");
     let result = body["messages"][2]["content"][0].clone();
     assert_eq!(result["tool_use_id"], "toolu_1");
@@ -136,7 +136,7 @@ fn a_home_where_nothing_can_be_written() {
     ran.saying(&[site.path("home/sessions").to_str().unwrap()]);
 }
 
-/// A limit on the size of files stands for the end of the disk: both fail a write of the log.
+/// A limit on file sizes replaces a full disk: both fail a write of the log.
 #[test]
 fn a_log_that_can_not_grow_ends_the_run_and_resume_goes_on_with_more_room() {
     let mut replies: Vec<Value> = (0..16)
@@ -188,7 +188,7 @@ fn an_answer_without_a_word() {
     let events = site.prompt("go").ok().events();
     assert_eq!(end(&events)["text"], "");
     site.assert_sound();
-    // and the next prompt makes a request that has no empty message
+    // the next prompt's request has no empty message
     let ran = site.run(&["run", "--format", "json", "-c", "more"]).with(1);
     drop(ran);
     let messages = server.requests()[1].body["messages"].clone();

@@ -1,4 +1,4 @@
-//! Completions and the manual page: both know every command.
+//! Completions and the manual page cover every command.
 
 use std::io::Write;
 use std::process::{Command, Stdio};

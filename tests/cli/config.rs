@@ -1,4 +1,4 @@
-//! `leftfold config`: what is in force and where it comes from.
+//! `leftfold config`: the settings in force and their sources.
 
 use common::Site;
 use serde_json::{Value, json};
@@ -100,7 +100,7 @@ fn each_value_names_the_source_that_won() {
         let value = value(&config, key);
         assert_eq!((&value["value"], &value["source"]), (&expected, &source), "{key}");
     }
-    // once in a list of the same file, and nothing that means nothing here
+    // each entry of a list once, and no keys without a meaning
     assert!(!keys(&config).contains(&"instructions[2]") && !keys(&config).contains(&"unheard_of"));
 }
 
@@ -122,7 +122,7 @@ fn the_model_that_would_be_used_and_why() {
         let text = site.run(&["config", "model"]).ok().stdout;
         assert_eq!(text, format!("model  \"{name}\" ({why})  default\n"));
     }
-    // a name from a variable is a name still, and a model that is not there is no reason not to look
+    // a name from a variable counts too, and an unavailable model does not stop the search
     let site = Site::bare().setting("provider", listed).env("WHICH", "x/onyl");
     site.file("leftfold.json", r#"{ "model": "{env:WHICH}" }"#);
     let text = site.run(&["config", "model"]).ok().stdout;

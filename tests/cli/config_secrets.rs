@@ -1,4 +1,4 @@
-//! `leftfold config` tells of secrets whether they are set, and never what they are.
+//! `leftfold config` shows whether secrets are set, and never their values.
 
 use common::Site;
 use serde_json::{Value, json};

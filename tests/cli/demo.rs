@@ -1,4 +1,4 @@
-//! `leftfold demo`: a tour without any key, that really repairs something.
+//! `leftfold demo`: a tour without a key that repairs a real project.
 
 use common::{Live, Site, all, end};
 use serde_json::Value;
@@ -13,7 +13,7 @@ fn the_tests_go_red_and_then_green_and_the_replay_works() {
     let site = Site::bare();
     let ran = site.run(&["demo"]).ok();
     assert!(ran.stdout.contains("All four tests pass"), "{ran:?}");
-    // the command that it names works as it stands, from where it was called
+    // the command that it names works from the caller's folder
     let command = ran.stderr.lines().find(|line| line.contains(" replay ")).unwrap();
     let command = command.split_once("log:").unwrap().1.trim();
     let mut replay = std::process::Command::new("sh");
@@ -22,7 +22,7 @@ fn the_tests_go_red_and_then_green_and_the_replay_works() {
     replay.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let replayed = Live::start(replay).wait().ok().stdout;
     assert!(replayed.contains("completed after 5 steps"), "{replayed}");
-    // the project is kept, named, and its tests are green for whoever tries
+    // the project is kept and named, and its tests pass
     let kept = ran.stderr.lines().find(|line| line.contains("is kept in ")).unwrap();
     let folder = kept.split_once("is kept in ").unwrap().1;
     let test =
@@ -50,6 +50,6 @@ fn the_files_are_really_read_and_edited() {
     for command in ["check", "verify"] {
         site.run(&[command, session]).ok();
     }
-    // a second tour does not touch the first one's project
+    // a second tour does not touch the project of the first
     site.run(&args).with(2).saying(&[directory.to_str().unwrap()]);
 }

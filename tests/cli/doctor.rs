@@ -1,4 +1,5 @@
-//! `leftfold doctor`: what is in force, what is wrong, with what to do and an exit code for programs.
+//! `leftfold doctor`: reports settings in force, problems and fixes, with an exit code for
+//! programs.
 
 use common::{Ran, Site, call, says, script};
 use serde_json::{Value, json};
@@ -49,7 +50,7 @@ fn where_all_is_well_nothing_is_an_error() {
     about(&found, "programs", "for commands");
     about(&found, "sandbox", "there is none");
     assert_eq!(about(&found, "data", "0 sessions")["status"], "ok");
-    // and it has left nothing behind
+    // it leaves nothing behind
     assert!(site.sessions().is_empty());
     let text = site.run(&["doctor"]).ok().stdout;
     assert!(text.contains("\nmodel\n  ok      double/m (settings)\n"), "{text}");
@@ -72,7 +73,7 @@ fn every_broken_file_is_named_with_its_line() {
         assert_eq!(finding["status"], "error");
         assert!(finding["advice"].is_string(), "{finding}");
     }
-    // the rest is told all the same
+    // the rest is reported nevertheless
     about(&found, "data", "0 sessions");
 }
 
@@ -247,7 +248,7 @@ fn what_somebody_elses_project_would_have_done_is_told_and_not_done() {
 #[test]
 fn data_that_can_not_be_written_are_an_error() {
     let site = Site::scripted(&script(json!([call("read", json!({}))])));
-    // a file where a folder has to be
+    // a file where a folder is needed
     let site = site.env("LEFTFOLD_HOME", "/dev/null");
     let (code, found) = examine(&site);
     assert_eq!(code, 1);

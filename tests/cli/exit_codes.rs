@@ -1,4 +1,4 @@
-//! What `run` exits with, and what it says when it can not do what it was asked.
+//! Exit codes of `run`, and its messages on failure.
 
 use common::{Answer, Server, Site, all, bash, end, says, script};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn a_provider_that_refuses_is_an_error() {
     let end = ended(&Site::served(&server), &["hello"], 1);
     assert_eq!(end["reason"], "error");
     assert!(end["error"].as_str().unwrap().contains("temperature: must be at most 1"), "{end}");
-    // it was wrong the first time and would be the second time
+    // a retry would fail again
     assert_eq!(server.requests().len(), 1);
 }
 
@@ -60,7 +60,7 @@ fn the_limit_of_steps_ends_a_turn() {
     let end = ended(&site, &["--max-steps", "1", "go"], 4);
     assert_eq!(end["reason"], "max_steps");
     assert_eq!(end["steps"], 1);
-    // nobody would see what came of a call of the last step
+    // nobody would see the result of a call in the last step
     assert_eq!(site.text("done"), "");
     let ran = site.run(&["run", "--max-steps", "1", "-c", "go"]);
     assert_ne!(ran.code, 2, "{ran:?}");

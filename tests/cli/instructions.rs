@@ -1,4 +1,4 @@
-//! Instruction files: in the system prompt as it goes to the model, and attached to what is read.
+//! Instruction files: in the system prompt sent to the model, and attached to files that are read.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -26,7 +26,7 @@ fn systems(server: &Server) -> Vec<Vec<String>> {
     server.requests().iter().map(|request| blocks(&request.body)).collect()
 }
 
-/// A server that answers every request with `text`; its address.
+/// A server that answers every request with `text`. Returns its address.
 fn page(text: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/rules.md", listener.local_addr().unwrap());

@@ -1,5 +1,5 @@
-//! What a turn is given on the command line: limits of cost and time, a variant of the model, files
-//! and a system text; and that `resume` keeps them.
+//! Options of a turn: limits of cost and time, a variant of the model, files and a system text.
+//! `resume` keeps them.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use common::{
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// A site whose replies cost a dollar for each of their thousand tokens of input.
+/// A site whose replies cost a dollar per thousand input tokens.
 fn dear(replies: &[Value]) -> Site {
     let paid = |reply: &Value| {
         let mut reply = reply.clone();

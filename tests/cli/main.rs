@@ -1,4 +1,4 @@
-//! The commands themselves, from outside: settings, prompts, exit codes, and the messages of what goes wrong.
+//! The commands themselves, from outside: settings, prompts, exit codes and error messages.
 #![cfg(test)]
 
 mod auth;

@@ -1,4 +1,4 @@
-//! The list of models: what is built in, what settings add, change and hide.
+//! The list of models: built-in ones, and those that settings add, change and hide.
 
 use common::{Answer, Block, Server, Site, Split, end, message, script};
 use serde_json::{Value, json};

@@ -1,9 +1,9 @@
-//! Settings that people have from OpenCode: taken as they are, in words old and new.
+//! OpenCode settings are accepted unchanged, with old and new names.
 
 use common::{Site, only, says, script};
 use serde_json::{Value, json};
 
-/// Of somebody who has looked through all that can be set.
+/// Settings of a user who has tried every option.
 const ALL_ABOUT: &str = r#"{
   "$schema": "https://opencode.ai/config.json",
   "model": "anthropic/claude-sonnet-4-5",
@@ -22,7 +22,7 @@ const ALL_ABOUT: &str = r#"{
   "disabled_providers": ["groq"]
 }"#;
 
-/// Of a team with models of its own.
+/// Settings of a team with its own models.
 const PROVIDERS: &str = r#"{
   // the proxy is for everybody
   "model": "anthropic/claude-sonnet-4-5",
@@ -47,7 +47,7 @@ const PROVIDERS: &str = r#"{
   },
 }"#;
 
-/// Of somebody who lets little through.
+/// Settings of a user with strict permissions.
 const RULES: &str = r#"{
   "model": "anthropic/claude-sonnet-4-5",
   "permission": {
@@ -69,7 +69,7 @@ const RULES: &str = r#"{
   }
 }"#;
 
-/// Of a team that has agents and commands in its settings, some since long ago.
+/// Settings of a team with agents and commands, some in an old format.
 const AGENTS: &str = r##"{
   "model": "anthropic/claude-sonnet-4-5",
   "default_agent": "plan",
@@ -94,7 +94,7 @@ const AGENTS: &str = r##"{
   "skills": { "paths": ["./team", "~/nowhere"], "urls": ["https://skills.example.org/"] }
 }"##;
 
-/// Of somebody with plugins and tools that Leftfold has not, and a key that nobody knows.
+/// Settings with plugins and tools that Leftfold does not have, and an unknown key.
 const PLUGINS: &str = r#"{
   "model": "anthropic/claude-sonnet-4-5",
   "plugin": ["some-plugin@2.1.0", ["with-options", { "loud": true }], "file:///opt/plugin.ts"],

@@ -22,7 +22,8 @@ fn json_lines_tell_a_turn_from_its_prompt_to_its_one_end() {
     site.file("a.txt", "hello\n");
     let ran = site.prompt("What does a.txt say?").ok();
     let events = ran.events();
-    // the end of a reply and its calls' way overlap, and pieces of text come as they come
+    // the end of a reply overlaps with the events of its calls, and pieces of text arrive in any
+    // sizes
     let overlaps = ["model.streamed", "model.finished"];
     let mut order = kinds(&events);
     order.retain(|kind| !overlaps.contains(kind));
@@ -92,7 +93,7 @@ fn a_second_prompt_goes_on_where_the_first_has_ended() {
     let first = site.prompt("first").ok().events();
     let second = site.run(&["run", "--format", "json", "--continue", "second"]).ok().events();
     let id = first[0]["session"].as_str().unwrap();
-    // the ends of ids differ, their beginnings are the time
+    // ids differ at their ends; they begin with the time
     let third =
         site.run(&["run", "--format", "json", "--session", &id[..25], "third"]).ok().events();
     assert_eq!(end(&second)["text"], "two");

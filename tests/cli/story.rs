@@ -1,4 +1,4 @@
-//! The story in the README: a run that says it went well and did not, and how its log tells why.
+//! The story in the README: a run claims success and has failed, and its log shows why.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -24,12 +24,12 @@ fn a_failed_run_is_understood_by_replay_explain_and_fork() {
     assert!(said.stdout.contains("All four tests pass."));
     assert!(!tests_of(&project).status.success(), "it was not repaired");
 
-    // what became of the edit
+    // the result of the edit
     let replay = in_project(&site, &project, &["replay", "last", "--tool", "edit"]).ok();
     let ruled = replay.stdout.lines().find(|line| line.contains("permission.ruled")).unwrap();
     assert!(ruled.contains("deny by edit"), "{ruled}");
 
-    // what the model was told of it
+    // the result that the model saw
     let events = in_project(&site, &project, &["export", "last"]).ok().events();
     let denied = all(&events, "permission.ruled");
     let denied = denied.into_iter().find(|event| event["data"]["action"] == "deny").unwrap();
@@ -39,7 +39,7 @@ fn a_failed_run_is_understood_by_replay_explain_and_fork() {
     let explain = in_project(&site, &project, &["explain", "last", &seq(next).to_string()]).ok();
     assert!(explain.stdout.contains("Permission denied: edit on slug.sh"), "{}", explain.stdout);
 
-    // once more from before the edit, without the rule
+    // run again from before the edit, without the rule
     let before = requests.iter().rfind(|request| seq(request) < seq(denied)).unwrap();
     let at = (seq(before) - 1).to_string();
     let site = site.setting("permission", json!({}));

@@ -1,4 +1,4 @@
-//! What a crash may have left of effects, and what the model is told of them.
+//! Checks the effects that a crash may leave behind, and what the model is told about them.
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "tests look for a few events among many")]
 
@@ -12,7 +12,8 @@ use leftfold_events::{Envelope, Request, Seq, State, context};
 use super::Site;
 use super::corpus::Logs;
 
-/// The request after a call was lost tells the model so, or the one that sums up; how often.
+/// Checks that the next request after a lost call, or the one that summarises, tells the model so.
+/// Returns how often.
 pub fn assert_told(log: &[Envelope]) -> usize {
     let mut lost = 0;
     let mut state = State::default();
@@ -36,7 +37,7 @@ pub fn assert_told(log: &[Envelope]) -> usize {
     lost
 }
 
-/// The request that is made in this state; a title has nothing of calls.
+/// The request made in this state. Requests for titles do not mention calls.
 fn asked(state: &State, purpose: Purpose) -> Option<Request> {
     match (purpose, &state.turn.as_ref()?.model_status) {
         (Purpose::Turn, _) => Some(context::request(state)),
@@ -47,7 +48,8 @@ fn asked(state: &State, purpose: Purpose) -> Option<Request> {
     }
 }
 
-/// No call was started twice, but one without effects whose outcome a crash took away.
+/// Checks that no call was started twice, except a call without effects whose outcome a crash has
+/// lost.
 pub fn assert_started_once(logs: &Logs) {
     for (session, log) in logs {
         let mut started = BTreeMap::new();
@@ -61,7 +63,8 @@ pub fn assert_started_once(logs: &Logs) {
     }
 }
 
-/// Each mark is there once at most; only if its call was started; and for sure if it is told as done.
+/// Checks that each mark exists at most once, only if its call was started, and always if the call
+/// is reported as done.
 pub fn assert_marks(site: &Site, logs: &Logs) {
     assert_no_line_twice(&site.project());
     let text = site.text("marks");
@@ -84,7 +87,7 @@ pub fn assert_marks(site: &Site, logs: &Logs) {
     assert!(done.is_subset(&marks), "told as done: {done:?}, found {marks:?}");
 }
 
-/// The files of the session `revert` are those that its last revert has left, all of them.
+/// Checks that the files of the session `revert` are exactly those after its last revert.
 pub fn assert_files(site: &Site, log: &[Envelope]) {
     let restore = |event: &Envelope| match &event.event {
         Event::Files(Files::RestoreStarted { to, .. }) => Some(to.is_some()),
@@ -107,7 +110,7 @@ fn mark(call: Option<&Envelope>) -> Option<String> {
     Some(mark.to_owned())
 }
 
-/// What is written twice would stand there twice.
+/// Checks that no file contains a line twice, as a repeated write would.
 fn assert_no_line_twice(folder: &Path) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -1,10 +1,10 @@
-//! The sessions of a site run again by the real actors.
+//! Reruns the sessions of a site with the real actors.
 
 use serde_json::Value;
 
 use super::{Live, Site};
 
-/// Runs all sessions of the site again, children too, without settings and without the project.
+/// Reruns all sessions of the site, children too, without settings and without the project.
 pub fn again(site: &Site) {
     let of = |events: Vec<Value>| -> Vec<String> {
         let mut ids: Vec<_> =

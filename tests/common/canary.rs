@@ -1,4 +1,4 @@
-//! Secrets that are planted, and the search for them.
+//! Plants secrets and searches for them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::{Ran, Site, all};
 
-/// A few numbers after the manner of SplitMix64.
+/// A small random number generator like SplitMix64.
 struct Random(u64);
 
 impl Random {
@@ -24,17 +24,17 @@ impl Random {
     }
 }
 
-/// A secret that is planted.
+/// A planted secret.
 pub struct Canary {
     pub name: String,
     pub value: String,
-    /// What must be nowhere.
+    /// Byte sequences that must not occur anywhere.
     needles: Vec<Needle>,
 }
 
 type Needle = [u8; LENGTH];
 
-/// Bytes of each part that is looked for.
+/// Length in bytes of each sequence.
 const LENGTH: usize = 12;
 
 impl Canary {
@@ -50,7 +50,7 @@ impl Canary {
         if value.contains(&other) {
             needles.extend(pieces(&other, 0));
         }
-        // of base64, the ends are made of what stands around it
+        // the ends of a base64 text depend on the text around it
         needles.extend(
             ["", "x", "xx"].iter().flat_map(|skip| pieces(&base64(&format!("{skip}{value}")), 8)),
         );
@@ -92,21 +92,21 @@ fn number(name: &str, default: usize) -> usize {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
-/// What was searched, and what was found there.
+/// The searched places, and the findings.
 pub struct Search {
     pub canaries: Vec<Canary>,
     pub places: Vec<&'static str>,
     pub texts: usize,
     pub bytes: usize,
     pub found: Vec<String>,
-    /// Whether a needle begins with these two bytes: most of the time none does.
+    /// Whether a needle begins with these two bytes; usually none does.
     begins: Vec<bool>,
-    /// Whose a needle is.
+    /// The canary that a needle belongs to.
     needles: HashMap<Needle, usize>,
 }
 
 impl Search {
-    /// With as many canaries as `LEFTFOLD_CANARIES` says.
+    /// Plants as many canaries as `LEFTFOLD_CANARIES` says.
     pub fn begin() -> Self {
         let mut random = Random(number("LEFTFOLD_SEED", 1) as u64);
         let count = number("LEFTFOLD_CANARIES", 12).max(12);
@@ -149,7 +149,7 @@ impl Search {
         self.look(&format!("the errors of {place}"), &ran.stderr);
     }
 
-    /// Every file in the home but the keys, names too.
+    /// Searches every file in the home except the keys, and its name.
     pub fn look_below(&mut self, folder: &Path) {
         for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
             let path = entry.path();
@@ -165,7 +165,7 @@ impl Search {
         }
     }
 
-    /// All that can be had of the last session once it is over.
+    /// Searches everything that commands print about the last session after its end.
     pub fn look_back(&mut self, site: &Site) {
         for args in [
             &["export", "last"][..],

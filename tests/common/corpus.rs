@@ -1,5 +1,5 @@
-//! The corpus: named sessions, one of each kind, as the built program runs them on a script. What their
-//! commands do leaves marks in the project, so that what is done twice can be seen.
+//! The corpus: named sessions, one of each kind, run by the built program with a script. Their
+//! commands leave marks in the project, so that a repeated command shows.
 #![allow(clippy::needless_pass_by_value, reason = "a test hands over what it has just made")]
 
 mod scenarios;
@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 
 use super::{Live, Peer, Ran, Site};
 
-/// A session's logs: the root's first.
+/// A session's logs, the root's first.
 pub type Logs = Vec<(SessionId, Vec<Envelope>)>;
 
-/// One session with all that happens in it.
+/// A session and everything that happens in it.
 pub struct Scenario {
     pub site: Site,
     pub acts: Vec<Act>,
@@ -30,24 +30,24 @@ pub struct Scenario {
 pub struct Act {
     /// `seq:TYPE:N` stands for the seq of the Nth event of a type in the root's log.
     args: Vec<&'static str>,
-    /// What is typed, whenever it is read.
+    /// The text typed into the program.
     input: &'static str,
     meanwhile: Meanwhile,
-    /// Where the program is killed in this act.
+    /// The fault at which the program is killed in this act.
     dies: Option<&'static str>,
     pub code: i32,
 }
 
-/// What happens when a tool has started.
+/// An action at the start of a tool.
 #[derive(Clone, Copy)]
 enum Meanwhile {
     Nothing,
-    /// A prompt joins the turn, and then the file `go` is there.
+    /// Sends a prompt that joins the turn, and then creates the file `go`.
     Joins(&'static str),
     Interrupted,
 }
 
-/// Its name, and how it is built.
+/// A name, and the function that builds the scenario.
 type Named = (&'static str, fn() -> Scenario);
 
 pub const CORPUS: [Named; 13] = [
@@ -71,7 +71,7 @@ pub fn scenario(name: &str) -> Scenario {
     CORPUS.iter().find(|(known, _)| *known == name).expect("it is in the corpus").1()
 }
 
-/// The logs of a scenario that nothing disturbs.
+/// The logs of an undisturbed scenario.
 pub fn played(scenario: &Scenario) -> Logs {
     for act in &scenario.acts {
         act.play(&scenario.site, None).with(act.code);
@@ -79,7 +79,7 @@ pub fn played(scenario: &Scenario) -> Logs {
     logs(&scenario.site)
 }
 
-/// All logs in the one store of a site; none if there is no store yet.
+/// All logs in the single store of a site; none if there is no store yet.
 pub fn logs(site: &Site) -> Logs {
     let Some(store) = store(site) else { return Vec::new() };
     let reader = Reader::open(&store).unwrap();
@@ -87,7 +87,7 @@ pub fn logs(site: &Site) -> Logs {
     sessions.map(|session| (session, reader.read(session, 1).unwrap())).collect()
 }
 
-/// The folder of the site's store, once there is a database in it.
+/// The folder of the site's store, once it contains a database.
 pub fn store(site: &Site) -> Option<PathBuf> {
     let mut stores = site.sessions().into_iter().filter(|folder| folder.join("db").exists());
     stores.next()
@@ -110,7 +110,7 @@ impl Act {
         Self::new(&[&["run", "--format", "json"], args].concat())
     }
 
-    /// Goes on with a session, whose questions are all answered with yes if `asks`.
+    /// Resumes a session. If `asks`, every question is answered with yes.
     pub fn resume(asks: bool) -> Self {
         let mut act = Self::new(&["resume", "--format", "json"]);
         if asks {
@@ -125,7 +125,7 @@ impl Act {
         self
     }
 
-    /// Runs the program to its end, or to its death at `fault`.
+    /// Runs the program to its end, or until it dies at `fault`.
     pub fn play(&self, site: &Site, fault: Option<&str>) -> Ran {
         self.play_with(site, fault, &[])
     }
@@ -142,7 +142,7 @@ impl Act {
         }
         let mut live = Live::start(command);
         if !self.input.is_empty() {
-            // it may be dead already
+            // the program may be dead already
             let _ = live.input().write_all(self.input.as_bytes());
         }
         while let Some(line) = live.line() {

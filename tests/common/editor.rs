@@ -1,4 +1,4 @@
-//! A client of the Agent Client Protocol: JSON-RPC lines by hand, as an editor writes them.
+//! A client of the Agent Client Protocol that writes JSON-RPC lines like an editor.
 
 use std::io::Write;
 use std::process::{ChildStdin, Command, Stdio};
@@ -11,12 +11,12 @@ pub struct Editor {
     pub live: Live,
     input: Option<ChildStdin>,
     last: u64,
-    /// Every message that came, in order.
+    /// Every received message, in order.
     pub got: Vec<Value>,
 }
 
 impl Editor {
-    /// A node that has been told who is there.
+    /// A node after `initialize`.
     pub fn start(site: &Site, args: &[&str]) -> Self {
         let mut editor = Self::raw(site, args);
         let hello = editor.ask("initialize", json!({ "protocolVersion": 1 }));
@@ -24,7 +24,7 @@ impl Editor {
         editor
     }
 
-    /// A node whose client has files and terminals of its own.
+    /// A node after `initialize` by a client with files and terminals of its own.
     pub fn offering(site: &Site, args: &[&str]) -> Self {
         let mut editor = Self::raw(site, args);
         let fs = json!({ "readTextFile": true, "writeTextFile": true });
@@ -35,12 +35,12 @@ impl Editor {
         editor
     }
 
-    /// A node that has been told nothing.
+    /// A node before `initialize`.
     pub fn raw(site: &Site, args: &[&str]) -> Self {
         Self::of(site.command(&[&["node"], args].concat()))
     }
 
-    /// A node that this command starts, and that has been told nothing.
+    /// A node before `initialize`, started by this command.
     pub fn of(mut command: Command) -> Self {
         command.stdin(Stdio::piped());
         let mut live = Live::start(command);
@@ -58,7 +58,7 @@ impl Editor {
         self.write(format!("{message}\n").as_bytes());
     }
 
-    /// Sends a request; its id.
+    /// Sends a request. Returns its id.
     pub fn ask(&mut self, method: &str, params: Value) -> u64 {
         self.last += 1;
         let id = self.last;
@@ -81,7 +81,7 @@ impl Editor {
         self.ask("session/prompt", json!({ "sessionId": session, "prompt": prompt }))
     }
 
-    /// The next message that is so, and was not read before.
+    /// The next unread message that satisfies the condition.
     pub fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
         loop {
             let Some(line) = self.live.line() else { panic!("it never came:\n{}", self.live.seen) };
@@ -94,7 +94,7 @@ impl Editor {
         }
     }
 
-    /// What was answered to a request.
+    /// The answer to a request.
     pub fn answer(&mut self, id: u64) -> Value {
         let answers = |message: &Value| message["id"] == id && message.get("method").is_none();
         let found = self.got.iter().find(|message| answers(message)).cloned();
@@ -133,12 +133,12 @@ impl Editor {
         self.reply(question, json!({ "outcome": outcome }));
     }
 
-    /// Answers a request of the node's.
+    /// Answers a request of the node.
     pub fn reply(&mut self, request: &Value, result: Value) {
         self.send(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }));
     }
 
-    /// Says no to a request of the node's.
+    /// Refuses a request of the node.
     pub fn refuse(&mut self, request: &Value, message: &str) {
         let error = json!({ "code": -32603, "message": message });
         self.send(&json!({ "jsonrpc": "2.0", "id": request["id"], "error": error }));
@@ -158,7 +158,7 @@ impl Editor {
         self.got.iter().filter(of).map(|message| message["params"]["update"].clone()).collect()
     }
 
-    /// What came of these kinds, as `KIND` or `KIND STATUS`.
+    /// The received updates of these kinds, as `KIND` or `KIND STATUS`.
     pub fn told(&self, session: &str, kinds: &[&str]) -> Vec<String> {
         let updates = self.updates(session);
         let name = |update: &Value| {
@@ -176,7 +176,7 @@ impl Editor {
         chunks.map(|update| update["content"]["text"].as_str().unwrap()).collect()
     }
 
-    /// Where to write what the node reads, from now on by somebody else.
+    /// The node's standard input, for another writer.
     pub fn input(&mut self) -> ChildStdin {
         self.input.take().unwrap()
     }
@@ -186,7 +186,7 @@ impl Editor {
         self.input = None;
     }
 
-    /// Ends the input, and waits for the good end of the program.
+    /// Ends the input, and waits for the program to exit cleanly.
     pub fn leave(mut self) {
         self.hang_up();
         self.live.wait().ok();

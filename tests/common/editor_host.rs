@@ -1,4 +1,4 @@
-//! What an editor has besides its protocol: open files, some unsaved, and terminals.
+//! An editor's own side: open files, some unsaved, and terminals.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -11,18 +11,18 @@ use super::{Editor, Site};
 
 pub struct EditorHost {
     folder: PathBuf,
-    /// Texts that are shown and not saved, by path.
+    /// Unsaved texts, by path.
     pub unsaved: HashMap<String, String>,
     /// Methods that are answered with an error.
     pub refused: Vec<&'static str>,
-    /// Methods that are not answered at all.
+    /// Methods that are never answered.
     pub silent: Vec<&'static str>,
-    /// Every request that came, in order.
+    /// Every received request, in order.
     pub asked: Vec<Value>,
     terminals: HashMap<String, Child>,
-    /// Requests to wait for a terminal's end, which is not near.
+    /// Unanswered requests that wait for a terminal's end.
     waiting: Vec<Value>,
-    /// Whether the end of a command is told only once it was killed.
+    /// Whether to report the end of a command only after a kill.
     pub patient: bool,
 }
 
@@ -40,7 +40,7 @@ impl EditorHost {
         }
     }
 
-    /// Serves until there is an answer to the request `id`; its result.
+    /// Serves requests until the request `id` is answered. Returns its result.
     pub fn result(&mut self, editor: &mut Editor, id: u64) -> Value {
         let answers = |message: &Value| message["id"] == id && message.get("method").is_none();
         let answer = self.until(editor, answers);
@@ -48,7 +48,8 @@ impl EditorHost {
         answer["result"].clone()
     }
 
-    /// Serves until a message comes that is so, and is not for the editor_host or has been served.
+    /// Serves requests until a message satisfies the condition and is not for the host or has been
+    /// served.
     pub fn until(&mut self, editor: &mut Editor, wanted: impl Fn(&Value) -> bool) -> Value {
         loop {
             let message = editor.until(|_| true);
@@ -59,7 +60,7 @@ impl EditorHost {
         }
     }
 
-    /// What was asked for with this method.
+    /// The requests with this method.
     pub fn asked(&self, method: &str) -> Vec<&Value> {
         let asked = self.asked.iter().filter(|request| request["method"] == method);
         asked.map(|request| &request["params"]).collect()
@@ -97,8 +98,8 @@ impl EditorHost {
         editor.reply(message, result);
     }
 
-    /// Starts a command in a group of its own, as if there were a terminal around it, with a variable
-    /// that only the editor has.
+    /// Starts a command in a process group of its own, like a terminal would, with a variable that
+    /// only the editor has.
     fn open(&mut self, params: &Value) -> String {
         let id = format!("t{}", self.terminals.len() + 1);
         let output = File::create(self.folder.join(&id)).unwrap();
@@ -123,7 +124,7 @@ impl EditorHost {
             "terminal/output" => json!({ "output": text(), "truncated": false }),
             "terminal/wait_for_exit" => json!({ "exitCode": child.wait().unwrap().code() }),
             "terminal/kill" => {
-                // it may have ended
+                // the process may have ended
                 let _ = child.kill();
                 child.wait().unwrap();
                 for waiting in std::mem::take(&mut self.waiting) {
@@ -140,7 +141,7 @@ impl EditorHost {
 impl Drop for EditorHost {
     fn drop(&mut self) {
         for child in self.terminals.values_mut() {
-            // it may have ended
+            // the process may have ended
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -1,10 +1,10 @@
-//! Sessions of other agents: taken in, looked at, gone on with.
+//! Sessions of other agents: imported, inspected and continued.
 
 use serde_json::{Value, json};
 
 use super::{Answer, Block, Server, Site, Split, message};
 
-/// A provider `anthropic` that answers as often as there are `answers`, at a server of the test.
+/// A provider `anthropic` at a test server that gives each of the `answers` once.
 pub fn anthropic(answers: &[&'static str]) -> (Server, Site) {
     let answer = |text: &&'static str| Answer::Stream(message(&[Block::Text(text)]), Split::Whole);
     let server = Server::start(answers.iter().map(answer).collect());
@@ -18,7 +18,7 @@ pub fn as_lines(records: &[Value]) -> String {
     records.iter().map(|record| format!("{record}\n")).collect()
 }
 
-/// Imports a file of the project. The session's id, and what was said of it.
+/// Imports a file of the project. Returns the session's id and the messages.
 pub fn import(site: &Site, file: &str) -> (String, String) {
     let ran = site.run(&["import", file]).ok();
     (ran.stdout.trim().to_owned(), ran.stderr)
@@ -29,8 +29,8 @@ pub fn events(site: &Site, session: &str) -> Vec<Value> {
     site.run(&["export", session]).ok().events()
 }
 
-/// Nothing is wrong with the session, nothing is claimed of decisions that were not ours, and what has
-/// been printed of it can be read.
+/// Checks that the imported session is sound, that `verify` skips the decisions of the other agent,
+/// and that its export can be read.
 pub fn assert_taken_over(site: &Site, session: &str, from: &str) {
     site.run(&["check", session]).ok();
     let verified = site.run(&["verify", session]).ok();
@@ -46,7 +46,7 @@ pub fn assert_taken_over(site: &Site, session: &str, from: &str) {
     assert!(again.stderr.contains("can not be run again"), "{}", again.stderr);
 }
 
-/// Role and text of each message of a request to Anthropic, calls and results told in a word.
+/// Role and text of each message of a request to Anthropic; calls and results as one word.
 pub fn told(body: &Value) -> Vec<String> {
     let block = |block: &Value| match block["type"].as_str().unwrap() {
         "text" => block["text"].as_str().unwrap().to_owned(),

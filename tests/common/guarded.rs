@@ -1,5 +1,5 @@
-//! A server of the Model Context Protocol that wants its users to sign in, with the authorization server
-//! that it trusts: a thread that speaks HTTP.
+//! An MCP server that requires its users to sign in, and the authorization server that it trusts.
+//! Both run in a thread that speaks HTTP.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use super::mcp;
 const ID: &str = "client-1";
 const SECRET: &str = "secret-0123456789";
 
-/// How long a token is good for, in seconds. Less than half a minute has it refreshed at every start.
+/// Lifetime of a token in seconds. Below half a minute it is refreshed at every start.
 pub const SHORT: u64 = 5;
 pub const LONG: u64 = 3_600;
 
@@ -25,12 +25,12 @@ pub struct Guarded {
 
 #[derive(Default)]
 struct State {
-    /// What was asked for and what with, in order: `GET /authorize?…`, `POST /token …`.
+    /// The requests and their credentials, in order: `GET /authorize?…`, `POST /token …`.
     asked: Vec<String>,
-    /// The token that is good now, and what it is good for.
+    /// The valid token, and its scopes.
     token: String,
     scopes: String,
-    /// What the token was given for, and the one to refresh it with.
+    /// Number of tokens granted, and the refresh token.
     grants: usize,
 }
 
@@ -60,7 +60,7 @@ impl Guarded {
         self.url.trim_end_matches("/mcp")
     }
 
-    /// The requests so far that begin like this.
+    /// The requests so far with this prefix.
     pub fn asked(&self, beginning: &str) -> Vec<String> {
         let state = self.state.lock().unwrap();
         state.asked.iter().filter(|asked| asked.starts_with(beginning)).cloned().collect()
@@ -175,14 +175,15 @@ fn read(stream: &TcpStream) -> std::io::Result<Request> {
     Ok(Request { line: first.trim().to_owned(), authorization, body })
 }
 
-/// A value of a query, as far as what is asked here is encoded.
+/// A value of a query, decoded as far as these tests need.
 pub fn value(query: &str, name: &str) -> String {
     let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     let value = pairs.find(|(known, _)| *known == name).map(|(_, value)| value).unwrap_or_default();
     value.replace("%3A", ":").replace("%2F", "/").replace('+', " ")
 }
 
-/// Asks for an address of this machine, without following where it leads: the answer's head and body.
+/// Requests an address of this machine without following redirects. Returns head and body of the
+/// answer.
 pub fn get(url: &str) -> String {
     let rest = url.strip_prefix("http://").unwrap();
     let (host, target) = rest.split_once('/').unwrap();
@@ -193,7 +194,7 @@ pub fn get(url: &str) -> String {
     answer
 }
 
-/// Where an answer leads.
+/// The target of a redirect.
 pub fn location(answer: &str) -> String {
     let line = answer.lines().find_map(|line| line.strip_prefix("location: "));
     line.unwrap_or_else(|| panic!("it leads nowhere: {answer}")).to_owned()

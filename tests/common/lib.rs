@@ -1,6 +1,7 @@
-//! What the test programs share: a project, a home and settings for each test, and the built program.
+//! Shared by all test programs: a project, a home and settings for each test, and the built
+//! program.
 //!
-//! This is a crate, so that it is compiled once and not in each test program. Nothing but tests uses it.
+//! A crate of its own, so that it is compiled once and not in each test program. Only tests use it.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -48,10 +49,10 @@ pub use skipped::skipped;
 pub use socket::{Peer, from_on, wait_for_node};
 pub use sse::{Block, message, with_crlf};
 
-/// Nothing here takes this long unless it hangs.
+/// No step of a test takes this long unless it hangs.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The built program, which cargo puts into the folder above that of the test programs.
+/// The built program. Cargo puts it into the folder above the test programs.
 pub fn program() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let folder = tests.parent().and_then(Path::parent).unwrap();
@@ -63,7 +64,7 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Runs a program as root, but without root's right to read and write whatever it likes.
+/// Runs a program as root without root's right to read and write every file.
 const WITHOUT_RIGHTS: [&str; 3] =
     ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"];
 
@@ -75,7 +76,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// With a provider `double` that plays `script`.
+    /// A site with a provider `double` that plays `script`.
     pub fn scripted(script: &Value) -> Self {
         let mut site = Self::bare();
         site.settings = json!({
@@ -91,7 +92,7 @@ impl Site {
         site
     }
 
-    /// With a provider `local` that speaks Anthropic Messages to `server`.
+    /// A site with a provider `local` that speaks Anthropic Messages to `server`.
     pub fn served(server: &Server) -> Self {
         let mut site = Self::bare();
         site.settings = json!({
@@ -107,7 +108,7 @@ impl Site {
         site
     }
 
-    /// Without any settings.
+    /// A site without settings.
     pub fn bare() -> Self {
         let dir = tempfile::Builder::new().prefix("leftfold-e2e-").tempdir().unwrap();
         for name in ["project", "home", "config", "user"] {
@@ -116,7 +117,7 @@ impl Site {
         Self { dir, settings: json!({}), env: Vec::new(), obeys_permissions: false }
     }
 
-    /// Changes the settings, which go in by `LEFTFOLD_CONFIG_CONTENT`.
+    /// Changes the settings, which are passed in `LEFTFOLD_CONFIG_CONTENT`.
     pub fn setting(mut self, pointer: &str, value: Value) -> Self {
         let mut at = &mut self.settings;
         for key in pointer.split('/').filter(|key| !key.is_empty()) {
@@ -131,8 +132,8 @@ impl Site {
         self
     }
 
-    /// Permissions of files hold for the program even where root runs the tests. `None` where root cannot
-    /// give up its rights: then the running test counts as skipped.
+    /// File permissions apply to the program even if root runs the tests. `None` if root cannot
+    /// give up its rights; the running test then counts as skipped.
     pub fn obeying_permissions(mut self) -> Option<Self> {
         if rustix::process::geteuid().is_root() {
             let can =
@@ -161,12 +162,12 @@ impl Site {
         path
     }
 
-    /// The text of a file in the project; empty if there is none.
+    /// The text of a file in the project; empty if it does not exist.
     pub fn text(&self, name: &str) -> String {
         std::fs::read_to_string(self.project().join(name)).unwrap_or_default()
     }
 
-    /// The program, in the project, with an environment that is all its own.
+    /// The program, in the project, with a clean environment.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(program());
         if self.obeys_permissions {
@@ -190,11 +191,11 @@ impl Site {
         command
     }
 
-    /// The program, which can write no file of more than so many KiB.
+    /// The program with a file size limit in KiB.
     pub fn limited(&self, args: &[&str], kib: u32) -> Command {
         let inner = self.command(args);
         let mut limited = Command::new("bash");
-        // without the trap the limit would be a signal and no error
+        // without the trap, the limit would send a signal instead of an error
         let script = format!("trap '' XFSZ; ulimit -f {kib}; exec \"$@\"");
         limited.args(["-c", &script, "run"]).arg(inner.get_program()).args(inner.get_args());
         limited.env_clear();
@@ -212,12 +213,12 @@ impl Site {
         Live::start(self.command(args))
     }
 
-    /// The program on a terminal.
+    /// Runs the program on a terminal.
     pub fn terminal(&self, args: &[&str], columns: u16) -> Terminal {
         Terminal::start(self.command(args), columns)
     }
 
-    /// One prompt as JSON lines.
+    /// Runs one prompt with JSON lines as output.
     pub fn prompt(&self, prompt: &str) -> Ran {
         self.run(&["run", "--format", "json", prompt])
     }
@@ -227,7 +228,7 @@ impl Site {
         folder.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// The folder of the one session.
+    /// The folder of the only session.
     pub fn session(&self) -> PathBuf {
         let sessions = self.sessions();
         assert_eq!(sessions.len(), 1, "{sessions:?}");
@@ -239,7 +240,7 @@ impl Site {
         self.run(&["export", "last"]).ok().events()
     }
 
-    /// `check` and `verify` are content with the last session.
+    /// Checks that `check` and `verify` find no problem in the last session.
     pub fn assert_sound(&self) {
         for command in ["check", "verify"] {
             let ran = self.run(&[command, "last"]);
@@ -248,7 +249,7 @@ impl Site {
     }
 }
 
-/// A script of replies that are played one after the other.
+/// A script of replies that are played in order.
 pub fn script(replies: impl std::borrow::Borrow<Value>) -> Value {
     json!({ "replies": replies.borrow() })
 }
@@ -263,7 +264,7 @@ pub fn call(name: &str, input: impl std::borrow::Borrow<Value>) -> Value {
     json!({ "parts": [{ "call": { "name": name, "input": input.borrow() } }] })
 }
 
-/// A site whose turn asks whether `.env` may be read, and then says so.
+/// A site whose turn asks whether `.env` may be read, and then reports it.
 pub fn asking() -> Site {
     let read = call("read", json!({ "filePath": ".env" }));
     let site = Site::scripted(&script(json!([read, says("So be it.")])));
@@ -271,7 +272,8 @@ pub fn asking() -> Site {
     site
 }
 
-/// A site whose turn fills the model's context, so that a summary is written, at the second attempt.
+/// A site whose turn fills the model's context, so that a summary is written, at the second
+/// attempt.
 pub fn filled() -> Site {
     let full = json!({ "parts": [{ "call": { "name": "todoread" } }],
         "match": { "prompt": "go", "answers": 0 }, "usage": { "input": 99_000, "output": 500 } });
@@ -283,7 +285,7 @@ pub fn filled() -> Site {
     Site::scripted(&json!({ "replies": [summary, done, full] }))
 }
 
-/// The command that leaves questions to whoever reaches the socket.
+/// The command whose questions are answered over the socket.
 pub const ASK: [&str; 6] = ["run", "--format", "json", "--permission-mode", "ask", "go"];
 
 /// A reply of text.

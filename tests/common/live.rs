@@ -1,4 +1,4 @@
-//! A running program, read line by line.
+//! A running program whose output is read line by line.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
@@ -16,7 +16,7 @@ pub struct Live {
     child: Child,
     lines: Receiver<String>,
     stderr: Option<JoinHandle<String>>,
-    /// What has been read so far.
+    /// The output read so far.
     pub seen: String,
 }
 
@@ -43,12 +43,12 @@ impl Live {
         Self { child, lines, stderr: Some(stderr), seen: String::new() }
     }
 
-    /// Where to write what the program reads, if that was piped.
+    /// The program's standard input, if it was piped.
     pub fn input(&mut self) -> ChildStdin {
         self.child.stdin.take().unwrap()
     }
 
-    /// The next line of standard output, with its end; `None` when there are no more.
+    /// The next line of standard output, with its end. `None` after the last.
     pub fn line(&mut self) -> Option<String> {
         match self.lines.recv_timeout(PATIENCE) {
             Ok(line) => {
@@ -63,7 +63,7 @@ impl Live {
         }
     }
 
-    /// Reads on until an event of this type is printed.
+    /// Reads until an event of this type is printed.
     pub fn until(&mut self, kind: &str) -> Value {
         self.until_event(|event| event["type"] == kind)
     }
@@ -108,13 +108,13 @@ impl Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        // it may have exited
+        // the process may have exited
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What a program that has ended has left: its exit code (-1 after a signal) and its words.
+/// The result of a program: its exit code (-1 after a signal) and its output.
 pub struct Ran {
     pub code: i32,
     pub stdout: String,
@@ -122,7 +122,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// Exited with `code`.
+    /// Checks that it exited with `code`.
     pub fn with(self, code: i32) -> Self {
         assert_eq!(self.code, code, "{self:?}");
         self
@@ -132,7 +132,7 @@ impl Ran {
         self.with(0)
     }
 
-    /// Standard error has each of `parts`.
+    /// Checks that standard error contains each of `parts`.
     pub fn saying(self, parts: &[&str]) -> Self {
         for part in parts {
             assert!(self.stderr.contains(part), "no `{part}` in {self:?}");
@@ -141,7 +141,7 @@ impl Ran {
         self
     }
 
-    /// Each line of standard output as JSON, but for the contents behind hashes.
+    /// Each line of standard output as JSON, without the contents behind hashes.
     pub fn events(&self) -> Vec<Value> {
         let lines = self.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         lines.filter(|line| line.get("payload").is_none()).collect()

@@ -1,5 +1,5 @@
-//! A server of the Model Context Protocol for tests: the test binary itself, which settings start
-//! again for one test alone, or a thread that speaks HTTP.
+//! An MCP server for tests: the test binary itself, which settings start again for one test alone,
+//! or a thread that speaks HTTP.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,15 +9,15 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-/// Says that this process is the server, and in which manner.
+/// The variable that makes this process the server. Its value is the server's manner.
 const SERVE: &str = "LEFTFOLD_TEST_MCP";
 
-/// A picture of one pixel.
+/// An image of one pixel.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
-/// The settings of a local server, which is the test binary with `test` alone, a test that calls
-/// [`serve_if_asked`]. Its manner is empty, `silent` (it answers nothing), or `deaf` (it ends neither
-/// with its input nor at SIGTERM, and has started a process).
+/// The settings of a local server: the test binary with only the test `test`, which calls
+/// [`serve_if_asked`]. The manner is empty, `silent` (it answers nothing), or `deaf` (it ends
+/// neither with its input nor at SIGTERM, and has started a process).
 pub fn local(test: &str, manner: &str) -> Value {
     let program = std::env::current_exe().unwrap();
     let program = program.to_str().unwrap();
@@ -29,7 +29,7 @@ pub fn local(test: &str, manner: &str) -> Value {
     json!({ "type": "local", "command": command, "environment": { SERVE: manner } })
 }
 
-/// Becomes the server if that is what this process was started for.
+/// Becomes the server if this process was started as one.
 pub fn serve_if_asked() {
     let Ok(manner) = std::env::var(SERVE) else { return };
     note("started");
@@ -54,13 +54,13 @@ fn say(message: &Value) {
     stdout.flush().unwrap();
 }
 
-/// One more line in a file of the folder in which the server runs.
+/// Appends a line to a file in the server's folder.
 fn note(name: &str) {
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(name).unwrap();
     writeln!(file, "{}", std::process::id()).unwrap();
 }
 
-/// How often the server has been started that runs in `folder`.
+/// How often the server in `folder` has been started.
 pub fn starts(folder: &Path) -> usize {
     std::fs::read_to_string(folder.join("started")).unwrap_or_default().lines().count()
 }
@@ -80,7 +80,7 @@ pub fn servers_of(node: u32) -> Vec<u32> {
     pids.filter(ours).collect()
 }
 
-/// Whether there is one tool more.
+/// Whether the server offers one more tool.
 static GROWN: AtomicBool = AtomicBool::new(false);
 
 pub fn answer(message: &Value) -> Option<Value> {
@@ -143,8 +143,8 @@ fn tools() -> Vec<Value> {
     writing.iter().map(|name| tool(name, false)).chain(reading).chain(grown).collect()
 }
 
-/// Has the client ask a person what the arguments of a call say. The answer is the call's result; with
-/// `alone` that is not waited for.
+/// Makes the client ask a person, with the call's arguments as the question. The answer becomes the
+/// call's result; with `alone` the call does not wait for it.
 fn ask(message: &Value) -> Option<Value> {
     let (id, arguments) = (&message["id"], &message["params"]["arguments"]);
     let asked = format!("ask {id}");
@@ -154,13 +154,13 @@ fn ask(message: &Value) -> Option<Value> {
     (arguments["alone"] == true).then(|| asked_for(id, &Value::Null))
 }
 
-/// The result of the call `id`, for which somebody was asked and has said this.
+/// The result of the call `id`, after a person has answered.
 fn asked_for(id: &Value, said: &Value) -> Value {
     let result = json!({ "content": [{ "type": "text", "text": said.to_string() }] });
     json!({ "jsonrpc": "2.0", "id": id, "result": result })
 }
 
-/// The end of a call that has waited for this answer, if it is one.
+/// The end of a call that waited for this answer, if it is one.
 fn answered(message: &Value) -> Option<Value> {
     let call = message["id"].as_str()?.strip_prefix("ask ")?;
     Some(asked_for(&serde_json::from_str(call).ok()?, &message["result"]))
@@ -200,7 +200,7 @@ fn call(params: &Value) -> Option<Value> {
     })
 }
 
-/// The same server by HTTP. What each request had as `x-key`, in order.
+/// The server over HTTP. Records the header `x-key` of each request, in order.
 pub struct Remote {
     pub url: String,
     pub keys: Arc<Mutex<Vec<String>>>,

@@ -1,5 +1,5 @@
-//! Programs of other people, which the registry of npm has: clients and servers to be tested with. What
-//! they are stands in `tests/peers/`, to the last bit of each; they are installed once, below `target/`.
+//! Third-party clients and servers from npm, to test against. `tests/peers/` pins each of them
+//! exactly; they are installed once, below `target/`.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// What most of them need of Node at least. Where there is none, the lock file brings one.
+/// Lowest Node version that most of them need. If it is missing, the lock file provides one.
 const NODE: u32 = 22;
 
-/// With these errors npm says that the lock file is wrong, which is for us to repair.
+/// npm errors that mean that the lock file is wrong. These fail the test.
 const OURS: [&str; 3] = ["EUSAGE", "EINTEGRITY", "EJSONPARSE"];
 
 #[derive(Clone, Debug)]
@@ -20,8 +20,8 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// What is installed. `None` where that is not possible: then the running test counts as skipped, and
-    /// its caller returns.
+    /// Installs the packages. `None` if that is not possible; the running test then counts as
+    /// skipped, and its caller returns.
     pub fn installed() -> Option<Self> {
         static INSTALLED: OnceLock<Result<Peers, String>> = OnceLock::new();
         match INSTALLED.get_or_init(install) {
@@ -33,30 +33,30 @@ impl Peers {
         }
     }
 
-    /// Where `node_modules` is.
+    /// The folder that contains `node_modules`.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Node, of a version that suits all.
+    /// A Node of a suitable version.
     pub fn node(&self) -> &Path {
         &self.node
     }
 
-    /// The script behind a command that some package brings.
+    /// The script of a command that a package provides.
     pub fn script(&self, command: &str) -> PathBuf {
         let link = self.folder.join("node_modules/.bin").join(command);
         link.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", link.display()))
     }
 
-    /// Runs that command, with the same Node in its `PATH`.
+    /// Runs that command, with this Node in its `PATH`.
     pub fn command(&self, command: &str) -> Command {
         let mut running = Command::new(&self.node);
         running.arg(self.script(command)).env("PATH", self.path());
         running
     }
 
-    /// `PATH` with the same Node first.
+    /// `PATH` with this Node first.
     pub fn path(&self) -> OsString {
         let first = self.node.parent().into_iter().map(Path::to_owned);
         let others = std::env::var_os("PATH").unwrap_or_default();
@@ -71,7 +71,7 @@ fn install() -> Result<Peers, String> {
     let kind = if own_node { "peers" } else { "peers-with-node" };
     let folder = super::program().parent().unwrap().join("../tmp").join(kind);
     fs::create_dir_all(&folder).unwrap();
-    // other tests may be about to do the same
+    // other tests may install at the same time
     let lock = File::create(folder.join("lock")).unwrap();
     lock.lock().unwrap();
     let done = folder.join("installed");
@@ -88,7 +88,7 @@ fn install() -> Result<Peers, String> {
 
 fn npm(folder: &Path, own_node: bool) -> Result<(), String> {
     let mut npm = Command::new("npm");
-    // nothing that is installed is to run before it is asked to
+    // no package may run code during the installation
     npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1"]);
     if own_node {
         npm.arg("--omit=optional");
@@ -113,7 +113,7 @@ fn peers(folder: PathBuf) -> Result<Peers, String> {
     Ok(Peers { folder, node })
 }
 
-/// The one that is there already, if it is new enough.
+/// The installed Node, if it is new enough.
 fn node() -> Option<PathBuf> {
     let all = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&all).map(|folder| folder.join("node")).find(|node| {

@@ -6,15 +6,15 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-/// What the plugin says of itself and answers, by method; a text for an answer is a manner.
+/// The variable with the plugin's answers by method. A string as an answer is a manner.
 const SAYS: &str = "LEFTFOLD_TEST_PLUGIN";
 
-/// Where it writes what it is asked, a message a line.
+/// The file that receives every request, one a line.
 const ASKED: &str = "asked";
 
-/// Settings of a plugin, which is the test binary with `test` alone, a test that calls
-/// [`serve_if_asked`]. An answer that is `"silent"` never comes, `"crash"` ends it, `"deaf"` has it read
-/// nothing more, and `"refuse"` is an error.
+/// Settings of a plugin: the test binary with only the test `test`, which calls [`serve_if_asked`].
+/// The answer `"silent"` never comes, `"crash"` ends the plugin, `"deaf"` stops it from reading,
+/// and `"refuse"` is an error.
 pub fn double(test: &str, hello: Value, answers: Value) -> Value {
     let program = std::env::current_exe().unwrap();
     let says = json!({ "hello": hello, "answers": answers }).to_string();
@@ -25,14 +25,14 @@ pub fn double(test: &str, hello: Value, answers: Value) -> Value {
     })
 }
 
-/// The same, and how long it may take, in milliseconds.
+/// [`double`] with a time limit in milliseconds.
 pub fn hasty(test: &str, hello: Value, answers: Value, timeout: u64) -> Value {
     let mut double = double(test, hello, answers);
     double["timeout"] = timeout.into();
     double
 }
 
-/// Becomes the plugin if that is what this process was started for.
+/// Becomes the plugin if this process was started as one.
 pub fn serve_if_asked() {
     let Ok(says) = std::env::var(SAYS) else { return };
     let says: Value = serde_json::from_str(&says).unwrap();
@@ -69,25 +69,25 @@ fn say(message: &Value) {
     stdout.flush().unwrap();
 }
 
-/// What the plugin that runs in `folder` was asked so far.
+/// The requests so far to the plugin in `folder`.
 pub fn asked(folder: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(folder.join(ASKED)).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// Of one method, the parameters.
+/// The parameters of the requests with one method.
 pub fn asked_for(folder: &Path, method: &str) -> Vec<Value> {
     let all = asked(folder).into_iter().filter(|message| message["method"] == method);
     all.map(|message| message["params"].clone()).collect()
 }
 
-/// One of the plugins that come with the program, as a command.
+/// One of the example plugins, as a command.
 pub fn example(interpreter: &str, name: &str) -> Value {
     let path = super::root().join("examples/plugins").join(name);
     json!([interpreter, path])
 }
 
-/// Whether there is a Python; without one, the running test counts as skipped.
+/// Whether Python is installed. Without it, the running test counts as skipped.
 pub fn has_python() -> bool {
     let found =
         Command::new("python3").arg("--version").output().is_ok_and(|out| out.status.success());

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::PATIENCE;
 
-/// Ids of running processes whose environment marks them as belonging to a call of `session`, with
-/// what they run.
+/// Running processes whose environment marks them as part of a call of `session`: ids and command
+/// lines.
 pub fn marked(session: &str) -> Vec<(u32, String)> {
     let mark = format!(":{session}:");
     let Ok(table) = std::fs::read_dir("/proc") else { return Vec::new() };
@@ -24,7 +24,7 @@ pub fn marked(session: &str) -> Vec<(u32, String)> {
     .collect()
 }
 
-/// Looks again and again until it is so.
+/// Repeats the check until it succeeds.
 pub fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !so() {
@@ -33,7 +33,7 @@ pub fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
     }
 }
 
-/// The most memory that a process has had so far, in KiB.
+/// Peak memory of a process in KiB.
 pub fn peak(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

@@ -1,4 +1,4 @@
-//! The program on a terminal of its own, which remembers what it shows.
+//! Runs the program on a pseudo-terminal and records the screen.
 
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -16,11 +16,11 @@ const ROWS: u16 = 60;
 
 pub struct Terminal {
     child: Child,
-    /// `None` once it is closed.
+    /// `None` after it is closed.
     pty: Option<Pty>,
     bytes: Receiver<Vec<u8>>,
     parser: vt100::Parser,
-    /// Every byte that was printed.
+    /// Every byte of output.
     pub raw: String,
 }
 
@@ -36,7 +36,7 @@ impl Terminal {
         let (sender, bytes) = channel();
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
-            // the end of the program is an error to the other side of its terminal
+            // when the program ends, reading its terminal gives an error
             while let Ok(read @ 1..) = reader.read(&mut buffer) {
                 if sender.send(buffer[..read].to_vec()).is_err() {
                     return;
@@ -48,12 +48,12 @@ impl Terminal {
         Self { child, pty: Some(pty), bytes, parser, raw: String::new() }
     }
 
-    /// What is on the screen.
+    /// The text on the screen.
     pub fn shown(&self) -> String {
         self.parser.screen().contents()
     }
 
-    /// Waits until the screen is so.
+    /// Waits until the screen satisfies the condition.
     pub fn until_so(&mut self, what: &str, so: impl Fn(&vt100::Screen) -> bool) -> &mut Self {
         let start = Instant::now();
         while !so(self.parser.screen()) {
@@ -87,14 +87,14 @@ impl Terminal {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
-    /// Reads to the end; the exit code, or minus the signal.
+    /// Reads to the end. Returns the exit code, or the negative number of the signal.
     pub fn wait(&mut self) -> i32 {
         while self.read() {}
         let status = self.child.wait().unwrap();
         status.code().unwrap_or_else(|| -status.signal().unwrap())
     }
 
-    /// Whether anything more came.
+    /// Whether there was more output.
     fn read(&mut self) -> bool {
         match self.bytes.recv_timeout(PATIENCE) {
             Ok(bytes) => {
@@ -112,7 +112,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // it may have exited
+        // the process may have exited
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! A server that answers requests one after the other as a test tells it to.
+//! A server that answers requests in the order that a test gives.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -6,35 +6,35 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-/// What one request is answered with.
+/// The answer to one request.
 pub enum Answer {
     /// A stream of events, to its end.
     Stream(String, Split),
-    /// The beginning of a stream, and then the connection is cut.
+    /// The beginning of a stream, and then the connection is closed.
     Cut(String),
-    /// The beginning of a stream, and then nothing more while the client is there.
+    /// The beginning of a stream, and then nothing until the client leaves.
     Stall(String),
     /// A status with headers (`name: value`) and body.
     Status(u16, Vec<String>, String),
-    /// Not a byte while the client is there.
+    /// Nothing until the client leaves.
     Silence,
 }
 
-/// Into which chunks a stream is cut; each arrives by itself.
+/// How a stream is split into chunks; each arrives separately.
 #[derive(Clone, Copy, Debug)]
 pub enum Split {
     Whole,
     EveryByte,
-    /// Only where it hurts: within a character, and within the blank line after an event.
+    /// Only at difficult places: within a character, and within the blank line after an event.
     Awkward,
 }
 
-/// A request that was made.
+/// A received request.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     /// Method and path.
     pub line: String,
-    /// With names in lower case.
+    /// Headers with names in lower case.
     pub headers: Vec<String>,
     pub body: Value,
 }
@@ -81,7 +81,7 @@ impl Server {
         Self { address, requests }
     }
 
-    /// What settings take as `baseURL`.
+    /// The `baseURL` for settings.
     pub fn url(&self) -> String {
         format!("http://{}/v1", self.address)
     }

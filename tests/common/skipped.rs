@@ -1,10 +1,11 @@
-//! Tests that cannot do their work on this machine. They pass, but not in silence.
+//! Skips tests that cannot run on this machine. They pass, but visibly.
 
 use std::fs::OpenOptions;
 use std::io::{Write, stderr};
 
-/// Reports that the running test is skipped, and why: as a line that begins with `SKIPPED` on standard
-/// error, past what libtest captures, and at the end of the file that `LEFTFOLD_SKIPPED` names.
+/// Reports that the running test is skipped, and why: as a line that begins with `SKIPPED` on
+/// standard error, past what libtest captures, and at the end of the file that `LEFTFOLD_SKIPPED`
+/// names.
 ///
 /// `.ci/run` fails if a test was skipped there.
 pub fn skipped(why: &str) {

@@ -1,4 +1,4 @@
-//! A client of a node's socket, as somebody else would write it.
+//! A client of a node's socket, written independently of Leftfold's own.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -15,15 +15,15 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Connects to the node of a store, which must be there.
+    /// Connects to the node of a store, which must be running.
     pub fn connect(store: &Path) -> Self {
         Self::try_connect(store).unwrap()
     }
 
-    /// `None`: nobody is there.
+    /// Connects to the node of a store. `None` if no node is running.
     pub fn try_connect(store: &Path) -> Option<Self> {
         let folder = std::fs::File::open(store).ok()?;
-        // a path that is short enough, however long the real one is
+        // a short path, however long the real one is
         let fd = std::os::fd::AsRawFd::as_raw_fd(&folder);
         let stream = UnixStream::connect(format!("/proc/self/fd/{fd}/socket")).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -49,7 +49,7 @@ impl Peer {
         (!line.is_empty()).then(|| serde_json::from_str(&line).unwrap())
     }
 
-    /// Asks, and reads on to the answer.
+    /// Sends a request and reads until its answer.
     pub fn call(&mut self, method: &str, params: &Value) -> Value {
         self.ask(method, params);
         loop {
@@ -60,7 +60,7 @@ impl Peer {
         }
     }
 
-    /// Asks, and reads on to the answer; `None` if the node ends before.
+    /// Sends a request and reads until its answer. `None` if the node ends first.
     pub fn try_call(&mut self, method: &str, params: &Value) -> Option<Value> {
         self.last += 1;
         let id = self.last;
@@ -76,7 +76,8 @@ impl Peer {
         }
     }
 
-    /// Asks the same again and again, up to so often, until nothing more is taken; how often.
+    /// Repeats a request, at most `most` times, until the node stops reading. Returns how often it
+    /// was sent.
     pub fn flood(&mut self, method: &str, params: &Value, most: usize) -> usize {
         let request = json!({ "jsonrpc": "2.0", "id": 0, "method": method, "params": params });
         let request = format!("{request}\n");
@@ -85,20 +86,20 @@ impl Peer {
         (0..most).take_while(|_| written()).count()
     }
 
-    /// The line of an export in the next notification.
+    /// The event in the next notification, as a line of an export.
     pub fn event(&mut self) -> Value {
         let mut line = self.line().expect("an event");
         assert_eq!(line["method"], "_leftfold/event", "{line}");
         line["params"].take()
     }
 
-    /// Says that nothing more will be sent.
+    /// Closes the sending side.
     pub fn shut(&self) {
         self.stream.get_ref().shutdown(std::net::Shutdown::Write).unwrap();
     }
 }
 
-/// The lines that an export from `from` on has, given a whole one.
+/// The lines of a whole export from seq `from` on.
 pub fn from_on(export: &str, from: u64) -> String {
     let lines: Vec<(&str, Value)> =
         export.lines().map(|line| (line, serde_json::from_str(line).unwrap())).collect();
@@ -119,7 +120,7 @@ pub fn from_on(export: &str, from: u64) -> String {
     text
 }
 
-/// Waits until somebody serves the store's socket.
+/// Waits until a node serves the store's socket.
 pub fn wait_for_node(store: &Path) {
     wait_until("a node serves the socket", || {
         let Ok(folder) = std::fs::File::open(store) else { return false };

@@ -1,4 +1,4 @@
-//! Replies as Anthropic Messages streams them.
+//! Replies in the streaming format of Anthropic Messages.
 
 use serde_json::{Value, json};
 
@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 pub enum Block {
     Text(&'static str),
     Thinking(&'static str, &'static str),
-    /// Id, tool and the input as the model wrote it, JSON or not.
+    /// Id, tool and the input as the model wrote it, valid JSON or not.
     Call(&'static str, &'static str, String),
 }
 
-/// A whole reply, with the pieces of each block as short as a model's tokens.
+/// A whole reply. The pieces of each block are as short as a model's tokens.
 pub fn message(blocks: &[Block]) -> String {
     let usage = json!({ "input_tokens": 11, "output_tokens": 1 });
     let start = json!({ "type": "message_start", "message": {
@@ -61,7 +61,7 @@ fn event(data: &Value) -> String {
     format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap())
 }
 
-/// The same with the other end of line that the standard allows.
+/// The stream with CRLF line endings, which the standard also allows.
 pub fn with_crlf(stream: &str) -> String {
     stream.replace('\n', "\r\n")
 }

@@ -1,16 +1,15 @@
-//! Canaries: secrets planted wherever a session may come across one, and looked for in the log, in the
-//! files beside it and in all that is printed, sent or told. Parts of them count, and so do their
-//! base64, JSON and percent encodings.
+//! Canaries: secrets planted in every place where a session may meet one. They must not appear in
+//! the log, in the files beside it, or in anything printed, sent or shown. Parts of them count, and
+//! so do their base64, JSON and percent encodings.
 //!
-//! `LEFTFOLD_CANARIES` says how many there are (12 if it is not set, and at least) and `LEFTFOLD_SEED` what they
-//! look like.
+//! `LEFTFOLD_CANARIES` sets their number (default and minimum 12), `LEFTFOLD_SEED` their values.
 
 use common::{
     Answer, Canary, Editor, Peer, Search, Server, Site, all, base64, bash, call, says, script, url,
 };
 use serde_json::{Value, json};
 
-/// Settings with all canaries, which commands have in their environment.
+/// Settings with all canaries, which commands also have in their environment.
 fn planted(search: &Search, replies: &Value) -> Site {
     let names: Vec<&str> = search.canaries.iter().map(|canary| canary.name.as_str()).collect();
     let mut site = Site::scripted(&script(replies)).setting("environment", json!(names));
@@ -27,7 +26,7 @@ fn planted(search: &Search, replies: &Value) -> Site {
     site
 }
 
-/// A session that meets them all, by what each step plants.
+/// A session that meets all canaries, with the place that each step covers.
 fn steps(search: &Search) -> Vec<(&'static str, Value)> {
     let everything = search.everything();
     let first = &search.canaries[0].value;
@@ -39,7 +38,7 @@ fn steps(search: &Search) -> Vec<(&'static str, Value)> {
         "for skip in '' x xx; do (printf '%s' \"$skip\"; cat notes.txt) | base64 -w0; echo; done";
     let named =
         search.canaries.iter().map(|c| format!("printf '%s\\n' '{{{{secret:{}}}}}'", c.name));
-    // those with a quote in them would end it
+    // a quote in a canary would end the value
     let named: Vec<String> = named.step_by(2).collect();
     vec![
         (
@@ -97,7 +96,7 @@ fn replies(search: &Search) -> Value {
     json!(replies)
 }
 
-/// One prompt as JSON lines and one as text, and everything that can be had of them.
+/// Runs one prompt with JSON lines and one with text, and searches everything that shows them.
 fn in_sessions(search: &mut Search) {
     let site = planted(search, &replies(search)).setting("title", json!(true));
     let prompt = format!("go {}", search.everything());
@@ -129,10 +128,10 @@ fn in_sessions(search: &mut Search) {
     ]);
 }
 
-/// Keys, headers, and what a server says back.
+/// Keys, headers, and texts that a server sends back.
 fn at_a_provider(search: &mut Search) {
     let values: Vec<String> = search.canaries.iter().map(|canary| canary.value.clone()).collect();
-    // a header is one line
+    // a header must be one line
     let lines: Vec<String> =
         values.into_iter().filter(|v| v.is_ascii() && !v.contains('\n')).collect();
     let lines = &lines[..5];
@@ -176,7 +175,7 @@ fn at_a_provider(search: &mut Search) {
     ]);
 }
 
-/// What editors are told and asked.
+/// Updates and questions sent to editors.
 fn in_an_editor(search: &mut Search) {
     let everything = search.everything();
     let first = search.canaries[0].value.clone();
@@ -216,7 +215,7 @@ fn in_an_editor(search: &mut Search) {
     search.places.extend(["a question about a command", "a question about a change", "a load"]);
 }
 
-/// What a watcher of a socket, an observer and a conversation show.
+/// Output of a socket's watcher, an observer and a conversation.
 fn in_a_terminal(search: &mut Search) {
     let everything = search.everything();
     let replies = json!([
@@ -244,7 +243,7 @@ fn in_a_terminal(search: &mut Search) {
     observer.until("turn.ended");
     search.look("observe", &observer.seen);
     search.look("a terminal", &terminal.raw);
-    // what is typed is seen, but is kept nowhere
+    // typed text is echoed, but stored nowhere
     terminal.press(&search.canaries[0].value).press("\r").until("Once more.");
     terminal.until_prompt().press("\x04").until("leftfold --session");
     assert_eq!(terminal.wait(), 0);
@@ -270,7 +269,7 @@ fn no_canary_is_ever_found() {
     search.end();
 }
 
-/// A search that could find nothing would prove nothing.
+/// Checks that the search can find a canary at all.
 #[test]
 fn a_canary_that_is_there_is_found() {
     let mut search = Search::begin();

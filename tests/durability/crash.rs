@@ -1,8 +1,7 @@
-//! SIGKILL at any moment, and then `resume`: what was shown is kept, nothing has its effect twice,
+//! SIGKILL at any moment, and then `resume`: shown events are kept, no effect happens twice,
 //! nothing is left behind.
 //!
-//! `LEFTFOLD_KILLS` says how many runs are killed (12 if it is not set) and `LEFTFOLD_SEED` with
-//! which the series begins.
+//! `LEFTFOLD_KILLS` sets how many runs are killed (default 12) and `LEFTFOLD_SEED` the first seed.
 
 use std::collections::HashSet;
 
@@ -10,7 +9,7 @@ use common::{Site, all, bash, call, end, kind, kinds, marked, says, script};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// A few numbers after the manner of SplitMix64.
+/// A small random number generator like SplitMix64.
 struct Random(u64);
 
 impl Random {
@@ -23,8 +22,8 @@ impl Random {
     }
 }
 
-/// Commands and a write whose effects would show if they were had twice, processes that stay behind,
-/// a read that may run again, and text that trickles.
+/// Commands and a write that would show repeated effects, processes that stay behind, a read that
+/// may be repeated, and slow text.
 fn long_turn() -> Value {
     let trickle = |text: &str, mut reply: Value| {
         reply["chunk"] = json!(3);
@@ -59,7 +58,7 @@ fn long_turn() -> Value {
     ]))
 }
 
-/// Lines that an uninterrupted run prints at most; a kill that comes later finds nobody.
+/// Most lines that an uninterrupted run prints. A later kill comes after the run's end.
 const LINES: u64 = 62;
 
 #[test]
@@ -78,7 +77,7 @@ fn killed_anywhere_it_goes_on_with_nothing_lost_doubled_or_left_behind() {
                     if n >= kills {
                         return;
                     }
-                    // spread over the run, with some chance in it
+                    // spread over the run, with some randomness
                     let mut random = Random(seed.wrapping_mul(1_000_003) + n);
                     let lines = (n * LINES / kills + random.below(LINES / kills + 2)).max(1);
                     eprintln!("kill {n} of {kills}, seed {seed}: after {lines} lines");
@@ -89,8 +88,7 @@ fn killed_anywhere_it_goes_on_with_nothing_lost_doubled_or_left_behind() {
     });
 }
 
-/// One run that is killed after so many lines, perhaps again while it is being resumed, and then
-/// brought to its end.
+/// A run that is killed after `lines` lines, perhaps again while it is resumed, and then completed.
 fn kill_and_resume(lines: u64, random: &mut Random) {
     let site = Site::scripted(&long_turn());
     let mut shown = killed(&site, &["run", "--format", "json", "go"], lines);
@@ -114,7 +112,7 @@ fn kill_and_resume(lines: u64, random: &mut Random) {
     site.assert_sound();
 }
 
-/// Starts the program, kills it after so many lines, and gives back what it has shown.
+/// Starts the program and kills it after `lines` lines. Returns its output.
 fn killed(site: &Site, args: &[&str], lines: u64) -> String {
     let mut live = site.start(args);
     for _ in 0..lines {
@@ -124,12 +122,12 @@ fn killed(site: &Site, args: &[&str], lines: u64) -> String {
     }
     live.signal(Signal::KILL);
     let mut shown = live.wait().stdout;
-    // the line in which it was killed
+    // drops the line during which it was killed
     shown.truncate(shown.rfind('\n').map_or(0, |end| end + 1));
     shown
 }
 
-/// Every line that was printed is in the export with the same bytes, and no event was printed twice.
+/// Checks that every printed line is in the export unchanged, and that no event was printed twice.
 fn assert_shown_once(site: &Site, shown: &str) {
     let export = site.run(&["export", "last"]).ok().stdout;
     let logged: HashSet<&str> = export.lines().collect();
@@ -140,7 +138,7 @@ fn assert_shown_once(site: &Site, shown: &str) {
     }
 }
 
-/// A command or write has been started at most once, and what it did is there at most once.
+/// Checks that each command or write was started at most once, and had its effect at most once.
 fn assert_effects(site: &Site, events: &[Value]) {
     let mut calls = HashSet::new();
     for started in all(events, "tool.started") {
@@ -161,7 +159,7 @@ fn assert_effects(site: &Site, events: &[Value]) {
     assert!(["made", "made, made", ""].contains(&site.text("made").as_str()));
 }
 
-/// The effects of commands that are told to have ended well. A kill may also have kept the model from
+/// The effects of commands that are reported as successful. A kill may also prevent the model from
 /// making a call at all.
 fn promised(events: &[Value]) -> Vec<String> {
     let at = |seq: &Value| events.iter().find(|event| event["seq"] == *seq).unwrap();
@@ -173,7 +171,7 @@ fn promised(events: &[Value]) -> Vec<String> {
     effects.map(|(effect, _)| effect.to_owned()).collect()
 }
 
-/// `check` is content, unless the first batch had not been written yet.
+/// Checks that `check` finds no problem, unless the first batch was not written yet.
 fn assert_sound_or_empty(site: &Site, shown: &str) {
     if !shown.is_empty() {
         site.assert_sound();
@@ -277,7 +275,7 @@ fn killed_before_its_first_line_it_has_promised_nothing_and_is_in_nobodys_way() 
     for n in 0..6_u32 {
         let site = Site::scripted(&script(json!([says("done")])));
         let live = site.start(&["run", "--format", "json", "go"]);
-        // some die before there is a folder, some while it is being made
+        // some die before the folder exists, some while it is created
         if n > 2 {
             common::wait_until("the folder is there", || !site.sessions().is_empty());
             (0..n * 20_000).for_each(|spin| {

@@ -1,9 +1,9 @@
-//! Every session of the corpus is killed at every boundary of its log's writer, and while it recovers:
-//! what was shown is kept, nothing has its effect twice, `resume` brings the turn to an end.
+//! Kills every session of the corpus at every boundary of its log's writer, and again during
+//! recovery. Shown events are kept, no effect happens twice, and `resume` completes the turn.
 //!
-//! `LEFTFOLD_BOUNDARIES` says how many kills each session gets (spread evenly; 8 if it is not set),
-//! `LEFTFOLD_SEED` where the series begins, and `LEFTFOLD_ALL=1` has every boundary of every session, in
-//! all three places of it. Needs a debug build: others have no such fault (`store/src/fault.rs`).
+//! `LEFTFOLD_BOUNDARIES` sets the kills of each session (spread evenly; default 8), `LEFTFOLD_SEED`
+//! the start of the series. `LEFTFOLD_ALL=1` tries every boundary of every session, in all three
+//! places of it. Needs a debug build: others do not have this fault (`store/src/fault.rs`).
 #![allow(clippy::print_stdout, reason = "the count is the result")]
 
 use std::collections::{BTreeSet, HashSet};
@@ -17,17 +17,17 @@ use leftfold_events::event::{EndReason, Event, Turn};
 use leftfold_events::{Envelope, Seq, SessionId, fold, line, verify};
 
 const PLACES: [&str; 3] = ["before", "synced", "headed"];
-/// Sessions that are killed again while they are being resumed.
+/// Sessions that are killed again while they are resumed.
 const AGAIN: [&str; 2] = ["tools", "children"];
 
-/// A boundary: the group of appends of one run of the program, from 1, and the place in its commit.
+/// A boundary: the group of appends in one run of the program, from 1, and the place in its commit.
 #[derive(Clone, Debug)]
 struct Kill {
     name: &'static str,
     act: usize,
     group: usize,
     place: usize,
-    /// Group and place of the second death, in the run that resumes.
+    /// Group and place of the second kill, in the run that resumes.
     again: Option<(usize, usize)>,
 }
 
@@ -45,7 +45,7 @@ fn all() -> bool {
     std::env::var_os("LEFTFOLD_ALL").is_some()
 }
 
-/// How many groups of appends each run of a session makes at most: each begins with a fact.
+/// Upper limit of groups of appends in each run of a session: each group begins with a fact.
 fn groups(name: &str) -> Vec<usize> {
     let scenario = scenario(name);
     let facts = |logs: &Logs| {
@@ -65,7 +65,7 @@ fn groups(name: &str) -> Vec<usize> {
     counts
 }
 
-/// Each boundary that is to be tried in a session.
+/// The boundaries of a session to try.
 fn kills(name: &'static str) -> Vec<Kill> {
     let (most, seed) = (number("LEFTFOLD_BOUNDARIES", 8), number("LEFTFOLD_SEED", 1));
     let runs = groups(name);
@@ -94,14 +94,14 @@ fn kills(name: &'static str) -> Vec<Kill> {
     kills
 }
 
-/// One place of each group, each place as often as the others.
+/// One place of each group, all places equally often.
 fn rotating(kills: &[Kill]) -> Vec<Kill> {
     kills.iter().filter(|kill| kill.place == kill.group % PLACES.len()).cloned().collect()
 }
 
-/// Keeps so many, evenly spread.
+/// Keeps at most `most`, evenly spread.
 fn spread(kills: &mut Vec<Kill>, most: usize, seed: usize) {
-    // no multiple of the places, so that each has its turn
+    // not a multiple of the number of places, so that each place is used
     let mut step = kills.len().div_ceil(most).max(1);
     step += usize::from(step > 1 && step.is_multiple_of(PLACES.len()));
     let mut n = 0;
@@ -150,7 +150,7 @@ fn killed_at_every_boundary_it_goes_on_with_nothing_lost_or_doubled() {
     );
 }
 
-/// Does each of so many setups, a few at once.
+/// Runs `count` setups, a few at a time.
 fn each(count: usize, setup: impl Fn(usize) + Sync) {
     let next = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(2, usize::from) + 1;
@@ -169,7 +169,7 @@ fn each(count: usize, setup: impl Fn(usize) + Sync) {
     });
 }
 
-/// A sample that was to die where the program had ended by then is taken earlier.
+/// If the program ended before the place of a sampled kill, tries an earlier one.
 fn tried_or_earlier(mut kill: Kill) -> Option<usize> {
     loop {
         let lost = tried(&kill);
@@ -181,8 +181,8 @@ fn tried_or_earlier(mut kill: Kill) -> Option<usize> {
     }
 }
 
-/// Kills a session, resumes it and looks at what is there; how many calls were lost. `None`: the
-/// program had ended before it came to where it was to die.
+/// Kills a session, resumes it and checks the result. Returns how many calls were lost. `None` if
+/// the program ended before the place of the kill.
 fn tried(kill: &Kill) -> Option<usize> {
     let scenario = scenario(kill.name);
     let site = &scenario.site;
@@ -213,7 +213,7 @@ fn tried(kill: &Kill) -> Option<usize> {
     Some(assert_goes_on(site, &between, shown, kill.group))
 }
 
-/// What was printed, as whole lines.
+/// The printed output, as whole lines.
 #[derive(Default)]
 struct Shown(Vec<String>);
 
@@ -225,7 +225,8 @@ impl Shown {
     }
 }
 
-/// The store is sound, each log is what this program would have written, and has all that was shown.
+/// Checks that the store is sound, that each log is valid for this program, and that all shown
+/// events are in it.
 fn assert_kept(site: &Site, shown: &Shown) -> Logs {
     let Some(store) = store(site) else {
         assert!(shown.0.is_empty(), "shown before there was a store: {:?}", shown.0);
@@ -252,7 +253,7 @@ fn assert_kept(site: &Site, shown: &Shown) -> Logs {
     logs
 }
 
-/// What was in the logs still is.
+/// Checks that the logs still contain their earlier events.
 fn assert_prefix(before: &Logs, after: &Logs) {
     for (session, log) in before {
         let now = after.iter().find(|(known, _)| known == session);
@@ -261,7 +262,7 @@ fn assert_prefix(before: &Logs, after: &Logs) {
     }
 }
 
-/// Sessions that are nobody's children and are in the middle of something.
+/// Unfinished sessions that are not children.
 fn unfinished(logs: &Logs) -> Vec<SessionId> {
     let open = |log: &[Envelope]| {
         let state = fold(log);
@@ -271,12 +272,12 @@ fn unfinished(logs: &Logs) -> Vec<SessionId> {
     roots.map(|(session, _)| *session).collect()
 }
 
-/// Every other time with somebody there who answers.
+/// Resumes the session; every other time with a person who answers.
 fn resumed(site: &Site, session: SessionId, number: usize, fault: Option<&str>) -> Ran {
     Act::resume(number.is_multiple_of(2)).play_with(site, fault, &[&session.to_string()])
 }
 
-/// `resume` brings everything to an end; how many calls were lost.
+/// Checks that `resume` completes everything. Returns how many calls were lost.
 fn assert_goes_on(site: &Site, before: &Logs, mut shown: Shown, number: usize) -> usize {
     for session in unfinished(before) {
         shown.add(&resumed(site, session, number, None).ok());

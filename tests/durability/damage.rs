@@ -1,11 +1,11 @@
-//! A log that is not as it was written: `check` says where, reading gives what is good, nobody writes.
+//! A damaged log: `check` says where, reading returns the good part, and nobody may write.
 
 use std::path::{Path, PathBuf};
 
 use common::{Live, Ran, Site, bash, says, script};
 use serde_json::{Value, json};
 
-/// A session of many events, the folder of its store, and what was printed.
+/// A session of many events, the folder of its store, and its output.
 fn written() -> (Site, PathBuf, String) {
     let mut replies: Vec<Value> = (0..12).map(|n| bash(&format!("echo number {n}"))).collect();
     replies.push(says("done"));
@@ -15,7 +15,7 @@ fn written() -> (Site, PathBuf, String) {
     (site, folder, stdout)
 }
 
-/// A copy of the store under the same name, so that it is the same session.
+/// A copy of the store under its own name, so that it contains the session of that name.
 fn copy(site: &Site, folder: &Path, name: &str) -> PathBuf {
     let under = site.path(name);
     std::fs::create_dir(&under).unwrap();
@@ -28,7 +28,7 @@ fn named(site: &Site, command: &str, folder: &Path) -> Ran {
     Live::start(site.command(&[command, folder.to_str().unwrap()])).wait()
 }
 
-/// `check` has found damage and tells it in JSON.
+/// Checks that `check` has found damage and reports it in JSON.
 fn assert_told(ran: &Ran) {
     assert_eq!(ran.code, 1, "{ran:?}");
     let mut count = 0;
@@ -42,7 +42,7 @@ fn assert_told(ran: &Ran) {
     assert_ne!(count, 0, "{ran:?}");
 }
 
-/// What the log gives after damage are the lines that were printed, in order, up to some place.
+/// Checks that the readable part of the damaged log is a prefix of the printed lines.
 fn assert_prefix(export: &Ran, printed: &str) {
     let lines = export.stdout.lines().filter(|line| !line.starts_with(r#"{"v":1,"payload""#));
     assert!(lines.zip(printed.lines()).all(|(found, printed)| found == printed));
@@ -57,7 +57,7 @@ fn flipped_bytes_are_found_or_harmless() {
     for n in 0..10 {
         let damaged = copy(&site, &folder, &format!("flip{n}"));
         let mut bytes = std::fs::read(damaged.join("db")).unwrap();
-        // where something stands
+        // skips zeros to a byte that is in use
         let at = (n * length / 10..length).find(|at| bytes[*at] != 0).unwrap_or(0);
         bytes[at] ^= 0x55;
         std::fs::write(damaged.join("db"), bytes).unwrap();

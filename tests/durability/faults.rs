@@ -1,5 +1,5 @@
-//! Promise 2: whatever is not there any more, full, silent or wrong ends by its deadline, with its cause in
-//! words. Each fault is one short run of the program.
+//! Promise 2: a fault (something missing, full, silent or wrong) ends by its deadline with its
+//! cause in words. Each fault is one short run of the program.
 #![allow(clippy::print_stdout, reason = "a promise tells its count")]
 
 use std::process::Stdio;
@@ -14,13 +14,13 @@ use common::{
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// Deadlines here are of some seconds at most; ten times that, for machines that are busy.
+/// Deadlines here are a few seconds at most; this allows ten times that on busy machines.
 const BY_THEN: Duration = Duration::from_secs(60);
 
-/// A folder that takes no file, whoever asks: not even root.
+/// A folder in which nobody can create a file, not even root.
 const READ_ONLY: &str = "/sys/kernel";
 
-/// A run that ends in time.
+/// Checks that a run ends in time.
 fn in_time(fault: impl FnOnce() -> Ran) -> Ran {
     let start = Instant::now();
     let ran = fault();
@@ -38,7 +38,7 @@ fn assert_says(text: &str, parts: &[&str]) {
     }
 }
 
-/// A limit on the size of files: a write fails as on a disk that is full.
+/// A limit on file sizes: a write fails as on a full disk.
 fn the_disk_is_full() {
     let large = "head -c 30000 /dev/urandom | od -c | head -c 45000";
     let mut replies: Vec<Value> = (0..9).map(|n| bash(&format!("echo {n}; {large}"))).collect();
@@ -49,12 +49,12 @@ fn the_disk_is_full() {
     let ran = in_time(|| Live::start(limited).wait()).with(1).saying(&["/db"]);
     assert!(all(&ran.events(), "turn.ended").is_empty());
     site.assert_sound();
-    // with room it goes on
+    // with enough room it continues
     in_time(|| site.run(&["resume", "--format", "json", "last"])).ok();
     site.assert_sound();
 }
 
-/// Nobody takes what is printed, so the turn is interrupted; the log says so.
+/// Nobody reads the output, so the turn is interrupted; the log says so.
 fn standard_output_is_full() {
     let mut slow = says("never");
     slow["delay_ms"] = json!(600_000);
@@ -90,8 +90,8 @@ fn the_projects_folder_is_read_only() {
     site.assert_sound();
 }
 
-/// Somebody removes the node's socket: whoever looks for the node is told that none is there, and the
-/// question that nobody can answer ends with the turn's time.
+/// The node's socket is removed: clients report that no node is there, and the question that nobody
+/// can answer ends with the turn's time.
 fn the_nodes_socket_is_gone() {
     let site = asking();
     let mut live = site.start(&[&ASK[..5], &["--timeout", "6", "go"]].concat());
@@ -158,7 +158,7 @@ fn a_tool_is_silent() {
     site.assert_sound();
 }
 
-/// The command was stopped when its time was over, and the model told so.
+/// Checks that the command was stopped when its time was over, and that the model was told.
 fn assert_stopped(site: &Site, ran: &Ran, words: &[&str]) {
     let events = ran.events();
     let started = only(&events, "tool.started");
@@ -168,7 +168,7 @@ fn assert_stopped(site: &Site, ran: &Ran, words: &[&str]) {
     assert_eq!(end(&events)["text"], "Too slow.");
 }
 
-/// Nobody answers a question: the time of the turn is the last resort.
+/// Nobody answers a question: the turn's time limit ends it.
 fn a_person_is_silent() {
     let site = asking();
     let ran = in_time(|| site.run(&[&ASK[..5], &["--timeout", "1", "go"]].concat())).with(4);
@@ -176,7 +176,7 @@ fn a_person_is_silent() {
     site.assert_sound();
 }
 
-/// One that has stopped, and one that never reads: the turn takes no notice.
+/// One observer has stopped and one never reads: the turn is not affected.
 fn observers_are_silent() {
     let large = "od -c /dev/zero -v | head -c 45000";
     let replies: Vec<Value> = (0..16).map(|n| bash(&format!("echo {n}; {large}"))).collect();
@@ -198,8 +198,8 @@ fn observers_are_silent() {
     site.assert_sound();
 }
 
-/// To the next node the clock of the machine is set back by years: the log goes on from where it is, and
-/// a deadline comes when it is due.
+/// For the next node the clock is years back: the log continues where it is, and a deadline comes
+/// when it is due.
 fn the_clock_is_set_back() {
     let mut waits = bash("sleep 1000");
     waits["parts"][0]["call"]["input"]["timeout"] = json!(500);

@@ -6,10 +6,10 @@ use common::{Answer, Live, Server, Site, all, bash, end, marked, only, says, scr
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// Ten times what is promised, for machines that are busy.
+/// Ten times the promise, for busy machines.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
-/// Signals, and sees the turn end in time. The exit code is that of an interrupt.
+/// Sends a signal, and checks that the turn ends in time with the exit code of an interrupt.
 fn interrupted(mut live: Live, signal: Signal) -> Vec<Value> {
     let start = Instant::now();
     live.signal(signal);
@@ -33,7 +33,7 @@ fn while_the_model_streams() {
         assert!(
             only(&events, "turn.interrupted")["data"]["by"].as_str().unwrap().starts_with("SIG")
         );
-        // what has been shown is still the answer so far
+        // the shown text is the answer so far
         assert!(end(&events)["text"].as_str().unwrap().starts_with('w'));
         site.assert_sound();
     }
@@ -63,7 +63,7 @@ fn while_it_waits_for_the_next_attempt() {
 
 #[test]
 fn while_a_command_runs() {
-    // one that does not listen, and two that have gone their own way
+    // one process that ignores signals, and two that have left their group
     let command = "trap '' TERM INT HUP; sleep 1000 & setsid sleep 1001 & echo here; touch ready; \
                    while :; do sleep 1; done";
     for signal in [Signal::INT, Signal::TERM] {
@@ -96,7 +96,7 @@ fn a_turn_that_was_interrupted_is_over_and_the_next_prompt_is_told() {
     let live = site.start(&["run", "--format", "json", "go"]);
     wait_until("the command runs", || common::exists(&site.project().join("ready")));
     interrupted(live, Signal::INT);
-    // nothing to go on with
+    // nothing to resume
     assert_eq!(site.run(&["resume", "last"]).ok().stdout, "");
     let events = site.run(&["run", "--format", "json", "-c", "what happened?"]).ok().events();
     assert_eq!(end(&events)["text"], "I see.");

@@ -1,4 +1,5 @@
-//! Crashes, damage and interruptions: nothing shown is lost, nothing happens twice, nothing stays behind.
+//! Crashes, damage and interruptions: nothing shown is lost, nothing happens twice, nothing is left
+//! behind.
 #![cfg(test)]
 
 mod canaries;

@@ -1,8 +1,7 @@
-//! Promise 5: a node is killed at some point while its commands fork, leave their group and session, and
-//! refuse to end: the next start ends all of them, and nobody else.
+//! Promise 5: a node is killed while its commands fork, leave their group and session, and refuse
+//! to end. The next start ends all of them and no other process.
 //!
-//! `LEFTFOLD_KILLS` says how many nodes are killed (12 if it is not set), `LEFTFOLD_SEED` with which seed
-//! the series begins.
+//! `LEFTFOLD_KILLS` sets how many nodes are killed (default 12), `LEFTFOLD_SEED` the first seed.
 #![allow(clippy::print_stdout, reason = "a promise tells its count")]
 
 use std::os::unix::process::CommandExt;
@@ -15,14 +14,14 @@ use common::{Site, bash, end, script, wait_until};
 use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 
-/// Ten times what is promised for the next start, for machines that are busy.
+/// Ten times the promise for the next start, for busy machines.
 const SOON: Duration = Duration::from_secs(30);
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
-/// Ids of running processes whose command line has this text.
+/// Ids of running processes whose command line contains this text.
 fn running(text: &str) -> Vec<u32> {
     let table = std::fs::read_dir("/proc").unwrap();
     let pids = table.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
@@ -39,7 +38,7 @@ fn sleeps(pid: u32) -> bool {
     std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"sleep\0"))
 }
 
-/// A process that is nobody's of these, and that does not outlive its test.
+/// A process that belongs to no node and ends with its test.
 struct Stranger(Child);
 
 impl Stranger {
@@ -53,7 +52,7 @@ impl Stranger {
 
 impl Drop for Stranger {
     fn drop(&mut self) {
-        // it may have been ended, which is what is tested
+        // the test may have ended it
         if let Ok(Some(pid)) = self.0.id().try_into().map(Pid::from_raw) {
             let _ = rustix::process::kill_process_group(pid, Signal::KILL);
         }
@@ -61,23 +60,23 @@ impl Drop for Stranger {
     }
 }
 
-/// Ways of a command to leave something behind; `NAP` is how long that sleeps.
+/// Commands that leave a process behind; it sleeps for `NAP`.
 const WAYS: [&str; 8] = [
     "sleep NAP &",
     "setsid sleep NAP &",
-    // twice forked, in a session of its own, with nothing of its parent's open
+    // forked twice, in a session of its own, with nothing inherited open
     "(setsid sh -c 'exec sleep NAP </dev/null >/dev/null 2>&1' &) &",
     "sh -c 'trap \"\" TERM HUP INT; while :; do sleep NAP; done' &",
     "setsid sh -c 'trap \"\" TERM; (sleep NAP; sleep NAP) & sleep NAP' &",
     "nohup sleep NAP >/dev/null 2>&1 &",
-    // without the marks, among others of the call
+    // without the marks, among other processes of the call
     "env -i sleep NAP &",
-    // never done with forking
+    // never stops forking
     "sh -c 'while :; do sleep NAP & sleep 0.02; done' &",
 ];
 
-/// Commands that leave something behind and end, and one that does not end. The next prompt has one that
-/// keeps its node there.
+/// Commands that leave a process behind and end, and one that does not end. The next prompt has one
+/// that keeps its node running.
 fn forking(nap: &str) -> Value {
     let ways =
         |ways: &[&str], end: &str| bash(&format!("{}\n{end}", ways.join("\n")).replace("NAP", nap));
@@ -94,8 +93,8 @@ fn forking(nap: &str) -> Value {
 /// Lines that a run prints until its third command runs; more may never come.
 const LINES: u64 = 26;
 
-/// Who sleeps as long as nobody else: processes that have nothing to do with a node, and those that
-/// its commands have left.
+/// Processes with a sleep time that no other test uses: strangers that belong to no node, and
+/// processes that the node's commands have left.
 struct Sleepers {
     nap: String,
     strangers: Vec<Stranger>,
@@ -110,8 +109,8 @@ impl Sleepers {
             Stranger::start(&["sleep", &nap], Some("another-store:S:1:1")),
             Stranger::start(&["sh", "-c", &format!("sleep {nap}; true")], None),
         ];
-        // the shell's child has the shell's command line, then for a moment none, then its own: a list
-        // of them is whole only when all three sleep and it was taken in one go
+        // the shell's child first has the shell's command line, briefly none, then its own, so a
+        // list is only complete if all three sleep at one moment
         let mut strange = Vec::new();
         wait_until("the strangers run", || {
             strange = running(&nap);
@@ -120,7 +119,7 @@ impl Sleepers {
         Self { nap, strangers, strange }
     }
 
-    /// How many are there that are no strangers.
+    /// Number of sleepers that are not strangers.
     fn left(&self) -> usize {
         running(&self.nap).into_iter().filter(|pid| !self.strange.contains(pid)).count()
     }
@@ -130,7 +129,8 @@ impl Sleepers {
     }
 }
 
-/// How many processes a killed node has left, and how long the next one took to end them.
+/// Kills a node and starts the next. Returns how many processes were left, and how long it took to
+/// end them.
 fn kill_and_start_again(seed: u64) -> (usize, Duration) {
     let sleepers = Sleepers::start(seed);
     let site = Site::scripted(&forking(&sleepers.nap));

@@ -1,5 +1,5 @@
-//! Every prefix of every log of the corpus makes requests that every API takes, each beginning as the
-//! one before; and a crash there comes to a valid end of the turn.
+//! Every prefix of every log of the corpus makes requests that every API accepts. Each request
+//! begins like the one before. A crash there leads to a valid end of the turn.
 //!
 //! `LEFTFOLD_BODIES=DIR` writes every body as `DIR/FORMAT-NAME-SEQ.json`.
 #![cfg(debug_assertions)]
@@ -21,7 +21,7 @@ use leftfold_events::{Envelope, Fact, POLICY, Request, Seq, State, context, line
 use leftfold_providers::Wire;
 use serde_json::{Value, json};
 
-/// The corpus as it is played without disturbance, once for all tests.
+/// The corpus, played without disturbance, once for all tests.
 fn corpus() -> &'static [(&'static str, Logs)] {
     static PLAYED: OnceLock<Vec<(&'static str, Logs)>> = OnceLock::new();
     PLAYED.get_or_init(|| {
@@ -54,14 +54,14 @@ fn wires() -> [(&'static str, Site); 4] {
     ]
 }
 
-/// A request that could be made after the event of this seq.
+/// A request that can be made after the event of this seq.
 struct Made {
     seq: Seq,
     what: &'static str,
     request: Request,
 }
 
-/// The requests of all prefixes that hold a prompt, each once, and how many prefixes there are.
+/// The requests of all prefixes that hold a prompt, each once, and the number of prefixes.
 fn requests(log: &[Envelope]) -> (Vec<Made>, usize) {
     let (mut state, mut made, mut prefixes) = (State::default(), Vec::<Made>::new(), 0);
     for event in log {
@@ -80,8 +80,8 @@ fn requests(log: &[Envelope]) -> (Vec<Made>, usize) {
     (made, prefixes)
 }
 
-/// What could be asked in this state: as it is, for a title and a summary, after a crash, and when
-/// somebody says something after it.
+/// The requests possible in this state: the next one, a title and a summary, one after a crash, and
+/// one after another prompt.
 fn possible(state: &State) -> Vec<(&'static str, Request)> {
     let mut all = vec![
         ("now", context::request(state)),
@@ -163,7 +163,7 @@ fn every_prefix_makes_requests_that_every_api_takes() {
     println!("promise 3: {prefixes} prefixes x 4 wires, 0 refused ({bodies} different bodies)");
 }
 
-/// Each body is taken, and one that says more than another does not say the rest otherwise.
+/// Checks that each body is accepted, and that a longer body extends the shorter one.
 fn assert_taken(site: &Site, made: &[Made]) -> Vec<Value> {
     let mut bodies = Vec::new();
     let mut conversations: Vec<Vec<Value>> = Vec::new();
@@ -184,7 +184,7 @@ fn assert_taken(site: &Site, made: &[Made]) -> Vec<Value> {
     bodies
 }
 
-/// Servers whose roles have to alternate get two messages of the user's as one.
+/// Servers with alternating roles get two user messages joined into one.
 fn grows(earlier: &Request, later: &Request) -> bool {
     let is_user = |message: &RequestMessage| matches!(message, RequestMessage::User { .. });
     let seam = later.messages.iter().skip(earlier.messages.len() - 1).take(2);
@@ -212,8 +212,8 @@ fn each_request_that_was_made_extends_the_one_before() {
     assert!(pairs > 100, "too few requests: {pairs}");
 }
 
-/// The requests for steps as they were made, each with whether it has to extend the one before: no
-/// summary, no pruning, no revert and no other turn configuration came in between.
+/// The requests for steps, each with whether it must extend the one before: no summary, pruning,
+/// revert or other turn configuration came in between.
 fn asked(log: &[Envelope]) -> Vec<(Request, bool)> {
     let (mut state, mut asked, mut extends) = (State::default(), Vec::new(), false);
     for event in log {
@@ -236,7 +236,7 @@ fn a_crash_at_every_event_comes_to_a_valid_end() {
     let mut crashes = 0;
     for (name, logs) in corpus() {
         for (session, log) in logs {
-            // what a fork shares has had its turn
+            // the prefix shared with the parent is tested with the parent
             let own = log.iter().position(|event| event.session == *session).unwrap_or_default();
             for cut in own.max(1) + 1..=log.len() {
                 for close in [false, true] {
@@ -249,7 +249,7 @@ fn a_crash_at_every_event_comes_to_a_valid_end() {
     println!("promise 3: {crashes} crashes in these logs, each with a valid end of its turn");
 }
 
-/// Resumes what is left of a log, with a model that only answers and tools that only work.
+/// Resumes the rest of a log, with a model that only answers and tools that only succeed.
 fn assert_ends(place: &str, left: &[Envelope], close: bool) {
     let mut survivor = Run::folded(left);
     survivor.step(&Step::Resume { close });

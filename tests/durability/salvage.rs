@@ -1,5 +1,5 @@
-//! `leftfold check --salvage`: a damaged session becomes one that can be read and gone on with, and
-//! nothing that can be read is thrown away. And `sessions prune`: files that nothing refers to.
+//! `leftfold check --salvage`: a damaged session becomes readable and resumable, and nothing
+//! readable is lost. `sessions prune`: removes files that nothing refers to.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use common::{Live, Ran, Site, bash, says, script};
 use serde_json::{Value, json};
 
-/// A session of many events, killed before it was closed as far as its files tell.
+/// A session of many events whose files look as if it was killed before it was closed.
 fn written() -> (Site, PathBuf) {
     let mut replies: Vec<Value> = (0..12).map(|n| bash(&format!("echo number {n}"))).collect();
     replies.push(says("done"));
@@ -39,7 +39,7 @@ fn on(site: &Site, args: &[&str]) -> Ran {
     Live::start(site.command(args)).wait()
 }
 
-/// Flips a byte in the middle of what stands in the database.
+/// Flips a byte in the middle of the used part of the database.
 fn damage(folder: &Path) {
     let path = folder.join("db");
     let mut bytes = fs::read(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Canaries: no secret comes into the log, the files beside it, or anything that is printed.
+//! Canaries: no secret appears in the log, the files beside it, or anything printed.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 const CANARY: &str = "canary-4711-in-a-mine";
 
-/// A site with a secret `DEPLOY`, given by a variable that commands see, too.
+/// A site with a secret `DEPLOY` in a variable that commands also see.
 fn site(replies: &Value) -> Site {
     Site::scripted(&script(replies))
         .setting("secrets", json!({ "DEPLOY": "{env:DEPLOY}" }))
@@ -15,7 +15,7 @@ fn site(replies: &Value) -> Site {
         .env("DEPLOY", CANARY)
 }
 
-/// The files below `folder` that have the canary in them.
+/// The files below `folder` that contain the canary.
 fn found_in(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {

@@ -1,9 +1,9 @@
-//! Golden sessions: logs as a version before this one has stored them decode, fold to the same state and
-//! print the same lines for ever. Those that were written under today's policy verify.
+//! Golden sessions: logs stored by earlier versions decode, fold to their old state and print their
+//! old lines for ever. Logs written under today's policy also verify.
 //!
-//! `store/tests/golden/sessions/` holds, for each session, `SCHEMA-NAME.hex` (the record of each event),
-//! `.jsonl` (its public line) and `.json` (the state that they fold to), and `payloads.jsonl` for all.
-//! `LEFTFOLD_GOLDEN=write` adds those that are not there yet; it never touches one that is.
+//! `store/tests/golden/sessions/` holds for each session `SCHEMA-NAME.hex` (the record of each
+//! event), `.jsonl` (its public line) and `.json` (the folded state), and `payloads.jsonl` for all.
+//! `LEFTFOLD_GOLDEN=write` adds missing ones and never changes an existing one.
 #![allow(clippy::print_stdout, reason = "the count is the result")]
 
 use std::collections::{BTreeMap, HashMap};
@@ -21,7 +21,7 @@ use serde_json::Value;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/store/tests/golden/sessions");
 
-/// Sessions of the corpus that are kept.
+/// Sessions of the corpus that are kept as golden ones.
 const KEPT: [&str; 7] =
     ["tools", "children", "compaction", "permissions", "plan", "revert", "mixed"];
 
@@ -42,7 +42,7 @@ fn unhex(text: &str) -> Vec<u8> {
     (0..text.len() / 2).map(|n| u8::from_str_radix(&text[2 * n..2 * n + 2], 16).unwrap()).collect()
 }
 
-/// A session and its children as they are kept.
+/// A stored session with its children.
 struct Golden {
     name: String,
     records: Vec<Vec<u8>>,
@@ -61,7 +61,7 @@ impl Golden {
         }
     }
 
-    /// What the records are today, with the contents behind their hashes.
+    /// The decoded events, with the contents behind their hashes.
     fn events(&self, payloads: &Payloads) -> Vec<Envelope> {
         let event = |(bytes, n): (&Vec<u8>, usize)| {
             let event = decode(bytes).unwrap_or_else(|e| panic!("{}, record {n}: {e}", self.name));
@@ -73,7 +73,7 @@ impl Golden {
 
 fn filled(mut event: Envelope, payloads: &Payloads) -> Envelope {
     for payload in event.event.payloads_mut() {
-        // one that was never set has no contents
+        // a payload that was never set has no contents
         if payload.sha256() != Sha256::default() {
             let text = payloads.get(&payload.sha256());
             payload.fill(Arc::clone(text.expect("payloads.jsonl has all contents")));
@@ -127,7 +127,7 @@ fn golden_sessions_decode_fold_and_verify() {
     );
 }
 
-/// Exports of the time when events had other names, which `former-NAME.jsonl` has.
+/// Exports from the time when events had other names, in `former-NAME.jsonl`.
 #[test]
 fn exports_with_former_names_are_taken_in() {
     let payloads = read_payloads();
@@ -150,7 +150,7 @@ fn exports_with_former_names_are_taken_in() {
     }
 }
 
-/// How many of the logs were verified.
+/// Returns how many of the logs were verified.
 fn assert_as_ever(golden: &Golden, payloads: &Payloads) -> usize {
     let name = &golden.name;
     let events = golden.events(payloads);
@@ -159,7 +159,7 @@ fn assert_as_ever(golden: &Golden, payloads: &Payloads) -> usize {
         assert_eq!(line::write(event), *text, "{name}");
         let Ok(Line::Event(read)) = line::read(text) else { panic!("{name}: {text}") };
         assert_eq!(filled(*read, payloads), *event, "{name}");
-        // what is written today is read by whoever reads this
+        // every reader of old events can read today's encoding
         let again = decode(&encode(event).unwrap()).unwrap();
         assert_eq!(filled(again, payloads), *event, "{name}");
         if name.starts_with(&prefix()) {
@@ -181,7 +181,7 @@ fn assert_as_ever(golden: &Golden, payloads: &Payloads) -> usize {
     verified
 }
 
-/// The built program takes the session in, finds nothing wrong with it and gives the same lines back.
+/// The built program imports the session, finds no problem in it and exports equal lines.
 fn assert_imported(golden: &Golden, payloads: &Payloads) {
     let site = Site::bare();
     let contents = payloads.values().map(|text| line::write_payload(&Payload::new(&**text)));
@@ -203,7 +203,8 @@ fn prefix() -> String {
     format!("schema{SCHEMA}-")
 }
 
-/// The state but for the turn configuration, whose contents the log names by hash; long texts as their hash.
+/// The state without the turn configuration, whose contents the log names by hash; long texts as
+/// their hash.
 fn rendered(state: &State) -> Value {
     let mut state = serde_json::to_value(state).unwrap();
     state.as_object_mut().unwrap().remove("config");
@@ -220,8 +221,8 @@ fn shorten(value: &mut Value) {
     }
 }
 
-/// The first place where `found` is not what was expected. A state may learn more, so members that
-/// were not known are skipped.
+/// The first place where `found` differs from the expected state. A state may have new members, so
+/// those are skipped.
 fn missing(expected: &Value, found: &Value, path: &str) -> Option<String> {
     match (expected, found) {
         (Value::Object(known), Value::Object(members)) => known.iter().find_map(|(key, value)| {
@@ -237,7 +238,7 @@ fn missing(expected: &Value, found: &Value, path: &str) -> Option<String> {
     }
 }
 
-/// Plays a session and keeps it, with nothing of this machine in it.
+/// Plays a session and stores it, without anything specific to this machine.
 fn write_golden(name: &str) {
     let known = format!("{}{name}", prefix());
     if file(&format!("{known}.hex")).exists() {
@@ -246,7 +247,7 @@ fn write_golden(name: &str) {
     std::fs::create_dir_all(FOLDER).unwrap();
     let scenario = scenario(name);
     let mut logs = played(&scenario);
-    // the root comes first, whose children are told of in it
+    // the root comes first, because it refers to its children
     logs.sort_by_key(|(_, log)| is_child(log));
     let here = scenario.site.path("").display().to_string();
     let here = here.trim_end_matches('/');
@@ -269,7 +270,7 @@ fn write_golden(name: &str) {
     save(&format!("{known}.json"), serde_json::to_string_pretty(&states).unwrap() + "\n");
 }
 
-/// The events as they would be if they had happened in another folder.
+/// The events as if they had happened in another folder.
 fn moved(logs: &Logs, from: &str, to: &str) -> Vec<Envelope> {
     let own = |(session, log): &(SessionId, Vec<Envelope>)| -> Vec<Envelope> {
         log.iter().filter(|event| event.session == *session).cloned().collect()
@@ -294,7 +295,7 @@ fn moved(logs: &Logs, from: &str, to: &str) -> Vec<Envelope> {
     by_session(&events).into_iter().flat_map(|(_, log)| asked_there(log)).collect()
 }
 
-/// The requests there have other hashes.
+/// Recomputes the hashes of the requests, which differ there.
 fn asked_there(mut log: Vec<Envelope>) -> Vec<Envelope> {
     let mut state = State::default();
     for event in &mut log {

@@ -1,4 +1,4 @@
-//! Subagents of other agents' sessions, taken in as children of theirs.
+//! Subagents in the sessions of other agents, imported as child sessions.
 #![allow(clippy::needless_pass_by_value, reason = "a test hands over what it has just made")]
 
 use common::foreign::{anthropic, as_lines, assert_taken_over, events, import, told};
@@ -43,7 +43,7 @@ fn sidechain(mut record: Value) -> Value {
     record
 }
 
-/// With what a subagent has done among the other records.
+/// A session with a subagent's records among the others.
 fn session(directory: &str) -> Vec<Value> {
     let mut first = user("u1", "", 0, json!("What is here?"));
     first["cwd"] = directory.into();
@@ -91,12 +91,12 @@ fn a_subagent_among_the_records_is_a_child() {
     assert_eq!(of_child("turn.prompted")[0]["data"]["parts"][0]["text"], "Look around.");
     assert_eq!(of_child("tool.finished")[0]["data"]["output"], "a.rs");
     assert_eq!(of_child("turn.ended")[0]["data"]["text"], "There is a.rs.");
-    // and the parent goes on, with no more of it than the result
+    // the parent continues, with only the result of the subagent
     site.run(&["run", "--session", &session, "Sure?"]).ok();
     let asked = told(&server.requests()[0].body);
     assert!(asked.contains(&"u: = There is a.rs.".to_owned()), "{asked:?}");
     assert!(!asked.iter().any(|line| line.contains("Glob")), "{asked:?}");
-    // what goes out comes in again
+    // an export can be imported again
     let exported = site.run(&["export", "--unmasked", &session]).ok().stdout;
     site.run(&["sessions", "rm", &session]).ok();
     site.file("ours.jsonl", &exported);
@@ -121,7 +121,7 @@ fn a_subagent_with_a_file_of_its_own_is_found_by_its_result() {
         sidechain(user("d1", "", 3, json!("Look deeper."))),
         sidechain(reply("d2", "d1", 3, text("Deep."))),
     ];
-    // one that names itself is read once
+    // a subagent that refers to itself is read once
     deeper.push(sidechain(result("d3", "d2", 4, "t0", "x")));
     deeper[2]["toolUseResult"] = json!({ "agentId": "c3d4" });
     site.file("theirs.jsonl", as_lines(&records));
@@ -165,14 +165,14 @@ fn subagents_that_are_nested_too_deeply_are_left_out() {
 fn one_of_which_nobody_says_which_call_has_started_it_is_counted() {
     let site = Site::bare();
     let mut records = session("/nowhere");
-    // two calls with the same words
+    // two calls with equal prompts
     records.insert(2, reply("a9", "a1", 1, task("t2", "Look around.")));
     records[2]["message"]["id"] = "msg_a1".into();
     site.file("theirs.jsonl", as_lines(&records));
     let (session, said) = import(&site, "theirs.jsonl");
     assert!(said.contains("record of a subagent (4)"), "{said}");
     assert!(all(&events(&site, &session), "subagent.spawned").is_empty());
-    // and one whose call has no result
+    // and a subagent whose call has no result
     let mut records = self::session("/nowhere");
     records.truncate(6);
     site.file("other.jsonl", as_lines(&records));

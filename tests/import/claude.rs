@@ -1,4 +1,4 @@
-//! A session of Claude Code, taken in and gone on with.
+//! A session of Claude Code, imported and continued.
 #![allow(clippy::needless_pass_by_value, reason = "a test hands over what it has just made")]
 
 use common::foreign::{anthropic, as_lines, assert_taken_over, events, import, told};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 const MODEL: &str = "claude-sonnet-4-5";
 
-/// A record `id` behind `parent`, at so many seconds.
+/// A record `id` after `parent`, at `second` seconds.
 fn record(kind: &str, id: &str, parent: Value, second: u64, message: Value) -> Value {
     json!({
         "type": kind, "uuid": id, "parentUuid": parent, "isSidechain": false, "sessionId": "0b1c-22",
@@ -92,7 +92,7 @@ fn a_broken_session_is_told_as_if_it_had_run_here() {
     assert_eq!(imported["through"], events.last().unwrap()["seq"]);
     assert_eq!(only(&events, "session.titled")["data"]["title"], "Repair the slug");
     assert_eq!(only(&events, "session.created")["data"]["directory"], "/nowhere/at/all");
-    // one reply with its two calls, whose numbers count once
+    // one reply with its two calls, whose usage counts once
     let replied = all(&events, "model.finished");
     assert_eq!(replied.len(), 2);
     let usage =
@@ -100,12 +100,12 @@ fn a_broken_session_is_told_as_if_it_had_run_here() {
     assert_eq!(replied[0]["data"]["usage"], usage);
     assert_eq!(replied[0]["at"], "2026-03-01T10:00:02.000Z");
     assert_eq!(all(&events, "tool.finished").len(), 2);
-    // the call that has no result
+    // the call without a result
     assert_eq!(only(&events, "tool.lost")["data"]["call"], "t3");
     assert_eq!(kinds(&events).last(), Some(&"model.requested"));
     let stats = site.run(&["stats", "--format", "json"]).ok().stdout;
     assert!(stats.contains("Bash") && stats.contains("anthropic/claude-sonnet-4-5"), "{stats}");
-    // the same file again is the same session
+    // importing the file again finds the existing session
     let again = site.run(&["import", "theirs.jsonl"]).with(2);
     assert!(again.stderr.contains(&format!("{session} is here already")), "{}", again.stderr);
 }
@@ -146,14 +146,14 @@ fn it_is_gone_on_with_and_the_model_is_told_all_of_it() {
     assert!(!verified.contains("; 0 decisions since"), "{verified}");
     let explained = site.run(&["explain", &session, "6"]);
     assert!(explained.stderr.contains("Claude Code asked this model"), "{}", explained.stderr);
-    // a fork is one, too, from anywhere
+    // a fork at any event counts as imported too
     let forked = site.run(&["fork", &session, "--at", "16"]).ok();
     site.run(&["check", forked.stdout.trim()]).ok();
 }
 
 #[test]
 fn another_model_goes_on_with_it_in_its_own_way() {
-    // it goes by the replies that there are already
+    // the script counts the imported replies too
     let site = Site::scripted(&script(json!([says(""), says(""), says("Done.")])));
     let mut records = broken();
     records[1]["cwd"] = site.project().display().to_string().into();
@@ -162,7 +162,7 @@ fn another_model_goes_on_with_it_in_its_own_way() {
     let ran =
         site.run(&["run", "--session", &session, "-m", "double/m", "--format", "json", "Go on."]);
     let events = ran.ok().events();
-    // the turn that was cut off is brought to its end before
+    // the interrupted turn is closed first
     let ends: Vec<&Value> =
         all(&events, "turn.ended").iter().map(|e| &e["data"]["reason"]).collect();
     assert_eq!(ends, ["aborted", "completed"]);

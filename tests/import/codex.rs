@@ -1,4 +1,4 @@
-//! A session of Codex, taken in and gone on with.
+//! A session of Codex, imported and continued.
 #![allow(clippy::needless_pass_by_value, reason = "a test hands over what it has just made")]
 
 use common::foreign::{anthropic, as_lines, assert_taken_over, events, import, told};
@@ -99,7 +99,7 @@ fn calls_results_and_tokens_are_those_of_the_rollout() {
     assert_eq!(finished[0]["data"]["output"], "a.rs\n");
     assert_eq!(finished[1]["data"]["is_error"], true);
     assert_eq!(only(&events, "tool.lost")["data"]["call"], "c3");
-    // what is sealed for one account is nobody else's
+    // content encrypted for one account is dropped
     assert!(!format!("{events:?}").contains("c2VhbGVk"));
     let requested = all(&events, "model.requested");
     assert_eq!(requested[0]["data"]["model"], json!({ "provider": "openai", "id": "gpt-5-codex" }));

@@ -44,7 +44,7 @@ fn export_import_export_is_the_identity() {
     assert_eq!(export(&site), exported);
     assert_eq!(site.run(&["replay", "last", "--state"]).ok().stdout, state);
     site.assert_sound();
-    // and it can be gone on with
+    // and it can be continued
     site.run(&["run", "--continue", "more"]).ok();
     site.assert_sound();
 }

@@ -1,4 +1,4 @@
-//! A session of OpenCode, from its export or its storage, taken in and gone on with.
+//! A session of OpenCode, from its export or its storage, imported and continued.
 #![allow(clippy::needless_pass_by_value, reason = "a test hands over what it has just made")]
 
 use common::foreign::{anthropic, assert_taken_over, events, import, told};
@@ -60,7 +60,7 @@ fn session(directory: &str) -> Value {
 #[test]
 fn an_export_is_told_as_if_it_had_run_here() {
     let site = Site::bare();
-    // as people pipe it into a file, and as editors lay it out
+    // laid out over several lines, as editors do
     let text = serde_json::to_string_pretty(&session("/nowhere/at/all")).unwrap();
     site.file("theirs.json", format!("Exporting session: ses_1\n{text}\n"));
     let (session, said) = import(&site, "theirs.json");
@@ -83,7 +83,7 @@ fn an_export_is_told_as_if_it_had_run_here() {
         (&json!("blue"), &json!("a"))
     );
     assert_eq!(finished[1]["data"]["is_error"], true);
-    // a tool of the same name does here what it did not do there
+    // a tool of that name works differently here, so it gets another name
     assert_eq!(all(&events, "tool.resolved")[1]["data"]["name"], "their_batch");
     assert_eq!(only(&events, "tool.lost")["data"]["call"], "t3");
     assert_eq!(only(&events, "turn.ended")["data"]["text"], "It is blue.");

@@ -1,4 +1,4 @@
-//! What servers ask people in the middle of a call, and how it comes back to them.
+//! Elicitations: servers ask people in the middle of a call, and get the answer.
 
 use std::io::{PipeWriter, Write};
 use std::process::Stdio;
@@ -17,7 +17,8 @@ fn the_server_answers() {
     assert!(listed.stdout.contains("connected"), "{}", listed.stdout);
 }
 
-/// With a model that makes one call, in which the server asks this, and allows all others.
+/// A site whose model makes one call, in which the server asks `ask`. All other permissions are
+/// granted.
 fn site(ask: &Value) -> Site {
     let replies = json!([call("m_ask", ask), says("So be it.")]);
     let site = Site::scripted(&script(replies));
@@ -25,7 +26,7 @@ fn site(ask: &Value) -> Site {
     site.setting("/mcp", json!({ "m": mcp::local(SERVER, "") }))
 }
 
-/// Two fields, of which the second need not be filled in.
+/// A form of two fields, the second optional.
 fn form() -> Value {
     json!({ "ask": {
         "message": "Which seat?",
@@ -43,7 +44,7 @@ fn start(site: &Site, mode: &[&str]) -> (Live, PipeWriter) {
     (Live::start(command), writer)
 }
 
-/// What the server was told, as the call's result has it.
+/// The server's view of the answer, from the call's result.
 fn told(events: &[Value]) -> Value {
     let finished = only(events, "tool.finished");
     serde_json::from_str(finished["data"]["output"].as_str().unwrap()).unwrap()

@@ -24,7 +24,7 @@ fn the_server_answers() {
     assert!(answer(&asked).unwrap()["error"].is_object());
 }
 
-/// The double of the other tests, which has something to be read besides.
+/// The test server of the other tests, with resources.
 fn answer(message: &Value) -> Option<Value> {
     let uri = message["params"]["uri"].as_str().unwrap_or_default();
     let text = |text: &str| json!({ "contents": [{ "uri": uri, "text": text }] });
@@ -49,14 +49,14 @@ fn answer(message: &Value) -> Option<Value> {
     Some(json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }))
 }
 
-/// With the server `m`, and one that is turned off.
+/// A site with the server `m`, and one that is disabled.
 fn site() -> Site {
     let site = Site::scripted(&script(json!([says("One."), says("Two.")])));
     let off = json!({ "command": ["no-such-program-anywhere"], "enabled": false });
     site.setting("/mcp", json!({ "m": mcp::local(SERVER, ""), "off": off }))
 }
 
-/// The parts of the one prompt that there is.
+/// The parts of the only prompt.
 fn parts(events: &[Value]) -> Vec<Value> {
     only(events, "turn.prompted")["data"]["parts"].as_array().unwrap().clone()
 }

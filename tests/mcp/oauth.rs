@@ -1,4 +1,4 @@
-//! Signing in at remote servers of the Model Context Protocol, and what is kept of it.
+//! Signing in at remote MCP servers, and the stored tokens.
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use common::guarded::{Guarded, LONG, SHORT, get, location};
 use common::{Live, Site, all, call, end, says, script, wait_until};
 use serde_json::{Value, json};
 
-/// With the server `far`, and a model that makes these calls.
+/// A site with the server `far`, and a model that makes these calls.
 fn site(guarded: &Guarded, calls: &[(&str, Value)]) -> Site {
     let mut replies: Vec<Value> = calls.iter().map(|(name, input)| call(name, input)).collect();
     replies.push(says("So be it."));
@@ -20,7 +20,7 @@ fn echo() -> (&'static str, Value) {
     ("far_echo", json!({ "text": "hello" }))
 }
 
-/// What is kept of all servers.
+/// The stored tokens of all servers.
 fn kept(site: &Site) -> Value {
     let path = site.path("home/mcp-auth.json");
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -41,7 +41,7 @@ fn whoever_has_signed_in_can_use_the_server_until_it_is_forgotten() {
         assert!(pages[0].contains(part), "{}", pages[0]);
     }
     let bought = &guarded.asked("POST /token")[0];
-    // the client's id and secret, by the one way that the server takes
+    // the client's id and secret, in the only form that the server accepts
     assert!(bought.contains("Basic ") && bought.contains("code_verifier="), "{bought}");
     let grant = &kept(&site)[&guarded.url];
     assert_eq!(grant["client_secret"], "secret-0123456789");
@@ -69,7 +69,7 @@ fn a_token_is_refreshed_when_it_is_about_to_expire() {
     for asked in refreshed {
         assert!(asked.contains("grant_type=refresh_token") && asked.contains("Basic "), "{asked}");
     }
-    // each is good once, and the last is kept
+    // each refresh token is good once, and the last is stored
     let tokens: Vec<&str> =
         refreshed.iter().filter_map(|a| a.split("refresh_token=").nth(1)).collect();
     assert_eq!(guarded.asked("GET /authorize").len(), 1);
@@ -95,7 +95,7 @@ fn more_rights_are_asked_for_when_a_call_wants_them() {
     assert!(pages[1].contains("scope=read+admin"), "{}", pages[1]);
 }
 
-/// A site whose browser writes down which page it is to show.
+/// A site whose browser writes down the address of its page.
 fn with_browser(guarded: &Guarded) -> Site {
     let site = site(guarded, &[]);
     let browser = site.path("bin/xdg-open");
@@ -109,7 +109,7 @@ fn with_browser(guarded: &Guarded) -> Site {
     site.env("PATH", path)
 }
 
-/// The page that the browser was told to show.
+/// The address that the browser was given.
 fn page(site: &Site) -> String {
     let mut page = String::new();
     wait_until("a browser has a page", || {
@@ -125,7 +125,7 @@ fn a_browser_comes_back_by_itself() {
     let site = with_browser(&guarded);
     let live = site.start(&["mcp", "login", &guarded.url, "--consent", "browser"]);
     let to = location(&get(&page(&site)));
-    // somebody else who knows the port and no state
+    // another program that knows the port but not the state
     let other = get(&to.replace("state=", "state=x"));
     assert!(other.starts_with("HTTP/1.1 400"), "{other}");
     let shown = get(&to);

@@ -1,5 +1,5 @@
-//! The Model Context Protocol with programs that others have written (`tests/peers/`): the official
-//! conformance suite, and servers that many people use.
+//! MCP with third-party programs (`tests/peers/`): the official conformance suite, and popular
+//! servers.
 
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
@@ -10,16 +10,16 @@ use common::{Live, Site, all, call, end, mcp, only, says, script, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// What the suite runs besides, for protocols that are not this version's.
+/// Scenarios that the suite also runs, for protocol versions other than this one.
 const UNSCORED: &str = "Not scored for";
 
-/// The requirements of the latest version of the protocol that has `initialize`.
+/// The latest version of the protocol that has `initialize`.
 const REQUIREMENTS: &str = "2025-11-25";
 
 /// Milliseconds for each scenario: they all run at once.
 const PATIENCE: &str = "120000";
 
-/// Runs the suite, and tells what it has printed.
+/// Runs the suite. Returns its output.
 fn suite(peers: &Peers, site: &Site, which: &[&str]) -> String {
     let mut running = peers.command("conformance");
     let probe = format!("{} mcp probe", env!("CARGO_BIN_EXE_leftfold"));
@@ -51,7 +51,7 @@ fn the_conformance_suite_is_content() {
         .collect();
     assert_eq!(scored.len(), 18, "{said}");
     for (name, fine) in &scored {
-        // the suite times all of a client's streams as one, so that this needs a quiet machine
+        // the suite times all streams of a client as one, so this needs a quiet machine
         let again = |name: &str| {
             let alone = suite(&peers, &site, &["--scenario", name]);
             alone.contains("0 failed, 0 warnings")
@@ -66,7 +66,7 @@ fn the_conformance_suite_is_content() {
     );
 }
 
-/// With this server as `s`, and a model that makes these calls, one in each step.
+/// A site with this server as `s`, and a model that makes these calls, one a step.
 fn site(server: &Value, calls: &[(&str, Value)]) -> Site {
     let mut replies: Vec<Value> = calls.iter().map(|(name, input)| call(name, input)).collect();
     replies.push(says("So be it."));
@@ -81,7 +81,7 @@ fn local(peers: &Peers, command: &str, arguments: &[&str]) -> Value {
     json!({ "command": command, "timeout": 60_000 })
 }
 
-/// Its tools, as models know them.
+/// The server's tools, by the names that models use.
 fn listed(site: &Site) -> Vec<String> {
     let ran = site.run(&["mcp", "--format", "json"]).ok();
     let server: Value = serde_json::from_str(ran.stdout.trim()).unwrap();
@@ -90,7 +90,7 @@ fn listed(site: &Site) -> Vec<String> {
     tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The results of the calls of a turn, after which nothing of the server is left running.
+/// The results of a turn's calls. Checks that no process of the server is left.
 fn results(live: Live) -> Vec<String> {
     let node = live.id();
     let events = live.wait().ok().events();
@@ -105,7 +105,7 @@ fn go(site: &Site) -> Live {
     site.start(&["run", "--format", "json", "go"])
 }
 
-/// What the server that shows everything is asked to do, and says.
+/// Calls of the server `everything`, and their expected results.
 fn everything() -> Vec<(&'static str, Value, &'static str)> {
     vec![
         ("s_echo", json!({ "message": "hello" }), "Echo: hello"),
@@ -141,7 +141,7 @@ fn assert_everything(server: &Value) {
     assert_cancelled(server);
 }
 
-/// A call that has begun is cancelled with its turn.
+/// Cancels a running call by ending its turn.
 fn assert_cancelled(server: &Value) {
     let long = json!({ "duration": 3_000, "steps": 6_000 });
     let site = site(server, &[("s_trigger-long-running-operation", long)]);
@@ -161,7 +161,7 @@ fn a_server_of_everything_over_stdio() {
     assert_everything(&local(&peers, "mcp-server-everything", &["stdio"]));
 }
 
-/// A server by HTTP, which ends with this.
+/// A server over HTTP. Dropping the value ends it.
 struct Http {
     child: Child,
     port: u16,
@@ -169,7 +169,7 @@ struct Http {
 
 impl Http {
     fn start(peers: &Peers, kind: &str) -> Self {
-        // somebody else may take the port meanwhile
+        // another program may take the port meanwhile
         (0..10).find_map(|_| Self::on_some_port(peers, kind)).expect("no port was free")
     }
 
@@ -180,7 +180,7 @@ impl Http {
         let mut child = serving.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
         let up = lines.by_ref().find(|line| line.contains(" on port ") || line.contains("in use"));
-        // one of them says so even if it can not
+        // one of the servers reports success even if it cannot listen
         let there = || TcpStream::connect(("localhost", port)).is_ok();
         let up = up.is_some_and(|line| line.contains(" on port ")) && there();
         if !up || child.try_wait().unwrap().is_some() {
@@ -188,7 +188,7 @@ impl Http {
             let _ = child.wait();
             return None;
         }
-        // whoever writes to a pipe that nobody reads would wait for ever
+        // an unread pipe would block its writer for ever
         std::thread::spawn(move || lines.for_each(drop));
         Some(Self { child, port })
     }

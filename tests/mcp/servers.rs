@@ -1,4 +1,4 @@
-//! Servers of the Model Context Protocol: what they bring, what becomes of calls, and their end.
+//! MCP servers: their tools, calls, and how they end.
 
 use common::{
     Answer, Block, Editor, Live, Ran, Server, Site, Split, all, call, end, mcp, message, only,
@@ -17,7 +17,7 @@ fn the_server_answers() {
     assert_eq!((listed.len(), &listed[0]["status"]), (1, &json!("connected")), "{listed:?}");
 }
 
-/// With the server `m`, and a model that makes these calls, one in each step.
+/// A site with the server `m`, and a model that makes these calls, one a step.
 fn site(calls: &[(&str, Value)], manner: &str) -> Site {
     let mut replies: Vec<Value> = calls.iter().map(|(name, input)| call(name, input)).collect();
     replies.push(says("So be it."));
@@ -25,13 +25,13 @@ fn site(calls: &[(&str, Value)], manner: &str) -> Site {
     site.setting("/mcp", json!({ "m": mcp::local(SERVER, manner) }))
 }
 
-/// What `leftfold mcp` knows of each server.
+/// The report of `leftfold mcp` on each server.
 fn listed(site: &Site) -> Vec<Value> {
     let ran = site.run(&["mcp", "--format", "json"]).ok();
     ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The results of the calls of a turn that is completed; of those that can not be run, why.
+/// The results of a completed turn's calls; for a refused call, the reason.
 fn results(ran: Ran) -> Vec<Value> {
     let events = ran.ok().events();
     assert_eq!(end(&events)["text"], "So be it.");
@@ -41,7 +41,7 @@ fn results(ran: Ran) -> Vec<Value> {
     finished.map(|event| event["data"].clone()).collect()
 }
 
-/// Whether a call was refused for what `why` says.
+/// Whether a call was refused with a reason that contains `why`.
 fn is_refused(result: &Value, why: &str) -> bool {
     result["error"].as_str().is_some_and(|error| error.contains(why))
 }
@@ -222,7 +222,7 @@ fn one_that_does_not_end_is_ended_with_all_it_has_started() {
     assert_eq!(mcp::servers_of(node), [0; 0]);
 }
 
-/// A turn whose call hangs, and has said so.
+/// A turn whose call hangs and has reported progress.
 fn hanging(manner: &str) -> (Site, Live) {
     let site = site(&[("m_hang", json!({}))], manner);
     let mut live = site.start(&["run", "--format", "json", "go"]);
@@ -299,7 +299,7 @@ fn models_are_told_of_the_tools_as_their_apis_take_them() {
     assert!(requests[1].body["messages"].to_string().contains("You said hello."));
 }
 
-/// A node whose model makes this call at each prompt, if need be often.
+/// A node whose model makes this call at each prompt.
 fn calling(name: &str) -> (Site, Editor) {
     let replies: Vec<Value> =
         (0..200).flat_map(|n| [call(name, json!({ "n": n })), says("So be it.")]).collect();
@@ -347,7 +347,7 @@ fn what_an_editor_hands_over_counts_for_its_session() {
     editor.leave();
 }
 
-/// Of the server's prompts an editor hears when a turn has waited for the server.
+/// An editor learns of the server's prompts once a turn has waited for the server.
 #[test]
 fn its_prompts_are_commands_of_an_editor_after_the_first_turn() {
     let site = Site::scripted(&script(json!([says("One."), says("Two.")])));

@@ -1,5 +1,4 @@
-//! Servers of the Model Context Protocol that do not keep to it: what they have that can be used is used,
-//! and nobody waits for the rest.
+//! MCP servers that violate the protocol: the usable part is used, and nobody waits for the rest.
 
 use std::time::Instant;
 
@@ -7,7 +6,7 @@ use common::{Editor, PATIENCE, Site, all, call, end, exists, mcp, says, script, 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// A shell that is a server: answers go by the method, `$id` is the request's.
+/// A shell script that is a server: it answers by method, `$id` is the request's id.
 const SERVER: &str = r#"
 say() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$1"; }
 while IFS= read -r line; do
@@ -26,19 +25,19 @@ const LISTS: &str = r#"say '"result":{"tools":[{"name":"t","inputSchema":{"type"
 
 const CALLED: &str = r#"say '"result":{"content":[{"type":"text","text":"fine"}]}'"#;
 
-/// A model that calls the tool `t` of the server that does this when it is asked to begin, to list its
-/// tools, and to call one.
+/// A model that calls the tool `t` of a server with these reactions to `initialize`, to listing its
+/// tools, and to a call.
 fn site(begins: &str, lists: &str, called: &str) -> Site {
     let server = SERVER.replace("INITIALIZE", begins).replace("LIST", lists);
     let server = server.replace("CALL", called);
-    // longer than anybody here waits: what is told is not that the time is over
+    // longer than any test waits, so that errors are not timeouts
     let limit = u64::try_from(PATIENCE.as_millis()).unwrap() * 5;
     let server = json!({ "command": ["sh", "-c", server], "timeout": limit });
     let site = Site::scripted(&script(json!([call("m_t", json!({})), says("So be it.")])));
     site.setting("/mcp", json!({ "m": server })).setting("/permission", json!("allow"))
 }
 
-/// What comes of the call, after which nothing of the server is left.
+/// The result of the call. Checks that no process of the server is left.
 fn result(site: &Site) -> Value {
     let began = Instant::now();
     let live = site.start(&["run", "--format", "json", "go"]);
@@ -76,7 +75,7 @@ fn what_can_be_mended_in_an_answer_is() {
     }
 }
 
-/// It is also silent when it is asked for its prompts.
+/// The server is also silent when asked for its prompts.
 #[test]
 fn what_is_wrong_with_its_lists_takes_no_tool_away() {
     for lists in [
@@ -88,7 +87,7 @@ fn what_is_wrong_with_its_lists_takes_no_tool_away() {
     }
 }
 
-/// Nobody has to ask for warnings. A conversation keeps its terminal clean and has them in a file.
+/// Warnings are shown by default. A conversation writes them to a file to keep its terminal clean.
 #[test]
 fn warnings_are_seen_without_a_setting() {
     let lists = r#"say '"result":{"tools":[{"name":"t"},{"name":7,"inputSchema":{}},{"name":8,"inputSchema":{}}]}'"#;
@@ -153,7 +152,7 @@ fn an_editor_is_shown_a_session_whose_server_does_not_start() {
     let site = Site::scripted(&script(json!([says("So be it.")])));
     let events = site.prompt("go").ok().events();
     let session = events[0]["session"].as_str().unwrap();
-    // longer than anything is waited for here
+    // longer than anything here waits
     let server = json!({ "command": ["sleep", "1000"], "timeout": 3_600_000 });
     let site = site.setting("/mcp", json!({ "m": server }));
     for method in ["session/load", "session/resume"] {

@@ -1,4 +1,4 @@
-//! Plugins that add to settings: what they say is one more source of them.
+//! Plugins that add to settings: their answer is one more source of settings.
 
 use common::plugin::{self, asked_for, double, example, hasty};
 use common::{Editor, Live, Site, all, bash, call, end, mcp, says, script, wait_until};
@@ -14,12 +14,12 @@ fn the_plugin_answers() {
     assert!(listed.contains("d  running") && listed.contains("hook config"), "{listed}");
 }
 
-/// The double that answers `config` with this, or in this manner.
+/// The test plugin that answers `config` with `settings`, or in that manner.
 fn adding(settings: &Value) -> Value {
     double(PLUGIN, json!({ "name": "d", "hooks": ["config"] }), json!({ "config": settings }))
 }
 
-/// With that plugin, and a model that gives these replies.
+/// A site with that plugin, and a model that gives these replies.
 fn site(replies: &[Value], plugin: &Value) -> Site {
     let replies = [replies, &[says("So be it.")]].concat();
     Site::scripted(&script(json!(replies))).setting("/plugin", json!([plugin]))
@@ -43,7 +43,7 @@ fn what_a_plugin_adds_is_in_force_and_a_replay_needs_no_plugin() {
     });
     let dig = json!({ "description": "d", "prompt": "p", "subagentType": "digger" });
     let replies = [bash("touch denied"), bash("touch wanted"), call("task", dig), says("Dug.")];
-    // whoever starts Leftfold has the last word
+    // inline settings of the caller win
     let site = site(&replies, &adding(&added))
         .setting("/permission", json!({ "bash": { "touch wanted": "allow" } }));
     let ran = site.run(&["run", "--format", "json", "--agent", "scout", "/greet Ann"]).ok();
@@ -108,7 +108,7 @@ fn a_wrong_answer_is_told_by_its_field_and_breaks_nothing() {
         let ran = site.prompt("go").ok().saying(&[told]);
         assert_eq!(ran.stderr.matches(told).count(), 1, "{ran:?}");
         assert_eq!(end(&ran.events())["text"], "So be it.");
-        // nothing of it counts
+        // nothing of the answer counts
         let agents = site.run(&["agents"]).ok().saying(&[told]);
         assert!(!agents.stdout.contains("scout"), "{agents:?}");
     }
@@ -193,7 +193,7 @@ fn an_editor_is_offered_what_a_plugin_adds_and_shown_what_it_makes_of_results() 
     let renamed: Vec<&Value> = updates.filter(|update| update["title"] == "Renamed").collect();
     assert_eq!(renamed.len(), 1, "{renamed:?}");
     assert_eq!(renamed[0]["rawOutput"]["mine"], json!({ "a": 1 }));
-    // the same one from the first question on
+    // one process since the first request
     assert_eq!(times(&site), (1, 1));
     drop(editor);
     wait_until("the plugin has ended", || mcp::servers_of(node).is_empty());

@@ -1,4 +1,4 @@
-//! Plugins: programs that have a say in what is decided and sent, that watch, and that bring tools.
+//! Plugins: programs that influence decisions and requests, receive events, and offer tools.
 
 use common::plugin::{self, asked_for, double, example, hasty};
 use common::{
@@ -18,12 +18,12 @@ fn the_plugin_answers() {
     assert_eq!((&listed[0]["name"], &listed[0]["status"]), (&json!("d"), &json!("running")));
 }
 
-/// The double, with these hooks and answers.
+/// The test plugin with these hooks and answers.
 fn hooked(hooks: &[&str], answers: Value) -> Value {
     double(PLUGIN, json!({ "name": "d", "hooks": hooks }), answers)
 }
 
-/// With these plugins, and a model that gives these replies.
+/// A site with these plugins, and a model that gives these replies.
 fn site(replies: &[Value], plugins: Value) -> Site {
     let replies = [replies, &[says("So be it.")]].concat();
     Site::scripted(&script(json!(replies))).setting("/plugin", plugins)
@@ -34,7 +34,7 @@ fn listed(site: &Site) -> Vec<Value> {
     ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Replay, verify and rerun of the last session, with no plugin anywhere.
+/// Checks that replay, verify and rerun of the last session work without plugins.
 fn assert_needs_no_plugin(site: &Site) {
     let before = plugin::asked(&site.project()).len();
     site.assert_sound();
@@ -226,7 +226,7 @@ fn one_that_watches_is_told_of_every_event_in_order() {
     let events = site.exported();
     assert_eq!(kinds(&told()), kinds(&events));
     assert_eq!(told().last(), events.last());
-    // nothing of it is in the log
+    // none of it is in the log
     assert!(all(&events, "hook.called").is_empty());
 }
 

@@ -1,4 +1,4 @@
-//! What settings say that a model can not do, no request asks of it.
+//! Requests never use a capability that settings deny a model.
 
 use common::{Answer, Server, Site, Split};
 use serde_json::{Value, json};
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 const ANSWER: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\n\
 data: [DONE]\n\n";
 
-/// The smallest picture there is.
+/// A minimal image.
 const PICTURE: &[u8] =
     b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
 
-/// The bodies of a prompt with a picture by an agent that has a temperature, and of its title, when
-/// settings say `model` of the model.
+/// The bodies of a prompt with an image, by an agent with a temperature, and of its title request,
+/// for a model with the settings `model`.
 fn bodies(model: &Value) -> Vec<Value> {
     let answers = (0..2).map(|_| Answer::Stream(ANSWER.to_owned(), Split::Whole)).collect();
     let server = Server::start(answers);

@@ -1,4 +1,4 @@
-//! How many connections a long run takes.
+//! How many connections a long run uses.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// Steps of the turn.
 const STEPS: usize = 50;
 
-/// A server that keeps its connections.
+/// A server that keeps its connections open.
 struct StoreListener {
     address: SocketAddr,
     connections: Arc<AtomicUsize>,
@@ -52,7 +52,7 @@ fn serve(mut stream: &TcpStream, asked: &Mutex<usize>, steps: &AtomicUsize) {
     }
 }
 
-/// Every tenth request finds the server busy.
+/// Every tenth request gets an overloaded error.
 fn step(n: usize) -> String {
     if n % 10 == 9 {
         let head = "HTTP/1.1 529 Busy\r\nretry-after-ms: 1\r\ncontent-length: 4\r\n\r\n";
@@ -62,7 +62,7 @@ fn step(n: usize) -> String {
         return chunked(&message(&[Block::Text("Done.")]));
     }
     let id: &'static str = Box::leak(format!("toolu_{n}").into_boxed_str());
-    // the same call three times in a row would be asked about
+    // three identical calls in a row would need permission
     let todos = json!([{ "id": "1", "content": format!("step {n}"), "status": "pending", "priority": "low" }]);
     let input = json!({ "todos": todos }).to_string();
     chunked(&message(&[Block::Call(id, "todowrite", input)]))
@@ -93,8 +93,8 @@ fn read(reader: &mut impl BufRead) -> Option<Value> {
     serde_json::from_slice(&body).ok()
 }
 
-/// A retry and a title are requests like any other. A request that comes before the client's pool
-/// has the last connection back opens one more, so a few are allowed.
+/// Retries and titles use the pool too. A request made before the client's pool has the last
+/// connection back opens a new one, so a few are allowed.
 #[test]
 fn a_long_run_uses_its_connections_again() {
     let listener = StoreListener::start();

@@ -1,4 +1,4 @@
-//! Turns over each wire, with retries, proxies and connections that are kept.
+//! Turns over each wire, with retries, proxies and kept connections.
 #![cfg(test)]
 
 use common::{Answer, Server, Site, Split, with_crlf};

@@ -1,4 +1,4 @@
-//! Proxies of the environment, and what is offered in the handshake behind them.
+//! Proxies from the environment, and the TLS handshake behind them.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::json;
 
-/// A host that no resolver knows, so that only a proxy leads to it.
+/// A host that cannot be resolved, so that only a proxy can reach it.
 const HOST: &str = "api.example.test";
 
 fn good() -> Answer {
@@ -54,16 +54,16 @@ fn hosts_that_are_excepted_are_reached_without_it() {
     }
 }
 
-/// What a proxy for TLS has seen.
+/// The observations of a proxy for TLS.
 struct Tunnel {
     address: SocketAddr,
     heads: Receiver<Vec<String>>,
-    /// The protocol that was agreed on, and the first bytes after that.
+    /// The negotiated protocol, and the first bytes after the handshake.
     spoken: Receiver<(Option<Vec<u8>>, Vec<u8>)>,
 }
 
 impl Tunnel {
-    /// A proxy that is the host behind it as well, or refuses everybody with `refusal`.
+    /// A proxy that also acts as the host, or refuses every client with `refusal`.
     fn start(refusal: Option<&'static str>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -71,7 +71,7 @@ impl Tunnel {
         let (word, spoken) = channel();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                // whoever is refused may be gone already
+                // a refused client may be gone already
                 let _ = serve(&stream.unwrap(), refusal, &head, &word);
             }
         });
@@ -104,7 +104,7 @@ fn pem(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/common/tls").join(name)
 }
 
-/// [`HOST`], as a certificate that only tests trust says.
+/// A certificate for [`HOST`] that only tests trust.
 fn tls() -> ServerConfig {
     let certificate = CertificateDer::from_pem_file(pem("cert.pem")).unwrap();
     let key = PrivateKeyDer::from_pem_file(pem("key.pem")).unwrap();
@@ -133,7 +133,7 @@ fn encrypted_requests_are_tunnelled_and_speak_http_2_where_it_is_offered() {
     let (protocol, first) = tunnel.spoken.recv_timeout(PATIENCE).unwrap();
     assert_eq!(protocol.as_deref(), Some(&b"h2"[..]));
     assert_eq!(first, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-    // nothing was answered
+    // there was no answer
     let failed = &all(&ran.events(), "model.failed")[0]["data"].clone();
     assert_eq!((&failed["class"], &failed["retryable"]), (&json!("network"), &json!(true)));
     assert!(!ran.stdout.contains("hush-hush") && !ran.stderr.contains("hush-hush"), "{ran:?}");

@@ -1,4 +1,4 @@
-//! What is tried again, when, and that no word is doubled by it.
+//! Which requests are retried and when, and that no text is doubled.
 
 use std::time::Instant;
 
@@ -24,7 +24,7 @@ fn a_busy_server_is_asked_again_when_it_says() {
         let server = Server::start(vec![busy(), busy(), good("At last.")]);
         let start = Instant::now();
         let events = events(&server);
-        // without the hint the two waits would be 2 and 4 seconds
+        // without the server's hint the two waits would be 2 and 4 seconds
         assert!(start.elapsed().as_secs_f64() < 5.0, "{status}: {:?}", start.elapsed());
         assert_eq!(end(&events)["text"], "At last.");
         assert_eq!(all(&events, "model.retry_scheduled").len(), 2);
@@ -80,10 +80,10 @@ fn a_stream_that_is_cut_is_asked_for_again_and_its_text_counts_once() {
         let events = events(&server);
         assert_eq!(only(&events, "model.failed")["data"]["class"], "network", "{at}");
         assert_eq!(end(&events)["text"], "Once upon a time.");
-        // what was shown of the first attempt is not sent
+        // the shown text of the first attempt is not sent
         assert_eq!(server.requests()[0].body, server.requests()[1].body);
     };
-    // at once, because each waits its two seconds
+    // in parallel, because each waits two seconds
     std::thread::scope(|scope| {
         for at in [middle, stop, stop + 9] {
             scope.spawn(move || turn(at));

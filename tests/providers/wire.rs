@@ -34,7 +34,7 @@ fn a_tool_turn_is_the_same_however_the_bytes_arrive() {
         let end = end(&events);
         assert_eq!(end["text"], "Fertig: «groß 🐘»\n\nmit Leerzeile.", "{:?}", arrival.1);
         assert_eq!(end["steps"], 3);
-        // each reply says 11 in and 7 out
+        // each reply reports 11 tokens in and 7 out
         assert_eq!((&end["usage"]["input"], &end["usage"]["output"]), (&json!(33), &json!(21)));
         assert_eq!(site.text("größe.txt"), "Sie ist groß 🐘.\n");
         let read = all(&events, "tool.finished")[0];
@@ -64,14 +64,14 @@ fn requests_have_the_shape_that_the_api_accepts() {
         (&thinking["type"], &thinking["thinking"], &thinking["signature"]),
         (&json!("thinking"), &json!("Zuerst lesen – 👀"), &json!("c2lnbmF0dXJl")),
     );
-    // the hash in the log is that of the body on the wire: so each has its own
+    // the hash in the log is that of the sent body, so each request has its own
     let mut hashes: Vec<_> =
         all(&events, "model.finished").iter().map(|e| e["data"]["body_sha256"].clone()).collect();
     hashes.dedup();
     assert_eq!(hashes.len(), 3);
 }
 
-/// Each call is answered in the very next message, by one result, before anything else in it.
+/// Checks that the next message answers each call with one result, before anything else.
 fn assert_valid(messages: &[Value]) {
     assert_eq!(messages[0]["role"], "user");
     assert_eq!(messages.last().unwrap()["role"], "user");

@@ -21,7 +21,7 @@ fn reply(parts: &[Value]) -> String {
     text + &event(&json!({ "candidates": [{ "finishReason": "STOP" }], "usageMetadata": usage }))
 }
 
-/// With a provider `local` that speaks Gemini to `server`.
+/// A site with a provider `local` that speaks Gemini to `server`.
 fn site(server: &Server) -> Site {
     let model = json!({ "limit": { "context": 100_000, "output": 8_000 } });
     Site::bare().setting("title", json!(false)).setting("model", json!("local/gemini-3-a")).setting(

@@ -7,7 +7,7 @@ use super::{ARRIVALS, AT_ONCE, Arrival};
 
 /// An item of a reply.
 enum Item {
-    /// Summary and what the server has sealed.
+    /// A summary, and the encrypted reasoning.
     Reasoning(&'static str, &'static str),
     Text(&'static str),
     /// Id, tool and the arguments as the model wrote them.
@@ -77,7 +77,7 @@ fn event(data: &Value) -> String {
     format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap())
 }
 
-/// With a provider `local` that speaks Responses to `server`.
+/// A site with a provider `local` that speaks Responses to `server`.
 fn site(server: &Server) -> Site {
     let model = json!({ "limit": { "context": 100_000, "output": 8_000 } });
     Site::bare().setting("title", json!(false)).setting("model", json!("local/gpt-5.1")).setting(
@@ -116,7 +116,7 @@ fn a_tool_turn_is_the_same_however_the_bytes_arrive() {
         let end = end(&events);
         assert_eq!(end["text"], "Fertig: «groß 🐘»\n\nmit Leerzeile.", "{:?}", arrival.1);
         assert_eq!(end["steps"], 3);
-        // each reply says 11 in with 4 of them cached, and 7 out with 2 for reasoning
+        // each reply reports 11 tokens in (4 of them cached) and 7 out (2 for reasoning)
         let usage = &end["usage"];
         assert_eq!([&usage["input"], &usage["cache_read"]], [&json!(21), &json!(12)]);
         assert_eq!([&usage["output"], &usage["reasoning"]], [&json!(15), &json!(6)]);

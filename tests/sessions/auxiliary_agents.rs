@@ -1,9 +1,9 @@
-//! Titles and summaries by models and prompts of their own; agents that name models which are not there.
+//! Titles and summaries with their own models and prompts; agents with unknown models.
 
 use common::{Site, all, call, end, only, says, script};
 use serde_json::{Value, json};
 
-/// A second provider, whose model `s` answers requests of that purpose with `text`.
+/// A second provider whose model `s` answers requests of this purpose with `text`.
 fn other(purpose: &str, text: &str) -> Value {
     let reply = json!({ "match": { "purpose": purpose }, "parts": [{ "text": text }] });
     json!({ "wire": "scripted", "options": { "script": { "replies": [reply] } },
@@ -49,7 +49,7 @@ fn the_agent_for_titles_has_its_own_model() {
     assert_eq!(only(&events, "session.titled")["data"]["title"], "Small talk");
     assert_eq!(asked(&events, "title")[0]["model"]["provider"], "other");
     site.assert_sound();
-    // and one that is turned off asks for none
+    // a disabled agent for titles asks for none
     let site = Site::scripted(&script(json!([says("Hello.")])))
         .setting("title", json!(true))
         .setting("agent", json!({ "title": { "disable": true } }));

@@ -1,4 +1,4 @@
-//! Making room in a model's context, on the built program.
+//! Compaction of a model's context, on the built program.
 
 use common::*;
 use serde_json::json;

@@ -1,9 +1,9 @@
-//! Two sessions side by side: `leftfold diff`.
+//! `leftfold diff`: compares two sessions.
 
 use common::{Site, bash, call, says};
 use serde_json::{Value, json};
 
-/// One project, the same prompt twice; the script is what the model says each time.
+/// Two sessions in one project with one prompt; each has its own script.
 fn two(first: &Value, second: &Value) -> (Site, [String; 2]) {
     let mut site = Site::scripted(&json!({ "replies": first }));
     let mut ids = Vec::new();

@@ -1,4 +1,4 @@
-//! What a model was asked, rebuilt from the log alone: `leftfold explain`.
+//! `leftfold explain`: rebuilds a model's request from the log alone.
 
 use common::{Site, all, bash, call, says, script};
 use leftfold_events::Sha256;
@@ -85,7 +85,7 @@ fn any_event_says_what_it_follows_from_and_what_came_of_it() {
     assert_eq!(found, expected);
     assert_eq!(ruled["same_today"], true);
     assert_eq!(ruled["decided_on"], expected[2]);
-    // what nobody was there to be asked about
+    // a question that nobody was there to answer
     let denied = explained(&site, &seq("permission.ruled", 1), &[]);
     for part in ["deny", "read `", "nobody is there to be asked", "tool.resolved"] {
         assert!(denied.contains(part), "{part}: {denied}");
@@ -100,7 +100,7 @@ fn any_event_says_what_it_follows_from_and_what_came_of_it() {
     let ended = report(&site, &seq("turn.ended", 0));
     assert!(from(&ended, "from").contains(&seq("turn.prompted", 0)), "{ended}");
     assert!(explained(&site, &seq("turn.prompted", 0), &[]).contains("was told"));
-    // every event there is
+    // every event
     for event in &events {
         explained(&site, &event["seq"], &[]);
     }

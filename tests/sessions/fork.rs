@@ -1,4 +1,4 @@
-//! Another way on from any point of a session: `leftfold fork`.
+//! `leftfold fork`: another continuation from any point of a session.
 
 use common::{Site, all, bash, call, end, only, says, script};
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ fn at_every_seq_a_fork_shares_what_was_before_and_is_sound() {
         assert_eq!(forked[at]["type"], "session.forked");
         assert_eq!(forked[at]["data"], json!({ "from": root, "at": at }));
         assert!(forked[at..].iter().all(|event| event["session"] == id.as_str()));
-        // what was open there is closed, and told as lost
+        // anything open there is closed and reported as lost
         let closed = forked.last().unwrap();
         assert!(["session.forked", "turn.ended"].contains(&closed["type"].as_str().unwrap()));
         site.run(&["verify", &id]).ok();
@@ -63,7 +63,7 @@ fn a_prompt_goes_on_in_the_fork_alone() {
     assert_eq!(end(&own)["text"], "Another end.");
     let id = own[0]["session"].as_str().unwrap();
     assert_eq!(only(&own, "turn.prompted")["data"]["parts"][0]["text"], "otherwise");
-    // the model has been told of what is shared
+    // the model sees the shared part
     let request = all(&own, "model.requested")[0]["seq"].to_string();
     let explained = site.run(&["explain", id, &request]).ok().stdout;
     assert!(explained.contains("one") && explained.contains("otherwise"), "{explained}");
@@ -91,7 +91,7 @@ fn many_forks_cost_their_own_events_only() {
     for _ in 0..100 {
         fork(&site, events.len());
     }
-    // each has the one event of its own
+    // each fork stores one event
     let whole = site.run(&["check", "last"]).ok().stdout;
     assert!(whole.contains(&format!(" {} events, no damage", events.len() + 100)), "{whole}");
     let after = std::fs::metadata(site.session().join("db")).unwrap().len();

@@ -1,4 +1,4 @@
-//! Children in what a fork shares: its own calls go on with forks of them.
+//! Children in the shared part of a fork: the fork's calls continue with forks of them.
 
 use common::{Site, again, all, bash, call, end, only, says, script, wait_until};
 use rustix::process::Signal;
@@ -21,12 +21,12 @@ struct ParentAndChild {
     site: Site,
     root: String,
     child: String,
-    /// The end of the root's first turn.
+    /// Seq of the end of the root's first turn.
     at: u64,
 }
 
-/// A root whose child has looked once, and once more in its second turn. What comes after the first is
-/// what a fork's model says: it calls its child with the prompt `go on`, to which that says `replies`.
+/// A root whose child has answered once, and again in its second turn. A fork begins after the
+/// first turn. Its model calls the child with the prompt `go on`, and the child gives `replies`.
 fn family(replies: &[Value]) -> ParentAndChild {
     let looks = || on("look closely", 0, says("I see."));
     let first =
@@ -50,7 +50,7 @@ fn family(replies: &[Value]) -> ParentAndChild {
     ParentAndChild { site, root, child, at }
 }
 
-/// The fork's child sees, and sees again.
+/// The replies of the fork's child.
 fn sees() -> Vec<Value> {
     vec![on("look elsewhere", 1, says("Not here.")), on("look once more", 2, says("Nor there."))]
 }
@@ -68,7 +68,7 @@ impl ParentAndChild {
         events
     }
 
-    /// Everything that can be said about a store says that it is well.
+    /// Checks the store with every command that can check it.
     fn assert_sound(&self, sessions: &[&str]) {
         self.site.run(&["check", &self.root]).ok();
         self.site.run(&[&["verify"], sessions].concat()).ok();
@@ -83,7 +83,7 @@ fn a_forks_call_goes_on_with_a_fork_of_the_child_as_it_stood_there() {
     let fork = family.fork();
     let events = site.run(&["run", "--session", &fork, "--format", "json", "other"]).ok().events();
     assert_eq!(end(&events)["text"], "Heard of others.");
-    // two calls, one heir, which is told only what is its own
+    // two calls, one forked child, whose export is only its own part
     let spawned = all(&events, "subagent.spawned");
     let heir = spawned[0]["data"]["session"].as_str().unwrap();
     assert_eq!((spawned.len(), &spawned[1]["data"]["session"]), (2, &json!(heir)));
@@ -98,7 +98,7 @@ fn a_forks_call_goes_on_with_a_fork_of_the_child_as_it_stood_there() {
         (&own[1]["type"], &own[1]["data"]),
         (&json!("session.adopted"), &json!({ "parent": fork }))
     );
-    // its model knows the first turn, and nothing of the second
+    // the child's model knows the first turn, and nothing of the second
     let asked = all(&own, "model.requested")[0]["seq"].to_string();
     let request = site.run(&["explain", heir, &asked, "--request"]).ok().stdout;
     assert!(request.contains("I see.") && !request.contains("I see more."), "{request}");
@@ -128,7 +128,7 @@ fn it_belongs_to_the_fork_in_lists_counts_and_removals() {
         "{ids:?}"
     );
     site.run(&["sessions", "rm", heir]).with(1).saying(&["belongs to", &fork]);
-    // a fork of the heir keeps the fork that the heir belongs to
+    // a fork of the forked child stays with the fork that it belongs to
     let of_heir = site.run(&["fork", heir]).ok().stdout.trim().to_owned();
     site.run(&["sessions", "rm", &fork]).with(1).saying(&[&of_heir]);
     let refused = site.run(&["sessions", "rm", root]).with(1);
@@ -157,13 +157,13 @@ fn export_and_import_of_it_all_keep_every_state() {
     let before = states(&site);
     let home = site.path("another-home");
     let site = site.env("LEFTFOLD_HOME", home.to_str().unwrap());
-    // the part of the root that is shared begins it
+    // the shared part of the root comes first
     assert_eq!(site.run(&["import", file.to_str().unwrap()]).ok().stdout.trim(), root);
     assert_eq!(states(&site), before);
     assert_eq!(site.run(&["export", &fork]).ok().stdout, exported);
     site.run(&["check", &root]).ok();
     site.run(&["verify", &root, &fork, heir, &child]).ok();
-    // and the fork can be gone on with
+    // and the fork can be continued
     let on = on("and now", 5, says("Still here."));
     let site = site.setting("/provider/double/options/script/replies", json!([on]));
     site.run(&["run", "--session", &fork, "and now"]).ok();
@@ -197,7 +197,7 @@ fn a_kill_in_the_middle_costs_nothing() {
     again(site);
 }
 
-/// The program dies at each group of appends in turn, before and behind it.
+/// Kills the program at each group of appends in turn, before and after it.
 #[test]
 fn killed_at_every_append_it_is_forked_once() {
     if cfg!(not(debug_assertions)) {

@@ -1,4 +1,4 @@
-//! `leftfold fork --files`: the project's files as they were where the fork begins.
+//! `leftfold fork --files`: restores the project's files as they were at the fork point.
 
 use common::{Ran, Site, all, bash, end, kinds, only, says, script};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ fn files(site: &Site) -> [String; 3] {
 fn files_are_what_the_fork_has_been_told_of_them() {
     let (site, events) = written();
     let first = seq(&events, "tool.finished", 0);
-    // at once and again: a fork of the same session is made from what the session knows
+    // directly and again: a fork of a fork uses the session's own knowledge
     for (at, expected) in [
         (first.as_str(), ["one", "", "here"]),
         (&seq(&events, "tool.started", 0), ["zero", "", "here"]),
@@ -49,7 +49,7 @@ fn files_are_what_the_fork_has_been_told_of_them() {
         for command in ["check", "verify", "rerun"] {
             site.run(&[command, id]).ok();
         }
-        // what was there before comes back
+        // the earlier files come back
         site.run(&["unrevert", id]).ok();
         assert_eq!(files(&site), ["two", "new", ""], "{at}");
     }
@@ -98,6 +98,6 @@ fn what_no_snapshot_holds_is_refused_and_nothing_is_changed() {
     assert_eq!(site.text("a"), "one\n");
     let listed = site.run(&["sessions", "list", "--format", "json"]).ok().events();
     assert_eq!(listed.len(), 1, "no fork is left behind");
-    // nothing has changed since: there is nothing to be put back
+    // nothing has changed since, so there is nothing to restore
     fork(&site, &seq(&events, "tool.finished", 0), &[]).ok();
 }

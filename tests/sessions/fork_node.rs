@@ -3,7 +3,7 @@
 use common::{Editor, Peer, Site, all, asking, bash, end, only, says, script, wait_until};
 use serde_json::{Value, json};
 
-/// A site whose turn waits until there is a file `go`, and then says so.
+/// A site whose turn waits for the file `go`, and then reports it.
 fn waiting() -> Site {
     Site::scripted(&script(json!([
         bash("touch started; while [ ! -e go ]; do sleep 0.05; done"),
@@ -22,16 +22,16 @@ fn it_is_made_by_a_run_that_goes_on_with_its_own_turn() {
     let made = site.run(&["fork", "last", "--at", &at]).ok();
     assert_eq!((made.stdout.lines().count(), made.stderr.as_str()), (1, ""), "{made:?}");
     let fork = made.stdout.trim();
-    // what is wrong is told as ever
+    // errors are reported as usual
     site.run(&["fork", "last", "--at", "1"]).with(2).saying(&["before the first prompt"]);
     site.run(&["fork", "last", "--at", "999"]).with(2).saying(&["there is no 999"]);
     site.run(&["fork", "last", "--at", &at, "--files"]).with(2).saying(&["a turn is under way"]);
-    // a fork of the fork, which the node has not open
+    // a fork of the fork, which the node has not opened
     let second = site.run(&["fork", fork]).ok().stdout.trim().to_owned();
     let root = prompt["session"].as_str().unwrap();
     site.run(&["sessions", "rm", root]).with(1).saying(&[fork, "have to go first"]);
     site.run(&["sessions", "rm", fork]).with(1).saying(&[&second]);
-    // the run has no turns but its own
+    // a run only serves its own turn
     let prompted = site.run(&["fork", "last", "--at", &at, "otherwise"]).with(1);
     let prompted = prompted.saying(&["is made", "leftfold run --session"]);
     assert_eq!(prompted.stdout, "");

@@ -19,7 +19,7 @@ fn finished() -> (Site, String) {
     (site, stdout)
 }
 
-/// Without model, settings or project.
+/// Runs without model, settings or project.
 fn from_the_log_alone(site: &Site, args: &[&str]) -> common::Ran {
     let mut command = site.command(args);
     command.env_remove("LEFTFOLD_CONFIG_CONTENT").current_dir("/");
@@ -142,12 +142,12 @@ fn a_session_is_named_by_id_beginning_last_or_folder() {
     for name in [&id[..12], &id.to_lowercase(), "last", folder.to_str().unwrap()] {
         assert_eq!(site.run(&["replay", name]).ok().stdout, whole, "{name}");
     }
-    // a copy is a session as well
+    // a copy of the folder works too
     let copy = site.path("copy");
     let copied = std::process::Command::new("cp").arg("-r").args([&folder, &copy]).status();
     assert!(copied.unwrap().success());
     assert_eq!(site.run(&["replay", copy.to_str().unwrap()]).ok().stdout, whole);
-    // a second session makes the beginning ambiguous
+    // a second session makes the prefix ambiguous
     site.prompt("another").ok();
     site.run(&["replay", "0"]).with(2).saying(&["beginning of 2 ids"]);
 }

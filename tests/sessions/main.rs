@@ -1,4 +1,4 @@
-//! Sessions and their logs: titles and summaries, replay, verification, forks, and files put back.
+//! Sessions and their logs: titles and summaries, replay, verification, forks, and restored files.
 #![cfg(test)]
 
 mod auxiliary_agents;

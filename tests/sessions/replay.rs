@@ -1,4 +1,4 @@
-//! A walk through a session, and parts of it: `leftfold replay --step`, `--type`, `--tool`, `--text`.
+//! `leftfold replay` with `--step`, `--type`, `--tool` and `--text`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;

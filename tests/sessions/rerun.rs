@@ -1,4 +1,4 @@
-//! `rerun`: the real actors on what a log was told, with nothing of the world behind them.
+//! `rerun`: runs the real actors on a log's facts, without the outside world.
 
 use common::{Site, again, all, bash, call, kind, only, says, script, wait_until};
 use rustix::process::Signal;
@@ -86,7 +86,7 @@ fn a_kill_and_a_resume() {
     again(&site);
 }
 
-/// The session's export with one event changed, taken in at a home of its own.
+/// The session's export with one event changed, imported into a home of its own.
 fn changed(site: &Site, change: impl Fn(&mut Value)) -> Site {
     let lines = site.run(&["export", "last"]).ok().stdout;
     let lines = lines.lines().map(|line| {
@@ -122,7 +122,7 @@ fn what_was_changed_is_noticed_at_its_place() {
     let found: Value = serde_json::from_str(ran.stdout.trim()).unwrap();
     assert_eq!((&found["seq"], &found["field"]), (&asked, &json!("data.request_sha256")));
     assert_ne!(found["expected"], found["found"]);
-    // one that was never decided, and one whose outcome nobody waits for
+    // one event that was never decided, and one whose outcome nobody waits for
     for (wanted, field) in
         [("tool.resolve_started", "data.call"), ("permission.ruled", "data.action")]
     {

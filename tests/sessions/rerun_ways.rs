@@ -1,5 +1,5 @@
-//! `rerun` on whatever else can happen to a session: answers, retries, deadlines, summaries, reverts, agents
-//! that take over, prompts that come meanwhile, children that are gone on with.
+//! `rerun` of less common sessions: answers, retries, deadlines, summaries, reverts, switches of
+//! agents, prompts that join a turn, resumed children.
 
 use common::{
     ASK, Live, Site, again, all, bash, call, end, filled, only, says, script, wait_until,

@@ -1,4 +1,5 @@
-//! `leftfold revert` and `unrevert`: files and messages go back before a prompt or step, and forward.
+//! `leftfold revert` and `unrevert`: move files and messages back before a prompt or step, and
+//! forward again.
 
 use std::fs::File;
 
@@ -18,7 +19,7 @@ fn on(prompt: &str, answers: usize, mut reply: Value) -> Value {
 }
 
 /// A turn that edits and one whose command changes more; then an answer to a prompt that sees only
-/// what is left.
+/// the remaining messages.
 fn site() -> Site {
     let change = "echo b > b; echo more >> a; rm c; echo log > out.log";
     let replies = json!([
@@ -38,7 +39,7 @@ fn site() -> Site {
     site
 }
 
-/// Both turns; the seqs of their prompts.
+/// Runs both turns. Returns the seqs of their prompts.
 fn two_turns(site: &Site) -> [u64; 2] {
     site.prompt("one").ok();
     site.run(&["run", "--continue", "two"]).ok().saying(&["3 files changed, +2 -1"]);
@@ -71,7 +72,7 @@ fn files_and_messages_go_back_and_forward_and_the_next_prompt_decides() {
     assert_eq!(files(&site), LAST);
     revert(&site, one).ok();
     assert_eq!(files(&site), FIRST);
-    // less far than before
+    // not as far back as before
     revert(&site, two).ok();
     assert_eq!(files(&site), SECOND);
     let events = site.run(&["run", "--continue", "--format", "json", "again"]).ok().events();

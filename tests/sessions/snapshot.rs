@@ -1,4 +1,4 @@
-//! Snapshots of files: when they are taken, what they say, and what they leave alone.
+//! Snapshots of files: when they are taken, what they contain, and what they leave untouched.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ fn of_files(events: &[Value]) -> Vec<&str> {
     kinds
 }
 
-/// Runs git without any settings, and hands back what it says.
+/// Runs git without any settings. Returns its output.
 fn git(folder: &Path, args: &[&str]) -> String {
     let git = Command::new("git")
         .args(["-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always"])
@@ -70,7 +70,7 @@ fn a_step_that_may_change_files_has_one_before_and_one_after() {
     site.assert_sound();
 }
 
-/// A folder for `PATH` with a git that notes what it is asked, in the file that is handed back too.
+/// A folder for `PATH` with a git that logs its arguments, and the file of that log.
 fn noting(site: &Site) -> (String, PathBuf) {
     let (tools, notes) = (site.path("tools"), site.path("notes"));
     std::fs::create_dir(&tools).unwrap();
@@ -93,7 +93,7 @@ fn a_step_that_changes_files_has_two_processes_and_any_other_has_none() {
     let (path, notes) = noting(&site);
     let site = site.env("PATH", path);
     site.prompt("go").ok();
-    // the files as they were, and then the one step that changed any
+    // one for the files before, and one for the only step that changed any
     let asked = std::fs::read_to_string(notes).unwrap();
     assert_eq!(asked.lines().collect::<Vec<_>>(), ["fast-import", "fast-import", "diff-tree"]);
     site.assert_sound();
@@ -129,8 +129,8 @@ fn without_git_everything_else_works_and_one_line_says_so() {
     assert_eq!(site.text("b"), "b\n");
 }
 
-/// Edits and a command in the folder `at` of the project, and back again: the files are as before,
-/// and so is all that git has of its own in `gits`.
+/// Edits and runs a command in the folder `at` of the project, and reverts: files, and git's own
+/// files in `gits`, are unchanged.
 fn there_and_back(site: &Site, at: &str, gits: &[&str]) {
     let inside = site.project().join(at);
     let files = ["a", "sub/b"].map(|name| inside.join(name));

@@ -1,4 +1,4 @@
-//! Full texts of long outputs: kept for a week, and then gone without a word lost in the log.
+//! Full texts of long outputs are deleted after a week; the log keeps its part.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn age(path: &Path, days: u32) {
     file.set_modified(SystemTime::now() - DAY * days).unwrap();
 }
 
-/// A session with one long output, and where its full text is.
+/// A session with one long output, and the file with its full text.
 fn session() -> (Site, PathBuf) {
     let turn = json!([bash("seq 1 5000"), says("Done."), says("Again.")]);
     let site = Site::scripted(&script(&turn));

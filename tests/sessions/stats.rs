@@ -1,4 +1,4 @@
-//! Over all sessions: `leftfold stats` and `leftfold sessions prune`.
+//! `leftfold stats` and `leftfold sessions prune` over all sessions.
 
 use common::{Site, asking, bash, says, script};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ fn tokens_and_calls_are_counted_by_day_model_project_and_tool() {
         assert_eq!(group.len(), 1, "{group:?}");
         assert!(group.values().all(|spent| spent["requests"] == 4), "{group:?}");
     }
-    // what a fork shares has been paid for once
+    // the shared part of a fork is counted once
     site.run(&["fork", "last"]).ok();
     let forked = stats(&site, &[]);
     assert_eq!((&forked["sessions"], &forked["turns"]), (&json!(3), &json!(2)));
@@ -57,7 +57,7 @@ fn the_longest_at_rest_go_first_and_a_running_one_stays() {
     site.run(&["sessions", "prune"]).with(2).saying(&["--older-than"]);
     let young = site.run(&["sessions", "prune", "--older-than", "1"]).ok().stdout;
     assert_eq!(young, "0 bytes freed\n");
-    // room for all but one: by its own count of what each takes up
+    // room for all sessions but one, by the command's own sizes
     let dry = site.run(&["sessions", "prune", "--max-size", "0", "--dry-run"]).ok().stdout;
     assert_eq!(ids(&site), before);
     let sizes: Vec<u64> =

@@ -1,4 +1,4 @@
-//! Titles: what a user sees of them, and what a run without them costs.
+//! Titles in lists, and the cost of a run without them.
 
 use common::*;
 use serde_json::{Value, json};

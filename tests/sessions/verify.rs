@@ -1,10 +1,10 @@
-//! `verify`: what today's code would have decided, log by log; and logs that can not be read among others.
+//! `verify`: compares each log with today's decisions; an unreadable log among others.
 
 use common::{Site, bash, kind, says, script};
 use leftfold_events::POLICY;
 use serde_json::{Value, json};
 
-/// The last session's export with each event changed, taken in at a home of its own.
+/// The last session's export with each event changed, imported into a home of its own.
 fn changed(site: &Site, change: impl Fn(&mut Value)) -> (Site, String) {
     let lines = site.run(&["export", "last"]).ok().stdout;
     let lines = lines.lines().map(|line| {

@@ -1,4 +1,5 @@
-//! Why a session stands still: `leftfold why`, while it runs, after its node is gone, and at rest.
+//! `leftfold why`: says why a session is waiting, while it runs, after its node is gone, and at
+//! rest.
 
 use common::{ASK, asking, end};
 use leftfold_events::Time;
@@ -16,7 +17,7 @@ fn a_question_is_named_with_who_has_to_answer_it_and_until_when() {
     let prompted = live.until("turn.prompted");
     let asked = live.until("permission.asked");
     let report = why(&site);
-    // the turn's own time is up at some time too
+    // the turn has a time limit of its own too
     let turn = &report["waits"].as_array().unwrap()[1];
     assert_eq!((&turn["kind"], &turn["seq"]), (&"turn".into(), &prompted["seq"]), "{report}");
     let time = |value: &Value| serde_json::from_value::<Time>(value.clone()).unwrap();

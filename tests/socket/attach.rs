@@ -1,4 +1,4 @@
-//! Sessions whose store another node holds: clients attach to it through its socket.
+//! Sessions whose store another node holds: clients attach through its socket.
 
 use common::{
     ASK, Editor, Live, Peer, Site, all, asking, bash, end, exists, only, says, script, wait_until,
@@ -10,7 +10,7 @@ fn name(site: &Site) -> String {
     site.session().file_name().unwrap().to_str().unwrap().to_owned()
 }
 
-/// A node that waits for an answer; the session, and the seq of the question.
+/// A node that waits for an answer: the session, and the seq of the question.
 fn waiting(site: &Site) -> (Live, String, u64) {
     let mut live = site.start(&ASK);
     let asked = live.until("permission.asked");
@@ -60,7 +60,7 @@ fn a_run_is_served_by_a_node_that_has_nothing_to_do() {
     let ran = site.run(&["run", "--session", &session, "--format", "json", "two"]).ok();
     assert_eq!(end(&ran.events())["text"], "Two.");
     only(&ran.events(), "turn.ended");
-    // the editor saw both sides of it
+    // the editor saw both the prompt and the reply
     editor.until(|message| message["params"]["update"]["content"]["text"] == "Two.");
     assert_eq!(editor.text(&session, "user_message_chunk"), "two");
     let prompt = editor.prompt(&session, "three");
@@ -80,7 +80,7 @@ fn whoever_is_attached_hears_of_the_death_of_the_node() {
     terminal.until("[o]nce");
     let mut editor = loaded(&site, &session);
     let prompt = editor.prompt(&session, "and me");
-    // one that the node has not taken would be for the next one
+    // a prompt that the node has not accepted would be for the next one
     live.until("turn.prompted");
     editor.question(&session);
     live.signal(Signal::KILL);
@@ -107,7 +107,7 @@ fn a_terminal_shows_the_question_of_another_node_and_goes_on_after_it() {
     let events = live.wait().ok().events();
     let by = only(&events, "permission.answered")["data"]["by"].as_str().unwrap();
     assert!(by.starts_with("terminal (pid "), "{by}");
-    // its node is done, and this terminal is the next one
+    // the other node has ended, and this terminal becomes the next one
     terminal.press("once more\r").until("has no reply").until_prompt().press("\x04");
     assert_eq!(terminal.wait(), 0);
     assert_eq!(all(&site.exported(), "turn.prompted").len(), 2);
@@ -122,7 +122,7 @@ fn of_two_terminals_the_first_answer_counts_and_the_other_is_told() {
     first.until_prompt().press("hi\r").until("Hello.").until_prompt();
     let mut second = site.terminal(&["--continue"], 100);
     second.until("Hello.").until_prompt().press("make it\r").until("[o]nce");
-    // the first one sees it while it could type a prompt, and answers
+    // the first terminal could type a prompt, but sees the question and answers it
     first.until("make it").until("? bash printf made").until("Enter on an empty line");
     first.press("\r").until("[o]nce").press("o").until("Done.").until_prompt();
     second.until("allowed once by terminal").until("Done.").until_prompt();
@@ -206,7 +206,7 @@ fn one_socket_serves_all_sessions_of_a_store() {
     sessions.iter().for_each(|session| first(&mut peer, session));
     editor.leave();
     assert!(!exists(&store.join("socket")));
-    // a session that is not open yet is opened for whoever asks for it
+    // a session that is not open yet is opened for a client that names it
     let mut editor = Editor::start(&site, &args);
     let load = json!({ "sessionId": sessions[0], "cwd": site.project(), "mcpServers": [] });
     let id = editor.ask("session/load", load);
@@ -246,7 +246,7 @@ fn what_comes_between_a_turn_and_the_end_of_its_node_is_refused_whole() {
     };
     let hammers = [hammer(), hammer(), hammer()];
     allow(&site, &session, of);
-    // with so many prompts the script comes to its end, which is an end of the turn like any other
+    // with so many prompts the script runs out, which also ends the turn
     let events = live.wait().events();
     let accepted: usize = hammers.into_iter().map(|hammer| hammer.join().unwrap()).sum();
     assert_eq!(all(&events, "turn.prompted").len(), accepted + 1);

@@ -1,11 +1,11 @@
-//! The socket of a node: read, watch, prompt, answer, cancel, and clients that misbehave.
+//! The socket of a node: read, watch, prompt, answer, cancel, and misbehaving clients.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 use common::{ASK, Live, Peer, Site, all, asking, end, from_on, kinds, only};
 use serde_json::{Value, json};
 
-/// A node that waits for an answer; the session, and the seq of the question.
+/// A node that waits for an answer: the session, and the seq of the question.
 fn waiting(site: &Site) -> (Live, String, u64) {
     let mut live = site.start(&ASK);
     let asked = live.until("permission.asked");
@@ -112,7 +112,7 @@ fn a_line_of_50_mb_is_refused_without_being_kept() {
     assert_eq!(refused["error"]["code"], -32600);
     assert!(refused["error"]["message"].as_str().unwrap().contains("16 MiB"), "{refused}");
     assert!(peak() - before < 40 << 10, "{} kB more", peak() - before);
-    // the same connection still serves
+    // the connection still works
     let read = peer.call("_leftfold/read", &json!({ "session": session, "from": 1, "to": 1 }));
     assert_eq!(read["result"]["lines"][0]["type"], "session.created");
     allow(&site, &session, of);
@@ -144,7 +144,7 @@ fn clients_that_vanish_or_never_read_disturb_nobody() {
         let mut gone = Peer::connect(&store);
         gone.ask("_leftfold/watch", &watch);
     }
-    // more answers than any buffer holds, and nobody takes them
+    // more answers than any buffer holds, and nobody reads them
     let mut deaf = Peer::connect(&store);
     for _ in 0..60 {
         deaf.ask("_leftfold/watch", &watch);

@@ -1,4 +1,5 @@
-//! The socket of every kind of node: when it is there, when it goes, and what is done to it.
+//! The socket of every kind of node: when it exists, when it is removed, and how it handles bad
+//! input.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -32,7 +33,7 @@ fn it_goes_with_the_editors_node_unless_that_is_killed() {
         editor.live.signal(signal);
         editor.live.wait();
         assert_eq!(exists(&socket), signal == Signal::KILL, "{signal:?}");
-        // a dead node's is no obstacle
+        // the socket of a dead node does no harm
         site.run(&["run", "--session", &session, "never mind"]).ok();
         assert!(!exists(&socket), "{signal:?}");
         site.assert_sound();

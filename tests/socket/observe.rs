@@ -1,4 +1,5 @@
-//! `observe`: from a cursor on, then live, whoever the node is and however often it dies.
+//! `observe`: prints events from a cursor on and then live, across different nodes and their
+//! deaths.
 
 use std::process::Stdio;
 
@@ -10,12 +11,12 @@ fn observe(site: &Site, session: &str, from: u64) -> Live {
     site.start(&["observe", session, "--from", &from.to_string(), "--format", "json"])
 }
 
-/// Reads on to the event with this seq.
+/// Reads until the event with this seq.
 fn through(observer: &mut Live, seq: u64) {
     observer.until_event(|line| line["seq"] == seq);
 }
 
-/// Stops an observer, which ends well; what it has printed.
+/// Stops an observer, which must exit cleanly. Returns its output.
 fn stopped(observer: Live, signal: Signal) -> String {
     observer.signal(signal);
     let ran = observer.wait().ok();
@@ -64,7 +65,7 @@ fn early_late_killed_and_restarted_observers_have_exactly_the_log_across_a_crash
     let mut killed = observe(&site, session, 1);
     through(&mut killed, 5);
     killed.signal(Signal::KILL);
-    // what its reader has dealt with; whatever else it had printed is lost with it
+    // the lines that its reader has handled; later output is lost with it
     let mut pieces = killed.seen.clone();
     drop(killed);
     let mut cursor = 6;
@@ -118,7 +119,7 @@ fn a_slow_observer_holds_up_nobody_and_misses_nothing() {
     let mut command = site.command(&["observe", "last", "--format", "json"]);
     let mut slow = command.stdout(Stdio::piped()).spawn().unwrap();
     site.run(&["permission", "answer", "last", &asked.to_string(), "once"]).ok();
-    // the node comes to its end although nobody reads what the observer has to say
+    // the node ends although nobody reads the observer's output
     node.wait().ok();
     let export = site.run(&["export", "last"]).ok().stdout;
     let mut read = vec![0; export.len()];

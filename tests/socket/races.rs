@@ -1,7 +1,7 @@
-//! Promise 6: eight race to answer a question, and exactly one wins; the others are told who it was, and
-//! the log has one answer. With clients that hold a connection, and with processes of their own.
+//! Promise 6: eight race to answer a question, exactly one wins, the others learn who it was, and
+//! the log has one answer. Tested with clients that hold a connection, and with separate processes.
 //!
-//! `LEFTFOLD_ROUNDS` says how many questions are raced for by clients (1,000 if it is not set).
+//! `LEFTFOLD_ROUNDS` sets the number of questions for clients (default 1,000).
 #![allow(clippy::print_stdout, reason = "a promise tells its count")]
 
 use std::collections::HashMap;
@@ -12,18 +12,19 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use common::{ASK, Live, Peer, Site, all, bash, end, says, script};
 use serde_json::{Value, json};
 
-/// Who races.
+/// Number of racers for each question.
 const RACERS: usize = 8;
-/// Questions of one run.
+/// Questions in one run.
 const RUN: usize = 50;
-/// For so many rounds of clients there is one of processes, which take their time to start.
+/// One round of processes for this many rounds of clients, because processes are slow to start.
 const PROCESSES: usize = 200;
 
 fn rounds() -> usize {
     std::env::var("LEFTFOLD_ROUNDS").map_or(1_000, |text| text.parse().unwrap())
 }
 
-/// A turn that asks so often, ten times in each reply, and then waits until everybody was told.
+/// A turn that asks `questions` questions, ten in each reply, and then waits until every racer
+/// knows.
 fn asking(questions: usize) -> Site {
     let todo = |n: usize| json!({ "id": "1", "content": format!("{n}"), "status": "pending", "priority": "low" });
     let call =
@@ -35,15 +36,15 @@ fn asking(questions: usize) -> Site {
     Site::scripted(&script(json!(replies))).setting("permission", json!({ "todowrite": "ask" }))
 }
 
-/// What one racer was told.
+/// The result for one racer.
 enum AnswerOutcome {
     Accepted,
-    /// Who was first.
+    /// The name of the racer who was first.
     Late(String),
     Nonsense(String),
 }
 
-/// What became of one question: whom the log names is who was accepted, and all others heard so.
+/// Checks one question: the log names the accepted racer, and all others were told so.
 fn assert_one_winner(told: &[AnswerOutcome], answered: &Value) {
     let by = answered["data"]["by"].as_str().unwrap();
     let winners = told.iter().filter(|told| matches!(told, AnswerOutcome::Accepted)).count();
@@ -59,7 +60,7 @@ fn assert_one_winner(told: &[AnswerOutcome], answered: &Value) {
     }
 }
 
-/// Whether each question has one answer in the log; by the seq of the question.
+/// The answer to each question in the log, by the question's seq. Checks that there is only one.
 fn answers(events: &[Value]) -> HashMap<u64, Value> {
     let mut answers = HashMap::new();
     for answered in all(events, "permission.answered") {
@@ -75,7 +76,7 @@ fn answers(events: &[Value]) -> HashMap<u64, Value> {
     answers
 }
 
-/// One client, which answers whatever it is told of as soon as all others are ready to.
+/// One client. It answers each question as soon as all others are ready to.
 fn race(
     mut peer: Peer,
     session: &str,
@@ -97,7 +98,7 @@ fn race(
     }
 }
 
-/// A run with so many questions; how many there were.
+/// A run with `questions` questions. Returns how many there were.
 fn run_of_clients(questions: usize) -> usize {
     let site = asking(questions);
     let mut live = site.start(&ASK);
@@ -174,7 +175,7 @@ fn eight_race_to_answer_and_one_wins() {
             scope.spawn(|| {
                 let begin = || left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
                 while let Ok(runs) = begin() {
-                    // the first may be shorter
+                    // the first run may be shorter
                     let short = runs * RUN > rounds;
                     let questions = if short { rounds % RUN } else { RUN };
                     raced.fetch_add(run_of_clients(questions), Relaxed);

@@ -1,4 +1,4 @@
-//! A conversation on a pseudo-terminal: what is typed, what is shown, and what is in the log.
+//! Conversations on a pseudo-terminal: typed text, the screen, and the log.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 const CTRL_C: &str = "\x03";
 const CTRL_D: &str = "\x04";
 
-/// Commands are asked about.
+/// A site where commands need permission.
 fn asking(replies: Value) -> Site {
     Site::scripted(&script(replies)).setting("/permission", json!({ "bash": "ask" }))
 }
 
-/// Text that takes longer than anybody waits.
+/// Text that takes longer than any test waits.
 fn endless(prompt: &str) -> Value {
     json!({ "match": { "prompt": prompt }, "chunk": 5, "delay_ms": 20, "parts": [{ "text": "word ".repeat(20_000) }] })
 }
 
-/// Reads a prompt, and has it answered with text.
+/// Reads a prompt and answers it with text.
 fn prompt(terminal: &mut Terminal, prompt: &str, answer: &str) {
     terminal.until_prompt().press(prompt).press("\r").until(answer);
 }
@@ -63,7 +63,7 @@ fn no_because() {
     let site = asking(json!([bash("touch made"), says("Then not.")]));
     let mut terminal = site.terminal(&[], 80);
     prompt(&mut terminal, "make it", "[o]nce");
-    // a cursor key is no answer, although its sequence ends in a letter that is one
+    // a cursor key is not an answer, although its sequence ends in a letter that is one
     terminal.press("\x1b[A").press("b").until("because:").press("not today\r").until("Then not.");
     terminal.until("rejected: not today").until_prompt().press("/exit\r");
     assert_eq!(terminal.wait(), 0);

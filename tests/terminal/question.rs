@@ -27,7 +27,7 @@ fn asked(site: &Site, columns: u16) -> Terminal {
     terminal
 }
 
-/// Leaves; the event of the answer.
+/// Leaves the conversation. Returns the event of the answer.
 fn answered(site: &Site, mut terminal: Terminal) -> Value {
     terminal.until_prompt().press(CTRL_D);
     assert_eq!(terminal.wait(), 0);

@@ -1,13 +1,14 @@
 //! The imports among the modules of one crate, read from its sources.
 //!
-//! Found are paths that begin with `crate`, `self`, `super` or the name of a child module. A name that a
-//! module re-exports counts as an import of the module that defines it, and the re-export itself as none.
-//! Code under `#[cfg(test)]` is left out. Names that come by a glob and code that macros make are not seen.
+//! Finds paths that begin with `crate`, `self`, `super` or the name of a child module. A
+//! re-exported name counts as an import of the module that defines it; the re-export itself does
+//! not count. Ignores code under `#[cfg(test)]`. Does not see names imported by a glob or code made
+//! by macros.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 type Path = Vec<String>;
-/// Which module imports which, each with a file that does.
+/// The modules that each module imports, each with a file that does so.
 pub(crate) type Arrows = BTreeMap<String, BTreeMap<String, String>>;
 
 #[derive(Default)]
@@ -30,7 +31,8 @@ struct Use {
 pub(crate) struct Modules(BTreeMap<Path, Module>);
 
 impl Modules {
-    /// From the file paths below the root file's folder, without their `.rs`, and their texts.
+    /// Reads the modules from file paths (relative to the root file's folder, without `.rs`) and
+    /// their texts.
     pub(crate) fn read(root: &str, sources: &[(String, &str)]) -> Self {
         let mut modules = BTreeMap::new();
         let mut tests = BTreeSet::new();
@@ -52,15 +54,15 @@ impl Modules {
         Self(modules)
     }
 
-    /// For each module that has some in files of their own, how they import each other, each with its
-    /// folder. The crate itself is the empty path.
+    /// For each module with child modules in files of their own: its folder, and the imports among
+    /// them. The crate itself is the empty path.
     pub(crate) fn child_arrows(&self) -> impl Iterator<Item = (&[String], Arrows)> {
         let parents: BTreeSet<&[String]> =
             self.0.keys().filter_map(|path| Some(path.split_last()?.1)).collect();
         parents.into_iter().map(|parent| (parent, self.arrows_below(parent)))
     }
 
-    /// Between the modules below this one.
+    /// The imports among the child modules of `parent`.
     pub(crate) fn arrows_below(&self, parent: &[String]) -> Arrows {
         self.arrows(|path| path.strip_prefix(parent)?.first().cloned())
     }
@@ -81,7 +83,7 @@ impl Modules {
         arrows
     }
 
-    /// The module that defines what this path names.
+    /// The module that defines the name at this path.
     fn definer(&self, path: &[String], fuel: u8) -> Path {
         let inside = |end: &usize| self.0.contains_key(&path[..*end]);
         let end = (0..=path.len()).rev().find(inside).unwrap_or(0);
@@ -101,7 +103,7 @@ impl Modules {
     }
 }
 
-/// Groups of nodes of which each reaches every other, of two or more.
+/// Groups of two or more nodes in which each reaches every other.
 pub(crate) fn cycles(arrows: &Arrows) -> BTreeSet<Vec<String>> {
     let reach = |from: &String| {
         let mut seen: BTreeSet<&String> = BTreeSet::new();
@@ -123,7 +125,7 @@ pub(crate) fn cycles(arrows: &Arrows) -> BTreeSet<Vec<String>> {
     looped.map(group).collect()
 }
 
-/// The arrows of a shortest way from a node back to itself, each with a file that has it.
+/// A shortest cycle through a node, each arrow with a file that contains it.
 pub(crate) fn one_way_round(start: &str, arrows: &Arrows) -> Vec<String> {
     let mut came_from: BTreeMap<&str, &str> = BTreeMap::new();
     let mut next = vec![start];
@@ -197,7 +199,7 @@ impl Parser<'_> {
         }
     }
 
-    /// All names of a tree of a `use` statement; the place behind it.
+    /// All names of a `use` tree, and the position after it.
     fn tree(
         &self,
         tokens: &[String],
@@ -242,7 +244,8 @@ impl Parser<'_> {
         }
     }
 
-    /// The path from the root of the crate; `None` if it begins in another crate or with a local name.
+    /// The path from the root of the crate. `None` if it begins in another crate or with a local
+    /// name.
     fn absolute(&self, path: &[String]) -> Option<Path> {
         let mut here = self.at.clone();
         here.extend(self.inline.iter().map(|(name, _)| name.clone()));
@@ -273,7 +276,7 @@ fn is_name(token: &str) -> bool {
     token.starts_with(|c: char| c.is_alphanumeric() || c == '_')
 }
 
-/// Names, `::` and single signs; without comments, lifetimes and the contents of literals.
+/// Names, `::` and single characters, without comments, lifetimes and the contents of literals.
 fn tokens(text: &str) -> Vec<String> {
     let mut tokens = Vec::new();
     let mut rest = text;
@@ -335,7 +338,7 @@ fn raw_string(text: &str) -> Option<usize> {
     Some(text[body..].find(&end).map_or(text.len(), |at| body + at + end.len()))
 }
 
-/// Without what is under `#[cfg(test)]`, and the names of the modules in files that are.
+/// The tokens without code under `#[cfg(test)]`, and the names of the modules in it.
 fn without_tests(tokens: &[String]) -> (Vec<String>, Vec<String>) {
     let (mut kept, mut modules) = (Vec::new(), Vec::new());
     let mut at = 0;
@@ -363,7 +366,7 @@ fn without_tests(tokens: &[String]) -> (Vec<String>, Vec<String>) {
     (kept, modules)
 }
 
-/// Behind the bracket that closes the one at this place.
+/// The position after the bracket that closes the one at `at`.
 fn behind_group(tokens: &[String], mut at: usize) -> usize {
     let mut depth = 0;
     while let Some(token) = tokens.get(at) {
@@ -380,7 +383,7 @@ fn behind_group(tokens: &[String], mut at: usize) -> usize {
     at
 }
 
-/// Behind an item, a statement, a field or a variant.
+/// The position after an item, a statement, a field or a variant.
 fn behind_item(tokens: &[String], mut at: usize) -> usize {
     let imports = tokens.get(at).is_some_and(|token| token == "use");
     while let Some(token) = tokens.get(at) {

@@ -1,4 +1,4 @@
-//! Rules about the code itself: what may be used where, and what must not be left behind.
+//! Rules about the code itself: which code may use what, and what must not be left behind.
 #![cfg(test)]
 
 mod imports;
@@ -16,7 +16,7 @@ struct Source {
 }
 
 impl Source {
-    /// Without the tests at its end, and without comments.
+    /// The code without the tests at its end and without comments.
     fn code(&self) -> String {
         let code = self.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         let lines = code.lines().map(|line| line.split("//").next().unwrap_or_default());
@@ -29,7 +29,7 @@ impl Source {
     }
 }
 
-/// All files of this kind that are in the repository, or that would be: without git, all there are.
+/// All files with this extension that git tracks or would track; without git, all files.
 fn files(extension: &str) -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut git = Command::new("git");
@@ -77,7 +77,7 @@ fn assert_none(what: &str, found: &[String]) {
     assert!(found.is_empty(), "{what}:\n{}", found.join("\n"));
 }
 
-/// Code that has one of the `words`, in the files that `concerns` picks.
+/// Lines with one of the `words`, in the files that `concerns` selects.
 fn users(words: &[&str], concerns: impl Fn(&Source) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     for source in sources().iter().filter(|source| concerns(source)) {
@@ -135,15 +135,15 @@ fn each_dependency_stays_where_it_belongs() {
     }
 }
 
-/// Appending takes a `Log`, and `Store::log` alone gives one. Clippy knows calls of it by type, in every
-/// crate; this test holds that clippy is asked, and who is excepted.
+/// Appending needs a `Log`, and only `Store::log` returns one. Clippy finds calls of it by type, in
+/// every crate; this test checks that the lint is on, and the exceptions.
 #[test]
 fn only_the_session_appends() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let clippy = std::fs::read_to_string(root.join("clippy.toml")).unwrap();
     assert!(clippy.contains("path = \"leftfold_store::Store::log\""), "{clippy}");
     let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
-    // `disallowed_methods` is of the group `style`, which is in `all`
+    // `disallowed_methods` belongs to the group `style`, which is in `all`
     assert!(manifest.contains("all = { level = \"warn\", priority = -1 }"), "{manifest}");
     let excepted = users(&["disallowed_methods"], |source| !source.path.starts_with("tests/tidy/"));
     let (tests, code): (Vec<String>, Vec<String>) = excepted.into_iter().partition(|found| {
@@ -153,22 +153,22 @@ fn only_the_session_appends() {
     assert_eq!(code.len(), 1, "{code:#?}");
     assert!(code[0].starts_with("actors/src/session/open_log.rs:"), "{code:#?}");
     assert!(tests.iter().all(|found| found.starts_with("store/")), "{tests:#?}");
-    // no other way to a log leads out of the store's crate
+    // the store's crate exports no other way to a log
     let store = |source: &Source| source.path.starts_with("store/src/") && !source.is_test();
     let ways: Vec<String> = users(&["-> Result<Log", "-> Log", "&mut Log"], store);
     assert_eq!(ways.len(), 1, "{ways:#?}");
     assert!(ways[0].ends_with("pub fn log(&self, session: SessionId) -> Result<Log, Error> {"));
 }
 
-/// Which crate may depend on which, by folder; and on all that these may depend on.
+/// The crates that each crate may depend on, by folder; their dependencies are allowed too.
 const CRATES: [(&str, &[&str]); 20] = [
     ("events", &[]),
     ("store", &["events"]),
     ("providers", &["events", "tools/framing"]),
-    // used by tools: lines of a stream, and child processes, whose environment has no credentials
+    // used by tools: lines of a stream, and child processes with an environment without credentials
     ("tools/framing", &[]),
     ("tools/process", &["events", "tools/framing"]),
-    // YAML at the head of Markdown files
+    // YAML front matter of Markdown files
     ("tools/front_matter", &[]),
     ("tools", &["events", "tools/front_matter", "tools/process"]),
     ("tools/mcp", &["tools"]),
@@ -187,7 +187,7 @@ const CRATES: [(&str, &[&str]); 20] = [
     ("tests/common", &["store"]),
 ];
 
-/// All that this crate may depend on.
+/// All crates that this crate may depend on.
 fn allowed(folder: &str) -> BTreeSet<&'static str> {
     let mut allowed = BTreeSet::new();
     let mut next = vec![folder.to_owned()];
@@ -203,8 +203,8 @@ fn allowed(folder: &str) -> BTreeSet<&'static str> {
     allowed
 }
 
-/// The folder of each crate of the workspace, its root file, and the folders of its dependencies in the
-/// workspace, those of tests too.
+/// The folder of each crate of the workspace, its root file, and the folders of its dependencies in
+/// the workspace, including those of tests.
 fn crates() -> Vec<(String, String, Vec<String>)> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
@@ -242,7 +242,7 @@ fn the_arrows_between_crates_point_one_way() {
     assert_none("dependencies that the table of crates does not allow", &found);
 }
 
-/// The modules of a crate; of the program, without those of the crates in its folder.
+/// The modules of a crate; for the program, without the crates in its folder.
 fn modules(sources: &[Source], root: &str, crates: &[(String, String, Vec<String>)]) -> Modules {
     let (folder, root) = root.rsplit_once('/').unwrap();
     let others: Vec<&String> = crates.iter().map(|(folder, _, _)| folder).collect();
@@ -295,7 +295,7 @@ fn documents_name_files_that_exist() {
     let is_about_today = |name: &String| name != "CHANGELOG.md" && !name.starts_with("prompts/");
     for name in files(".md").into_iter().filter(is_about_today) {
         let text = std::fs::read_to_string(root.join(&name)).unwrap();
-        // what stands between two backticks
+        // the text between two backticks
         for quoted in text.split('`').skip(1).step_by(2) {
             let top = quoted.split_once('/').is_some_and(|(top, _)| tops.contains(&top));
             let plain = quoted.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));

@@ -1,4 +1,4 @@
-//! `leftfold tool apply_patch`, and which models are told of it.
+//! `leftfold tool apply_patch`, and which models get it.
 
 use std::process::{Command, Stdio};
 
@@ -153,7 +153,7 @@ fn a_file_that_cannot_be_written_leaves_the_others_alone() {
         format!("*** Delete File: b.txt\n*** Add File: d/small\n+x\n*** Update File: a.py\n{big}");
     let args = json!({ "patchText": patch(&sections) }).to_string();
     let command = site.command(&["tool", "apply_patch", "--args", &args]);
-    // no file may grow past 16 KiB, and trying is an error and no signal
+    // no file may grow past 16 KiB; trying gives an error and no signal
     let mut limited = Command::new("sh");
     limited.args(["-c", "ulimit -f 16; trap '' XFSZ; exec \"$@\"", "sh"]);
     limited.arg(command.get_program()).args(command.get_args());

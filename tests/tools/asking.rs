@@ -53,8 +53,8 @@ fn where_nobody_is_there_the_model_is_told_so_and_goes_on() {
     }
 }
 
-/// What a run whose standard input has these lines, one for each question, tells the model and says
-/// to people.
+/// A run with these lines as standard input, one for each question: the model's view, and the text
+/// for people.
 fn typed(lines: &[&str], code: i32) -> (String, String) {
     let site = site();
     let mut command = site.command(&ASK);

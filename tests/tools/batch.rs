@@ -1,4 +1,4 @@
-//! `batch`: each entry a call of its own, one result for the model.
+//! `batch`: each entry is a call of its own; the model gets one result.
 
 use common::{Site, all, call, end, kinds, only, says, script};
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ fn one_that_is_denied_leaves_the_others_alone() {
 
 #[test]
 fn calls_of_a_batch_run_side_by_side() {
-    // each waits until the other is there, so one after the other they would never end
+    // each waits for the other, so running them in sequence would never end
     let meet = |mine: &str, other: &str| {
         json!({ "tool": "bash", "parameters": {
             "command": format!("touch {mine}; until [ -e {other} ]; do sleep 0.02; done") } })

@@ -1,4 +1,4 @@
-//! Calls of one reply run at once, but for those that write the same file.
+//! Calls of one reply run at once, except those that write one file.
 
 use common::{Site, all, end, says, script};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn turn(calls: &[Value], prepare: impl Fn(&Site)) -> (Site, Vec<Value>) {
 
 #[test]
 fn calls_of_one_reply_run_at_once() {
-    // each waits for all others: in turn they would wait for ever
+    // each waits for all others, so running them in sequence would never end
     let wait = |n: usize| {
         bash(&format!("touch met-{n}; while [ $(ls met-* | wc -l) -lt 4 ]; do sleep 0.01; done"))
     };

@@ -1,4 +1,4 @@
-//! `leftfold tool edit` and `leftfold tool multiedit`: what becomes of files.
+//! `leftfold tool edit` and `leftfold tool multiedit`: how they change files.
 
 use common::Site;
 use serde_json::{Value, json};

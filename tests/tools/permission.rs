@@ -1,5 +1,5 @@
-//! Where nobody is there to be asked, what would be asked is denied: the model is told, the turn goes
-//! on, and the end lists it.
+//! Without anybody to ask, `ask` becomes deny: the model is told, the turn continues, and its end
+//! lists the denials.
 
 use common::{
     Answer, Block, Server, Site, Split, all, bash, call, end, message, only, says, script,
@@ -105,7 +105,7 @@ fn rules_of_the_settings_decide_and_the_last_match_wins() {
     }
 }
 
-/// Each command of a line is judged, and a wrapper, quotes or a substitution hide none.
+/// Each command of a line is judged; a wrapper, quotes or a substitution hide none.
 #[test]
 fn no_command_of_a_line_escapes_its_rule() {
     let rules = json!({ "bash": { "*": "allow", "touch *": "deny" } });

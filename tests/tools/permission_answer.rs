@@ -1,4 +1,4 @@
-//! Questions answered from outside, and what "always" leaves behind; `permission check`.
+//! Questions answered from outside, the effect of "always", and `permission check`.
 
 use common::{ASK, Live, Site, all, asking, end, only};
 use rustix::process::Signal;
@@ -20,7 +20,7 @@ fn the_first_answer_counts_and_the_next_is_told_who_gave_it() {
     let events = live.wait().ok().events();
     let by = only(&events, "permission.answered")["data"]["by"].as_str().unwrap();
     assert!(by.starts_with("leftfold permission answer (pid "), "{by}");
-    // by the seq, and by the model's id
+    // by the seq, and by the model's call id
     answer(&seq).with(1).saying(&["already answered by", by]);
     answer("call_1_1").with(1).saying(&["already answered by", by]);
     answer("nonsense").with(1).saying(&["no node runs", "leftfold resume"]);
@@ -91,7 +91,7 @@ fn always_is_remembered_for_the_project_and_never_beats_a_deny() {
     assert_eq!(rules, json!([{ "permission": "read", "pattern": "*", "action": "allow" }]));
     assert_eq!(verdict(&site), "allow");
     site.assert_sound();
-    // it is in the log: what is forgotten later changes no replay
+    // the approval is in the log, so deleting it later changes no replay
     std::fs::remove_file(memory(&site)).unwrap();
     site.assert_sound();
     assert_eq!(verdict(&site), "deny");

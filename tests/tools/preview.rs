@@ -1,5 +1,5 @@
-//! Whoever is asked about a call that changes files is shown what would change; and a conversation's
-//! prompts are taken back.
+//! Previews of changes for the person who is asked about a call; and prompts taken back in a
+//! conversation.
 
 use std::process::Stdio;
 

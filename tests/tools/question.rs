@@ -1,4 +1,4 @@
-//! Questions about permissions, and what their answers lead to.
+//! Permission questions, and the effects of their answers.
 
 use std::io::{PipeWriter, Write};
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use common::{Live, Site, all, end, only, says, script};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// A run in which the model wants to read a file of secrets, twice.
+/// A run in which the model reads a secret file twice.
 fn start(mode: &[&str]) -> (Site, Live, PipeWriter) {
     let read = json!({ "name": "read", "input": { "filePath": ".env" } });
     let reply = json!({ "parts": [{ "call": read }] });
@@ -19,7 +19,7 @@ fn start(mode: &[&str]) -> (Site, Live, PipeWriter) {
     (site, Live::start(command), writer)
 }
 
-/// The events of a run whose questions are answered with these lines, one each.
+/// The events of a run whose questions get these lines as answers.
 fn answered(answers: &[&str], code: i32) -> Vec<Value> {
     let (site, mut live, mut terminal) = start(&["--permission-mode", "ask"]);
     for answer in answers {
@@ -82,7 +82,7 @@ fn an_interrupt_ends_a_question() {
     drop(terminal);
 }
 
-/// A run that is killed at its question, and what `resume` then makes of it.
+/// A run that is killed at its question, and then resumed.
 fn resumed(mode: &[&str], answer: &str) -> Vec<Value> {
     let (site, mut live, _terminal) = start(&["--permission-mode", "ask"]);
     live.until("permission.asked");

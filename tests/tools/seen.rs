@@ -1,5 +1,5 @@
-//! An edit of a file that has changed behind the model's back is refused until the file is read again,
-//! also if the node died in between.
+//! An edit of a file that has changed since the model saw it is refused until the file is read
+//! again, even across a restart of the node.
 
 use common::{Site, all, bash, call, end, exists, says, script, wait_until};
 use rustix::process::Signal;
@@ -13,7 +13,7 @@ fn edit() -> Value {
     call("edit", json!({ "filePath": "f", "oldString": "two", "newString": "2" }))
 }
 
-/// For each edit the reason why it was refused; null if it was not.
+/// For each edit the reason for its refusal, or null.
 fn edits(events: &[Value]) -> Vec<Value> {
     let finished = all(events, "tool.finished").into_iter();
     let ours = finished.filter(|event| {

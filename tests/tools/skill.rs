@@ -1,4 +1,4 @@
-//! `skill`: found in the project and in the user's own places, loaded by name.
+//! `skill`: finds skills in the project and in the user's own places, and loads them by name.
 
 use common::{Site, call, only, says, script};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ fn skills_are_found_in_every_place() {
     for folder in places {
         skill(&site, folder, &format!("I am {folder}."));
     }
-    // of the same name, and farther away
+    // farther skills with these names
     for name in ["a", "d", "f"] {
         skill(&site, &format!("user/.agents/skills/{name}"), "Too far.");
     }

@@ -1,4 +1,4 @@
-//! `leftfold tool`: one tool without a model.
+//! `leftfold tool`: runs one tool without a model.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ fn good(site: &Site, name: &str, args: &Value) -> Value {
     output
 }
 
-/// The stable word for what went wrong.
+/// The stable word for the error.
 fn bad(site: &Site, name: &str, args: &Value) -> String {
     let (ran, output) = tool(site, name, args);
     assert_eq!(output["is_error"], true, "{ran:?}");
@@ -122,7 +122,7 @@ fn bash_is_stopped_when_its_time_is_over_with_all_that_it_started() {
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
     assert_eq!(output["metadata"]["error_kind"], "timeout");
     says(&output, "begun");
-    // in its environment such a process would name its folder
+    // a leftover process would name its folder in its environment
     assert_eq!(left_in(&site), Vec::<String>::new());
 }
 

@@ -1,4 +1,4 @@
-//! `webfetch`, against servers on this machine that behave and that do not.
+//! `webfetch`, against well-behaved and misbehaving servers on this machine.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const LIMIT: usize = 5 * 1024 * 1024;
 
-/// Answers each request with what `answer` writes for its target, and hangs up.
+/// Answers each request with the output of `answer` for its target, and hangs up.
 fn serve(answer: impl Fn(&str, &mut TcpStream) + Send + Clone + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -130,7 +130,7 @@ fn fetch(site: &Site, args: &Value) -> Value {
     output
 }
 
-/// The output of a success, the kind of an error followed by the output.
+/// The output of a success, or the kind of an error and the output.
 fn told(output: &Value) -> String {
     let text = output["output"].as_str().unwrap();
     match output["metadata"]["error_kind"].as_str() {
@@ -139,7 +139,7 @@ fn told(output: &Value) -> String {
     }
 }
 
-/// Path, format, and what is told then; the beginning of it where it ends in `…`.
+/// Path, format, and the expected output; only its beginning if it ends in `…`.
 const ANSWERS: &[(&str, &str, &str)] = &[
     ("page", "markdown", "# Grüße\n\nSee [x](http://SERVER/x)."),
     ("page", "text", "Grüße\n\nSee x."),

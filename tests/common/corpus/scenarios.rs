@@ -1,19 +1,20 @@
-//! What happens in each session of the corpus.
+//! The sessions of the corpus.
 
 use serde_json::{Value, json};
 
 use super::{Act, Meanwhile, Scenario};
 use crate::{Site, call, says};
 
-/// A command goes on so to wait for the file `go`, which is there when its run of the program is over.
+/// The end of a command that waits for the file `go`, which exists when its run of the program is
+/// over.
 const WAIT: &str = "; while [ ! -e go ]; do sleep 0.02; done";
 
-/// A site whose script goes on with its last reply.
+/// A site whose script repeats its last reply.
 fn site(replies: Value) -> Site {
     Site::scripted(&json!({ "replies": replies, "on_end": "repeat" }))
 }
 
-/// A call of `bash` that leaves a mark, and does more.
+/// A call of `bash` that leaves a mark and then runs `more`.
 fn mark(mark: &str, more: &str) -> Value {
     part("bash", json!({ "command": format!("echo {mark} >> marks{more}") }))
 }
@@ -42,7 +43,7 @@ fn text(text: &str) -> Value {
     json!({ "text": text })
 }
 
-/// One call after the other, each of another kind; one is of a tool that there is not.
+/// One call of each kind in sequence, and one of an unknown tool.
 pub(super) fn tools() -> Scenario {
     let thought = json!({ "reasoning": "A mark first.", "signature": "EqsFCqgF" });
     let mut first = reply(&[thought, text("I begin. "), mark("one", "; sleep 1000 &")]);
@@ -80,7 +81,7 @@ pub(super) fn parallel() -> Scenario {
     Scenario { site, acts: vec![Act::run(&["go"])] }
 }
 
-/// Two children at once beside a call of their parent's.
+/// Two children at once beside a call of their parent.
 pub(super) fn children() -> Scenario {
     let task = |prompt: &str| {
         part(
@@ -105,8 +106,7 @@ pub(super) fn children() -> Scenario {
     Scenario { site, acts: vec![Act::run(&["go"])] }
 }
 
-/// A context that is full, a summary that fails once, and work that goes on behind it; then a summary
-/// that somebody asks for.
+/// A full context, a summary that fails once, and further work; then a requested summary.
 pub(super) fn compaction() -> Scenario {
     let mut full = on(json!({ "prompt": "go", "answers": 0 }), &[mark("nine", "")]);
     full["usage"] = json!({ "input": 99_000, "output": 500 });
@@ -134,7 +134,7 @@ pub(super) fn prune() -> Scenario {
     Scenario { site, acts: prompts.map(Act::run).to_vec() }
 }
 
-/// Questions that are answered with once, always, and no with a reason.
+/// Questions answered with once, always, and no with a reason.
 pub(super) fn permissions() -> Scenario {
     let site = site(json!([
         reply(&[mark("twelve", "")]),
@@ -151,7 +151,7 @@ pub(super) fn permissions() -> Scenario {
     Scenario { site, acts: vec![run] }
 }
 
-/// Requests that fail before and in the middle of their answer.
+/// Requests that fail before and during their answer.
 pub(super) fn retry() -> Scenario {
     let busy = json!({ "class": "overloaded", "message": "busy", "retry_after": 1 });
     let half = json!({ "class": "overloaded", "message": "gone", "retry_after": 1,
@@ -163,7 +163,7 @@ pub(super) fn retry() -> Scenario {
     Scenario { site: site(json!([first, last])), acts: vec![Act::run(&["go"])] }
 }
 
-/// Another way on from the middle.
+/// A fork from the middle.
 pub(super) fn fork() -> Scenario {
     let otherwise = json!({ "prompt": "otherwise", "answers": 1 });
     let site = site(json!([
@@ -202,9 +202,9 @@ pub(super) fn queued() -> Scenario {
     Scenario { site, acts: vec![run] }
 }
 
-/// Two turns that change files; one is taken back, given back, and taken back for good.
+/// Two turns that change files. One is reverted, restored, and reverted for good.
 pub(super) fn revert() -> Scenario {
-    // what is taken back is no mark
+    // the reverted change leaves no mark
     let change = "echo b >> b.txt; echo more >> a.txt; rm c.txt";
     let change = part("bash", json!({ "command": change }));
     let site = site(json!([
